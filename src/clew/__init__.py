@@ -1,0 +1,31 @@
+"""clew: where did this column come from? Lineage for notebooks and pipelines, from one log of events."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from clew.capture.lineage import Edge, lineage, version
+    from clew.capture.tracking import track
+
+__version__ = "0.1.0"
+__all__ = ["Edge", "__version__", "lineage", "track", "version"]
+
+# Loaded when first asked for: `import clew` must cost next to nothing in a notebook.
+_HOMES = {
+    "Edge": "clew.capture.lineage",
+    "lineage": "clew.capture.lineage",
+    "version": "clew.capture.lineage",
+    "track": "clew.capture.tracking",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    import importlib
+
+    value = globals()[name] = getattr(importlib.import_module(home), name)
+    return value

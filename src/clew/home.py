@@ -1,0 +1,73 @@
+"""The one folder in which an embedded clew keeps everything."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from clew.errors import ClewError
+
+FOLDER_NAME = ".clew"
+
+
+@dataclass(frozen=True)
+class Home:
+    """Where each stage of one installation lives. Copy `root` and you have copied everything."""
+
+    root: Path
+
+    @classmethod
+    def find(cls, given: str | os.PathLike[str] | None = None) -> Self:
+        """`--home`, else CLEW_HOME, else the nearest `.clew` above the working directory, else `~/.clew`."""
+        chosen = given or os.environ.get("CLEW_HOME")
+        if chosen:
+            return cls(Path(chosen).expanduser().absolute())
+        here = Path.cwd()
+        for folder in (here, *here.parents):
+            if (folder / FOLDER_NAME).is_dir():
+                return cls(folder / FOLDER_NAME)
+        return cls(Path.home() / FOLDER_NAME)
+
+    @property
+    def streams(self) -> Path:
+        """What the notebook agent wrote, a folder per session."""
+        return self.root / "streams"
+
+    @property
+    def log(self) -> Path:
+        """Append-only segments of received events."""
+        return self.root / "log"
+
+    @property
+    def lake(self) -> Path:
+        """A Delta table per folder."""
+        return self.root / "lake"
+
+    @property
+    def index(self) -> Path:
+        """The SQLite file that answers come from."""
+        return self.root / "index.sqlite"
+
+    @property
+    def checkpoint(self) -> Path:
+        """How far the pipeline has read the log."""
+        return self.root / "checkpoint"
+
+    @property
+    def spool(self) -> Path:
+        """Large bodies and what could not be delivered yet."""
+        return self.root / "spool"
+
+    def create(self) -> Self:
+        """Make the folder, or say why it cannot be made."""
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            probe = self.root / f".write-{os.getpid()}"
+            probe.touch()
+            probe.unlink()
+        except OSError as fault:
+            message = f"clew cannot write to its home {self.root}: {fault.strerror}."
+            raise ClewError(message, hint="Choose another folder with --home DIR or CLEW_HOME.") from fault
+        return self

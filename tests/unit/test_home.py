@@ -1,0 +1,66 @@
+"""Which folder is home."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from clew.errors import ClewError
+from clew.home import Home
+
+
+@pytest.fixture
+def below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder deep below one that has a `.clew`, and an own `~`."""
+    folder = tmp_path / "project" / "a" / "b"
+    folder.mkdir(parents=True)
+    (tmp_path / "project" / ".clew").mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("HOME", str(tmp_path / "user"))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("given", "variable", "root"),
+    [
+        ("given", "variable", "project/a/b/given"),
+        ("~/given", None, "user/given"),
+        ("", "variable", "project/a/b/variable"),
+        (None, "~/variable", "user/variable"),
+        (None, "", "project/.clew"),
+        (None, None, "project/.clew"),
+    ],
+)
+def test_the_nearest_word_counts(
+    given: str | None, variable: str | None, root: str, below: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if variable is not None:
+        monkeypatch.setenv("CLEW_HOME", variable)
+    assert Home.find(given).root == below / root
+
+
+def test_without_any_word_it_is_in_the_users_folder(below: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (below / "project" / ".clew").rmdir()
+    monkeypatch.chdir(below)
+    assert Home.find().root == below / "user" / ".clew"
+
+
+def test_everything_is_in_the_one_folder(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    places = (home.streams, home.log, home.lake, home.index, home.checkpoint, home.spool)
+    assert {place.parent for place in places} == {tmp_path}
+    assert len(set(places)) == 6
+
+
+def test_it_is_made_once_and_left_clean(tmp_path: Path) -> None:
+    home = Home(tmp_path / "deep" / "home")
+    assert home.create() is home
+    assert home.create().root.is_dir()
+    assert list(home.root.iterdir()) == []
+
+
+def test_a_home_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ClewError, match=r"cannot write to its home .*: Not a directory\.\nChoose another folder"):
+        Home(tmp_path / "file" / "home").create()
