@@ -1,0 +1,1 @@
+"""The three streams of events: their shapes, their ids, what is accepted."""

@@ -1,0 +1,55 @@
+"""Opening JSON documents: what is no sound document is rejected, in the same words for every stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+from msgspec import Raw
+
+from clew.events.rejection import Reason, RejectedError
+
+T = TypeVar("T")
+
+_decode_parts = msgspec.json.Decoder(dict[str, Raw]).decode
+
+
+def opened(body: bytes, decode: Callable[[bytes], T], salvage: Callable[[dict[str, Raw]], T]) -> T:
+    """Decode a document; one that is sound JSON but not as expected is salvaged from the parts of its object."""
+    _require_text(body)
+    try:
+        try:
+            return decode(body)
+        except msgspec.ValidationError:
+            # A first look ends at the first flaw: what stands behind it has not been seen yet.
+            return salvage(_parts(body))
+    except msgspec.DecodeError as fault:
+        raise RejectedError(Reason.NOT_JSON, str(fault)) from None
+    except RecursionError:
+        raise RejectedError(Reason.TOO_DEEP, "the JSON is nested too deeply to be read") from None
+
+
+def part(raw: Raw | None, decode: Callable[[Raw], T]) -> T | None:
+    """A part of a document, or None where it is absent or not as expected."""
+    if raw is None:
+        return None
+    try:
+        return decode(raw)
+    except msgspec.ValidationError:
+        return None
+
+
+def _require_text(body: bytes) -> None:
+    """Facets are passed on unread, so their bytes must be known to be text."""
+    try:
+        body.decode()
+    except UnicodeDecodeError as fault:
+        raise RejectedError(Reason.NOT_UTF8, f"byte {fault.start} is no UTF-8") from None
+
+
+def _parts(body: bytes) -> dict[str, Raw]:
+    try:
+        return _decode_parts(body)
+    except msgspec.ValidationError:
+        raise RejectedError(Reason.NOT_AN_OBJECT, "the event is JSON, but no object") from None

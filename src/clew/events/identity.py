@@ -1,0 +1,33 @@
+"""Ids that are the same whenever the same bytes arrive."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+_ID_BYTES = 16
+_JSON_SPACE = b" \t\r\n"
+_ORDINALS = tuple(f"{place:06x}" for place in range(4096))
+_NO_NEWLINES = bytes.maketrans(b"\r\n", b"  ")
+
+
+def one_line(document: bytes) -> bytes:
+    """The same JSON document on one line: in JSON, a raw CR or LF can only stand between tokens."""
+    return document.strip(_JSON_SPACE).translate(_NO_NEWLINES)
+
+
+def content_id(body: bytes) -> str:
+    """32 hex digits that name bytes by what they are."""
+    return blake2b(body, digest_size=_ID_BYTES).hexdigest()
+
+
+event_id = content_id
+
+
+def facet_uuid_stem(event: str) -> str:
+    """What the UUIDs (version 8) of an event's facets begin with; their place in the event follows."""
+    return f"{event[:8]}-{event[8:12]}-8{event[13:16]}-8{event[17:20]}-{event[20:26]}"
+
+
+def facet_ordinal(place: int) -> str:
+    """The last six digits of the UUID of an event's n-th facet."""
+    return _ORDINALS[place] if place < len(_ORDINALS) else f"{place:06x}"

@@ -1,0 +1,49 @@
+"""Ids follow from the bytes, and from nothing else."""
+
+from __future__ import annotations
+
+import json
+import uuid
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clew.events.identity import event_id, facet_ordinal, facet_uuid_stem, one_line
+
+documents = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+def _facet_uuid(event: str, place: int) -> str:
+    return facet_uuid_stem(event) + facet_ordinal(place)
+
+
+@given(documents, st.sampled_from([None, 1, "\t", "\r\n"]))
+def test_a_document_on_one_line_says_the_same(document: object, indent: int | str | None) -> None:
+    text = json.dumps(document, indent=indent).replace("\n", "\r\n").encode()
+    line = one_line(text)
+    assert json.loads(line) == document
+    assert not set(b"\r\n") & set(line)
+    assert one_line(line) == line
+
+
+def test_the_id_is_the_same_on_every_machine() -> None:
+    # As `b2sum -l 128` prints it.
+    assert event_id(b'{"a": 1}') == "6903fb303cd60ccb0a2b9c2592fa773b"
+
+
+@given(st.binary(), st.integers(0, 16**6 - 2))
+def test_facets_have_uuids_that_differ(body: bytes, ordinal: int) -> None:
+    event = event_id(body)
+    made = _facet_uuid(event, ordinal)
+    assert uuid.UUID(made).version == 8
+    assert str(uuid.UUID(made)) == made == _facet_uuid(event, ordinal)
+    assert made != _facet_uuid(event, ordinal + 1)
+
+
+@pytest.mark.parametrize(("one", "other"), [(b"{}", b"{ }"), (b'{"a":1}', b'{"a":1.0}'), (b"", b" ")])
+def test_other_bytes_are_another_event(one: bytes, other: bytes) -> None:
+    assert event_id(one) != event_id(other)

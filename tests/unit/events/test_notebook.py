@@ -1,0 +1,88 @@
+"""What is taken of a notebook's own events, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from clew.events import received
+from clew.events.notebook import DataFrameEvent, RuntimeEvent, decode, frame_values
+from clew.events.rejection import Reason, RejectedError
+
+CONTEXT = {"session_id": "6ac33987", "execution_id": "3731cb9b", "timestamp": "2026-01-01T10:00:00Z"}
+
+
+def runtime(**parts: Any) -> bytes:
+    return json.dumps({"event_type": "cell_execution_end", **CONTEXT, **parts}).encode()
+
+
+def dataframe(**parts: Any) -> bytes:
+    return json.dumps({"event_type": "dataframe_lineage", **CONTEXT, **parts}).encode()
+
+
+@pytest.mark.parametrize(
+    ("parts", "field", "value"),
+    [
+        ({"cell_index": 3}, "cell_index", 3),
+        ({"cell_index": "3"}, "cell_index", 3),
+        ({"cell_index": 3.0}, "cell_index", 3),
+        ({"cell_index": 3.5}, "cell_index", None),
+        ({"cell_index": 10**30}, "cell_index", None),
+        ({"cell_index": -(2**63)}, "cell_index", -(2**63)),
+        ({"cell_index": "third"}, "cell_index", None),
+        ({"duration_ms": "1e999"}, "duration_ms", None),
+        ({"duration_ms": 7}, "duration_ms", 7.0),
+        ({"stopped": "maybe"}, "stopped", None),
+        ({"error_info": "boom"}, "error_info", None),
+        ({"cell_source": None}, "cell_source", None),
+        ({"notebook": ["orders.py"]}, "notebook", None),
+        ({"unheard_of": {"a": 1}}, "cell_index", None),
+    ],
+)
+def test_a_flawed_field_is_left_out(parts: dict[str, Any], field: str, value: object) -> None:
+    event = decode(runtime(cell_id="MJUe", **parts), RuntimeEvent)
+    assert getattr(event, field) == value
+    assert event.cell_id == "MJUe"
+
+
+def test_a_flawed_field_of_an_operation_is_left_out() -> None:
+    event = decode(dataframe(line="two", operation_code="df.head()", operation_parameters={"n": 5}), DataFrameEvent)
+    assert (event.line, event.operation_code, bytes(event.operation_parameters)) == (None, "df.head()", b'{"n": 5}')
+
+
+@pytest.mark.parametrize(
+    ("shape", "rows", "columns"),
+    [([4, 3], 4, 3), ([4], 4, None), ([], None, None), (None, None, None), ([4, 3, 9], 4, 3)],
+)
+def test_a_shape_is_rows_and_columns(shape: list[int] | None, rows: int | None, columns: int | None) -> None:
+    event = decode(dataframe(output_dataframes=[{"variable_name": "df", "shape": shape}]), DataFrameEvent)
+    values = frame_values((event.output_dataframes or [])[0])
+    assert (values["row_count"], values["column_count"]) == (rows, columns)
+
+
+REJECTED = {
+    "no text": (b'{"event_type": "\xff"}', Reason.NOT_UTF8),
+    "no JSON": (b"{'event_type': 1}", Reason.NOT_JSON),
+    "flawed, then cut off": (runtime(cell_index="x")[:-5], Reason.NOT_JSON),
+    "text behind": (runtime() + b"x", Reason.NOT_JSON),
+    "a list": (b"[]", Reason.NOT_AN_OBJECT),
+    "deep": (runtime()[:-1] + b', "x": ' + b"[" * 10_000 + b"]" * 10_000 + b"}", Reason.TOO_DEEP),
+    "no type": (runtime(event_type=None), Reason.NO_IDENTITY),
+    "no session": (runtime(session_id=None), Reason.NO_IDENTITY),
+    "empty session": (runtime(session_id=""), Reason.NO_IDENTITY),
+    "session is a number": (runtime(session_id=7), Reason.NO_IDENTITY),
+    "no execution": (runtime(execution_id=None), Reason.NO_IDENTITY),
+    "no time": (runtime(timestamp=None), Reason.NO_TIME),
+    "no time either": (runtime(timestamp="whenever"), Reason.NO_TIME),
+    "time before all times": (runtime(timestamp="0001-01-01T00:00:00+14:00"), Reason.NO_TIME),
+}
+
+
+@pytest.mark.parametrize("stream", ["runtime", "dataframe"])
+@pytest.mark.parametrize(("body", "reason"), REJECTED.values(), ids=REJECTED)
+def test_what_names_nothing_is_rejected(body: bytes, reason: Reason, stream: str) -> None:
+    with pytest.raises(RejectedError) as fault:
+        received.decode(stream, body)
+    assert fault.value.reason == reason

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+from clew.errors import MissingExtraError
+from clew.events import validation
+from clew.events.validation import Stream, faults, schema, stream_of
+
+TIME = "2026-11-15T14:02:11.932379+00:00"
+RUNTIME: dict[str, Any] = {
+    "event_type": "cell_execution_start",
+    "execution_id": "3731cb9b",
+    "cell_id": "MJUe",
+    "cell_source": "x = 1",
+    "cell_source_lines": 1,
+    "start_memory_mb": 101.09,
+    "timestamp": TIME,
+    "session_id": "6ac33987",
+    "emitted_at": TIME,
+}
+FRAME = {"variable_name": "df", "object_id": "1", "shape": [4, 3], "columns": ["a"], "memory_usage_mb": 0.1}
+DATAFRAME: dict[str, Any] = {
+    "event_type": "dataframe_lineage",
+    "execution_id": "cac41f13",
+    "cell_id": "vblA",
+    "session_id": "12c3604f",
+    "timestamp": TIME,
+    "emitted_at": TIME,
+    "operation_type": "selection",
+    "operation_method": "__getitem__",
+    "operation_code": "df[df['a'] > 2]",
+    "input_dataframes": [FRAME],
+    "output_dataframes": [FRAME],
+    "column_lineage": {"out.a": ["df.a"]},
+    "performance": {"overhead_ms": 0.1},
+}
+OPENLINEAGE: dict[str, Any] = {
+    "eventType": "START",
+    "eventTime": TIME,
+    "run": {"runId": "0190c5b4-8f3e-4f4c-9a2b-0a1b2c3d4e5f", "facets": {}},
+    "job": {"namespace": "marimo", "name": "book/cell/pandas_merge"},
+    "inputs": [],
+    "outputs": [],
+    "producer": "marimo-lineage-tracker",
+    "schemaURL": "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunEvent",
+    "session_id": "12c3604f",
+    "emitted_at": TIME,
+}
+GOOD: dict[Stream, dict[str, Any]] = {"runtime": RUNTIME, "dataframe": DATAFRAME, "openlineage": OPENLINEAGE}
+
+
+@pytest.mark.parametrize("stream", GOOD)
+def test_the_documents_own_shape_is_valid(stream: Stream) -> None:
+    assert faults(GOOD[stream], stream) == []
+
+
+@pytest.mark.parametrize("stream", GOOD)
+def test_unknown_fields_are_allowed(stream: Stream) -> None:
+    assert faults({**GOOD[stream], "of_tomorrow": {"x": 1}}, stream) == []
+
+
+@pytest.mark.parametrize("stream", GOOD)
+def test_an_event_is_known_by_what_it_says(stream: Stream) -> None:
+    assert stream_of(GOOD[stream]) == stream
+    assert stream_of({"event_type": "something"}) is None
+    assert stream_of([1]) is None
+
+
+@pytest.mark.parametrize(
+    ("stream", "field"), [(stream, field) for stream in GOOD for field in schema(stream)["required"]]
+)
+def test_each_required_field_is_required(stream: Stream, field: str) -> None:
+    event = {key: value for key, value in GOOD[stream].items() if key != field}
+    assert any(field in fault.message for fault in faults(event, stream))
+
+
+@pytest.mark.parametrize(
+    ("stream", "change", "path"),
+    [
+        ("runtime", {"execution_id": "xyz"}, "/execution_id"),
+        ("runtime", {"timestamp": "yesterday"}, "/timestamp"),
+        ("runtime", {"event_type": "cell_execution_error"}, "/"),
+        ("runtime", {"cell_index": 0}, "/cell_index"),
+        ("dataframe", {"column_lineage": {"out.a": "df.a"}}, "/column_lineage/out.a"),
+        ("dataframe", {"input_dataframes": [{"variable_name": "df"}]}, "/input_dataframes/0"),
+        ("openlineage", {"eventType": "STARTED"}, "/eventType"),
+        ("openlineage", {"run": {"runId": "3731cb9b"}}, "/run/runId"),
+        ("openlineage", {"producer": "someone"}, "/producer"),
+        (
+            "openlineage",
+            {"outputs": [{"namespace": "file", "name": "x", "facets": {"schema": {}}}]},
+            "/outputs/0/facets/schema",
+        ),
+    ],
+)
+def test_faults_say_where(stream: Stream, change: dict[str, Any], path: str) -> None:
+    assert path in {fault.path for fault in faults({**GOOD[stream], **change}, stream)}
+
+
+def test_without_the_extra_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    validation._validator.cache_clear()
+    monkeypatch.setitem(sys.modules, "jsonschema_rs", None)
+    with pytest.raises(MissingExtraError, match="jsonschema_rs"):
+        faults(RUNTIME, "runtime")
+    validation._validator.cache_clear()
