@@ -1,0 +1,1 @@
+"""Where code runs in cells: marimo, IPython, and plain scripts."""

@@ -1,0 +1,77 @@
+"""Plain scripts: one execution is the whole module."""
+
+from __future__ import annotations
+
+import atexit
+import builtins
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
+
+from clew.capture.adapters import marimo
+from clew.capture.adapters.cells import open_session, running
+from clew.capture.notebooks import Notebook
+from clew.capture.sessions import Cell
+from clew.capture.tracking import is_tracking
+
+
+def run_script(path: str) -> None:
+    """Run a file as `__main__`; of a marimo notebook the cells are seen one by one, of anything else the whole."""
+    file = Path(path)
+    source = file.read_bytes()
+    code = compile(source, path, "exec", dont_inherit=True)
+    module = _main_module(path)
+    notebook = Notebook.read(file) if is_tracking() else None
+    if notebook is not None and notebook.setup_lines is not None:
+        with marimo.setup_cell(file, notebook.setup_lines, vars(module)):
+            exec(code, vars(module))  # noqa: S102 - running the user's script is what was asked for
+    elif notebook is not None or not is_tracking():
+        exec(code, vars(module))  # noqa: S102
+    else:
+        _captured(file, source.decode("utf-8", "replace"), code, vars(module))
+
+
+def begin(namespace: dict[str, Any]) -> None:
+    """From here to the end of the process is one execution: a script asked for capture itself."""
+    path = namespace.get("__file__")
+    if not isinstance(path, str) or not Path(path).is_file():
+        # An interpreter that reads from a person, or from a string.
+        return
+    file = Path(path)
+    session = open_session(str(file.absolute()))
+    cell = Cell(id=file.stem, source=file.read_text(encoding="utf-8", errors="replace"), name=file.stem, index=1)
+    stack = ExitStack()
+    execution = stack.enter_context(running(session, cell, None, namespace))
+
+    def end() -> None:
+        execution.error = getattr(sys, "last_value", None)
+        stack.close()
+
+    # Handlers run last in, first out: this one before the one that ends the session.
+    atexit.register(end)
+
+
+def _main_module(path: str) -> ModuleType:
+    module = ModuleType("__main__")
+    module.__file__ = path
+    module.__dict__["__builtins__"] = builtins
+    module.__dict__["__cached__"] = None
+    sys.modules["__main__"] = module
+    return module
+
+
+def _captured(file: Path, source: str, code: CodeType, namespace: dict[str, Any]) -> None:
+    session = open_session(str(file.absolute()))
+    cell = Cell(id=file.stem, source=source, name=file.stem, index=1)
+    try:
+        with running(session, cell, code, namespace) as execution:
+            try:
+                exec(code, namespace)  # noqa: S102
+            except BaseException as error:
+                if not (isinstance(error, SystemExit) and error.code in (None, 0)):
+                    execution.error = error
+                raise
+    finally:
+        session.end()

@@ -1,0 +1,37 @@
+"""Capture inside kernels that marimo starts as processes of their own: marimo loads this through an entry point.
+
+The folder `entry` holds nothing but that entry point. Whoever launches under capture puts it on PYTHONPATH, which
+also reaches sandboxes that do not use the user's environment.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from clew.capture.tracking import track
+
+ENTRY_FOLDER = Path(__file__).parent / "entry"
+
+
+def is_wanted() -> bool:
+    """Whether the environment asks for capture: installing clew alone changes nothing."""
+    return os.environ.get("CLEW_CAPTURE", "") not in ("", "0", "false")
+
+
+if is_wanted():
+    track()
+
+
+@asynccontextmanager
+async def lifespan(_: Any) -> AsyncIterator[None]:
+    """Around a kernel's life: its sessions end with it."""
+    try:
+        yield
+    finally:
+        from clew.capture.adapters.cells import end_sessions_of_thread
+
+        end_sessions_of_thread()

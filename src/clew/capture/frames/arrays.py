@@ -1,0 +1,89 @@
+"""Rules for NumPy functions that take pandas objects and give back plain arrays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from pandas.core.generic import NDFrame
+
+from clew.capture.flags import AGGREGATION, CONDITIONAL, TRANSFORMATION
+from clew.capture.frames.calls import Call, spread
+from clew.capture.frames.elementwise import columnwise
+from clew.capture.frames.hooks import hook_function, hook_method
+from clew.capture.frames.state import known, series_parts, version_of
+from clew.capture.provenance import mark_series, remember_array, through, union, used_for
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_ELEMENTWISE = (
+    "concatenate hstack vstack column_stack stack clip round isin digitize nan_to_num interp searchsorted repeat append"
+).split()
+
+
+def where(call: Call) -> None:
+    """np.where(condition, x, y); with the condition alone it gives positions."""
+    if len(call.args) < 3:
+        return
+    condition, one, other = call.args[:3]
+    values = through(union(known(one), known(other)), TRANSFORMATION)
+    remember_array(call.result, union(values, used_for(known(condition), CONDITIONAL)))
+
+
+def select(call: Call) -> None:
+    """np.select(conditions, choices, default)."""
+    conditions, choices, default = (
+        call.argument(0, "condlist"),
+        call.argument(1, "choicelist"),
+        call.argument(2, "default"),
+    )
+    values = union(*[known(choice) for choice in choices], known(default))
+    uses = union(*[used_for(known(condition), CONDITIONAL) for condition in conditions])
+    remember_array(call.result, union(through(values, TRANSFORMATION), uses))
+
+
+def derived(step: int) -> Callable[[Call], None]:
+    """A function whose result comes from all its arguments."""
+
+    def rule(call: Call) -> None:
+        provenance = through(union(*[known(value) for value in call.values()]), step)
+        if provenance and not isinstance(call.result, (pd.Series, pd.DataFrame)):
+            spread(call, provenance)
+
+    return rule
+
+
+def ufunc(call: Call) -> None:
+    """np.log(series), np.maximum(frame, 0): elementwise, or a reduction by `np.add.reduce`."""
+    if isinstance(call.subject, pd.DataFrame):
+        call.before = version_of(call.subject)
+        call.args = call.args[2:]
+        columnwise(TRANSFORMATION)(call)
+        return
+    states = [series_parts(value) for value in call.args if isinstance(value, pd.Series)]
+    step = AGGREGATION if call.args[1] == "reduce" else TRANSFORMATION
+    provenance = through(union(*[known(value) for value in call.values()]), step)
+    rows = union(*[state.rows for state in states]) or None
+    for result in call.result if isinstance(call.result, tuple) else (call.result,):
+        if isinstance(result, pd.Series):
+            mark_series(result, provenance, states[0].index if states else None, rows)
+        else:
+            call.result = result
+            spread(call, provenance)
+
+
+def hook_arrays() -> None:
+    """Look on at the NumPy functions that notebooks feed with columns."""
+    # One wrapper for both classes: pandas compares theirs to decide which of two operands goes first.
+    hook_method(NDFrame, "__array_ufunc__", ufunc)
+    hook_function(np, "where", where)
+    hook_function(np, "select", select)
+    for name in _ELEMENTWISE:
+        hook_function(np, name, derived(TRANSFORMATION))
+    for name in ("dot", "percentile", "average"):
+        hook_function(np, name, derived(AGGREGATION))
+
+
+__all__: list[Any] = ["hook_arrays"]

@@ -1,0 +1,216 @@
+"""Rules for setting columns and cells of a frame."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from clew.capture.flags import CONDITIONAL, IDENTITY, TRANSFORMATION
+from clew.capture.frames.callbacks import Watched, evaluated, is_callback, is_expression
+from clew.capture.frames.calls import Call, changed, made, made_or_changed, value_provenance
+from clew.capture.frames.selection import of_column
+from clew.capture.frames.state import is_mask, known, series_parts, version_of
+from clew.capture.provenance import Provenance, through, union, used_for
+from clew.capture.records import Listed, SameLabels
+from clew.capture.versions import STATE, FrameVersion
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+
+def evaluate_key(call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """`df[lambda d: ...] = value`: the key is evaluated where it is seen."""
+    key, *rest = call.args
+    if is_callback(key):
+        call.args = (evaluated(key, call.subject), *rest)
+    return call.args, call.kwargs
+
+
+def setitem(call: Call) -> None:
+    """df[key] = value."""
+    key, value = call.args
+    version: FrameVersion = call.before
+    if (
+        isinstance(key, pd.DataFrame)
+        or (isinstance(key, np.ndarray) and key.ndim > 1)
+        or isinstance(key, slice)
+        or is_mask(key)
+    ):
+        fields = _set_cells(call, key, value)
+    else:
+        fields = _set_columns(call, key, value)
+    changed(call, "assignment", SameLabels(version, IDENTITY, fields))
+
+
+def _set_columns(call: Call, key: Any, value: Any) -> dict[Hashable, Provenance]:
+    labels = list(key) if isinstance(key, (list, pd.Index, np.ndarray)) else [key]
+    if isinstance(value, pd.DataFrame):
+        source = version_of(value)
+        return {label: source.field(column) for label, column in zip(labels, value.columns, strict=False)}
+    return dict.fromkeys(labels, value_provenance(value, call))
+
+
+def _set_cells(call: Call, mask: Any, value: Any) -> dict[Hashable, Provenance]:
+    version: FrameVersion = call.before
+    assigned = {} if isinstance(value, pd.DataFrame) else value_provenance(value, call)
+    return {
+        label: union(
+            through(version.field(label), TRANSFORMATION),
+            used_for(of_column(mask, label), CONDITIONAL) if not isinstance(mask, slice) else None,
+            through(of_column(value, label) if isinstance(value, pd.DataFrame) else assigned, TRANSFORMATION),
+        )
+        for label in call.subject.columns
+    }
+
+
+def insert(call: Call) -> None:
+    """df.insert(position, column, value)."""
+    label, value = call.argument(1, "column"), call.argument(2, "value")
+    changed(call, "assignment", SameLabels(call.before, IDENTITY, {label: value_provenance(value, call)}))
+
+
+def isetitem(call: Call) -> None:
+    """df.isetitem(position, value)."""
+    places, value = call.argument(0, "loc"), call.argument(1, "value")
+    labels = [call.subject.columns[place] for place in (places if isinstance(places, (list, tuple)) else [places])]
+    changed(call, "assignment", SameLabels(call.before, IDENTITY, dict.fromkeys(labels, value_provenance(value, call))))
+
+
+def update(call: Call) -> None:
+    """df.update(other): values of the other where it has any."""
+    version: FrameVersion = call.before
+    other = call.argument(0, "other")
+    source = version_of(other) if isinstance(other, pd.DataFrame) else None
+    if source is None:
+        label = getattr(other, "name", None)
+        fields = {label: union(through(version.field(label), TRANSFORMATION), through(known(other), TRANSFORMATION))}
+    else:
+        shared = [label for label in version.columns if source.has(label)]
+        fields = {label: _overwritten(version.field(label), source.field(label)) for label in shared}
+    changed(call, "assignment", SameLabels(version, IDENTITY, fields))
+
+
+def _overwritten(old: Provenance, new: Provenance) -> Provenance:
+    return union(through(old, TRANSFORMATION), through(new, TRANSFORMATION))
+
+
+def watch_assigned(call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Callbacks of `assign` run seen, each knowing the columns that were assigned before it."""
+    version: FrameVersion = call.before
+    assigned: dict[Any, Provenance] = {}
+    kwargs: dict[str, Any] = {}
+    for label, value in call.kwargs.items():
+        if is_callback(value):
+            kwargs[label] = Watched(value, version, assigned, label, call)
+        else:
+            kwargs[label] = value
+            assigned[label] = value_provenance(value, call)
+    call.before = (version, assigned)
+    return call.args, kwargs
+
+
+def assign(call: Call) -> None:
+    """df.assign(**columns)."""
+    version, assigned = call.before if isinstance(call.before, tuple) else (call.before, {})
+    made(call, "assignment", SameLabels(version, IDENTITY, assigned), None, (version,))
+
+
+def watch_selected(call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """`df.select(pd.col(...))`: expressions have no side effects, so they are evaluated again to see what they read."""
+    given = list(call.args[0]) if len(call.args) == 1 and isinstance(call.args[0], list) else list(call.args)
+    values = [evaluated(expression, call.subject) for expression in given if is_expression(expression)]
+    selected = {value.name: known(value) for value in values if isinstance(value, pd.Series)}
+    _, kwargs = watch_assigned(call)
+    # The same mapping: callbacks add what they return while pandas runs them.
+    call.before[1].update(selected)
+    return call.args, kwargs
+
+
+def select(call: Call) -> None:
+    """DataFrame.select, new in pandas 3.1."""
+    version, selected = call.before if isinstance(call.before, tuple) else (call.before, {})
+    made(call, "selection", SameLabels(version, IDENTITY, selected), None, (version,))
+
+
+def fillna(call: Call) -> None:
+    """df.fillna(value): the value of a column, or of its own Series, frame or mapping entry."""
+    version: FrameVersion = call.before
+    value = call.argument(0, "value")
+    fields = {}
+    for label in call.target.columns:
+        if isinstance(value, dict) and label not in value:
+            continue
+        both = union(version.field(label), _filling(value, label))
+        fields[label] = union(through(both, TRANSFORMATION), used_for(both, CONDITIONAL))
+    made_or_changed(call, "transformation", SameLabels(version, IDENTITY, fields))
+
+
+def _filling(value: Any, label: Hashable) -> Provenance:
+    found = of_column(value, label)
+    if isinstance(value, pd.Series):
+        # A Series fills each column from its entry of that label, as `df.fillna(df.mean())` does.
+        own = {field: flags for field, flags in found.items() if field[1] == label}
+        return own or found
+    return found
+
+
+def combine_first(call: Call) -> None:
+    """df.combine_first(other): either frame may be the value, and both decide which."""
+    version: FrameVersion = call.before
+    source = version_of(call.argument(0, "other"))
+    fields = {}
+    for label in call.result.columns:
+        both = union(*[one.field(label) for one in (version, source) if one.has(label)])
+        fields[label] = union(through(both, TRANSFORMATION), used_for(both, CONDITIONAL)) if source.has(label) else both
+    made(call, "transformation", SameLabels(version, IDENTITY, fields), None, (version, source))
+
+
+def created(call: Call) -> None:
+    """pd.DataFrame(data)."""
+    if call.subject.__dict__.get(STATE) is None:
+        call.is_module_function = True
+        fields = _fields_of(call.argument(0, "data"), call.subject)
+        made(call, "creation", Listed(fields), frame=call.subject, method="DataFrame")
+
+
+def created_from(call: Call) -> None:
+    """pd.DataFrame.from_dict and its relatives."""
+    made(call, "creation", Listed(_fields_of(call.argument(0, "data"), call.result)))
+
+
+def _fields_of(data: Any, frame: Any) -> dict[Hashable, Provenance]:
+    """The provenance of each column of a frame that was made of `data`."""
+    if isinstance(data, dict):
+        fields = {label: value_of_literal(data.get(label)) for label in frame.columns}
+        levels = [value for value in data.values() if isinstance(value, pd.Series)]
+        return fields | _levels_of(levels, [name for name in frame.index.names if name is not None])
+    if isinstance(data, pd.DataFrame):
+        source = version_of(data)
+        return {label: source.field(label) for label in (*frame.columns, *source.index_names) if source.has(label)}
+    if isinstance(data, pd.Series):
+        state = series_parts(data)
+        return {**dict.fromkeys(frame.columns, state.whole()), **(state.index or {})}
+    return dict.fromkeys(frame.columns, known(data) if isinstance(data, (list, tuple, np.ndarray)) else {})
+
+
+def value_of_literal(value: Any) -> Provenance:
+    """The provenance of one entry of a dict that becomes a frame."""
+    return {} if value is None else known(value)
+
+
+def _levels_of(series: list[Any], names: list[Hashable]) -> dict[Hashable, Provenance]:
+    return {name: union(*[(series_parts(one).index or {}).get(name) for one in series]) for name in names}
+
+
+RULES: dict[str, Callable[[Call], None]] = {
+    "__setitem__": setitem,
+    "insert": insert,
+    "isetitem": isetitem,
+    "update": update,
+    "assign": assign,
+    "select": select,
+    "fillna": fillna,
+    "combine_first": combine_first,
+}

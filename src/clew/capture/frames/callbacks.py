@@ -1,0 +1,72 @@
+"""Functions and expressions handed to pandas: run as the user's code, on a frame that stands in for theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+
+from clew.capture.flags import TRANSFORMATION
+from clew.capture.frames.calls import Call, value_provenance
+from clew.capture.frames.guard import user_code
+from clew.capture.frames.state import is_scalar, provenance_of
+from clew.capture.provenance import Provenance, through
+from clew.capture.versions import STATE, FrameVersion
+
+try:
+    from pandas.core.col import Expression
+except ImportError:  # before pandas 3
+    Expression = None
+
+
+def is_callback(value: Any) -> bool:
+    """Whether a value is evaluated with the frame: a function, or a `pd.col` expression."""
+    return is_expression(value) or (callable(value) and not isinstance(value, type))
+
+
+def is_expression(value: Any) -> bool:
+    """Whether a value is a `pd.col` expression."""
+    return Expression is not None and isinstance(value, Expression)
+
+
+def evaluated(callback: Any, frame: Any) -> Any:
+    """What a callback gives for `frame`."""
+    with user_code():
+        return callback._eval_expression(frame) if is_expression(callback) else callback(frame)
+
+
+class Watched:
+    """A callback that notes the provenance of what it returns.
+
+    pandas hands it a copy that holds the columns assigned so far, so the copy stands in for the original version
+    with those columns replaced.
+    """
+
+    def __init__(
+        self,
+        callback: Callable[..., Any],
+        version: FrameVersion,
+        assigned: dict[Any, Provenance],
+        label: Any,
+        call: Call,
+    ) -> None:
+        self.callback = callback
+        self.version = version
+        self.assigned = assigned
+        self.label = label
+        self.call = call
+
+    def __call__(self, frame: Any) -> Any:
+        """Run the callback on the stand-in."""
+        if isinstance(frame, pd.DataFrame):
+            frame.__dict__[STATE] = FrameVersion.standing_in(self.version, frame._mgr.axes[0], dict(self.assigned))
+        value = evaluated(self.callback, frame)
+        self.assigned[self.label] = self._provenance(value)
+        return value
+
+    def _provenance(self, value: Any) -> Provenance:
+        found = provenance_of(value)
+        if found is not None:
+            return found
+        return {} if is_scalar(value) else through(value_provenance(value, self.call), TRANSFORMATION)

@@ -1,0 +1,277 @@
+"""Calls as the rules see them, and the records that rules make of them."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from pandas.api.extensions import ExtensionArray
+
+from clew.capture.callers import is_user_code
+from clew.capture.flags import IDENTITY, INFERRED, TRANSFORMATION
+from clew.capture.frames.state import is_scalar, provenance_of, series_parts, version_of
+from clew.capture.loops import folded
+from clew.capture.provenance import Provenance, mark_series, remember_array, remember_scalar, through, union
+from clew.capture.records import Kind, Listed, Record, SameLabels
+from clew.capture.sessions import current_execution
+from clew.capture.statements import names_loaded, note_scalar, reads_of, scalars_of
+from clew.capture.versions import STATE, FrameVersion
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+    from types import FrameType
+
+
+_clock = time.perf_counter
+
+
+class Call:
+    """One call of the user: the method, its subject and arguments, the result, and who called."""
+
+    __slots__ = (
+        "args",
+        "before",
+        "ended",
+        "frame",
+        "is_module_function",
+        "kwargs",
+        "name",
+        "result",
+        "started",
+        "subject",
+    )
+
+    def __init__(
+        self, name: str, subject: Any, args: tuple[Any, ...], kwargs: dict[str, Any], before: Any, frame: FrameType
+    ) -> None:
+        self.name = name
+        self.subject = subject
+        self.args = args
+        self.kwargs = kwargs
+        self.before = before
+        self.frame = frame
+        self.result: Any = None
+        self.is_module_function = False
+        # Where nothing sets them anew, an operation took no time at the moment it was seen.
+        self.started = self.ended = _clock()
+
+    def argument(self, position: int, name: str, default: Any = None) -> Any:
+        """An argument given by position or by name."""
+        if name in self.kwargs:
+            return self.kwargs[name]
+        return self.args[position] if len(self.args) > position else default
+
+    def values(self) -> list[Any]:
+        """All arguments."""
+        return [*self.args, *self.kwargs.values()] if self.kwargs else list(self.args)
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether the call changed its subject instead of returning a new object."""
+        return bool(self.kwargs.get("inplace")) and (self.result is None or self.result is self.subject)
+
+    @property
+    def target(self) -> Any:
+        """The frame that the call made or changed."""
+        return self.subject if self.is_in_place else self.result
+
+
+def made(
+    call: Call,
+    kind: Kind,
+    edges: SameLabels | Listed,
+    rows: Provenance | None = None,
+    parents: tuple[FrameVersion, ...] = (),
+    frame: Any = None,
+    method: str | None = None,
+) -> Record:
+    """Record that the call made a frame (its result unless `frame` is given)."""
+    frame = call.result if frame is None else frame
+    version = FrameVersion.of(frame)
+    frame.__dict__[STATE] = version
+    return record(call, kind, version, edges, rows, parents, method)
+
+
+def changed(
+    call: Call,
+    kind: Kind,
+    edges: SameLabels | Listed,
+    rows: Provenance | None = None,
+    frame: Any = None,
+    before: FrameVersion | None = None,
+    method: str | None = None,
+) -> Record:
+    """Record that the call changed its subject, or `frame`, in place."""
+    frame = call.subject if frame is None else frame
+    before = call.before if before is None else before
+    version = FrameVersion.of(frame, uid=before.uid)
+    version.name = before.name
+    frame.__dict__[STATE] = version
+    return record(call, kind, version, edges, rows, (before,), method)
+
+
+def made_or_changed(call: Call, kind: Kind, edges: SameLabels | Listed, rows: Provenance | None = None) -> None:
+    """Record a method that takes `inplace`."""
+    if call.is_in_place:
+        changed(call, kind, edges, rows)
+    elif isinstance(call.result, pd.DataFrame):
+        made(call, kind, edges, rows, (call.before,))
+
+
+def record(
+    call: Call,
+    kind: Kind,
+    version: FrameVersion,
+    edges: SameLabels | Listed,
+    rows: Provenance | None,
+    parents: tuple[FrameVersion, ...],
+    method: str | None = None,
+) -> Record:
+    """Make the record and hand it to the running execution."""
+    entry = Record(method or call.name, kind, version, edges)
+    if rows:
+        entry.rows = rows
+    entry.parents = parents
+    entry.is_module_function = call.is_module_function
+    entry.code, entry.instruction = call.frame.f_code, call.frame.f_lasti
+    version.made_by = folded(entry)
+    hand_over(call, entry)
+    return entry
+
+
+def hand_over(call: Call, entry: Record) -> None:
+    """Date and place a record, and give it to the running execution."""
+    entry.code, entry.instruction = call.frame.f_code, call.frame.f_lasti
+    if not call.started:
+        # A wrapper that did not time its call: it is dated by its end, and its duration is not known.
+        call.started = call.ended = call.ended or time.perf_counter()
+    entry.started, entry.duration = call.started, call.ended - call.started
+    execution = current_execution()
+    if execution is None:
+        entry.output = None
+        return
+    if is_user_code(entry.code):
+        entry.overhead = time.perf_counter() - call.ended
+        execution.add(entry)
+    else:
+        # A library at work: told only if what it made reaches the user's code.
+        entry.is_pending = True
+        execution.session.has_pending = True
+
+
+def failed(call: Call, error: BaseException) -> None:
+    """Record that a call of the user raised."""
+    execution = current_execution()
+    if execution is None or not isinstance(error, Exception) or not is_user_code(call.frame.f_code):
+        return
+    entry = Record(call.name, "unknown", None, Listed({}))
+    entry.is_module_function = call.is_module_function
+    entry.parents = (call.before,) if isinstance(call.before, FrameVersion) else ()
+    entry.error = (type(error).__name__, str(error))
+    call.ended = time.perf_counter()
+    hand_over(call, entry)
+
+
+def spread(call: Call, provenance: Provenance, kind: Kind = "transformation") -> None:
+    """Give one provenance to whatever the call returned."""
+    result = call.result
+    if isinstance(result, pd.Series):
+        mark_series(result, provenance)
+    elif isinstance(result, pd.DataFrame):
+        labels = [*result.columns, *[name for name in result.index.names if name is not None]]
+        made(call, kind, Listed(dict.fromkeys(labels, provenance)))
+    elif isinstance(result, (np.ndarray, ExtensionArray)):
+        remember_array(result, provenance)
+    elif is_scalar(result):
+        took(call.frame, result, provenance)
+
+
+def took(frame: FrameType, value: Any, provenance: Provenance) -> None:
+    """A single value was taken out of a Series or a frame."""
+    if provenance:
+        remember_scalar(value, provenance)
+        note_scalar(frame, provenance)
+
+
+def value_provenance(value: Any, call: Call) -> Provenance:
+    """The provenance of a value that is stored in a frame; guessed from the statement for values that left pandas."""
+    provenance = provenance_of(value)
+    if provenance is not None:
+        return provenance
+    if is_scalar(value):
+        return _scalar_provenance(value, call)
+    if isinstance(value, pd.Index):
+        return _index_provenance(value, call)
+    return statement_provenance(call)
+
+
+def _scalar_provenance(value: Any, call: Call) -> Provenance:
+    """A literal comes from nowhere; `df['x'].max() * 2` from the single values that its statement took."""
+    if value is None or isinstance(value, bool) or any(value is constant for constant in call.frame.f_code.co_consts):
+        return {}
+    named = [provenance_of(one) for one, _ in names_loaded(call.frame) if is_scalar(one)]
+    return through(union(*scalars_of(call.frame), *named), TRANSFORMATION | INFERRED)
+
+
+def _index_provenance(index: Any, call: Call) -> Provenance:
+    """An index knows nothing of its frame, but the frame is loaded by the statement that took its index."""
+    for owner in (call.subject, *[value for value, _ in names_loaded(call.frame)]):
+        if isinstance(owner, pd.DataFrame) and owner.index is index:
+            version = _version_before(owner, call)
+            return version.fields(version.index_names)
+        if isinstance(owner, pd.Series) and owner.index is index:
+            return union(*(series_parts(owner).index or {}).values())
+    return {}
+
+
+def statement_provenance(call: Call) -> Provenance:
+    """Everything that the running statement read, marked as inferred."""
+    reads = reads_of(call.frame)
+    touched = {uid for read in reads for version, _ in read for uid in _origins(version)}
+    named = [_named_provenance(value, times, call, touched) for value, times in names_loaded(call.frame)]
+    return through(union(*reads, *named), TRANSFORMATION | INFERRED)
+
+
+def _origins(version: FrameVersion) -> list[int]:
+    """A version's frame, and the frames that it was taken from."""
+    parents = version.made_by.parents if version.made_by is not None else ()
+    return [version.uid, *[parent.uid for parent in parents]]
+
+
+def _named_provenance(value: Any, times: int, call: Call, touched: set[int]) -> Provenance | None:
+    if not isinstance(value, pd.DataFrame):
+        return provenance_of(value)
+    # The frame that is assigned to is loaded for that alone; one of which columns were read was not used whole.
+    if value is call.subject and times == 1:
+        return None
+    version = _version_before(value, call)
+    return None if version.uid in touched else version.fields()
+
+
+def _version_before(frame: Any, call: Call) -> FrameVersion:
+    """The version that the statement read: the call may have changed the frame since."""
+    if frame is call.subject and isinstance(call.before, FrameVersion):
+        return call.before
+    return version_of(frame)
+
+
+def labelled(labels: Any, provenance: Provenance) -> dict[Hashable, Provenance]:
+    """The same provenance under several labels."""
+    return dict.fromkeys(labels, provenance)
+
+
+__all__ = [
+    "IDENTITY",
+    "Call",
+    "changed",
+    "failed",
+    "labelled",
+    "made",
+    "made_or_changed",
+    "record",
+    "spread",
+    "statement_provenance",
+    "value_provenance",
+]

@@ -1,0 +1,123 @@
+"""Rules for operations that compute each column of the result from the column of that label."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from clew.capture.flags import AGGREGATION, IDENTITY, OPAQUE, TRANSFORMATION
+from clew.capture.frames.calls import Call, changed, made, spread
+from clew.capture.frames.selection import of_column
+from clew.capture.frames.state import known, provenance_of, version_of
+from clew.capture.provenance import Provenance, scalar_provenance, through, union
+from clew.capture.records import SameLabels
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from clew.capture.versions import FrameVersion
+
+
+def columnwise(step: int) -> Callable[[Call], None]:
+    """Every column through the same step, together with what the arguments bring."""
+
+    def rule(call: Call) -> None:
+        version: FrameVersion = call.before
+        operands = [value for value in call.values() if _brings_provenance(value)]
+        target = call.target
+        if not isinstance(target, pd.DataFrame):
+            spread(call, through(union(version.fields(), *map(known, operands)), step))
+            return
+        fields = _with_operands(version, target.columns, operands, step) if operands else None
+        edges = SameLabels(version, step, fields)
+        parents = [version_of(value) for value in operands if isinstance(value, pd.DataFrame)]
+        if call.is_in_place or call.result is call.subject:
+            changed(call, "transformation", edges)
+        else:
+            made(call, "transformation", edges, None, (version, *parents))
+
+    return rule
+
+
+def _brings_provenance(value: Any) -> bool:
+    if isinstance(value, (pd.DataFrame, pd.Series, np.ndarray, list, dict)):
+        return isinstance(value, (pd.DataFrame, dict)) or provenance_of(value) is not None
+    return scalar_provenance(value) is not None
+
+
+def _with_operands(version: FrameVersion, labels: Any, operands: list[Any], step: int) -> dict[Hashable, Provenance]:
+    fields = {}
+    for label in labels:
+        own = version.field(label) if version.has(label) else {}
+        fields[label] = through(union(own, *[of_column(operand, label) for operand in operands]), step)
+    return fields
+
+
+def named_columns(position: int, name: str) -> Callable[[Call], None]:
+    """astype, replace, round with a mapping: only the named columns are transformed."""
+    every = columnwise(TRANSFORMATION)
+
+    def rule(call: Call) -> None:
+        version: FrameVersion = call.before
+        given = call.argument(position, name)
+        if not isinstance(given, dict) or not given or not all(version.has(label) for label in given):
+            every(call)
+            return
+        fields = {
+            label: through(union(version.field(label), known(value)), TRANSFORMATION) for label, value in given.items()
+        }
+        edges = SameLabels(version, IDENTITY, fields)
+        if call.is_in_place:
+            changed(call, "transformation", edges)
+        else:
+            made(call, "transformation", edges, None, (version,))
+
+    return rule
+
+
+def mapped(call: Call) -> None:
+    """df.map(function), df.transform(function): each column by a function whose inside is unknown."""
+    is_opaque = callable(call.argument(0, "func"))
+    columnwise(TRANSFORMATION | (OPAQUE if is_opaque else 0))(call)
+
+
+def compared(call: Call) -> None:
+    """df.compare(other): the columns are pairs of (label, self or other)."""
+    version, other = call.before, version_of(call.argument(0, "other"))
+    fields: dict[Hashable, Provenance] = {}
+    for label in call.result.columns:
+        column = label[0] if isinstance(label, tuple) else label
+        fields[label] = union(
+            *[through(one.field(column), TRANSFORMATION) for one in (version, other) if one.has(column)]
+        )
+    made(call, "transformation", SameLabels(version, TRANSFORMATION, fields), None, (version, other))
+
+
+_ARITHMETIC = "add sub mul truediv floordiv mod pow and or xor".split()
+_COMPARISONS = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
+_UNARY = ("__neg__", "__pos__", "__abs__", "__invert__", "__round__")
+OPERATORS = (
+    *[f"__{name}__" for name in _ARITHMETIC],
+    *[f"__r{name}__" for name in _ARITHMETIC],
+    *[f"__i{name}__" for name in _ARITHMETIC],
+    *_COMPARISONS,
+    *_UNARY,
+)
+_METHODS = (
+    "abs add radd sub rsub subtract mul rmul multiply div rdiv divide truediv rtruediv floordiv rfloordiv mod rmod "
+    "pow rpow eq ne lt le gt ge bfill clip convert_dtypes diff ffill interpolate isin isna isnull notna notnull "
+    "pct_change rank shift to_period to_timestamp tz_convert tz_localize combine"
+).split()
+
+RULES: dict[str, Callable[[Call], None]] = {
+    **dict.fromkeys((*_METHODS, *OPERATORS), columnwise(TRANSFORMATION)),
+    **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin"), columnwise(AGGREGATION)),
+    "map": mapped,
+    "transform": mapped,
+    "compare": compared,
+    "astype": named_columns(0, "dtype"),
+    "replace": named_columns(0, "to_replace"),
+    "round": named_columns(0, "decimals"),
+}

@@ -1,0 +1,116 @@
+"""Rules for reading and writing files and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from clew.capture.datasets import FileDataset, located_at, table_in, tables_of_query
+from clew.capture.flags import IDENTITY, INFERRED
+from clew.capture.frames.calls import Call, made, record
+from clew.capture.frames.state import index_names, version_of
+from clew.capture.provenance import Provenance, union
+from clew.capture.records import Listed
+from clew.capture.versions import FrameVersion
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+_SOURCE_NAMES = ("filepath_or_buffer", "path_or_buf", "path_or_buffer", "io", "path", "sql", "table_name", "filepath")
+_TARGET_NAMES = ("path_or_buf", "path_or_buffer", "path", "excel_writer", "name", "fname")
+_WRITES_INDEX = frozenset(["to_csv", "to_sql", "to_excel", "to_parquet", "to_feather"])
+WRITERS = "to_csv to_parquet to_json to_excel to_feather to_pickle to_sql to_hdf to_orc to_stata to_xml".split()
+
+
+def read(call: Call) -> None:
+    """pd.read_*: every column is the file's column of that name."""
+    if not isinstance(call.result, pd.DataFrame):
+        return
+    sources = [_outside(dataset) for dataset in _sources(call)]
+    labels = [*index_names(call.result.index), *call.result.columns]
+    # A query over several tables does not say here which column is whose.
+    step = IDENTITY if len(sources) == 1 else IDENTITY | INFERRED
+    fields: dict[Hashable, Provenance] = {
+        label: union(*[{(source, label): step} for source in sources]) for label in labels
+    }
+    entry = made(call, "io", Listed(fields))
+    if sources:
+        entry.read_from = sources[0]
+
+
+def _sources(call: Call) -> list[FileDataset]:
+    source = (
+        call.args[0] if call.args else next((call.kwargs[name] for name in _SOURCE_NAMES if name in call.kwargs), None)
+    )
+    if call.name.startswith("read_sql"):
+        connection = call.argument(1, "con")
+        return [table_in(connection, table) for table in tables_of_query(str(source))]
+    found = located_at(source)
+    return [found] if found is not None else []
+
+
+def _outside(dataset: FileDataset) -> FrameVersion:
+    version = FrameVersion()
+    version.dataset = dataset
+    return version
+
+
+def write(call: Call) -> None:
+    """df.to_*: the file's columns are the frame's."""
+    target = (
+        call.args[0] if call.args else next((call.kwargs[name] for name in _TARGET_NAMES if name in call.kwargs), None)
+    )
+    connection = call.argument(1, "con") if call.name == "to_sql" else None
+    dataset = table_in(connection, str(target)) if connection is not None else located_at(target)
+    if dataset is None:
+        return
+    frame, version = call.subject, call.before if isinstance(call.before, FrameVersion) else version_of(call.subject)
+    written = _outside(dataset)
+    chosen = call.kwargs.get("columns")
+    written.columns = list(frame.columns) if chosen is None else list(chosen)
+    if call.name in _WRITES_INDEX and call.kwargs.get("index") is not False:
+        written.index_names = version.index_names
+    written.shape = (len(frame), len(written.columns))
+    types = version.types()
+    fields = {label: version.field(label) for label in written.labels()}
+    entry = record(call, "io", written, Listed(fields), None, (version,))
+    entry.written_types = {label: types[label] for label in written.columns if label in types}
+    remember_written(written)
+
+
+_written: dict[FileDataset, FrameVersion] = {}
+
+
+def remember_written(version: FrameVersion) -> None:
+    """Keep the last version of each file, so that it can be asked for by its path and read back with its lineage."""
+    if version.dataset is not None:
+        _written[version.dataset] = version
+
+
+def written_to(dataset: FileDataset) -> FrameVersion | None:
+    """The version last written to a file by this process."""
+    return _written.get(dataset)
+
+
+def write_series(call: Call) -> None:
+    """series.to_csv and the like: a frame of one column."""
+    target = (
+        call.args[0] if call.args else next((call.kwargs[name] for name in _TARGET_NAMES if name in call.kwargs), None)
+    )
+    dataset = located_at(target)
+    if dataset is None:
+        return
+    state, series = call.before, call.subject
+    written = _outside(dataset)
+    written.columns = [series.name]
+    written.shape = (len(series), 1)
+    levels = (state.index or {}) if call.kwargs.get("index") is not False else {}
+    written.index_names = tuple(levels)
+    record(call, "io", written, Listed({series.name: state.provenance, **levels}), state.rows, ())
+    remember_written(written)
+
+
+RULES: dict[str, Callable[[Call], None]] = dict.fromkeys(WRITERS, write)
+__all__ = ["RULES", "WRITERS", "read", "write", "write_series", "written_to"]

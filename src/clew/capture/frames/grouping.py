@@ -1,0 +1,342 @@
+"""Rules for groupby, resample and windows: what a group is made by, and what is computed over it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from clew.capture.flags import AGGREGATION, FILTER, GROUP_BY, IDENTITY, OPAQUE, TRANSFORMATION, WINDOW
+from clew.capture.frames.calls import Call, made
+from clew.capture.frames.functions import columns_named_in
+from clew.capture.frames.state import as_labels, index_names, is_scalar, known
+from clew.capture.provenance import Provenance, SeriesState, mark_series, through, union, used_for
+from clew.capture.records import Kind, Listed, SameLabels
+from clew.capture.versions import STATE, FrameVersion, listed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_SAME_SHAPE = frozenset(
+    "transform cumsum cumprod cummax cummin shift diff pct_change ffill bfill rank ngroup cumcount fillna".split()
+)
+_OVER_GROUP = frozenset("transform cumsum cumprod cummax cummin".split())
+_WHOLE_ROWS = frozenset("head tail nth sample filter get_group take".split())
+_COUNTS_ROWS = frozenset(["size", "ngroup", "cumcount"])
+
+
+@dataclass(slots=True)
+class Groups:
+    """What a GroupBy, a Resampler or a Window carries."""
+
+    version: FrameVersion | None
+    series: SeriesState | None
+    # The keys by the names that they have in the result; a key without a name has none.
+    keys: list[tuple[Hashable | None, Provenance]] = field(default_factory=list)
+    prefix: str = "groupby"
+    selected: Any = None
+    use: int = GROUP_BY
+
+    def key_uses(self, use: int) -> Provenance:
+        """The keys, used to form groups or windows."""
+        return union(*[used_for(key, use) for _, key in self.keys])
+
+    def key_names(self) -> list[Hashable]:
+        """Names of the keys that have one."""
+        return [name for name, _ in self.keys if name is not None]
+
+
+def groups_of(subject: Any) -> Groups | None:
+    """What a GroupBy or a Window carries, if the frame behind it was seen."""
+    found = subject.__dict__.get(STATE)
+    return found if isinstance(found, Groups) else None
+
+
+def groupby(call: Call) -> None:
+    """df.groupby(by), df.groupby(level=...)."""
+    version: FrameVersion = call.before
+    keys = [_frame_key(version, key) for key in _key_list(call.argument(0, "by"))]
+    keys += [
+        (name, version.field(name)) for name in _levels(call.subject, call.argument(1, "level")) if version.has(name)
+    ]
+    call.result.__dict__[STATE] = Groups(version, None, keys)
+
+
+def _key_list(by: Any) -> list[Any]:
+    return by if isinstance(by, list) else [] if by is None else [by]
+
+
+def _frame_key(version: FrameVersion, key: Any) -> tuple[Hashable | None, Provenance]:
+    if isinstance(key, pd.Grouper):
+        label = key.key if key.key is not None else key.level
+        step = TRANSFORMATION if getattr(key, "freq", None) is not None else IDENTITY
+        if label is None:
+            label = version.index_names[0] if version.index_names else None
+        return (label, through(version.field(label), step)) if label is not None and version.has(label) else (None, {})
+    if isinstance(key, (pd.Series, pd.Index)):
+        return key.name, known(key)
+    if isinstance(key, np.ndarray):
+        return None, known(key)
+    if callable(key) or isinstance(key, dict):
+        names = version.index_names
+        return None, union(*[through(version.field(name), TRANSFORMATION) for name in names])
+    return (key, version.field(key)) if version.has(key) else (None, {})
+
+
+def _levels(subject: Any, level: Any) -> list[Hashable]:
+    if level is None:
+        return []
+    names = subject.index.names
+    chosen = [names[one] if isinstance(one, int) and one not in names else one for one in as_labels(level)]
+    return [name for name in chosen if name is not None]
+
+
+def groupby_series(call: Call) -> None:
+    """series.groupby(by), series.groupby(level=...)."""
+    state: SeriesState = call.before
+    keys: list[tuple[Hashable | None, Provenance]] = []
+    for key in _key_list(call.argument(0, "by")):
+        if isinstance(key, (pd.Series, pd.Index, np.ndarray)):
+            keys.append((getattr(key, "name", None), known(key)))
+        elif state.index and is_scalar(key) and key in state.index:
+            keys.append((key, state.index[key]))
+    levels = _levels(call.subject, call.argument(1, "level"))
+    keys += [(name, state.index[name]) for name in levels if state.index and name in state.index]
+    call.result.__dict__[STATE] = Groups(None, state, keys)
+
+
+def resample(call: Call) -> None:
+    """df.resample(rule, on=...): groups of time."""
+    version: FrameVersion = call.before
+    label = call.kwargs.get("on") or call.kwargs.get("level")
+    if label is None and version.index_names:
+        label = version.index_names[0]
+    keys = [(label, through(version.field(label), TRANSFORMATION))] if label is not None and version.has(label) else []
+    call.result.__dict__[STATE] = Groups(version, None, keys, "resample")
+
+
+def resample_series(call: Call) -> None:
+    """series.resample(rule)."""
+    state: SeriesState = call.before
+    keys = [(name, through(found, TRANSFORMATION)) for name, found in (state.index or {}).items()]
+    call.result.__dict__[STATE] = Groups(None, state, keys, "resample")
+
+
+def window(call: Call) -> None:
+    """df.rolling, df.expanding, df.ewm."""
+    version: FrameVersion = call.before
+    on = call.kwargs.get("on")
+    keys: list[tuple[Hashable | None, Provenance]] = []
+    if on is not None and version.has(on):
+        keys.append((None, version.field(on)))
+    call.result.__dict__[STATE] = Groups(version, None, keys, call.name, use=WINDOW)
+
+
+def window_series(call: Call) -> None:
+    """series.rolling, series.expanding, series.ewm."""
+    call.result.__dict__[STATE] = Groups(None, call.before, [], call.name, use=WINDOW)
+
+
+def window_of_groups(call: Call) -> None:
+    """groupby(...).rolling(...), groupby(...).resample(...)."""
+    groups = groups_of(call.subject)
+    if groups is not None:
+        use = GROUP_BY if call.name == "resample" else WINDOW
+        call.result.__dict__[STATE] = replace(groups, prefix=f"{groups.prefix}_{call.name}", use=use)
+
+
+def selection_of_groups(call: Call) -> None:
+    """groupby(...)[columns]."""
+    groups = groups_of(call.subject)
+    if groups is not None:
+        key = call.args[0]
+        call.result.__dict__[STATE] = replace(groups, selected=list(key) if isinstance(key, (list, pd.Index)) else key)
+
+
+def over_groups(name: str) -> Callable[[Call], None]:
+    """A method of a GroupBy, a Resampler or a Window."""
+
+    def rule(call: Call) -> None:
+        groups = groups_of(call.subject)
+        if groups is None:
+            return
+        outcome = Outcome(name, groups, call)
+        if isinstance(call.result, pd.DataFrame):
+            parents = (groups.version,) if groups.version is not None else ()
+            rows = union(outcome.rows(), groups.series.rows if groups.series is not None else None)
+            made(call, outcome.kind(), Listed(outcome.fields()), rows, parents, method=f"{groups.prefix}.{name}")
+        elif isinstance(call.result, pd.Series):
+            outcome.mark(call.result)
+
+    return rule
+
+
+@dataclass(slots=True)
+class Outcome:
+    """The result of a method over groups, column by column."""
+
+    name: str
+    groups: Groups
+    call: Call
+
+    @property
+    def keeps_shape(self) -> bool:
+        """Whether each row of the input has its own row in the result."""
+        return self.name in _SAME_SHAPE or self.groups.use == WINDOW
+
+    def kind(self) -> Kind:
+        """The family of the operation."""
+        if self.keeps_shape:
+            return "window"
+        return "selection" if self.name in _WHOLE_ROWS else "aggregation"
+
+    def step(self) -> int:
+        """What happens to values."""
+        opaque = OPAQUE if self.name == "apply" or _has_function(self.call.argument(0, "func")) else 0
+        if self.name == "apply" and self.groups.use != WINDOW:
+            return TRANSFORMATION | OPAQUE
+        if self.name in _WHOLE_ROWS:
+            return IDENTITY
+        if self.name in _SAME_SHAPE and self.name not in _OVER_GROUP:
+            return TRANSFORMATION
+        return AGGREGATION | opaque
+
+    def rows(self) -> Provenance:
+        """What holds for the whole result."""
+        uses = self.groups.key_uses(WINDOW if self.keeps_shape else GROUP_BY)
+        if self.name == "filter":
+            values = self.groups.version.fields() if self.groups.version is not None else self.groups.series.provenance  # type: ignore[union-attr]
+            uses = union(uses, used_for(through(values, IDENTITY | OPAQUE), FILTER))
+        return uses
+
+    def source(self, label: Any) -> Provenance:
+        """The provenance of one column of the result."""
+        step = self.step()
+        if self.name in _COUNTS_ROWS:
+            return {}
+        version, selected = self.groups.version, self.groups.selected
+        if version is None:
+            return through(self.groups.series.provenance, step)  # type: ignore[union-attr]
+        if selected is not None and not isinstance(selected, list):
+            return through(version.field(selected), step)
+        if self.name == "apply":
+            return self._of_function(version, step)
+        column = _column_behind(version, label)
+        if column is not None:
+            return through(version.field(column[0]), step)
+        return through(version.fields(self._value_columns(version)), step)
+
+    def _of_function(self, version: FrameVersion, step: int) -> Provenance:
+        chosen = as_labels(self.groups.selected) or None
+        named = columns_named_in(self.call.argument(0, "func"), version)
+        return through(version.fields(chosen or named or None), step)
+
+    def _value_columns(self, version: FrameVersion) -> list[Hashable]:
+        names = self.groups.key_names()
+        return [label for label in (self.groups.selected or version.columns) if label not in names]
+
+    def fields(self) -> dict[Hashable, Provenance]:
+        """The provenance of every column and level of the result."""
+        result, version = self.call.result, self.groups.version
+        levels = index_names(result.index)
+        fields: dict[Hashable, Provenance] = {}
+        if not self.keeps_shape or self.groups.use == WINDOW:
+            fields = {
+                name: key
+                for name, key in self.groups.keys
+                if name is not None and (name in levels or name in result.columns)
+            }
+        named = self._named_aggregations()
+        for label in listed(result.columns):
+            if label in named and version is not None:
+                column, function = named[label]
+                fields[label] = through(version.field(column), AGGREGATION | (OPAQUE if callable(function) else 0))
+            elif label not in fields:
+                fields[label] = self.source(label)
+        for name in levels:
+            if name not in fields and version is not None and version.has(name):
+                fields[name] = version.field(name)
+        return fields
+
+    def _named_aggregations(self) -> dict[str, tuple[Any, Any]]:
+        """`agg(total=("amount", "sum"))`: the column and the function of each result."""
+        if self.name not in ("agg", "aggregate") or self.call.argument(0, "func") is not None:
+            return {}
+        return {
+            label: (given[0], given[1])
+            for label, given in self.call.kwargs.items()
+            if isinstance(given, tuple) and len(given) == 2
+        }
+
+    def mark(self, result: Any) -> None:
+        """Give a Series of results its state."""
+        version = self.groups.version
+        rows = union(self.rows(), self.groups.series.rows if self.groups.series is not None else None)
+        provenance = self._of_series(version)
+        if self.keeps_shape:
+            mark_series(result, union(provenance, rows), self._own_levels(result))
+            return
+        keys = {name: key for name, key in self.groups.keys if name is not None}
+        mark_series(result, provenance, keys or None, rows)
+
+    def _own_levels(self, result: Any) -> dict[Hashable, Provenance] | None:
+        version = self.groups.version
+        names = index_names(result.index)
+        keys = dict(self.groups.keys)
+        if version is not None:
+            return {
+                name: keys.get(name) or version.field(name) for name in names if name in keys or version.has(name)
+            } or None
+        levels = (self.groups.series.index if self.groups.series is not None else None) or {}
+        return {name: keys.get(name) or levels.get(name, {}) for name in names} or None
+
+    def _of_series(self, version: FrameVersion | None) -> Provenance:
+        selected = self.groups.selected
+        if version is None or self.name in _COUNTS_ROWS or (selected is not None and not isinstance(selected, list)):
+            return self.source(None)
+        if self.name == "apply":
+            return self._of_function(version, self.step())
+        return through(version.fields(self._value_columns(version)), self.step())
+
+
+def _has_function(given: Any) -> bool:
+    """Whether a function of the user is among what was given to `agg` or `transform`."""
+    if isinstance(given, dict):
+        return any(_has_function(one) for one in given.values())
+    return any(map(callable, given)) if isinstance(given, (list, tuple)) else callable(given)
+
+
+def _column_behind(version: FrameVersion, label: Any) -> tuple[Any] | None:
+    """The column that a result's label speaks of: itself, or the first part of ('amount', 'min')."""
+    if version.has(label):
+        return (label,)
+    if isinstance(label, tuple):
+        for part in (label[:-1], label[0]):
+            candidate = part[0] if isinstance(part, tuple) and len(part) == 1 else part
+            if version.has(candidate):
+                return (candidate,)
+    return None
+
+
+def group_frame(call: Call, part: Any) -> None:
+    """One group handed out while iterating."""
+    groups = groups_of(call.subject)
+    if groups is None:
+        return
+    rows = groups.key_uses(GROUP_BY)
+    if isinstance(part, pd.DataFrame) and groups.version is not None:
+        made(
+            call,
+            "selection",
+            SameLabels(groups.version),
+            rows,
+            (groups.version,),
+            frame=part,
+            method=f"{groups.prefix}.__iter__",
+        )
+    elif isinstance(part, pd.Series):
+        state = groups.series or SeriesState(groups.version.field(groups.selected))  # type: ignore[union-attr]
+        mark_series(part, state.provenance, state.index, union(state.rows, rows))

@@ -1,0 +1,240 @@
+"""Wrappers around pandas' own functions: the same result and the same warnings, and a rule that looks on."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pandas as pd
+
+from clew.capture.frames.calls import Call, failed
+from clew.capture.frames.chained import warns_in_place, warns_on_assignment
+from clew.capture.frames.guard import guard
+from clew.capture.losses import count_loss
+
+if TYPE_CHECKING:
+    from types import FrameType, FunctionType
+
+Rule = Callable[[Call], None]
+Before = Callable[[Any], Any]
+Prepare = Callable[[Call], tuple[tuple[Any, ...], dict[str, Any]]]
+
+# pandas blames warnings on the first frame outside its own folder: the wrappers must seem to be inside. Where it counts
+# frames instead (the deprecation of `inplace`), the warning is still given, but located here.
+_SEEMING_FILE = str(Path(pd.__file__).parent / "_clew.py")
+_installed: list[tuple[Any, str, Any, bool]] = []
+_clock = time.perf_counter
+_caller = sys._getframe
+
+
+def nothing(_: Any) -> None:
+    """No state is needed before the call."""
+
+
+class Hook(NamedTuple):
+    """A function of pandas and what is done around it."""
+
+    original: Callable[..., Any]
+    name: str
+    rule: Rule
+    before: Before = nothing
+    prepare: Prepare | None = None
+    is_function: bool = False
+
+
+def hook_method(owner: Any, name: str, rule: Rule, before: Before = nothing, prepare: Prepare | None = None) -> None:
+    """Let `rule` look on at every call of the user to a method."""
+    original = getattr(owner, name)
+    hook = Hook(original, name, rule, before, prepare)
+
+    def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if guard.depth:
+            return original(self, *args, **kwargs)
+        return _observed(hook, (self, *args), kwargs, _caller(1))
+
+    _install(owner, name, wrapper, original)
+
+
+def hook_in_place(owner: Any, name: str, rule: Rule, before: Before) -> None:
+    """Like `hook_method`, for methods that warn when they change a temporary object."""
+    original = getattr(owner, name)
+    hook = Hook(original, name, rule, before)
+    is_update = name == "update"
+
+    def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if guard.depth:
+            return original(self, *args, **kwargs)
+        if is_update or kwargs.get("inplace"):
+            warns_in_place(sys.getrefcount(self), self, _caller(1), is_update=is_update)
+        return _observed(hook, (self, *args), kwargs, _caller(1))
+
+    _install(owner, name, wrapper, original)
+
+
+def hook_setitem(owner: Any, rule: Rule, before: Before, prepare: Prepare | None = None) -> None:
+    """Like `hook_method`, for `obj[key] = value` and its warning about chained assignment."""
+    original = owner.__setitem__
+    hook = Hook(original, "__setitem__", rule, before, prepare)
+
+    def wrapper(self: Any, key: Any, value: Any) -> None:
+        if guard.depth:
+            original(self, key, value)
+            return
+        warns_on_assignment(sys.getrefcount(self), self, _caller(1))
+        _observed(hook, (self, key, value), {}, _caller(1))
+
+    _install(owner, "__setitem__", wrapper, original)
+
+
+def hook_levelled(owner: Any, name: str, rule: Rule, before: Before) -> None:
+    """Like `hook_method`, for methods that look up the caller's variables by stack level."""
+    original = getattr(owner, name)
+    hook = Hook(original, name, rule, before)
+
+    def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if guard.depth:
+            return original(self, *args, **{**kwargs, "level": kwargs.get("level", 0) + 1})
+        # Two frames of ours stand between pandas and the caller: this one and `_observed`.
+        kwargs = {**kwargs, "level": kwargs.get("level", 0) + 2}
+        return _observed(hook, (self, *args), kwargs, _caller(1))
+
+    _install(owner, name, wrapper, original)
+
+
+def hook_function(module: Any, name: str, rule: Rule, prepare: Prepare | None = None) -> None:
+    """Let `rule` look on at every call of the user to a function of a module."""
+    original = getattr(module, name)
+    hook = Hook(original, name, rule, nothing, prepare, is_function=True)
+
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        if guard.depth:
+            return original(*args, **kwargs)
+        return _observed(hook, args, kwargs, _caller(1))
+
+    _install(module, name, wrapper, original)
+
+
+def hook_classmethod(owner: Any, name: str, rule: Rule) -> None:
+    """Let `rule` look on at every call of the user to a class method."""
+    original = owner.__dict__[name]
+    hook = Hook(original.__func__, name, rule)
+
+    def wrapper(cls: type, *args: Any, **kwargs: Any) -> Any:
+        if guard.depth:
+            return original.__func__(cls, *args, **kwargs)
+        return _observed(hook, (cls, *args), kwargs, _caller(1))
+
+    functools.update_wrapper(wrapper, original.__func__)
+    disguise(wrapper)
+    _replace(owner, name, classmethod(wrapper), original)
+
+
+def hook_getter(owner: Any, name: str, rule: Rule) -> None:
+    """Let `rule` look on at every reading of a property by the user."""
+    original = owner.__dict__.get(name) or getattr(owner, name)
+    hook = Hook(original.fget, name, rule)
+
+    def getter(self: Any) -> Any:
+        if guard.depth:
+            return original.fget(self)
+        return _observed(hook, (self,), {}, _caller(1))
+
+    disguise(getter)
+    _replace(owner, name, property(getter, original.fset, original.fdel, original.__doc__), original)
+
+
+def _observed(hook: Hook, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType) -> Any:
+    guard.depth = 1
+    try:
+        call = _call(hook, args, kwargs, frame)
+        if hook.prepare is not None:
+            args, kwargs = _prepared(hook, call, args, kwargs)
+        call.started = _clock()
+        try:
+            result = hook.original(*args, **kwargs)
+        except BaseException as error:
+            failed(call, error)
+            raise
+        call.ended = _clock()
+        call.result = result
+        try:
+            hook.rule(call)
+        except Exception as error:  # noqa: BLE001 - capture must never change what the user's call does
+            count_loss(hook.name, error)
+        return result
+    finally:
+        guard.depth = 0
+
+
+def _call(hook: Hook, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType) -> Call:
+    if hook.is_function:
+        call = Call(hook.name, None, args, kwargs, None, frame)
+        call.is_module_function = True
+        return call
+    call = Call(hook.name, args[0], args[1:], kwargs, None, frame)
+    try:
+        call.before = hook.before(args[0])
+    except Exception as error:  # noqa: BLE001 - capture must never change what the user's call does
+        count_loss(hook.name, error)
+    return call
+
+
+def _prepared(
+    hook: Hook, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments with which pandas is called, where a rule must be among them to see."""
+    try:
+        prepared, kwargs = hook.prepare(call)  # type: ignore[misc]
+    except Exception as error:  # noqa: BLE001 - capture must never change what the user's call does
+        count_loss(hook.name, error)
+        return args, kwargs
+    if hook.is_function:
+        call.args, call.kwargs = prepared, kwargs
+        return prepared, kwargs
+    return (args[0], *prepared), kwargs
+
+
+def disguise(function: Any) -> None:
+    """Let a function of ours seem to be one of pandas' own."""
+    function.__code__ = function.__code__.replace(co_filename=_SEEMING_FILE)
+
+
+disguise(_observed)
+
+
+def _install(owner: Any, name: str, wrapper: Any, original: Any) -> None:
+    functools.update_wrapper(wrapper, original)
+    disguise(wrapper)
+    _replace(owner, name, wrapper, original)
+
+
+def _replace(owner: Any, name: str, replacement: Any, original: Any) -> None:
+    _installed.append((owner, name, original, name in vars(owner)))
+    setattr(owner, name, replacement)
+
+
+def replace(owner: Any, name: str, replacement: FunctionType | Any) -> None:
+    """Put a hand-made wrapper in place, so that it is taken out with the others."""
+    original = vars(owner).get(name) or getattr(owner, name)
+    if hasattr(replacement, "__code__"):
+        disguise(replacement)
+    _replace(owner, name, replacement, original)
+
+
+def remove_all() -> None:
+    """Take every wrapper out again."""
+    while _installed:
+        owner, name, original, was_own = _installed.pop()
+        if was_own:
+            setattr(owner, name, original)
+        else:
+            delattr(owner, name)
+
+
+def is_installed() -> bool:
+    """Whether the wrappers are in place."""
+    return bool(_installed)

@@ -1,0 +1,267 @@
+"""Rules for merge, join, merge_asof and concat."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from clew.capture.flags import CONDITIONAL, DIRECT, IDENTITY, JOIN, TRANSFORMATION
+from clew.capture.frames.calls import Call, made
+from clew.capture.frames.state import as_labels, index_names, is_scalar, known, series_parts, version_of
+from clew.capture.provenance import Provenance, mark_series, through, union, used_for
+from clew.capture.records import Listed
+from clew.capture.versions import FrameVersion, listed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_KEEPS_LEFT_KEY = ("inner", "left", "left_anti")
+_ARRAYS = (pd.Series, pd.Index, np.ndarray)
+
+
+@dataclass(slots=True)
+class Join:
+    """How two frames are joined, whichever function said so."""
+
+    left: FrameVersion
+    right: FrameVersion
+    left_keys: list[Any]
+    right_keys: list[Any]
+    how: str
+    suffixes: tuple[str | None, str | None]
+
+    @classmethod
+    def of(cls, call: Call, left: Any, right: Any, how: str, by: Iterable[Any] = ()) -> Join:
+        """Read the arguments that `merge` and its relatives share."""
+        left_version, right_version = version_of(left), version_of_any(right)
+        shared = (
+            call.kwargs.get("on") if "on" in call.kwargs else call.argument(2, "on") if call.name == "merge" else None
+        )
+        left_on, right_on = _key_argument(call, 3, "left_on"), _key_argument(call, 4, "right_on")
+        left_index, right_index = _key_argument(call, 5, "left_index"), _key_argument(call, 6, "right_index")
+        if how == "cross":
+            left_keys: list[Any] = []
+            right_keys: list[Any] = []
+        elif shared is not None:
+            left_keys = right_keys = as_labels(shared)
+        elif left_on is None and right_on is None and not left_index and not right_index:
+            left_keys = right_keys = [label for label in listed(left_version.columns) if label in right_version.columns]
+        else:
+            left_keys = list(left_version.index_names) if left_index else _keys(left_on)
+            right_keys = list(right_version.index_names) if right_index else _keys(right_on)
+        suffixes = call.kwargs.get("suffixes", ("_x", "_y"))
+        return cls(left_version, right_version, [*left_keys, *by], [*right_keys, *by], how, (suffixes[0], suffixes[1]))
+
+    def shared_keys(self) -> list[Any]:
+        """Keys of the same label on both sides: one column in the result."""
+        pairs = zip(self.left_keys, self.right_keys, strict=False)
+        return [left for left, right in pairs if is_label(left) and is_label(right) and left == right]
+
+    def rows(self) -> Provenance:
+        """The keys of both sides decide which rows meet."""
+        keys = [_key(self.left, key) for key in self.left_keys] + [_key(self.right, key) for key in self.right_keys]
+        return union(*[used_for(key, JOIN) for key in keys])
+
+    def key_column(self, label: Hashable) -> Provenance:
+        """A shared key comes from the side that keeps its rows; from either in an outer join."""
+        left, right = _key(self.left, label), _key(self.right, label)
+        if self.how in _KEEPS_LEFT_KEY:
+            return left
+        if self.how in ("right", "right_anti"):
+            return right
+        both = union(left, right)
+        return union(through(both, TRANSFORMATION), used_for(both, CONDITIONAL))
+
+    def fields(self, result: Any) -> dict[Hashable, Provenance]:
+        """The provenance of every column of the result: suffixes are emulated, then checked against the real labels."""
+        shared = self.shared_keys()
+        left_columns = listed(self.left.columns)
+        right_columns = [
+            label for label in listed(self.right.columns) if label not in shared or label not in left_columns
+        ]
+        doubled = {label for label in left_columns if label in right_columns and label not in shared}
+        fields: dict[Hashable, Provenance] = {}
+        for label in left_columns:
+            if label in shared:
+                fields[label] = self.key_column(label)
+            else:
+                fields[_suffixed(label, self.suffixes[0], doubled)] = self.left.field(label)
+        for label in right_columns:
+            if label not in shared:
+                fields[_suffixed(label, self.suffixes[1], doubled)] = self.right.field(label)
+        labels = [*index_names(result.index), *listed(result.columns)]
+        return {label: fields[label] if label in fields else self._elsewhere(label, shared) for label in labels}
+
+    def _elsewhere(self, label: Hashable, shared: list[Any]) -> Provenance:
+        if label in shared:
+            return self.key_column(label)
+        return (
+            self.left.field(label) if self.left.has(label) else self.right.field(label) if self.right.has(label) else {}
+        )
+
+
+def _key_argument(call: Call, position: int, name: str) -> Any:
+    return call.argument(position, name) if call.name == "merge" else call.kwargs.get(name)
+
+
+def is_label(key: Any) -> bool:
+    """Whether a key names a column rather than being the values themselves."""
+    return isinstance(key, tuple) or is_scalar(key)
+
+
+def _keys(given: Any) -> list[Any]:
+    if isinstance(given, _ARRAYS):
+        return [given]
+    return list(given) if isinstance(given, list) else as_labels(given)
+
+
+def _key(version: FrameVersion, key: Any) -> Provenance:
+    if isinstance(key, _ARRAYS):
+        return known(key)
+    return version.field(key) if version.has(key) else {}
+
+
+def _suffixed(label: Hashable, suffix: str | None, doubled: set[Hashable]) -> Hashable:
+    return f"{label}{suffix}" if label in doubled and suffix is not None else label
+
+
+def version_of_any(operand: Any) -> FrameVersion:
+    """The version of a frame, or one that stands in for a Series taken as a frame of one column."""
+    if isinstance(operand, pd.DataFrame):
+        return version_of(operand)
+    state = series_parts(operand)
+    levels = {
+        name: {field: flags for field, flags in found.items() if flags & DIRECT}
+        for name, found in (state.index or {}).items()
+    }
+    stand_in = FrameVersion.standing_in(None, [operand.name], {operand.name: state.provenance, **levels})
+    stand_in.index_names = index_names(operand.index)
+    return stand_in
+
+
+def _inherited_rows(operand: Any) -> Provenance:
+    """What selected the rows of a Series that is joined."""
+    return series_parts(operand).rows or {} if isinstance(operand, pd.Series) else {}
+
+
+def _joined(call: Call, join: Join, right: Any, method: str) -> None:
+    parents = tuple(side for side in (join.left, join.right) if side.substitutes is None)
+    rows = union(join.rows(), _inherited_rows(right))
+    made(call, "join", Listed(join.fields(call.result)), rows, parents, method=method)
+
+
+def merge(call: Call) -> None:
+    """df.merge(right, ...)."""
+    right = call.argument(0, "right")
+    join = Join.of(call, call.subject, right, call.argument(1, "how", "inner"))
+    call.is_module_function = True  # the documents know it as pandas_merge, however it is called
+    _joined(call, join, right, "merge")
+
+
+def merge_function(call: Call) -> None:
+    """pd.merge(left, right, ...)."""
+    call.subject, call.args, call.kwargs = _without_left(call)
+    merge(call)
+
+
+def merge_ordered(call: Call) -> None:
+    """pd.merge_ordered(left, right, ...)."""
+    _merge_by_keyword(call, "merge_ordered", call.kwargs.get("how", "outer"), as_labels(call.kwargs.get("left_by")))
+
+
+def merge_asof(call: Call) -> None:
+    """pd.merge_asof(left, right, ...): a left join on the nearest key."""
+    _merge_by_keyword(call, "merge_asof", "left", as_labels(call.kwargs.get("by")))
+
+
+def _merge_by_keyword(call: Call, method: str, how: str, by: list[Any]) -> None:
+    call.subject, call.args, call.kwargs = _without_left(call)
+    right = call.argument(0, "right")
+    if len(call.args) > 1:
+        call.kwargs = {**call.kwargs, "on": call.args[1]}
+    _joined(call, Join.of(call, call.subject, right, how, by), right, method)
+
+
+def _without_left(call: Call) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    if "left" in call.kwargs:
+        return call.kwargs["left"], call.args, {key: value for key, value in call.kwargs.items() if key != "left"}
+    return call.args[0], call.args[1:], call.kwargs
+
+
+def join_method(call: Call) -> None:
+    """df.join(other, ...): by the index of the other, from a column or the index of this one."""
+    other, on = call.argument(0, "other"), call.argument(1, "on")
+    if isinstance(other, (list, tuple)):
+        concatenated(call, [call.subject, *other], axis=1)
+        return
+    left, right = version_of(call.subject), version_of_any(other)
+    left_keys = _keys(on) if on is not None else list(left.index_names)
+    suffixes = call.kwargs.get("suffixes") or (call.argument(3, "lsuffix", ""), call.argument(4, "rsuffix", ""))
+    join = Join(left, right, left_keys, list(right.index_names), call.argument(2, "how", "left"), suffixes)
+    _joined(call, join, other, "join")
+
+
+def concat(call: Call) -> None:
+    """pd.concat(objects, ...)."""
+    objects = call.argument(0, "objs")
+    items = [objects[key] for key in call.kwargs.get("keys") or objects] if isinstance(objects, dict) else list(objects)
+    concatenated(call, [item for item in items if item is not None], call.argument(1, "axis", 0))
+
+
+def listed_objects(call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """A generator can be read once only: pandas gets the list that was made of it."""
+    if "objs" in call.kwargs:
+        objects = call.kwargs["objs"]
+        return call.args, {**call.kwargs, "objs": list(objects) if hasattr(objects, "__next__") else objects}
+    objects, *rest = call.args
+    return (list(objects) if hasattr(objects, "__next__") else objects, *rest), call.kwargs
+
+
+def concatenated(call: Call, objects: list[Any], axis: Any) -> None:
+    """Union per label along the rows; by position along the columns."""
+    result = call.result
+    if isinstance(result, pd.Series):
+        states = [series_parts(item) for item in objects]
+        levels = {
+            name: union(*[(state.index or {}).get(name) for state in states]) for name in index_names(result.index)
+        }
+        mark_series(
+            result,
+            union(*[state.provenance for state in states]),
+            levels or None,
+            union(*[state.rows for state in states]) or None,
+        )
+        return
+    sides = [version_of_any(item) for item in objects]
+    by_rows = axis in (0, "index", "rows")
+    fields = _stacked(sides, objects, result) if by_rows else _side_by_side(sides, result)
+    for name in index_names(result.index):
+        fields[name] = union(*[side.field(name) for side in sides if side.has(name)])
+    rows = union(*[_inherited_rows(item) for item in objects])
+    parents = tuple(side for side in sides if side.substitutes is None)
+    made(call, "concat", Listed(fields), rows, parents)
+
+
+def _stacked(sides: list[FrameVersion], objects: list[Any], result: Any) -> dict[Hashable, Provenance]:
+    fields: dict[Hashable, Provenance] = {}
+    for side, item in zip(sides, objects, strict=True):
+        sources = listed(side.columns)
+        # A Series without a name goes below the only column there is.
+        is_named = isinstance(item, pd.DataFrame) or item.name is not None
+        labels = sources if is_named else listed(result.columns)[:1]
+        for label, source in zip(labels, sources, strict=False):
+            found = side.field(source)
+            fields[label] = union(fields[label], found) if label in fields else found
+    return fields
+
+
+def _side_by_side(sides: list[FrameVersion], result: Any) -> dict[Hashable, Provenance]:
+    sources = [side.field(label) for side in sides for label in listed(side.columns)]
+    return {label: through(source, IDENTITY) for label, source in zip(listed(result.columns), sources, strict=False)}
+
+
+RULES: dict[str, Callable[[Call], None]] = {"merge": merge, "join": join_method}

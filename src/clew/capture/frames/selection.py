@@ -1,0 +1,270 @@
+"""Rules for choosing rows and columns of a frame."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from clew.capture.flags import CONDITIONAL, FILTER, IDENTITY, SORT, TRANSFORMATION
+from clew.capture.frames.callbacks import evaluated, is_callback
+from clew.capture.frames.calls import Call, changed, failed, made, made_or_changed, spread
+from clew.capture.frames.guard import guard
+from clew.capture.frames.hooks import replace
+from clew.capture.frames.series import mask_provenance
+from clew.capture.frames.state import as_labels, is_mask, known, version_of
+from clew.capture.losses import count_loss
+from clew.capture.provenance import Provenance, SeriesState, mark_series, through, union, used_for
+from clew.capture.records import Listed, SameLabels
+from clew.capture.statements import note_read
+from clew.capture.versions import STATE, FrameVersion, index_names, listed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+_clock = time.perf_counter
+
+
+def hook_getitem() -> None:
+    """`df[key]`: the most frequent call of all, so it has a wrapper of its own."""
+    original = pd.DataFrame.__getitem__
+
+    def __getitem__(self: Any, key: Any) -> Any:  # noqa: N807 - stands in for the method
+        if guard.depth:
+            return original(self, key)
+        frame = sys._getframe(1)
+        version = _version(self)
+        if is_callback(key):
+            key = evaluated(key, self)
+        guard.depth = 1
+        started = _clock()
+        try:
+            try:
+                result = original(self, key)
+            except Exception as error:
+                call = Call("__getitem__", self, (key,), {}, version, frame)
+                call.started = started
+                failed(call, error)
+                raise
+            try:
+                if version is not None:
+                    _chosen(self, key, result, version, frame, started)
+            except Exception as error:  # noqa: BLE001 - capture must never change what the user's call does
+                count_loss("__getitem__", error)
+        finally:
+            guard.depth = 0
+        return result
+
+    replace(pd.DataFrame, "__getitem__", __getitem__)
+
+
+def _version(frame: Any) -> FrameVersion | None:
+    try:
+        return version_of(frame)
+    except Exception as error:  # noqa: BLE001 - capture must never change what the user's call does
+        count_loss("__getitem__", error)
+        return None
+
+
+def _chosen(frame: Any, key: Any, result: Any, version: FrameVersion, caller: Any, started: float) -> None:
+    if isinstance(result, pd.Series):
+        column = version.field(key)
+        names = version.index_names
+        result.__dict__[STATE] = SeriesState(column, {name: version.field(name) for name in names} if names else None)
+        note_read(caller, column)
+        return
+    call = Call("__getitem__", frame, (key,), {}, version, caller)
+    call.result, call.started, call.ended = result, started, _clock()
+    if isinstance(key, pd.DataFrame) or (isinstance(key, np.ndarray) and key.ndim > 1):
+        masked_cells(call, key, None)
+    else:
+        rows = used_for(mask_provenance(key, call), FILTER) if is_mask(key) else None
+        edges = _of_level(key, version) if isinstance(version.columns, pd.MultiIndex) else None
+        made(call, "selection", edges or SameLabels(version), rows, (version,))
+        note_read(caller, result.__dict__[STATE])
+
+
+def _of_level(key: Any, version: FrameVersion) -> Listed | None:
+    """`df["a"]` of columns ("a", "x"), ("a", "y"): the columns of the result are "x" and "y"."""
+    if not isinstance(key, Hashable) or not version.has(key):
+        return None
+    head = key if isinstance(key, tuple) else (key,)
+    fields: dict[Hashable, Provenance] = {name: version.field(name) for name in version.index_names}
+    for label in version.columns:
+        if label[: len(head)] == head:
+            tail = label[len(head) :]
+            fields[tail[0] if len(tail) == 1 else tail] = version.field(label)
+    return Listed(fields)
+
+
+def masked_cells(call: Call, condition: Any, other: Any) -> None:
+    """`df[mask_frame]`, where, mask: each cell by the condition of its own column."""
+    version: FrameVersion = call.before
+    target = call.target
+    fields = {
+        label: union(
+            through(version.field(label), TRANSFORMATION),
+            used_for(of_column(condition, label), CONDITIONAL),
+            through(of_column(other, label), TRANSFORMATION),
+        )
+        for label in target.columns
+    }
+    made_or_changed(call, "transformation", SameLabels(version, IDENTITY, fields))
+
+
+def of_column(value: Any, label: Hashable) -> Provenance:
+    """The provenance of an operand as far as it meets one column."""
+    if isinstance(value, pd.DataFrame):
+        version = version_of(value)
+        return version.field(label) if version.has(label) else {}
+    if isinstance(value, dict):
+        return known(value.get(label))
+    return known(value)
+
+
+def where(call: Call) -> None:
+    """DataFrame.where, DataFrame.mask."""
+    masked_cells(call, call.argument(0, "cond"), call.argument(1, "other"))
+
+
+def same_columns(call: Call) -> None:
+    """Rows or columns were chosen by position, label or type: nothing was computed."""
+    version: FrameVersion = call.before
+    if call.is_in_place:
+        changed(call, "selection", SameLabels(version))
+    elif isinstance(call.result, pd.DataFrame):
+        made(call, "selection", SameLabels(version), None, (version,))
+    elif isinstance(call.result, pd.Series):
+        label = call.result.name
+        provenance = version.field(label) if version.has(label) else version.fields()
+        mark_series(call.result, provenance, {name: version.field(name) for name in version.index_names} or None)
+    else:
+        spread(call, version.fields())
+
+
+def by_values(position: int, name: str, use: int, *, all_by_default: bool) -> Callable[[Call], None]:
+    """Rows chosen or ordered by the values of some columns."""
+
+    def rule(call: Call) -> None:
+        version: FrameVersion = call.before
+        given = call.argument(position, name)
+        labels = [label for label in as_labels(given) if version.has(label)]
+        if given is None and all_by_default:
+            labels = list(version.columns)
+        rows = union(*[used_for(version.field(label), use) for label in labels])
+        made_or_changed(call, "sort" if use == SORT else "selection", SameLabels(version), rows)
+
+    return rule
+
+
+def dropna(call: Call) -> None:
+    """DataFrame.dropna: rows go by the columns looked at; with axis=1 columns go and no row does."""
+    version: FrameVersion = call.before
+    if call.argument(99, "axis", 0) in (1, "columns"):
+        made_or_changed(call, "selection", SameLabels(version))
+        return
+    subset = call.kwargs.get("subset")
+    labels = version.columns if subset is None else [label for label in as_labels(subset) if version.has(label)]
+    rows = union(*[used_for(version.field(label), FILTER) for label in labels])
+    made_or_changed(call, "selection", SameLabels(version), rows)
+
+
+def duplicated(call: Call) -> None:
+    """DataFrame.duplicated: a mask computed from the columns looked at."""
+    version: FrameVersion = call.before
+    labels = as_labels(call.argument(0, "subset")) or None
+    mark_series(call.result, version.fields(labels, TRANSFORMATION))
+
+
+def renamed(call: Call) -> None:
+    """rename, add_prefix, set_axis: columns keep their places and get other labels."""
+    version: FrameVersion = call.before
+    target = call.target
+    if not isinstance(target, pd.DataFrame):
+        return
+    if len(target.columns) != len(version.columns):
+        made_or_changed(call, "transformation", SameLabels(version))
+        return
+    fields = {
+        after: version.field(before)
+        for before, after in zip(listed(version.columns), listed(target.columns), strict=True)
+    }
+    # An index level may have been renamed too: levels keep their order.
+    for before, after in zip(version.index_names, index_names(target.index), strict=False):
+        fields.setdefault(after, version.field(before))
+    made_or_changed(call, "transformation", Listed(fields))
+
+
+def set_index(call: Call) -> None:
+    """set_index: columns become named levels; a Series given as key brings its own provenance."""
+    version: FrameVersion = call.before
+    keys = call.argument(0, "keys")
+    given = keys if isinstance(keys, list) else [keys]
+    brought = {key.name: known(key) for key in given if isinstance(key, (pd.Series, pd.Index))}
+    made_or_changed(call, "transformation", SameLabels(version, IDENTITY, brought or None))
+
+
+def reset_index(call: Call) -> None:
+    """reset_index: named levels become columns of the same, or the given, names."""
+    version: FrameVersion = call.before
+    names = call.kwargs.get("names")
+    given = (
+        dict(zip(as_labels(names), [version.field(level) for level in version.index_names], strict=False))
+        if names is not None
+        else None
+    )
+    made_or_changed(call, "transformation", SameLabels(version, IDENTITY, given))
+
+
+def popped(call: Call) -> None:
+    """df.pop(label): the column leaves and is returned."""
+    mark_series(call.result, call.before.field(call.argument(0, "item")))
+    changed(call, "selection", SameLabels(call.before))
+
+
+def deleted(call: Call) -> None:
+    """del df[label]."""
+    changed(call, "selection", SameLabels(call.before))
+
+
+def aligned(call: Call) -> None:
+    """df.align(other): both come back with the same labels."""
+    other = call.argument(0, "other")
+    for source, result in zip((call.subject, other), call.result, strict=True):
+        if isinstance(source, pd.DataFrame) and isinstance(result, pd.DataFrame):
+            version = version_of(source)
+            made(call, "selection", SameLabels(version), None, (version,), frame=result)
+
+
+SAME_COLUMNS = (
+    "copy set_flags head tail sample take truncate between_time at_time sort_index reindex reindex_like swaplevel "
+    "reorder_levels droplevel asfreq infer_objects xs squeeze filter select_dtypes drop __copy__ __deepcopy__ get asof "
+    "first last"
+).split()
+
+RULES: dict[str, Callable[[Call], None]] = {
+    **dict.fromkeys(SAME_COLUMNS, same_columns),
+    "sort_values": by_values(0, "by", SORT, all_by_default=False),
+    "nlargest": by_values(1, "columns", SORT, all_by_default=False),
+    "nsmallest": by_values(1, "columns", SORT, all_by_default=False),
+    "drop_duplicates": by_values(0, "subset", FILTER, all_by_default=True),
+    "dropna": dropna,
+    "duplicated": duplicated,
+    "rename": renamed,
+    "rename_axis": renamed,
+    "add_prefix": renamed,
+    "add_suffix": renamed,
+    "set_axis": renamed,
+    "set_index": set_index,
+    "reset_index": reset_index,
+    "pop": popped,
+    "__delitem__": deleted,
+    "align": aligned,
+    "where": where,
+    "mask": where,
+}

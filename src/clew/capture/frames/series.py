@@ -1,0 +1,321 @@
+"""Rules for Series: each operation composes provenance and emits nothing."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from pandas.api.extensions import ExtensionArray
+
+from clew.capture.flags import AGGREGATION, CONDITIONAL, FILTER, GROUP_BY, IDENTITY, JOIN, OPAQUE, SORT, TRANSFORMATION
+from clew.capture.frames.calls import Call, made, statement_provenance, took
+from clew.capture.frames.guard import guard
+from clew.capture.frames.hooks import replace
+from clew.capture.frames.state import index_names, is_mask, is_scalar, known, provenance_of, series_parts
+from clew.capture.losses import count_loss
+from clew.capture.provenance import (
+    Provenance,
+    SeriesState,
+    mark_series,
+    remember_array,
+    scalar_provenance,
+    through,
+    union,
+    used_for,
+)
+from clew.capture.records import Kind, Listed
+from clew.capture.versions import STATE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+_OPERANDS = (pd.Series, np.ndarray, pd.Index, pd.DataFrame, list, tuple, ExtensionArray)
+
+SAME_VALUES = frozenset(
+    "copy head tail sample take truncate sort_index reindex reindex_like drop squeeze rename rename_axis set_axis "
+    "set_flags infer_objects xs get repeat add_prefix add_suffix between_time at_time asfreq droplevel swaplevel "
+    "reorder_levels __copy__ __deepcopy__ first last pop".split()
+)
+CUMULATIVE = frozenset(["cumsum", "cumprod", "cummax", "cummin"])
+REDUCTIONS = frozenset(
+    "sum mean median min max std var sem prod product count nunique any all skew kurt kurtosis quantile mode agg "
+    "aggregate describe argmax argmin idxmax idxmin autocorr corr cov dot __matmul__ __rmatmul__ item".split()
+)
+ORDERED_BY_VALUE = {
+    "sort_values": SORT,
+    "nlargest": SORT,
+    "nsmallest": SORT,
+    "dropna": FILTER,
+    "drop_duplicates": FILTER,
+}
+
+
+def step_of(name: str) -> int:
+    """What a method of Series does to values."""
+    if name in SAME_VALUES or name in ORDERED_BY_VALUE:
+        return IDENTITY
+    return AGGREGATION if name in CUMULATIVE or name in REDUCTIONS else TRANSFORMATION
+
+
+class Method(NamedTuple):
+    """What a method of Series does: to values, to the choice of rows, and whether its result has its own index."""
+
+    name: str
+    step: int
+    selects: int
+    drops_index: bool
+
+    @classmethod
+    def named(cls, name: str) -> Method:
+        """The traits of a method, known by its name."""
+        return cls(name, step_of(name), ORDERED_BY_VALUE.get(name, 0), name in REDUCTIONS)
+
+
+def hook_series(name: str) -> None:
+    """Compose provenance through a method of Series."""
+    original = getattr(pd.Series, name)
+    method = Method.named(name)
+
+    def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if guard.depth:
+            return original(self, *args, **kwargs)
+        guard.depth = 1
+        try:
+            result = original(self, *args, **kwargs)
+            try:
+                _compose(method, self, args, kwargs, result, sys._getframe(1))
+            except Exception as error:  # noqa: BLE001 - capture must never change what the user's call does
+                count_loss(f"Series.{name}", error)
+        finally:
+            guard.depth = 0
+        return result
+
+    functools.update_wrapper(wrapper, original)
+    replace(pd.Series, name, wrapper)
+
+
+def _compose(
+    method: Method, series: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, frame: Any
+) -> None:
+    state = series.__dict__.get(STATE)
+    provenance = state.provenance if state is not None else None
+    rows = state.rows if state is not None else None
+    for value in (*args, *kwargs.values()) if kwargs else args:
+        if isinstance(value, _OPERANDS):
+            other = provenance_of(value)
+        else:
+            other = scalar_provenance(value) if value.__class__ is not str else None
+        if other:
+            provenance = union(provenance, other)
+    if not provenance and not rows:
+        return
+    if method.selects:
+        rows = union(rows, used_for(provenance, method.selects))
+    index = state.index if state is not None and not method.drops_index else None
+    _give(method.name, series, kwargs, result, SeriesState(through(provenance, method.step), index, rows), frame)
+
+
+def _give(name: str, series: Any, kwargs: dict[str, Any], result: Any, state: SeriesState, frame: Any) -> None:
+    if isinstance(result, pd.Series):
+        result.__dict__[STATE] = state
+    elif result is None:
+        if kwargs.get("inplace"):
+            series.__dict__[STATE] = state
+    elif isinstance(result, (np.ndarray, ExtensionArray)):
+        remember_array(result, state.whole())
+    elif isinstance(result, pd.DataFrame):
+        call = Call(name, series, (), kwargs, None, frame)
+        call.result = result
+        framed(call, state)
+    elif is_scalar(result):
+        took(frame, result, state.whole())
+
+
+def framed(call: Call, state: SeriesState, kind: Kind | None = None) -> None:
+    """Record a frame made of one Series."""
+    result = call.result
+    fields: dict[Hashable, Provenance] = dict.fromkeys(result.columns, state.provenance)
+    for name in index_names(result.index):
+        fields[name] = (state.index or {}).get(name, {})
+    made(call, kind or kind_of(state), Listed(fields), state.rows)
+
+
+def kind_of(state: SeriesState) -> Kind:
+    """The family of an operation that made a frame of a Series: what was done to the Series on the way."""
+    flags = 0
+    for provenance in (state.provenance, state.rows or {}):
+        for value in provenance.values():
+            flags |= value
+    return (
+        "aggregation"
+        if flags & (AGGREGATION | GROUP_BY)
+        else "transformation"
+        if flags & TRANSFORMATION
+        else "creation"
+    )
+
+
+def _mark(
+    call: Call, provenance: Provenance, index: dict[Hashable, Provenance] | None = None, rows: Provenance | None = None
+) -> None:
+    """Give the state to the result, or to the subject that was changed in place."""
+    target = call.result if isinstance(call.result, pd.Series) else call.subject if call.result is None else None
+    if target is not None:
+        mark_series(target, provenance, index, rows)
+
+
+def where(call: Call) -> None:
+    """Series.where, Series.mask."""
+    state, condition, other = call.before, call.argument(0, "cond"), call.argument(1, "other")
+    branches = union(through(state.provenance, TRANSFORMATION), through(known(other), TRANSFORMATION))
+    _mark(call, union(branches, used_for(known(condition), CONDITIONAL)), state.index, state.rows)
+
+
+def coalesce(call: Call) -> None:
+    """Series.fillna, Series.combine_first: either operand may be the value, and both decide which."""
+    state, other = call.before, known(call.argument(0, "value", call.kwargs.get("other")))
+    both = union(state.provenance, other)
+    _mark(call, union(through(both, TRANSFORMATION), used_for(both, CONDITIONAL)), state.index, state.rows)
+
+
+def mapped(call: Call) -> None:
+    """Series.map: a lookup in another Series is a join; anything else a transformation."""
+    state, mapper = call.before, call.argument(0, "func", call.kwargs.get("arg"))
+    if isinstance(mapper, pd.Series):
+        found = series_parts(mapper)
+        keys = union(state.provenance, *(found.index or {}).values())
+        _mark(call, union(found.whole(), used_for(keys, JOIN)), state.index, state.rows)
+    else:
+        opaque = OPAQUE if callable(mapper) else 0
+        _mark(call, union(through(state.provenance, TRANSFORMATION | opaque), known(mapper)), state.index, state.rows)
+
+
+def applied(call: Call) -> None:
+    """Series.apply, Series.transform, Series.combine with a function: its inside is unknown."""
+    state = call.before
+    function = call.argument(0, "func")
+    step = TRANSFORMATION | (OPAQUE if callable(function) else 0)
+    others = union(*[known(value) for value in call.values() if isinstance(value, _OPERANDS)])
+    provenance = through(union(state.provenance, others), step)
+    if isinstance(call.result, pd.DataFrame):
+        framed(call, SeriesState(provenance, state.index, state.rows), "transformation")
+    elif isinstance(call.result, pd.Series):
+        mark_series(call.result, provenance, state.index, state.rows)
+    elif is_scalar(call.result):
+        took(call.frame, call.result, through(provenance, AGGREGATION))
+
+
+def selected(call: Call) -> None:
+    """series[key]."""
+    state, key, result = call.before, call.args[0], call.result
+    if isinstance(result, pd.Series):
+        mask = used_for(mask_provenance(key, call), FILTER) if is_mask(key) else None
+        mark_series(result, state.provenance, state.index, union(state.rows, mask) or None)
+    elif is_scalar(result):
+        took(call.frame, result, state.whole())
+
+
+def mask_provenance(key: Any, call: Call) -> Provenance:
+    """What a mask depends on; guessed from the statement if the mask left pandas on its way."""
+    found = provenance_of(key)
+    return found if found is not None else statement_provenance(call)
+
+
+def assigned(call: Call) -> None:
+    """series[key] = value."""
+    state, key, value = call.before, call.args[0], call.args[1]
+    mask = used_for(known(key), CONDITIONAL) if isinstance(key, (pd.Series, np.ndarray)) else {}
+    provenance = union(state.provenance, mask, through(known(value), TRANSFORMATION))
+    mark_series(call.subject, provenance, state.index, state.rows)
+
+
+def to_frame(call: Call) -> None:
+    """Series.to_frame."""
+    framed(call, call.before)
+
+
+def reset_index(call: Call) -> None:
+    """Series.reset_index: the named levels become columns."""
+    state, result = call.before, call.result
+    if isinstance(result, pd.DataFrame):
+        *levels, values = list(result.columns)
+        fields: dict[Hashable, Provenance] = {level: (state.index or {}).get(level, {}) for level in levels}
+        fields[values] = state.provenance
+        made(call, kind_of(state), Listed(fields), state.rows)
+    else:
+        _mark(call, state.provenance, None, state.rows)
+
+
+def value_counts(call: Call) -> None:
+    """Series.value_counts: a count has no direct source; the values are its index."""
+    state = call.before
+    rows = union(state.rows, used_for(state.provenance, GROUP_BY))
+    mark_series(call.result, {}, {call.subject.name: state.provenance}, rows)
+
+
+def unique(call: Call) -> None:
+    """Series.unique, Series.to_numpy and the like: an array with the same provenance."""
+    if isinstance(call.result, (np.ndarray, ExtensionArray)):
+        remember_array(call.result, call.before.whole())
+    elif isinstance(call.result, pd.Index):
+        mark_series(call.result, call.before.whole())
+
+
+def case_when(call: Call) -> None:
+    """Series.case_when: conditions decide, replacements are values."""
+    state, cases = call.before, call.argument(0, "caselist")
+    conditions = union(*[known(condition) for condition, _ in cases])
+    values = union(state.provenance, *[known(value) for _, value in cases])
+    _mark(call, union(through(values, TRANSFORMATION), used_for(conditions, CONDITIONAL)), state.index, state.rows)
+
+
+def unstacked(call: Call) -> None:
+    """Series.unstack: one level becomes the columns, the others stay."""
+    state, result = call.before, call.result
+    if not isinstance(result, pd.DataFrame):
+        return
+    names = index_names(result.index)
+    spread_level = union(
+        *[used_for(found, GROUP_BY) for level, found in (state.index or {}).items() if level not in names]
+    )
+    fields: dict[Hashable, Provenance] = dict.fromkeys(result.columns, state.provenance)
+    fields.update({name: (state.index or {}).get(name, {}) for name in names})
+    made(call, "reshape", Listed(fields), union(state.rows, spread_level))
+
+
+def created(call: Call) -> None:
+    """pd.Series(data)."""
+    data, index = call.argument(0, "data"), call.argument(1, "index")
+    found = provenance_of(data)
+    if isinstance(data, dict):
+        found = union(*[provenance_of(value) for value in list(data.values())[:64]]) or None
+    if isinstance(index, (pd.Index, pd.Series)) and provenance_of(index):
+        mark_series(call.subject, found or {}, {index.name: known(index)})
+    elif found is not None:
+        state = series_parts(data) if isinstance(data, pd.Series) else SeriesState(found)
+        mark_series(call.subject, state.provenance, state.index, state.rows)
+
+
+RULES: dict[str, Callable[[Call], None]] = {
+    "where": where,
+    "mask": where,
+    "fillna": coalesce,
+    "combine_first": coalesce,
+    "map": mapped,
+    "apply": applied,
+    "transform": applied,
+    "combine": applied,
+    "__getitem__": selected,
+    "__setitem__": assigned,
+    "to_frame": to_frame,
+    "reset_index": reset_index,
+    "value_counts": value_counts,
+    "unique": unique,
+    "to_numpy": unique,
+    "__array__": unique,
+    "case_when": case_when,
+    "unstack": unstacked,
+}

@@ -1,0 +1,133 @@
+"""Running a notebook under capture in a process of its own, with nothing written in the notebook."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from clew.capture.autostart import ENTRY_FOLDER
+from clew.capture.notebooks import Notebook
+from clew.capture.sessions import new_run_id
+from clew.capture.streams.closing import close_sessions
+from clew.capture.streams.files import RUNTIME
+from clew.errors import ClewError, MissingExtraError
+
+_TAIL_LINES = 15
+_BOOTSTRAP = "clew.capture.bootstrap"
+
+
+@dataclass(frozen=True)
+class CapturedRun:
+    """What a captured notebook left: its streams are the files in `streams_dir`."""
+
+    session_id: str
+    streams_dir: Path
+    exit_code: int
+    output: str
+
+
+def capture_notebook(
+    path: str | os.PathLike[str],
+    out_dir: str | os.PathLike[str],
+    *,
+    python: str = sys.executable,
+    env: Mapping[str, str] | None = None,
+) -> CapturedRun:
+    """Run every cell that can run, and write the streams into `out_dir/<session_id>/`.
+
+    The notebook runs as `marimo export` runs it: a cell that fails takes its dependants with it but not the others,
+    whereas `python notebook.py` stops at the first error.
+    """
+    notebook = checked_notebook(path)
+    if find_spec("marimo") is None:
+        raise MissingExtraError.named("notebook", "marimo")
+    streams = writable_folder(out_dir)
+    session_id = new_run_id()[:8]
+    with tempfile.TemporaryDirectory(prefix="clew-") as scratch:
+        export = [
+            "-m",
+            "marimo",
+            "-q",
+            "export",
+            "html",
+            str(notebook),
+            "-o",
+            str(Path(scratch) / "notebook.html"),
+            "--no-sandbox",
+        ]
+        # A file, not a pipe: a grandchild that outlives the kernel would keep a pipe open, and us waiting.
+        with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
+            finished = subprocess.run(
+                bootstrapped(export, python),
+                env={**capture_environment(env), "CLEW_STREAMS": str(streams), "CLEW_SESSION_ID": session_id},
+                cwd=notebook.parent,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                check=False,
+            )
+            log.seek(0)
+            output = log.read()
+    run = CapturedRun(session_id, streams / session_id, finished.returncode, output)
+    if not (run.streams_dir / RUNTIME).is_file():
+        raise _nothing_captured(notebook, run)
+    close_sessions(run.streams_dir)
+    return run
+
+
+def bootstrapped(arguments: Sequence[str], python: str = sys.executable) -> list[str]:
+    """The command that runs a script or `-m module` under capture."""
+    return [python, "-m", _BOOTSTRAP, *arguments]
+
+
+def capture_environment(env: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment in which kernels started by marimo capture too."""
+    found = dict(os.environ if env is None else env)
+    earlier = found.get("PYTHONPATH")
+    found["PYTHONPATH"] = str(ENTRY_FOLDER) if not earlier else os.pathsep.join((str(ENTRY_FOLDER), earlier))
+    found["CLEW_CAPTURE"] = "1"
+    found.pop("CLEW_OUT", None)
+    return found
+
+
+def checked_notebook(path: str | os.PathLike[str]) -> Path:
+    """The path of a marimo notebook with at least one cell, or an error that says what it is instead."""
+    file = Path(path).absolute()
+    if not file.is_file():
+        msg = f"There is no notebook at {file}." if not file.exists() else f"{file} is no file."
+        raise ClewError(msg, hint="Give the path of a marimo notebook, a .py file.")
+    notebook = Notebook.read(file)
+    if notebook is None:
+        msg = f"{file} is not a marimo notebook: it has no `app = marimo.App()`."
+        raise ClewError(
+            msg, hint="Convert a Jupyter notebook with `marimo convert`; run a plain script with `clew run`."
+        )
+    if not notebook.cells:
+        msg = f"The notebook {file} is empty: it has no cells."
+        raise ClewError(msg, hint="Open it with `marimo edit` and write a cell.")
+    return file
+
+
+def writable_folder(path: str | os.PathLike[str]) -> Path:
+    """The folder, made if need be, once a file could be written into it."""
+    folder = Path(path).absolute()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        msg = f"Cannot write into {folder}: {error.strerror or error}."
+        raise ClewError(msg, hint="Choose another folder, or change its permissions.") from error
+    return folder
+
+
+def _nothing_captured(notebook: Path, run: CapturedRun) -> ClewError:
+    tail = "\n".join(run.output.strip().splitlines()[-_TAIL_LINES:])
+    msg = f"Nothing was captured from {notebook}: marimo ended with exit code {run.exit_code} before any cell ran."
+    return ClewError(msg, hint=f"It said:\n{tail}" if tail else "It said nothing; try `marimo run` on the notebook.")

@@ -1,0 +1,178 @@
+"""Records of operations: one per call of the user that made or changed a frame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Literal
+
+from clew.capture.provenance import Provenance, through
+from clew.capture.versions import FrameVersion
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+    from types import CodeType
+
+Kind = Literal[
+    "selection",
+    "aggregation",
+    "join",
+    "creation",
+    "io",
+    "assignment",
+    "concat",
+    "reshape",
+    "sort",
+    "window",
+    "transformation",
+    "unknown",
+]
+
+
+class SameLabels:
+    """Edges that need no list: every output label comes from the input's column of that label.
+
+    Kept symbolic because a frame may have thousands of columns; expanded off the hot path.
+    """
+
+    __slots__ = ("changed", "flags", "source")
+
+    def __init__(self, source: FrameVersion, flags: int = 1, changed: dict[Hashable, Provenance] | None = None) -> None:
+        self.source = source
+        self.flags = flags
+        self.changed = changed
+
+    def of(self, label: Hashable) -> Provenance:
+        """The provenance of one output column."""
+        if self.changed is not None and label in self.changed:
+            return self.changed[label]
+        return through(self.source.field(label), self.flags) if self.source.has(label) else {}
+
+
+class Listed:
+    """Edges given for each output label."""
+
+    __slots__ = ("by_label",)
+
+    def __init__(self, by_label: dict[Hashable, Provenance]) -> None:
+        self.by_label = by_label
+
+    def of(self, label: Hashable) -> Provenance:
+        """The provenance of one output column."""
+        return self.by_label.get(label, {})
+
+
+class Record:
+    """One operation: what went in, what came out, and where in the code it stands."""
+
+    __slots__ = (
+        "_shape",
+        "code",
+        "count",
+        "duration",
+        "edges",
+        "error",
+        "instruction",
+        "is_module_function",
+        "is_pending",
+        "kind",
+        "method",
+        "output",
+        "overhead",
+        "parents",
+        "read_from",
+        "rows",
+        "run_id",
+        "started",
+        "written_types",
+    )
+
+    def __init__(self, method: str, kind: Kind, output: FrameVersion | None, edges: SameLabels | Listed) -> None:
+        self.method = method
+        self.kind = kind
+        # Only until it is told: a version knows its record, and the two must not keep each other alive.
+        self.output = output
+        self.edges = edges
+        # What holds for the whole output: filters, joins, groupings, sorting.
+        self.rows: Provenance = {}
+        # The frames whose rows the output is made of; what held for them as a whole holds for the output.
+        self.parents: tuple[FrameVersion, ...] = ()
+        self.read_from: FrameVersion | None = None
+        self.is_module_function = False
+        self.is_pending = False
+        self.code: CodeType | None = None
+        self.instruction = 0
+        self.started = 0.0
+        self.duration = 0.0
+        self.overhead = 0.0
+        self.count = 1
+        self.error: tuple[str, str] | None = None
+        self._shape: tuple[Any, ...] | None = None
+        self.run_id: str | None = None
+        self.written_types: dict[Hashable, str] | None = None
+
+    def fields_of(self, version: FrameVersion) -> dict[Hashable, Provenance]:
+        """The provenance of every column and named index level of the version that was made."""
+        return {label: self.edges.of(label) for label in version.labels()}
+
+    def inputs(self) -> list[FrameVersion]:
+        """The versions that went in, parents first, each once."""
+        seen: dict[FrameVersion, None] = dict.fromkeys(real for parent in self.parents for real in grounded(parent))
+        if self.read_from is not None:
+            seen[self.read_from] = None
+        edges = self.edges
+        provenances: Iterable[Provenance]
+        if isinstance(edges, Listed):
+            provenances = edges.by_label.values()
+        else:
+            seen.update(dict.fromkeys(grounded(edges.source)))
+            provenances = (edges.changed or {}).values()
+        for provenance in (*provenances, self.rows):
+            for version, _ in provenance:
+                seen[version] = None
+        return list(seen)
+
+    def _sources(self) -> Iterable[FrameVersion]:
+        edges = self.edges
+        if isinstance(edges, SameLabels) and not edges.changed and not self.rows and self.read_from is None:
+            # The plain case, and the one that loops are made of: nothing but the frames themselves went in.
+            return self.parents
+        return self.inputs()
+
+    def shape(self) -> tuple[Any, ...]:
+        """What two rounds of a loop must share to be told as one: the place, the files, where the inputs were made."""
+        if self._shape is None:
+            self._shape = (
+                self.method,
+                self.error is None,
+                self.output.dataset if self.output is not None else None,
+                tuple([_origin(version) for version in self._sources()]),
+            )
+        return self._shape
+
+    def absorb(self, later: Record) -> None:
+        """Count a later round of the same operation."""
+        self.count += 1
+        self.duration += later.duration
+        self.overhead += later.overhead
+        if later.output is not None:
+            later.output.repeats = self.output
+            later.output = None
+
+
+def _origin(version: FrameVersion) -> Any:
+    if version.dataset is not None:
+        return version.dataset
+    maker = version.made_by
+    return version.uid if maker is None else (maker.code, maker.instruction)
+
+
+def grounded(version: FrameVersion) -> list[FrameVersion]:
+    """The real versions behind one that stands in for others."""
+    if version.substitutes is None:
+        return [version]
+    found: dict[FrameVersion, None] = {}
+    if version.base is not None:
+        found.update(dict.fromkeys(grounded(version.base)))
+    for provenance in version.substitutes.values():
+        found.update(dict.fromkeys(source for source, _ in provenance))
+    return list(found)

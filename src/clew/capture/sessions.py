@@ -1,0 +1,185 @@
+"""Sessions and executions: which notebook is running, and which cell of it."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from types import CodeType
+
+    from clew.capture.records import Record
+
+
+_FIXED_BITS = (0xF << 76) | (0x3 << 62)
+_VERSION_4 = (0x4 << 76) | (0x2 << 62)
+# Its own generator: the user's random.seed() must neither be disturbed nor make ids repeat.
+_random = random.Random()  # noqa: S311 - ids, not secrets
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_random.seed)
+
+
+def new_run_id() -> str:
+    """A random UUID (version 4), 6x faster than uuid.uuid4 because it does not ask the kernel each time."""
+    digits = f"{(_random.getrandbits(128) & ~_FIXED_BITS) | _VERSION_4:032x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell as the notebook defines it."""
+
+    id: str
+    source: str
+    name: str | None = None
+    index: int | None = None
+    defines: frozenset[str] = frozenset()
+
+    @property
+    def label(self) -> str:
+        """Its name in jobs: the function's name if it has one."""
+        return self.name or self.id
+
+
+class Sink(Protocol):
+    """Where a session's executions go."""
+
+    def execution_started(self, execution: Execution) -> None:
+        """A cell starts."""
+
+    def execution_ended(self, execution: Execution, namespace: dict[str, Any]) -> None:
+        """A cell ended, in whatever way; `namespace` holds the variables it left."""
+
+    def session_ended(self, session: Session) -> None:
+        """Nothing more comes."""
+
+
+class Silence:
+    """Takes everything and writes nothing."""
+
+    def execution_started(self, execution: Execution) -> None:
+        """Ignore it."""
+
+    def execution_ended(self, execution: Execution, namespace: dict[str, Any]) -> None:
+        """Ignore it."""
+
+    def session_ended(self, session: Session) -> None:
+        """Ignore it."""
+
+
+@dataclass(eq=False)
+class Session:
+    """One run of one notebook or script."""
+
+    notebook: str
+    session_id: str = ""
+    run_id: str = ""
+    path: Path | None = None
+    executions: int = 0
+    failures: int = 0
+    is_ended: bool = False
+    sink: Sink = field(default_factory=Silence)
+    has_pending: bool = False
+    # How many versions each variable has had since the cell that defines it last started.
+    version_counts: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # Given by a launcher that wants to know where the streams will be; good for one session only.
+        self.session_id = self.session_id or os.environ.pop("CLEW_SESSION_ID", "") or new_run_id()[:8]
+        self.run_id = self.run_id or self.session_id + new_run_id()[8:]
+
+    @property
+    def stem(self) -> str:
+        """The notebook's name in jobs and datasets."""
+        return self.notebook.removesuffix(".py").removesuffix(".ipynb")
+
+    def end(self) -> None:
+        """Write what closes the session, once."""
+        if not self.is_ended:
+            self.is_ended = True
+            self.sink.session_ended(self)
+
+
+@dataclass(eq=False)
+class Execution:
+    """One execution of one cell: its identity, its clock, and the records made while it ran."""
+
+    session: Session
+    cell: Cell
+    run_id: str = field(default_factory=new_run_id)
+    records: list[Record] = field(default_factory=list)
+    started_at: float = field(default_factory=time.time)
+    clock: float = field(default_factory=time.perf_counter)
+    duration: float = 0.0
+    start_memory_mb: float = 0.0
+    end_memory_mb: float = 0.0
+    error: BaseException | None = None
+    is_stopped: bool = False
+    by_place: dict[tuple[CodeType | None, int], list[Record]] = field(default_factory=dict)
+
+    @property
+    def execution_id(self) -> str:
+        """Eight digits for people; the full id is the run's."""
+        return self.run_id[:8]
+
+    def at(self, clock: float) -> float:
+        """The wall time of a reading of the performance counter."""
+        return self.started_at + (clock - self.clock)
+
+    def add(self, record: Record) -> None:
+        """Keep a record, after those of libraries that led to it; a loop's repetitions only count."""
+        place = (record.code, record.instruction)
+        earlier = self.by_place.get(place)
+        if earlier is None:
+            self.by_place[place] = [record]
+        elif self._repeats(earlier, record):
+            return
+        if self.session.has_pending and record.output is not None:
+            self.records.extend(_pending_before(record))
+        self.records.append(record)
+
+    def _repeats(self, earlier: list[Record], record: Record) -> bool:
+        shape = record.shape()
+        first = next((known for known in earlier if known.shape() == shape), None)
+        if first is None:
+            earlier.append(record)
+            return False
+        first.absorb(record)
+        return True
+
+
+def _pending_before(record: Record) -> list[Record]:
+    """Records of library code, oldest first, whose output has now reached the user's code."""
+    found: list[Record] = []
+    waiting = [record]
+    while waiting:
+        for version in waiting.pop().inputs():
+            maker = version.made_by
+            if maker is not None and maker.is_pending:
+                maker.is_pending = False
+                found.append(maker)
+                waiting.append(maker)
+    return found[::-1]
+
+
+_current: ContextVar[Execution | None] = ContextVar("clew_execution", default=None)
+
+
+def current_execution() -> Execution | None:
+    """The execution that this code belongs to, if any."""
+    return _current.get()
+
+
+def enter(execution: Execution) -> Any:
+    """Make `execution` the current one; `leave` takes the token that this returns."""
+    return _current.set(execution)
+
+
+def leave(token: Any) -> None:
+    """Restore what was current before."""
+    _current.reset(token)

@@ -1,0 +1,1 @@
+"""The three streams of events that a session leaves behind."""

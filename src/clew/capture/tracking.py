@@ -1,0 +1,53 @@
+"""Turning capture on and off."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from clew.capture.callers import is_user_code
+from clew.capture.imports import when_imported
+
+_state = {"on": False}
+
+
+def is_disabled() -> bool:
+    """Whether the environment turns all capture off."""
+    return os.environ.get("CLEW_DISABLED", "") not in ("", "0", "false")
+
+
+def is_tracking() -> bool:
+    """Whether capture is on."""
+    return _state["on"]
+
+
+def track() -> None:
+    """Capture from now on: frames carry their lineage, and cells write their streams."""
+    if is_disabled() or _state["on"]:
+        return
+    _state["on"] = True
+    when_imported("pandas", _hook_pandas)
+    from clew.capture.adapters import ipython, marimo, script
+
+    marimo.watch()
+    ipython.watch()
+    caller = sys._getframe(1)
+    if caller.f_globals.get("__name__") == "__main__" and is_user_code(caller.f_code) and not marimo.is_running():
+        script.begin(caller.f_globals)
+
+
+def untrack() -> None:
+    """Stop capturing and take every wrapper out."""
+    _state["on"] = False
+    if "pandas" in sys.modules:
+        from clew.capture.frames.catalogue import uninstall
+
+        uninstall()
+
+
+def _hook_pandas() -> None:
+    if not _state["on"]:
+        return
+    from clew.capture.frames.catalogue import install
+
+    install()

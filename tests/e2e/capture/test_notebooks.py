@@ -1,0 +1,228 @@
+"""Real notebooks and scripts under capture, started as a user starts them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clew.capture.launch import CapturedRun, capture_notebook
+from clew.errors import ClewError
+from clew.events.validation import STREAM_FILES, faults
+
+DEMO = Path(__file__).parents[3] / "src" / "clew" / "demo" / "orders.py"
+RUNTIME, LINEAGE, DATAFRAME = "marimo_runtime.jsonl", "marimo_lineage_events.jsonl", "marimo_dataframe_lineage.jsonl"
+
+BOOK = """
+import marimo
+app = marimo.App()
+
+with app.setup:
+    import pandas as pd
+    base = pd.DataFrame({"a": [1, 2, 3]})
+
+@app.cell
+async def waits():
+    import asyncio
+    await asyncio.sleep(0)
+    big = base[base["a"] > 1]
+    return (big,)
+
+@app.cell
+def stops(big):
+    import marimo as mo
+    mo.stop(len(big) > 0)
+    never = big.head()
+    return
+
+@app.cell
+def fails(big):
+    big["nope"]
+    return
+
+@app.cell
+def goes_on(big):
+    _part = big.assign(b=lambda d: d["a"] * 2)
+    total = _part["b"].sum()
+    return (total,)
+
+if __name__ == "__main__":
+    app.run()
+"""
+
+
+def events(folder: Path, name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / name).read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> CapturedRun:
+    folder = tmp_path_factory.mktemp("demo")
+    return capture_notebook(DEMO, folder / "streams", env={**os.environ, "CLEW_DEMO_DATA": str(folder / "data")})
+
+
+@pytest.fixture(scope="module")
+def book(tmp_path_factory: pytest.TempPathFactory) -> CapturedRun:
+    path = tmp_path_factory.mktemp("book") / "book.py"
+    path.write_text(BOOK)
+    return capture_notebook(path, path.parent / "streams")
+
+
+def test_every_event_of_the_demo_is_valid(demo: CapturedRun) -> None:
+    for name, stream in STREAM_FILES.items():
+        told = events(demo.streams_dir, name)
+        assert told
+        assert [fault for event in told for fault in faults(event, stream)] == []
+        assert {event["session_id"] for event in told} == {demo.session_id}
+
+
+def test_the_error_cell_does_not_cost_the_rest(demo: CapturedRun) -> None:
+    ends = {event["cell_name"]: event["event_type"] for event in events(demo.streams_dir, RUNTIME)}
+    assert ends["check_margin"] == "cell_execution_error"
+    assert ends["save"] == ends["best_days"] == "cell_execution_end"
+
+
+def test_the_output_leads_back_to_its_files(demo: CapturedRun) -> None:
+    """Walk the typed edges of the DataFrame stream from the written column to the files."""
+    sources: dict[tuple[str, str, str], set[tuple[str, str, str]]] = {}
+    for event in events(demo.streams_dir, DATAFRAME):
+        versions = {frame["variable_name"]: frame["version"] for frame in event["input_dataframes"]}
+        (out,) = event["output_dataframes"]
+        for edge in event["column_lineage_edges"]:
+            if edge["type"] == "DIRECT":
+                key = (out["variable_name"], str(out["version"]), edge["column"])
+                source = (edge["source"], str(versions[edge["source"]]), edge["source_column"])
+                sources.setdefault(key, set()).add(source)
+    (written,) = [key for key in sources if key[0].endswith("daily_revenue.parquet") and key[2] == "net_revenue"]
+    reached, waiting = set(), [written]
+    while waiting:
+        for source in sources.get(waiting.pop(), set()):
+            if source not in reached:
+                reached.add(source)
+                waiting.append(source)
+    files = {(Path(name).name, column) for name, _, column in reached if name.startswith("file:")}
+    assert files == {("orders.csv", "price"), ("orders.csv", "qty"), ("returns.csv", "refund")}
+
+
+def test_the_session_is_closed_though_the_kernel_was_killed(demo: CapturedRun) -> None:
+    last = events(demo.streams_dir, LINEAGE)[-1]
+    assert (last["eventType"], last["job"]["name"]) == ("FAIL", "orders")
+
+
+def test_setup_async_stopped_and_failing_cells(book: CapturedRun) -> None:
+    told = {event["cell_name"]: event for event in events(book.streams_dir, RUNTIME)}
+    assert list(told) == ["setup", "waits", "stops", "fails", "goes_on"]
+    assert told["stops"]["event_type"] == "cell_execution_end"
+    assert told["stops"]["stopped"] is True
+    assert told["fails"]["error_info"]["error_type"] == "KeyError"
+    assert [told[name]["cell_index"] for name in told] == [1, 2, 3, 4, 5]
+
+
+def test_operations_of_every_kind_of_cell(book: CapturedRun) -> None:
+    told = [
+        (event["cell_name"], event["operation_method"], event["output_dataframes"][0]["variable_name"])
+        for event in events(book.streams_dir, DATAFRAME)
+    ]
+    assert told == [
+        ("setup", "DataFrame", "base"),
+        ("waits", "__getitem__", "big"),
+        ("goes_on", "assign", "goes_on/_part"),
+    ]
+
+
+def run(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=cwd,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def test_a_plain_script(tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text(
+        "import sys\nimport pandas as pd\ndf = pd.DataFrame({'a': [1, 2]})\n"
+        "print(sys.argv[1:], __name__)\nout = df.head(1)\n"
+    )
+    done = run("-m", "clew", "run", "--out", "streams", "job.py", "--flag", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "['--flag'] __main__\n")
+    told = events(tmp_path / "streams", DATAFRAME)
+    assert [(event["line"], event["operation_code"]) for event in told] == [
+        (3, "pd.DataFrame({'a': [1, 2]})"),
+        (5, "df.head(1)"),
+    ]
+
+
+@pytest.mark.parametrize(("end", "code", "kind"), [("", 0, "end"), ("out['nope']", 1, "error")])
+def test_a_script_that_asks_for_capture_itself(tmp_path: Path, end: str, code: int, kind: str) -> None:
+    (tmp_path / "job.py").write_text(
+        f"import clew\nclew.track()\nimport pandas as pd\nout = pd.DataFrame({{'a': [1]}}).head()\n{end}\n"
+    )
+    assert run("job.py", cwd=tmp_path, CLEW_OUT=str(tmp_path / "streams")).returncode == code
+    assert [event["operation_method"] for event in events(tmp_path / "streams", DATAFRAME)] == ["DataFrame", "head"]
+    assert events(tmp_path / "streams", RUNTIME)[-1]["event_type"] == f"cell_execution_{kind}"
+
+
+def test_a_notebook_as_a_script_ends_as_it_would_without(tmp_path: Path) -> None:
+    (tmp_path / "book.py").write_text(BOOK)
+    plain = run("book.py", cwd=tmp_path)
+    captured = run("-m", "clew", "run", "--out", "streams", "book.py", cwd=tmp_path)
+    assert plain.returncode == captured.returncode == 1
+    assert "KeyError: 'nope'" in captured.stderr
+    assert events(tmp_path / "streams", RUNTIME)[-1]["event_type"] == "cell_execution_error"
+
+
+def test_the_setup_cell_of_a_notebook_run_as_a_script(tmp_path: Path) -> None:
+    (tmp_path / "book.py").write_text(BOOK)
+    run("-m", "clew", "run", "--out", "streams", "book.py", cwd=tmp_path)
+    told = [
+        (event["cell_name"], event["line"], event["output_dataframes"][0]["variable_name"])
+        for event in events(tmp_path / "streams", DATAFRAME)
+    ]
+    assert told == [("setup", 2, "base"), ("waits", 3, "big")]
+    assert len({event["session_id"] for event in events(tmp_path / "streams", RUNTIME)}) == 1
+    ends = {event["cell_name"]: event["event_type"] for event in events(tmp_path / "streams", RUNTIME)}
+    assert ends["setup"] == "cell_execution_end"
+
+
+def test_disabled_means_off(tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text("import pandas as pd\nprint(hasattr(pd.DataFrame.merge, '__wrapped__'))\n")
+    done = run("-m", "clew", "run", "--out", "streams", "job.py", cwd=tmp_path, CLEW_DISABLED="1")
+    assert (done.returncode, done.stdout) == (0, "False\n")
+    assert list((tmp_path / "streams").iterdir()) == []
+
+
+def test_importing_clew_loads_nothing_heavy(tmp_path: Path) -> None:
+    code = "import sys, clew; print(sorted({'pandas', 'numpy', 'marimo', 'msgspec', 'pyspark'} & set(sys.modules)))"
+    assert run("-c", code, cwd=tmp_path).stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (None, "There is no notebook at"),
+        ("import marimo\napp = marimo.App()\n", "is empty: it has no cells"),
+        ("print(1)\n", "is not a marimo notebook"),
+        ("def broken(:\n", "is not a marimo notebook"),
+    ],
+)
+def test_what_is_no_notebook_is_refused(tmp_path: Path, content: str | None, sentence: str) -> None:
+    path = tmp_path / "book.py"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(ClewError, match=sentence):
+        capture_notebook(path, tmp_path / "streams")
+
+
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ClewError, match="Cannot write into"):
+        capture_notebook(DEMO, tmp_path / "file" / "streams")

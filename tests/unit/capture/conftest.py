@@ -1,0 +1,52 @@
+"""Capture is on in these tests, and what it loses is counted from zero in each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pandas as pd
+import pytest
+
+import clew
+from clew.capture.adapters.cells import open_session, running
+from clew.capture.losses import forget_losses
+from clew.capture.sessions import Cell
+from clew.capture.tracking import untrack
+
+Streams = dict[str, list[dict[str, Any]]]
+
+
+@pytest.fixture(autouse=True)
+def tracked() -> Iterator[None]:
+    clew.track()
+    forget_losses()
+    yield
+    untrack()
+
+
+@pytest.fixture
+def run_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Streams]:
+    """Run sources as cells of one session, and read back the three streams."""
+    monkeypatch.setenv("CLEW_OUT", str(tmp_path / "out"))
+
+    def run(*sources: str, namespace: dict[str, Any] | None = None) -> Streams:
+        session = open_session("book.py")
+        shared: dict[str, Any] = {"pd": pd, **(namespace or {})}
+        for index, source in enumerate(sources, start=1):
+            code = compile(source, f"/tmp/__marimo__cell_{index}_.py", "exec")
+            cell = Cell(id=f"id{index}", source=source, name=f"cell{index}", index=index)
+            with running(session, cell, code, shared) as execution:
+                try:
+                    exec(code, shared)
+                except Exception as error:  # noqa: BLE001 - a cell may fail in any way
+                    execution.error = error
+        session.end()
+        return {
+            file.stem: [*map(msgspec.json.decode, file.read_bytes().splitlines())]
+            for file in (tmp_path / "out").iterdir()
+        }
+
+    return run

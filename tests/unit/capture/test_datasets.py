@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import io
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from clew.capture.datasets import located_at, table_in, tables_of_query
+
+
+@pytest.mark.parametrize(
+    ("target", "namespace", "name"),
+    [
+        ("/data/in.csv", "file", "/data/in.csv"),
+        (Path("/data/in.csv"), "file", "/data/in.csv"),
+        ("file:///data/in.csv", "file", "/data/in.csv"),
+        ("s3://bucket/a/b.parquet", "s3://bucket", "a/b.parquet"),
+        ("s3a://bucket/a/b.parquet", "s3://bucket", "a/b.parquet"),
+        ("gcs://bucket/k", "gs://bucket", "k"),
+        ("https://user:pw@example.org/x.csv?sig=1", "https://example.org", "/x.csv"),
+    ],
+)
+def test_names_follow_openlineage(target: str | Path, namespace: str, name: str) -> None:
+    assert located_at(target) == (namespace, name)
+
+
+def test_relative_paths_are_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert located_at("in.csv") == ("file", str(tmp_path / "in.csv"))
+
+
+def test_an_open_file_is_its_path_and_a_buffer_has_none(tmp_path: Path) -> None:
+    path = tmp_path / "in.csv"
+    path.write_text("a\n1\n")
+    with path.open() as file:
+        assert located_at(file) == ("file", str(path))
+    assert located_at(io.StringIO("a")) is None
+
+
+@pytest.mark.parametrize(
+    ("connection", "namespace", "name"),
+    [
+        ("postgresql+psycopg://u:p@db/shop", "postgres://db:5432", "shop.orders"),
+        ("mysql://db:3307/shop", "mysql://db:3307", "shop.orders"),
+    ],
+)
+def test_tables_are_named_by_their_server(connection: str, namespace: str, name: str) -> None:
+    assert table_in(connection, "orders") == (namespace, name)
+
+
+def test_a_sqlite_table_is_named_by_its_file(tmp_path: Path) -> None:
+    connection = sqlite3.connect(tmp_path / "shop.db")
+    assert table_in(connection, "orders") == ("sqlite", f"{tmp_path / 'shop.db'}.orders")
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("query", "tables"),
+    [
+        ("orders", ["orders"]),
+        ("select * from orders", ["orders"]),
+        ('SELECT a FROM "shop"."orders" o JOIN people p ON true', ["shop.orders", "people"]),
+    ],
+)
+def test_tables_of_a_query(query: str, tables: list[str]) -> None:
+    assert tables_of_query(query) == tables

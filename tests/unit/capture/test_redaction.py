@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import pytest
+
+from clew.capture.streams.redaction import redacted
+
+
+@pytest.mark.parametrize(
+    ("text", "safe"),
+    [
+        ("postgresql://ann:s3cret@db:5432/shop", "postgresql://ann:***@db:5432/shop"),
+        ("create_engine('mysql+pymysql://u:p%40ss@h/d')", "create_engine('mysql+pymysql://u:***@h/d')"),
+        ("password = 'hunter2'", "password = '***'"),
+        ('connect(user="ann", password="hunter2", db=\'x\')', 'connect(user="ann", password="***", db=\'x\')'),
+        ("os.environ['API_KEY'] = \"abc\"", "os.environ['API_KEY'] = \"***\""),
+        ("{'token': 'abc'}", "{'token': '***'}"),
+        ("key = 'AKIAABCDEFGHIJKLMNOP'", "key = '***'"),
+        ("ghp_" + "a" * 36, "***"),
+    ],
+)
+def test_secrets_are_replaced(text: str, safe: str) -> None:
+    assert redacted(text) == safe
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "df['status'] == 'paid'",
+        "https://example.org/data.csv",
+        "tokens = df['text'].str.split(' ')",
+        "author = 'Ann'",
+        "s3://bucket/key.csv",
+    ],
+)
+def test_other_code_is_left_as_it_is(text: str) -> None:
+    assert redacted(text) == text

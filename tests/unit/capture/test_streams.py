@@ -1,0 +1,206 @@
+"""Cells in, three streams out: what stands in them, and that it is valid."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clew.capture.losses import losses
+from clew.events.validation import STREAM_FILES, faults
+
+RUNTIME, LINEAGE, DATAFRAME = "marimo_runtime", "marimo_lineage_events", "marimo_dataframe_lineage"
+Run = Callable[..., dict[str, list[dict[str, Any]]]]
+
+LOAD = "df = pd.DataFrame({'name': ['Ann', 'Bob', 'Cid'], 'age': [31, 22, 45], 'pay': [7., 4., 9.]})"
+ADULTS = """\
+adults = df[df['age'] > 25]
+adults = adults.assign(tax=adults['pay'] * 0.2)
+adults['net'] = adults['pay'] - adults['tax']
+"""
+
+
+def test_every_event_is_valid(run_cells: Run) -> None:
+    streams = run_cells(LOAD, ADULTS, "df['nope']", "out = df.groupby('name')['pay'].sum().reset_index()")
+    for stem, events in streams.items():
+        assert events
+        assert [fault for event in events for fault in faults(event, STREAM_FILES[f"{stem}.jsonl"])] == []
+    assert losses() == {}
+
+
+def test_operations_tell_code_line_names_and_versions(run_cells: Run) -> None:
+    told = [
+        (
+            event["cell_name"],
+            event["line"],
+            event["operation_type"],
+            event["operation_method"],
+            event["operation_code"],
+            [(frame["variable_name"], frame["version"]) for frame in event["input_dataframes"]],
+            [(frame["variable_name"], frame["version"]) for frame in event["output_dataframes"]],
+        )
+        for event in run_cells(LOAD, ADULTS)[DATAFRAME][1:]
+    ]
+    assert told == [
+        ("cell2", 1, "selection", "__getitem__", "df[df['age'] > 25]", [("df", "1")], [("adults", "1")]),
+        (
+            "cell2",
+            2,
+            "assignment",
+            "assign",
+            "adults.assign(tax=adults['pay'] * 0.2)",
+            [("adults", "1")],
+            [("adults", "2")],
+        ),
+        (
+            "cell2",
+            3,
+            "assignment",
+            "__setitem__",
+            "adults['net'] = adults['pay'] - adults['tax']",
+            [("adults", "2")],
+            [("adults", "3")],
+        ),
+    ]
+
+
+def test_edges_of_the_documents_own_example(run_cells: Run) -> None:
+    event = run_cells(LOAD, "adults = df[df['age'] > 25]")[DATAFRAME][-1]
+    assert event["column_lineage"] == {f"adults.{name}": [f"df.{name}"] for name in ("name", "age", "pay")}
+    assert event["column_lineage_edges"][-1] == {
+        "output": "adults",
+        "column": None,
+        "source": "df",
+        "source_column": "age",
+        "type": "INDIRECT",
+        "subtype": "FILTER",
+        "opaque": False,
+        "inferred": False,
+    }
+
+
+def test_starts_are_paired_with_ends_and_parents_lead_to_the_session(run_cells: Run) -> None:
+    events = run_cells(LOAD, ADULTS, "df['nope']")[LINEAGE]
+    by_run: dict[str, list[str]] = {}
+    for event in events:
+        by_run.setdefault(event["run"]["runId"], []).append(event["eventType"])
+    assert all(kinds in (["START", "COMPLETE"], ["START", "FAIL"]) for kinds in by_run.values())
+    parents = {event["run"]["facets"].get("parent", {}).get("run", {}).get("runId") for event in events}
+    assert parents - {None} <= set(by_run)
+    jobs = {event["job"]["name"]: event["eventType"] for event in events}
+    assert jobs["book"] == jobs["book/cell3"] == jobs["book/cell3/dataframe_getitem"] == "FAIL"
+    assert jobs["book/cell2"] == jobs["book/cell2/dataframe_assign"] == "COMPLETE"
+
+
+def test_the_same_notebook_run_again_has_the_same_names(run_cells: Run) -> None:
+    def names(streams: dict[str, list[dict[str, Any]]]) -> list[Any]:
+        return [
+            (
+                event["job"]["name"],
+                [(each["name"], each["facets"]["version"]) for each in (*event["inputs"], *event["outputs"])],
+            )
+            for event in streams[LINEAGE]
+        ]
+
+    first = names(run_cells(LOAD, ADULTS))
+    assert names(run_cells(LOAD, ADULTS)) == first * 2
+
+
+def test_versions_start_anew_with_the_defining_cell(run_cells: Run) -> None:
+    told = run_cells("t = pd.DataFrame({'a': [1]})\nt['b'] = 1", "t['c'] = 2", "u = t.head()")[DATAFRAME]
+    assert [event["output_dataframes"][0]["version"] for event in told] == ["1", "2", "3", "1"]
+
+
+def test_a_frame_without_a_name_is_called_by_its_operation(run_cells: Run) -> None:
+    told = run_cells(LOAD, "out = df[['name', 'age']].head().head()")[DATAFRAME]
+    labels = [event["output_dataframes"][0]["variable_name"] for event in told]
+    assert labels == ["df", "cell2/dataframe_getitem", "cell2/dataframe_head", "out"]
+
+
+def test_a_frame_made_in_a_function_is_named_by_who_holds_it(run_cells: Run) -> None:
+    source = "def f(d):\n    t = d[d['age'] > 1]\n    return t.assign(x=1)\nout = f(df)"
+    told = run_cells(LOAD, source)[DATAFRAME]
+    assert [event["output_dataframes"][0]["variable_name"] for event in told] == [
+        "df",
+        "cell2/dataframe_getitem",
+        "out",
+    ]
+
+
+def test_a_loop_is_told_once_with_its_count(run_cells: Run) -> None:
+    told = run_cells(LOAD, "for i in range(40):\n    top = df.head(2)")[DATAFRAME]
+    assert [(event["operation_method"], event["count"]) for event in told] == [("DataFrame", 1), ("head", 40)]
+
+
+def test_a_loop_over_files_is_told_file_by_file(run_cells: Run, tmp_path: Path) -> None:
+    for name in "abc":
+        (tmp_path / f"{name}.csv").write_text("x\n1\n")
+    told = run_cells("parts = [pd.read_csv(f'{folder}/{name}.csv') for name in 'abc']", namespace={"folder": tmp_path})[
+        DATAFRAME
+    ]
+    assert [Path(event["input_dataframes"][0]["variable_name"]).name for event in told] == ["a.csv", "b.csv", "c.csv"]
+
+
+def test_metrics_of_named_frames(run_cells: Run) -> None:
+    events = run_cells("df = pd.DataFrame({'n': [1, 2, None], 't': ['secret', 'words', 'secret']})")[LINEAGE]
+    output = next(event["outputs"][0] for event in events if event["outputs"])
+    metrics = output["facets"]["dataQualityMetrics"]
+    assert (metrics["rowCount"], metrics["columnMetrics"]) == (
+        3,
+        {"n": {"nullCount": 1, "distinctCount": 2, "min": 1.0, "max": 2.0}, "t": {"nullCount": 0, "distinctCount": 2}},
+    )
+
+
+@pytest.mark.parametrize(("setting", "keys"), [("counts", {"nullCount", "distinctCount"}), ("off", None)])
+def test_metrics_can_be_turned_off(
+    run_cells: Run, monkeypatch: pytest.MonkeyPatch, setting: str, keys: set[str] | None
+) -> None:
+    monkeypatch.setenv("CLEW_METRICS", setting)
+    events = run_cells("df = pd.DataFrame({'n': [1, 2, None]})")[LINEAGE]
+    facets = next(event["outputs"][0]["facets"] for event in events if event["outputs"])
+    found = facets.get("dataQualityMetrics", {}).get("columnMetrics", {}).get("n")
+    assert (set(found) if found is not None else None) == keys
+
+
+def test_no_value_of_the_data_is_told(run_cells: Run, tmp_path: Path) -> None:
+    values = ["Zanzibar", "Quetzal"]
+    (tmp_path / "in.csv").write_text("city,n\n" + "\n".join(f"{value},{i}" for i, value in enumerate(values)))
+    code = "df = pd.read_csv(path)\nkept = df[df['city'] == wanted]\nkept['up'] = kept['city'].str.upper()"
+    run_cells(code, "df['city'].astype(int)", namespace={"path": tmp_path / "in.csv", "wanted": values[0]})
+    written = "".join(
+        re.sub(r'"error_(info|message)":.*', "", line)
+        for file in (tmp_path / "out").iterdir()
+        for line in file.read_text().splitlines()
+        if "errorMessage" not in line
+    )
+    assert not [value for value in values if value.casefold() in written.casefold()]
+
+
+def test_a_library_at_work_is_told_only_if_its_result_is_used(run_cells: Run) -> None:
+    library = compile("def shown(d):\n    return d.head(1).copy()", "/usr/lib/python3/dist-packages/lib.py", "exec")
+    namespace: dict[str, Any] = {}
+    exec(library, namespace)
+    shown = {"shown": namespace["shown"]}
+    assert len(run_cells(LOAD, "shown(df)", namespace=shown)[DATAFRAME]) == 1
+
+
+def test_a_librarys_result_that_is_used_brings_its_operations(run_cells: Run) -> None:
+    library = compile("def shown(d):\n    return d.head(1).copy()", "/usr/lib/python3/dist-packages/lib.py", "exec")
+    namespace: dict[str, Any] = {}
+    exec(library, namespace)
+    told = run_cells(LOAD, "out = shown(df)[['name']]", namespace={"shown": namespace["shown"]})[DATAFRAME]
+    assert [event["operation_method"] for event in told] == ["DataFrame", "head", "copy", "__getitem__"]
+
+
+def test_a_read_only_folder_costs_events_not_the_cell(
+    run_cells: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "out").mkdir()
+    monkeypatch.setenv("CLEW_OUT", str(tmp_path / "file" / "streams"))
+    assert run_cells(LOAD, ADULTS) == {}
+    assert sum(losses().values()) > 0
+    assert "events are being lost" in capsys.readouterr().err
