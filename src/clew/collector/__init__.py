@@ -1,0 +1,1 @@
+"""Events received, kept in a log."""

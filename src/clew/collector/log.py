@@ -1,0 +1,169 @@
+"""Appending to the log: what `append` has returned from is on disk."""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import os
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+import msgspec
+from msgspec import Raw
+
+from clew.collector.segments import Line, Range, decode_line, read_lines, segment_path, segments, whole_lines_size
+from clew.errors import ClewError
+from clew.events.identity import event_id, one_line
+from clew.events.stream import Stream
+
+SEGMENT_BYTES = 64 << 20
+# A client that got no answer within seconds sends the same bytes again: look back far enough to know them.
+_REMEMBERED_BYTES = 64 << 20
+_REMEMBERED_EVENTS = 200_000
+
+
+@dataclass(frozen=True)
+class Received:
+    """An event as it arrived."""
+
+    stream: Stream
+    source: str
+    body: bytes
+
+
+class LogWriter:
+    """The one appender of a log. Use as a context manager: it holds the log's lock."""
+
+    def __init__(self, folder: Path, *, segment_bytes: int = SEGMENT_BYTES) -> None:
+        self.folder = folder
+        self.segment_bytes = segment_bytes
+        self._recent: OrderedDict[str, None] = OrderedDict()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as opened, self._refusals():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            lock = opened.enter_context((self.folder / ".lock").open("w"))
+            self._take_lock(lock)
+            self._open_last_segment()
+            opened.callback(lambda: os.close(self._file))
+            self._remember_tail()
+            self._opened = opened.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._opened.close()
+
+    @property
+    def position(self) -> int:
+        """Where the next event will stand."""
+        return self._base + self._size
+
+    def append(self, events: Iterable[Received]) -> int:
+        """Store the events that are new, durably, and say how many those were."""
+        lines: dict[str, bytes] = {}
+        for event in events:
+            is_json = _is_json(event.body)
+            body = one_line(event.body) if is_json else event.body
+            identity = event_id(body)
+            if body and identity not in self._recent and identity not in lines:
+                lines[identity] = _line(event, body, is_json=is_json)
+        if not lines:
+            return 0
+        self._store(b"".join(lines.values()))
+        # Only now: an event that failed to be stored must not be taken for a repetition when it is sent again.
+        self._remember(lines)
+        if self._size >= self.segment_bytes:
+            self._rotate()
+        return len(lines)
+
+    def _store(self, data: bytes) -> None:
+        view = memoryview(data)
+        try:
+            while view:
+                view = view[os.write(self._file, view) :]
+            os.fdatasync(self._file)
+        except OSError as fault:
+            # Nothing of a failed append may stay: a half line would be glued to the next event.
+            os.ftruncate(self._file, self._size)
+            message = f"The log {self.folder} cannot be written: {fault.strerror}. Nothing of this batch was stored."
+            raise ClewError(message, hint="Make room on the disk, then send the events again.") from fault
+        self._size += len(data)
+
+    @contextmanager
+    def _refusals(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as fault:
+            message = f"The log {self.folder} cannot be written: {fault.strerror}."
+            raise ClewError(message, hint="Choose another folder with --home DIR or CLEW_HOME.") from fault
+
+    def _take_lock(self, lock: IO[str]) -> None:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as fault:
+            message = f"Another process is writing to the log {self.folder}."
+            raise ClewError(message, hint="Stop it, or use another home with --home DIR.") from fault
+
+    def _open_last_segment(self) -> None:
+        found = segments(self.folder)
+        self._open(found[-1].base if found else 0)
+
+    def _open(self, base: int) -> None:
+        path = segment_path(self.folder, base)
+        self._base = base
+        self._file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)
+        self._size = whole_lines_size(path)
+        os.ftruncate(self._file, self._size)
+        _sync_folder(self.folder)
+
+    def _rotate(self) -> None:
+        position = self.position
+        os.close(self._file)
+        self._open(position)
+
+    def _remember(self, identities: Iterable[str]) -> None:
+        self._recent.update(dict.fromkeys(identities))
+        while len(self._recent) > _REMEMBERED_EVENTS:
+            self._recent.popitem(last=False)
+
+    def _remember_tail(self) -> None:
+        oldest = self.position - _REMEMBERED_BYTES
+        for segment in segments(self.folder):
+            if segment.end <= max(oldest, segment.base):
+                continue
+            part = Range(str(segment.path), segment.base, max(oldest, segment.base), segment.end)
+            self._remember(event_id(decode_line(text).body) for _, text in read_lines(part))
+
+
+def _line(event: Received, body: bytes, *, is_json: bool) -> bytes:
+    now = datetime.now(UTC).isoformat(timespec="microseconds")
+    if is_json:
+        line = Line(now, event.stream, event.source, event=Raw(body))
+    else:
+        line = Line(now, event.stream, event.source, encoded=base64.b64encode(body).decode())
+    return msgspec.json.encode(line) + b"\n"
+
+
+def _is_json(body: bytes) -> bool:
+    try:
+        body.decode()
+        msgspec.json.decode(body, type=Raw)
+    except (UnicodeDecodeError, msgspec.DecodeError, RecursionError):
+        return False
+    return True
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

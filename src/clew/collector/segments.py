@@ -1,0 +1,141 @@
+"""The log as files: segments named by the position of their first byte, one line per event.
+
+A position counts bytes from the start of the log, over all segments. An event's position is its sequence number:
+unique, in the order received, and known to reader and writer without a counter.
+"""
+
+from __future__ import annotations
+
+import base64
+import mmap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+from msgspec import Raw, Struct, field
+
+from clew.events.stream import Stream
+
+SUFFIX = ".ndjson"
+_DIGITS = 20
+_TAIL_BYTES = 1 << 16
+_UNKNOWN_TIME = "1970-01-01T00:00:00+00:00"
+_BY_HAND = "log"
+
+
+class Line(Struct, omit_defaults=True):
+    """One line: when and whence an event came, then the event itself, as received.
+
+    `bytes` (base64) stands in for `event` where what came is no JSON and could not be embedded.
+    """
+
+    at: str
+    stream: str
+    source: str
+    event: Raw = Raw(b"null")
+    encoded: str | None = field(default=None, name="bytes")
+
+    @property
+    def body(self) -> bytes:
+        """The event's own bytes."""
+        return bytes(self.event) if self.encoded is None else base64.b64decode(self.encoded)
+
+
+@dataclass(frozen=True, order=True)
+class Segment:
+    """A file of the log; it holds the positions from `base` up to `end`."""
+
+    base: int
+    end: int
+    path: Path
+
+
+@dataclass(frozen=True)
+class Range:
+    """Part of a segment: the lines that start at or after `start` and before `end`."""
+
+    path: str
+    base: int
+    start: int
+    end: int
+
+
+_decode_line = msgspec.json.Decoder(Line).decode
+
+
+def decode_line(text: bytes) -> Line:
+    """Open a line; one that no writer wrote is itself an event, received nobody knows when."""
+    try:
+        line = _decode_line(text)
+        datetime.fromisoformat(line.at)
+        base64.b64decode(line.encoded or "")
+    except (ValueError, RecursionError, msgspec.DecodeError):
+        return Line(_UNKNOWN_TIME, Stream.OPENLINEAGE, _BY_HAND, encoded=base64.b64encode(text).decode())
+    return line
+
+
+def segment_path(folder: Path, base: int) -> Path:
+    """The file whose first byte is position `base`."""
+    return folder / f"{base:0{_DIGITS}d}{SUFFIX}"
+
+
+def segments(folder: Path) -> list[Segment]:
+    """All segments in order, each up to its last whole line."""
+    paths = sorted(folder.glob("[0-9]" * _DIGITS + SUFFIX))
+    # Only the last can have a torn tail: the writer cuts it off before it starts another.
+    sizes = [*(path.stat().st_size for path in paths[:-1]), *map(whole_lines_size, paths[-1:])]
+    return [Segment(int(path.stem), int(path.stem) + size, path) for path, size in zip(paths, sizes, strict=True)]
+
+
+def whole_lines_size(path: Path) -> int:
+    """Bytes up to and with the last line break: a torn tail was never acknowledged."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        while size > 0:
+            start = max(0, size - _TAIL_BYTES)
+            file.seek(start)
+            line_break = file.read(size - start).rfind(b"\n")
+            if line_break >= 0:
+                return start + line_break + 1
+            size = start
+    return 0
+
+
+def end_position(folder: Path) -> int:
+    """The position at which the next event will stand."""
+    found = segments(folder)
+    return found[-1].end if found else 0
+
+
+def ranges(folder: Path, start: int, end: int, target_bytes: int) -> list[Range]:
+    """Cut the positions from `start` to `end` into parts of about `target_bytes`, never across segments."""
+    parts = []
+    for segment in segments(folder):
+        low, high = max(start, segment.base), min(end, segment.end)
+        parts += [
+            Range(str(segment.path), segment.base, cut, min(cut + target_bytes, high))
+            for cut in range(low, high, target_bytes)
+        ]
+    return parts
+
+
+def read_lines(part: Range) -> Iterator[tuple[int, bytes]]:
+    """Position and bytes of each line that starts within the range."""
+    with Path(part.path).open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+        offset = _line_start(text, part.start - part.base)
+        stop = part.end - part.base
+        while offset < stop:
+            line_break = text.find(b"\n", offset)
+            if line_break < 0:
+                return
+            yield part.base + offset, text[offset:line_break]
+            offset = line_break + 1
+
+
+def _line_start(text: mmap.mmap, offset: int) -> int:
+    if offset == 0 or text[offset - 1 : offset] == b"\n":
+        return offset
+    line_break = text.find(b"\n", offset)
+    return len(text) if line_break < 0 else line_break + 1

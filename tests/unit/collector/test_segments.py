@@ -1,0 +1,86 @@
+"""Ranges of the log: every line is read exactly once, wherever it is cut."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clew.collector.segments import (
+    Range,
+    end_position,
+    ranges,
+    read_lines,
+    segment_path,
+    segments,
+    whole_lines_size,
+)
+
+texts = st.lists(st.binary(max_size=30).map(lambda text: text.replace(b"\n", b"?")), max_size=12)
+
+
+def write(folder: Path, files: list[list[bytes]], torn: bytes = b"") -> list[tuple[int, bytes]]:
+    """Segments with the lines given; gives each line with its position."""
+    position, expected = 0, []
+    for number, found in enumerate(files):
+        path, at = segment_path(folder, position), position
+        path.write_bytes(b"".join(line + b"\n" for line in found) + (torn if number == len(files) - 1 else b""))
+        for line in found:
+            expected.append((at, line))
+            at += len(line) + 1
+        position = at
+    return expected
+
+
+@given(st.lists(texts.filter(bool), min_size=1, max_size=3), st.binary(max_size=9), st.integers(1, 80), st.data())
+def test_every_line_is_read_once(
+    tmp_path_factory: pytest.TempPathFactory, files: list[list[bytes]], torn: bytes, target: int, data: st.DataObject
+) -> None:
+    folder = tmp_path_factory.mktemp("log")
+    expected = write(folder, files, torn.replace(b"\n", b"?"))
+    end = end_position(folder)
+    cuts = sorted(data.draw(st.sets(st.integers(0, end), max_size=4)))
+    steps = zip([0, *cuts], [*cuts, end], strict=True)
+    parts = [part for start, stop in steps for part in ranges(folder, start, stop, target)]
+    assert [line for part in parts for line in read_lines(part)] == expected
+    assert all(part.end - part.start <= target for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        (b"", 0),
+        (b"\n", 1),
+        (b"a", 0),
+        (b"a\nb", 2),
+        (b"a\n" + b"b" * 70_000, 2),
+        (b"a" * 70_000 + b"\n" + b"b" * 140_000, 70_001),
+        (b"a" * 65_536 + b"\n", 65_537),
+    ],
+)
+def test_a_torn_tail_does_not_count(text: bytes, size: int, tmp_path: Path) -> None:
+    path = tmp_path / "segment"
+    path.write_bytes(text)
+    assert whole_lines_size(path) == size
+
+
+def test_a_folder_without_segments_is_an_empty_log(tmp_path: Path) -> None:
+    (tmp_path / "intake.json").touch()
+    for folder in (tmp_path, tmp_path / "missing"):
+        assert segments(folder) == []
+        assert end_position(folder) == 0
+        assert ranges(folder, 0, 100, 10) == []
+
+
+def test_an_empty_last_segment_is_no_range(tmp_path: Path) -> None:
+    write(tmp_path, [[b"one", b"two"], []])
+    assert end_position(tmp_path) == 8
+    assert [part.end for part in ranges(tmp_path, 0, 8, 100)] == [8]
+
+
+def test_what_is_appended_while_it_is_read_is_left_for_later(tmp_path: Path) -> None:
+    write(tmp_path, [[b"one", b"two"]])
+    part = Range(str(segment_path(tmp_path, 0)), 0, 0, 4)
+    assert list(read_lines(part)) == [(0, b"one")]
