@@ -1,0 +1,1 @@
+"""The record: Delta tables, open to any engine."""

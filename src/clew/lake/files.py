@@ -1,0 +1,72 @@
+"""Rows into Parquet files, on the workers. What was written is told to the driver, which commits it."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from clew.lake.statistics import statistics
+
+# Rows are held until they make up this much, never until they are so many: an event may be 10 MB.
+FLUSH_BYTES = 64 << 20
+_CODEC = "zstd"
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A Parquet file in a table's folder that no commit names yet."""
+
+    table: str
+    name: str
+    size: int
+    rows: int
+    stats: str
+    written_ms: int
+
+
+class FileWriter:
+    """Gathers rows by table and writes them as Parquet files below `root`."""
+
+    def __init__(self, root: str, large: Mapping[str, frozenset[str]], *, flush_bytes: int = FLUSH_BYTES) -> None:
+        self.root = root
+        self._large = large
+        self._flush_bytes = flush_bytes
+        self._held: dict[str, list[pa.RecordBatch]] = {}
+        self._held_bytes = 0
+
+    def add(self, rows: Mapping[str, pa.RecordBatch]) -> Iterator[DataFile]:
+        """Take rows; yields files as soon as enough has come together."""
+        for table, batch in rows.items():
+            if batch.num_rows:
+                self._held.setdefault(table, []).append(batch)
+                self._held_bytes += batch.nbytes
+        if self._held_bytes >= self._flush_bytes:
+            yield from self.flush()
+
+    def flush(self) -> Iterator[DataFile]:
+        """Write all that is held."""
+        while self._held:
+            table, batches = self._held.popitem()
+            yield self._write(table, pa.Table.from_batches(batches))
+        self._held_bytes = 0
+
+    def _write(self, table: str, rows: pa.Table) -> DataFile:
+        folder = Path(self.root, table)
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"part-{uuid.uuid4().hex}.parquet"
+        large = self._large.get(table, frozenset())
+        pq.write_table(
+            rows,
+            path,
+            compression=_CODEC,
+            use_dictionary=[name for name in rows.schema.names if name not in large],
+            write_statistics=[name for name in rows.schema.names if name not in large],
+        )
+        size = path.stat().st_size
+        return DataFile(table, path.name, size, rows.num_rows, statistics(rows, large), int(time.time() * 1000))

@@ -1,0 +1,181 @@
+"""The tables of the lake: their columns, in one place, free of any engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+# Raised when a change to these tables cannot be read by an older program.
+LAKE_FORMAT: Final = 1
+
+_STRING = pa.string()
+_LONG = pa.int64()
+_DOUBLE = pa.float64()
+_TIME = pa.timestamp("us", tz="UTC")
+
+_DATASET_IN_EVENT = pa.struct([("namespace", _STRING), ("name", _STRING), ("version", _STRING)])
+_FRAME = pa.struct(
+    [
+        ("variable_name", _STRING),
+        ("object_id", _STRING),
+        ("version", _STRING),
+        ("row_count", _LONG),
+        ("column_count", _LONG),
+        ("columns", pa.list_(_STRING)),
+        ("memory_usage_mb", _DOUBLE),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table's name and columns. `large` columns hold long texts and get no statistics or dictionary."""
+
+    name: str
+    schema: pa.Schema
+    large: frozenset[str] = frozenset()
+
+
+def _table(name: str, columns: dict[str, pa.DataType], *, large: tuple[str, ...] = ()) -> Table:
+    return Table(name, pa.schema(list(columns.items())), frozenset(large))
+
+
+_ARRIVAL = {"event_id": _STRING, "seq": _LONG, "received_at": _TIME}
+_FACET_KEYS = {
+    "uuid": _STRING,
+    "created_at": _TIME,
+    "run_uuid": _STRING,
+    "lineage_event_time": _TIME,
+    "lineage_event_type": _STRING,
+}
+_FACET_BODY = {"name": _STRING, "facet": _STRING}
+_FACET_ORIGIN = {"event_id": _STRING, "seq": _LONG}
+_JOB = {"job_namespace": _STRING, "job_name": _STRING}
+_NOTEBOOK = {
+    "session_id": _STRING,
+    "execution_id": _STRING,
+    "cell_id": _STRING,
+    "cell_name": _STRING,
+    "notebook": _STRING,
+    "event_type": _STRING,
+    "event_time": _TIME,
+    "emitted_at": _TIME,
+}
+
+LINEAGE_EVENTS: Final = _table(
+    "lineage_events",
+    {
+        **_ARRIVAL,
+        "run_uuid": _STRING,
+        "event_time": _TIME,
+        "event_type": _STRING,
+        "event": _STRING,
+        "job_name": _STRING,
+        "job_namespace": _STRING,
+        "producer": _STRING,
+        "kind": _STRING,
+        "source": _STRING,
+        "schema_url": _STRING,
+        "session_id": _STRING,
+        "execution_id": _STRING,
+        "dataset_namespace": _STRING,
+        "dataset_name": _STRING,
+        "inputs": pa.list_(_DATASET_IN_EVENT),
+        "outputs": pa.list_(_DATASET_IN_EVENT),
+    },
+    large=("event",),
+)
+DATASET_FACETS: Final = _table(
+    "dataset_facets",
+    {
+        **_FACET_KEYS,
+        "type": _STRING,
+        **_FACET_BODY,
+        "dataset_namespace": _STRING,
+        "dataset_name": _STRING,
+        "dataset_version": _STRING,
+        # Which list of the event the dataset stood in: a job may read and write one dataset.
+        "direction": _STRING,
+        **_FACET_ORIGIN,
+    },
+    large=("facet",),
+)
+JOB_FACETS: Final = _table("job_facets", {**_FACET_KEYS, **_FACET_BODY, **_JOB, **_FACET_ORIGIN}, large=("facet",))
+RUN_FACETS: Final = _table("run_facets", {**_FACET_KEYS, **_FACET_BODY, **_JOB, **_FACET_ORIGIN}, large=("facet",))
+RUNTIME_EVENTS: Final = _table(
+    "runtime_events",
+    {
+        **_ARRIVAL,
+        **_NOTEBOOK,
+        "cell_index": _LONG,
+        "cell_source": _STRING,
+        "cell_source_lines": _LONG,
+        "start_memory_mb": _DOUBLE,
+        "end_memory_mb": _DOUBLE,
+        "duration_ms": _DOUBLE,
+        "stopped": pa.bool_(),
+        "error_type": _STRING,
+        "error_message": _STRING,
+        "traceback": _STRING,
+        "event": _STRING,
+    },
+    large=("cell_source", "traceback", "event"),
+)
+DATAFRAME_EVENTS: Final = _table(
+    "dataframe_events",
+    {
+        **_ARRIVAL,
+        **_NOTEBOOK,
+        "run_uuid": _STRING,
+        "operation_type": _STRING,
+        "operation_method": _STRING,
+        "operation_code": _STRING,
+        "line": _LONG,
+        "end_line": _LONG,
+        "count": _LONG,
+        "operation_parameters": _STRING,
+        "input_dataframes": pa.list_(_FRAME),
+        "output_dataframes": pa.list_(_FRAME),
+        "column_lineage": _STRING,
+        "column_lineage_edges": _STRING,
+        "overhead_ms": _DOUBLE,
+        "duration_ms": _DOUBLE,
+        "df_size_mb": _DOUBLE,
+        "sampled": pa.bool_(),
+        "event": _STRING,
+    },
+    large=("operation_code", "column_lineage", "column_lineage_edges", "operation_parameters", "event"),
+)
+REJECTED_EVENTS: Final = _table(
+    "rejected_events",
+    {**_ARRIVAL, "stream": _STRING, "source": _STRING, "reason": _STRING, "detail": _STRING, "body": pa.binary()},
+    large=("body",),
+)
+
+# Committed in this order: `lineage_events` last, so that an event that can be seen has all its facets.
+EVENT_TABLES: Final = (
+    DATASET_FACETS,
+    JOB_FACETS,
+    RUN_FACETS,
+    RUNTIME_EVENTS,
+    DATAFRAME_EVENTS,
+    REJECTED_EVENTS,
+    LINEAGE_EVENTS,
+)
+# Who is in the lake can be told from these.
+ONE_ROW_PER_EVENT: Final = ("lineage_events", "runtime_events", "dataframe_events", "rejected_events")
+EVENT_TABLE_NAMES: Final = tuple(table.name for table in EVENT_TABLES)
+DERIVED_TABLE_NAMES: Final = (
+    "runs",
+    "jobs",
+    "datasets",
+    "run_io",
+    "job_edges",
+    "column_edges",
+    "cell_executions",
+    "operations",
+)
+TABLES_BY_NAME: Final = {table.name: table for table in EVENT_TABLES}
+LARGE_COLUMNS: Final = {table.name: table.large for table in EVENT_TABLES}

@@ -1,0 +1,125 @@
+"""The lake: a batch is committed once, and a newer lake is left alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from clew import __version__
+from clew.errors import ClewError
+from clew.lake.delta import Batch, Lake
+from clew.lake.files import DataFile, FileWriter
+from clew.lake.tables import DERIVED_TABLE_NAMES, EVENT_TABLE_NAMES, LARGE_COLUMNS, REJECTED_EVENTS
+
+NAME = "rejected_events"
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    made = Lake(tmp_path / "lake")
+    made.prepare()
+    return made
+
+
+def written(lake: Lake, *event_ids: str, table: str = NAME) -> list[DataFile]:
+    columns = {name: [None] * len(event_ids) for name in REJECTED_EVENTS.schema.names}
+    rows = pa.RecordBatch.from_pydict({**columns, "event_id": list(event_ids)}, schema=REJECTED_EVENTS.schema)
+    writer = FileWriter(str(lake.root), LARGE_COLUMNS)
+    return [*writer.add({table: rows}), *writer.flush()]
+
+
+def ids(lake: Lake, name: str = NAME) -> list[str]:
+    table = Lake(lake.root).table(name)
+    assert table is not None
+    return sorted(table.to_pyarrow_table(columns=["event_id"])["event_id"].to_pylist())
+
+
+def test_a_new_lake_has_all_event_tables_and_says_its_format(lake: Lake) -> None:
+    assert lake.row_counts() == dict.fromkeys(EVENT_TABLE_NAMES, 0)
+    assert json.loads((lake.root / "clew.json").read_text()) == {"format": 1, "written_by": __version__}
+    lake.prepare()
+
+
+def test_the_same_batch_is_committed_once(lake: Lake) -> None:
+    first, again = written(lake, "a"), written(lake, "a")
+    assert lake.append(NAME, REJECTED_EVENTS.schema, first, Batch("app", 0))
+    assert not lake.append(NAME, REJECTED_EVENTS.schema, again, Batch("app", 0))
+    assert not Lake(lake.root).append(NAME, REJECTED_EVENTS.schema, again, Batch("app", 0))
+    lake.discard(again)
+    assert ids(lake) == ["a"]
+    assert [Path(path).name for path in lake.files(NAME)] == [first[0].name]
+    assert len(list((lake.root / NAME).glob("*.parquet"))) == 1
+
+
+def test_other_batches_and_other_pipelines_add(lake: Lake) -> None:
+    for identity, batch in (("a", Batch("app", 0)), ("b", Batch("app", 1)), ("c", Batch("other", 0))):
+        assert lake.append(NAME, REJECTED_EVENTS.schema, written(lake, identity), batch)
+    assert ids(lake) == ["a", "b", "c"]
+    assert lake.row_counts()[NAME] == 3
+
+
+def test_a_derived_table_is_made_and_replaced(lake: Lake) -> None:
+    assert lake.table("runs") is None
+    assert lake.files("runs") == []
+    for number, identity in enumerate(("a", "b")):
+        lake.replace("runs", REJECTED_EVENTS.schema, written(lake, identity, table="runs"), Batch("derived", number))
+    assert ids(lake, "runs") == ["b"]
+    assert lake.row_counts()["runs"] == 1
+
+
+def test_the_lake_knows_whether_derived_tables_follow_from_its_events(lake: Lake) -> None:
+    state = lake.state_of_events()
+    assert not lake.is_derived_from(state)
+    for name in DERIVED_TABLE_NAMES:
+        lake.replace(name, REJECTED_EVENTS.schema, [], state)
+    assert lake.is_derived_from(state)
+    lake.append(NAME, REJECTED_EVENTS.schema, written(lake, "a"), Batch("app", 0))
+    assert lake.state_of_events() != state
+    assert not lake.is_derived_from(lake.state_of_events())
+
+
+def test_another_delta_reader_skips_by_the_statistics(lake: Lake) -> None:
+    for number, identity in enumerate(("a", "z")):
+        lake.append(NAME, REJECTED_EVENTS.schema, written(lake, identity), Batch("app", number))
+    found = DeltaTable(str(lake.root / NAME)).to_pyarrow_dataset().to_table(columns=["event_id"])
+    assert sorted(found["event_id"].to_pylist()) == ["a", "z"]
+    actions = pa.table(DeltaTable(str(lake.root / NAME)).get_add_actions(flatten=True))
+    assert sorted(actions["min.event_id"].to_pylist()) == ["a", "z"]
+
+
+@pytest.mark.parametrize(
+    ("marker", "sentence"),
+    [
+        (
+            '{"format": 2, "written_by": "9.9.9"}',
+            r"has format 2, written by clew 9\.9\.9; this is clew .* up to format 1",
+        ),
+        ('{"format": 2}', "written by clew unknown"),
+        ("", "does not say which format"),
+        ("[]", "does not say which format"),
+        ('{"format": "new"}', "does not say which format"),
+    ],
+)
+def test_a_lake_that_cannot_be_read_is_left_as_it_is(lake: Lake, marker: str, sentence: str) -> None:
+    (lake.root / "clew.json").write_text(marker)
+    before = {path: path.stat().st_mtime_ns for path in lake.root.rglob("*")}
+    with pytest.raises(ClewError, match=sentence):
+        Lake(lake.root).prepare()
+    assert {path: path.stat().st_mtime_ns for path in lake.root.rglob("*")} == before
+
+
+def test_a_lake_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ClewError, match=r"lake .* cannot be written: Not a directory"):
+        Lake(tmp_path / "file" / "lake").prepare()
+
+
+def test_an_interrupted_making_is_taken_up_again(tmp_path: Path) -> None:
+    Lake(tmp_path).prepare()
+    (tmp_path / "clew.json").unlink()
+    Lake(tmp_path).prepare()
+    assert (tmp_path / "clew.json").exists()

@@ -1,0 +1,47 @@
+"""Rows into files, cut by bytes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from clew.lake.files import FileWriter
+
+
+def batch(*texts: str) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"key": list(range(len(texts))), "body": list(texts)})
+
+
+def writer(root: Path, flush_bytes: int = 1000) -> FileWriter:
+    return FileWriter(str(root), {"events": frozenset({"body"})}, flush_bytes=flush_bytes)
+
+
+def test_files_are_written_when_enough_has_come_together(tmp_path: Path) -> None:
+    writing = writer(tmp_path)
+    assert list(writing.add({"events": batch("small"), "other": batch()})) == []
+    (first,) = writing.add({"events": batch("x" * 1000)})
+    assert list(writing.flush()) == []
+    (path,) = (tmp_path / "events").iterdir()
+    assert (first.table, first.name, first.rows, first.size) == ("events", path.name, 2, path.stat().st_size)
+    assert pq.read_table(path)["body"].to_pylist() == ["small", "x" * 1000]
+    assert not (tmp_path / "other").exists()
+
+
+def test_every_table_has_its_own_file(tmp_path: Path) -> None:
+    writing = writer(tmp_path)
+    assert list(writing.add({"events": batch("a"), "other": batch("b", "c")})) == []
+    assert sorted((file.table, file.rows) for file in writing.flush()) == [("events", 1), ("other", 2)]
+
+
+def test_large_columns_have_no_statistics_and_no_dictionary(tmp_path: Path) -> None:
+    writing = writer(tmp_path, flush_bytes=0)
+    (file,) = writing.add({"events": batch("a", "b")})
+    columns = pq.ParquetFile(tmp_path / "events" / file.name).metadata.row_group(0)
+    key, body = columns.column(0), columns.column(1)
+    assert key.statistics is not None
+    assert key.statistics.has_min_max
+    assert body.statistics is None
+    assert "body" not in file.stats
+    assert not any("DICTIONARY" in encoding for encoding in body.encodings)

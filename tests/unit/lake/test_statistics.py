@@ -1,0 +1,81 @@
+"""Statistics are true bounds: a reader that trusts them skips no row."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clew.lake.statistics import statistics
+
+VALUES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
+    "text": (pa.string(), st.text(max_size=70)),
+    "number": (pa.int64(), st.integers(-(2**63), 2**63 - 1)),
+    "amount": (pa.float64(), st.floats(allow_nan=False)),
+    "moment": (pa.timestamp("us", tz="UTC"), st.datetimes(timezones=st.just(UTC))),
+}
+
+
+def bounds(kind: pa.DataType, values: list[Any]) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(statistics(pa.table({"c": pa.array(values, kind)}), frozenset()))
+    return found
+
+
+def order(value: Any) -> Any:
+    """What Delta compares: texts by their bytes."""
+    return value.encode() if isinstance(value, str) else value
+
+
+def read(bound: Any, kind: pa.DataType) -> Any:
+    return datetime.fromisoformat(bound) if pa.types.is_timestamp(kind) else bound
+
+
+@pytest.mark.parametrize("name", VALUES)
+@given(data=st.data())
+def test_no_value_lies_outside(name: str, data: st.DataObject) -> None:
+    kind, strategy = VALUES[name]
+    values = data.draw(st.lists(st.none() | strategy, max_size=8))
+    found = bounds(kind, values)
+    known = [value for value in values if value is not None]
+    assert found["numRecords"] == len(values)
+    assert found["nullCount"] == {"c": len(values) - len(known)}
+    assert found["minValues"].keys() == found["maxValues"].keys()
+    if "c" in found["minValues"]:
+        low, high = read(found["minValues"]["c"], kind), read(found["maxValues"]["c"], kind)
+        assert all(order(low) <= order(value) <= order(high) for value in known)
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (pa.string(), []),
+        (pa.string(), [None, None]),
+        (pa.string(), ["a", "b" * 65]),
+        (pa.float64(), [1.0, math.inf]),
+        (pa.float64(), [math.nan, math.nan]),
+        (pa.timestamp("us", tz="UTC"), [datetime.max.replace(tzinfo=UTC)]),
+    ],
+)
+def test_where_no_bound_can_be_told_none_is(kind: pa.DataType, values: list[Any]) -> None:
+    assert bounds(kind, values)["minValues"] == {}
+
+
+def test_milliseconds_are_rounded_outwards() -> None:
+    moments = [datetime(2026, 1, 1, 10, 0, 0, 1999, UTC), datetime(2026, 1, 1, 10, 0, 0, 5001, UTC)]
+    found = bounds(pa.timestamp("us", tz="UTC"), moments)
+    assert (found["minValues"]["c"], found["maxValues"]["c"]) == (
+        "2026-01-01T10:00:00.001Z",
+        "2026-01-01T10:00:00.006Z",
+    )
+
+
+def test_large_and_nested_columns_have_none() -> None:
+    rows = pa.table({"body": ["x"], "list": [[1]], "flag": [True], "n": [1]})
+    found = json.loads(statistics(rows, frozenset({"body"})))
+    assert found["minValues"] == {"n": 1}
