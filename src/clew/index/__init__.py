@@ -1,0 +1,1 @@
+"""What answers are read from: derived from the lake, rebuilt at any time."""

@@ -1,0 +1,105 @@
+"""The index as a SQLite file: one writer, many readers, always openable."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+from typing import Final
+
+from clew.errors import ClewError
+
+INDEX_FORMAT: Final = 1
+_REBUILD = "Move it away and run `clew index rebuild`."
+
+
+class MissingIndexError(ClewError):
+    """Nothing was indexed yet."""
+
+    @classmethod
+    def at(cls, path: Path) -> MissingIndexError:
+        """Say which file is missing and how it comes to be."""
+        hint = "Run `clew demo`, or `clew run NOTEBOOK` and `clew pipeline run`."
+        return cls(f"There is no index at {path}.", hint=hint)
+
+
+def connect_reader(path: Path) -> sqlite3.Connection:
+    """Open for reading; a missing or newer file is an error with a way out."""
+    if not path.exists():
+        raise MissingIndexError.at(path)
+    with _opened(path, f"{path.absolute().as_uri()}?mode=ro", "read") as connection:
+        if _format(connection, path) is None:
+            raise MissingIndexError.at(path)
+        connection.row_factory = sqlite3.Row
+    return connection
+
+
+def connect_writer(path: Path) -> sqlite3.Connection:
+    """Open for writing, making the tables where they are missing."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as fault:
+        raise _refused(path, "written", fault.strerror) from fault
+    with _opened(path, path.absolute().as_uri(), "written") as connection:
+        _format(connection, path)
+        # WAL: readers go on while the pipeline writes. Synced: a batch counts as done once the index has it.
+        connection.execute("pragma journal_mode = wal")
+        connection.execute("pragma synchronous = full")
+        schema = files("clew.index").joinpath("schema.sql").read_text()
+        # In one transaction: an index is there whole or not at all.
+        connection.executescript(
+            f"begin; {schema} insert or ignore into meta values ('format', '{INDEX_FORMAT}'); commit;"  # noqa: S608
+        )
+    return connection
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """All that is written within, or nothing."""
+    connection.execute("begin immediate")
+    try:
+        yield
+    except BaseException:
+        connection.execute("rollback")
+        raise
+    connection.execute("commit")
+
+
+@contextmanager
+def _opened(path: Path, uri: str, done: str) -> Iterator[sqlite3.Connection]:
+    """A connection that is closed again if it turns out to be unusable."""
+    connection = None
+    try:
+        # Spark calls back on a thread of its own; calls never overlap.
+        connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+        yield connection
+    except BaseException as fault:
+        if connection is not None:
+            connection.close()
+        if isinstance(fault, sqlite3.OperationalError):
+            raise _refused(path, done, fault) from fault
+        if isinstance(fault, sqlite3.DatabaseError):
+            raise ClewError(f"{path} is no index of clew: {fault}.", hint=_REBUILD) from fault
+        raise
+
+
+def _refused(path: Path, done: str, reason: object) -> ClewError:
+    hint = "Choose another folder with --home DIR or CLEW_HOME."
+    return ClewError(f"The index {path} cannot be {done}: {reason}.", hint=hint)
+
+
+def _format(connection: sqlite3.Connection, path: Path) -> int | None:
+    """The format of the index; None where nothing was written yet. A newer one than this program's is an error."""
+    named = connection.execute("select count(*) from sqlite_master where name = 'meta'").fetchone()[0]
+    found = connection.execute("select value from meta where key = 'format'").fetchone() if named else None
+    if found is None:
+        return None
+    if not str(found[0]).isdecimal():
+        raise ClewError(f"{path} is no index of clew: its format is {found[0]!r}.", hint=_REBUILD)
+    if int(found[0]) > INDEX_FORMAT:
+        message = f"The index {path} has format {found[0]}; this clew reads up to format {INDEX_FORMAT}."
+        hint = "Upgrade: pip install -U clew, or move the index away and run `clew index rebuild`."
+        raise ClewError(message, hint=hint)
+    return int(found[0])
