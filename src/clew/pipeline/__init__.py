@@ -1,0 +1,1 @@
+"""Events into the record: the only part that knows Spark."""

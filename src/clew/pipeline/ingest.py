@@ -1,0 +1,75 @@
+"""One batch of received events into the lake and the index: the same for a batch, a stream and a replay."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame
+
+from clew.index.sink import IndexSink
+from clew.lake.delta import Batch, Lake
+from clew.lake.files import DataFile
+from clew.lake.tables import EVENT_TABLES, ONE_ROW_PER_EVENT
+from clew.pipeline.lake_tables import write_events
+
+
+@dataclass
+class Ingested:
+    """What a pipeline has taken in so far; `events` are those that are in a table of their own kind."""
+
+    batches: int = 0
+    events: int = 0
+    rejected: int = 0
+    repeated: int = 0
+    rows: dict[str, int] = field(default_factory=dict)
+
+
+class Ingest:
+    """Takes batches in, each exactly once."""
+
+    def __init__(self, lake: Lake, index: IndexSink, app: str) -> None:
+        self._lake = lake
+        self._index = index
+        self._app = app
+        self.taken = Ingested()
+
+    def __call__(self, received: DataFrame, number: int) -> None:
+        """Take one batch in. A batch that was interrupted may be given again under its number."""
+        batch = Batch(self._app, number)
+        written = write_events(received, self._lake.root)
+        repeated = self._repeated(written.changes.events, str(batch))
+        if repeated:
+            # Rare, so written first and checked afterwards: asking before would cost every batch a pass of its own.
+            self._lake.discard(written.files)
+            written = write_events(received, self._lake.root, repeated)
+        superfluous = self._commit(written.files, batch)
+        self._index.apply(str(batch), written.changes)
+        self._lake.discard(superfluous)
+        self._count(written.files, len(repeated))
+
+    def _repeated(self, events: list[tuple[int, str]], batch: str) -> frozenset[int]:
+        """The events, by `seq`, that are in the lake already or stand in this batch before."""
+        seen = self._index.known([identity for _, identity in events], batch)
+        repeated = set()
+        for seq, identity in sorted(events):
+            if identity in seen:
+                repeated.add(seq)
+            seen.add(identity)
+        return frozenset(repeated)
+
+    def _commit(self, files: list[DataFile], batch: Batch) -> list[DataFile]:
+        """Commit table by table; gives the files of tables that this batch had reached before a crash."""
+        superfluous = []
+        for table in EVENT_TABLES:
+            own = [file for file in files if file.table == table.name]
+            if own and not self._lake.append(table.name, table.schema, own, batch):
+                superfluous += own
+        return superfluous
+
+    def _count(self, files: list[DataFile], repeated: int) -> None:
+        self.taken.batches += 1
+        self.taken.repeated += repeated
+        for file in files:
+            self.taken.rows[file.table] = self.taken.rows.get(file.table, 0) + file.rows
+        self.taken.rejected = self.taken.rows.get("rejected_events", 0)
+        self.taken.events = sum(self.taken.rows.get(table, 0) for table in ONE_ROW_PER_EVENT) - self.taken.rejected

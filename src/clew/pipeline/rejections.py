@@ -1,0 +1,22 @@
+"""Dead letters, for a person to look at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow.compute as pc
+
+from clew.lake.delta import Lake
+
+_MOST_SHOWN = 5
+
+
+def last_rejections(lake: Lake, count: int) -> list[dict[str, Any]]:
+    """Source, reason and detail of the last `count` rejected events, a few at most."""
+    table = lake.table("rejected_events")
+    if table is None or count == 0:
+        return []
+    rows = table.to_pyarrow_table(columns=["seq", "source", "reason", "detail"])
+    newest = rows.take(pc.sort_indices(rows, sort_keys=[("seq", "descending")])).slice(0, min(count, _MOST_SHOWN))
+    shown: list[dict[str, Any]] = newest.select(["source", "reason", "detail"]).to_pylist()
+    return shown

@@ -1,0 +1,75 @@
+"""The one place that builds a Spark session."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from clew.errors import ClewError
+from clew.pipeline.java import environment, find_java
+from clew.pipeline.source import LogSource
+
+# Measured on two cores: serial GC and the first compiler tier start in half the time, and the work is Python's anyway.
+_JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss4m -Djava.net.preferIPv4Stack=true"
+
+LAPTOP: Mapping[str, str] = {
+    "spark.driver.memory": "768m",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "2",
+    # Both pay on large data only; on batches of some thousand events they cost more than they save.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.files.maxPartitionBytes": "32m",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
+    # Internal, but honoured: a batch is cut by bytes, so that 10 MB events fit.
+    "spark.sql.execution.arrow.maxBytesPerBatch": "8m",
+    # A streaming query of one file source needs no more history than this to start again.
+    "spark.sql.streaming.minBatchesToRetain": "20",
+    "spark.sql.streaming.metricsEnabled": "false",
+    "spark.python.worker.reuse": "true",
+    "spark.log.structuredLogging.enabled": "false",
+}
+
+
+def build_session(
+    *, master: str = "local[2]", conf: Mapping[str, str] | None = None, launchers: Path | None = None
+) -> SparkSession:
+    """Start Spark, or take the session that runs; `conf` overrides the laptop's settings."""
+    _prepare_environment(launchers)
+    # Only Spark's Arrow paths are used here, and those do not care for the version of pandas.
+    warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
+    settings = {**LAPTOP, "spark.driver.extraJavaOptions": _java_options(), **(conf or {})}
+    builder = SparkSession.builder.appName("clew").master(master)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    try:
+        session = builder.getOrCreate()
+    except Exception as fault:
+        first_line = str(fault).strip().splitlines()[0] if str(fault).strip() else type(fault).__name__
+        message = f"Spark did not start: {first_line}"
+        raise ClewError(
+            message, hint="Try CLEW_JAVA=bundled with 'clew[java]' installed, or another --master."
+        ) from fault
+    session.dataSource.register(LogSource)
+    return session
+
+
+def _prepare_environment(launchers: Path | None) -> None:
+    os.environ.update(environment(find_java(launchers)))
+    # Workers must be this Python: the `python3` of the PATH lacks our packages.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+
+def _java_options() -> str:
+    return f"{_JAVA_OPTIONS} -Dlog4j2.configurationFile={files('clew.pipeline') / 'log4j2.properties'}"

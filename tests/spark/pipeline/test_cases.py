@@ -1,0 +1,126 @@
+"""Golden cases: what goes into the log, and what must then stand in the tables, by batch, by stream and replayed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import Raw
+from pyspark.sql import SparkSession
+
+from clew.collector.intake import stream_of
+from clew.collector.log import LogWriter, Received
+from clew.collector.segments import Line, segment_path
+from clew.home import Home
+from clew.index.bodies import DELETED, unpack
+from clew.index.store import connect_reader
+from clew.lake.delta import Lake
+from clew.pipeline.work import Pipeline, open_pipeline
+
+CASES = sorted((Path(__file__).parents[2] / "cases" / "pipeline").iterdir())
+
+pytestmark = pytest.mark.parametrize("case", CASES, ids=lambda path: path.name)
+
+
+@pytest.mark.parametrize("mode", ["batch", "stream"])
+def test_events_become_the_expected_rows(case: Path, mode: str, tmp_path: Path, spark: SparkSession) -> None:
+    home = Home(tmp_path)
+    with LogWriter(home.log) as log:
+        log.append(Received(stream_of(body), "case", body) for body in bodies(case))
+    with open_pipeline(home, spark=spark) as pipeline:
+        MODES[mode](pipeline)
+    assert rows(home, case) == expected(case)
+
+
+def test_repeated_events_and_a_lost_checkpoint_change_nothing(case: Path, tmp_path: Path, spark: SparkSession) -> None:
+    home = Home(tmp_path)
+    write_log_with_every_event_twice(home.log, list(bodies(case)))
+    with open_pipeline(home, spark=spark) as pipeline:
+        pipeline.take_available()
+        before = rows(home, case)
+        again = pipeline.take_whole_log()
+    assert before == rows(home, case) == expected(case)
+    assert again.events == 0
+
+
+def in_three_triggers(pipeline: Pipeline) -> None:
+    size = sum(path.stat().st_size for path in pipeline.home.log.glob("*.ndjson"))
+    taken = replace(pipeline, bytes_per_trigger=size // 3 + 1).take_available()
+    assert taken.batches == 3
+
+
+MODES: dict[str, Callable[[Pipeline], object]] = {"batch": Pipeline.take_whole_log, "stream": in_three_triggers}
+
+
+def bodies(case: Path) -> Iterator[bytes]:
+    yield from (case / "events.ndjson").read_bytes().splitlines()
+
+
+def write_log_with_every_event_twice(folder: Path, events: list[bytes]) -> None:
+    """As a log would be whose writer did not know the events it had stored long ago."""
+    folder.mkdir()
+    now = datetime.now(UTC).isoformat()
+    sound = [body for body in events if stream_of(body) and is_json(body)]
+    lines = [Line(now, stream_of(body), "case", event=Raw(body)) for body in sound * 2]
+    with LogWriter(folder) as log:
+        log.append(Received(stream_of(body), "case", body) for body in events if not is_json(body))
+    with segment_path(folder, 0).open("ab") as file:
+        file.writelines(msgspec.json.encode(line) + b"\n" for line in lines)
+
+
+def is_json(body: bytes) -> bool:
+    try:
+        json.loads(body)
+    except ValueError:
+        return False
+    return b"NaN" not in body
+
+
+def expected(case: Path) -> dict[str, list[str]]:
+    return {path.stem: normal(json.loads(path.read_text())) for path in sorted((case / "expected").glob("*.json"))}
+
+
+def rows(home: Home, case: Path) -> dict[str, list[str]]:
+    """The columns that the case speaks of, of the tables that it speaks of."""
+    found = {}
+    for path in sorted((case / "expected").glob("*.json")):
+        wanted = json.loads(path.read_text())
+        table = index_facets(home) if path.stem == "index_facets" else lake_rows(home, path.stem)
+        columns = {column for row in wanted for column in row}
+        found[path.stem] = normal([fit(row, wanted, columns) for row in table])
+    return found
+
+
+def fit(row: dict[str, Any], wanted: list[dict[str, Any]], columns: set[str]) -> dict[str, Any]:
+    """A row cut to the columns of an expected row that it agrees with, or to all columns spoken of."""
+    for want in wanted:
+        if all(column in row and plain(row[column]) == want[column] for column in want):
+            return {column: row[column] for column in want}
+    return {column: row.get(column) for column in columns}
+
+
+def lake_rows(home: Home, table: str) -> list[dict[str, Any]]:
+    delta = Lake(home.lake).table(table)
+    return [] if delta is None else delta.to_pyarrow_table().to_pylist()
+
+
+def index_facets(home: Home) -> list[dict[str, Any]]:
+    stored = connect_reader(home.index).execute("select kind, name, body from facets").fetchall()
+    return [
+        {"kind": kind, "name": name, "facet": None if body == DELETED else json.loads(unpack(body))}
+        for kind, name, body in stored
+    ]
+
+
+def normal(table: list[dict[str, Any]]) -> list[str]:
+    return sorted(json.dumps({key: plain(value) for key, value in row.items()}, sort_keys=True) for row in table)
+
+
+def plain(value: Any) -> Any:
+    return value.astimezone(UTC).isoformat() if isinstance(value, datetime) else value
