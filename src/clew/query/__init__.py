@@ -1,0 +1,1 @@
+"""Questions and their answers, free of HTTP, terminal and Spark."""

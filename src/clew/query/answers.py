@@ -1,0 +1,55 @@
+"""Every question in one place: what the terminal, the page and the agents ask."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from clew.errors import UsageError
+from clew.index.reader import IndexReader
+from clew.query.folding import folded
+from clew.query.model import Hop, NotebookRun, RunSummary
+from clew.query.names import find_column
+from clew.query.notebook_runs import latest_session, notebook_run, summaries
+from clew.query.upstream import MOST_HOPS, upstream
+
+
+class Answers:
+    """Answers from one index."""
+
+    def __init__(self, index: Path) -> None:
+        self._index = IndexReader(index)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._index.close()
+
+    def runs(self) -> list[RunSummary]:
+        """Notebook runs, the newest first."""
+        return summaries(self._index)
+
+    def latest(self) -> NotebookRun | None:
+        """The notebook run that started last."""
+        session = latest_session(self._index)
+        return None if session is None else notebook_run(self._index, session)
+
+    def run(self, session_id: str) -> NotebookRun:
+        """One notebook run."""
+        return notebook_run(self._index, session_id)
+
+    def upstream(self, column: str, *, depth: int = MOST_HOPS, is_folded: bool = True) -> Hop:
+        """Where `dataset.column` came from; folded, a chain of calls is one hop."""
+        if depth < 1:
+            raise UsageError(f"A depth of {depth} shows nothing.", hint="Give a depth of 1 or more.")
+        dataset, name = find_column(self._index, column)
+        hop = upstream(self._index, dataset, name, depth=depth)
+        return folded(hop) if is_folded else hop
+
+    def indexed_at(self) -> str | None:
+        """When the last batch came in."""
+        return self._index.meta("indexed_at")
