@@ -1,0 +1,1 @@
+"""The page and the API over HTTP; all answers come from clew.query."""

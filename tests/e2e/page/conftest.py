@@ -1,0 +1,101 @@
+"""A real browser, the page as a file and the page as served."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from clew.api.app import create_app
+from clew.api.export import page_html
+from clew.api.server import address, listen
+from clew.api.source import OpenSource
+from clew.query.run_page_model import RunPage
+
+SAMPLE = runpy.run_path(str(Path(__file__).parent / "orders_run.py"))
+Open = Callable[..., Page]
+
+
+@pytest.fixture(scope="session")
+def sample() -> dict[str, Any]:
+    """The names of the sample run's module."""
+    return SAMPLE
+
+
+@pytest.fixture(scope="session")
+def browser(chromium: str) -> Iterator[Browser]:
+    # Chromium's sandbox does not start for root, which is who runs tests in a container.
+    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=chromium, args=arguments)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def open_page(browser: Browser) -> Iterator[Open]:
+    """Open a URL; at the end, no page may have said that something went wrong."""
+    complaints: list[str] = []
+    pages: list[Page] = []
+
+    def opened(url: str, *, is_whole: bool = True, **settings: Any) -> Page:
+        page = browser.new_page(**{"viewport": {"width": 1360, "height": 900}, "locale": "en-GB", **settings})
+        page.set_default_timeout(10_000)
+        if is_whole:
+            page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        pages.append(page)
+        page.goto(url)
+        page.wait_for_selector(".answer, .problem")
+        return page
+
+    yield opened
+    for page in pages:
+        page.close()
+    assert complaints == []
+
+
+@pytest.fixture
+def exported(tmp_path: Path) -> Callable[[RunPage], str]:
+    """Write a page to a file and give its URL."""
+
+    def write(page: RunPage) -> str:
+        path = tmp_path / "run.html"
+        path.write_text(page_html(page), encoding="utf-8")
+        return path.as_uri()
+
+    return write
+
+
+@pytest.fixture
+def orders(exported: Callable[[RunPage], str]) -> str:
+    """The URL of the sample run's page."""
+    return exported(SAMPLE["orders_page"]())
+
+
+@contextmanager
+def served(open_source: OpenSource) -> Iterator[str]:
+    """The application on a real port, for as long as it is needed."""
+    with listen("127.0.0.1", 0) as listener:
+        config = uvicorn.Config(create_app(open_source), log_level="critical", lifespan="off", ws="none")
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            yield address(listener)
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+@pytest.fixture(scope="session")
+def serving() -> Callable[[OpenSource], Any]:
+    return served
