@@ -1,0 +1,245 @@
+"""The tools, asked by the SDK's own client: in process, and once as an agent would start them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from mcp import Client, StdioServerParameters
+from mcp.types import CallToolResult, TextContent
+
+from clew.cli.mcp import command
+from clew.errors import UsageError
+from clew.mcp.server import create_server
+from clew.query.answers import Answers
+
+TOOLS = {"runs", "describe_run", "upstream", "explain_cell"}
+TOTAL = "file:/data/totals.parquet.total"
+UPSTREAM = """\
+file:/data/totals.parquet.total comes from (2): file:/data/orders.csv.price, file:/data/orders.csv.qty
+Steps back (4):
+← cell 4 save, line 1: orders.to_parquet(path)
+orders.total (identity)
+← cell 2 compute, line 1: orders['total'] = orders['price'] * orders['qty'] [filtered by orders.status]
+- orders.price (transformation)
+  ← cell 1 load, line 1: pd.read_csv('orders.csv')
+  orders.csv.price (identity)
+- orders.qty (transformation)
+  ← cell 1 load, line 1: pd.read_csv('orders.csv')
+  orders.csv.qty (identity)"""
+
+
+def asked(index: Path, tool: str, **arguments: Any) -> CallToolResult:
+    async def ask() -> CallToolResult:
+        async with Client(create_server(lambda: Answers(index))) as client:
+            return await client.call_tool(tool, arguments)
+
+    return asyncio.run(ask())
+
+
+def text(result: CallToolResult) -> str:
+    (content,) = result.content
+    assert isinstance(content, TextContent)
+    return content.text
+
+
+def data(result: CallToolResult) -> dict[str, Any]:
+    assert not result.is_error, text(result)
+    assert isinstance(result.structured_content, dict)
+    return result.structured_content
+
+
+def test_all_tools_only_read(shop: Path) -> None:
+    async def ask() -> dict[str, Any]:
+        async with Client(create_server(lambda: Answers(shop))) as client:
+            return {tool.name: tool for tool in (await client.list_tools()).tools}
+
+    tools = asyncio.run(ask())
+    assert tools.keys() == TOOLS
+    for tool in tools.values():
+        assert tool.annotations.read_only_hint
+        assert tool.description
+        assert tool.output_schema
+        assert "max_tokens" in tool.input_schema["properties"]
+
+
+def test_runs(shop: Path) -> None:
+    result = asked(shop, "runs")
+    (run,) = data(result)["runs"]
+    assert (run["session_id"], run["cells"], run["failed_cells"]) == ("6ac33987", 4, 1)
+    assert text(result).splitlines()[1].startswith("- 6ac33987 shop.py: ")
+
+
+def test_a_run_is_described(shop: Path) -> None:
+    reply = data(asked(shop, "describe_run"))
+    assert [cell["cell"] for cell in reply["cells"]] == ["1 load", "2 compute", "3 margin", "4 save"]
+    assert [cell["error"] for cell in reply["cells"]] == [None, None, "KeyError: 'cost'", None]
+    assert [entry["dataset"] for entry in reply["reads"]] == ["file:/data/orders.csv"]
+    assert [entry["dataset"] for entry in reply["writes"]] == ["file:/data/totals.parquet"]
+    assert (reply["slowest_cell"], reply["cells_ms"], reply["peak_memory_mb"]) == (
+        reply["cells"][1]["execution_id"],
+        120.0,
+        120.0,
+    )
+
+
+@pytest.mark.parametrize("column", ["totals.parquet.total", "/data/totals.parquet.total", TOTAL])
+def test_upstream_of_a_column_however_it_is_named(shop: Path, column: str) -> None:
+    result = asked(shop, "upstream", column=column)
+    assert text(result) == UPSTREAM
+    reply = data(result)
+    assert reply["origins"] == ["file:/data/orders.csv.price", "file:/data/orders.csv.qty"]
+    assert reply["steps"][1] == {
+        "made": "marimo:shop/orders.total",
+        "sources": [
+            {"column": "marimo:shop/orders.price", "how": "transformation"},
+            {"column": "marimo:shop/orders.qty", "how": "transformation"},
+        ],
+        "influences": ["filtered by marimo:shop/orders.status"],
+        "execution_id": reply["steps"][1]["execution_id"],
+        "cell": "2 compute",
+        "line": 1,
+        "code": "orders['total'] = orders['price'] * orders['qty']",
+    }
+
+
+@pytest.mark.parametrize("cell", ["compute", "2", "comp", "2 compute"])
+@pytest.mark.parametrize("session", [{}, {"session_id": "6ac33987"}])
+def test_a_cell_is_explained_however_it_is_named(shop: Path, cell: str, session: dict[str, str]) -> None:
+    reply = data(asked(shop, "explain_cell", cell=cell, **session))
+    assert reply["cell"] == "2 compute"
+    assert reply["code"] == "compute()"
+    assert [one["code"] for one in reply["operations"]] == ["orders['total'] = orders['price'] * orders['qty']"]
+    assert [entry["dataset"] for entry in reply["reads"]] == ["marimo:shop/orders"]
+    assert [entry["dataset"] for entry in reply["made"]] == ["marimo:shop/orders"]
+    assert reply["new_columns"] == [
+        "marimo:shop/orders.total from orders.price (transformation), orders.qty (transformation)"
+    ]
+
+
+def test_an_earlier_run_is_found_by_the_execution_id(story: Any) -> None:
+    story.session("aaaa1111", "first").operation("load", "orders@1", {}, code="early()")
+    story.session("bbbb2222", "second").operation("other", "orders@1", {})
+    index = story.tell()
+    (early,) = data(asked(index, "describe_run", session_id="aaaa1111"))["cells"]
+    assert data(asked(index, "explain_cell", cell=early["execution_id"]))["session_id"] == "aaaa1111"
+    assert asked(index, "explain_cell", cell="load").is_error
+
+
+def test_ids_of_one_reply_are_understood_by_the_other_tools(shop: Path) -> None:
+    session = data(asked(shop, "runs"))["runs"][0]["session_id"]
+    for cell in data(asked(shop, "describe_run", session_id=session))["cells"]:
+        assert data(asked(shop, "explain_cell", cell=cell["execution_id"]))["cell"] == cell["cell"]
+    for step in data(asked(shop, "upstream", column=TOTAL))["steps"]:
+        assert data(asked(shop, "upstream", column=step["made"]))["column"] == step["made"]
+        assert data(asked(shop, "explain_cell", cell=step["execution_id"]))["cell"] == step["cell"]
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "said"),
+    [
+        ("upstream", {"column": "totals.parquet.totel"}, "Did you mean total?"),
+        ("upstream", {"column": "total.parquet.total"}, "Did you mean totals.parquet"),
+        ("upstream", {"column": "total"}, "DATASET.COLUMN"),
+        ("describe_run", {"session_id": "6ac33988"}, "Did you mean 6ac33987?"),
+        ("explain_cell", {"cell": "computer"}, "Did you mean compute"),
+        ("explain_cell", {"cell": "compute", "session_id": "nowhere"}, "6ac33987"),
+        ("explain_cell", {}, "Field required"),
+        ("runs", {"max_tokens": 1}, "greater than or equal to 300"),
+        ("runs", {"limit": 0}, "greater than or equal to 1"),
+    ],
+)
+def test_a_mistake_is_told_with_a_way_out(shop: Path, tool: str, arguments: dict[str, Any], said: str) -> None:
+    result = asked(shop, tool, **arguments)
+    assert result.is_error
+    assert said in text(result)
+
+
+@pytest.mark.parametrize("tool", sorted(TOOLS))
+def test_without_an_index_every_tool_says_how_it_is_made(tmp_path: Path, tool: str) -> None:
+    needed = {"upstream": {"column": "a.b"}, "explain_cell": {"cell": "a"}}
+    result = asked(tmp_path / "none.sqlite", tool, **needed.get(tool, {}))
+    assert result.is_error
+    assert "clew demo" in text(result)
+
+
+def test_an_empty_index_has_no_runs(story: Any) -> None:
+    empty = story.tell()
+    assert data(asked(empty, "runs")) == {"runs": [], "total": 0}
+    assert "clew demo" in text(asked(empty, "runs"))
+    assert "No notebook run was recorded yet." in text(asked(empty, "describe_run"))
+
+
+@pytest.mark.parametrize("tokens", [300, 1000, 4000, 50_000])
+def test_a_reply_keeps_to_its_budget(large: Path, tokens: int) -> None:
+    result = asked(large, "describe_run", max_tokens=tokens)
+    reply = data(result)
+    assert (len(text(result)) + len(json.dumps(reply, separators=(",", ":"), ensure_ascii=False))) // 3 <= tokens
+    assert reply["cell_total"] == 200
+    if tokens == 50_000:
+        assert len(reply["cells"]) == 200
+        assert "shown" not in text(result)
+    else:
+        assert 0 < len(reply["cells"]) < 200
+        assert f"shown {len(reply['cells'])} of 200" in text(result)
+
+
+def test_the_way_back_is_cut_from_its_far_end(shop: Path) -> None:
+    result = asked(shop, "upstream", column=TOTAL, max_tokens=400)
+    reply = data(result)
+    assert 0 < len(reply["steps"]) < reply["step_total"] == 4
+    assert reply["steps"][0]["made"] == TOTAL
+    assert "… further back: upstream of marimo:shop/orders." in text(result)
+
+
+def test_an_agent_starts_it_over_stdio(shop: Path) -> None:
+    started = StdioServerParameters(command=sys.executable, args=["-m", "clew", "mcp", "--home", str(shop.parent)])
+
+    async def ask() -> CallToolResult:
+        async with Client(started) as client:
+            return await client.call_tool("upstream", {"column": "totals.parquet.total"})
+
+    assert text(asyncio.run(ask())) == UPSTREAM
+
+
+def test_an_agent_reaches_it_over_http(shop: Path) -> None:
+    command = [sys.executable, "-m", "clew", "mcp", "--http", "--port", "0", "--home", str(shop.parent)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stderr is not None
+            (address,) = re.findall(r"http://\S+/mcp", server.stderr.readline())
+
+            async def ask() -> CallToolResult:
+                async with Client(address) as client:
+                    return await client.call_tool("upstream", {"column": "totals.parquet.total"})
+
+            assert text(asyncio.run(ask())) == UPSTREAM
+        finally:
+            server.terminate()
+            server.communicate()
+
+
+def test_it_can_be_stopped_while_it_waits(shop: Path) -> None:
+    started = [sys.executable, "-m", "clew", "mcp", "--home", str(shop.parent)]
+    with subprocess.Popen(started, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdin.write('{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n')
+        server.stdin.flush()
+        assert json.loads(server.stdout.readline())["id"] == 1
+        server.send_signal(signal.SIGINT)
+        assert server.wait(timeout=20) == -signal.SIGINT
+
+
+def test_a_port_without_http_is_a_mistake(shop: Path) -> None:
+    result = CliRunner().invoke(command, ["--port", "1", "--home", str(shop.parent)])
+    assert isinstance(result.exception, UsageError)
+    assert "without --http" in str(result.exception)
