@@ -1,0 +1,1 @@
+"""The terminal: each module a command."""

@@ -1,0 +1,95 @@
+"""The command line, its commands loaded only when they are called."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+import click
+
+from clew import __version__
+from clew.errors import MissingExtraError
+
+_COMMANDS = {
+    "demo": "Run an example notebook and follow one of its columns back to its source.",
+    "run": "Run a notebook or script and record what it does to its data.",
+    "pipeline": "Turn recorded events into tables and an index.",
+    "index": "Rebuild what answers are read from.",
+    "show": "Show what happened in a notebook run.",
+    "upstream": "Show where a column came from.",
+    "serve": "Serve the web page and the API.",
+    "mcp": "Serve the answers to agents, as an MCP server.",
+}
+# Which extra brings a module that a command needs.
+_EXTRAS = {
+    "click": "cli",
+    "deltalake": "spark",
+    "marimo": "notebook",
+    "mcp": "mcp",
+    "pandas": "notebook",
+    "pyarrow": "spark",
+    "pyspark": "spark",
+    "rich": "cli",
+    "starlette": "server",
+    "uvicorn": "server",
+    "zstandard": "spark",
+}
+_INTERRUPTED = 130
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in _COMMANDS:
+            return None
+        try:
+            command: click.Command = import_module(f"clew.cli.{cmd_name}").command
+        except ModuleNotFoundError as fault:
+            missing = (fault.name or "").partition(".")[0]
+            if missing not in _EXTRAS:
+                raise
+            raise MissingExtraError.named(_EXTRAS[missing], missing) from fault
+        return command
+
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        with _quiet_ends():
+            return super().make_context(*args, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _quiet_ends():
+            return super().invoke(ctx)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
+
+
+@contextmanager
+def _quiet_ends() -> Iterator[None]:
+    """Neither a reader that has gone (`clew show | head`) nor Ctrl-C is a fault to speak of."""
+    try:
+        yield
+        # Here, because a fault at the interpreter's own last flush can no longer be caught.
+        sys.stdout.flush()
+    except BrokenPipeError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+        raise click.exceptions.Exit(0) from None
+    except KeyboardInterrupt:
+        raise click.exceptions.Exit(_INTERRUPTED) from None
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="clew")
+def cli() -> None:
+    """Where did this column come from? Lineage for notebooks and pipelines.
+
+    Start with `clew demo`.
+    """

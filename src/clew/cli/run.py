@@ -1,0 +1,81 @@
+"""`clew run`: anything under capture, with nothing written in it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+
+from clew.capture.launch import bootstrapped, capture_environment, checked_notebook, writable_folder
+from clew.capture.notebooks import Notebook
+from clew.capture.streams.closing import close_sessions
+from clew.capture.streams.files import LINEAGE
+from clew.errors import UsageError
+from clew.home import Home
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), help="Write the three streams into this folder."
+)
+@click.option("--home", type=click.Path(file_okay=False, path_type=Path), help="The folder of this installation.")
+@click.argument("what", nargs=-1, required=True, type=click.UNPROCESSED)
+def command(out: Path | None, home: Path | None, what: tuple[str, ...]) -> None:
+    r"""Run a notebook, a script or a command under capture.
+
+    \b
+    clew run notebook.py
+    clew run script.py --its --own --arguments
+    clew run -- marimo edit notebook.py
+    """
+    root = writable_folder(out) if out is not None else writable_folder(Home.find(home).streams)
+    before = _sessions_in(root)
+    code = _exit_code(command_line(what), _environment(root, is_exact=out is not None))
+    folders = [root] if out is not None else sorted(_sessions_in(root) - before)
+    written = [folder for folder in folders if (folder / LINEAGE).is_file()]
+    for folder in written:
+        close_sessions(folder)
+        click.echo(f"clew: streams in {folder}", err=True)
+    if not written:
+        click.echo("clew: nothing was captured", err=True)
+    sys.exit(code)
+
+
+def _exit_code(command: list[str], environment: dict[str, str]) -> int:
+    with subprocess.Popen(command, env=environment) as process:
+        while True:
+            try:
+                return process.wait()
+            except KeyboardInterrupt:
+                # The child got the same Ctrl-C and decides for itself; its streams are closed once it has ended.
+                continue
+
+
+def command_line(what: tuple[str, ...]) -> list[str]:
+    """What to start: a file of Python by the interpreter, `marimo` and `python` by this one, under capture."""
+    first, *rest = what
+    if first.endswith(".py"):
+        if not Path(first).is_file():
+            msg = f"There is no file {first}."
+            raise UsageError(msg, hint="Give the path of a notebook or a script, or a command after `--`.")
+        if Notebook.read(Path(first)) is not None:
+            checked_notebook(first)
+        return bootstrapped([first, *rest])
+    if Path(first).name in ("python", "python3") and rest and (rest[0] == "-m" or rest[0].endswith(".py")):
+        return bootstrapped(rest)
+    if first == "marimo":
+        return bootstrapped(["-m", "marimo", *rest])
+    return list(what)
+
+
+def _environment(root: Path, *, is_exact: bool) -> dict[str, str]:
+    environment = capture_environment(os.environ)
+    environment["CLEW_OUT" if is_exact else "CLEW_STREAMS"] = str(root)
+    return environment
+
+
+def _sessions_in(root: Path) -> set[Path]:
+    return {entry for entry in root.iterdir() if entry.is_dir()}

@@ -1,0 +1,32 @@
+"""`clew serve`: the web page and the API, on this machine."""
+
+from __future__ import annotations
+
+import click
+from starlette.applications import Starlette
+
+from clew.api.app import create_app
+from clew.api.server import DEFAULT_PORT, serve
+from clew.cli.options import home_option
+from clew.cli.screen import talk
+from clew.home import Home
+from clew.query.answers import Answers
+
+
+@click.command("serve")
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, help="Address to listen on; the default is this machine only."
+)
+@click.option(
+    "--port", type=int, default=DEFAULT_PORT, show_default=True, help="Port to listen on; 0 picks a free one."
+)
+@home_option
+def command(host: str, port: int, home: Home) -> None:
+    """Serve the web page of the last notebook run, and the API behind it, until interrupted."""
+    console = talk()
+    serve(answering_app(home), host, port, say=lambda text: console.print(text, markup=False, soft_wrap=True))
+
+
+def answering_app(home: Home) -> Starlette:
+    """The application over the index of a home."""
+    return create_app(lambda: Answers(home.index))

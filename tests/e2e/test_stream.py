@@ -1,0 +1,47 @@
+"""`clew pipeline stream`, started, fed and stopped as an operator would."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+RUN = "01930a00-0000-7000-8000-000000000001"
+
+
+def test_what_a_notebook_records_is_answered_while_the_stream_runs(tmp_path: Path) -> None:
+    session = tmp_path / "streams" / "6ac33987"
+    session.mkdir(parents=True)
+    command = [sys.executable, "-m", "clew", "pipeline", "stream", "--home", str(tmp_path), "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as stream:
+        for state in ("RUNNING", "COMPLETED"):
+            event = {"eventType": "START" if state == "RUNNING" else "COMPLETE", "eventTime": "2026-01-01T10:00:00Z"}
+            with (session / "marimo_lineage_events.jsonl").open("a") as file:
+                file.write(json.dumps({**event, "run": {"runId": RUN}, "job": {"namespace": "n", "name": "j"}}) + "\n")
+            wait_for(tmp_path / "index.sqlite", state, stream)
+        stream.send_signal(signal.SIGTERM)
+        told, complaint = stream.communicate(timeout=120)
+    assert stream.returncode == 0, complaint
+    assert json.loads(told)["events"] == 2
+    assert list((tmp_path / "lake" / "runs").glob("*.parquet"))
+
+
+def wait_for(index: Path, state: str, stream: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and stream.poll() is None:
+        if index.exists() and state_in(index) == state:
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"the run was never {state}")
+
+
+def state_in(index: Path) -> str | None:
+    try:
+        row = sqlite3.connect(f"{index.as_uri()}?mode=ro", uri=True).execute("select state from runs").fetchone()
+    except sqlite3.OperationalError:
+        return None
+    return None if row is None else row[0]
