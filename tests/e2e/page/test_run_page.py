@@ -45,13 +45,25 @@ def test_pointing_at_a_column_lights_its_path_and_its_lines_of_code(open_page: O
     expect(page.get_by_role("region", name="Answer")).to_contain_text("ends in daily_revenue.parquet · country")
 
 
+# Where every card stands in the document, once two frames agree: a page still laying itself out says nothing.
+SETTLED_CARDS = """() => new Promise((done) => {
+    let last = "";
+    const look = () => {
+        const cards = [...document.querySelectorAll(".card")].map((card) => card.getBoundingClientRect());
+        const now = JSON.stringify(cards.map((c) => [c.x + scrollX, c.y + scrollY, c.width, c.height].map(Math.round)));
+        if (now === last) done(now);
+        else { last = now; requestAnimationFrame(() => requestAnimationFrame(look)); }
+    };
+    document.fonts.ready.then(look);
+})"""
+
+
 def test_nothing_moves_under_the_pointer(open_page: Open, orders: str) -> None:
     page = open_page(orders)
-    cards = "[...document.querySelectorAll('.card')].map((card) => JSON.stringify(card.getBoundingClientRect()))"
-    before = page.evaluate(cards)
+    before = page.evaluate(SETTLED_CARDS)
     for name in ("day", "orders", "net_revenue"):
         column(page, "daily_revenue.parquet", name).hover()
-        assert page.evaluate(cards) == before
+        assert page.evaluate(SETTLED_CARDS) == before
 
 
 def test_a_column_that_is_pressed_stays_and_is_a_url(open_page: Open, orders: str) -> None:
