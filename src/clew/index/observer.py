@@ -15,7 +15,7 @@ from clew.events.notebook import DataFrameEvent, FrameInfo, RuntimeEvent, frame_
 from clew.events.openlineage import Dataset, Event, Facets, Job, Run, version_of
 from clew.events.states import RANKS, STATES, TERMINAL_RANK, UNSAID
 from clew.events.timestamps import microseconds, parse_time
-from clew.index.bodies import pack
+from clew.index.bodies import Packer
 from clew.index.changes import (
     CellRow,
     Changes,
@@ -65,7 +65,8 @@ _NO_TYPE = _JobType()
 class Observer:
     """Collects changes, merged as far as one worker sees them: its events come in the order received."""
 
-    def __init__(self) -> None:
+    def __init__(self, dictionary: bytes | None = None) -> None:
+        self._packer = Packer(dictionary)
         self._changes = Changes()
         self._runs: dict[str, RunRow] = {}
         self._jobs: dict[tuple[str, str], JobRow] = {}
@@ -92,6 +93,7 @@ class Observer:
         noted.runs, noted.jobs = list(self._runs.values()), list(self._jobs.values())
         noted.datasets, noted.run_io = list(self._datasets.values()), list(self._io.values())
         noted.job_edges = list(self._edges.values())
+        pack = self._packer.pack
         noted.facets = [FacetRow(*key, seq, at, pack(bytes(facet))) for key, (seq, at, facet) in self._facets.items()]
         noted.statements = list(self._statements.values())
         noted.edge_sets = [edge for edges in self._edge_sets.values() for edge in edges]

@@ -23,9 +23,9 @@ def whole_lake(spark: SparkSession, lake: Lake) -> dict[str, DataFrame]:
     return {name: _table(spark, schema, lake.files(name)) for name, schema in EVENT_TABLES.items()}
 
 
-def write_events(received: DataFrame, root: Path, skipped: frozenset[int] = frozenset()) -> Told:
-    """Take received events apart into files, on the workers; nothing is committed yet."""
-    return told(received.mapInArrow(EventWorker(str(root), skipped), TOLD))
+def write_events(ranges: DataFrame, worker: EventWorker) -> Told:
+    """Take the events of ranges of the log apart into files, on the workers; nothing is committed yet."""
+    return told(ranges.mapInArrow(worker, TOLD))
 
 
 def write_tables(tables: Mapping[str, DataFrame], root: Path) -> list[DataFile]:

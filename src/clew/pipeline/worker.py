@@ -25,16 +25,17 @@ _BYTES_PER_BATCH = 8 << 20
 class EventWorker:
     """Writes the events of ranges into files below `root`; `skipped` names by `seq` those that are known."""
 
-    def __init__(self, root: str, skipped: frozenset[int]) -> None:
+    def __init__(self, root: str, skipped: frozenset[int] = frozenset(), dictionary: bytes | None = None) -> None:
         self._root = root
         self._skipped = skipped
+        self._dictionary = dictionary
 
     def __call__(self, ranges: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The function for `mapInArrow`."""
         return telling(self._reports(ranges))
 
     def _reports(self, ranges: Iterator[pa.RecordBatch]) -> Iterator[Told]:
-        writer, observer = FileWriter(self._root, LARGE_COLUMNS), Observer()
+        writer, observer = FileWriter(self._root, LARGE_COLUMNS), Observer(self._dictionary)
         for batch in ranges:
             for part in batch.to_pylist():
                 for rows in self._batches(Range(**part), observer):

@@ -18,7 +18,7 @@ from clew.collector.intake import stream_of
 from clew.collector.log import LogWriter, Received
 from clew.collector.segments import Line, segment_path
 from clew.home import Home
-from clew.index.bodies import DELETED, unpack
+from clew.index.bodies import DELETED, Unpacker
 from clew.index.store import connect_reader
 from clew.lake.delta import Lake
 from clew.pipeline.work import Pipeline, open_pipeline
@@ -113,7 +113,7 @@ def lake_rows(home: Home, table: str) -> list[dict[str, Any]]:
 def index_facets(home: Home) -> list[dict[str, Any]]:
     stored = connect_reader(home.index).execute("select kind, name, body from facets").fetchall()
     return [
-        {"kind": kind, "name": name, "facet": None if body == DELETED else json.loads(unpack(body))}
+        {"kind": kind, "name": name, "facet": None if body == DELETED else json.loads(Unpacker().unpack(body))}
         for kind, name, body in stored
     ]
 

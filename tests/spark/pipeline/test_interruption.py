@@ -21,7 +21,7 @@ from clew.collector.log import LogWriter, Received
 from clew.errors import ClewError
 from clew.events.stream import Stream
 from clew.home import Home
-from clew.index.bodies import DELETED, unpack
+from clew.index.bodies import DELETED, Unpacker
 from clew.index.sink import IndexSink
 from clew.index.store import connect_reader
 from clew.lake.delta import Lake
@@ -139,5 +139,5 @@ def record(home: Home) -> dict[str, list[str]]:
 def comparable(row: dict[str, object]) -> str:
     row = {name: value for name, value in row.items() if name not in {"received_at", "created_at", "batch"}}
     if isinstance(body := row.get("body"), bytes):
-        row["body"] = unpack(body) if body != DELETED and "entity" in row else body
+        row["body"] = Unpacker().unpack(body) if body != DELETED and "entity" in row else body
     return json.dumps(row, default=str, sort_keys=True)

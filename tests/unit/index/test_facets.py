@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.index.bodies import DELETED, pack, unpack
+from clew.index.bodies import DELETED, ENOUGH_SAMPLES, Packer, Unpacker
 from clew.index.changes import Changes, FacetRow
 from clew.index.keys import entity
 from clew.index.reader import IndexReader
 from clew.index.sink import IndexSink
+
+pack, unpack = Packer().pack, Unpacker().unpack
 
 
 @given(st.binary(min_size=1).filter(lambda body: b"_deleted" not in body))
@@ -68,3 +70,25 @@ def test_the_last_facet_counts(rows: list[FacetRow], name: str, body: bytes | No
             sink.apply(str(number), Changes(facets=[row]))
     with IndexReader(tmp_path / "index") as reader:
         assert reader.dataset_facet("n", "d", None, name) == body
+
+
+def test_a_dictionary_is_learnt_once_and_what_it_packed_is_read_by_who_came_before(tmp_path: Path) -> None:
+    def schema(number: int) -> bytes:
+        return (
+            b'{"_producer": "https://example.org/producer", "fields": [{"name": "column_%d", "type": "int"}]}' % number
+        )
+
+    samples = [schema(number) for number in range(ENOUGH_SAMPLES)]
+    with IndexSink(tmp_path / "index") as sink:
+        assert sink.dictionary is None
+        sink.apply("0", Changes(facets=[facet(f"f{n}", n, body) for n, body in enumerate(samples)]))
+        learnt = sink.dictionary
+        assert learnt is not None
+        with IndexReader(tmp_path / "index") as reader:
+            late = Packer(learnt).pack(schema(7777))
+            assert len(late) < len(pack(schema(7777)))
+            key = entity("n", "d", None, None)
+            sink.apply("1", Changes(facets=[FacetRow("dataset", key, "late", 9, 0, late)]))
+            assert reader.dataset_facet("n", "d", None, "late") == schema(7777)
+            assert reader.dataset_facet("n", "d", None, "f3") == samples[3]
+        assert sink.dictionary == learnt

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from clew.errors import UsageError
-from clew.index.bodies import pack
+from clew.index.bodies import Packer
 from clew.index.changes import Changes, DatasetRow, EdgeRow, FacetRow, StatementRow
 from clew.index.keys import entity
 from clew.index.reader import IndexReader
@@ -55,7 +55,7 @@ def stated(found: dict[str, list[str]]) -> tuple[list[StatementRow], list[EdgeRo
 def schema(dataset: str, *columns: str) -> FacetRow:
     fields = ", ".join(f'{{"name": "{column}"}}' for column in columns)
     key = entity("file", dataset, None, None)
-    return FacetRow("dataset", key, "schema", 1, 1, pack(f'{{"fields": [{fields}]}}'.encode()))
+    return FacetRow("dataset", key, "schema", 1, 1, Packer().pack(f'{{"fields": [{fields}]}}'.encode()))
 
 
 @pytest.fixture
