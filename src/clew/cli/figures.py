@@ -29,3 +29,11 @@ def shape(rows: int | None, columns: int) -> str:
 def counted(number: int, one: str, many: str | None = None) -> str:
     """`1 cell`, `2 cells`."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def filesize(amount: int) -> str:
+    """Bytes as kB, MB or GB."""
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if amount >= size:
+            return f"{amount / size:,.1f} {unit}"
+    return f"{amount} B"

@@ -48,13 +48,8 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in _COMMANDS:
             return None
-        try:
+        with _named_extras():
             command: click.Command = import_module(f"clew.cli.{cmd_name}").command
-        except ModuleNotFoundError as fault:
-            missing = (fault.name or "").partition(".")[0]
-            if missing not in _EXTRAS:
-                raise
-            raise MissingExtraError.named(_EXTRAS[missing], missing) from fault
         return command
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
@@ -62,12 +57,24 @@ class _Commands(click.Group):
             return super().make_context(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with _quiet_ends():
+        with _quiet_ends(), _named_extras():
             return super().invoke(ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
             formatter.write_dl(list(_COMMANDS.items()))
+
+
+@contextmanager
+def _named_extras() -> Iterator[None]:
+    """Say which extra brings a module that is not there."""
+    try:
+        yield
+    except ModuleNotFoundError as fault:
+        missing = (fault.name or "").partition(".")[0]
+        if missing not in _EXTRAS:
+            raise
+        raise MissingExtraError.named(_EXTRAS[missing], missing) from fault
 
 
 @contextmanager

@@ -59,6 +59,13 @@ def take_streams(folder: Path, log: LogWriter) -> Taken:
     return Taken(sum(one.read for one in taken), sum(one.stored for one in taken))
 
 
+def waiting_in_streams(folder: Path, log: Path) -> int:
+    """How many bytes of notebook sessions are not in the log yet."""
+    positions = _read_positions(log)
+    paths = [path for name in STREAM_FILES for path in folder.glob(f"*/{name}")]
+    return sum(max(0, path.stat().st_size - positions.get(path.relative_to(folder).as_posix(), 0)) for path in paths)
+
+
 def take_files(paths: list[Path], log: LogWriter) -> Taken:
     """Append the events of NDJSON files, plain or gzip, and of folders of them."""
     read = stored = 0

@@ -6,7 +6,7 @@ import base64
 import fcntl
 import os
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -35,6 +35,11 @@ class Received:
     stream: Stream
     source: str
     body: bytes
+
+
+def stored_body(body: bytes) -> bytes:
+    """An event's bytes as the log keeps them and makes the event's id of."""
+    return one_line(body) if _is_json(body) else body
 
 
 class LogWriter:
@@ -68,12 +73,19 @@ class LogWriter:
 
     def append(self, events: Iterable[Received]) -> int:
         """Store the events that are new, durably, and say how many those were."""
+        return self._append(events, self._recent)
+
+    def append_again(self, events: Iterable[Received]) -> int:
+        """Store events, durably, even if they were stored before, and say how many those were."""
+        return self._append(events, frozenset())
+
+    def _append(self, events: Iterable[Received], known: Collection[str]) -> int:
         lines: dict[str, bytes] = {}
         for event in events:
             is_json = _is_json(event.body)
             body = one_line(event.body) if is_json else event.body
             identity = event_id(body)
-            if body and identity not in self._recent and identity not in lines:
+            if body and identity not in known and identity not in lines:
                 lines[identity] = _line(event, body, is_json=is_json)
         if not lines:
             return 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Self
 
 import msgspec
@@ -174,9 +174,10 @@ class FacetRow(Struct, array_like=True):
 
 
 class Changes(Struct):
-    """Rows of every table, and the events that they come from as pairs of `seq` and id."""
+    """Rows of every table, and the events that they come from as pairs of `seq` and id; those rejected stand apart."""
 
     events: list[tuple[int, str]] = field(default_factory=list)
+    rejected: list[tuple[int, str]] = field(default_factory=list)
     runs: list[RunRow] = field(default_factory=list)
     jobs: list[JobRow] = field(default_factory=list)
     datasets: list[DatasetRow] = field(default_factory=list)
@@ -187,6 +188,11 @@ class Changes(Struct):
     cell_executions: list[CellRow] = field(default_factory=list)
     operations: list[OperationRow] = field(default_factory=list)
     facets: list[FacetRow] = field(default_factory=list)
+
+    def set_rejected_apart(self, seqs: Collection[int]) -> None:
+        """Let the events at these positions count as rejected."""
+        self.rejected += [event for event in self.events if event[0] in seqs]
+        self.events = [event for event in self.events if event[0] not in seqs]
 
     @classmethod
     def joined(cls, parts: Iterable[Self]) -> Self:

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from clew.index.bodies import DELETED, unpack
+from clew.index.bodies import DELETED, Unpacker
 from clew.index.keys import entity
 from clew.index.store import connect_reader
 
@@ -25,6 +25,7 @@ class IndexReader:
 
     def __init__(self, path: Path) -> None:
         self._database = connect_reader(path)
+        self._unpacker = self._make_unpacker()
 
     def __enter__(self) -> Self:
         return self
@@ -49,6 +50,15 @@ class IndexReader:
         """What the pipeline noted: `indexed_at`, `indexed_seq`, `last_batch`."""
         row = self._one("select value from meta where key = ?", key)
         return None if row is None else str(row["value"])
+
+    def has_event(self, event_id: str) -> bool:
+        """Whether an event was taken in; one that was only rejected was not."""
+        return self._one("select 1 from events where event_id = ?", event_id) is not None
+
+    def rejected_count(self) -> int:
+        """How many events were rejected and have not been taken in since."""
+        row = self._one("select count(*) from rejected where event_id not in (select event_id from events)")
+        return 0 if row is None else int(row[0])
 
     def sessions(self, limit: int) -> list[Row]:
         """Notebook sessions, the newest first, each with the state and end of the run that stands for it."""
@@ -138,4 +148,15 @@ class IndexReader:
 
     def _facet(self, kind: str, key: str, name: str) -> bytes | None:
         row = self._one("select body from facets where kind = ? and entity = ? and name = ?", kind, key, name)
-        return None if row is None or row["body"] == DELETED else unpack(row["body"])
+        return None if row is None or row["body"] == DELETED else self._unpack(row["body"])
+
+    def _unpack(self, body: bytes) -> bytes:
+        try:
+            return self._unpacker.unpack(body)
+        except KeyError:
+            # Packed with a dictionary that is newer than this reader.
+            self._unpacker = self._make_unpacker()
+            return self._unpacker.unpack(body)
+
+    def _make_unpacker(self) -> Unpacker:
+        return Unpacker({row["id"]: row["body"] for row in self._all("select id, body from dictionaries")})

@@ -4,6 +4,9 @@ create table if not exists meta (key text primary key, value text not null) with
 -- Which events are in the lake, and by which batch: an event that comes again adds nothing.
 create table if not exists events (event_id text primary key, batch text not null) without rowid;
 
+-- Which events were rejected, likewise. One that can be read when it comes again is in `events` from then on, too.
+create table if not exists rejected (event_id text primary key, batch text not null) without rowid;
+
 create table if not exists runs (
     run_uuid text primary key, job_namespace text, job_name text, state text not null,
     state_rank integer not null, state_at integer, state_seq integer not null,
@@ -81,6 +84,9 @@ create table if not exists operations (
     last_seq integer not null, primary key (session_id, operation_id)
 ) without rowid;
 create index if not exists operations_by_run on operations (run_uuid);
+
+-- What facet bodies are packed with; a body bears the id of its own in its frame.
+create table if not exists dictionaries (id integer primary key, body blob not null);
 
 create table if not exists facets (
     kind text not null, entity text not null, name text not null, seq integer not null, event_time integer, body blob not null,

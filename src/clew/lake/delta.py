@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -19,12 +17,11 @@ from deltalake.transaction import (
     create_table_with_add_actions,
 )
 
-from clew import __version__
 from clew.errors import ClewError
 from clew.lake.files import DataFile
-from clew.lake.tables import DERIVED_TABLE_NAMES, EVENT_TABLE_NAMES, EVENT_TABLES, LAKE_FORMAT
+from clew.lake.format import has_format, write_format
+from clew.lake.tables import DERIVED_TABLE_NAMES, EVENT_TABLE_NAMES, EVENT_TABLES
 
-_FORMAT_FILE = "clew.json"
 _DERIVED = "clew-derived"
 
 
@@ -48,33 +45,16 @@ class Lake:
 
     def prepare(self) -> None:
         """Make the folder if it is new; refuse one that a newer clew has written."""
-        marker = self.root / _FORMAT_FILE
-        if marker.exists():
-            self._check_format(marker)
+        if has_format(self.root):
             return
         try:
             self.root.mkdir(parents=True, exist_ok=True)
             for table in EVENT_TABLES:
                 DeltaTable.create(str(self.root / table.name), DeltaSchema.from_arrow(table.schema), mode="ignore")
-            marker.write_text(json.dumps({"format": LAKE_FORMAT, "written_by": __version__}) + "\n")
+            write_format(self.root)
         except (OSError, DeltaError) as fault:
             message = f"The lake {self.root} cannot be written: {getattr(fault, 'strerror', None) or fault}."
             raise ClewError(message, hint="Choose another folder with --home DIR or CLEW_HOME.") from fault
-
-    def _check_format(self, marker: Path) -> None:
-        try:
-            found: dict[str, Any] = json.loads(marker.read_text())
-            version = int(found["format"])
-        except (ValueError, KeyError, TypeError) as fault:
-            message = f"{marker} does not say which format the lake has."
-            hint = "Restore the file from a copy, or build the lake anew from the log."
-            raise ClewError(message, hint=hint) from fault
-        if version > LAKE_FORMAT:
-            message = (
-                f"The lake {self.root} has format {version}, written by clew {found.get('written_by', 'unknown')};"
-                f" this is clew {__version__}, which reads up to format {LAKE_FORMAT}."
-            )
-            raise ClewError(message, hint="Upgrade: pip install -U clew. Nothing was changed.")
 
     def table(self, name: str) -> DeltaTable | None:
         """The newest state of a table, or None where nothing was written yet."""
@@ -114,9 +94,9 @@ class Lake:
         self._commit(name, self.table(name), schema, files, "overwrite", properties)
 
     def state_of_events(self) -> Batch:
-        """A name for what the event tables hold now: it changes with every commit to one of them."""
-        versions = [table.version() for name in EVENT_TABLE_NAMES if (table := self.table(name)) is not None]
-        return Batch(_DERIVED, sum(versions))
+        """A name for what the event tables hold now: it changes when rows come in, not when files are merged."""
+        counts = [table.count() for name in EVENT_TABLE_NAMES if (table := self.table(name)) is not None]
+        return Batch(_DERIVED, sum(counts))
 
     def is_derived_from(self, state: Batch) -> bool:
         """Whether all derived tables follow from that state of the event tables."""

@@ -7,9 +7,6 @@ from typing import Final
 
 import pyarrow as pa
 
-# Raised when a change to these tables cannot be read by an older program.
-LAKE_FORMAT: Final = 1
-
 _STRING = pa.string()
 _LONG = pa.int64()
 _DOUBLE = pa.float64()

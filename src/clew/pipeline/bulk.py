@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from clew.events.timestamps import microseconds
-from clew.index.bodies import pack
+from clew.index.bodies import Packer
 from clew.index.changes import (
     CellRow,
     Changes,
@@ -29,11 +29,18 @@ from clew.index.keys import entity
 _FACETS = ("current_run_facets", "current_job_facets", "current_dataset_facets")
 
 
-def changes_of(tables: Mapping[str, pa.Table]) -> Changes:
+def facets_in(tables: Mapping[str, pa.Table]) -> list[bytes]:
+    """The bodies of all current facets."""
+    return [facet.encode() for name in _FACETS if tables[name].num_rows for facet in tables[name]["facet"].to_pylist()]
+
+
+def changes_of(tables: Mapping[str, pa.Table], dictionary: bytes | None) -> Changes:
     """Derived tables as changes of an empty index."""
+    pack = Packer(dictionary).pack
     rows = {name: list(_rows(table)) for name, table in tables.items()}
     return Changes(
         events=[(row["seq"], row["event_id"]) for row in rows["events"]],
+        rejected=[(row["seq"], row["event_id"]) for row in rows["rejected"]],
         runs=[RunRow(**row) for row in rows["runs"]],
         jobs=[JobRow(**row) for row in rows["jobs"]],
         datasets=[DatasetRow(**row) for row in rows["datasets"]],
@@ -43,7 +50,7 @@ def changes_of(tables: Mapping[str, pa.Table]) -> Changes:
         edge_sets=[_edge(row) for row in rows["column_edges"]],
         cell_executions=[CellRow(**row) for row in rows["cell_executions"]],
         operations=[_operation(row) for row in rows["operations"]],
-        facets=[_facet(name, row) for name in _FACETS for row in rows[name]],
+        facets=[_facet(name, row, pack(row["facet"].encode())) for name in _FACETS for row in rows[name]],
     )
 
 
@@ -75,8 +82,8 @@ def _operation(row: dict[str, Any]) -> OperationRow:
     return OperationRow(**{**values, **frames})
 
 
-def _facet(table: str, row: dict[str, Any]) -> FacetRow:
-    return FacetRow(*_facet_entity(table, row), row["name"], row["seq"], row["event_time"], pack(row["facet"].encode()))
+def _facet(table: str, row: dict[str, Any], body: bytes) -> FacetRow:
+    return FacetRow(*_facet_entity(table, row), row["name"], row["seq"], row["event_time"], body)
 
 
 def _facet_entity(table: str, row: dict[str, Any]) -> tuple[str, str]:

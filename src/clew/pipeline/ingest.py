@@ -6,11 +6,15 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
 
+from clew.index.changes import Changes
 from clew.index.sink import IndexSink
 from clew.lake.delta import Batch, Lake
 from clew.lake.files import DataFile
 from clew.lake.tables import EVENT_TABLES, ONE_ROW_PER_EVENT
 from clew.pipeline.lake_tables import write_events
+from clew.pipeline.rejections import rejected_seqs
+from clew.pipeline.telling import Told
+from clew.pipeline.worker import EventWorker
 
 
 @dataclass
@@ -33,28 +37,39 @@ class Ingest:
         self._app = app
         self.taken = Ingested()
 
-    def __call__(self, received: DataFrame, number: int) -> None:
+    def __call__(self, ranges: DataFrame, number: int) -> None:
         """Take one batch in. A batch that was interrupted may be given again under its number."""
         batch = Batch(self._app, number)
-        written = write_events(received, self._lake.root)
-        repeated = self._repeated(written.changes.events, str(batch))
+        written = self._write(ranges)
+        repeated = self._repeated(written.changes, str(batch))
         if repeated:
             # Rare, so written first and checked afterwards: asking before would cost every batch a pass of its own.
             self._lake.discard(written.files)
-            written = write_events(received, self._lake.root, repeated)
+            written = self._write(ranges, repeated)
         superfluous = self._commit(written.files, batch)
         self._index.apply(str(batch), written.changes)
         self._lake.discard(superfluous)
         self._count(written.files, len(repeated))
 
-    def _repeated(self, events: list[tuple[int, str]], batch: str) -> frozenset[int]:
-        """The events, by `seq`, that are in the lake already or stand in this batch before."""
-        seen = self._index.known([identity for _, identity in events], batch)
+    def _write(self, ranges: DataFrame, skipped: frozenset[int] = frozenset()) -> Told:
+        written = write_events(ranges, EventWorker(str(self._lake.root), skipped, self._index.dictionary))
+        written.changes.set_rejected_apart(rejected_seqs(self._lake, written.files))
+        return written
+
+    def _repeated(self, changes: Changes, batch: str) -> frozenset[int]:
+        """The events, by `seq`, that are in the lake already or stand in this batch before.
+
+        One that was rejected before is none if it can be read now: so dead letters are taken in after a mend.
+        """
+        told = ((changes.events, False), (changes.rejected, True))
+        arrivals = sorted((*event, is_rejected) for events, is_rejected in told for event in events)
+        taken = self._index.known([identity for _, identity, _ in arrivals], batch)
+        rejected = self._index.known([identity for _, identity in changes.rejected], batch, "rejected")
         repeated = set()
-        for seq, identity in sorted(events):
-            if identity in seen:
+        for seq, identity, is_rejected in arrivals:
+            if identity in taken or (is_rejected and identity in rejected):
                 repeated.add(seq)
-            seen.add(identity)
+            (rejected if is_rejected else taken).add(identity)
         return frozenset(repeated)
 
     def _commit(self, files: list[DataFile], batch: Batch) -> list[DataFile]:

@@ -118,6 +118,11 @@ MISTAKES = {
         "There is no file or folder nowhere.ndjson.\n",
     ),
     "nothing to rebuild from": (["index", "rebuild"], 1, "There is no lake at "),
+    "no lake to look at": (["pipeline", "status"], 1, "There is no lake at "),
+    "no lake to tidy": (["pipeline", "compact"], 1, "It comes to be with the first `clew pipeline run`."),
+    "no lake to replay from": (["pipeline", "replay"], 1, "There is no lake at "),
+    "no such reason": (["pipeline", "replay", "--reason", "mood"], 2, "'mood' is not one of 'not_json'"),
+    "too short a retention": (["pipeline", "compact", "--retention-hours", "0"], 2, "or add --force if nobody is"),
     "unknown command": (["shwo"], 2, "No such command 'shwo'"),
     "unknown option": (["show", "--jsn"], 2, "No such option"),
     "no argument": (["upstream"], 2, "Missing argument 'DATASET.COLUMN'"),
@@ -185,11 +190,13 @@ main()
         ("click", "show", "cli"),
         ("rich", "show", "cli"),
         ("zstandard", "show", "spark"),
-        ("pyspark", "pipeline", "spark"),
+        ("pyspark", "index", "spark"),
+        ("pyspark", "pipeline run", "spark"),
+        ("deltalake", "pipeline status", "spark"),
     ],
 )
 def test_a_missing_extra_is_named(module: str, command: str, extra: str) -> None:
-    arguments = [sys.executable, "-c", WITHOUT, module, command]
+    arguments = [sys.executable, "-c", WITHOUT, module, *command.split()]
     ended = subprocess.run(arguments, capture_output=True, text=True, check=False)
     assert ended.returncode == 1
     assert ended.stderr == (

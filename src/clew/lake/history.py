@@ -1,0 +1,104 @@
+"""What the lake's own log tells: sizes of tables and the last batches. Without pyarrow, which takes long to load."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+from deltalake import DeltaTable
+from msgspec import Struct, field
+
+_COMMITS = "_delta_log"
+_NAME_DIGITS = 20
+# Upkeep leaves commits of its own between those of batches.
+_COMMITS_PER_BATCH = 4
+
+
+class TableSize(Struct, frozen=True):
+    """Rows, files and bytes of a table's newest version."""
+
+    name: str
+    rows: int
+    files: int
+    bytes: int
+
+
+class CommittedBatch(Struct, frozen=True):
+    """A batch, when its last table was committed (in milliseconds), and the rows that it added to each."""
+
+    app: str
+    number: int
+    at_ms: int
+    rows: dict[str, int]
+
+
+class _Transaction(Struct, rename="camel"):
+    app_id: str
+    version: int
+
+
+class _Add(Struct):
+    stats: str | None = None
+
+
+class _Information(Struct):
+    timestamp: int = 0
+
+
+class _Action(Struct):
+    txn: _Transaction | None = None
+    add: _Add | None = None
+    information: _Information | None = field(default=None, name="commitInfo")
+
+
+class _Statistics(Struct, rename="camel"):
+    num_records: int = 0
+
+
+_decode_action = msgspec.json.Decoder(_Action).decode
+_decode_statistics = msgspec.json.Decoder(_Statistics).decode
+
+
+def table_sizes(root: Path) -> list[TableSize]:
+    """The size of each table below `root`, by name."""
+    return [_size(folder) for folder in _tables(root)]
+
+
+def last_batches(root: Path, names: tuple[str, ...], count: int) -> list[CommittedBatch]:
+    """The batches that were committed to these tables last, the newest first."""
+    found: dict[tuple[str, int], CommittedBatch] = {}
+    for name in names:
+        for commit in _last_commits(root / name, count * _COMMITS_PER_BATCH):
+            for batch in _batches(commit, name):
+                known = found.get((batch.app, batch.number), batch)
+                at_ms = max(known.at_ms, batch.at_ms)
+                rows = {**known.rows, **batch.rows}
+                found[batch.app, batch.number] = CommittedBatch(batch.app, batch.number, at_ms, rows)
+    return sorted(found.values(), key=lambda batch: (batch.at_ms, batch.number), reverse=True)[:count]
+
+
+def _tables(root: Path) -> list[Path]:
+    return sorted(folder.parent for folder in root.glob(f"*/{_COMMITS}"))
+
+
+def _size(folder: Path) -> TableSize:
+    actions = DeltaTable(str(folder)).get_add_actions(flatten=True)
+    rows, sizes = (list(actions.column(name).to_pylist()) for name in ("num_records", "size_bytes"))
+    return TableSize(folder.name, sum(rows), len(sizes), sum(sizes))
+
+
+def _last_commits(folder: Path, count: int) -> list[Path]:
+    # Named by version in 20 digits, so their order as text is their order.
+    commits = sorted((folder / _COMMITS).glob("[0-9]" * _NAME_DIGITS + ".json"))
+    return commits[-count:]
+
+
+def _batches(commit: Path, table: str) -> Iterator[CommittedBatch]:
+    """The batches that a commit carries: one, or none if it was made by upkeep."""
+    actions = [_decode_action(line) for line in commit.read_bytes().splitlines()]
+    rows = sum(_decode_statistics(one.add.stats or "{}").num_records for one in actions if one.add is not None)
+    at_ms = max((one.information.timestamp for one in actions if one.information is not None), default=0)
+    for one in actions:
+        if one.txn is not None:
+            yield CommittedBatch(one.txn.app_id, one.txn.version, at_ms, {table: rows})

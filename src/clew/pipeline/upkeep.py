@@ -1,0 +1,80 @@
+"""Upkeep of the lake: small files merged, derived tables brought up to date, files that nobody needs removed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+
+from msgspec import Struct
+
+from clew.errors import ClewError, UsageError
+from clew.home import Home
+from clew.lake.delta import Lake
+from clew.lake.format import require_lake
+from clew.lake.upkeep import SAFE_HOURS, merge_files, remove_files
+from clew.pipeline.lock import held, holder_of
+
+Say = Callable[[str], None]
+
+
+class Upkept(Struct):
+    """Files of each event table before and after; number and bytes of files removed, by table."""
+
+    merged: dict[str, tuple[int, int]]
+    removed: dict[str, tuple[int, int]]
+    is_refreshed: bool
+    # Derived tables are then left to the pipeline that is at work: it refreshes them when it stops.
+    is_left_to_pipeline: bool
+
+
+def upkeep(
+    home: Home,
+    retention_hours: int,
+    *,
+    is_forced: bool = False,
+    say: Say = lambda _: None,
+    master: str = "local[2]",
+    conf: Mapping[str, str] | None = None,
+) -> Upkept:
+    """Tidy the lake. A short retention needs `is_forced` and that no pipeline is at work."""
+    _check_retention(retention_hours, is_forced=is_forced)
+    require_lake(home.lake)
+    lock = home.lake / ".lock"
+    is_short = retention_hours < SAFE_HOURS
+    if is_short:
+        _require_rest(home)
+    lake = Lake(home.lake)
+    say("Merging small files")
+    merged = merge_files(lake)
+    is_stale = not lake.is_derived_from(lake.state_of_events())
+    is_at_work = holder_of(lock) is not None
+    if is_stale and not is_at_work:
+        _refresh(home, say, master, conf)
+    say("Removing files that no version needs")
+    with held(lock) if is_short else nullcontext():
+        removed = remove_files(lake, retention_hours)
+    return Upkept(merged, removed, is_stale and not is_at_work, is_stale and is_at_work)
+
+
+def _check_retention(hours: int, *, is_forced: bool) -> None:
+    if hours < 0:
+        raise UsageError(f"A retention of {hours} hours is none.", hint="Give 0 or more.")
+    if hours < SAFE_HOURS and not is_forced:
+        message = f"A retention of {hours} hours may remove files that a query is reading right now."
+        hint = f"Keep at least {SAFE_HOURS} hours, or add --force if nobody is reading the lake."
+        raise UsageError(message, hint=hint)
+
+
+def _require_rest(home: Home) -> None:
+    holder = holder_of(home.lake / ".lock")
+    if holder is not None:
+        message = f"A pipeline is at work on {home.lake} ({holder}): files that it is writing would be removed."
+        raise ClewError(message, hint=f"Stop it first, or keep at least {SAFE_HOURS} hours.")
+
+
+def _refresh(home: Home, say: Say, master: str, conf: Mapping[str, str] | None) -> None:
+    # Loaded only here: upkeep of a lake that is up to date needs no Spark.
+    from clew.pipeline.work import open_pipeline
+
+    with open_pipeline(home, say=say, master=master, conf=conf) as pipeline:
+        pipeline.refresh()

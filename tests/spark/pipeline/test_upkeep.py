@@ -1,0 +1,153 @@
+"""Files are merged and dead letters replayed between batches: lake and index are as if they had not been."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from clew.collector.log import LogWriter, Received
+from clew.events import openlineage
+from clew.events.stream import Stream
+from clew.home import Home
+from clew.index.sink import IndexSink
+from clew.index.store import connect_reader
+from clew.lake.delta import Lake
+from clew.lake.tables import DERIVED_TABLE_NAMES, EVENT_TABLE_NAMES
+from clew.pipeline.refresh import rebuild_index
+from clew.pipeline.replay import Replayed, replay
+from clew.pipeline.status import status
+from clew.pipeline.telling import Told, told
+from clew.pipeline.upkeep import upkeep
+from clew.pipeline.work import Pipeline, open_pipeline
+from clew.pipeline.worker import EventWorker
+
+BATCHES = 3
+
+
+def event(number: int) -> bytes:
+    dataset = {"namespace": "n", "name": f"d{number % 2}", "facets": {"schema": {"fields": [{"name": f"c{number}"}]}}}
+    moment = f"2026-01-01T10:00:0{number}.123456Z"
+    run = {"runId": f"run {number}", "facets": {"note": {"text": "x" * 1000}}}
+    return json.dumps({"eventTime": moment, "run": run, "inputs": [dataset], "outputs": [dataset]}).encode()
+
+
+def append(home: Home, body: bytes) -> None:
+    with LogWriter(home.log) as log:
+        log.append([Received(Stream.OPENLINEAGE, "test", body)])
+
+
+def lake_rows(home: Home, names: tuple[str, ...]) -> dict[str, list[str]]:
+    lake = Lake(home.lake)
+    tables = {name: table for name in names if (table := lake.table(name)) is not None}
+    return {name: sorted(map(without_arrival, table.to_pyarrow_table().to_pylist())) for name, table in tables.items()}
+
+
+def without_arrival(row: dict[str, Any]) -> str:
+    return json.dumps({key: row[key] for key in row if key not in {"received_at", "created_at"}}, default=str)
+
+
+def index_rows(home: Home) -> dict[str, list[str]]:
+    index = connect_reader(home.index)
+    names = [row["name"] for row in index.execute("select name from sqlite_master where type = 'table'")]
+    rows = {
+        name: sorted(str({key: row[key] for key in row.keys() if key != "batch"}) for row in found)  # noqa: SIM118
+        for name in names
+        if name != "meta"
+        for found in [index.execute(f"select * from {name}").fetchall()]
+    }
+    index.close()
+    return rows
+
+
+def test_upkeep_between_batches_changes_no_row(spark: SparkSession, tmp_path: Path) -> None:
+    left, tidied = Home(tmp_path / "left"), Home(tmp_path / "tidied")
+    for home in (left, tidied):
+        take_in_batches(home, spark, is_tidied=home is tidied)
+    names = (*EVENT_TABLE_NAMES, *DERIVED_TABLE_NAMES)
+    assert len(Lake(left.lake).files("lineage_events")) == BATCHES
+    assert len(Lake(tidied.lake).files("lineage_events")) == 1
+    assert lake_rows(tidied, names) == lake_rows(left, names)
+    assert len(lake_rows(tidied, names)["lineage_events"]) == BATCHES
+    assert rebuilt(tidied, spark) == index_rows(tidied) == index_rows(left)
+
+
+def take_in_batches(home: Home, spark: SparkSession, *, is_tidied: bool) -> None:
+    for number in range(BATCHES):
+        append(home, event(number))
+        with open_pipeline(home, spark=spark) as pipeline:
+            pipeline.take_new()
+            if is_tidied:
+                assert upkeep(home, 24).is_left_to_pipeline
+    with open_pipeline(home, spark=spark) as pipeline:
+        pipeline.refresh()
+
+
+def rebuilt(home: Home, spark: SparkSession) -> dict[str, list[str]]:
+    other = Home(home.root / "other").create()
+    with IndexSink(other.index) as index:
+        rebuild_index(spark, Lake(home.lake), index)
+    return index_rows(other)
+
+
+def test_derived_tables_that_are_behind_are_refreshed(spark: SparkSession, tmp_path: Path) -> None:
+    assert spark is not None, "the session that upkeep will find"
+    home = Home(tmp_path)
+    append(home, event(0))
+    with open_pipeline(home, spark=spark) as pipeline:
+        pipeline.take_new()
+    assert upkeep(home, 24).is_refreshed
+    assert len(lake_rows(home, ("runs",))["runs"]) == 1
+    assert not upkeep(home, 24).is_refreshed
+
+
+class OnDriver:
+    """What a worker told, without having been sent to one: a changed decoder is changed in this process only."""
+
+    def __init__(self, reports: Iterator[pa.RecordBatch]) -> None:
+        self._reports = list(reports)
+
+    def toArrow(self) -> pa.Table:  # noqa: N802  # as Spark names it
+        return pa.Table.from_batches(self._reports)
+
+
+def write_here(ranges: DataFrame, worker: EventWorker) -> Told:
+    reports: Any = OnDriver(worker(iter(ranges.toArrow().to_batches())))
+    return told(reports)
+
+
+def test_an_event_that_an_older_clew_rejected_is_taken_in_once(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home(tmp_path)
+    schema = "https://openlineage.io/spec/2-0-2/OpenLineage.json"
+    append(home, json.dumps({**json.loads(event(0)), "schemaURL": schema}).encode())
+    append(home, b"no event at all")
+    with monkeypatch.context() as older, open_pipeline(home, spark=spark) as pipeline:
+        older.setattr(openlineage, "NEWEST_MODEL", 1)
+        older.setattr("clew.pipeline.ingest.write_events", write_here)
+        assert pipeline.take_new().rejected == 2
+    assert replay(home) == Replayed(replayed=1, still_rejected=1)
+    assert status(home).log.events == 1
+    with open_pipeline(home, spark=spark) as pipeline:
+        taken = pipeline.take_available()
+        assert (taken.events, taken.rejected, taken.repeated) == (1, 0, 0)
+        check_taken_once(pipeline)
+        again = pipeline.take_whole_log()
+        assert (again.events, again.rejected) == (0, 0)
+        check_taken_once(pipeline)
+    assert rebuilt(home, spark) == index_rows(home)
+
+
+def check_taken_once(pipeline: Pipeline) -> None:
+    rows = lake_rows(pipeline.home, ("lineage_events", "rejected_events", "runs"))
+    assert {name: len(found) for name, found in rows.items()} == {"lineage_events": 1, "rejected_events": 2, "runs": 1}
+    assert replay(pipeline.home) == Replayed(taken_already=1, still_rejected=1)
+    found = status(pipeline.home)
+    assert (found.log.events, found.rejected.open) == (0, 1)
+    assert found.holder is not None

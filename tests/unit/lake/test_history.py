@@ -1,0 +1,52 @@
+"""What the lake's log tells of batches and sizes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+
+from clew.lake.delta import Batch, Lake
+from clew.lake.files import FileWriter
+from clew.lake.history import TableSize, last_batches, table_sizes
+from clew.lake.tables import LARGE_COLUMNS, TABLES_BY_NAME
+from clew.lake.upkeep import merge_files
+
+NAMES = ("lineage_events", "rejected_events")
+
+
+def append(lake: Lake, name: str, number: int, rows: int) -> None:
+    table = TABLES_BY_NAME[name]
+    batch = pa.RecordBatch.from_pylist([{"event_id": f"{number}.{row}"} for row in range(rows)], schema=table.schema)
+    writer = FileWriter(str(lake.root), LARGE_COLUMNS)
+    lake.append(name, table.schema, [*writer.add({name: batch}), *writer.flush()], Batch("app", number))
+
+
+def test_batches_and_sizes(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    lake.prepare()
+    for number in range(7):
+        append(lake, "lineage_events", number, number + 1)
+    append(lake, "rejected_events", 6, 2)
+    merge_files(lake)
+    batches = last_batches(tmp_path, NAMES, 3)
+    assert [(batch.app, batch.number) for batch in batches] == [("app", 6), ("app", 5), ("app", 4)]
+    assert [batch.rows for batch in batches] == [
+        {"lineage_events": 7, "rejected_events": 2},
+        {"lineage_events": 6},
+        {"lineage_events": 5},
+    ]
+    assert batches[0].at_ms >= batches[1].at_ms > 0
+    sizes = {size.name: size for size in table_sizes(tmp_path)}
+    assert sorted(sizes) == sorted(TABLES_BY_NAME)
+    files = [Path(file).stat().st_size for file in lake.files("lineage_events")]
+    assert sizes["lineage_events"] == TableSize("lineage_events", 28, 1, sum(files))
+    assert sizes["run_facets"] == TableSize("run_facets", 0, 0, 0)
+
+
+def test_a_look_loads_no_heavy_module() -> None:
+    code = "import sys, clew.cli.pipeline, clew.pipeline.status; print({'pyarrow', 'pyspark'} & set(sys.modules))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "set()\n"

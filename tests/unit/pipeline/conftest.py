@@ -1,0 +1,62 @@
+"""A pipeline without Spark: batches of the log, taken in by the very code that runs on workers and driver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from typing import Any, Self
+
+import pyarrow as pa
+import pytest
+
+from clew.collector.segments import Range, end_position, ranges
+from clew.home import Home
+from clew.index.sink import IndexSink
+from clew.lake.delta import Lake
+from clew.pipeline.ingest import Ingest, Ingested
+
+Take = Callable[..., Ingested]
+
+
+class Ranges:
+    """Stands in for a DataFrame of byte ranges: what is mapped over it is called in this process."""
+
+    def __init__(self, batches: list[pa.RecordBatch]) -> None:
+        self._batches = batches
+
+    @classmethod
+    def of(cls, parts: list[Range]) -> Self:
+        return cls([pa.RecordBatch.from_pylist([asdict(part)]) for part in parts])
+
+    def mapInArrow(  # noqa: N802  # as Spark names it
+        self, work: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], _: object
+    ) -> Ranges:
+        return Ranges(list(work(iter(self._batches))))
+
+    def toArrow(self) -> pa.Table:  # noqa: N802  # as Spark names it
+        return pa.Table.from_batches(self._batches)
+
+
+@pytest.fixture
+def home(tmp_path: Any) -> Home:
+    """A home with an empty lake."""
+    made = Home(tmp_path / "home").create()
+    Lake(made.lake).prepare()
+    return made
+
+
+@pytest.fixture
+def take(home: Home) -> Take:
+    """Takes in what the log holds beyond a position, as a batch of its own or as one that was interrupted."""
+    last = -1
+
+    def taken(start: int = 0, *, is_again: bool = False) -> Ingested:
+        nonlocal last
+        last += not is_again
+        parts: Any = Ranges.of(ranges(home.log, start, end_position(home.log), 1 << 20))
+        with IndexSink(home.index) as index:
+            ingest = Ingest(Lake(home.lake), index, "app")
+            ingest(parts, last)
+        return ingest.taken
+
+    return taken

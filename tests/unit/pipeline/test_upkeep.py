@@ -1,0 +1,80 @@
+"""Upkeep as a command does it: what it refuses, and what it leaves to a pipeline at work."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from clew.collector.log import LogWriter, Received
+from clew.collector.segments import end_position
+from clew.errors import ClewError, UsageError
+from clew.events.stream import Stream
+from clew.home import Home
+from clew.lake.delta import Lake
+from clew.lake.tables import DERIVED_TABLE_NAMES, RUN_FACETS
+from clew.pipeline.ingest import Ingested
+from clew.pipeline.lock import held
+from clew.pipeline.status import status
+from clew.pipeline.upkeep import upkeep
+
+Take = Callable[..., Ingested]
+WEEK = 7 * 24
+
+
+@pytest.fixture
+def filled(home: Home, take: Take) -> Home:
+    """Three batches of an event each, and derived tables that follow from them."""
+    for number in range(3):
+        start = end_position(home.log)
+        event = {"eventTime": f"2026-01-01T10:00:0{number}Z", "run": {"runId": "r"}}
+        with LogWriter(home.log) as log:
+            log.append([Received(Stream.OPENLINEAGE, "test", json.dumps(event).encode())])
+        take(start)
+    lake = Lake(home.lake)
+    for name in DERIVED_TABLE_NAMES:
+        lake.replace(name, RUN_FACETS.schema, [], lake.state_of_events())
+    return home
+
+
+def test_files_are_merged_and_a_week_of_versions_kept(filled: Home) -> None:
+    done = upkeep(filled, WEEK)
+    assert done.merged["lineage_events"] == (3, 1)
+    assert set(done.removed.values()) == {(0, 0)}
+    assert (done.is_refreshed, done.is_left_to_pipeline) == (False, False)
+
+
+def test_forced_nothing_but_the_newest_version_is_kept(filled: Home) -> None:
+    done = upkeep(filled, 0, is_forced=True)
+    assert done.removed["lineage_events"][0] == 3
+    assert len(list((filled.lake / "lineage_events").glob("*.parquet"))) == 1
+    assert {table.name: table.rows for table in status(filled).tables}["lineage_events"] == 3
+
+
+def test_beside_a_pipeline_it_merges_and_leaves_derived_tables_to_it(filled: Home, take: Take) -> None:
+    with LogWriter(filled.log) as log:
+        log.append([Received(Stream.OPENLINEAGE, "test", b"no event")])
+    take()
+    with held(filled.lake / ".lock"):
+        done = upkeep(filled, WEEK)
+    assert done.merged["lineage_events"] == (3, 1)
+    assert (done.is_refreshed, done.is_left_to_pipeline) == (False, True)
+
+
+def test_beside_a_pipeline_young_files_are_not_removed(filled: Home) -> None:
+    before = sorted(filled.lake.rglob("*.*"))
+    with held(filled.lake / ".lock"), pytest.raises(ClewError, match=r"A pipeline is at work .* would be removed"):
+        upkeep(filled, 0, is_forced=True)
+    assert sorted(set(filled.lake.rglob("*.*")) - {filled.lake / ".lock"}) == before
+
+
+@pytest.mark.parametrize(
+    ("hours", "is_forced", "sentence"),
+    [(0, False, "may remove files that a query is reading"), (23, False, "add --force"), (-1, True, "is none")],
+)
+def test_a_retention_that_is_refused(filled: Home, hours: int, is_forced: bool, sentence: str) -> None:
+    before = sorted(filled.lake.rglob("*"))
+    with pytest.raises(UsageError, match=sentence):
+        upkeep(filled, hours, is_forced=is_forced)
+    assert sorted(filled.lake.rglob("*")) == before
