@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Self
 
-import msgspec
 from msgspec import Struct, field
 
 
@@ -189,11 +188,6 @@ class Changes(Struct):
     operations: list[OperationRow] = field(default_factory=list)
     facets: list[FacetRow] = field(default_factory=list)
 
-    def set_rejected_apart(self, seqs: Collection[int]) -> None:
-        """Let the events at these positions count as rejected."""
-        self.rejected += [event for event in self.events if event[0] in seqs]
-        self.events = [event for event in self.events if event[0] not in seqs]
-
     @classmethod
     def joined(cls, parts: Iterable[Self]) -> Self:
         """All rows of several parts; the merge will order them."""
@@ -202,7 +196,3 @@ class Changes(Struct):
             for name in cls.__struct_fields__:
                 getattr(whole, name).extend(getattr(part, name))
         return whole
-
-
-encode_changes = msgspec.msgpack.Encoder().encode
-decode_changes = msgspec.msgpack.Decoder(Changes).decode

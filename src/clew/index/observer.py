@@ -79,7 +79,7 @@ class Observer:
 
     def note(self, event: Event | RuntimeEvent | DataFrameEvent | None, event_id: str, seq: int) -> None:
         """Take an event into account; None stands for one that was rejected."""
-        self._changes.events.append((seq, event_id))
+        (self._changes.rejected if event is None else self._changes.events).append((seq, event_id))
         if isinstance(event, Event):
             self._note_lineage(event, seq)
         elif isinstance(event, RuntimeEvent):

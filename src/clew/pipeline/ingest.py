@@ -12,7 +12,6 @@ from clew.lake.delta import Batch, Lake
 from clew.lake.files import DataFile
 from clew.lake.tables import EVENT_TABLES, ONE_ROW_PER_EVENT
 from clew.pipeline.lake_tables import write_events
-from clew.pipeline.rejections import rejected_seqs
 from clew.pipeline.telling import Told
 from clew.pipeline.worker import EventWorker
 
@@ -52,9 +51,7 @@ class Ingest:
         self._count(written.files, len(repeated))
 
     def _write(self, ranges: DataFrame, skipped: frozenset[int] = frozenset()) -> Told:
-        written = write_events(ranges, EventWorker(str(self._lake.root), skipped, self._index.dictionary))
-        written.changes.set_rejected_apart(rejected_seqs(self._lake, written.files))
-        return written
+        return write_events(ranges, EventWorker(str(self._lake.root), skipped, self._index.dictionary))
 
     def _repeated(self, changes: Changes, batch: str) -> frozenset[int]:
         """The events, by `seq`, that are in the lake already or stand in this batch before.

@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from clew.lake.delta import Lake
-from clew.lake.files import DataFile
 from clew.lake.tables import REJECTED_EVENTS
 
 _MOST_SHOWN = 5
@@ -23,10 +21,3 @@ def last_rejections(lake: Lake, count: int) -> list[dict[str, Any]]:
     newest = rows.take(pc.sort_indices(rows, sort_keys=[("seq", "descending")])).slice(0, min(count, _MOST_SHOWN))
     shown: list[dict[str, Any]] = newest.select(["source", "reason", "detail"]).to_pylist()
     return shown
-
-
-def rejected_seqs(lake: Lake, files: list[DataFile]) -> set[int]:
-    """The positions of rejected events in files that were just written."""
-    names = [file.name for file in files if file.table == REJECTED_EVENTS.name]
-    tables = [pq.read_table(lake.root / REJECTED_EVENTS.name / name, columns=["seq"]) for name in names]
-    return {seq for table in tables for seq in table["seq"].to_pylist()}

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from itertools import permutations
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.events.received import decode
-from clew.index.changes import Changes, decode_changes, encode_changes
+from clew.index.changes import Changes
 from clew.index.observer import Observer
 from clew.index.sink import IndexSink
 
@@ -84,7 +85,8 @@ def observed(numbered: list[tuple[int, dict[str, Any]]]) -> Changes:
     for seq, event in numbered:
         stream = {"dataframe_lineage": "dataframe", None: "openlineage"}.get(event.get("event_type"), "runtime")
         observer.note(decode(stream, json.dumps(event).encode()), f"event {seq}", seq)
-    return decode_changes(encode_changes(observer.changes()))
+    # As they travel from a worker to the driver.
+    return msgspec.msgpack.decode(msgspec.msgpack.encode(observer.changes()), type=Changes)
 
 
 @pytest.fixture(scope="module")
