@@ -6,29 +6,38 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
+from urllib.parse import unquote, urlsplit
 
-from clew.errors import ClewError
+from clew.errors import ClewError, UsageError
 
 FOLDER_NAME = ".clew"
 
 
 @dataclass(frozen=True)
 class Home:
-    """Where each stage of one installation lives. Copy `root` and you have copied everything."""
+    """Where each stage of one installation lives. Copy `root` and you have copied everything.
+
+    Unless the lake is `elsewhere`.
+    """
 
     root: Path
+    elsewhere: Path | None = None
 
     @classmethod
-    def find(cls, given: str | os.PathLike[str] | None = None) -> Self:
-        """`--home`, else CLEW_HOME, else the nearest `.clew` above the working directory, else `~/.clew`."""
-        chosen = given or os.environ.get("CLEW_HOME")
+    def find(cls, given: str | os.PathLike[str] | None = None, lake: str | None = None) -> Self:
+        """`--home`, else CLEW_HOME, else the nearest `.clew` above the working directory, else `~/.clew`.
+
+        Its lake is `--lake`, else CLEW_LAKE, else a folder in it.
+        """
+        chosen, place = given or os.environ.get("CLEW_HOME"), lake or os.environ.get("CLEW_LAKE")
+        elsewhere = _folder(place) if place else None
         if chosen:
-            return cls(Path(chosen).expanduser().absolute())
+            return cls(Path(chosen).expanduser().absolute(), elsewhere)
         here = Path.cwd()
         for folder in (here, *here.parents):
             if (folder / FOLDER_NAME).is_dir():
-                return cls(folder / FOLDER_NAME)
-        return cls(Path.home() / FOLDER_NAME)
+                return cls(folder / FOLDER_NAME, elsewhere)
+        return cls(Path.home() / FOLDER_NAME, elsewhere)
 
     @property
     def streams(self) -> Path:
@@ -43,7 +52,7 @@ class Home:
     @property
     def lake(self) -> Path:
         """A Delta table per folder."""
-        return self.root / "lake"
+        return self.elsewhere or self.root / "lake"
 
     @property
     def index(self) -> Path:
@@ -71,3 +80,19 @@ class Home:
             message = f"clew cannot write to its home {self.root}: {fault.strerror}."
             raise ClewError(message, hint="Choose another folder with --home DIR or CLEW_HOME.") from fault
         return self
+
+    def remove_index(self) -> None:
+        """Remove the index with what SQLite keeps beside it. Not under a pipeline at work: it would go on writing."""
+        for suffix in ("", "-wal", "-shm"):
+            self.index.with_name(self.index.name + suffix).unlink(missing_ok=True)
+
+
+def _folder(place: str) -> Path:
+    """The folder that a path or a `file://` URL names."""
+    url = urlsplit(place)
+    if "://" not in place:
+        return Path(place).expanduser().absolute()
+    if url.scheme == "file" and url.netloc in {"", "localhost"}:
+        return Path(unquote(url.path))
+    hint = "Name a folder, or a URL that starts with file:///. A folder that is synced to the store works as well."
+    raise UsageError(f"The lake cannot be at {place}: object stores and other hosts are not supported yet.", hint=hint)

@@ -80,6 +80,70 @@ def test_no_java_is_said_before_anything_is_done(tmp_path: Path, clew: Callable[
     assert "Traceback" not in ended.stderr
 
 
+def _lose_table(home: Path) -> None:
+    shutil.rmtree(home / "lake" / "run_facets")
+
+
+def _lose_commits(home: Path) -> None:
+    shutil.rmtree(home / "lake" / "lineage_events" / "_delta_log")
+
+
+def _lose_file(home: Path) -> None:
+    next((home / "lake" / "lineage_events").glob("*.parquet")).unlink()
+
+
+def _lose_lake(home: Path) -> None:
+    shutil.rmtree(home / "lake")
+
+
+def _cut_log(home: Path) -> None:
+    for segment in (home / "log").glob("*.ndjson"):
+        os.truncate(segment, 10)
+
+
+@pytest.mark.parametrize(
+    ("damage", "sentence", "way_out"),
+    [
+        (_lose_table, "has lost its table run_facets", "the log fills them again"),
+        (_lose_commits, "has lost its folder _delta_log", "Restore it from a copy"),
+        (_lose_file, "has lost 1 of its", "Restore it from a copy"),
+        (_lose_lake, "belongs to the lake", "--lake PATH"),
+        (_cut_log, "that was taken in already", "Restore the log"),
+    ],
+)
+def test_a_home_of_which_a_part_is_gone(
+    damage: Callable[[Path], None],
+    sentence: str,
+    way_out: str,
+    demo_home: Path,
+    tmp_path: Path,
+    clew: Callable[..., Any],
+) -> None:
+    home = tmp_path / "home"
+    shutil.copytree(demo_home, home)
+    damage(home)
+    ended = clew("pipeline", "run", "--home", home)
+    assert ended.returncode == 1
+    assert sentence in ended.stderr
+    assert way_out in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert "Taking events in" not in ended.stderr
+
+
+@pytest.mark.parametrize("command", [("pipeline", "status"), ("pipeline", "compact"), ("index", "rebuild")])
+def test_half_a_lake_is_told_by_every_command(
+    command: tuple[str, ...], demo_home: Path, tmp_path: Path, clew: Callable[..., Any]
+) -> None:
+    home = tmp_path / "home"
+    shutil.copytree(demo_home, home)
+    _lose_table(home)
+    ended = clew(*command, "--home", home)
+    assert ended.returncode == 1
+    assert "has lost its table run_facets" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert (home / "index.sqlite").exists()
+
+
 @pytest.mark.parametrize("command", [("demo",), ("pipeline", "run")])
 def test_a_home_that_cannot_be_written(command: tuple[str, ...], tmp_path: Path, clew: Callable[..., Any]) -> None:
     (tmp_path / "file").write_text("in the way")
@@ -137,6 +201,8 @@ def test_a_notebook_that_cannot_be_run(
         (("upstream", "gross"), "Write it as DATASET.COLUMN"),
         (("show", "ffffffff"), "There is no notebook session 'ffffffff'."),
         (("pipeline", "run", "--conf", "nonsense"), "is no setting"),
+        (("pipeline", "compact", "--drop-older-than", "3 weeks"), "'3 weeks' is no age."),
+        (("pipeline", "status", "--lake", "s3://bucket/lake"), "object stores and other hosts are not supported yet"),
     ],
 )
 def test_names_that_are_not_there(

@@ -69,7 +69,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (place / "bad.ndjson").write_text('{"broken":\n')
     for page in PAGES:
         body = (ROOT / page).read_text(encoding="utf-8")
-        for name, code in re.findall(r"[Ss]ave this as `(\S+)`.*?```python\n(.*?)```", body, re.DOTALL):
+        for name, code in re.findall(r"[Ss]ave this as `(\S+)`.*?```(?:python|json)\n(.*?)```", body, re.DOTALL):
             (place / name).write_text(code)
     before = Path.cwd()
     os.chdir(place)

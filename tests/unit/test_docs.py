@@ -16,7 +16,7 @@ from mcp import Client
 
 from clew.cli.main import cli
 from clew.events.rejection import Reason
-from clew.lake.tables import DERIVED_TABLE_NAMES, EVENT_TABLES, Table
+from clew.lake.tables import DERIVED_TABLE_NAMES, KEPT_TABLES, Table
 from clew.mcp.server import create_server
 from clew.pipeline.derive import LAKE_STEPS
 from clew.query.answers import Answers
@@ -123,13 +123,13 @@ def simple_name(kind: pa.DataType) -> str:
     return names.get(str(kind), str(kind))
 
 
-@pytest.mark.parametrize("table", EVENT_TABLES, ids=lambda table: table.name)
+@pytest.mark.parametrize("table", KEPT_TABLES, ids=lambda table: table.name)
 def test_every_column_of_an_event_table_is_documented(table: Table) -> None:
     assert documented_columns(table.name) == {field.name: simple_name(field.type) for field in table.schema}
 
 
 def test_every_table_is_documented() -> None:
-    names = [*(table.name for table in EVENT_TABLES), *DERIVED_TABLE_NAMES]
+    names = [*(table.name for table in KEPT_TABLES), *DERIVED_TABLE_NAMES]
     assert set(LAKE_STEPS) == set(DERIVED_TABLE_NAMES)
     assert sorted(sections(text("docs/tables.md"), 3)) == sorted(names)
     overview = text("docs/tables.md").split("## Event tables")[0]

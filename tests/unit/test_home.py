@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.errors import ClewError
+from clew.errors import ClewError, UsageError
 from clew.home import Home
 
 
@@ -51,6 +51,34 @@ def test_everything_is_in_the_one_folder(tmp_path: Path) -> None:
     places = (home.streams, home.log, home.lake, home.index, home.checkpoint, home.spool)
     assert {place.parent for place in places} == {tmp_path}
     assert len(set(places)) == 6
+
+
+@pytest.mark.parametrize(
+    ("given", "variable", "lake"),
+    [
+        ("given", "variable", "project/a/b/given"),
+        ("~/given", None, "user/given"),
+        (None, "variable", "project/a/b/variable"),
+        ("file:///some/my%20lake", None, "/some/my lake"),
+        ("file://localhost/lake", None, "/lake"),
+        (None, None, "project/.clew/lake"),
+        ("", "", "project/.clew/lake"),
+    ],
+)
+def test_the_lake_may_be_elsewhere(
+    given: str | None, variable: str | None, lake: str, below: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if variable is not None:
+        monkeypatch.setenv("CLEW_LAKE", variable)
+    home = Home.find(None, given)
+    assert home.lake == below / lake
+    assert home.index == below / "project" / ".clew" / "index.sqlite"
+
+
+@pytest.mark.parametrize("place", ["s3://bucket/lake", "gs://b", "abfss://c@a.net/l", "file://host/lake", "http://x/y"])
+def test_a_lake_in_an_object_store_is_refused(place: str) -> None:
+    with pytest.raises(UsageError, match=rf"The lake cannot be at {place}: object stores .* not supported yet\."):
+        Home.find(None, place)
 
 
 def test_it_is_made_once_and_left_clean(tmp_path: Path) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import click
 
-from clew.cli.options import home_option, spark_options
+from clew.cli.facet_order import facet_order_option
+from clew.cli.options import lake_option, spark_options
 from clew.cli.screen import progress, talk
 from clew.errors import ClewError
+from clew.events.facet_order import FacetOrder
 from clew.home import Home
 from clew.lake.delta import Lake
-from clew.pipeline.lock import held
+from clew.pipeline.lock import BACKFILL_LOCK, held
 from clew.pipeline.work import open_pipeline
 
 
@@ -19,23 +21,27 @@ def command() -> None:
 
 
 @command.command("rebuild")
-@home_option
+@facet_order_option("Given here, it is changed for good, and derived tables are written anew.")
+@lake_option
 @spark_options
-def rebuild(home: Home, master: str, conf: dict[str, str]) -> None:
+def rebuild(facet_order: FacetOrder | None, home: Home, master: str, conf: dict[str, str]) -> None:
     """Throw the index away and build it anew from the lake."""
-    _remove_index(home)
+    _remove_index(home, facet_order)
     with progress() as say, open_pipeline(home, say=say, master=master, conf=conf) as pipeline:
         count = pipeline.index.event_count
+        if facet_order is not None:
+            pipeline.refresh()
     talk().print(f"The index holds {count:,} events again.")
 
 
-def _remove_index(home: Home) -> None:
+def _remove_index(home: Home, facet_order: FacetOrder | None) -> None:
     if not home.lake.is_dir():
         raise ClewError(
             f"There is no lake at {home.lake} to build an index from.", hint="Run `clew pipeline run` first."
         )
-    # Not under a pipeline at work: it would go on writing to the file that has gone.
-    with held(home.lake / ".lock"):
-        Lake(home.lake).prepare()
-        for suffix in ("", "-wal", "-shm"):
-            home.index.with_name(home.index.name + suffix).unlink(missing_ok=True)
+    with held(home.lake / ".lock"), held(home.lake / BACKFILL_LOCK, "backfill"):
+        lake = Lake(home.lake)
+        lake.prepare()
+        home.remove_index()
+        if facet_order is not None:
+            lake.set_facet_order(facet_order)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from datetime import timedelta
 from functools import wraps
 from typing import Any
 
@@ -10,6 +12,8 @@ import click
 
 from clew.errors import UsageError
 from clew.home import Home
+
+_UNITS = {"d": "days", "h": "hours"}
 
 
 def home_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -19,8 +23,18 @@ def home_option(command: Callable[..., Any]) -> Callable[..., Any]:
     def with_home(*args: Any, home: str | None, **kwargs: Any) -> Any:
         return command(*args, home=Home.find(home), **kwargs)
 
-    text = "Folder of all clew's state. Default: CLEW_HOME, the nearest .clew above, or ~/.clew."
-    return click.option("--home", type=click.Path(file_okay=True), default=None, help=text)(with_home)
+    return _home(with_home)
+
+
+def lake_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--home DIR` and `--lake PATH`, given to the command as a Home."""
+
+    @wraps(command)
+    def with_lake(*args: Any, home: str | None, lake: str | None, **kwargs: Any) -> Any:
+        return command(*args, home=Home.find(home, lake), **kwargs)
+
+    text = "Folder of the lake, or its file:// URL. Default: CLEW_LAKE, or the folder lake in the home."
+    return _home(click.option("--lake", metavar="PATH", default=None, help=text)(with_lake))
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
@@ -38,6 +52,19 @@ def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )
     master_option = click.option("--master", default="local[2]", show_default=True, help="The Spark master to run on.")
     return master_option(conf_option(with_spark))
+
+
+def age(text: str) -> timedelta:
+    """How long ago: `90d` or `36h`."""
+    found = re.fullmatch(r"(\d{1,5})([dh])", text)
+    if found is None:
+        raise UsageError(f"{text!r} is no age.", hint="Write 90d for days, or 36h for hours.")
+    return timedelta(**{_UNITS[found[2]]: int(found[1])})
+
+
+def _home(command: Callable[..., Any]) -> Callable[..., Any]:
+    text = "Folder of all clew's state. Default: CLEW_HOME, the nearest .clew above, or ~/.clew."
+    return click.option("--home", type=click.Path(file_okay=True), default=None, help=text)(command)
 
 
 def _setting(text: str) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from rich.console import Group, RenderableType
@@ -70,9 +71,9 @@ def _summary_lines(run: NotebookRun) -> Iterator[Text]:
 
 
 def _outcome(run: NotebookRun, failed: int) -> str:
-    running = sum(cell.state == "running" for cell in run.cells)
-    parts = [f"{failed} failed" if failed else "", f"{running} not ended" if running else ""]
-    return ", ".join(filter(None, parts)) or "all completed"
+    states = Counter(cell.state for cell in run.cells)
+    counts = {"failed": failed, "lost": states["lost"], "not ended": states["running"]}
+    return ", ".join(f"{count} {word}" for word, count in counts.items() if count) or "all completed"
 
 
 def _numbered(cell: CellExecution) -> str:

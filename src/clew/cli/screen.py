@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import msgspec
 from rich.console import Console
-from rich.text import Text
+from rich.progress import Progress
 
-Say = Callable[[str], None]
+from clew.cli.progress import Bar, Lines, Telling
 
 _UNCUT = 240
 
@@ -44,11 +44,11 @@ def print_json(value: object) -> None:
 
 
 @contextmanager
-def progress() -> Iterator[Say]:
-    """Give a function that tells what is being done: a spinner where one can turn, plain lines elsewhere."""
+def progress() -> Iterator[Telling]:
+    """Give a function that tells what is being done, and how far it is: a bar where one can move, lines elsewhere."""
     console = talk()
     if not console.is_terminal or console.is_dumb_terminal:
-        yield lambda message: console.print(f"{message} …")
+        yield Lines(console)
         return
-    with console.status("") as status:
-        yield lambda message: status.update(Text(f"{message} …"))
+    with Progress(*Bar.columns(), console=console, transient=True) as shown:
+        yield Bar(shown)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from rich.table import Table
 
-from clew.cli.figures import counted, filesize
+from clew.cli.figures import counted, duration, filesize
 from clew.lake.history import CommittedBatch, TableSize
 from clew.pipeline.status import Rejected, Status
 
@@ -20,16 +20,20 @@ def status_lines(found: Status) -> Iterator[str]:
     if found.streams_bytes:
         yield f"Streams   {filesize(found.streams_bytes)} that no run has read yet"
     yield f"Index     {_index(found)}"
+    if found.without_facets:
+        yield f"Facets    {counted(found.without_facets, 'event')} without them: run `clew pipeline backfill`"
     yield f"Rejected  {_rejected(found.rejected)}"
     yield from (f"          {one.source}: {one.reason}, {one.detail}" for one in found.rejected.last)
 
 
 def batch_table(batches: list[CommittedBatch]) -> Table:
     """The last batches, the newest first."""
-    table = _table("batch", "committed", "rows")
+    table = _table("batch", "committed", "took", "events/s", "rows")
     for batch in batches:
         rows = ", ".join(f"{name} {count:,}" for name, count in batch.rows.items())
-        table.add_row(f"{batch.app}/{batch.number}", _moment(batch.at_ms), rows)
+        took = "" if batch.seconds is None else duration(1000 * batch.seconds)
+        pace = "" if batch.events_per_second is None else f"{batch.events_per_second:,.0f}"
+        table.add_row(f"{batch.app}/{batch.number}", _moment(batch.at_ms), took, pace, rows)
     return table
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
 import os
-import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -13,14 +11,17 @@ from typing import IO
 import msgspec
 from msgspec import Struct
 
+from clew.collector.event_files import ARCHIVES, event_files, event_lines
 from clew.collector.log import LogWriter, Received
-from clew.errors import ClewError, UsageError
+from clew.errors import ClewError
 from clew.events.stream import STREAM_FILES, Stream
 
 _POSITIONS = "intake.json"
 # Lines are gathered until they make up this much, never until they are so many: an event may be 10 MB.
 _BYTES_PER_APPEND = 4 << 20
-_EVENT_FILES = ("*.jsonl", "*.ndjson", "*.jsonl.gz", "*.ndjson.gz")
+
+# Bytes done, bytes there are, events so far.
+Tell = Callable[[int, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,16 @@ class Taken:
 
     read: int
     stored: int
+
+
+@dataclass
+class _Place:
+    """How far a file was read."""
+
+    bytes: int = 0
+
+    def move(self, to: int) -> None:
+        self.bytes = to
 
 
 class _Shape(Struct):
@@ -66,13 +77,18 @@ def waiting_in_streams(folder: Path, log: Path) -> int:
     return sum(max(0, path.stat().st_size - positions.get(path.relative_to(folder).as_posix(), 0)) for path in paths)
 
 
-def take_files(paths: list[Path], log: LogWriter) -> Taken:
-    """Append the events of NDJSON files, plain or gzip, and of folders of them."""
-    read = stored = 0
-    for path in list(_event_files(paths)):
-        for lines in _groups(_lines(path)):
+def take_files(paths: list[Path], log: LogWriter, tell: Tell = lambda *_: None) -> Taken:
+    """Append the events of NDJSON files, plain, gzip or zstd, and of folders of them."""
+    read = stored = done = 0
+    files = list(event_files(paths))
+    total = sum(path.stat().st_size for path in files)
+    for path in files:
+        place = _Place()
+        for lines in _groups(event_lines(path, place.move)):
             read += len(lines)
             stored += log.append(Received(_stream(path, line), path.name, _body(line)) for line in lines)
+            tell(done + place.bytes, total, read)
+        done += path.stat().st_size
     return Taken(read, stored)
 
 
@@ -103,39 +119,25 @@ def _body(line: bytes) -> bytes:
 def _groups(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
     group: list[bytes] = []
     size = 0
-    for line in lines:
-        group.append(line)
-        size += len(line)
-        if size >= _BYTES_PER_APPEND:
+    try:
+        for line in lines:
+            group.append(line)
+            size += len(line)
+            if size >= _BYTES_PER_APPEND:
+                yield group
+                group, size = [], 0
+    except ClewError:
+        # What was sound before the damage counts.
+        if group:
             yield group
-            group, size = [], 0
+        raise
     if group:
         yield group
 
 
-def _lines(path: Path) -> Iterator[bytes]:
-    try:
-        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
-            yield from (line for line in file if line.strip())
-    except (OSError, EOFError, zlib.error) as fault:
-        reason = getattr(fault, "strerror", None) or fault
-        hint = "What was read before is stored. Mend the file and take it in again: nothing is doubled."
-        raise ClewError(f"{path} cannot be read: {reason}.", hint=hint) from fault
-
-
-def _event_files(paths: list[Path]) -> Iterator[Path]:
-    for path in paths:
-        if path.is_dir():
-            yield from sorted(file for pattern in _EVENT_FILES for file in path.rglob(pattern))
-        elif path.is_file():
-            yield path
-        else:
-            hint = "Name NDJSON files of events, or a folder of them."
-            raise UsageError(f"There is no file or folder {path}.", hint=hint)
-
-
 def _stream(path: Path, body: bytes) -> Stream:
-    return STREAM_FILES.get(path.name) or stream_of(body)
+    name = path.stem if path.suffix in ARCHIVES else path.name
+    return STREAM_FILES.get(name) or stream_of(body)
 
 
 def _read_positions(folder: Path) -> dict[str, int]:

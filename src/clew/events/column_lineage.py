@@ -39,6 +39,9 @@ class _InputField(Struct):
 
 class _OutputField(Struct, rename="camel"):
     input_fields: list[_InputField] | None = None
+    # Before facet version 1-2-0 it was said of the column how it is made, not of each source.
+    transformation_type: str | None = None
+    transformation_description: str | None = None
 
 
 class _ColumnLineage(Struct):
@@ -50,8 +53,10 @@ _decode = msgspec.json.Decoder(_ColumnLineage).decode
 _decode_input = msgspec.json.Decoder(_InputField).decode
 _decode_object = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_list = msgspec.json.Decoder(list[Raw]).decode
+_decode_text = msgspec.json.Decoder(str).decode
 _DIRECT = "DIRECT"
-# Producers before facet version 1-2-0 give no transformation: the value flows, how is not said.
+_MASKED = "MASKED"
+# The value flows, how is not said.
 _UNSAID = [_Transformation()]
 
 
@@ -62,10 +67,11 @@ def edges_of(facet: bytes | str) -> Iterator[StatedEdge]:
     except msgspec.ValidationError:
         lineage = _salvage(Raw(facet))
     for column, output in (lineage.fields or {}).items():
+        unsaid = _said_of_column(output)
         for source in output.input_fields or ():
-            yield from _transformed(column, source)
+            yield from _transformed(column, source, unsaid)
     for source in lineage.dataset or ():
-        yield from _transformed(None, source)
+        yield from _transformed(None, source, _UNSAID)
 
 
 def _salvage(facet: Raw) -> _ColumnLineage:
@@ -74,8 +80,16 @@ def _salvage(facet: Raw) -> _ColumnLineage:
     outputs = part(parts.get("fields"), _decode_object) or {}
     fields = {column: part(raw, _decode_object) or {} for column, raw in outputs.items()}
     return _ColumnLineage(
-        fields={column: _OutputField(_inputs(output.get("inputFields"))) for column, output in fields.items()},
+        fields={column: _output(output) for column, output in fields.items()},
         dataset=_inputs(parts.get("dataset")),
+    )
+
+
+def _output(parts: dict[str, Raw]) -> _OutputField:
+    return _OutputField(
+        _inputs(parts.get("inputFields")),
+        part(parts.get("transformationType"), _decode_text),
+        part(parts.get("transformationDescription"), _decode_text),
     )
 
 
@@ -84,8 +98,17 @@ def _inputs(raw: Raw | None) -> list[_InputField]:
     return [source for item in items if (source := part(item, _decode_input)) is not None]
 
 
-def _transformed(column: str | None, source: _InputField) -> Iterator[StatedEdge]:
-    for how in source.transformations or _UNSAID:
+def _said_of_column(output: _OutputField) -> list[_Transformation]:
+    """How sources that say nothing of their own take part."""
+    kind, description = output.transformation_type, output.transformation_description
+    if not kind and not description:
+        return _UNSAID
+    is_masked = kind == _MASKED
+    return [_Transformation(None, None if is_masked else kind, description, True if is_masked else None)]
+
+
+def _transformed(column: str | None, source: _InputField, unsaid: list[_Transformation]) -> Iterator[StatedEdge]:
+    for how in source.transformations or unsaid:
         yield StatedEdge(
             column,
             source.namespace,

@@ -6,7 +6,6 @@ from hashlib import blake2b
 
 _ID_BYTES = 16
 _JSON_SPACE = b" \t\r\n"
-_ORDINALS = tuple(f"{place:06x}" for place in range(4096))
 _NO_NEWLINES = bytes.maketrans(b"\r\n", b"  ")
 
 
@@ -30,4 +29,4 @@ def facet_uuid_stem(event: str) -> str:
 
 def facet_ordinal(place: int) -> str:
     """The last six digits of the UUID of an event's n-th facet."""
-    return _ORDINALS[place] if place < len(_ORDINALS) else f"{place:06x}"
+    return f"{place:06x}"

@@ -9,9 +9,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 
-import msgspec
 import zstandard
-from msgspec import Struct
+
+from clew.events.deletion import is_deleted
 
 DELETED = b""
 ENOUGH_SAMPLES = 1000
@@ -20,13 +20,6 @@ ENOUGH_SAMPLES = 1000
 _LEVEL = 1
 _MOST_SAMPLES = 5000
 _DICTIONARY_BYTES = 32 << 10
-
-
-class _Deletable(Struct):
-    deleted: bool | None = msgspec.field(default=None, name="_deleted")
-
-
-_decode_deletable = msgspec.json.Decoder(_Deletable).decode
 
 
 class Packer:
@@ -38,7 +31,7 @@ class Packer:
 
     def pack(self, facet: bytes) -> bytes:
         """What to store of a facet."""
-        return DELETED if _is_deleted(facet) else self._compress(facet)
+        return DELETED if is_deleted(facet) else self._compress(facet)
 
 
 class Unpacker(threading.local):
@@ -59,12 +52,3 @@ def train(facets: Sequence[bytes], name: int) -> bytes:
     step = max(1, len(facets) // _MOST_SAMPLES)
     samples: list[bytes | bytearray | memoryview] = list(facets[::step])
     return zstandard.train_dictionary(_DICTIONARY_BYTES, samples, d=8, k=512, dict_id=name).as_bytes()
-
-
-def _is_deleted(facet: bytes) -> bool:
-    if b'"_deleted"' not in facet:
-        return False
-    try:
-        return _decode_deletable(facet).deleted is True
-    except msgspec.DecodeError:
-        return False

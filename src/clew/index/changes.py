@@ -9,11 +9,12 @@ from msgspec import Struct, field
 
 
 class RunRow(Struct, array_like=True):
-    """What is known of a run."""
+    """What is known of a run. Each `…_seq` is the position of the event that decided the values before it."""
 
     run_uuid: str
     job_namespace: str | None
     job_name: str | None
+    job_seq: int | None
     state: str
     state_rank: int
     state_at: int
@@ -22,35 +23,133 @@ class RunRow(Struct, array_like=True):
     ended_at: int | None
     first_event_at: int
     last_event_at: int
-    parent_run_uuid: str | None
-    parent_job_namespace: str | None
-    parent_job_name: str | None
-    root_run_uuid: str | None
     session_id: str | None
     execution_id: str | None
     last_seq: int
+    parent_run_uuid: str | None = None
+    parent_job_namespace: str | None = None
+    parent_job_name: str | None = None
+    root_run_uuid: str | None = None
+    root_job_namespace: str | None = None
+    root_job_name: str | None = None
+    parent_seq: int | None = None
+    nominal_start_at: int | None = None
+    nominal_end_at: int | None = None
+    nominal_seq: int | None = None
+    error_message: str | None = None
+    error_language: str | None = None
+    error_seq: int | None = None
+    location: str | None = None
+    location_seq: int | None = None
 
 
 class JobRow(Struct, array_like=True):
-    """What is known of a job."""
+    """What is known of a job, likewise."""
 
     namespace: str
     name: str
-    job_type: str | None
-    integration: str | None
-    latest_run_uuid: str | None
     last_event_at: int
+    first_seq: int
+    last_seq: int
+    latest_run_uuid: str | None = None
+    latest_run_at: int | None = None
+    latest_run_seq: int | None = None
+    job_type: str | None = None
+    integration: str | None = None
+    processing_type: str | None = None
+    type_seq: int | None = None
+    description: str | None = None
+    description_seq: int | None = None
+
+
+class MentionedRunRow(Struct, array_like=True):
+    """A run that others name as their parent or root, and the job that was named with it first."""
+
+    run_uuid: str
+    job_namespace: str | None
+    job_name: str | None
+    job_seq: int | None
+    last_seq: int
+
+
+class MentionedJobRow(Struct, array_like=True):
+    """A job of a run that others name as their parent or root."""
+
+    namespace: str
+    name: str
     first_seq: int
     last_seq: int
 
 
+class JobDeclarationRow(Struct, array_like=True):
+    """A version of a job that JobEvents declare; `inputs` and `outputs` are JSON."""
+
+    job_namespace: str
+    job_name: str
+    version: str
+    inputs: str
+    outputs: str
+    location: str | None
+    created_at: int
+    declared_at: int
+    declared_seq: int
+    first_seq: int
+    last_seq: int
+
+
+class DatasetDeclarationRow(Struct, array_like=True):
+    """A version of a dataset that DatasetEvents declare; an absent schema or state is empty."""
+
+    dataset_namespace: str
+    dataset_name: str
+    schema_id: str
+    lifecycle_state: str
+    version: str | None
+    created_at: int
+    last_seq: int
+
+
+class SchemaRow(Struct, array_like=True):
+    """A schema, named by its content; `fields` is JSON."""
+
+    schema_id: str
+    fields: str
+
+
 class DatasetRow(Struct, array_like=True):
-    """That there is a dataset."""
+    """That there is a dataset; when it was last written, and what became of it."""
 
     namespace: str
     name: str
     last_event_at: int
     first_seq: int
+    last_seq: int
+    written_at: int | None = None
+    written_seq: int | None = None
+    lifecycle_state: str | None = None
+    renamed_from_namespace: str | None = None
+    renamed_from_name: str | None = None
+    lifecycle_at: int | None = None
+    lifecycle_seq: int | None = None
+
+
+class RenameRow(Struct, array_like=True):
+    """That a dataset has another name since."""
+
+    namespace: str
+    name: str
+    to_namespace: str
+    to_name: str
+    renamed_at: int
+    last_seq: int
+
+
+class SymlinksRow(Struct, array_like=True):
+    """The other names that a dataset bears; `identifiers` is JSON."""
+
+    namespace: str
+    name: str
+    identifiers: str
     last_seq: int
 
 
@@ -66,6 +165,11 @@ class RunIoRow(Struct, array_like=True):
     job_name: str | None
     session_id: str | None
     last_seq: int
+    schema_id: str | None = None
+    schema_seq: int | None = None
+    row_count: int | None = None
+    row_count_seq: int | None = None
+    is_implied: bool = False
 
 
 class JobEdgeRow(Struct, array_like=True):
@@ -80,15 +184,17 @@ class JobEdgeRow(Struct, array_like=True):
     last_event_at: int
     first_seq: int
     last_seq: int
+    is_implied: bool = False
 
 
 class StatementRow(Struct, array_like=True):
-    """What a run, or a job without one, said of one output: the edges of a set."""
+    """What a run, or a job or a dataset without one, said of one dataset: the edges of a set."""
 
     author: str
     dataset_namespace: str
     dataset_name: str
     dataset_version: str
+    origin: str
     seq: int
     event_time: int
     run_uuid: str | None
@@ -96,6 +202,25 @@ class StatementRow(Struct, array_like=True):
     job_name: str | None
     session_id: str | None
     edge_set: str
+
+
+class JobLinksRow(Struct, array_like=True):
+    """Which jobs an entry of explicit lineage said to feed a job; `upstream` is JSON."""
+
+    author: str
+    job_namespace: str
+    job_name: str
+    seq: int
+    event_time: int
+    run_uuid: str | None
+    upstream: str
+
+
+class LineageDeclarationRow(Struct, array_like=True):
+    """Since when a job declares the explicit lineage that it does, without a run."""
+
+    author: str
+    seq: int
 
 
 class EdgeRow(Struct, array_like=True):
@@ -179,10 +304,19 @@ class Changes(Struct):
     rejected: list[tuple[int, str]] = field(default_factory=list)
     runs: list[RunRow] = field(default_factory=list)
     jobs: list[JobRow] = field(default_factory=list)
+    mentioned_runs: list[MentionedRunRow] = field(default_factory=list)
+    mentioned_jobs: list[MentionedJobRow] = field(default_factory=list)
+    job_declarations: list[JobDeclarationRow] = field(default_factory=list)
+    schemas: list[SchemaRow] = field(default_factory=list)
+    dataset_declarations: list[DatasetDeclarationRow] = field(default_factory=list)
     datasets: list[DatasetRow] = field(default_factory=list)
+    renames: list[RenameRow] = field(default_factory=list)
+    symlinks: list[SymlinksRow] = field(default_factory=list)
     run_io: list[RunIoRow] = field(default_factory=list)
     job_edges: list[JobEdgeRow] = field(default_factory=list)
     statements: list[StatementRow] = field(default_factory=list)
+    links: list[JobLinksRow] = field(default_factory=list)
+    lineage_declarations: list[LineageDeclarationRow] = field(default_factory=list)
     edge_sets: list[EdgeRow] = field(default_factory=list)
     cell_executions: list[CellRow] = field(default_factory=list)
     operations: list[OperationRow] = field(default_factory=list)

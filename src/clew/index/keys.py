@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 # A character that no producer writes into a name.
-_BETWEEN = "\x1f"
+BETWEEN_PARTS: Final = "\x1f"
 
 
 def entity(*parts: str | None) -> str:
     """Join the parts of an identity; an absent part is empty."""
-    return _BETWEEN.join(part or "" for part in parts)
+    return BETWEEN_PARTS.join(part or "" for part in parts)
+
+
+def parts(key: str) -> list[str | None]:
+    """The parts that were joined; one that is empty was absent."""
+    return [part or None for part in key.split(BETWEEN_PARTS)]
+
+
+def after(beginning: str) -> str:
+    """The least text behind all keys that begin so, where a part ends."""
+    return beginning.removesuffix(BETWEEN_PARTS) + chr(ord(BETWEEN_PARTS) + 1)

@@ -6,31 +6,30 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from clew.events.facet_order import FacetOrder
+
 Rule = Callable[[str], str]
 
 
-def newest(column: str) -> str:
-    """The value of the row received last; a null never hides a value."""
-    return (
-        f"case when excluded.last_seq >= last_seq then coalesce(excluded.{column}, {column})"
-        f" else coalesce({column}, excluded.{column}) end"
-    )
+def of_first_in(seq: str) -> Rule:
+    """The value said first, by the position that decided it."""
+    return lambda column: f"case when {seq} is null or excluded.{seq} < {seq} then excluded.{column} else {column} end"
+
+
+def of_last_in(seq: str) -> Rule:
+    """The value said last, by the position that decided it: whole, so that a null replaces what was said before."""
+    return lambda column: f"case when {seq} is null or excluded.{seq} >= {seq} then excluded.{column} else {column} end"
+
+
+def of_latest_in(moment: str, seq: str) -> Rule:
+    """The value of the event that is the latest by its own time, by the moment and position that decided it."""
+    later = f"{moment} is null or (excluded.{moment}, excluded.{seq}) >= ({moment}, {seq})"
+    return lambda column: f"case when {later} then excluded.{column} else {column} end"
 
 
 def of_last(column: str) -> str:
     """The value of the row received last, even if it is null: rows that are whole are not mixed."""
     return f"case when excluded.last_seq >= last_seq then excluded.{column} else {column} end"
-
-
-def of_later_event(column: str) -> str:
-    """The value of the row whose events are later by their own time."""
-    moment, incoming = "(last_event_at, last_seq)", "(excluded.last_event_at, excluded.last_seq)"
-    return f"case when {incoming} >= {moment} then excluded.{column} else {column} end"
-
-
-def kept(column: str) -> str:
-    """The value that came first."""
-    return f"coalesce({column}, excluded.{column})"
 
 
 def least(column: str) -> str:
@@ -41,6 +40,12 @@ def least(column: str) -> str:
 def of_last_said(column: str) -> str:
     """The value of the statement received last."""
     return f"case when excluded.seq >= seq then excluded.{column} else {column} end"
+
+
+def of_latest_said(column: str) -> str:
+    """The value of the statement whose event is the latest by its own time."""
+    is_later = "(excluded.event_time, excluded.seq) >= (event_time, seq)"
+    return f"case when {is_later} then excluded.{column} else {column} end"
 
 
 def greatest(column: str) -> str:
@@ -70,13 +75,24 @@ class Merge:
 
     key: tuple[str, ...]
     columns: Mapping[str, Rule] = field(default_factory=dict)
+    # The column that marks a row which gives way, whole, to one that is not so marked.
+    provisional: str | None = None
 
     def upsert(self, table: str, names: Sequence[str]) -> str:
         """The statement that takes one row, its values in the order of `names`."""
-        sets = ", ".join(f'"{column}" = {rule(column)}' for column, rule in self.columns.items())
+        sets = ", ".join(f'"{column}" = {self._merged(column)}' for column in self.columns)
         columns, marks = ", ".join(f'"{name}"' for name in names), ", ".join("?" * len(names))
         conflict = f"update set {sets}" if sets else "nothing"
+        if self.provisional is not None:
+            conflict += f" where excluded.{self.provisional} <= {self.provisional}"
         return f"insert into {table} ({columns}) values ({marks}) on conflict do {conflict}"  # noqa: S608
+
+    def _merged(self, column: str) -> str:
+        merged = self.columns[column](column)
+        if self.provisional is None:
+            return merged
+        mark = self.provisional
+        return f"case when excluded.{mark} < {mark} then excluded.{column} else {merged} end"
 
 
 def _all(rule: Rule, *columns: str) -> dict[str, Rule]:
@@ -88,36 +104,89 @@ MERGES: Final[dict[str, Merge]] = {
         ("run_uuid",),
         {
             **_all(of_higher_state, "state", "state_rank", "state_at", "state_seq", "ended_at"),
-            **_all(kept, "job_namespace", "job_name"),
+            **_all(of_first_in("job_seq"), "job_namespace", "job_name", "job_seq"),
             **_all(least, "started_at", "first_event_at"),
-            **_all(newest, "parent_run_uuid", "parent_job_namespace", "parent_job_name", "root_run_uuid"),
+            **_all(of_last_in("parent_seq"), "parent_run_uuid", "parent_job_namespace", "parent_job_name"),
+            **_all(of_last_in("parent_seq"), "root_run_uuid", "root_job_namespace", "root_job_name", "parent_seq"),
+            **_all(of_last_in("nominal_seq"), "nominal_start_at", "nominal_end_at", "nominal_seq"),
+            **_all(of_last_in("error_seq"), "error_message", "error_language", "error_seq"),
+            **_all(of_last_in("location_seq"), "location", "location_seq"),
             **_all(greatest, "session_id", "execution_id", "last_event_at", "last_seq"),
         },
     ),
     "jobs": Merge(
         ("namespace", "name"),
         {
-            **_all(newest, "job_type", "integration"),
-            **_all(of_later_event, "latest_run_uuid"),
+            **_all(of_last_in("type_seq"), "job_type", "integration", "processing_type", "type_seq"),
+            **_all(of_last_in("description_seq"), "description", "description_seq"),
+            **_all(
+                of_latest_in("latest_run_at", "latest_run_seq"), "latest_run_uuid", "latest_run_at", "latest_run_seq"
+            ),
             **_all(least, "first_seq"),
             **_all(greatest, "last_event_at", "last_seq"),
         },
     ),
-    "datasets": Merge(
-        ("namespace", "name"), {**_all(least, "first_seq"), **_all(greatest, "last_event_at", "last_seq")}
+    "mentioned_runs": Merge(
+        ("run_uuid",),
+        {**_all(of_first_in("job_seq"), "job_namespace", "job_name", "job_seq"), **_all(greatest, "last_seq")},
     ),
+    "mentioned_jobs": Merge(("namespace", "name"), {**_all(least, "first_seq"), **_all(greatest, "last_seq")}),
+    # Named by its content: what is there is the same, but for when it was said.
+    "job_declarations": Merge(
+        ("job_namespace", "job_name", "version"),
+        {
+            **_all(of_latest_in("declared_at", "declared_seq"), "declared_at", "declared_seq"),
+            **_all(least, "created_at", "first_seq"),
+            **_all(greatest, "last_seq"),
+        },
+    ),
+    "schemas": Merge(("schema_id",)),
+    "dataset_declarations": Merge(
+        ("dataset_namespace", "dataset_name", "schema_id", "lifecycle_state"),
+        {**_all(of_last, "version"), **_all(least, "created_at"), **_all(greatest, "last_seq")},
+    ),
+    "datasets": Merge(
+        ("namespace", "name"),
+        {
+            **_all(least, "first_seq"),
+            **_all(greatest, "last_event_at", "last_seq"),
+            **_all(of_latest_in("written_at", "written_seq"), "written_at", "written_seq"),
+            **_all(of_latest_in("lifecycle_at", "lifecycle_seq"), "lifecycle_state", "lifecycle_at", "lifecycle_seq"),
+            **_all(of_latest_in("lifecycle_at", "lifecycle_seq"), "renamed_from_namespace", "renamed_from_name"),
+        },
+    ),
+    "renames": Merge(
+        ("namespace", "name"),
+        _all(of_latest_in("renamed_at", "last_seq"), "to_namespace", "to_name", "renamed_at", "last_seq"),
+    ),
+    "symlinks": Merge(("namespace", "name"), _all(of_last, "identifiers", "last_seq")),
     "run_io": Merge(
         ("run_uuid", "direction", "dataset_namespace", "dataset_name", "dataset_version"),
-        _all(greatest, "job_namespace", "job_name", "session_id", "last_seq"),
+        {
+            **_all(greatest, "job_namespace", "job_name", "session_id", "last_seq"),
+            **_all(of_last_in("schema_seq"), "schema_id", "schema_seq"),
+            **_all(of_last_in("row_count_seq"), "row_count", "row_count_seq"),
+            **_all(least, "is_implied"),
+        },
+        provisional="is_implied",
     ),
     "job_edges": Merge(
         ("job_namespace", "job_name", "direction", "dataset_namespace", "dataset_name"),
-        {**_all(of_last, "last_run_uuid"), **_all(least, "first_seq"), **_all(greatest, "last_event_at", "last_seq")},
+        {
+            **_all(of_last, "last_run_uuid"),
+            **_all(least, "first_seq", "is_implied"),
+            **_all(greatest, "last_event_at", "last_seq"),
+        },
     ),
     "statements": Merge(
-        ("author", "dataset_namespace", "dataset_name", "dataset_version"),
+        ("author", "dataset_namespace", "dataset_name", "dataset_version", "origin"),
         _all(of_last_said, "event_time", "run_uuid", "job_namespace", "job_name", "session_id", "edge_set", "seq"),
     ),
+    "links": Merge(
+        ("author", "job_namespace", "job_name"),
+        _all(of_last_said, "event_time", "run_uuid", "upstream", "seq"),
+    ),
+    "lineage_declarations": Merge(("author",), _all(greatest, "seq")),
     # Named by its content: what is there is the same.
     "edge_sets": Merge(("edge_set", "ordinal")),
     "cell_executions": Merge(
@@ -141,3 +210,11 @@ MERGES: Final[dict[str, Merge]] = {
         },
     ),
 }
+
+
+def merges(order: FacetOrder) -> Mapping[str, Merge]:
+    """The tables of an index in which facets count in that order."""
+    if order is FacetOrder.RECEIVED:
+        return MERGES
+    said = {name: MERGES[name] for name in ("statements", "links")}
+    return MERGES | {name: Merge(merge.key, _all(of_latest_said, *merge.columns)) for name, merge in said.items()}

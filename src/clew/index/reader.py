@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from clew.index.bodies import DELETED, Unpacker
-from clew.index.keys import entity
+from clew.index.keys import after, entity, parts
 from clew.index.store import connect_reader
 
 Row = sqlite3.Row
@@ -18,6 +18,11 @@ count(*) as cell_count, sum(state = 'failed') as failed_cell_count
 from cell_executions group by session_id order by min(started_at) desc, min(first_seq) desc limit ?"""
 _SESSION_RUNS = """select runs.*, row_number() over (partition by session_id order by state_seq desc) as place
 from runs join jobs on jobs.namespace = job_namespace and jobs.name = job_name where job_type = 'NOTEBOOK'"""
+
+# All names of the dataset that is called ?2 in ?1.
+_NAMES = """with names (namespace, name) as (
+    select ?1, ?2 union select other.namespace, other.name
+    from nodes own join nodes other using (node_namespace, node_name) where own.namespace = ?1 and own.name = ?2)"""
 
 
 class IndexReader:
@@ -76,7 +81,7 @@ class IndexReader:
     def cells(self, session_id: str) -> list[Row]:
         """A session's cell executions in the order in which they ran."""
         return self._all(
-            "select * from cell_executions where session_id = ? order by coalesce(started_at, ended_at), first_seq",
+            "select * from cells where session_id = ? order by coalesce(started_at, ended_at), first_seq",
             session_id,
         )
 
@@ -98,10 +103,17 @@ class IndexReader:
         return self._all("select * from column_edges where session_id = ? order by seq, ordinal", session_id)
 
     def edges_to(self, namespace: str, name: str, version: str | None, column: str) -> list[Row]:
-        """The edges into a column of a dataset, those for the whole dataset included; the newest statement first."""
+        """The edges into a column of a dataset, those for the whole dataset included; the newest statement first.
+
+        A dataset is the same by whichever of its names. Who asks for no version asks for any; and what was said by
+        another name need not name the version.
+        """
         return self._all(
-            """select * from column_edges where dataset_namespace = ? and dataset_name = ? and dataset_version = ?
-            and ("column" = ? or "column" is null) order by event_time desc, seq desc, ordinal""",
+            f"""{_NAMES} select edges.* from names
+            join column_edges edges on dataset_namespace = names.namespace and dataset_name = names.name
+            where ("column" = ?4 or "column" is null) and (?3 in (dataset_version, '')
+                or (dataset_version = '' and (names.namespace, names.name) != (?1, ?2)))
+            order by event_time desc, seq desc, ordinal""",  # noqa: S608
             namespace,
             name,
             version or "",
@@ -111,12 +123,13 @@ class IndexReader:
     def columns(self, namespace: str, name: str) -> list[str]:
         """Columns of a dataset that lineage tells of, be they made or used."""
         rows = self._all(
-            """select name, min(place) as place from (
-                select "column" as name, ordinal as place from column_edges
-                where dataset_namespace = ?1 and dataset_name = ?2
+            f"""{_NAMES} select column_name as name, min(place) as place from (
+                select "column" as column_name, ordinal as place from names
+                join column_edges on dataset_namespace = names.namespace and dataset_name = names.name
                 union all
-                select source_column, ordinal from edge_sets where source_namespace = ?1 and source_name = ?2
-            ) where name is not null group by name order by min(place), name""",
+                select source_column, ordinal from names
+                join edge_sets on source_namespace = names.namespace and source_name = names.name
+            ) where column_name is not null group by 1 order by 2, 1""",  # noqa: S608
             namespace,
             name,
         )
@@ -125,8 +138,9 @@ class IndexReader:
     def last_version(self, namespace: str, name: str) -> str | None:
         """The version of a dataset that was written last."""
         row = self._one(
-            """select dataset_version from run_io
-            where dataset_namespace = ? and dataset_name = ? and direction = 'OUTPUT' order by last_seq desc limit 1""",
+            f"""{_NAMES} select dataset_version from names
+            join run_io on dataset_namespace = names.namespace and dataset_name = names.name
+            where direction = 'OUTPUT' order by last_seq desc limit 1""",  # noqa: S608
             namespace,
             name,
         )
@@ -135,6 +149,13 @@ class IndexReader:
     def datasets(self) -> list[Row]:
         """All datasets, the last touched first."""
         return self._all("select namespace, name from datasets order by last_seq desc, namespace, name")
+
+    def symlinks(self) -> list[Row]:
+        """Names of datasets that no event uses, only symlinks, with the names of their nodes."""
+        return self._all(
+            """select nodes.* from nodes left join datasets using (namespace, name) where datasets.name is null
+            order by namespace, name"""
+        )
 
     def dataset_facet(self, namespace: str, name: str, version: str | None, facet: str) -> bytes | None:
         """A facet of a dataset in one of its versions."""
@@ -145,6 +166,22 @@ class IndexReader:
     ) -> bytes | None:
         """A facet that a run gave to its input or output."""
         return self._facet(direction.lower(), entity(namespace, name, version, run_uuid), facet)
+
+    def facets(self, kind: str, *identity: str | None) -> dict[str, bytes]:
+        """All facets of an entity, by name."""
+        rows = self._all("select name, body from facets where kind = ? and entity = ?", kind, entity(*identity))
+        return {row["name"]: self._unpack(row["body"]) for row in rows if row["body"] != DELETED}
+
+    def described_versions(self, namespace: str, name: str) -> list[str | None]:
+        """The versions of a dataset that have facets, the last described first."""
+        begin = entity(namespace, name, "")
+        rows = self._all(
+            """select entity from facets where kind = 'dataset' and entity >= ? and entity < ?
+            group by entity order by max(seq) desc""",
+            begin,
+            after(begin),
+        )
+        return [parts(row["entity"])[2] for row in rows]
 
     def _facet(self, kind: str, key: str, name: str) -> bytes | None:
         row = self._one("select body from facets where kind = ? and entity = ? and name = ?", kind, key, name)

@@ -11,26 +11,41 @@ from typing import Literal, Self
 from msgspec import Struct
 from msgspec.structs import astuple
 
+from clew.events.facet_order import FacetOrder
 from clew.events.openlineage import FACET_ALIASES
 from clew.index.bodies import DELETED, ENOUGH_SAMPLES, Unpacker, train
 from clew.index.changes import Changes, FacetRow
-from clew.index.merging import MERGES
+from clew.index.job_versions import settle_job_versions
+from clew.index.merging import merges
+from clew.index.settling import settle_lineage
 from clew.index.store import connect_writer, transaction
 
 _IDS_PER_QUERY = 500
 _EVENT_COUNT = """select (select count(*) from events) + (
     select count(*) from rejected where event_id not in (select event_id from events))"""
 _FIRST = 1
+_BATCH_OF = "batch of "
+# A job says the same of its output run after run: sets of edges and schemas that were just written need no second look.
+_MOST_REMEMBERED = 100_000
 
 
 class IndexSink:
     """The one writer of an index."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, order: FacetOrder = FacetOrder.RECEIVED) -> None:
         self.path = path
+        self._merges = merges(order)
+        is_by_time = order is FacetOrder.EVENT_TIME
+        self._is_later = (
+            "(excluded.event_time, excluded.seq) >= (event_time, seq)" if is_by_time else "excluded.seq >= seq"
+        )
 
     def __enter__(self) -> Self:
         self._database = connect_writer(self.path)
+        # Remembered, because it is asked for while a batch is being written.
+        self.dictionary = self._stored_dictionary()
+        self._known_edge_sets: set[str] = set()
+        self._known_schemas: set[str] = set()
         return self
 
     def __exit__(
@@ -54,51 +69,52 @@ class IndexSink:
             found.update(row[0] for row in self._database.execute(query, (batch, *some)))
         return found
 
-    @property
-    def dictionary(self) -> bytes | None:
-        """What facets are to be packed with; None as long as too few are known to learn from."""
-        row = self._database.execute("select body from dictionaries order by id desc limit 1").fetchone()
-        return None if row is None else row[0]
-
     def learn(self, facets: Sequence[bytes]) -> None:
         """Make a dictionary of facets, unless there is one or they are too few."""
         if self.dictionary is None and len(facets) >= ENOUGH_SAMPLES:
-            self._database.execute("insert into dictionaries values (?, ?)", (_FIRST, train(facets, _FIRST)))
+            self._learn(facets)
+            self.dictionary = self._stored_dictionary()
+
+    def last_batch(self, app: str) -> int | None:
+        """The number of the last batch of a pipeline that was taken; None if it has given none yet."""
+        row = self._database.execute("select value from meta where key = ?", (f"{_BATCH_OF}{app}",)).fetchone()
+        return None if row is None else int(row[0])
+
+    def note_batch(self, app: str, number: int) -> None:
+        """Say that all batches of a pipeline up to this one were taken."""
+        self._database.execute("insert or replace into meta values (?, ?)", (f"{_BATCH_OF}{app}", str(number)))
 
     def apply(self, batch: str, changes: Changes) -> None:
         """Merge what a batch changed; applying it again changes nothing."""
+        changes.edge_sets = [edge for edge in changes.edge_sets if edge.edge_set not in self._known_edge_sets]
+        changes.schemas = [schema for schema in changes.schemas if schema.schema_id not in self._known_schemas]
         with transaction(self._database):
             for table, events in (("events", changes.events), ("rejected", changes.rejected)):
                 new = ((identity, batch) for _, identity in events)
                 self._database.executemany(f"insert or ignore into {table} values (?, ?)", new)  # noqa: S608
-            for table in MERGES:
+            for table in self._merges:
                 self._merge(table, getattr(changes, table))
+            settle_lineage(self._database, changes)
+            settle_job_versions(self._database, {run.run_uuid for run in changes.runs})
             self._put_facets(changes.facets)
             if self.dictionary is None and len(changes.facets) >= ENOUGH_SAMPLES:
                 unpack = Unpacker().unpack
-                self.learn([unpack(facet.body) for facet in changes.facets if facet.body != DELETED])
+                self._learn([unpack(facet.body) for facet in changes.facets if facet.body != DELETED])
             self._note_progress(batch, max((seq for seq, _ in (*changes.events, *changes.rejected)), default=0))
+        self.dictionary = self.dictionary or self._stored_dictionary()
+        _remember(self._known_edge_sets, (edge.edge_set for edge in changes.edge_sets))
+        _remember(self._known_schemas, (schema.schema_id for schema in changes.schemas))
 
     def _merge(self, table: str, rows: Sequence[Struct]) -> None:
         if rows:
-            statement = MERGES[table].upsert(table, type(rows[0]).__struct_fields__)
+            statement = self._merges[table].upsert(table, type(rows[0]).__struct_fields__)
             self._database.executemany(statement, map(astuple, rows))
 
     def _put_facets(self, facets: Iterable[FacetRow]) -> None:
         self._database.executemany(
-            """insert into facets values (?, ?, ?, ?, ?, ?) on conflict do update
-            set seq = excluded.seq, event_time = excluded.event_time, body = excluded.body where excluded.seq >= seq""",
-            [
-                (
-                    facet.kind,
-                    facet.entity,
-                    FACET_ALIASES.get(facet.name, facet.name),
-                    facet.seq,
-                    facet.event_time,
-                    facet.body,
-                )
-                for facet in facets
-            ],
+            f"""insert into facets values (?, ?, ?, ?, ?, ?) on conflict do update
+            set seq = excluded.seq, event_time = excluded.event_time, body = excluded.body where {self._is_later}""",  # noqa: S608
+            map(_facet_values, facets),
         )
 
     def _note_progress(self, batch: str, seq: int) -> None:
@@ -109,3 +125,25 @@ class IndexSink:
         )
         progress = {"last_batch": batch, "indexed_at": datetime.now(UTC).isoformat(timespec="milliseconds")}
         self._database.executemany("insert or replace into meta values (?, ?)", progress.items())
+        app, _, number = batch.rpartition("/")
+        if number.isdecimal():
+            self.note_batch(app, int(number))
+
+    def _learn(self, facets: Sequence[bytes]) -> None:
+        self._database.execute("insert or ignore into dictionaries values (?, ?)", (_FIRST, train(facets, _FIRST)))
+
+    def _stored_dictionary(self) -> bytes | None:
+        """What facets are to be packed with; None as long as too few are known to learn from."""
+        row = self._database.execute("select body from dictionaries order by id desc limit 1").fetchone()
+        return None if row is None else row[0]
+
+
+def _remember(known: set[str], written: Iterable[str]) -> None:
+    if len(known) > _MOST_REMEMBERED:
+        known.clear()
+    known.update(written)
+
+
+def _facet_values(facet: FacetRow) -> tuple[str, str, str, int, int, bytes]:
+    name = FACET_ALIASES.get(facet.name, facet.name)
+    return facet.kind, facet.entity, name, facet.seq, facet.event_time, facet.body

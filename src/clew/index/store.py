@@ -12,6 +12,8 @@ from typing import Final
 from clew.errors import ClewError
 
 INDEX_FORMAT: Final = 1
+# A stream and a backfill may both write: one waits while the other's batch is being merged.
+_BUSY_SECONDS = 60.0
 _REBUILD = "Move it away and run `clew index rebuild`."
 
 
@@ -50,7 +52,7 @@ def connect_writer(path: Path) -> sqlite3.Connection:
         schema = files("clew.index").joinpath("schema.sql").read_text()
         # In one transaction: an index is there whole or not at all.
         connection.executescript(
-            f"begin; {schema} insert or ignore into meta values ('format', '{INDEX_FORMAT}'); commit;"  # noqa: S608
+            f"begin immediate; {schema} insert or ignore into meta values ('format', '{INDEX_FORMAT}'); commit;"  # noqa: S608
         )
     return connection
 
@@ -58,13 +60,18 @@ def connect_writer(path: Path) -> sqlite3.Connection:
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     """All that is written within, or nothing."""
-    connection.execute("begin immediate")
     try:
+        connection.execute("begin immediate")
         yield
-    except BaseException:
-        connection.execute("rollback")
+        connection.execute("commit")
+    except BaseException as fault:
+        # A full disk has undone it already.
+        if connection.in_transaction:
+            connection.execute("rollback")
+        if isinstance(fault, sqlite3.OperationalError):
+            hint = "Nothing of this batch is in it. Mend the cause and run it again: it goes on where it stopped."
+            raise ClewError(f"The index cannot be written: {fault}.", hint=hint) from fault
         raise
-    connection.execute("commit")
 
 
 @contextmanager
@@ -73,7 +80,9 @@ def _opened(path: Path, uri: str, done: str) -> Iterator[sqlite3.Connection]:
     connection = None
     try:
         # Spark calls back on a thread of its own; calls never overlap.
-        connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(
+            uri, uri=True, isolation_level=None, check_same_thread=False, timeout=_BUSY_SECONDS
+        )
         yield connection
     except BaseException as fault:
         if connection is not None:

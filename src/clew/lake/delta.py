@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake import Schema as DeltaSchema
-from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.schema import Field
 from deltalake.transaction import (
     AddAction,
     CommitProperties,
@@ -17,12 +19,17 @@ from deltalake.transaction import (
     create_table_with_add_actions,
 )
 
-from clew.errors import ClewError
+from clew.errors import ClewError, UsageError
+from clew.events.facet_order import FacetOrder
 from clew.lake.files import DataFile
-from clew.lake.format import has_format, write_format
-from clew.lake.tables import DERIVED_TABLE_NAMES, EVENT_TABLE_NAMES, EVENT_TABLES
+from clew.lake.format import read_marker, write_format
+from clew.lake.soundness import require_nothing_left, require_whole
+from clew.lake.tables import DERIVED_TABLE_NAMES, EVENT_TABLE_NAMES, KEPT_TABLE_NAMES, KEPT_TABLES
 
 _DERIVED = "clew-derived"
+# What workers tell the driver, while a batch is being taken in.
+REPORTS: Final = ".reports"
+_TRIES = 5
 
 
 @dataclass(frozen=True)
@@ -42,16 +49,38 @@ class Lake:
     def __init__(self, root: Path) -> None:
         self.root = root
         self._open: dict[str, DeltaTable] = {}
+        self._wide: set[str] = set()
 
-    def prepare(self) -> None:
-        """Make the folder if it is new; refuse one that a newer clew has written."""
-        if has_format(self.root):
-            return
+    def prepare(self, facet_order: FacetOrder | None = None) -> None:
+        """Make the lake, or tables that are new; refuse one that a newer clew has written, and half of one.
+
+        A lake has its facet order for good: another one is refused.
+        """
+        marker = read_marker(self.root)
+        if marker is None:
+            require_nothing_left(self.root, KEPT_TABLE_NAMES)
+        else:
+            require_whole(self.root, marker)
+            _require_order(self.root, marker.facet_order, facet_order or marker.facet_order)
+        if marker is None or marker.id is None or set(KEPT_TABLE_NAMES) - set(marker.tables):
+            self._make(facet_order)
+
+    @property
+    def facet_order(self) -> FacetOrder:
+        """Which of several facets of one name counts."""
+        marker = read_marker(self.root)
+        return FacetOrder.RECEIVED if marker is None else marker.facet_order
+
+    def set_facet_order(self, order: FacetOrder) -> None:
+        """Let facets count in another order; index and derived tables have to be built anew."""
+        write_format(self.root, KEPT_TABLE_NAMES, order)
+
+    def _make(self, facet_order: FacetOrder | None) -> None:
         try:
             self.root.mkdir(parents=True, exist_ok=True)
-            for table in EVENT_TABLES:
+            for table in KEPT_TABLES:
                 DeltaTable.create(str(self.root / table.name), DeltaSchema.from_arrow(table.schema), mode="ignore")
-            write_format(self.root)
+            write_format(self.root, KEPT_TABLE_NAMES, facet_order)
         except (OSError, DeltaError) as fault:
             message = f"The lake {self.root} cannot be written: {getattr(fault, 'strerror', None) or fault}."
             raise ClewError(message, hint="Choose another folder with --home DIR or CLEW_HOME.") from fault
@@ -72,7 +101,13 @@ class Lake:
     def files(self, name: str) -> list[str]:
         """The Parquet files that make up a table now."""
         table = self.table(name)
-        return [] if table is None else table.file_uris()
+        # Only the names of its URIs: those that deltalake gives are encoded, and a folder may hold a space.
+        return [] if table is None else [str(self.root / name / Path(uri).name) for uri in table.file_uris()]
+
+    def size(self, name: str) -> int:
+        """Bytes of a table's files."""
+        table = self.table(name)
+        return 0 if table is None else sum(table.get_add_actions(flatten=True).column("size_bytes").to_pylist())
 
     def row_counts(self) -> dict[str, int]:
         """Rows of each table that there is."""
@@ -82,8 +117,10 @@ class Lake:
     def append(self, name: str, schema: pa.Schema, files: list[DataFile], batch: Batch) -> bool:
         """Add files to a table under the batch's name; False if that batch is in it already."""
         table = self.table(name)
-        if table is not None and _last_batch(table, batch.app) >= batch.number:
-            return False
+        if table is not None:
+            if _last_batch(table, batch.app) >= batch.number:
+                return False
+            self._widen(name, table, schema)
         properties = CommitProperties(app_transactions=[Transaction(batch.app, batch.number)])
         self._commit(name, table, schema, files, "append", properties)
         return True
@@ -94,9 +131,12 @@ class Lake:
         self._commit(name, self.table(name), schema, files, "overwrite", properties)
 
     def state_of_events(self) -> Batch:
-        """A name for what the event tables hold now: it changes when rows come in, not when files are merged."""
+        """A name for what the event tables hold now: it changes when rows come in, not when files are merged.
+
+        What follows from them follows from the order of facets, too.
+        """
         counts = [table.count() for name in EVENT_TABLE_NAMES if (table := self.table(name)) is not None]
-        return Batch(_DERIVED, sum(counts))
+        return Batch(_DERIVED, 2 * sum(counts) + (self.facet_order is FacetOrder.EVENT_TIME))
 
     def is_derived_from(self, state: Batch) -> bool:
         """Whether all derived tables follow from that state of the event tables."""
@@ -107,6 +147,23 @@ class Lake:
         """Remove files that no commit names."""
         for file in files:
             (self.root / file.table / file.name).unlink(missing_ok=True)
+
+    def _widen(self, name: str, table: DeltaTable, schema: pa.Schema) -> None:
+        """Add the columns that a table made by an older clew lacks: deltalake refuses to append them."""
+        if name in self._wide:
+            return
+        for tries_left in reversed(range(_TRIES)):
+            new = _missing_columns(table, schema)
+            if not new:
+                break
+            try:
+                table.alter.add_columns(new)
+            except CommitFailedError:
+                # Someone else has committed in the same moment, perhaps these very columns: look again.
+                if not tries_left:
+                    raise
+                table.update_incremental()
+        self._wide.add(name)
 
     def _commit(
         self,
@@ -125,6 +182,18 @@ class Lake:
         else:
             actions: list[AddAction | RemoveAction] = [*adds]
             table.create_write_transaction(actions, mode, delta_schema, [], commit_properties=properties)
+
+
+def _require_order(root: Path, known: FacetOrder, wanted: FacetOrder) -> None:
+    if wanted is not known:
+        message = f"The lake {root} orders facets by {known.words}, not by {wanted.words}."
+        hint = f"Change it with `clew index rebuild --facet-order {wanted.option}`: what follows is then built anew."
+        raise UsageError(message, hint=hint)
+
+
+def _missing_columns(table: DeltaTable, schema: pa.Schema) -> list[Field]:
+    present = {field.name for field in table.schema().fields}
+    return [field for field in DeltaSchema.from_arrow(schema).fields if field.name not in present]
 
 
 def _last_batch(table: DeltaTable, app: str) -> int:

@@ -25,12 +25,17 @@ class TableSize(Struct, frozen=True):
 
 
 class CommittedBatch(Struct, frozen=True):
-    """A batch, when its last table was committed (in milliseconds), and the rows that it added to each."""
+    """A batch, when its last table was committed (in milliseconds), and the rows that it added to each.
+
+    How long it took, and events a second, where the pipeline has noted it.
+    """
 
     app: str
     number: int
     at_ms: int
     rows: dict[str, int]
+    seconds: float | None = None
+    events_per_second: float | None = None
 
 
 class _Transaction(Struct, rename="camel"):

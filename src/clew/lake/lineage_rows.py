@@ -6,14 +6,20 @@ appending the same run id 14 times in Python was the larger part of the cost.
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Raw
 
 from clew.events.identity import facet_ordinal, facet_uuid_stem
 from clew.events.openlineage import Dataset, Event, Facets, version_of
 from clew.lake.arrival import Arrival
+from clew.lake.flaws import flaws
+from clew.lake.large_facets import set_apart
 from clew.lake.tables import DATASET_FACETS, JOB_FACETS, LINEAGE_EVENTS, RUN_FACETS, Table
 
 _STEM = "uuid_stem"
@@ -23,37 +29,43 @@ _OF_EVENT = {
     "lineage_event_time": "event_time",
     "lineage_event_type": "event_type",
 }
+_ORDINALS = pa.array(map(facet_ordinal, range(4096)), pa.string())
 _COLUMNS = (*LINEAGE_EVENTS.schema.names, _STEM)
 
 
 class _FacetColumns:
-    """The columns of a facet table that differ from facet to facet, and the event that each row belongs to."""
+    """The facets of one table, in groups: what the facets of one entity in one event share is written once."""
 
     def __init__(self, *own: str) -> None:
-        self.parent: list[int] = []
-        self.ordinal: list[str] = []
-        self.name: list[str] = []
-        self.facet: list[bytes] = []
-        self.own: tuple[tuple[str, list[str | None]], ...] = tuple((column, []) for column in own)
+        self._own = own
+        self._groups: list[tuple[Any, ...]] = []
+        self._group: list[int] = []
+        self._ordinal: list[int] = []
+        self._name: list[str] = []
+        self._facet: list[Raw] = []
 
     def add(self, parent: int, ordinal: int, facets: Facets, *own: str | None) -> int:
         count = len(facets)
-        self.parent += [parent] * count
-        self.ordinal += map(facet_ordinal, range(ordinal, ordinal + count))
-        self.name += facets
-        self.facet += map(bytes, facets.values())
-        for (_, values), value in zip(self.own, own, strict=True):
-            values.extend([value] * count)
+        self._group += [len(self._groups)] * count
+        self._groups.append((parent, *own))
+        self._ordinal += range(ordinal, ordinal + count)
+        self._name += facets
+        self._facet += facets.values()
         return ordinal + count
 
     def batch(self, table: Table, events: dict[str, pa.Array]) -> pa.RecordBatch:
-        rows = pa.array(self.parent, pa.int32())
-        ordinals = pa.array(self.ordinal, pa.string())
+        group = pa.array(self._group, pa.int32())
+        shared = list(zip(*self._groups, strict=True)) or [()] * (1 + len(self._own))
+        rows = pa.array(shared[0], pa.int32()).take(group)
+        facets = _texts(self._facet)
+        own = zip(self._own, shared[1:], strict=True)
         columns = {
-            "uuid": pc.binary_join_element_wise(events[_STEM].take(rows), ordinals, ""),
-            "name": pa.array(self.name, pa.string()),
-            "facet": _texts(self.facet),
-            **{column: pa.array(values, pa.string()) for column, values in self.own},
+            "uuid": pc.binary_join_element_wise(events[_STEM].take(rows), _ordinals(self._ordinal), ""),
+            "name": pa.array(self._name, pa.string()),
+            "facet": facets,
+            "facet_bytes": pa.nulls(len(facets), pa.int64()),
+            "flaw": flaws(facets),
+            **{column: pa.array(values, pa.string()).take(group) for column, values in own},
         }
         ordered = [columns[name] if name in columns else _spread(events, name, rows) for name in table.schema.names]
         return pa.RecordBatch.from_arrays(ordered, schema=table.schema)
@@ -68,10 +80,14 @@ class LineageRows:
         self._job = _FacetColumns()
         self._dataset = _FacetColumns("dataset_namespace", "dataset_name", "dataset_version", "direction", "type")
 
+    def add_raw(self, event: Event, arrival: Arrival) -> None:
+        """Take one event and leave its facets to a backfill."""
+        self._events.append((*_event_row(event, arrival), True, facet_uuid_stem(arrival.event_id)))
+
     def add(self, event: Event, arrival: Arrival) -> None:
         """Take one event."""
         parent = len(self._events)
-        self._events.append(_event_row(event, arrival))
+        self._events.append((*_event_row(event, arrival), None, facet_uuid_stem(arrival.event_id)))
         ordinal = 0
         if event.run is not None and event.run.facets:
             ordinal = self._run.add(parent, ordinal, event.run.facets)
@@ -96,12 +112,13 @@ class LineageRows:
             return {}
         columns = dict(zip(_COLUMNS, map(_array, _COLUMNS, zip(*self._events, strict=True)), strict=True))
         ordered = [columns[name] for name in LINEAGE_EVENTS.schema.names]
-        return {
-            LINEAGE_EVENTS.name: pa.RecordBatch.from_arrays(ordered, schema=LINEAGE_EVENTS.schema),
+        facets = {
             RUN_FACETS.name: self._run.batch(RUN_FACETS, columns),
             JOB_FACETS.name: self._job.batch(JOB_FACETS, columns),
             DATASET_FACETS.name: self._dataset.batch(DATASET_FACETS, columns),
         }
+        events = pa.RecordBatch.from_arrays(ordered, schema=LINEAGE_EVENTS.schema)
+        return {LINEAGE_EVENTS.name: events, **set_apart(facets)}
 
 
 def _event_row(event: Event, arrival: Arrival) -> tuple[Any, ...]:
@@ -126,7 +143,6 @@ def _event_row(event: Event, arrival: Arrival) -> tuple[Any, ...]:
         None if dataset is None else dataset.name,
         _identities(event.inputs),
         _identities(event.outputs),
-        facet_uuid_stem(arrival.event_id),
     )
 
 
@@ -140,9 +156,17 @@ def _spread(events: dict[str, pa.Array], name: str, rows: pa.Array) -> pa.Array:
     return events[_OF_EVENT.get(name, name)].take(rows)
 
 
-def _texts(bodies: list[bytes] | tuple[bytes, ...]) -> pa.Array:
+def _texts(bodies: Sequence[bytes | Raw]) -> pa.Array:
+    """Texts one behind the other: Arrow's own way takes a copy of each first."""
     # The whole event was checked to be UTF-8 when it was opened, so its parts need no second check.
-    return pa.array(bodies, pa.binary()).view(pa.string())
+    ends = array("i", accumulate(map(len, bodies), initial=0))
+    return pa.Array.from_buffers(pa.string(), len(bodies), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(bodies))])
+
+
+def _ordinals(places: Sequence[int]) -> pa.Array:
+    if max(places, default=0) < len(_ORDINALS):
+        return _ORDINALS.take(pa.array(places, pa.int32()))
+    return pa.array(map(facet_ordinal, places), pa.string())
 
 
 def _identities(datasets: list[Dataset] | None) -> list[tuple[str, str, str | None]]:

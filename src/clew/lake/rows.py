@@ -31,6 +31,10 @@ class EventRows:
         else:
             self._others["dataframe_events"].append({**_origin(arrival), **dataframe_row(event), **_text(arrival)})
 
+    def add_raw(self, event: Event, arrival: Arrival) -> None:
+        """Take an event whose facets are left to a backfill."""
+        self._lineage.add_raw(event, arrival)
+
     def reject(self, fault: RejectedError, stream: str, arrival: Arrival) -> None:
         """Take an event that could not."""
         why = {"stream": stream, "source": arrival.source, "reason": fault.reason, "detail": fault.detail}

@@ -10,8 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-# A longer value says nothing a reader would search by, and the statistics stand in the Delta log.
+# The statistics stand in the Delta log, so of a longer text only its beginning does. To leave it out would be worse:
+# to pyarrow readers of deltalake 1.6 a file without bounds holds no row that a filter on the column could want.
 _LONGEST_TEXT = 64
+_AFTER_ALL = "\U0010ffff"
 _LAST = datetime.max.replace(tzinfo=UTC) - timedelta(milliseconds=1)
 
 
@@ -32,19 +34,26 @@ def statistics(rows: pa.Table, large: frozenset[str]) -> str:
 
 
 def _is_comparable(kind: pa.DataType) -> bool:
-    tests = (pa.types.is_string, pa.types.is_int64, pa.types.is_float64, pa.types.is_timestamp)
+    tests = (pa.types.is_string, pa.types.is_int64, pa.types.is_float64, pa.types.is_timestamp, pa.types.is_boolean)
     return any(test(kind) for test in tests)
 
 
 def _bound(value: Any, *, is_upper: bool) -> Any:
     """A value that bounds a column, as JSON can say it; None where there is none."""
     if isinstance(value, str):
-        return value if len(value) <= _LONGEST_TEXT else None
+        return value if len(value) <= _LONGEST_TEXT else _beginning(value, is_upper=is_upper)
     if isinstance(value, datetime):
         return _milliseconds(value, is_upper=is_upper)
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+def _beginning(text: str, *, is_upper: bool) -> str | None:
+    beginning = text[:_LONGEST_TEXT]
+    if not is_upper:
+        return beginning
+    return None if text[_LONGEST_TEXT] == _AFTER_ALL else beginning + _AFTER_ALL
 
 
 def _milliseconds(moment: datetime, *, is_upper: bool) -> str | None:

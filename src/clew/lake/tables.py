@@ -28,15 +28,21 @@ _FRAME = pa.struct(
 
 @dataclass(frozen=True)
 class Table:
-    """A table's name and columns. `large` columns hold long texts and get no statistics or dictionary."""
+    """A table's name and columns. `large` columns hold long texts and get no statistics or dictionary.
+
+    Merged files are sorted by `clustered_by`: what readers ask by, so that a look at one entity reads little.
+    """
 
     name: str
     schema: pa.Schema
     large: frozenset[str] = frozenset()
+    clustered_by: tuple[str, ...] = ()
 
 
-def _table(name: str, columns: dict[str, pa.DataType], *, large: tuple[str, ...] = ()) -> Table:
-    return Table(name, pa.schema(list(columns.items())), frozenset(large))
+def _table(
+    name: str, columns: dict[str, pa.DataType], *, large: tuple[str, ...] = (), clustered_by: tuple[str, ...] = ()
+) -> Table:
+    return Table(name, pa.schema(list(columns.items())), frozenset(large), clustered_by)
 
 
 _ARRIVAL = {"event_id": _STRING, "seq": _LONG, "received_at": _TIME}
@@ -49,6 +55,8 @@ _FACET_KEYS = {
 }
 _FACET_BODY = {"name": _STRING, "facet": _STRING}
 _FACET_ORIGIN = {"event_id": _STRING, "seq": _LONG}
+# Set only where the facet is kept in `large_facets`, or is not sound.
+_FACET_REMARKS = {"facet_bytes": _LONG, "flaw": _STRING}
 _JOB = {"job_namespace": _STRING, "job_name": _STRING}
 _NOTEBOOK = {
     "session_id": _STRING,
@@ -81,8 +89,11 @@ LINEAGE_EVENTS: Final = _table(
         "dataset_name": _STRING,
         "inputs": pa.list_(_DATASET_IN_EVENT),
         "outputs": pa.list_(_DATASET_IN_EVENT),
+        # Null where the event has its facets, so that a lake made before this column needs no migration.
+        "is_raw_only": pa.bool_(),
     },
     large=("event",),
+    clustered_by=("job_namespace", "job_name", "seq"),
 )
 DATASET_FACETS: Final = _table(
     "dataset_facets",
@@ -96,11 +107,30 @@ DATASET_FACETS: Final = _table(
         # Which list of the event the dataset stood in: a job may read and write one dataset.
         "direction": _STRING,
         **_FACET_ORIGIN,
+        **_FACET_REMARKS,
     },
     large=("facet",),
+    clustered_by=("dataset_namespace", "dataset_name", "name", "seq"),
 )
-JOB_FACETS: Final = _table("job_facets", {**_FACET_KEYS, **_FACET_BODY, **_JOB, **_FACET_ORIGIN}, large=("facet",))
-RUN_FACETS: Final = _table("run_facets", {**_FACET_KEYS, **_FACET_BODY, **_JOB, **_FACET_ORIGIN}, large=("facet",))
+JOB_FACETS: Final = _table(
+    "job_facets",
+    {**_FACET_KEYS, **_FACET_BODY, **_JOB, **_FACET_ORIGIN, **_FACET_REMARKS},
+    large=("facet",),
+    clustered_by=("job_namespace", "job_name", "name", "seq"),
+)
+RUN_FACETS: Final = _table(
+    "run_facets",
+    {**_FACET_KEYS, **_FACET_BODY, **_JOB, **_FACET_ORIGIN, **_FACET_REMARKS},
+    large=("facet",),
+    clustered_by=("run_uuid", "name", "seq"),
+)
+# A value of megabytes would make its whole row group slow to read: such facets stand here, and null in their place.
+LARGE_FACETS: Final = _table(
+    "large_facets",
+    {"uuid": _STRING, "facet": _STRING, **_FACET_ORIGIN},
+    large=("facet",),
+    clustered_by=("seq", "uuid"),
+)
 RUNTIME_EVENTS: Final = _table(
     "runtime_events",
     {
@@ -119,6 +149,7 @@ RUNTIME_EVENTS: Final = _table(
         "event": _STRING,
     },
     large=("cell_source", "traceback", "event"),
+    clustered_by=("session_id", "execution_id", "seq"),
 )
 DATAFRAME_EVENTS: Final = _table(
     "dataframe_events",
@@ -144,15 +175,22 @@ DATAFRAME_EVENTS: Final = _table(
         "event": _STRING,
     },
     large=("operation_code", "column_lineage", "column_lineage_edges", "operation_parameters", "event"),
+    clustered_by=("session_id", "execution_id", "seq"),
 )
 REJECTED_EVENTS: Final = _table(
     "rejected_events",
     {**_ARRIVAL, "stream": _STRING, "source": _STRING, "reason": _STRING, "detail": _STRING, "body": pa.binary()},
     large=("body",),
+    clustered_by=("seq",),
+)
+# One row per chunk of raw-only events that has its facets by now.
+BACKFILLS: Final = _table(
+    "backfills", {"number": _LONG, "first_seq": _LONG, "last_seq": _LONG, "events": _LONG, "finished_at": _TIME}
 )
 
-# Committed in this order: `lineage_events` last, so that an event that can be seen has all its facets.
+# Committed in this order: a facet that can be seen has its body, and an event that can be seen has all its facets.
 EVENT_TABLES: Final = (
+    LARGE_FACETS,
     DATASET_FACETS,
     JOB_FACETS,
     RUN_FACETS,
@@ -161,16 +199,31 @@ EVENT_TABLES: Final = (
     REJECTED_EVENTS,
     LINEAGE_EVENTS,
 )
+# What cannot be derived again.
+KEPT_TABLES: Final = (*EVENT_TABLES, BACKFILLS)
+KEPT_TABLE_NAMES: Final = tuple(table.name for table in KEPT_TABLES)
+FACET_TABLES: Final = (DATASET_FACETS, JOB_FACETS, RUN_FACETS)
 # Who is in the lake can be told from these.
 ONE_ROW_PER_EVENT: Final = ("lineage_events", "runtime_events", "dataframe_events", "rejected_events")
 EVENT_TABLE_NAMES: Final = tuple(table.name for table in EVENT_TABLES)
 DERIVED_TABLE_NAMES: Final = (
     "runs",
     "jobs",
+    "job_versions",
     "datasets",
+    "dataset_versions",
+    "schemas",
+    "tags",
+    "owners",
     "run_io",
     "job_edges",
+    "job_links",
+    "dataset_edges",
     "column_edges",
+    "nodes",
+    "current_run_facets",
+    "current_job_facets",
+    "current_dataset_facets",
     "cell_executions",
     "operations",
 )

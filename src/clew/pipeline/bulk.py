@@ -3,28 +3,38 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from clew.events.timestamps import microseconds
 from clew.index.bodies import Packer
 from clew.index.changes import (
     CellRow,
     Changes,
+    DatasetDeclarationRow,
     DatasetRow,
     EdgeRow,
     FacetRow,
+    JobDeclarationRow,
     JobEdgeRow,
+    JobLinksRow,
     JobRow,
+    LineageDeclarationRow,
+    MentionedJobRow,
+    MentionedRunRow,
     OperationRow,
+    RenameRow,
     RunIoRow,
     RunRow,
+    SchemaRow,
     StatementRow,
+    SymlinksRow,
 )
 from clew.index.keys import entity
+from clew.index.observing.declarations import listed
+
+RowT = TypeVar("RowT", RunRow, JobRow, DatasetRow, StatementRow)
 
 _FACETS = ("current_run_facets", "current_job_facets", "current_dataset_facets")
 
@@ -37,40 +47,81 @@ def facets_in(tables: Mapping[str, pa.Table]) -> list[bytes]:
 def changes_of(tables: Mapping[str, pa.Table], dictionary: bytes | None) -> Changes:
     """Derived tables as changes of an empty index."""
     pack = Packer(dictionary).pack
-    rows = {name: list(_rows(table)) for name, table in tables.items()}
+    rows = {name: _rows(table) for name, table in tables.items()}
     return Changes(
         events=[(row["seq"], row["event_id"]) for row in rows["events"]],
         rejected=[(row["seq"], row["event_id"]) for row in rows["rejected"]],
-        runs=[RunRow(**row) for row in rows["runs"]],
-        jobs=[JobRow(**row) for row in rows["jobs"]],
-        datasets=[DatasetRow(**row) for row in rows["datasets"]],
+        runs=[_cut(RunRow, row) for row in rows["runs"] if not row["is_placeholder"]],
+        jobs=[_cut(JobRow, row) for row in rows["jobs"] if not row["is_placeholder"]],
+        mentioned_runs=[MentionedRunRow(**row) for row in rows["mentioned_runs"]],
+        mentioned_jobs=[MentionedJobRow(**row) for row in rows["mentioned_jobs"]],
+        job_declarations=[_job_declaration(row) for row in rows["job_declarations"]],
+        schemas=[SchemaRow(**row) for row in rows["schemas"]],
+        dataset_declarations=[_dataset_declaration(row) for row in rows["dataset_declarations"]],
+        datasets=[_cut(DatasetRow, row) for row in rows["datasets"]],
+        renames=[RenameRow(**row) for row in rows["renames"]],
+        symlinks=_symlinks(rows["symlinks"]),
         run_io=[RunIoRow(**{**row, "dataset_version": row["dataset_version"] or ""}) for row in rows["run_io"]],
-        job_edges=[JobEdgeRow(**row) for row in rows["job_edges"]],
-        statements=[_statement(row) for row in rows["column_edges"] if row["ordinal"] == 0],
-        edge_sets=[_edge(row) for row in rows["column_edges"]],
-        cell_executions=[CellRow(**row) for row in rows["cell_executions"]],
+        job_edges=[JobEdgeRow(**row) for row in rows["said_job_edges"]],
+        statements=[_statement(row) for row in rows["statements"]],
+        links=[_links(row) for row in rows["links"]],
+        lineage_declarations=[LineageDeclarationRow(**row) for row in rows["lineage_declarations"]],
+        edge_sets=[EdgeRow(**row) for row in rows["edge_sets"]],
+        cell_executions=[CellRow(**{**row, "state": _stored_state(row["state"])}) for row in rows["cell_executions"]],
         operations=[_operation(row) for row in rows["operations"]],
         facets=[_facet(name, row, pack(row["facet"].encode())) for name in _FACETS for row in rows[name]],
     )
 
 
-def _rows(table: pa.Table) -> Iterator[dict[str, Any]]:
-    for row in table.to_pylist():
-        yield {name: _number(value) if isinstance(value, datetime) else value for name, value in row.items()}
+def _rows(table: pa.Table) -> list[dict[str, Any]]:
+    """Rows with times in microseconds, as the index has them."""
+    columns = [_values(column) for column in table.columns]
+    return [dict(zip(table.column_names, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
-def _number(moment: datetime) -> int:
-    return microseconds(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    is_time = pa.types.is_timestamp(column.type)
+    values: list[Any] = (column.cast(pa.timestamp("us")).cast(pa.int64()) if is_time else column).to_pylist()
+    return values
+
+
+def _cut(kind: type[RowT], row: dict[str, Any]) -> RowT:
+    """A row without what the index finds out for itself."""
+    return kind(**{name: row[name] for name in kind.__struct_fields__})
+
+
+def _job_declaration(row: dict[str, Any]) -> JobDeclarationRow:
+    datasets = {way: listed((one["namespace"], one["name"]) for one in row[way]) for way in ("inputs", "outputs")}
+    return JobDeclarationRow(**{**row, **datasets})
+
+
+def _dataset_declaration(row: dict[str, Any]) -> DatasetDeclarationRow:
+    texts = {name: row[name] or "" for name in ("schema_id", "lifecycle_state")}
+    return DatasetDeclarationRow(**{**row, **texts})
+
+
+def _stored_state(state: str) -> str:
+    """A cell's state as the index keeps it: whether it was lost is found out by whoever asks."""
+    return "running" if state == "lost" else state
 
 
 def _statement(row: dict[str, Any]) -> StatementRow:
-    author = row["run_uuid"] or entity(row["job_namespace"], row["job_name"])
-    values = {name: row[name] for name in StatementRow.__struct_fields__ if name in row}
-    return StatementRow(**{**values, "author": author, "dataset_version": row["dataset_version"] or ""})
+    return _cut(StatementRow, {**row, "dataset_version": row["dataset_version"] or ""})
 
 
-def _edge(row: dict[str, Any]) -> EdgeRow:
-    return EdgeRow(**{name: row[name] for name in EdgeRow.__struct_fields__})
+def _symlinks(rows: list[dict[str, Any]]) -> list[SymlinksRow]:
+    """One row per dataset that bears other names."""
+    others: dict[tuple[str, str, int], list[tuple[str, str]]] = {}
+    for row in rows:
+        found = others.setdefault((row["namespace"], row["name"], row["last_seq"]), [])
+        if row["other_name"] is not None:
+            found.append((row["other_namespace"], row["other_name"]))
+    return [SymlinksRow(*key[:2], json.dumps(sorted(names)), key[2]) for key, names in others.items()]
+
+
+def _links(row: dict[str, Any]) -> JobLinksRow:
+    upstream = [(job["namespace"], job["name"]) for job in row["upstream"]]
+    return JobLinksRow(**{**row, "upstream": json.dumps(upstream)})
 
 
 def _operation(row: dict[str, Any]) -> OperationRow:

@@ -11,10 +11,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO
+from typing import IO, Final
 
 from clew.errors import ClewError
 
+# A backfill has a lock of its own: it may go on beside a pipeline.
+BACKFILL_LOCK: Final = ".backfill.lock"
 # Someone who asks who holds the lock has it for an instant, too.
 _TRIES = 3
 _PAUSE_SECONDS = 0.02
@@ -31,19 +33,23 @@ class Holder:
         return "unknown process" if self.pid is None else f"process {self.pid}, since {self.since}"
 
 
+class HeldError(ClewError):
+    """Someone else is at work."""
+
+
 @contextmanager
-def held(path: Path) -> Iterator[None]:
+def held(path: Path, worker: str = "pipeline") -> Iterator[None]:
     """Hold the lock at `path`, or say who holds it."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("a+")
     except OSError as fault:
-        message = f"The pipeline cannot take its lock {path}: {fault.strerror}."
+        message = f"The {worker} cannot take its lock {path}: {fault.strerror}."
         raise ClewError(message, hint="Choose another folder with --home DIR or CLEW_HOME.") from fault
     with file:
         if not any(_is_taken(file, attempt) for attempt in range(_TRIES)):
-            message = f"Another pipeline is at work on {path.parent} ({_holder(file)})."
-            raise ClewError(message, hint="Wait for it to end, stop it, or use another home with --home DIR.")
+            message = f"Another {worker} is at work on {path.parent} ({_holder(file)})."
+            raise HeldError(message, hint="Wait for it to end, stop it, or use another home with --home DIR.")
         file.truncate(0)
         file.write(json.dumps({"pid": os.getpid(), "since": datetime.now(UTC).isoformat(timespec="seconds")}))
         file.flush()

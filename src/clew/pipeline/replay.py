@@ -17,7 +17,7 @@ from clew.events.stream import Stream
 from clew.home import Home
 from clew.index.reader import IndexReader
 from clew.lake.delta import Lake
-from clew.lake.format import require_lake
+from clew.lake.soundness import require_sound_lake
 from clew.lake.tables import REJECTED_EVENTS
 
 # An event may be 10 MB: dead letters are looked at a few at a time.
@@ -38,7 +38,7 @@ class Replayed:
 
 def replay(home: Home, reason: str | None = None) -> Replayed:
     """Append to the log what was rejected once and can be read now: the next run takes it in."""
-    require_lake(home.lake)
+    require_sound_lake(home.lake)
     done = Replayed()
     with LogWriter(home.log) as log, IndexReader(home.index) as index:
         # Asked first: what is taken in from here on is found either beyond this position or in the index.

@@ -16,7 +16,11 @@ from clew.pipeline.java import environment, find_java
 from clew.pipeline.source import LogSource
 
 # Measured on two cores: serial GC and the first compiler tier start in half the time, and the work is Python's anyway.
-_JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss4m -Djava.net.preferIPv4Stack=true"
+# With one tier the JVM reserves 48 MB for compiled code: three refreshes of derived tables fill it, and it compiles
+# no more.
+_JAVA_OPTIONS = (
+    "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=192m -Xss4m -Djava.net.preferIPv4Stack=true"
+)
 
 LAPTOP: Mapping[str, str] = {
     "spark.driver.memory": "768m",
@@ -30,12 +34,16 @@ LAPTOP: Mapping[str, str] = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.sql.files.maxPartitionBytes": "32m",
+    # The plans of all derived tables make some 800 classes; a second refresh then finds them.
+    "spark.sql.codegen.cache.maxEntries": "2000",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
     # Internal, but honoured: a batch is cut by bytes, so that 10 MB events fit.
     "spark.sql.execution.arrow.maxBytesPerBatch": "8m",
     # A streaming query of one file source needs no more history than this to start again.
     "spark.sql.streaming.minBatchesToRetain": "20",
     "spark.sql.streaming.metricsEnabled": "false",
+    # A stream's batches must not wait behind a refresh of derived tables, which has a pool of its own.
+    "spark.scheduler.mode": "FAIR",
     "spark.python.worker.reuse": "true",
     "spark.log.structuredLogging.enabled": "false",
 }

@@ -18,6 +18,7 @@ from clew.collector.segments import Range, end_position, ranges
 NAME = "clew_log"
 BYTES_PER_TRIGGER = 64 << 20
 _BYTES_PER_TASK = 16 << 20
+_NO_END = 1 << 62
 _COLUMNS = "path string, base bigint, start bigint, end bigint"
 
 
@@ -45,8 +46,8 @@ class LogSource(DataSource):
         return _COLUMNS
 
     def reader(self, schema: object) -> DataSourceReader:  # noqa: ARG002
-        """All that the log holds now."""
-        return _LogReader(self._folder)
+        """All that the log holds now, or the part of it between the options `start` and `end`."""
+        return _LogReader(self._folder, int(self.options.get("start", 0)), int(self.options.get("end", _NO_END)))
 
     def streamReader(self, schema: object) -> DataSourceStreamReader:  # noqa: N802, ARG002
         """What the log holds beyond the last offset."""
@@ -54,11 +55,13 @@ class LogSource(DataSource):
 
 
 class _LogReader(DataSourceReader):
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, start: int, end: int) -> None:
         self._folder = folder
+        self._start = start
+        self._end = end
 
     def partitions(self) -> Sequence[InputPartition]:
-        return _partitions(self._folder, 0, end_position(self._folder))
+        return _partitions(self._folder, self._start, min(self._end, end_position(self._folder)))
 
     def read(self, partition: InputPartition) -> Iterator[tuple[str | int, ...]]:
         return _read(partition)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
 from deltalake import DeltaTable, QueryBuilder
 from msgspec import Struct
+from msgspec.structs import replace
 
 from clew.collector.intake import waiting_in_streams
 from clew.collector.lag import Lag, lag_behind, next_line
 from clew.home import Home
 from clew.index.reader import IndexReader
 from clew.index.store import MissingIndexError
-from clew.lake.format import require_lake
 from clew.lake.history import CommittedBatch, TableSize, last_batches, table_sizes
+from clew.lake.soundness import require_sound_lake
+from clew.lake.unfilled import unfilled_count
+from clew.pipeline.checkpoint import Checkpoint
+from clew.pipeline.journal import TakenBatch, noted
 from clew.pipeline.lock import Holder, holder_of
 
 _LAST = 5
@@ -59,32 +62,41 @@ class Status(Struct, frozen=True):
     batches: list[CommittedBatch]
     rejected: Rejected
     tables: list[TableSize]
-
-
-class _Offset(Struct):
-    position: int
-
-
-_decode_offset = msgspec.json.Decoder(_Offset).decode
+    # Events that were taken in raw and that no backfill has reached yet.
+    without_facets: int = 0
 
 
 def status(home: Home) -> Status:
     """Look at everything once; a pipeline at work is not disturbed."""
-    require_lake(home.lake)
+    require_sound_lake(home.lake)
     index, open_rejections = _index(home.index)
     after_index = 0 if index is None or index.seq is None else next_line(home.log, index.seq)
     # The index does not tell of events that came again at the end; the checkpoint may have been deleted.
-    position = max(after_index, _checkpoint_position(home.checkpoint / "log"))
+    position = max(after_index, Checkpoint(home.checkpoint).position)
     return Status(
         home=str(home.root),
         holder=holder_of(home.lake / ".lock"),
         log=lag_behind(home.log, position),
         streams_bytes=waiting_in_streams(home.streams, home.log),
         index=index,
-        batches=last_batches(home.lake, _PER_EVENT, _LAST),
+        batches=_timed(last_batches(home.lake, _PER_EVENT, _LAST), noted(home.checkpoint)),
         rejected=_rejected(home.lake / _REJECTED, open_rejections),
         tables=table_sizes(home.lake),
+        without_facets=unfilled_count(home.lake),
     )
+
+
+def _timed(batches: list[CommittedBatch], times: list[TakenBatch]) -> list[CommittedBatch]:
+    """The batches with what the pipeline has noted of them."""
+    known = {(time.app, time.number): time for time in times}
+    return [_with_time(batch, known.get((batch.app, batch.number))) for batch in batches]
+
+
+def _with_time(batch: CommittedBatch, time: TakenBatch | None) -> CommittedBatch:
+    if time is None:
+        return batch
+    events = time.events + time.rejected + time.repeated
+    return replace(batch, seconds=time.seconds, events_per_second=round(events / max(time.seconds, 0.001), 1))
 
 
 def _index(path: Path) -> tuple[Indexed | None, int | None]:
@@ -96,19 +108,6 @@ def _index(path: Path) -> tuple[Indexed | None, int | None]:
             return indexed, index.rejected_count()
     except MissingIndexError:
         return None, None
-
-
-def _checkpoint_position(folder: Path) -> int:
-    """How far Spark has read the log: the offset of the last batch that it has noted as done."""
-    batches = [int(path.name) for path in folder.glob("commits/*") if path.name.isdecimal()]
-    if not batches:
-        return 0
-    try:
-        # Spark's file of offsets: a version, its own notes, then one line per source.
-        last_line = (folder / "offsets" / str(max(batches))).read_bytes().splitlines()[-1]
-        return _decode_offset(last_line).position
-    except (OSError, IndexError, msgspec.DecodeError):
-        return 0
 
 
 def _rejected(folder: Path, open_count: int | None) -> Rejected:

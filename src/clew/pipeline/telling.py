@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.types import BinaryType, StructField, StructType
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from clew.index.changes import Changes
+from clew.lake.delta import REPORTS
 from clew.lake.files import DataFile
 
 
@@ -20,19 +23,37 @@ class Told(msgspec.Struct):
     changes: Changes = msgspec.field(default_factory=Changes)
 
 
-TOLD = StructType([StructField("report", BinaryType())])
-_TOLD_ARROW = pa.schema([("report", pa.binary())])
+TOLD = StructType([StructField("report", BinaryType()), StructField("path", StringType())])
+_TOLD_ARROW = pa.schema([("report", pa.binary()), ("path", pa.string())])
+# What is longer goes by way of a file beside the tables: through the JVM it costs three times as much.
+_LONG_BYTES = 64 << 10
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Told).decode
 
 
-def telling(reports: Iterable[Told]) -> Iterator[pa.RecordBatch]:
-    """Reports as rows, on the worker."""
+def telling(reports: Iterable[Told], root: str) -> Iterator[pa.RecordBatch]:
+    """Reports as rows, on a worker that writes below `root`."""
     for report in reports:
-        yield pa.RecordBatch.from_pydict({"report": [_encode(report)]}, schema=_TOLD_ARROW)
+        text = _encode(report)
+        row = (None, _put_down(text, Path(root, REPORTS))) if len(text) > _LONG_BYTES else (text, None)
+        yield pa.RecordBatch.from_pylist([dict(zip(_TOLD_ARROW.names, row, strict=True))], schema=_TOLD_ARROW)
 
 
 def told(reports: DataFrame) -> Told:
     """All reports in one, on the driver."""
-    parts = [_decode(report) for report in reports.toArrow()["report"].to_pylist()]
+    rows = reports.toArrow().to_pylist()
+    parts = [_decode(_take_up(row["path"]) if row["report"] is None else row["report"]) for row in rows]
     return Told([file for part in parts for file in part.files], Changes.joined(part.changes for part in parts))
+
+
+def _put_down(text: bytes, folder: Path) -> str:
+    folder.mkdir(exist_ok=True)
+    path = folder / uuid.uuid4().hex
+    path.write_bytes(text)
+    return str(path)
+
+
+def _take_up(path: str) -> bytes:
+    text = Path(path).read_bytes()
+    Path(path).unlink()
+    return text

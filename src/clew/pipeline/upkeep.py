@@ -4,45 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from datetime import timedelta
 
 from msgspec import Struct
 
 from clew.errors import ClewError, UsageError
 from clew.home import Home
 from clew.lake.delta import Lake
-from clew.lake.format import require_lake
+from clew.lake.soundness import require_sound_lake
 from clew.lake.upkeep import SAFE_HOURS, merge_files, remove_files
 from clew.pipeline.lock import held, holder_of
+from clew.pipeline.retention import Dropped, drop_older
 
 Say = Callable[[str], None]
 
 
 class Upkept(Struct):
-    """Files of each event table before and after; number and bytes of files removed, by table."""
+    """Files of each event table before and after; number and bytes of files removed, by table; what was too old."""
 
     merged: dict[str, tuple[int, int]]
     removed: dict[str, tuple[int, int]]
     is_refreshed: bool
     # Derived tables are then left to the pipeline that is at work: it refreshes them when it stops.
     is_left_to_pipeline: bool
+    dropped: Dropped
 
 
 def upkeep(
     home: Home,
     retention_hours: int,
     *,
+    drop_older_than: timedelta | None = None,
     is_forced: bool = False,
     say: Say = lambda _: None,
     master: str = "local[2]",
     conf: Mapping[str, str] | None = None,
 ) -> Upkept:
-    """Tidy the lake. A short retention needs `is_forced` and that no pipeline is at work."""
+    """Tidy the lake. A short retention needs `is_forced`; with `drop_older_than`, too, no pipeline may be at work."""
     _check_retention(retention_hours, is_forced=is_forced)
-    require_lake(home.lake)
+    require_sound_lake(home.lake)
     lock = home.lake / ".lock"
     is_short = retention_hours < SAFE_HOURS
     if is_short:
         _require_rest(home)
+    dropped = _drop_older(home, drop_older_than, say)
     lake = Lake(home.lake)
     say("Merging small files")
     merged = merge_files(lake)
@@ -53,7 +58,14 @@ def upkeep(
     say("Removing files that no version needs")
     with held(lock) if is_short else nullcontext():
         removed = remove_files(lake, retention_hours)
-    return Upkept(merged, removed, is_stale and not is_at_work, is_stale and is_at_work)
+    return Upkept(merged, removed, is_stale and not is_at_work, is_stale and is_at_work, dropped)
+
+
+def _drop_older(home: Home, age: timedelta | None, say: Say) -> Dropped:
+    if age is None:
+        return Dropped()
+    say("Dropping old events")
+    return drop_older(home, age)
 
 
 def _check_retention(hours: int, *, is_forced: bool) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 from threading import Event
 
 from pyspark.errors import StreamingQueryException
@@ -14,14 +13,23 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from clew.errors import ClewError
+from clew.events.facet_order import FacetOrder
 from clew.home import Home
 from clew.index.sink import IndexSink
 from clew.lake.delta import Lake
+from clew.lake.raw_only import filled
 from clew.pipeline import source
+from clew.pipeline.agreement import require_agreement
+from clew.pipeline.caretaker import Care, Cared, Caretaker
+from clew.pipeline.checkpoint import Checkpoint
+from clew.pipeline.faults import RETRY, sentence_of, told_in_a_sentence
 from clew.pipeline.ingest import Ingest, Ingested
 from clew.pipeline.lock import held
+from clew.pipeline.raw_spans import beyond, choose
 from clew.pipeline.refresh import rebuild_index, refresh_derived_tables
 from clew.pipeline.session import build_session
+from clew.pipeline.warmth import warm_up
+from clew.pipeline.watch import Listener, Watch
 
 Say = Callable[[str], None]
 
@@ -39,6 +47,9 @@ class Pipeline:
     index: IndexSink
     say: Say
     bytes_per_trigger: int = source.BYTES_PER_TRIGGER
+    listeners: tuple[Listener, ...] = ()
+    # Facets of lineage events are left to a backfill.
+    is_raw_only: bool = False
 
     def take_available(self) -> Ingested:
         """Take in all that the log holds beyond the last position, and bring the derived tables up to date."""
@@ -54,36 +65,79 @@ class Pipeline:
 
     def take_new(self) -> Ingested:
         """Take in all that the log holds beyond the last position; derived tables stay as they are."""
-        ingest = self._ingest()
-        _await(self._query(ingest, availableNow=True))
+        with self._ingest() as ingest:
+            _await(self._query(ingest, availableNow=True))
         return ingest.taken
 
     def take_whole_log(self) -> Ingested:
         """Take in the whole log as one batch, whatever was taken before: nothing is doubled."""
-        ingest = Ingest(self.lake, self.index, f"batch-{uuid.uuid4()}")
-        ingest(self.spark.read.format(source.NAME).load(str(self.home.log)), 0)
+        with told_in_a_sentence(), Ingest(self.lake, self.index, f"batch-{uuid.uuid4()}") as ingest:
+            ingest(self.spark.read.format(source.NAME).load(str(self.home.log)), 0)
         self.refresh()
         return ingest.taken
 
-    def stream(self, stop: Event, meanwhile: Callable[[], object] = lambda: None) -> Ingested:
-        """Take in what is appended to the log until told to stop; `meanwhile` is called again and again."""
-        ingest = self._ingest()
-        query = self._query(ingest, processingTime=_STREAM_TRIGGER)
-        while not stop.wait(_POLL_SECONDS) and query.isActive:
-            meanwhile()
-        query.stop()
-        _await(query)
+    def stream(
+        self,
+        stop: Event,
+        meanwhile: Callable[[], object] = lambda: None,
+        care: Care | None = None,
+        cared: Cared | None = None,
+    ) -> Ingested:
+        """Take in what is appended to the log until told to stop; `meanwhile` is called again and again.
+
+        With `care`, a thread beside the stream keeps the lake tidy, and counts in `cared` what it has done.
+        """
+        warm_up(self.spark)
+        with self._ingest() as ingest, nullcontext() if care is None else self._caretaker(care, cared):
+            query = self._query(ingest, processingTime=_STREAM_TRIGGER)
+            while not stop.wait(_POLL_SECONDS) and query.isActive:
+                meanwhile()
+            query.stop()
+            _await(query)
         self.refresh()
         return ingest.taken
+
+    def _caretaker(self, care: Care, cared: Cared | None) -> Caretaker:
+        def refresh(lake: Lake) -> bool:
+            # Kept apart from the stream's own jobs, which then need not wait for it.
+            self.spark.sparkContext.setLocalProperty("spark.scheduler.pool", "upkeep")
+            is_due = not lake.is_derived_from(lake.state_of_events())
+            if is_due:
+                refresh_derived_tables(self.spark, lake)
+            return is_due
+
+        return Caretaker(self.lake.root, refresh, self.say, care, cared)
 
     def _ingest(self) -> Ingest:
-        return Ingest(self.lake, self.index, _app_of(self.home.checkpoint))
+        checkpoint = Checkpoint(self.home.checkpoint)
+        chosen = choose(checkpoint.root, checkpoint.begun_position, is_raw_only=self.is_raw_only)
+        # What a backfill has passed is no longer raw, should it come once more.
+        raw_spans = beyond(filled(self.lake).end, chosen)
+        ingest = Ingest(self.lake, self.index, checkpoint.app, raw_spans=raw_spans)
+        self._catch_up(checkpoint, ingest)
+        return ingest
+
+    def _catch_up(self, checkpoint: Checkpoint, ingest: Ingest) -> None:
+        """Give the index the batches that are done for Spark and did not reach it before a crash."""
+        done = checkpoint.last_done
+        indexed = self.index.last_batch(checkpoint.app)
+        for number in range(done if indexed is None else indexed, done):
+            start, end = checkpoint.end_of(number), checkpoint.end_of(number + 1)
+            if start is None or end is None:
+                rebuild_index(self.spark, self.lake, self.index)
+                break
+            reader = self.spark.read.format(source.NAME).option("start", start).option("end", end)
+            ingest(reader.load(str(self.home.log)), number + 1)
+        ingest.settle()
+        self.index.note_batch(checkpoint.app, done)
 
     def _query(self, ingest: Ingest, **trigger: bool | str) -> StreamingQuery:
         self.home.log.mkdir(parents=True, exist_ok=True)
         reader = self.spark.readStream.format(source.NAME).option("bytesPerTrigger", self.bytes_per_trigger)
         events = reader.load(str(self.home.log))
-        writer = events.writeStream.foreachBatch(ingest).option("checkpointLocation", str(self.home.checkpoint / "log"))
+        checkpoint = Checkpoint(self.home.checkpoint)
+        watch = Watch(ingest, checkpoint, self.listeners)
+        writer = events.writeStream.foreachBatch(watch).option("checkpointLocation", str(checkpoint.folder))
         return writer.trigger(**trigger).start()  # type: ignore[arg-type]
 
 
@@ -95,28 +149,22 @@ def open_pipeline(
     spark: SparkSession | None = None,
     master: str = "local[2]",
     conf: Mapping[str, str] | None = None,
+    listeners: tuple[Listener, ...] = (),
+    facet_order: FacetOrder | None = None,
 ) -> Iterator[Pipeline]:
     """Prepare lake and index, start Spark unless a session is given, and hold the lake's lock."""
     home.create()
     lake = Lake(home.lake)
     with held(home.lake / ".lock"):
-        lake.prepare()
-        with IndexSink(home.index) as index:
+        lake.prepare(facet_order)
+        with IndexSink(home.index, lake.facet_order) as index:
+            require_agreement(home, lake, index)
             say("Starting Spark")
             session = spark or build_session(master=master, conf=conf, launchers=home.root / "java")
             if index.event_count == 0 and any(lake.row_counts().values()):
                 say("Building the index anew from the lake")
                 rebuild_index(session, lake, index)
-            yield Pipeline(session, home, lake, index, say)
-
-
-def _app_of(checkpoint: Path) -> str:
-    """The name under which batches are numbered: a new checkpoint counts from 0 again, so it needs a new one."""
-    path = checkpoint / "app"
-    if not path.exists():
-        checkpoint.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"clew-{uuid.uuid4()}")
-    return path.read_text().strip()
+            yield Pipeline(session, home, lake, index, say, listeners=listeners)
 
 
 def _await(query: StreamingQuery) -> None:
@@ -124,14 +172,4 @@ def _await(query: StreamingQuery) -> None:
         query.awaitTermination()
     except StreamingQueryException as fault:
         cause = query.exception()
-        raise ClewError(f"The pipeline stopped: {_sentence(str(cause or fault))}", hint=_RETRY) from fault
-
-
-_RETRY = "Nothing is lost: mend the cause and run it again; it goes on where it stopped."
-
-
-def _sentence(text: str) -> str:
-    """The line of a long Python-in-JVM trace that a person can act on."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    errors = [line for line in lines if "Error" in line and not line.startswith("at ")]
-    return (errors or lines or ["unknown"])[-1][:500]
+        raise ClewError(f"The pipeline stopped: {sentence_of(str(cause or fault))}", hint=RETRY) from fault

@@ -49,11 +49,20 @@ def find_dataset(index: IndexReader, text: str) -> Dataset:
     known = [Dataset(row["namespace"], row["name"]) for row in index.datasets()]
     found = [dataset for dataset in known if text in {dataset.name, full_name(dataset)}]
     found = found or [dataset for dataset in known if dataset.name.endswith(f"/{text}")]
+    found = found or _by_symlink(index, text)
     if not found:
         raise UnknownNameError.of("dataset", text, _short_names(known))
     if len(found) > 1:
         raise AmbiguousNameError.among("dataset", text, [full_name(dataset) for dataset in found])
     return found[0]
+
+
+def _by_symlink(index: IndexReader, text: str) -> list[Dataset]:
+    """The dataset that has the name by a symlink only."""
+    rows = index.symlinks()
+    found = {row for row in rows if text in {row["name"], full_name(Dataset(row["namespace"], row["name"]))}}
+    found = found or {row for row in rows if row["name"].endswith(f"/{text}")}
+    return sorted({Dataset(row["node_namespace"], row["node_name"]) for row in found})
 
 
 def find_column(index: IndexReader, text: str) -> tuple[Dataset, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,34 +28,31 @@ CASES = sorted((Path(__file__).parents[2] / "cases" / "pipeline").iterdir())
 pytestmark = pytest.mark.parametrize("case", CASES, ids=lambda path: path.name)
 
 
-@pytest.mark.parametrize("mode", ["batch", "stream"])
-def test_events_become_the_expected_rows(case: Path, mode: str, tmp_path: Path, spark: SparkSession) -> None:
+def test_events_become_the_expected_rows_as_a_batch(case: Path, tmp_path: Path, spark: SparkSession) -> None:
     home = Home(tmp_path)
     with LogWriter(home.log) as log:
         log.append(Received(stream_of(body), "case", body) for body in bodies(case))
     with open_pipeline(home, spark=spark) as pipeline:
-        MODES[mode](pipeline)
+        pipeline.take_whole_log()
     assert rows(home, case) == expected(case)
 
 
-def test_repeated_events_and_a_lost_checkpoint_change_nothing(case: Path, tmp_path: Path, spark: SparkSession) -> None:
+def test_as_a_stream_repeated_events_and_a_lost_checkpoint_change_nothing(
+    case: Path, tmp_path: Path, spark: SparkSession
+) -> None:
     home = Home(tmp_path)
     write_log_with_every_event_twice(home.log, list(bodies(case)))
     with open_pipeline(home, spark=spark) as pipeline:
-        pipeline.take_available()
+        take_in_triggers(pipeline)
         before = rows(home, case)
         again = pipeline.take_whole_log()
     assert before == rows(home, case) == expected(case)
     assert again.events == 0
 
 
-def in_three_triggers(pipeline: Pipeline) -> None:
+def take_in_triggers(pipeline: Pipeline) -> None:
     size = sum(path.stat().st_size for path in pipeline.home.log.glob("*.ndjson"))
-    taken = replace(pipeline, bytes_per_trigger=size // 3 + 1).take_available()
-    assert taken.batches == 3
-
-
-MODES: dict[str, Callable[[Pipeline], object]] = {"batch": Pipeline.take_whole_log, "stream": in_three_triggers}
+    assert replace(pipeline, bytes_per_trigger=size // 3 + 1).take_available().batches == 3
 
 
 def bodies(case: Path) -> Iterator[bytes]:

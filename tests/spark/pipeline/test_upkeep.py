@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +14,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from clew.collector.log import LogWriter, Received
+from clew.collector.segments import end_position
 from clew.events import openlineage
 from clew.events.stream import Stream
 from clew.home import Home
@@ -19,6 +22,9 @@ from clew.index.sink import IndexSink
 from clew.index.store import connect_reader
 from clew.lake.delta import Lake
 from clew.lake.tables import DERIVED_TABLE_NAMES, EVENT_TABLE_NAMES
+from clew.pipeline.caretaker import Care, Cared
+from clew.pipeline.checkpoint import Checkpoint
+from clew.pipeline.journal import noted
 from clew.pipeline.refresh import rebuild_index
 from clew.pipeline.replay import Replayed, replay
 from clew.pipeline.status import status
@@ -32,7 +38,7 @@ BATCHES = 3
 
 def event(number: int) -> bytes:
     dataset = {"namespace": "n", "name": f"d{number % 2}", "facets": {"schema": {"fields": [{"name": f"c{number}"}]}}}
-    moment = f"2026-01-01T10:00:0{number}.123456Z"
+    moment = f"2026-01-01T10:00:{number:02}.123456Z"
     run = {"runId": f"run {number}", "facets": {"note": {"text": "x" * 1000}}}
     return json.dumps({"eventTime": moment, "run": run, "inputs": [dataset], "outputs": [dataset]}).encode()
 
@@ -93,6 +99,33 @@ def rebuilt(home: Home, spark: SparkSession) -> dict[str, list[str]]:
     with IndexSink(other.index) as index:
         rebuild_index(spark, Lake(home.lake), index)
     return index_rows(other)
+
+
+def test_a_stream_keeps_its_lake_tidy(spark: SparkSession, tmp_path: Path) -> None:
+    home, count = Home(tmp_path), 16
+    for number in range(count):
+        append(home, event(number))
+    stop = Event()
+    said: list[str] = []
+
+    cared = Cared()
+
+    def look() -> None:
+        if Checkpoint(home.checkpoint).position == end_position(home.log) and cared.refreshes:
+            stop.set()
+
+    with open_pipeline(home, spark=spark, say=said.append) as opened:
+        # So many batches, each of about one event.
+        pipeline = replace(opened, bytes_per_trigger=end_position(home.log) // count)
+        pipeline.stream(stop, look, Care(new_files=4, look_seconds=0.01, refresh_seconds=0.1), cared)
+    assert ([text for text in said if "failed" in text], cared.faults) == ([], 0)
+    taken = noted(home.checkpoint)
+    assert sum(batch.events for batch in taken) == count
+    assert len(taken) >= count
+    names = ("lineage_events", "run_facets", "dataset_facets", "runs")
+    assert {name: len(Lake(home.lake).files(name)) < count // 2 for name in names} == dict.fromkeys(names, True)
+    rows = lake_rows(home, names)
+    assert {name: len(rows[name]) for name in names} == dict(zip(names, (count, count, 2 * count, count), strict=True))
 
 
 def test_derived_tables_that_are_behind_are_refreshed(spark: SparkSession, tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ LINES = {
         {"log": Lag(2_000, 10, 0, 0, is_estimate=False)},
         "Log       ends at 10, before the position 2,000 that was read already: is it another log?",
     ),
+    "facets": ({"without_facets": 12}, "Facets    12 events without them: run `clew pipeline backfill`"),
     "streams": ({"streams_bytes": 12}, "Streams   12 B that no run has read yet"),
     "index": ({}, "Index     last written 2026-01-01T10:00:00.000+00:00, by batch app/3"),
     "no index": ({"index": None}, "Index     none yet: the next run builds it"),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
+import zstandard
 
 from clew.collector.intake import Taken, stream_of, take_files, take_streams
 from clew.collector.log import LogWriter, Received
@@ -139,14 +140,44 @@ def test_a_missing_path_is_a_usage_error_and_nothing_is_taken(log: LogWriter, tm
     assert bodies(log) == []
 
 
+EVENTS = b"".join(b"%d\n" % number for number in range(100_000))
+
+
+def zstd_frames(data: bytes) -> bytes:
+    """Two frames, as a file that was appended to has them."""
+    half = len(data) // 2
+    return b"".join(zstandard.compress(part) for part in (data[:half], data[half:]))
+
+
+@pytest.mark.parametrize(("suffix", "pack"), [("", bytes), (".gz", gzip.compress), (".zst", zstd_frames)])
+def test_archives_hold_what_they_were_made_of(
+    log: LogWriter, tmp_path: Path, suffix: str, pack: Callable[[bytes], bytes]
+) -> None:
+    path = tmp_path / f"marimo_runtime.jsonl{suffix}"
+    path.write_bytes(pack(EVENTS))
+    told: list[tuple[int, int, int]] = []
+    assert take_files([tmp_path], log, lambda *numbers: told.append(numbers)) == Taken(100_000, 100_000)
+    assert bodies(log) == EVENTS.splitlines()
+    assert {line.stream for line in lines(log)} == {"runtime"}
+    assert told[-1] == (path.stat().st_size, path.stat().st_size, 100_000)
+
+
+@pytest.mark.parametrize(("suffix", "pack"), [(".gz", gzip.compress), (".zst", zstd_frames)])
 @pytest.mark.parametrize(
     "damage", [lambda data: data[:-12], lambda _: b"plain text", lambda data: data[:20] + b"\x00" * 30]
 )
-def test_a_damaged_archive_is_a_sentence(log: LogWriter, tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
-    path = tmp_path / "a.ndjson.gz"
-    path.write_bytes(damage(gzip.compress(b"".join(b"%d\n" % number for number in range(1000)))))
-    with pytest.raises(ClewError, match=r"a\.ndjson\.gz cannot be read: "):
+def test_a_damaged_archive_is_a_sentence(
+    log: LogWriter, tmp_path: Path, suffix: str, pack: Callable[[bytes], bytes], damage: Callable[[bytes], bytes]
+) -> None:
+    path = tmp_path / f"a.ndjson{suffix}"
+    path.write_bytes(damage(pack(EVENTS)))
+    with pytest.raises(
+        ClewError, match=rf"a\.ndjson{suffix} cannot be read: .*\. Before that, [\d,]+ events could"
+    ) as told:
         take_files([path], log)
+    stored = bodies(log)
+    assert stored == EVENTS.splitlines()[: len(stored)]
+    assert f"Before that, {len(stored):,} events could be read" in told.value.message
 
 
 class CountingLog(LogWriter):

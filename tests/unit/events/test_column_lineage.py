@@ -34,6 +34,18 @@ def how(kind: str | None, subtype: str | None = None, **more: Any) -> dict[str, 
             {"fields": {"a": {"inputFields": [SOURCE], "transformationType": None}}},
             [("a", "x", "DIRECT", None)],
         ),
+        (
+            {"fields": {"a": {"inputFields": [SOURCE], "transformationType": "IDENTITY"}}},
+            [("a", "x", "DIRECT", "IDENTITY")],
+        ),
+        (
+            {"fields": {"a": {"inputFields": [how("INDIRECT", "SORT")], "transformationType": "IDENTITY"}}},
+            [("a", "x", "INDIRECT", "SORT")],
+        ),
+        (
+            {"fields": {"a": {"inputFields": [SOURCE, 7], "transformationType": "IDENTITY"}}},
+            [("a", "x", "DIRECT", "IDENTITY")],
+        ),
         # A flawed source, column or part costs no more than itself.
         ({"fields": {"a": {"inputFields": [{"name": "t"}, SOURCE]}}}, [("a", "x", "DIRECT", None)]),
         ({"fields": {"a": 7, "b": {"inputFields": [SOURCE]}}}, [("b", "x", "DIRECT", None)]),
@@ -57,3 +69,9 @@ def test_each_transformation_is_an_edge() -> None:
         ("a", "x", "DIRECT", "IDENTITY"),
         ("a", "x", "INDIRECT", None),
     ]
+
+
+def test_what_was_masked_before_masking_could_be_said() -> None:
+    column = {"inputFields": [SOURCE], "transformationType": "MASKED", "transformationDescription": "md5(x)"}
+    (edge,) = edges_of(json.dumps({"fields": {"a": column}}).encode())
+    assert (edge.type, edge.subtype, edge.description, edge.masking) == ("DIRECT", None, "md5(x)", True)

@@ -23,9 +23,14 @@ TABLES = (
     "runs",
     "jobs",
     "datasets",
+    "renames",
+    "symlinks",
+    "nodes",
     "run_io",
     "job_edges",
     "statements",
+    "links",
+    "lineage_declarations",
     "edge_sets",
     "cell_executions",
     "operations",
@@ -104,6 +109,7 @@ def tables(sink: IndexSink, batches: list[tuple[str, Changes]]) -> dict[str, lis
     for table in TABLES:
         database.execute(f"delete from {table}")
     database.execute("delete from meta where key != 'format'")
+    sink._known_edge_sets.clear()
     for name, changes in batches:
         sink.apply(name, changes)
     found = {table: [tuple(row) for row in database.execute(f"select * from {table}")] for table in TABLES}
@@ -171,7 +177,7 @@ def test_events_at_odds_are_settled_alike_in_every_order(log: list[dict[str, Any
 def test_a_terminal_state_is_sticky(kinds: list[str | None], state: str, ended: bool, sink: IndexSink) -> None:
     log = [lineage("r", kind, f"2026-01-01T10:0{n}:00Z", {}, "p") for n, kind in enumerate(kinds)]
     tables(sink, [(str(seq), observed([(seq, event)])) for seq, event in enumerate(log)])
-    found = sink._database.execute("select state, ended_at is not null from runs").fetchone()
+    found = sink._database.execute("select state, ended_at is not null from runs where run_uuid = 'r'").fetchone()
     assert found == (state, ended)
 
 

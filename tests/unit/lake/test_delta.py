@@ -10,10 +10,11 @@ import pytest
 from deltalake import DeltaTable
 
 from clew import __version__
-from clew.errors import ClewError
+from clew.errors import ClewError, UsageError
+from clew.events.facet_order import FacetOrder
 from clew.lake.delta import Batch, Lake
 from clew.lake.files import DataFile, FileWriter
-from clew.lake.tables import DERIVED_TABLE_NAMES, EVENT_TABLE_NAMES, LARGE_COLUMNS, REJECTED_EVENTS
+from clew.lake.tables import DERIVED_TABLE_NAMES, EVENT_TABLE_NAMES, KEPT_TABLE_NAMES, LARGE_COLUMNS, REJECTED_EVENTS
 
 NAME = "rejected_events"
 
@@ -40,8 +41,12 @@ def ids(lake: Lake, name: str = NAME) -> list[str]:
 
 def test_a_new_lake_has_all_event_tables_and_says_its_format(lake: Lake) -> None:
     assert lake.row_counts() == dict.fromkeys(EVENT_TABLE_NAMES, 0)
-    assert json.loads((lake.root / "clew.json").read_text()) == {"format": 1, "written_by": __version__}
+    marker = json.loads((lake.root / "clew.json").read_text())
+    assert (marker["format"], marker["written_by"]) == (1, __version__)
+    assert marker["tables"] == list(KEPT_TABLE_NAMES)
+    assert marker["facet_order"] == "received"
     lake.prepare()
+    assert json.loads((lake.root / "clew.json").read_text()) == marker, "its id stays"
 
 
 def test_the_same_batch_is_committed_once(lake: Lake) -> None:
@@ -91,6 +96,34 @@ def test_another_delta_reader_skips_by_the_statistics(lake: Lake) -> None:
     assert sorted(actions["min.event_id"].to_pylist()) == ["a", "z"]
 
 
+def test_a_lake_keeps_its_facet_order(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    lake.prepare(FacetOrder.EVENT_TIME)
+    lake.prepare()
+    lake.prepare(FacetOrder.EVENT_TIME)
+    assert lake.facet_order is FacetOrder.EVENT_TIME
+    with pytest.raises(UsageError, match="by the time of their events, not by when they were received") as raised:
+        lake.prepare(FacetOrder.RECEIVED)
+    assert "clew index rebuild --facet-order received" in str(raised.value)
+
+
+def test_derived_tables_of_another_facet_order_are_behind(lake: Lake) -> None:
+    lake.append(NAME, REJECTED_EVENTS.schema, written(lake, "a"), Batch("app", 0))
+    for order in (FacetOrder.EVENT_TIME, FacetOrder.RECEIVED):
+        for name in DERIVED_TABLE_NAMES:
+            lake.replace(name, REJECTED_EVENTS.schema, [], lake.state_of_events())
+        assert lake.is_derived_from(lake.state_of_events())
+        lake.set_facet_order(order)
+        assert not lake.is_derived_from(lake.state_of_events())
+
+
+def test_files_are_named_as_they_are(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "a folder, 100% é")
+    lake.prepare()
+    lake.append(NAME, REJECTED_EVENTS.schema, written(lake, "a"), Batch("app", 0))
+    assert [Path(file).exists() for file in lake.files(NAME)] == [True]
+
+
 @pytest.mark.parametrize(
     ("marker", "sentence"),
     [
@@ -101,6 +134,7 @@ def test_another_delta_reader_skips_by_the_statistics(lake: Lake) -> None:
         ('{"format": 2}', "written by clew unknown"),
         ("", "does not say which format"),
         ("[]", "does not say which format"),
+        ('{"format": 1, "facet_order": "none"}', "does not say which format"),
         ('{"format": "new"}', "does not say which format"),
     ],
 )

@@ -11,7 +11,7 @@ import pyarrow as pa
 from clew.lake.delta import Batch, Lake
 from clew.lake.files import FileWriter
 from clew.lake.history import TableSize, last_batches, table_sizes
-from clew.lake.tables import LARGE_COLUMNS, TABLES_BY_NAME
+from clew.lake.tables import KEPT_TABLE_NAMES, LARGE_COLUMNS, TABLES_BY_NAME
 from clew.lake.upkeep import merge_files
 
 NAMES = ("lineage_events", "rejected_events")
@@ -40,7 +40,7 @@ def test_batches_and_sizes(tmp_path: Path) -> None:
     ]
     assert batches[0].at_ms >= batches[1].at_ms > 0
     sizes = {size.name: size for size in table_sizes(tmp_path)}
-    assert sorted(sizes) == sorted(TABLES_BY_NAME)
+    assert sorted(sizes) == sorted(KEPT_TABLE_NAMES)
     files = [Path(file).stat().st_size for file in lake.files("lineage_events")]
     assert sizes["lineage_events"] == TableSize("lineage_events", 28, 1, sum(files))
     assert sizes["run_facets"] == TableSize("run_facets", 0, 0, 0)

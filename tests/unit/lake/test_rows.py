@@ -37,6 +37,13 @@ def rows_of(*bodies: bytes, stream: str | None = None) -> dict[str, list[dict[st
     return {name: batch.to_pylist() for name, batch in batches.items()}
 
 
+def facet_rows(rows: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """The rows of all facet tables, large facets in their place."""
+    large = {row["uuid"]: row["facet"] for row in rows.get("large_facets", ())}
+    found = [row for table in FACET_TABLES for row in rows[table]]
+    return [{**row, "facet": large[row["uuid"]] if row["facet"] is None else row["facet"]} for row in found]
+
+
 def facets_in(body: bytes) -> list[tuple[str, Any]]:
     """All facets of an event, as an ordinary JSON reader finds them."""
     event = json.loads(body)
@@ -58,9 +65,8 @@ def test_every_event_that_real_producers_wrote_is_kept_whole(shared: Path) -> No
     assert [row["event"].encode() for row in rows["lineage_events"]] == bodies
     assert "rejected_events" not in rows
     found = {identity: [] for identity in map(event_id, bodies)}  # type: dict[str, list[tuple[str, str]]]
-    for table in FACET_TABLES:
-        for row in rows[table]:
-            found[row["event_id"]].append((row["name"], row["facet"]))
+    for row in facet_rows(rows):
+        found[row["event_id"]].append((row["name"], row["facet"]))
     for body in bodies:
         stored = found[event_id(body)]
         assert all(facet.encode() in body for _, facet in stored)
@@ -94,6 +100,12 @@ def test_a_facet_row_says_whose_it_is() -> None:
     assert run["seq"] == 10
 
 
+def test_a_facet_that_is_no_object_says_so() -> None:
+    rows = rows_of(EVENT)
+    flaws = {row["name"]: row["flaw"] for table in FACET_TABLES for row in rows[table]}
+    assert flaws == {"a": None, "b": "not_an_object", "version": None, "c": "null", "d": "not_an_object"}
+
+
 def test_uuids_are_the_same_when_the_event_comes_again() -> None:
     uuids = [[row["uuid"] for table in FACET_TABLES for row in rows_of(EVENT)[table]] for _ in range(2)]
     assert uuids[0] == uuids[1]
@@ -119,8 +131,21 @@ def test_a_rejected_event_keeps_its_bytes(body: bytes, stream: str) -> None:
 def test_a_large_event_costs_its_size_once() -> None:
     plan = "x" * 10_000_000
     body = json.dumps({"eventTime": "2026-01-01T00:00:00Z", "run": {"runId": "r", "facets": {"plan": plan}}}).encode()
-    rows = rows_of(body)
-    assert len(rows["run_facets"][0]["facet"]) == len(plan) + 2
+    (row,), (large,) = (rows_of(body)[table] for table in ("run_facets", "large_facets"))
+    assert (row["facet"], row["facet_bytes"], row["uuid"]) == (None, len(plan) + 2, large["uuid"])
+    assert large["facet"] == f'"{plan}"'
+    assert (large["event_id"], large["seq"]) == (row["event_id"], row["seq"])
+
+
+@pytest.mark.parametrize(("length", "is_apart"), [(65_535, False), (65_536, False), (65_537, True)])
+def test_facets_up_to_64_kb_stay_in_their_row(length: int, is_apart: bool) -> None:
+    facet = '{"text":"' + "é" * ((length - 11) // 2) + "x" * ((length - 11) % 2) + '"}'
+    assert len(facet.encode()) == length
+    body = f'{{"eventTime":"2026-01-01T00:00:00Z","run":{{"runId":"r","facets":{{"small":{{}},"a":{facet}}}}}}}'
+    rows = rows_of(body.encode())
+    assert ("large_facets" in rows) is is_apart
+    assert [row["facet_bytes"] for row in rows["run_facets"]] == [None, length if is_apart else None]
+    assert [row["facet"] for row in facet_rows({**rows, "job_facets": [], "dataset_facets": []})] == ["{}", facet]
 
 
 NUMBERS = {

@@ -18,6 +18,7 @@ VALUES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "text": (pa.string(), st.text(max_size=70)),
     "number": (pa.int64(), st.integers(-(2**63), 2**63 - 1)),
     "amount": (pa.float64(), st.floats(allow_nan=False)),
+    "flag": (pa.bool_(), st.booleans()),
     "moment": (pa.timestamp("us", tz="UTC"), st.datetimes(timezones=st.just(UTC))),
 }
 
@@ -56,7 +57,7 @@ def test_no_value_lies_outside(name: str, data: st.DataObject) -> None:
     [
         (pa.string(), []),
         (pa.string(), [None, None]),
-        (pa.string(), ["a", "b" * 65]),
+        (pa.string(), ["a", "b" * 64 + "\U0010ffff"]),
         (pa.float64(), [1.0, math.inf]),
         (pa.float64(), [math.nan, math.nan]),
         (pa.timestamp("us", tz="UTC"), [datetime.max.replace(tzinfo=UTC)]),
@@ -75,7 +76,12 @@ def test_milliseconds_are_rounded_outwards() -> None:
     )
 
 
+def test_of_a_long_text_its_beginning_is_the_bound() -> None:
+    found = bounds(pa.string(), ["a" * 100, "b" * 100])
+    assert (found["minValues"]["c"], found["maxValues"]["c"]) == ("a" * 64, "b" * 64 + "\U0010ffff")
+
+
 def test_large_and_nested_columns_have_none() -> None:
-    rows = pa.table({"body": ["x"], "list": [[1]], "flag": [True], "n": [1]})
+    rows = pa.table({"body": ["x"], "list": [[1]], "n": [1]})
     found = json.loads(statistics(rows, frozenset({"body"})))
     assert found["minValues"] == {"n": 1}

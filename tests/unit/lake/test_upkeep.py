@@ -10,10 +10,14 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
+from clew.errors import ClewError
+from clew.lake.clustering import cluster, weighed
 from clew.lake.delta import Batch, Lake
+from clew.lake.exchange import LiveFile, exchange, live_files
 from clew.lake.files import FileWriter
 from clew.lake.tables import LARGE_COLUMNS, LINEAGE_EVENTS
 from clew.lake.upkeep import merge_files, remove_files
@@ -31,12 +35,13 @@ def lake(tmp_path: Path) -> Lake:
     return made
 
 
-def append(lake: Lake, number: int) -> None:
+def append(lake: Lake, number: int, job: str | None = None) -> None:
     row = {
         "event_id": f"event {number}",
         "seq": number,
         "event_time": START + timedelta(seconds=number),
         "event": LONG_TEXT,
+        "job_name": job,
         "inputs": [{"namespace": "n", "name": f"d{number}", "version": None}],
     }
     writer = FileWriter(str(lake.root), LARGE_COLUMNS)
@@ -67,9 +72,59 @@ def test_merged_files_hold_the_same_rows(lake: Lake) -> None:
 def test_merged_files_grow_to_the_target_only(lake: Lake) -> None:
     for number in range(6):
         append(lake, number)
-    size = sum(path.stat().st_size for path in parquet_files(lake))
-    before, after = merge_files(lake, target_bytes=size // 3)[NAME]
-    assert (before, after) == (6, 3)
+    assert merge_files(lake, target_bytes=2 * len(LONG_TEXT) + 50_000)[NAME] == (6, 3)
+    assert merge_files(lake, target_bytes=2 * len(LONG_TEXT) + 50_000)[NAME] == (3, 3)
+
+
+def test_merged_rows_stand_in_the_order_that_readers_ask_by(lake: Lake) -> None:
+    for number in range(6):
+        append(lake, number, job=f"job {number % 2}")
+    merge_files(lake)
+    (path,) = lake.files(NAME)
+    merged = pq.read_table(path, partitioning=None)
+    assert merged["job_name"].to_pylist() == ["job 0"] * 3 + ["job 1"] * 3
+    assert merged["seq"].to_pylist() == [0, 2, 4, 1, 3, 5]
+    assert weighed(lake.root / NAME, LiveFile(Path(path).name, 0, 0)).is_clustered
+
+
+def test_a_merge_bit_by_bit_does_not_write_large_files_again_and_again(lake: Lake) -> None:
+    written = 0
+    for number in range(64):
+        append(lake, number)
+        if number % 4 == 3:
+            known = parquet_files(lake)
+            merge_files(lake, target_bytes=128 * len(LONG_TEXT), is_gradual=True)
+            written += sum(
+                weighed(lake.root / NAME, LiveFile(new.name, 0, 0)).bytes for new in parquet_files(lake) - known
+            )
+    assert rows(lake)["seq"].to_pylist() == list(range(64))
+    assert len(lake.files(NAME)) <= 4 + 6
+    assert written < 6 * 64 * len(LONG_TEXT), "each row is written about once per doubling"
+
+
+def test_columns_that_came_later_are_empty_in_merged_rows(lake: Lake) -> None:
+    older = LINEAGE_EVENTS.schema.remove(LINEAGE_EVENTS.schema.get_field_index("producer"))
+    writer = FileWriter(str(lake.root), LARGE_COLUMNS)
+    row = pa.RecordBatch.from_pylist([{"event_id": "event 0", "seq": 0}], schema=older)
+    lake.append(NAME, LINEAGE_EVENTS.schema, [*writer.add({NAME: row}), *writer.flush()], Batch("app", 0))
+    append(lake, 1)
+    before = rows(lake)
+    merge_files(lake)
+    assert rows(lake) == before
+    assert rows(lake)["producer"].to_pylist() == [None, None]
+
+
+def test_two_merges_at_once_do_not_double_a_row(lake: Lake) -> None:
+    for number in range(3):
+        append(lake, number)
+    seen = lake.table(NAME)
+    assert seen is not None
+    files = live_files(seen)
+    merge_files(Lake(lake.root))
+    other = cluster(lake.root / NAME, LINEAGE_EVENTS, LINEAGE_EVENTS.schema, files)
+    with pytest.raises(ClewError, match=r"Someone else has replaced the file part-.* of lineage_events"):
+        exchange(lake, NAME, files, [other], is_data_change=False)
+    assert rows(lake)["seq"].to_pylist() == [0, 1, 2]
 
 
 def test_readers_skip_merged_files_by_time_and_find_what_they_seek(lake: Lake) -> None:

@@ -54,8 +54,7 @@ def take(home: Home) -> Take:
         nonlocal last
         last += not is_again
         parts: Any = Ranges.of(ranges(home.log, start, end_position(home.log), 1 << 20))
-        with IndexSink(home.index) as index:
-            ingest = Ingest(Lake(home.lake), index, "app")
+        with IndexSink(home.index) as index, Ingest(Lake(home.lake), index, "app") as ingest:
             ingest(parts, last)
         return ingest.taken
 

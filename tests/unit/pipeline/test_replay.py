@@ -88,7 +88,7 @@ def test_a_batch_that_is_given_again_after_a_crash_doubles_nothing(
     replay(rejected)
     with monkeypatch.context() as crash:
         crash.setattr("clew.index.sink.IndexSink.apply", _went_down)
-        with pytest.raises(OSError, match="went down"):
+        with pytest.raises(ClewError, match="went down"):
             take()
     assert len(rows(rejected, "lineage_events")) == 1
     take(is_again=True)

@@ -43,7 +43,9 @@ def opened(tmp_path: Path) -> Iterator[Open]:
 
 def stated(found: dict[str, list[str]]) -> tuple[list[StatementRow], list[EdgeRow]]:
     """Of each column of each file that it was made from the customers' id."""
-    statements = [StatementRow("r", "file", name, "", 1, 1, "r", None, None, None, name) for name in found]
+    statements = [
+        StatementRow("r", "file", name, "", "columnLineage", 1, 1, "r", None, None, None, name) for name in found
+    ]
     edges = [
         EdgeRow(name, place, column, "file", "/data/customers.csv", "id", "DIRECT", None, None, None)
         for name, columns in found.items()

@@ -4,33 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
+
+from clew.events.states import TERMINAL_RANK
 
 
 def cell_executions(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """One row per execution of a cell; one whose end was never seen is `lost` once its session has gone on or ended."""
+    latest = F.max("started_at").over(Window.partitionBy("session_id"))
+    is_over = F.coalesce(F.col("is_over"), F.lit(False)) | (F.col("started_at") < latest)  # noqa: FBT003
+    return (
+        _joined(tables["runtime_events"])
+        .join(_ended_sessions(tables["runs"]), "session_id", how="left")
+        .withColumn("state", F.when((F.col("state") == "running") & is_over, "lost").otherwise(F.col("state")))
+        .drop("is_over")
+    )
+
+
+def _ended_sessions(runs: DataFrame) -> DataFrame:
+    """Sessions whose own run, which has no parent, has ended."""
+    ended = runs.where((F.col("state_rank") == TERMINAL_RANK) & F.col("parent_run_uuid").isNull())
+    return ended.select("session_id", F.lit(True).alias("is_over")).where("session_id is not null").distinct()  # noqa: FBT003
+
+
+def _joined(runtime_events: DataFrame) -> DataFrame:
     """One row per execution of a cell; `running` is one whose end has not been seen."""
     is_start = F.col("event_type") == "cell_execution_start"
     is_error = F.col("event_type") == "cell_execution_error"
     is_end = F.col("event_type") == "cell_execution_end"
-    joined = (
-        tables["runtime_events"]
-        .groupBy("session_id", "execution_id")
-        .agg(
-            *(
-                F.max(column).alias(column)
-                for column in ("notebook", "cell_id", "cell_name", "cell_index", "cell_source")
-            ),
-            F.min(F.when(is_start, F.col("event_time"))).alias("started_at"),
-            F.max(F.when(is_end | is_error, F.col("event_time"))).alias("ended_at"),
-            *(F.max(column).alias(column) for column in ("start_memory_mb", "end_memory_mb", "duration_ms")),
-            *(F.max(column).alias(column) for column in ("error_type", "error_message", "traceback")),
-            F.coalesce(F.max(is_error), F.lit(False)).alias("is_failed"),  # noqa: FBT003
-            F.coalesce(F.max("stopped"), F.lit(False)).alias("is_stopped"),  # noqa: FBT003
-            F.coalesce(F.max(is_end), F.lit(False)).alias("is_ended"),  # noqa: FBT003
-            F.min("seq").alias("first_seq"),
-            F.max("seq").alias("last_seq"),
-        )
+    joined = runtime_events.groupBy("session_id", "execution_id").agg(
+        *(F.max(column).alias(column) for column in ("notebook", "cell_id", "cell_name", "cell_index", "cell_source")),
+        F.min(F.when(is_start, F.col("event_time"))).alias("started_at"),
+        F.max(F.when(is_end | is_error, F.col("event_time"))).alias("ended_at"),
+        *(F.max(column).alias(column) for column in ("start_memory_mb", "end_memory_mb", "duration_ms")),
+        *(F.max(column).alias(column) for column in ("error_type", "error_message", "traceback")),
+        F.coalesce(F.max(is_error), F.lit(False)).alias("is_failed"),  # noqa: FBT003
+        F.coalesce(F.max("stopped"), F.lit(False)).alias("is_stopped"),  # noqa: FBT003
+        F.coalesce(F.max(is_end), F.lit(False)).alias("is_ended"),  # noqa: FBT003
+        F.min("seq").alias("first_seq"),
+        F.max("seq").alias("last_seq"),
     )
     return joined.withColumn("state", _state()).drop("is_failed", "is_stopped", "is_ended")
 

@@ -1,45 +1,42 @@
-"""Lineage between columns, from the columnLineage facets."""
+"""Lineage between columns, from explicit lineage and from columnLineage facets."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
 
-from clew.lake.column_lineage import STATED_EDGES, stated_edges
-from clew.pipeline.derive.run_io import event_io
+from clew.events.statements import COLUMN_LINEAGE
+from clew.index.keys import BETWEEN_PARTS
+from clew.pipeline.derive.nodes import resolved
 
-_STATEMENT = ["run_uuid", "job_namespace", "job_name", "dataset_namespace", "dataset_name", "dataset_version"]
+_OUTPUT = ("OUTPUT", "dataset_namespace", "dataset_name")
+_SOURCE = ("INPUT", "source_namespace", "source_name")
 
 
 def column_edges(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """One row per edge that a run stated; of several statements on one output the last counts, whole."""
-    facets = tables["dataset_facets"].where(
-        (F.col("name") == "columnLineage") & F.col("direction").eqNullSafe("OUTPUT")
+    """One row per edge of the statements that count, datasets by the names of their nodes."""
+    stated = tables["statements"].where(F.col("counts")).drop("author", "counts", "has_edges")
+    # Explicit lineage does not name the version of its target: the run's output does.
+    version = F.when(F.col("origin") == COLUMN_LINEAGE, F.col("dataset_version")).otherwise(_version(*_OUTPUT))
+    edges = (
+        stated.join(tables["edge_sets"], "edge_set", how="inner")
+        .join(_versions(tables["run_io"]), "run_uuid", how="left")
+        .withColumns({"dataset_version": version, "source_version": _version(*_SOURCE)})
+        .drop("versions")
     )
-    events = tables["lineage_events"].select("event_id", "job_namespace", "job_name", "session_id", "event_time")
-    stated = facets.select(
-        "event_id", "seq", "run_uuid", "dataset_namespace", "dataset_name", "dataset_version", "facet"
-    )
-    last = F.max_by(F.struct("event_id", "facet", "event_time", "session_id", "seq"), "seq").alias("last")
-    statements = (
-        stated.join(events, "event_id", how="inner").groupBy(*_STATEMENT).agg(last).select(*_STATEMENT, "last.*")
-    )
-    edges = statements.mapInArrow(_explode, from_arrow_schema(STATED_EDGES))
-    return edges.join(
-        _input_versions(tables["lineage_events"]), ["event_id", "source_namespace", "source_name"], how="left"
-    )
+    return resolved(edges, tables["nodes"], "dataset", "source")
 
 
-def _input_versions(lineage_events: DataFrame) -> DataFrame:
-    inputs = event_io(lineage_events).where((F.col("direction") == "INPUT") & F.col("dataset_version").isNotNull())
-    return inputs.groupBy(
-        "event_id", F.col("dataset_namespace").alias("source_namespace"), F.col("dataset_name").alias("source_name")
-    ).agg(F.max("dataset_version").alias("source_version"))
+def _versions(run_io: DataFrame) -> DataFrame:
+    """The versions of the datasets that each run read and wrote, as far as they are named."""
+    named = run_io.where(F.col("dataset_version").isNotNull())
+    key = F.concat_ws(BETWEEN_PARTS, "direction", "dataset_namespace", "dataset_name").alias("key")
+    last = named.groupBy("run_uuid", key).agg(F.max("dataset_version").alias("version"))
+    entries = F.collect_list(F.struct("key", "version"))
+    return last.groupBy("run_uuid").agg(F.map_from_entries(entries).alias("versions"))
 
 
-def _explode(statements: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    return (stated_edges(batch) for batch in statements)
+def _version(direction: str, namespace: str, name: str) -> Column:
+    return F.col("versions")[F.concat_ws(BETWEEN_PARTS, F.lit(direction), F.col(namespace), F.col(name))]

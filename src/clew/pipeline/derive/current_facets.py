@@ -25,7 +25,30 @@ def current_dataset_facets(tables: Mapping[str, DataFrame]) -> DataFrame:
     return _last(facets, "type", "dataset_namespace", "dataset_name", "dataset_version", "of_run_uuid")
 
 
+def held_run_facets(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """One row per run and facet name, without those that were deleted."""
+    return _held(current_run_facets(tables))
+
+
+def held_job_facets(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """One row per job and facet name, without those that were deleted."""
+    return _held(current_job_facets(tables))
+
+
+def held_dataset_facets(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """One row per dataset, version and facet name, without those that were deleted."""
+    return _held(current_dataset_facets(tables))
+
+
+def _held(facets: DataFrame) -> DataFrame:
+    # Two looks: the path alone does not tell true from "true", the text alone not whose `_deleted` it is.
+    says_so = F.col("facet").rlike(r'"_deleted"\s*:\s*true')
+    is_deleted = says_so & F.get_json_object("facet", "$._deleted").eqNullSafe("true")
+    return facets.where(~F.coalesce(is_deleted, F.lit(False)))  # noqa: FBT003
+
+
 def _last(facets: DataFrame, *entity: str) -> DataFrame:
     # Spec: a facet of the same name replaces the earlier one whole: last wins, no deep merge.
-    last = F.max(F.struct("seq", F.col("lineage_event_time").alias("event_time"), "facet")).alias("last")
+    row = F.struct("seq", F.col("lineage_event_time").alias("event_time"), "facet")
+    last = F.max_by(row, F.struct("turn", "uuid")).alias("last")
     return facets.groupBy(*entity, "name").agg(last).select(*entity, "name", "last.*")

@@ -1,4 +1,4 @@
-"""Lineage between jobs and datasets."""
+"""Lineage between jobs and datasets, and between jobs."""
 
 from __future__ import annotations
 
@@ -7,15 +7,99 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from clew.pipeline.derive.run_io import event_io
+from clew.events.explicit_lineage import DATASET, JOB
+from clew.pipeline.derive.nodes import resolved
+from clew.pipeline.derive.run_io import said_io
+from clew.pipeline.derive.statements import lineage_declarations, run_or_job
+
+_EDGE = ["job_namespace", "job_name", "direction", "dataset_namespace", "dataset_name"]
+_JOB = ["job_namespace", "job_name"]
+_LINK = [*_JOB, "upstream_namespace", "upstream_name"]
 
 
 def job_edges(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """One row per job, direction and dataset, with the run that last said so."""
-    stated = event_io(tables["lineage_events"]).where(F.col("job_name").isNotNull())
-    return stated.groupBy("job_namespace", "job_name", "direction", "dataset_namespace", "dataset_name").agg(
+    """One row per job, direction and dataset, by the name of its node, with the run that last said so."""
+    edges = resolved(tables["said_job_edges"], tables["nodes"], "dataset")
+    return edges.groupBy(*_EDGE).agg(
+        F.max_by("last_run_uuid", "last_seq").alias("last_run_uuid"),
+        F.max("last_event_at").alias("last_event_at"),
+        F.min("first_seq").alias("first_seq"),
+        F.max("last_seq").alias("last_seq"),
+        F.min("is_implied").alias("is_implied"),
+    )
+
+
+def said_job_edges(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """One row per job, direction and dataset, by the name that was said."""
+    columns = [*_EDGE, "run_uuid", "event_time", "seq", "is_implied"]
+    listed = said_io(tables).where(F.col("job_name").isNotNull()).select(*columns)
+    stated = listed.unionByName(_of_entries(tables["entries"]).select(*columns))
+    return stated.groupBy(*_EDGE).agg(
         F.max_by("run_uuid", "seq").alias("last_run_uuid"),
         F.max("event_time").alias("last_event_at"),
         F.min("seq").alias("first_seq"),
         F.max("seq").alias("last_seq"),
+        F.min("is_implied").alias("is_implied"),
     )
+
+
+def job_links(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """One row per job and job that feeds it, with the run that last said so."""
+    upstream = F.explode("upstream").alias("source")
+    said = tables["links"].select(*_JOB, "run_uuid", "event_time", "seq", upstream)
+    sources = {"upstream_namespace": F.col("source.namespace"), "upstream_name": F.col("source.name")}
+    return (
+        said.withColumns(sources)
+        .groupBy(*_LINK)
+        .agg(
+            F.max_by("run_uuid", "seq").alias("last_run_uuid"),
+            F.max("event_time").alias("last_event_at"),
+            F.min("seq").alias("first_seq"),
+            F.max("seq").alias("last_seq"),
+        )
+    )
+
+
+def links(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """What each run, or job without one, last said to feed a job."""
+    source = F.when(F.col("type") == JOB, F.struct("namespace", "name"))
+    fed = tables["entries"].where(F.col("target_type") == JOB).withColumn("author", run_or_job())
+    entries = fed.groupBy("author", "target_namespace", "target_name", "seq", "place").agg(
+        F.sort_array(F.collect_set(source)).alias("upstream"),
+        F.max("run_uuid").alias("run_uuid"),
+        F.max("event_time").alias("event_time"),
+    )
+    last = F.max_by(F.struct("seq", "event_time", "run_uuid", "upstream"), F.struct("seq", "place")).alias("last")
+    declared = lineage_declarations(tables).withColumnRenamed("seq", "declared_seq")
+    return (
+        entries.groupBy(
+            "author", F.col("target_namespace").alias("job_namespace"), F.col("target_name").alias("job_name")
+        )
+        .agg(last)
+        .select("author", *_JOB, "last.*")
+        .join(declared, "author", how="left")
+        .where(F.col("declared_seq").isNull() | (F.col("seq") >= F.col("declared_seq")))
+        .drop("declared_seq")
+    )
+
+
+def _of_entries(entries: DataFrame) -> DataFrame:
+    """What entries of explicit lineage say of jobs: that one reads a dataset, or makes one."""
+    told = [*map(F.col, ("run_uuid", "event_time", "seq")), F.lit(True).alias("is_implied")]  # noqa: FBT003
+    read = entries.where((F.col("target_type") == JOB) & (F.col("type") == DATASET)).select(
+        F.col("target_namespace").alias("job_namespace"),
+        F.col("target_name").alias("job_name"),
+        F.lit("INPUT").alias("direction"),
+        F.col("namespace").alias("dataset_namespace"),
+        F.col("name").alias("dataset_name"),
+        *told,
+    )
+    made = entries.where((F.col("target_type") == DATASET) & (F.col("type") == JOB)).select(
+        F.col("namespace").alias("job_namespace"),
+        F.col("name").alias("job_name"),
+        F.lit("OUTPUT").alias("direction"),
+        F.col("target_namespace").alias("dataset_namespace"),
+        F.col("target_name").alias("dataset_name"),
+        *told,
+    )
+    return read.unionByName(made)

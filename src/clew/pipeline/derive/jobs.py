@@ -1,4 +1,4 @@
-"""Jobs, with the run that was last heard of."""
+"""Jobs, with the run that was last heard of and the version that holds now."""
 
 from __future__ import annotations
 
@@ -7,32 +7,60 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from clew.lake.facet_columns import DESCRIPTION, JOB_TYPE
+from clew.pipeline.derive.mentions import placeholder_jobs
+from clew.pipeline.derive.opening import opened
+
 _KEY = ["job_namespace", "job_name"]
+_READINGS = {"jobType": JOB_TYPE, "documentation": DESCRIPTION}
+_SEQS = {"jobType": "type_seq", "documentation": "description_seq"}
 
 
 def jobs(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """One row per job."""
-    seen = tables["lineage_events"].where(F.col("job_name").isNotNull())
-    latest = F.max(F.struct("event_time", "seq", "run_uuid"))
-    known = seen.groupBy(*_KEY).agg(
-        latest.alias("latest"), F.min("seq").alias("first_seq"), F.max("seq").alias("last_seq")
+    """One row per job; those that were only named, with a run, as parent or root included."""
+    seen = _seen(tables["lineage_events"]).join(_facets(tables["job_facets"]), _KEY, how="left")
+    current = (
+        tables["said_job_versions"].groupBy(*_KEY).agg(F.max_by("version", F.struct("at", "seq")).alias("version"))
     )
-    return known.join(_types(tables["job_facets"]), _KEY, how="left").select(
-        F.col("job_namespace").alias("namespace"),
-        F.col("job_name").alias("name"),
-        "job_type",
-        "integration",
-        F.col("latest.run_uuid").alias("latest_run_uuid"),
-        F.col("latest.event_time").alias("last_event_at"),
-        "first_seq",
-        "last_seq",
+    known = seen.join(current, _KEY, how="left").withColumnsRenamed(
+        {"job_namespace": "namespace", "job_name": "name", "version": "current_version"}
+    )
+    return known.unionByName(placeholder_jobs(tables), allowMissingColumns=True)
+
+
+def _seen(lineage_events: DataFrame) -> DataFrame:
+    run = F.when(F.col("run_uuid").isNotNull(), F.struct("event_time", "seq", "run_uuid"))
+    return (
+        lineage_events.where(F.col("job_name").isNotNull())
+        .groupBy(*_KEY)
+        .agg(
+            F.max(run).alias("latest"),
+            F.max("event_time").alias("last_event_at"),
+            F.min("seq").alias("first_seq"),
+            F.max("seq").alias("last_seq"),
+        )
+        .select(
+            *_KEY,
+            F.lit(False).alias("is_placeholder"),  # noqa: FBT003
+            F.col("latest.run_uuid").alias("latest_run_uuid"),
+            F.col("latest.event_time").alias("latest_run_at"),
+            F.col("latest.seq").alias("latest_run_seq"),
+            "last_event_at",
+            "first_seq",
+            "last_seq",
+        )
     )
 
 
-def _types(job_facets: DataFrame) -> DataFrame:
-    types = job_facets.where(F.col("name") == "jobType").groupBy(*_KEY).agg(F.max_by("facet", "seq").alias("facet"))
-    return types.select(
-        *_KEY,
-        F.get_json_object("facet", "$.jobType").alias("job_type"),
-        F.get_json_object("facet", "$.integration").alias("integration"),
+def _facets(job_facets: DataFrame) -> DataFrame:
+    """What the last facet of each name says of a job, whole."""
+    place = {name: F.when(F.col("name") == name, F.col("seq")) for name in _READINGS}
+    last = (
+        job_facets.where(F.col("name").isin(*_READINGS))
+        .groupBy(*_KEY)
+        .agg(
+            *(F.max_by("facet", seq).alias(name) for name, seq in place.items()),
+            *(F.max(seq).alias(_SEQS[name]) for name, seq in place.items()),
+        )
     )
+    return opened(last, _READINGS)

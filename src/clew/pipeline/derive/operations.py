@@ -7,9 +7,6 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from clew.pipeline.derive.cell_executions import cell_executions
-from clew.pipeline.derive.runs import runs
-
 _OWN = (
     "execution_id",
     "cell_id",
@@ -35,14 +32,14 @@ def operations(tables: Mapping[str, DataFrame]) -> DataFrame:
     # An event of an older agent names no run: it is its own.
     identity = F.coalesce("run_uuid", "event_id").alias("operation_id")
     own = tables["dataframe_events"].groupBy("session_id", identity).agg(last, F.max("seq").alias("last_seq"))
-    cells = cell_executions(tables).select(
+    cells = tables["cell_executions"].select(
         "session_id",
         "execution_id",
         "cell_index",
         F.col("state").alias("cell_state"),
         F.col("duration_ms").alias("cell_duration_ms"),
     )
-    states = runs(tables).select("run_uuid", "job_namespace", "job_name", "state", "started_at", "ended_at")
+    states = tables["runs"].select("run_uuid", "job_namespace", "job_name", "state", "started_at", "ended_at")
     return (
         own.select("session_id", "operation_id", "last.*", "last_seq")
         .join(states, "run_uuid", how="left")

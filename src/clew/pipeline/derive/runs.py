@@ -9,17 +9,50 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from clew.events.states import RANKS, STATES, TERMINAL_RANK, UNSAID
+from clew.lake.facet_columns import ERROR, LOCATION, NOMINAL_TIME, PARENT
+from clew.pipeline.derive.mentions import placeholder_runs
+from clew.pipeline.derive.opening import opened
+from clew.pipeline.derive.version_names import job_version
+
+_READINGS = {"parent": PARENT, "nominalTime": NOMINAL_TIME, "errorMessage": ERROR, "sourceCodeLocation": LOCATION}
+_SEQS = {
+    "parent": "parent_seq",
+    "nominalTime": "nominal_seq",
+    "errorMessage": "error_seq",
+    "sourceCodeLocation": "location_seq",
+}
 
 
 def runs(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """One row per run, with its parent."""
-    observed = (
-        tables["lineage_events"].where(F.col("run_uuid").isNotNull()).withColumn("rank", _rank(F.col("event_type")))
+    """One row per run, with its parent and the version of its job; those that were only named included."""
+    is_ended = (F.col("state_rank") == TERMINAL_RANK) & F.col("job_name").isNotNull()
+    own = (
+        _states(tables["lineage_events"])
+        .join(_facets(tables["run_facets"], tables["job_facets"]), "run_uuid", how="left")
+        .join(io_of(tables["run_io"], "run_uuid"), "run_uuid", how="left")
+        .withColumn("job_version", F.when(is_ended, job_version()))
+        .drop("inputs", "outputs")
     )
-    states = observed.groupBy("run_uuid").agg(
-        F.min_by(F.struct("job_namespace", "job_name"), F.when(F.col("job_name").isNotNull(), F.col("seq"))).alias(
-            "job"
-        ),
+    return own.unionByName(placeholder_runs(tables), allowMissingColumns=True)
+
+
+def io_of(io: DataFrame, key: str) -> DataFrame:
+    """One row per run, or per event, by `key`: its distinct inputs and outputs, in order."""
+    dataset = F.struct(F.col("dataset_namespace").alias("namespace"), F.col("dataset_name").alias("name"))
+    return io.groupBy(key).agg(
+        *(
+            F.sort_array(F.collect_set(F.when(F.col("direction") == direction, dataset))).alias(column)
+            for direction, column in (("INPUT", "inputs"), ("OUTPUT", "outputs"))
+        )
+    )
+
+
+def _states(lineage_events: DataFrame) -> DataFrame:
+    of_runs = lineage_events.where(F.col("run_uuid").isNotNull()).withColumn("rank", _rank(F.col("event_type")))
+    job_seq = F.when(F.col("job_name").isNotNull(), F.col("seq"))
+    states = of_runs.groupBy("run_uuid").agg(
+        F.min_by(F.struct("job_namespace", "job_name"), job_seq).alias("job"),
+        F.min(job_seq).alias("job_seq"),
         # Terminal is sticky: rank first, and only among equals the later event.
         F.max(F.struct("rank", "event_time", "seq", "event_type")).alias("last"),
         F.min(F.when(F.upper("event_type") == "START", F.col("event_time"))).alias("started_at"),
@@ -29,10 +62,12 @@ def runs(tables: Mapping[str, DataFrame]) -> DataFrame:
         F.max("execution_id").alias("execution_id"),
         F.max("seq").alias("last_seq"),
     )
-    return states.join(_parents(tables["run_facets"]), "run_uuid", how="left").select(
+    return states.select(
         "run_uuid",
+        F.lit(False).alias("is_placeholder"),  # noqa: FBT003
         "job.job_namespace",
         "job.job_name",
+        "job_seq",
         F.coalesce(_lookup(STATES, F.upper("last.event_type")), F.lit(UNSAID)).alias("state"),
         F.col("last.rank").alias("state_rank"),
         F.col("last.event_time").alias("state_at"),
@@ -41,26 +76,24 @@ def runs(tables: Mapping[str, DataFrame]) -> DataFrame:
         F.when(F.col("last.rank") == TERMINAL_RANK, F.col("last.event_time")).alias("ended_at"),
         "first_event_at",
         "last_event_at",
-        "parent_run_uuid",
-        "parent_job_namespace",
-        "parent_job_name",
-        "root_run_uuid",
         "session_id",
         "execution_id",
         "last_seq",
     )
 
 
-def _parents(run_facets: DataFrame) -> DataFrame:
-    parents = (
-        run_facets.where(F.col("name") == "parent").groupBy("run_uuid").agg(F.max_by("facet", "seq").alias("parent"))
-    )
-    return parents.select(
-        "run_uuid",
-        F.get_json_object("parent", "$.run.runId").alias("parent_run_uuid"),
-        F.get_json_object("parent", "$.job.namespace").alias("parent_job_namespace"),
-        F.get_json_object("parent", "$.job.name").alias("parent_job_name"),
-        F.get_json_object("parent", "$.root.run.runId").alias("root_run_uuid"),
+def _facets(run_facets: DataFrame, job_facets: DataFrame) -> DataFrame:
+    """What the last facet of each name says of a run; where its code is, by what its own events say of their job."""
+    columns = ["run_uuid", "name", "facet", "seq"]
+    said = run_facets.select(*columns).unionByName(job_facets.select(*columns).where("name = 'sourceCodeLocation'"))
+    last = said.where(F.col("run_uuid").isNotNull() & F.col("name").isin(*_READINGS)).groupBy("run_uuid")
+    place = {name: F.when(F.col("name") == name, F.col("seq")) for name in _READINGS}
+    return opened(
+        last.agg(
+            *(F.max_by("facet", seq).alias(name) for name, seq in place.items()),
+            *(F.max(seq).alias(_SEQS[name]) for name, seq in place.items()),
+        ),
+        _READINGS,
     )
 
 

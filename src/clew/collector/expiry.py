@@ -1,0 +1,40 @@
+"""Segments of the log that are too old, removed."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+from clew.collector.segments import Segment, decode_line, segments
+
+_TAIL_BYTES = 1 << 16
+
+
+def drop_segments(folder: Path, cutoff: datetime, taken: int) -> tuple[int, int]:
+    """Remove segments of which all was received before that and taken in; gives their number and bytes.
+
+    The last one stays: its name tells where the next event will stand.
+    """
+    count = size = 0
+    for segment in segments(folder)[:-1]:
+        # In order, so that no hole is left.
+        if segment.end > taken or _last_received(segment) >= cutoff:
+            break
+        segment.path.unlink()
+        count, size = count + 1, size + segment.end - segment.base
+    return count, size
+
+
+def _last_received(segment: Segment) -> datetime:
+    return datetime.fromisoformat(decode_line(_last_line(segment.path)).at)
+
+
+def _last_line(path: Path) -> bytes:
+    with path.open("rb") as file:
+        end = path.stat().st_size - 1
+        start, tail = end, b""
+        while start > 0 and b"\n" not in tail:
+            start = max(0, end - max(_TAIL_BYTES, 2 * len(tail)))
+            file.seek(start)
+            tail = file.read(end - start)
+    return tail.rpartition(b"\n")[2]

@@ -1,0 +1,1 @@
+"""What events change in the index, one module per kind of row."""

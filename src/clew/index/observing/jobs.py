@@ -1,0 +1,47 @@
+"""Jobs, as events tell of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from clew.events.job_facets import description_of, job_type_of
+from clew.events.openlineage import Facets, Job
+from clew.index.changes import JobRow
+from clew.index.observing.sighting import Sighting
+
+
+class SeenJobs:
+    """One row per job, merged as events come: in the order received, so what comes later was said later."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[tuple[str, str], JobRow] = {}
+
+    def note(self, job: Job, sighting: Sighting) -> None:
+        """Take an event that names a job."""
+        key = job.namespace, job.name
+        row = self._jobs.get(key)
+        if row is None:
+            row = self._jobs[key] = JobRow(*key, sighting.at, sighting.seq, sighting.seq)
+        _widen(row, sighting)
+        if job.facets:
+            _note_facets(row, job.facets, sighting.seq)
+
+    def rows(self) -> Iterable[JobRow]:
+        """All jobs seen."""
+        return self._jobs.values()
+
+
+def _widen(row: JobRow, sighting: Sighting) -> None:
+    at = sighting.at
+    if sighting.run_uuid is not None and (row.latest_run_at is None or at >= row.latest_run_at):
+        row.latest_run_uuid, row.latest_run_at, row.latest_run_seq = sighting.run_uuid, at, sighting.seq
+    row.last_event_at = max(row.last_event_at, at)
+    row.last_seq = sighting.seq
+
+
+def _note_facets(row: JobRow, facets: Facets, seq: int) -> None:
+    if "jobType" in facets:
+        row.job_type, row.integration, row.processing_type = job_type_of(bytes(facets["jobType"]))
+        row.type_seq = seq
+    if "documentation" in facets:
+        row.description, row.description_seq = description_of(bytes(facets["documentation"])), seq

@@ -1,0 +1,137 @@
+"""Statements of lineage: what a run, or a job or a dataset without one, said of one dataset."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from itertools import chain
+
+from msgspec import structs
+
+from clew.events.explicit_lineage import FACET, JOB
+from clew.events.facet_order import FacetOrder
+from clew.events.nodes import Name
+from clew.events.statements import (
+    TAKEN_BACK,
+    Link,
+    Statement,
+    datasets_among,
+    edge_set_of,
+    jobs_among,
+    links_of,
+    sources_in,
+    stated_edges_of,
+    statements_of,
+)
+from clew.index.changes import EdgeRow, JobLinksRow, LineageDeclarationRow, StatementRow
+from clew.index.keys import entity
+from clew.index.observing.datasets import SeenDatasets, SeenReadsAndWrites
+from clew.index.observing.sighting import Sighting
+
+
+class SeenStatements:
+    """The last statement of each author on each dataset, the sets of edges that they name, and what they imply."""
+
+    def __init__(self, datasets: SeenDatasets, io: SeenReadsAndWrites, order: FacetOrder = FacetOrder.RECEIVED) -> None:
+        self._is_by_time = order is FacetOrder.EVENT_TIME
+        self._datasets = datasets
+        self._io = io
+        self._statements: dict[tuple[str, ...], StatementRow] = {}
+        self._links: dict[tuple[str, ...], JobLinksRow] = {}
+        self._declarations: dict[str, LineageDeclarationRow] = {}
+        self._edge_sets: dict[str, list[EdgeRow]] = {}
+        self._sources: dict[str, tuple[Name, ...]] = {}
+
+    def note(self, sighting: Sighting) -> None:
+        """Take an event that may bear facets of lineage."""
+        statements = statements_of(sighting.event)
+        if statements:
+            self._note_statements(statements, sighting)
+        job = sighting.event.job
+        if job is not None and job.facets and FACET in job.facets:
+            self._note_explicit(bytes(job.facets[FACET]), (job.namespace, job.name), sighting)
+
+    def _note_statements(self, statements: Iterable[Statement], sighting: Sighting) -> None:
+        inputs = {(dataset.namespace, dataset.name) for dataset in sighting.event.inputs or ()}
+        for statement in statements:
+            text = statement.text
+            name = edge_set_of(text)
+            if name not in self._sources:
+                self._open(name, text)
+            self._note_statement(statement, name if name in self._edge_sets else TAKEN_BACK, sighting)
+            for source in self._sources[name]:
+                if source not in inputs:
+                    self._imply(source, sighting)
+
+    def _open(self, name: str, text: bytes) -> None:
+        """Take apart what is said, once for all statements that say the same."""
+        edges = stated_edges_of(text)
+        self._sources[name] = sources_in(edges or ())
+        if edges is not None:
+            self._edge_sets[name] = [EdgeRow(name, place, *structs.astuple(edge)) for place, edge in enumerate(edges)]
+
+    def _note_statement(self, said: Statement, edge_set: str, sighting: Sighting) -> None:
+        key = _author(sighting), said.dataset_namespace, said.dataset_name, said.dataset_version or "", said.origin
+        session_id = sighting.event.session_id
+        if self._is_last(self._statements.get(key), sighting):
+            self._statements[key] = StatementRow(
+                *key, sighting.seq, sighting.at, sighting.run_uuid, *sighting.job, session_id, edge_set
+            )
+        self._datasets.note(said.dataset_namespace, said.dataset_name, sighting)
+
+    def _is_last(self, known: StatementRow | JobLinksRow | None, sighting: Sighting) -> bool:
+        return known is None or not self._is_by_time or sighting.at >= known.event_time
+
+    def _imply(self, source: Name, sighting: Sighting) -> None:
+        """Note an input that only lineage names."""
+        self._datasets.note(*source, sighting)
+        if sighting.event.kind != "DATASET":
+            self._io.note_implied(source, sighting)
+
+    def _note_explicit(self, facet: bytes, own_job: Name, sighting: Sighting) -> None:
+        author = _author(sighting)
+        if sighting.run_uuid is None:
+            self._declarations[author] = LineageDeclarationRow(author, sighting.seq)
+        for link in links_of(facet, own_job):
+            if link.target.type == JOB:
+                self._note_fed_job(author, link, own_job, sighting)
+            else:
+                for job in jobs_among(link.sources):
+                    self._io.note_job(job, "OUTPUT", link.name, sighting)
+
+    def _note_fed_job(self, author: str, link: Link, own_job: Name, sighting: Sighting) -> None:
+        key = author, *link.name
+        upstream = json.dumps(jobs_among(link.sources))
+        if self._is_last(self._links.get(key), sighting):
+            self._links[key] = JobLinksRow(*key, sighting.seq, sighting.at, sighting.run_uuid, upstream)
+        inputs = {(dataset.namespace, dataset.name) for dataset in sighting.event.inputs or ()}
+        for source in datasets_among(link.sources):
+            self._datasets.note(*source, sighting)
+            self._io.note_job(link.name, "INPUT", source, sighting)
+            if link.name == own_job and source not in inputs:
+                self._imply(source, sighting)
+
+    def statements(self) -> Iterable[StatementRow]:
+        """All statements that count."""
+        return self._statements.values()
+
+    def edges(self) -> Iterable[EdgeRow]:
+        """The edges of all sets."""
+        return chain.from_iterable(self._edge_sets.values())
+
+    def links(self) -> Iterable[JobLinksRow]:
+        """Which jobs were said to feed jobs."""
+        return self._links.values()
+
+    def declarations(self) -> Iterable[LineageDeclarationRow]:
+        """Which authors declare all their explicit lineage at once."""
+        return self._declarations.values()
+
+
+def _author(sighting: Sighting) -> str:
+    """Who makes the event's statements."""
+    event = sighting.event
+    if sighting.run_uuid is not None or event.dataset is None or event.kind != "DATASET":
+        return sighting.run_uuid or entity(*sighting.job)
+    # One part more than a job has, so that a job and a dataset of one name are two authors.
+    return entity(event.dataset.namespace, event.dataset.name, None)

@@ -1,0 +1,40 @@
+"""What a merge leaves to be settled: rows that other rows of the same or another batch make void, and the nodes."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+
+from clew.events.nodes import nodes_of
+from clew.index.changes import Changes
+
+_NO_LONGER_DECLARED = """delete from {table} where author = ?1 {also}
+    and seq < (select seq from lineage_declarations where author = ?1)"""
+
+# A producer sends the same symlinks with every event; triggers note when they are others.
+_WERE_CHANGED = "delete from meta where key = 'symlinks_changed'"
+
+
+def settle_lineage(database: sqlite3.Connection, changes: Changes) -> None:
+    """Bring the index to what it says whatever the order in which batches came, within a batch's transaction."""
+    _forget_declared(database, changes)
+    if changes.symlinks and database.execute(_WERE_CHANGED).rowcount:
+        _find_nodes(database)
+
+
+def _forget_declared(database: sqlite3.Connection, changes: Changes) -> None:
+    """Explicit lineage that a job declared before its last declaration."""
+    authors = {(row.author,) for row in changes.lineage_declarations}
+    authors |= {(row.author,) for row in changes.statements if row.run_uuid is None}
+    authors |= {(row.author,) for row in changes.links if row.run_uuid is None}
+    for table, also in (("statements", "and origin = 'lineage'"), ("links", "")):
+        database.executemany(_NO_LONGER_DECLARED.format(table=table, also=also), authors)
+
+
+def _find_nodes(database: sqlite3.Connection) -> None:
+    known = database.execute("select namespace, name, identifiers from symlinks order by 1, 2").fetchall()
+    pairs = (((namespace, name), tuple(other)) for namespace, name, others in known for other in json.loads(others))
+    nodes = {(*name, *node) for name, node in nodes_of(pairs).items()}
+    there = set(database.execute("select namespace, name, node_namespace, node_name from nodes"))
+    database.executemany("delete from nodes where namespace = ? and name = ?", ((row[:2]) for row in there - nodes))
+    database.executemany("insert into nodes values (?, ?, ?, ?)", nodes - there)

@@ -1,0 +1,81 @@
+"""Versions of jobs: a new one when inputs, outputs or the code's location change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from clew.lake.facet_columns import LOCATION
+from clew.pipeline.derive.opening import opened
+from clew.pipeline.derive.run_io import said_io
+from clew.pipeline.derive.runs import io_of
+from clew.pipeline.derive.version_names import job_version
+
+_KEY = ["job_namespace", "job_name", "version"]
+_CONTENT = ["inputs", "outputs", "location"]
+
+
+def job_versions(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """One row per job and version, whether runs had it or JobEvents declared it."""
+    of_run = F.when(F.col("run_uuid").isNotNull(), F.struct("at", "seq"))
+    return (
+        tables["said_job_versions"]
+        .groupBy(*_KEY)
+        .agg(
+            *(F.min_by(column, "seq").alias(column) for column in _CONTENT),
+            F.min("at").alias("created_at"),
+            F.min_by("run_uuid", of_run).alias("first_run_uuid"),
+            F.max_by("run_uuid", of_run).alias("latest_run_uuid"),
+            F.count("run_uuid").alias("run_count"),
+            F.min("seq").alias("first_seq"),
+            F.max("seq").alias("last_seq"),
+        )
+    )
+
+
+def job_declarations(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """One row per job and version that JobEvents declare."""
+    latest = F.max(F.struct(F.col("at").alias("declared_at"), F.col("seq").alias("declared_seq")))
+    declared = _declared(tables).groupBy(*_KEY)
+    return declared.agg(
+        *(F.min_by(column, "seq").alias(column) for column in _CONTENT),
+        F.min("at").alias("created_at"),
+        latest.alias("latest"),
+        F.min("seq").alias("first_seq"),
+        F.max("seq").alias("last_seq"),
+    ).select(*_KEY, *_CONTENT, "created_at", "latest.*", "first_seq", "last_seq")
+
+
+def said_job_versions(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """One row per run that has ended and per JobEvent, with the version it has."""
+    columns = [*_KEY, *_CONTENT, "run_uuid", "at", "seq"]
+    of_runs = (
+        tables["runs"]
+        .where(F.col("job_version").isNotNull())
+        .withColumnsRenamed({"job_version": "version", "ended_at": "at", "state_seq": "seq"})
+        .transform(_with_io, tables["run_io"], "run_uuid")
+    )
+    return of_runs.select(*columns).unionByName(_declared(tables).select(*columns))
+
+
+def _declared(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """One row per JobEvent: what it declares replaces what was declared before, so it stands alone."""
+    events = tables["lineage_events"].where((F.col("kind") == "JOB") & F.col("job_name").isNotNull())
+    locations = opened(
+        tables["job_facets"].where("name = 'sourceCodeLocation' and run_uuid is null").select("event_id", "facet"),
+        {"facet": LOCATION},
+    )
+    return (
+        events.select("event_id", "job_namespace", "job_name", "run_uuid", F.col("event_time").alias("at"), "seq")
+        .join(locations, "event_id", how="left")
+        .transform(_with_io, said_io(tables), "event_id")
+        .withColumn("version", job_version())
+    )
+
+
+def _with_io(rows: DataFrame, io: DataFrame, key: str) -> DataFrame:
+    return rows.join(io_of(io, key), key, how="left").withColumns(
+        {column: F.coalesce(column, F.array()) for column in ("inputs", "outputs")}
+    )

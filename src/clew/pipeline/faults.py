@@ -1,0 +1,30 @@
+"""What may happen to Spark, as a person can act on it: a worker that was killed, a full disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+
+from clew.errors import ClewError
+
+RETRY: Final = "Nothing is lost: mend the cause and run it again; it goes on where it stopped."
+
+
+@contextmanager
+def told_in_a_sentence() -> Iterator[None]:
+    """Turn a fault of a job of Spark into one that says what to do."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as fault:
+        raise ClewError(f"The pipeline stopped: {sentence_of(str(fault))}", hint=RETRY) from fault
+
+
+def sentence_of(text: str) -> str:
+    """The line of a long Python-in-JVM trace that a person can act on."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if "Error" in line and not line.startswith("at ")]
+    return (errors or lines or ["unknown"])[-1][:500]

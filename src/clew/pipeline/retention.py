@@ -1,0 +1,37 @@
+"""Retention by age: what was received too long ago leaves the lake, the index and the log."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from msgspec import Struct, field
+
+from clew.collector.expiry import drop_segments
+from clew.home import Home
+from clew.lake.delta import Lake
+from clew.lake.retention import drop_rows, old_events
+from clew.pipeline.checkpoint import Checkpoint
+from clew.pipeline.lock import held
+
+
+class Dropped(Struct):
+    """Rows that were dropped, by table; number and bytes of segments of the log that were removed."""
+
+    rows: dict[str, int] = field(default_factory=dict)
+    segments: int = 0
+    segment_bytes: int = 0
+
+
+def drop_older(home: Home, age: timedelta) -> Dropped:
+    """Drop what is older than that. The index goes first: the next pipeline builds it from what is left."""
+    cutoff = datetime.now(UTC) - age
+    # Neither a pipeline nor a backfill may be at work: they would write what follows from rows that are gone.
+    with held(home.lake / ".lock"), held(home.lake / ".backfill.lock", "backfill"):
+        lake, dropped = Lake(home.lake), Dropped()
+        events = old_events(lake, cutoff)
+        if len(events):
+            home.remove_index()
+            dropped.rows = drop_rows(lake, cutoff, events)
+        taken = Checkpoint(home.checkpoint).position
+        dropped.segments, dropped.segment_bytes = drop_segments(home.log, cutoff, taken)
+    return dropped

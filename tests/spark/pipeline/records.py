@@ -1,0 +1,75 @@
+"""Homes that many batches go into, and all that is then recorded in them."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from clew.collector.log import LogWriter, Received
+from clew.events.stream import Stream
+from clew.home import Home
+from clew.index.bodies import DELETED, Unpacker
+from clew.index.store import connect_reader
+from clew.lake.delta import Lake
+from clew.pipeline.work import open_pipeline
+
+Record = dict[str, list[str]]
+
+
+def event(number: int, note: str = "") -> bytes:
+    """Every third begins a run; runs share jobs and datasets."""
+    dataset = {"namespace": "n", "name": f"d{number % 5}", "facets": {"schema": {"fields": [{"name": f"c{number}"}]}}}
+    lineage = {"fields": {"c": {"inputFields": [{"namespace": "n", "name": f"d{number % 5 - 1}", "field": "c"}]}}}
+    written = {**dataset, "name": f"d{number % 5 + 1}", "facets": {"columnLineage": lineage}}
+    return json.dumps(
+        {
+            "eventType": ("START", "RUNNING", "COMPLETE")[number % 3],
+            "eventTime": f"2026-01-01T10:{number % 60:02}:00Z",
+            "run": {"runId": f"run-{number // 3}", "facets": {"note": {"text": note}}},
+            "job": {"namespace": "n", "name": f"j{number % 7}"},
+            "inputs": [dataset],
+            "outputs": [written],
+        }
+    ).encode()
+
+
+def append(home: Home, *bodies: bytes) -> None:
+    with LogWriter(home.log) as log:
+        log.append_again(Received(Stream.OPENLINEAGE, "test", body) for body in bodies)
+
+
+def run(home: Home, spark: SparkSession | None, bytes_per_trigger: int, *, is_derived: bool = True) -> None:
+    """Take in all there is, by so many bytes a time, and derive what follows."""
+    with open_pipeline(home, spark=spark) as opened:
+        pipeline = replace(opened, bytes_per_trigger=bytes_per_trigger)
+        if is_derived:
+            pipeline.take_available()
+        else:
+            pipeline.take_new()
+
+
+def record(home: Home, *but: str) -> Record:
+    """All rows of the lake and of the index, but for columns that say which batch brought them, or are named."""
+    lake = Lake(home.lake)
+    rows = {name: table.to_pyarrow_table().to_pylist() for name in lake.row_counts() if (table := lake.table(name))}
+    with closing(connect_reader(home.index)) as index:
+        names = [row["name"] for row in index.execute("select name from sqlite_master where type = 'table'")]
+        for name in set(names) - {"meta", "dictionaries"}:
+            rows[f"index.{name}"] = [dict(row) for row in index.execute(f"select * from {name}")]
+        unpack = Unpacker(dict(map(tuple, index.execute("select id, body from dictionaries")))).unpack
+    for row in rows["index.facets"]:
+        row["body"] = "" if row["body"] == DELETED else unpack(row["body"]).decode()
+    return {name: sorted(comparable(row, {"batch", *but}) for row in table) for name, table in rows.items()}
+
+
+def comparable(row: dict[str, Any], but: set[str]) -> str:
+    return json.dumps({name: value for name, value in row.items() if name not in but}, default=str, sort_keys=True)
+
+
+def log_size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.glob("*.ndjson"))

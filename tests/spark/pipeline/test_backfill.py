@@ -1,0 +1,164 @@
+"""Events taken in raw and filled in by Spark, also beside a stream: lake and index as if taken in whole."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from clew.collector.log import LogWriter, Received
+from clew.events.facet_order import FacetOrder
+from clew.events.stream import Stream
+from clew.home import Home
+from clew.index.bodies import DELETED, Unpacker
+from clew.index.sink import IndexSink
+from clew.index.store import connect_reader
+from clew.lake.delta import Lake
+from clew.lake.tables import DERIVED_TABLE_NAMES, EVENT_TABLE_NAMES
+from clew.pipeline.backfill import backfill
+from clew.pipeline.refresh import rebuild_index
+from clew.pipeline.work import open_pipeline
+
+EVENTS = 40
+CHUNK_BYTES = 200_000
+
+
+def event(number: int) -> bytes:
+    """Every fourth bears a large facet, and times run against the order received."""
+    source = {"namespace": "n", "name": f"d{number % 3}", "field": "c"}
+    lineage = {"fields": {f"c{number}": {"inputFields": [source]}}, "plan": "x" * (70_000 if number % 4 == 0 else 0)}
+    written = {"namespace": "n", "name": "out", "facets": {"columnLineage": lineage, "flawed": number}}
+    read = {"namespace": "n", "name": f"d{number % 3}", "facets": {"version": {"datasetVersion": str(number % 2)}}}
+    parent = {"run": {"runId": "parent"}, "job": {"namespace": "n", "name": "above"}}
+    return json.dumps(
+        {
+            "eventType": ("START", "COMPLETE")[number % 2],
+            "eventTime": f"2026-01-01T10:{59 - number:02}:00Z",
+            "run": {"runId": f"run-{number // 4}", "facets": {"parent": parent, "note": {"text": number}}},
+            "job": {"namespace": "n", "name": f"j{number % 3}", "facets": {"jobType": {"jobType": f"T{number}"}}},
+            "inputs": [read],
+            "outputs": [written],
+        }
+    ).encode()
+
+
+def append(home: Home, *numbers: int) -> None:
+    with LogWriter(home.log) as log:
+        log.append(Received(Stream.OPENLINEAGE, "test", event(number)) for number in numbers)
+
+
+@pytest.fixture(scope="module")
+def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Home:
+    home = Home(tmp_path_factory.mktemp("whole"))
+    append(home, *range(EVENTS))
+    with open_pipeline(home, spark=spark) as pipeline:
+        pipeline.take_available()
+    return home
+
+
+def test_raw_events_are_filled_in(whole: Home, spark: SparkSession, tmp_path: Path) -> None:
+    home = Home(tmp_path / "raw")
+    shutil.copytree(whole.log, home.log)
+    with open_pipeline(home, spark=spark) as pipeline:
+        assert replace(pipeline, is_raw_only=True).take_new().rows == {"lineage_events": EVENTS}
+    done = backfill(home, chunk_bytes=CHUNK_BYTES, spark=spark)
+    assert (done.events, done.left, done.is_refreshed) == (EVENTS, 0, True)
+    assert done.chunks > 2
+    assert lake_rows(home) == lake_rows(whole)
+    assert set(lake_rows(home)) == {*EVENT_TABLE_NAMES, *DERIVED_TABLE_NAMES}
+    assert index_rows(home.index) == index_rows(whole.index) == index_rows(rebuilt(home, spark))
+
+
+def test_a_stream_goes_on_beside_a_backfill(spark: SparkSession, tmp_path: Path) -> None:
+    home, other = Home(tmp_path / "home"), Home(tmp_path / "other")
+    append(home, *range(EVENTS // 2))
+    with open_pipeline(home, spark=spark) as pipeline:
+        replace(pipeline, is_raw_only=True).take_new()
+    stop, errors = Event(), []
+
+    def stream() -> None:
+        try:
+            with open_pipeline(home, spark=spark) as pipeline:
+                pipeline.stream(stop)
+        except Exception as fault:  # noqa: BLE001  # told by the test
+            errors.append(fault)
+
+    thread = Thread(target=stream)
+    thread.start()
+    left = list(range(EVENTS // 2, EVENTS))
+    done = backfill(home, chunk_bytes=CHUNK_BYTES, spark=spark, report=lambda _: append(home, left.pop(0), left.pop(0)))
+    append(home, *left)
+    while thread.is_alive() and Lake(home.lake).row_counts()["lineage_events"] < EVENTS:
+        thread.join(0.2)
+    stop.set()
+    thread.join()
+    assert errors == []
+    assert done.events == EVENTS // 2
+    shutil.copytree(home.log, other.log)
+    with open_pipeline(other, spark=spark) as pipeline:
+        pipeline.take_new()
+    expected = lake_rows(other)
+    assert {name: rows for name, rows in lake_rows(home).items() if name in expected} == expected
+    assert index_rows(home.index) == index_rows(other.index)
+
+
+def test_an_index_by_event_time_is_rebuilt_the_same(whole: Home, spark: SparkSession, tmp_path: Path) -> None:
+    home = Home(tmp_path / "by time")
+    shutil.copytree(whole.log, home.log)
+    with open_pipeline(home, spark=spark, facet_order=FacetOrder.EVENT_TIME) as pipeline:
+        replace(pipeline, bytes_per_trigger=CHUNK_BYTES).take_available()
+    assert index_rows(home.index) == index_rows(rebuilt(home, spark))
+    assert column_of(home, "current_run_facets") == {f"run-{number}": 4 * number for number in range(EVENTS // 4)}
+    Lake(home.lake).set_facet_order(FacetOrder.RECEIVED)
+    assert index_rows(rebuilt(home, spark)) == index_rows(whole.index)
+
+
+def column_of(home: Home, table: str) -> dict[str, int]:
+    """The text of each run's note."""
+    delta = Lake(home.lake).table(table)
+    assert delta is not None
+    rows = delta.to_pyarrow_table().to_pylist()
+    return {row["run_uuid"]: json.loads(row["facet"])["text"] for row in rows if row["name"] == "note"}
+
+
+def rebuilt(home: Home, spark: SparkSession) -> Path:
+    lake = Lake(home.lake)
+    path = home.root / f"{lake.facet_order}.sqlite"
+    with IndexSink(path, lake.facet_order) as index:
+        rebuild_index(spark, lake, index)
+    return path
+
+
+def lake_rows(home: Home) -> dict[str, list[str]]:
+    lake = Lake(home.lake)
+    tables = {name: lake.table(name) for name in lake.row_counts()}
+    assert set(tables) >= set(EVENT_TABLE_NAMES)
+    return {
+        name: sorted(str({**row, "is_raw_only": None}) for row in table.to_pyarrow_table().to_pylist())
+        for name, table in tables.items()
+        if table is not None
+    }
+
+
+def index_rows(path: Path) -> dict[str, list[str]]:
+    index = connect_reader(path)
+    names = [row["name"] for row in index.execute("select name from sqlite_master where type = 'table'")]
+    unpacker = Unpacker({row["id"]: row["body"] for row in index.execute("select id, body from dictionaries")})
+    rows = {
+        name: sorted(str(plain(dict(row), unpacker)) for row in index.execute(f"select * from {name}"))
+        for name in sorted(set(names) - {"meta", "dictionaries"})
+    }
+    index.close()
+    return rows
+
+
+def plain(row: dict[str, Any], unpacker: Unpacker) -> dict[str, Any]:
+    if isinstance(body := row.get("body"), bytes) and body != DELETED:
+        row["body"] = unpacker.unpack(body)
+    return {name: value for name, value in row.items() if name != "batch"}

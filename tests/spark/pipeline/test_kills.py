@@ -1,0 +1,166 @@
+"""kill -9 of driver, JVM and workers, at twenty points: what is recorded then is what an undisturbed run records."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.spark.pipeline.records import Record, append, event, record, run
+
+from clew.errors import ClewError
+from clew.home import Home
+from clew.lake.delta import Lake
+
+ROOT = Path(__file__).parents[3]
+SEED = 7
+EVENTS_PER_KILL = 12
+# So that each start has two or three batches to take.
+BYTES_PER_TRIGGER = 5_000
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A part of the work, as it shows from outside: a new file begins it, and a kill comes within so many seconds."""
+
+    name: str
+    begins_with: str | None
+    seconds: float
+
+
+STARTING = Phase("while Spark starts", None, 4.0)
+WRITING = Phase("while files are written", "dataset_facets/*.parquet", 0.2)
+COMMITTING = Phase("between two tables", "dataset_facets/_delta_log/*.json", 0.03)
+COMMITTED = Phase("while the index is written", "lineage_events/_delta_log/*.json", 0.04)
+NEXT = Phase("after a batch", "lineage_events/_delta_log/*.json", 0.5)
+DERIVING = Phase("while derived tables are written", "runs/*.parquet", 0.2)
+DERIVED = Phase("between two derived tables", "runs/_delta_log/*.json", 0.03)
+DRIVER_KILLS = (STARTING, WRITING, COMMITTING, COMMITTED, NEXT, COMMITTING, COMMITTED, DERIVING, DERIVED)
+WORKER_KILLS = (
+    *(WRITING, COMMITTING, WRITING, COMMITTED, WRITING, NEXT),
+    *(WRITING, COMMITTING, WRITING, DERIVING, WRITING),
+)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    made = Home(tmp_path / "killed").create()
+    Lake(made.lake).prepare()
+    return made
+
+
+def test_there_are_twenty_kills() -> None:
+    assert len(DRIVER_KILLS) + len(WORKER_KILLS) == 20
+
+
+def test_kills_of_driver_and_all(home: Home, spark: SparkSession, tmp_path: Path) -> None:
+    chance = Random(SEED)
+    for number, phase in enumerate(DRIVER_KILLS):
+        append_more(home, number)
+        kill_driver(home, phase, chance)
+    run(home, spark, BYTES_PER_TRIGGER)
+    assert record(home) == undisturbed(home, tmp_path / "undisturbed", spark)
+
+
+def test_kills_of_workers(home: Home, spark: SparkSession, tmp_path: Path) -> None:
+    chance = Random(SEED)
+    for number, phase in enumerate(WORKER_KILLS):
+        append_more(home, number)
+        kill_workers(home, phase, chance, spark)
+    run(home, spark, BYTES_PER_TRIGGER)
+    assert record(home) == undisturbed(home, tmp_path / "undisturbed", spark)
+
+
+def append_more(home: Home, number: int) -> None:
+    """Some new events, one that is none, and one that was there before."""
+    first = number * EVENTS_PER_KILL
+    append(home, *map(event, range(first, first + EVENTS_PER_KILL)), b"no event", event(0))
+
+
+def undisturbed(home: Home, root: Path, spark: SparkSession) -> Record:
+    other = Home(root)
+    shutil.copytree(home.log, other.log)
+    run(other, spark, 1 << 20)
+    return record(other)
+
+
+def kill_driver(home: Home, phase: Phase, chance: Random) -> None:
+    """Start the pipeline in a process group of its own, and kill driver, JVM and workers at once."""
+    code = "from tests.spark.pipeline.records import Home, Path, run; "
+    code += f"run(Home(Path({str(home.root)!r})), None, {BYTES_PER_TRIGGER})"
+    has_begun = beginning(home, phase)
+    told = home.root / "driver.txt"
+    with (
+        told.open("wb") as output,
+        subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, start_new_session=True, stderr=output) as process,
+    ):
+        try:
+            await_moment(has_begun, phase, chance, lambda: process.poll() is None)
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL, f"it ended before it was killed {phase.name}: {told.read_text()}"
+
+
+def kill_workers(home: Home, phase: Phase, chance: Random, spark: SparkSession) -> None:
+    """Run the pipeline here, and kill the Python processes that Spark has started, and nothing else."""
+    has_begun = beginning(home, phase)
+    is_over = threading.Event()
+
+    def kill() -> None:
+        await_moment(has_begun, phase, chance, lambda: not is_over.is_set())
+        for worker in workers():
+            os.kill(worker, signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        run(home, spark, BYTES_PER_TRIGGER, is_derived=phase is DERIVING)
+    except ClewError as fault:
+        assert "it goes on where it stopped" in str(fault.hint)  # noqa: PT017  # a kill between jobs harms nothing
+    finally:
+        is_over.set()
+        killer.join()
+
+
+def beginning(home: Home, phase: Phase) -> Callable[[], bool]:
+    """Whether a phase has begun since now."""
+    if phase.begins_with is None:
+        return lambda: True
+    pattern = phase.begins_with
+    before = set(home.lake.glob(pattern))
+    return lambda: not before.issuperset(home.lake.glob(pattern))
+
+
+def await_moment(has_begun: Callable[[], bool], phase: Phase, chance: Random, is_at_work: Callable[[], bool]) -> None:
+    """Wait for a phase to begin, and then as long as chance has it."""
+    while not has_begun() and is_at_work():
+        time.sleep(0.001)
+    after = chance.uniform(0, phase.seconds)
+    time.sleep(after)
+    sys.stdout.write(f"seed {SEED}: killed {phase.name}, {after * 1000:.0f} ms after it began\n")
+
+
+def workers() -> list[int]:
+    """Spark's Python workers: what its daemon, a descendant of this process, has forked."""
+    listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
+    rows = [line.split(maxsplit=2) for line in listed.splitlines()]
+    parents = {int(pid): int(parent) for pid, parent, *_ in rows}
+    daemons = {int(pid) for pid, _, *arguments in rows if "pyspark.daemon" in " ".join(arguments)}
+    return [pid for pid in daemons if parents[pid] in daemons and os.getpid() in ancestors(pid, parents)]
+
+
+def ancestors(pid: int, parents: dict[int, int]) -> list[int]:
+    line = [pid]
+    while line[-1] in parents:
+        line.append(parents[line[-1]])
+    return line

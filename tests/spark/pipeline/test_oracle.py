@@ -1,0 +1,92 @@
+"""By batch, by stream, rebuilt: whichever way events take, tables and index are as a naive program says."""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from random import Random
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.oracle.contradictions import contradictory_events
+from tests.oracle.expected import INDEX, LAKE, differences, expected
+from tests.oracle.holdings import index_tables, kept_in_index, lake_tables
+from tests.oracle.reading import log_lines
+
+from clew.collector.intake import stream_of
+from clew.collector.log import LogWriter, Received
+from clew.home import Home
+from clew.index.sink import IndexSink
+from clew.lake.delta import Lake
+from clew.pipeline.refresh import rebuild_index
+from clew.pipeline.work import Pipeline, open_pipeline
+
+ROOT = Path(__file__).parents[3]
+TRIGGERS = 4
+GENERATED_EVENTS = 200
+CONTRADICTIONS = 80
+
+
+def corpus(request: pytest.FixtureRequest) -> list[bytes]:
+    files = sorted((request.getfixturevalue("shared") / "corpus").rglob("*.jsonl"))
+    return [line for file in files for line in file.read_bytes().splitlines()]
+
+
+def made(_: pytest.FixtureRequest) -> list[bytes]:
+    """The events of the golden cases, generated ones, and ones that contradict each other."""
+    files = sorted((ROOT / "tests" / "cases" / "pipeline").glob("*/events.ndjson"))
+    golden = [line for file in files for line in file.read_bytes().splitlines()]
+    generate = runpy.run_path(str(ROOT / "bench" / "generate.py"))
+    generated = islice(generate["events"](10_000, seed=5), GENERATED_EVENTS)
+    return [*golden, *generated, *contradictory_events(CONTRADICTIONS)]
+
+
+def shuffled(request: pytest.FixtureRequest) -> list[bytes]:
+    """The same, each once or twice, in an order that nobody meant."""
+    events = made(request)
+    return Random(3).sample(events * 2, len(events) * 3 // 2)
+
+
+ORIGINS: dict[str, Callable[[pytest.FixtureRequest], list[bytes]]] = {
+    found.__name__: found for found in (corpus, made, shuffled)
+}
+
+
+def in_triggers(pipeline: Pipeline) -> None:
+    size = sum(path.stat().st_size for path in pipeline.home.log.glob("*.ndjson"))
+    taken = replace(pipeline, bytes_per_trigger=size // TRIGGERS + 1).take_available()
+    assert taken.batches == TRIGGERS
+
+
+MODES: dict[str, Callable[[Pipeline], object]] = {"batch": Pipeline.take_whole_log, "stream": in_triggers}
+
+
+@pytest.mark.parametrize(
+    ("mode", "origin"),
+    [("batch", "corpus"), ("batch", "made"), ("stream", "corpus"), ("stream", "made"), ("stream", "shuffled")],
+)
+def test_tables_and_index_are_as_the_oracle_says(
+    mode: str, origin: str, spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    home = Home(tmp_path)
+    with LogWriter(home.log) as log:
+        for body in ORIGINS[origin](request):
+            log.append_again([Received(stream_of(body), origin, body)])
+    with open_pipeline(home, spark=spark) as pipeline:
+        MODES[mode](pipeline)
+    lines = list(log_lines(home.log))
+    of_lake, of_index = expected(lines, LAKE), kept_in_index(expected(lines, INDEX))
+    assert differences(lake_tables(home.lake, of_lake), of_lake) == {}
+    assert differences(index_tables(home.index, of_index), of_index) == {}
+    if mode == "stream":
+        assert differences(index_tables(rebuilt(home, spark), of_index), of_index) == {}
+
+
+def rebuilt(home: Home, spark: SparkSession) -> Path:
+    path = home.root / "rebuilt.sqlite"
+    with IndexSink(path) as index:
+        rebuild_index(spark, Lake(home.lake), index)
+    return path

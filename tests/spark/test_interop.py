@@ -1,0 +1,152 @@
+"""Other engines read every table of a lake that was merged, and merged files beside new ones: all find the same."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars as pl
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+from tests.spark.pipeline.records import append, event, run
+
+from clew.collector.intake import stream_of
+from clew.collector.log import LogWriter, Received
+from clew.home import Home
+from clew.lake.delta import Lake
+from clew.lake.upkeep import merge_files
+
+CASES = Path(__file__).parents[1] / "cases" / "pipeline"
+MAVEN = "https://repo1.maven.org/maven2/io/delta"
+DELTA_VERSION = "4.4.0"
+JARS = ("delta-spark_4.2_2.13", "delta-storage", "delta-kernel-api", "delta-kernel-defaults")
+NETWORK_SECONDS = 10
+# Of each table: the number of rows, and a checksum of the columns that name them.
+Summary = dict[str, tuple[int, str]]
+# What names a row, of any table, is a text in one of these columns.
+KEYS = ("event_id", "uuid", "run_uuid", "name", "job_name", "dataset_name", "execution_id", "operation_id")
+
+
+@pytest.fixture(scope="module")
+def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = Home(tmp_path_factory.mktemp("interop"))
+    bodies = [line for file in sorted(CASES.glob("*/events.ndjson")) for line in file.read_bytes().splitlines()]
+    with LogWriter(home.log) as log:
+        log.append(Received(stream_of(body), "case", body) for body in bodies)
+    run(home, spark, bytes_per_trigger=8_000)
+    merged = merge_files(Lake(home.lake))
+    assert merged["lineage_events"][0] > merged["lineage_events"][1]
+    append(home, *map(event, range(4)), event(4, "large enough to be kept apart " * 10_000))
+    run(home, spark, bytes_per_trigger=8_000)
+    assert len(Lake(home.lake).files("lineage_events")) > 1
+    return home.lake
+
+
+@pytest.fixture(scope="module")
+def summary(lake: Path) -> Summary:
+    """What the library says that the pipeline itself commits with."""
+    return summarised(lake, lambda path: DeltaTable(path).to_pyarrow_table().to_pylist())
+
+
+def summarised(lake: Path, rows_of: Callable[[str], list[dict[str, Any]]]) -> Summary:
+    names = sorted(folder.parent.name for folder in lake.glob("*/_delta_log"))
+    return {name: summarised_rows(rows_of(str(lake / name))) for name in names}
+
+
+def summarised_rows(rows: list[dict[str, Any]]) -> tuple[int, str]:
+    keys = sorted(json.dumps([row.get(key) for key in KEYS]) for row in rows)
+    return len(rows), hashlib.sha256("\n".join(keys).encode()).hexdigest()
+
+
+def test_there_is_something_to_agree_on(summary: Summary) -> None:
+    assert {name for name, (count, _) in summary.items() if count == 0} == {"backfills"}
+
+
+def test_polars_agrees(lake: Path, summary: Summary) -> None:
+    assert summarised(lake, lambda path: pl.read_delta(path).to_dicts()) == summary
+    assert summarised(lake, lambda path: pl.scan_delta(path).collect().to_dicts()) == summary
+
+
+def test_duckdb_agrees(lake: Path, summary: Summary) -> None:
+    assert summarised(lake, rows_in_duckdb) == summary
+
+
+def rows_in_duckdb(path: str) -> list[dict[str, Any]]:
+    """Read the files that the table's log names: this needs no extension."""
+    files = DeltaTable(path).file_uris()
+    if not files:
+        return []
+    with duckdb.connect() as database:
+        found: Any = database.sql("select * from read_parquet(?)", params=[files]).to_arrow_table()
+    return list(found.to_pylist())
+
+
+def test_duckdb_agrees_by_its_own_reader(lake: Path, summary: Summary) -> None:
+    with duckdb.connect() as database:
+        try:
+            database.execute("install delta")
+            database.execute("load delta")
+        except duckdb.Error as fault:
+            pytest.skip(f"DuckDB's delta extension cannot be had: {str(fault).splitlines()[0]}")
+
+        def rows(path: str) -> list[dict[str, Any]]:
+            found: Any = database.sql("select * from delta_scan(?)", params=[path]).to_arrow_table()
+            return list(found.to_pylist())
+
+        assert summarised(lake, rows) == summary
+
+
+def test_delta_spark_agrees(lake: Path, summary: Summary, pytestconfig: pytest.Config) -> None:
+    cache = pytestconfig.cache
+    assert cache is not None
+    jars = [fetched(name, cache.mkdir("jars")) for name in JARS]
+    # In a process of its own: a session that runs takes no more jars.
+    code = f"from {__name__} import print_summary; print_summary({str(lake)!r}, {list(map(str, jars))!r})"
+    root = Path(__file__).parents[2]
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=root, check=False)
+    assert ended.returncode == 0, ended.stderr[-2000:]
+    found = json.loads(ended.stdout.splitlines()[-1])
+    assert {name: tuple(row) for name, row in found.items()} == summary
+
+
+def fetched(name: str, folder: Path) -> Path:
+    """A jar from Maven Central; what was fetched once is kept."""
+    path = folder / f"{name}-{DELTA_VERSION}.jar"
+    if not path.exists():
+        try:
+            address = f"{MAVEN}/{name}/{DELTA_VERSION}/{path.name}"
+            with urllib.request.urlopen(address, timeout=NETWORK_SECONDS) as answer:
+                path.with_suffix(".part").write_bytes(answer.read())
+        except (urllib.error.URLError, TimeoutError) as fault:
+            pytest.skip(f"{path.name} cannot be had: {fault}")
+        path.with_suffix(".part").rename(path)
+    return path
+
+
+def print_summary(lake: str, jars: Iterable[str]) -> None:
+    """What delta-spark finds, as JSON on the last line."""
+    from clew.pipeline.session import build_session
+
+    settings = {
+        "spark.jars": ",".join(jars),
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        # By default every table's log is replayed in 50 tasks.
+        "spark.databricks.delta.snapshotPartitions": "1",
+    }
+    spark = build_session(conf=settings)
+
+    def rows(path: str) -> list[dict[str, Any]]:
+        return list(spark.read.format("delta").load(path).toArrow().to_pylist())
+
+    sys.stdout.write(f"\n{json.dumps(summarised(Path(lake), rows))}\n")
+    spark.stop()

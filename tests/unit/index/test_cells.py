@@ -1,0 +1,54 @@
+"""A cell whose end was never seen: it may run still, or be lost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clew.events.received import decode
+from clew.index.observer import Observer
+from clew.index.reader import IndexReader
+from clew.index.sink import IndexSink
+
+
+def cell(kind: str, execution: str, second: int, session: str = "s") -> dict[str, Any]:
+    context = {"session_id": session, "execution_id": execution, "timestamp": f"2026-01-01T10:00:{second:02}Z"}
+    return {"event_type": f"cell_execution_{kind}", **context}
+
+
+def session_run(kind: str, session: str = "s", parent: str | None = None) -> dict[str, Any]:
+    facets = {"parent": {"run": {"runId": parent}}} if parent else {}
+    run = {"runId": f"run of {session}", "facets": facets}
+    return {"eventTime": "2026-01-01T10:00:00Z", "eventType": kind, "run": run, "session_id": session}
+
+
+@pytest.mark.parametrize(
+    ("log", "states"),
+    [
+        ([cell("start", "a", 1)], {"a": "running"}),
+        ([cell("start", "a", 1), session_run("START")], {"a": "running"}),
+        ([cell("start", "a", 1), session_run("COMPLETE")], {"a": "lost"}),
+        ([session_run("ABORT"), cell("start", "a", 1)], {"a": "lost"}),
+        ([cell("start", "a", 1), session_run("COMPLETE", parent="p")], {"a": "running"}),
+        ([cell("start", "a", 1), session_run("COMPLETE", session="t")], {"a": "running"}),
+        ([cell("start", "a", 1), cell("end", "a", 2), session_run("FAIL")], {"a": "completed"}),
+        ([cell("start", "b", 2), cell("start", "a", 1)], {"a": "lost", "b": "running"}),
+        ([cell("start", "b", 1), cell("start", "a", 1)], {"a": "running", "b": "running"}),
+        ([cell("start", "b", 2, session="t"), cell("start", "a", 1)], {"a": "running"}),
+        ([cell("start", "b", 2), cell("start", "a", 1), cell("error", "a", 3)], {"a": "failed", "b": "running"}),
+    ],
+)
+def test_a_cell_is_lost_once_its_session_has_ended_or_gone_on(
+    log: list[dict[str, Any]], states: dict[str, str], tmp_path: Path
+) -> None:
+    observer = Observer()
+    for seq, event in enumerate(log):
+        stream = "runtime" if "event_type" in event else "openlineage"
+        observer.note(decode(stream, json.dumps(event).encode()), str(seq), seq)
+    with IndexSink(tmp_path / "index.sqlite") as sink:
+        sink.apply("test/0", observer.changes())
+    with IndexReader(tmp_path / "index.sqlite") as reader:
+        assert {row["execution_id"]: row["state"] for row in reader.cells("s")} == states

@@ -1,0 +1,112 @@
+"""However events are cut into batches, in whatever order and how often those come: the index is as the oracle says."""
+
+from __future__ import annotations
+
+import json
+import runpy
+import sqlite3
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.oracle.contradictions import logs
+from tests.oracle.expected import INDEX, Rows, differences, expected
+from tests.oracle.holdings import index_rows, kept_in_index
+
+from clew.events.identity import event_id
+from clew.events.received import decode
+from clew.events.rejection import RejectedError
+from clew.index.changes import Changes
+from clew.index.observer import Observer
+from clew.index.sink import IndexSink
+
+ROOT = Path(__file__).parents[3]
+GENERATE = runpy.run_path(str(ROOT / "bench" / "generate.py"))
+PERMUTATIONS = 4
+
+Lines = list[tuple[int, bytes]]
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("index") / "index.sqlite"
+
+
+@settings(max_examples=200)
+@given(log=logs, data=st.data())
+def test_any_split_order_and_repetition_of_batches(path: Path, log: list[dict[str, Any]], data: st.DataObject) -> None:
+    # Where the same bytes stand twice, the pipeline drops the second before the index sees it.
+    unlike = list(dict.fromkeys(json.dumps(event) for event in log))
+    lines = numbered([body.encode() for body in unlike])
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(lines)), max_size=3)))
+    batches = [lines[low:high] for low, high in zip([0, *cuts], [*cuts, len(lines)], strict=True)]
+    order = data.draw(st.permutations(batches)) + data.draw(st.permutations(batches))
+    wanted = kept_in_index(expected(lines, INDEX))
+    assert differences(indexed(path, order, wanted), wanted) == {}
+
+
+@pytest.mark.parametrize("seed", range(PERMUTATIONS))
+@pytest.mark.parametrize("origin", ["generated", "corpus"])
+def test_many_events_in_random_batches(origin: str, seed: int, path: Path, request: pytest.FixtureRequest) -> None:
+    bodies = generated() if origin == "generated" else corpus(request.getfixturevalue("shared"))
+    chance = Random(seed)
+    lines = numbered(bodies)
+    cuts = sorted(chance.sample(range(len(lines)), 12))
+    batches = [lines[low:high] for low, high in zip([0, *cuts], [*cuts, len(lines)], strict=True)]
+    batches += chance.sample(batches, 4)
+    chance.shuffle(batches)
+    wanted = kept_in_index(expected(lines, INDEX))
+    assert differences(indexed(path, batches, wanted), wanted) == {}
+
+
+def generated() -> list[bytes]:
+    bodies: Iterator[bytes] = islice(GENERATE["events"](10_000, seed=11), 400)
+    return list(dict.fromkeys(bodies))
+
+
+def corpus(shared: Path) -> list[bytes]:
+    files = sorted((shared / "corpus").rglob("*.jsonl"))
+    return list(dict.fromkeys(line.strip() for file in files for line in file.read_bytes().splitlines()))
+
+
+def numbered(bodies: list[bytes]) -> Lines:
+    """Lines as the log keeps them, with their positions."""
+    lines = [b'{"stream":"openlineage","event":' + body + b"}\n" for body in bodies]
+    return [(sum(map(len, lines[:place])), line) for place, line in enumerate(lines)]
+
+
+def indexed(path: Path, batches: list[Lines], wanted: Rows) -> Rows:
+    """The rows of an index that was empty before the batches came."""
+    with IndexSink(path) as sink:
+        empty(sink._database)
+    with IndexSink(path) as sink:
+        for number, batch in enumerate(batches):
+            sink.apply(f"test/{number}", observed(batch))
+        return index_rows(sink._database, wanted)
+
+
+def empty(database: sqlite3.Connection) -> None:
+    # Thousands of small transactions, none of which has to survive.
+    database.execute("pragma synchronous = off")
+    for (table,) in database.execute("select name from sqlite_master where type = 'table'").fetchall():
+        database.execute(f"delete from {table} where {'key' if table == 'meta' else repr('')} != 'format'")
+
+
+def observed(lines: Lines) -> Changes:
+    observer = Observer()
+    for seq, line in lines:
+        body = bytes(msgspec.json.decode(line, type=dict[str, msgspec.Raw])["event"])
+        try:
+            event = decode("openlineage", body)
+        except RejectedError:
+            observer.note(None, event_id(body), seq)
+        else:
+            observer.note(event, event_id(body), seq)
+    # As they travel from a worker to the driver.
+    return msgspec.msgpack.decode(msgspec.msgpack.encode(observer.changes()), type=Changes)

@@ -1,0 +1,97 @@
+"""Parts of different homes are not worked on together."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from clew.collector.log import LogWriter, Received
+from clew.collector.segments import segment_path
+from clew.errors import ClewError
+from clew.events.stream import Stream
+from clew.home import Home
+from clew.index.sink import IndexSink
+from clew.lake.delta import Lake
+from clew.pipeline.agreement import require_agreement
+from clew.pipeline.ingest import Ingested
+
+EVENT = json.dumps({"eventTime": "2026-01-01T10:00:00Z", "run": {"runId": "r"}}).encode()
+
+
+@pytest.fixture
+def filled(home: Home, take: Callable[..., Ingested]) -> Home:
+    """A home with one event, of which Spark has noted that it was taken in."""
+    with LogWriter(home.log) as log:
+        log.append([Received(Stream.OPENLINEAGE, "test", EVENT)])
+        position = log.position
+    take()
+    for name in ("offsets", "commits"):
+        path = home.checkpoint / "log" / name / "0"
+        path.parent.mkdir(parents=True)
+        path.write_text(f'v1\n{{}}\n{{"position":{position}}}')
+    look(home)
+    return home
+
+
+def look(home: Home) -> None:
+    lake = Lake(home.lake)
+    lake.prepare()
+    with IndexSink(home.index) as index:
+        require_agreement(home, lake, index)
+
+
+def another_lake(home: Home) -> None:
+    shutil.rmtree(home.lake)
+    Lake(home.lake).prepare()
+
+
+def another_log(home: Home) -> None:
+    shutil.rmtree(home.log)
+
+
+def unread_events_deleted(home: Home) -> None:
+    path = segment_path(home.log, 0)
+    path.replace(segment_path(home.log, 10 * path.stat().st_size))
+
+
+def an_emptied_lake(home: Home) -> None:
+    another_lake(home)
+    shutil.rmtree(home.checkpoint)
+
+
+DISAGREEMENTS: dict[str, tuple[Callable[[Home], None], str]] = {
+    "another lake": (
+        another_lake,
+        r"checkpoint .* belongs to the lake [\w-]{36}, last seen at .*; .* is the lake .*--lake",
+    ),
+    "a shorter log": (
+        another_log,
+        r"The log .* ends at 0, before the position \d+ that was taken in already\.\nRestore",
+    ),
+    "a log without what was unread": (unread_events_deleted, r"begins at [\d,]+; events from \d+ on were not taken in"),
+    "an index that knows more": (an_emptied_lake, r"knows 1 events, and the lake .* holds 0\.\n.*Move the index away"),
+}
+
+
+@pytest.mark.parametrize(("change", "sentence"), DISAGREEMENTS.values(), ids=DISAGREEMENTS)
+def test_what_does_not_belong_together_is_refused(change: Callable[[Home], None], sentence: str, filled: Home) -> None:
+    change(filled)
+    with pytest.raises(ClewError, match=rf"(?s){sentence}"):
+        look(filled)
+
+
+@pytest.mark.parametrize("lost", ["checkpoint", "index.sqlite"])
+def test_what_can_be_made_anew_may_be_gone(lost: str, filled: Home) -> None:
+    path = filled.root / lost
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    look(filled)
+
+
+def test_a_home_that_was_moved_still_belongs_together(filled: Home, tmp_path: Path) -> None:
+    moved = Home(tmp_path / "moved")
+    filled.root.rename(moved.root)
+    look(moved)

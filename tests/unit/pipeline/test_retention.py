@@ -1,0 +1,113 @@
+"""What was received too long ago leaves lake, index and log; what comes afterwards goes on as before."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from clew.collector.expiry import drop_segments
+from clew.collector.log import LogWriter, Received
+from clew.collector.segments import end_position, segments
+from clew.events.stream import Stream
+from clew.home import Home
+from clew.lake.delta import Lake
+from clew.lake.upkeep import merge_files
+from clew.pipeline import retention
+from clew.pipeline.ingest import Ingested
+from clew.pipeline.lock import HeldError, held
+from clew.pipeline.retention import drop_older
+
+Take = Callable[..., Ingested]
+Receive = Callable[..., None]
+LARGE = "x" * 100_000
+
+
+@pytest.fixture
+def receive(home: Home, take: Take, monkeypatch: pytest.MonkeyPatch) -> Receive:
+    """Takes in an event that was received so many days ago, in a segment of its own."""
+
+    def received(days: int, name: str) -> None:
+        moment = datetime.now(UTC) - timedelta(days=days)
+        facets = {"note": {"text": name}, "plan": {"text": LARGE}}
+        event = {"eventTime": "2026-01-01T10:00:00Z", "run": {"runId": name, "facets": facets}}
+        with monkeypatch.context() as then, LogWriter(home.log, segment_bytes=1) as log:
+            then.setattr("clew.collector.log.datetime", _At(moment))
+            position = log.position
+            log.append([Received(Stream.OPENLINEAGE, "test", json.dumps(event).encode())])
+        take(position)
+        note_taken(home)
+
+    return received
+
+
+class _At:
+    def __init__(self, moment: datetime) -> None:
+        self._moment = moment
+
+    def now(self, _: object) -> datetime:
+        return self._moment
+
+
+def note_taken(home: Home) -> None:
+    for name in ("offsets", "commits"):
+        path = home.checkpoint / "log" / name / "0"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f'v1\n{{}}\n{{"position":{end_position(home.log)}}}')
+
+
+def runs(home: Home, table: str = "lineage_events") -> list[str]:
+    found = Lake(home.lake).table(table)
+    assert found is not None
+    return sorted(found.to_pyarrow_table()["run_uuid"].to_pylist())
+
+
+@pytest.mark.parametrize("is_merged", [False, True], ids=["a file each", "one file"])
+def test_only_what_is_younger_is_left(home: Home, receive: Receive, is_merged: bool) -> None:
+    for days, name in ((100, "old"), (95, "older than it looks"), (80, "young"), (0, "new")):
+        receive(days, name)
+    if is_merged:
+        merge_files(Lake(home.lake))
+    end = end_position(home.log)
+    dropped = drop_older(home, timedelta(days=90))
+    assert runs(home) == ["new", "young"]
+    assert runs(home, "run_facets") == ["new"] * 2 + ["young"] * 2
+    assert Lake(home.lake).row_counts()["large_facets"] == 2
+    assert (dropped.rows["lineage_events"], dropped.rows["run_facets"], dropped.rows["large_facets"]) == (2, 4, 2)
+    assert dropped.segments == 2
+    assert end_position(home.log) == end, "numbers go on where they were"
+    assert not home.index.exists(), "it would know what is gone"
+
+
+def test_what_comes_afterwards_is_taken_in(home: Home, receive: Receive) -> None:
+    receive(100, "old")
+    drop_older(home, timedelta(days=90))
+    receive(0, "new")
+    assert runs(home) == ["new"]
+
+
+def test_nothing_old_is_nothing_done(home: Home, receive: Receive) -> None:
+    receive(10, "young")
+    versions = {name: Lake(home.lake).table(name).version() for name in Lake(home.lake).row_counts()}  # type: ignore[union-attr]
+    assert drop_older(home, timedelta(days=90)) == retention.Dropped()
+    assert {name: Lake(home.lake).table(name).version() for name in versions} == versions  # type: ignore[union-attr]
+    assert home.index.exists()
+
+
+def test_not_under_a_pipeline_at_work(home: Home, receive: Receive) -> None:
+    receive(100, "old")
+    with held(home.lake / ".lock"), pytest.raises(HeldError, match=r"Another pipeline is at work .*process \d+"):
+        drop_older(home, timedelta(days=90))
+    assert runs(home) == ["old"]
+
+
+def test_what_was_not_taken_in_stays_in_the_log(home: Home, receive: Receive) -> None:
+    for name in ("a", "b", "c"):
+        receive(100, name)
+    found = segments(home.log)
+    assert drop_segments(home.log, datetime.now(UTC), found[1].end - 1) == (1, found[0].end)
+    assert segments(home.log) == found[1:]
+    assert drop_segments(home.log, datetime.now(UTC), found[-1].end)[0] == len(found) - 2
+    assert segments(home.log) == found[-1:], "the last one tells where the next event will stand"
