@@ -44,7 +44,7 @@ demo: .venv/.demo web ## Run the example notebook and follow one of its columns 
 test: web check test-web browser ## Run the checks and every test (ARGS="-k edges" to choose)
 	$(BIN)/pytest $(ARGS)
 
-test-fast: .venv/.dev ## Run the tests that need no Java: less than a minute
+test-fast: .venv/.dev ## Run the tests that need no Java: a minute or two
 	$(BIN)/pytest tests/unit $(ARGS)
 
 check: .venv/.dev ## Lint, check format, types and the direction of imports
@@ -64,11 +64,11 @@ format: .venv/.dev ## Format the code and repair what the linter can
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
 
-bench: .venv/.dev ## Measure on generated events (EVENTS=20000 for fewer)
-	@mkdir -p build/bench
-	$(BIN)/python bench/generate.py $(or $(EVENTS),100000) build/bench/events.jsonl
-	@set -e; for measure in $(sort $(wildcard bench/measure_*.py)); do \
-		echo "$$measure"; $(BIN)/python $$measure build/bench/events.jsonl; done
+bench: .venv/.dev ## Measure on generated events, against the bars (EVENTS=20000 for a quick round)
+	@rm -f build/bench/figures.jsonl
+	@failed=0; for measure in $(basename $(notdir $(sort $(wildcard bench/measure_*.py)))); do \
+		echo "$$measure"; $(BIN)/python -m bench.$$measure $(EVENTS) || failed=1; done; \
+	$(BIN)/python -m bench.summary && exit $$failed
 
 web: src/clew/api/static/index.html ## Build the web interface into the package
 

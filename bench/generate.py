@@ -269,9 +269,8 @@ def output_dataset(random: Random, table: Table, lineage: msgspec.Raw, event_typ
     return dataset
 
 
-def big_event(random: Random, job: Job) -> bytes:
-    """The end of a run that wrote a table of thousands of columns, somewhere between 0.9 and 10.9 MB."""
-    size = random.randint(*BIG_BYTES)
+def big_event(random: Random, job: Job, size: int) -> bytes:
+    """The end of a run that wrote a table of thousands of columns, about so many bytes in all."""
     # 365 bytes: what a column takes in the schema and in the lineage together.
     columns = tuple(f"wide_column_{place:06}" for place in range(size // 365))
     fields = [{"name": column, "type": "varchar", "description": f"{column} of a wide table"} for column in columns]
@@ -289,6 +288,11 @@ def big_event(random: Random, job: Job) -> bytes:
         "schemaURL": f"{SPEC}/2-0-2/OpenLineage.json#/$defs/RunEvent",
     }
     return msgspec.json.encode(event)
+
+
+def any_big_event(random: Random, jobs: list[Job]) -> bytes:
+    """A big event of one of the jobs, somewhere between 0.9 and 10.9 MB."""
+    return big_event(random, random.choice(jobs), random.randint(*BIG_BYTES))
 
 
 def deliveries(random: Random, jobs: list[Job]) -> Iterator[bytes]:
@@ -316,7 +320,7 @@ def events(count: int, seed: int, big: int = 0) -> Iterator[bytes]:
     usual = deliveries(random, jobs)
     for place in range(count):
         is_big = place * big // count != (place + 1) * big // count
-        yield big_event(big_random, big_random.choice(jobs)) if is_big else next(usual)
+        yield any_big_event(big_random, jobs) if is_big else next(usual)
 
 
 def main() -> None:

@@ -1,0 +1,67 @@
+"""Logs of generated events, made once for each size and then used by every measure."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from bench import generate
+from bench.rounds import BUILD
+
+from clew.collector.log import LogWriter, Received
+from clew.collector.segments import decode_line, end_position, ranges, read_lines
+from clew.events.stream import Stream
+from clew.home import Home
+
+SEED = 7
+_PER_APPEND = 600
+_COUNT = "count"
+
+
+@dataclass(frozen=True)
+class Log:
+    """A log and how many events it holds: fewer than were generated, for it keeps none twice."""
+
+    folder: Path
+    events: int
+
+    @property
+    def end(self) -> int:
+        """Its size in bytes."""
+        return end_position(self.folder)
+
+    def home(self, root: Path) -> Home:
+        """A new home with this log."""
+        home = Home(root).create()
+        home.log.symlink_to(self.folder)
+        return home
+
+    def bodies(self) -> Iterator[bytes]:
+        """Its events, as they came."""
+        for part in ranges(self.folder, 0, self.end, self.end):
+            yield from (decode_line(text).body for _, text in read_lines(part))
+
+
+def log_of(count: int) -> Log:
+    """A log of so many generated events; the one that was made before, unless the generator has changed since."""
+    folder = BUILD / "logs" / str(count)
+    done = folder / _COUNT
+    if not done.exists() or done.stat().st_mtime < Path(generate.__file__).stat().st_mtime:
+        shutil.rmtree(folder, ignore_errors=True)
+        with LogWriter(folder) as log:
+            stored = sum(log.append(received(some)) for some in _groups(generate.events(count, SEED)))
+        done.write_text(str(stored))
+    return Log(folder, int(done.read_text()))
+
+
+def received(bodies: Iterable[bytes]) -> list[Received]:
+    """Events as the log takes them."""
+    return [Received(Stream.OPENLINEAGE, "bench", body) for body in bodies]
+
+
+def _groups(bodies: Iterator[bytes]) -> Iterator[list[bytes]]:
+    while group := list(islice(bodies, _PER_APPEND)):
+        yield group

@@ -1,0 +1,92 @@
+"""The pipeline with its index left out, and the same work without Spark: what the tables alone cost."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import Literal
+from unittest.mock import patch
+
+import pyarrow as pa
+from bench.costs import Cost, measured
+from bench.logs import Log
+
+from clew.collector.segments import Range, ranges
+from clew.index.changes import Changes
+from clew.index.sink import IndexSink
+from clew.pipeline import ingest, worker
+from clew.pipeline.work import Pipeline
+from clew.pipeline.worker import EventWorker
+
+_PROCESSES = 2
+# As much as the pipeline gives to a task, so that both write files of the same size.
+_TASK_BYTES = 16 << 20
+
+
+class Identities:
+    """Stands in for the observer: notes which events there were, which commits ask for, and nothing of the index."""
+
+    def __init__(self, *_: object) -> None:
+        self._changes = Changes()
+
+    def note(self, event: object, event_id: str, seq: int) -> None:
+        """Take note of an event; None stands for one that was rejected."""
+        (self._changes.rejected if event is None else self._changes.events).append((seq, event_id))
+
+    def changes(self) -> Changes:
+        """What a batch must tell."""
+        return self._changes
+
+
+class TableWorker(EventWorker):
+    """The pipeline's worker without its observer."""
+
+    def __call__(self, ranges: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The function for `mapInArrow`."""
+        with patch.object(worker, "Observer", Identities):
+            yield from super().__call__(ranges)
+
+
+class NoIndex(IndexSink):
+    """An index that takes nothing and knows nothing."""
+
+    dictionary = None
+
+    def known(self, event_ids: Sequence[str], batch: str, table: Literal["events", "rejected"] = "events") -> set[str]:  # noqa: ARG002
+        """None."""
+        return set()
+
+    def last_batch(self, app: str) -> None:
+        """None."""
+
+    def note_batch(self, app: str, number: int) -> None:
+        """Forget it."""
+
+    def apply(self, batch: str, changes: Changes) -> None:
+        """Forget it."""
+
+
+@contextmanager
+def tables_only(pipeline: Pipeline) -> Iterator[Pipeline]:
+    """The same pipeline, as long as this lasts without an index."""
+    with patch.object(ingest, "EventWorker", TableWorker):
+        yield replace(pipeline, index=NoIndex(pipeline.home.index))
+
+
+def two_processes(log: Log, root: Path) -> Cost:
+    """What two plain processes take to write the same files, the second time: without Spark, commits or index."""
+    parts = ranges(log.folder, 0, log.end, _TASK_BYTES)
+    with multiprocessing.get_context("spawn").Pool(_PROCESSES) as pool:
+        for folder in ("first", "warm"):
+            tasks = [(part, str(root / folder)) for part in parts]
+            cost = measured(partial(pool.starmap, _take_apart, tasks, 1))
+    return cost
+
+
+def _take_apart(part: Range, root: str) -> None:
+    for _ in TableWorker(root)(iter([pa.RecordBatch.from_pylist([asdict(part)])])):
+        pass

@@ -1,0 +1,77 @@
+"""A whole log taken in from its start, in a session that is already warm."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+
+from bench.costs import Cost, measured
+from bench.logs import Log
+from bench.tables_only import tables_only
+from pyspark.sql import SparkSession
+
+from clew.home import Home
+from clew.lake.delta import Lake
+from clew.pipeline.work import open_pipeline
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What it cost to take events in, tables and index together, and to derive tables from them."""
+
+    intake: Cost
+    derivation: Cost
+
+    @property
+    def whole(self) -> Cost:
+        """Both."""
+        return self.intake + self.derivation
+
+
+def take_into_tables(log: Log, home: Home, spark: SparkSession) -> Cost:
+    """Raw events into committed event tables; no index."""
+    clear(home)
+    with open_pipeline(home, spark=spark) as pipeline, tables_only(pipeline) as without_index:
+        cost = measured(without_index.take_new)
+        require_all("lake", events_in(pipeline.lake), log.events)
+    return cost
+
+
+def take_whole(log: Log, home: Home, spark: SparkSession) -> Taken:
+    """Raw events into tables and index, then derived tables."""
+    clear(home)
+    with open_pipeline(home, spark=spark) as pipeline:
+        intake = measured(pipeline.take_new)
+        require_all("lake", events_in(pipeline.lake), log.events)
+        require_all("index", pipeline.index.event_count, log.events)
+        return Taken(intake, measured(pipeline.refresh))
+
+
+def rebuild(home: Home, spark: SparkSession) -> Cost:
+    """The index anew from the lake: a pipeline that finds none does it when it is opened."""
+    home.remove_index()
+    return measured(lambda: _open(home, spark))
+
+
+def require_all(place: str, found: int, wanted: int) -> None:
+    """A figure over fewer events than it names would be too good."""
+    if found != wanted:
+        message = f"The {place} holds {found} of {wanted} events."
+        raise RuntimeError(message)
+
+
+def events_in(lake: Lake) -> int:
+    """How many events the lake holds."""
+    return lake.row_counts()["lineage_events"]
+
+
+def clear(home: Home) -> None:
+    """Leave nothing but the log."""
+    for folder in (home.checkpoint, home.lake):
+        shutil.rmtree(folder, ignore_errors=True)
+    home.remove_index()
+
+
+def _open(home: Home, spark: SparkSession) -> None:
+    with open_pipeline(home, spark=spark) as pipeline:
+        require_all("index", pipeline.index.event_count, events_in(pipeline.lake))
