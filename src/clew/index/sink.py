@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -32,8 +33,14 @@ _MOST_REMEMBERED = 100_000
 class IndexSink:
     """The one writer of an index."""
 
-    def __init__(self, path: Path, order: FacetOrder = FacetOrder.RECEIVED) -> None:
+    def __init__(
+        self,
+        path: Path,
+        order: FacetOrder = FacetOrder.RECEIVED,
+        connect: Callable[[Path], sqlite3.Connection] = connect_writer,
+    ) -> None:
         self.path = path
+        self._connect = connect
         self._merges = merges(order)
         is_by_time = order is FacetOrder.EVENT_TIME
         self._is_later = (
@@ -41,7 +48,7 @@ class IndexSink:
         )
 
     def __enter__(self) -> Self:
-        self._database = connect_writer(self.path)
+        self._database = self._connect(self.path)
         # Remembered, because it is asked for while a batch is being written.
         self.dictionary = self._stored_dictionary()
         self._known_edge_sets: set[str] = set()
@@ -68,12 +75,6 @@ class IndexSink:
             query = f"select event_id from {table} where batch != ? and event_id in ({marks})"  # noqa: S608
             found.update(row[0] for row in self._database.execute(query, (batch, *some)))
         return found
-
-    def learn(self, facets: Sequence[bytes]) -> None:
-        """Make a dictionary of facets, unless there is one or they are too few."""
-        if self.dictionary is None and len(facets) >= ENOUGH_SAMPLES:
-            self._learn(facets)
-            self.dictionary = self._stored_dictionary()
 
     def last_batch(self, app: str) -> int | None:
         """The number of the last batch of a pipeline that was taken; None if it has given none yet."""

@@ -14,6 +14,10 @@ from clew.errors import ClewError
 INDEX_FORMAT: Final = 1
 # A stream and a backfill may both write: one waits while the other's batch is being merged.
 _BUSY_SECONDS = 60.0
+# Larger than SQLite's own: a batch touches pages all over the file, and reads each again and again.
+_PAGE_BYTES = 8 << 10
+_CACHE_KIB = 64 << 10
+_INDEXES = "select name from sqlite_master where type = 'index' and sql is not null"
 _REBUILD = "Move it away and run `clew index rebuild`."
 
 
@@ -46,6 +50,9 @@ def connect_writer(path: Path) -> sqlite3.Connection:
         raise _refused(path, "written", fault.strerror) from fault
     with _opened(path, path.absolute().as_uri(), "written") as connection:
         _format(connection, path)
+        # Counts only for a file that is made by this.
+        connection.execute(f"pragma page_size = {_PAGE_BYTES}")
+        connection.execute(f"pragma cache_size = -{_CACHE_KIB}")
         # WAL: readers go on while the pipeline writes. Synced: a batch counts as done once the index has it.
         connection.execute("pragma journal_mode = wal")
         connection.execute("pragma synchronous = full")
@@ -55,6 +62,25 @@ def connect_writer(path: Path) -> sqlite3.Connection:
             f"begin immediate; {schema} insert or ignore into meta values ('format', '{INDEX_FORMAT}'); commit;"  # noqa: S608
         )
     return connection
+
+
+def connect_builder(path: Path) -> sqlite3.Connection:
+    """Open for writing in haste, without what keeps a file whole in a crash.
+
+    Indexes cost less when they are made at the end: `connect_writer` makes them.
+    """
+    connection = connect_writer(path)
+    connection.execute("pragma journal_mode = off")
+    connection.execute("pragma synchronous = off")
+    for (name,) in connection.execute(_INDEXES).fetchall():
+        connection.execute(f'drop index "{name}"')
+    return connection
+
+
+def remove(path: Path) -> None:
+    """Remove an index with what SQLite keeps beside it. Not under a writer: it would go on writing."""
+    for ending in ("", "-wal", "-shm"):
+        path.with_name(path.name + ending).unlink(missing_ok=True)
 
 
 @contextmanager

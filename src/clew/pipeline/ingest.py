@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
 from pyspark.sql import DataFrame
 
-from clew.errors import ClewError
 from clew.index.changes import Changes
 from clew.index.sink import IndexSink
 from clew.lake.delta import Batch, Lake
 from clew.lake.files import DataFile
 from clew.lake.tables import EVENT_TABLES, ONE_ROW_PER_EVENT
-from clew.pipeline.faults import RETRY
+from clew.pipeline.index_thread import IndexThread
 from clew.pipeline.lake_tables import write_events
 from clew.pipeline.raw_spans import RawSpans
 from clew.pipeline.telling import Told
@@ -36,9 +34,9 @@ class Ingested:
 class Ingest:
     """Takes batches in, each exactly once. Use as a context manager: at its end the index has all of them.
 
-    The index takes a batch while workers are busy with the next, so that neither waits for the other. A batch
-    may thus be in the lake, and done for Spark, and not yet in the index. Whoever opens an index gives it such a batch
-    again, under its number: the lake refuses it and the index takes it.
+    The index takes a batch while workers are busy with the next. A batch may thus be in the lake, and done for Spark,
+    and not yet in the index. Whoever opens an index gives it such a batch again, under its number: the lake refuses it
+    and the index takes it.
     """
 
     def __init__(
@@ -53,20 +51,17 @@ class Ingest:
         self._app = app
         self._raw_spans = raw_spans
         self._order = lake.facet_order
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="clew-index")
-        self._indexing: Future[None] | None = None
+        self._thread = IndexThread(index)
         self.taken = Ingested()
 
     def __enter__(self) -> Self:
+        self._thread.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
-            self.settle()
-        finally:
-            self._thread.shutdown()
+        self._thread.__exit__(kind, fault, trace)
 
     def __call__(self, ranges: DataFrame, number: int) -> None:
         """Take one batch in. A batch that was interrupted may be given again under its number."""
@@ -80,18 +75,13 @@ class Ingest:
             self._lake.discard(written.files)
             written = self._write(ranges, repeated)
         superfluous = self._commit(written.files, batch)
-        self._indexing = self._thread.submit(self._index.apply, str(batch), written.changes)
+        self._thread.apply(str(batch), written.changes)
         self._lake.discard(superfluous)
         self._count(written.files, len(repeated))
 
     def settle(self) -> None:
         """Wait until the index has all batches that were given so far."""
-        indexing, self._indexing = self._indexing, None
-        if indexing is not None:
-            try:
-                indexing.result()
-            except OSError as fault:
-                raise ClewError(f"The index cannot be written: {fault}.", hint=RETRY) from fault
+        self._thread.settle()
 
     def _write(self, ranges: DataFrame, skipped: frozenset[int] = frozenset()) -> Told:
         worker = EventWorker(str(self._lake.root), skipped, self._index.dictionary, self._raw_spans, self._order)

@@ -28,6 +28,17 @@ LAPTOP: Mapping[str, str] = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    # Without a UI nobody looks at these. A thousand plans, as Spark keeps them, fill half of the heap, and then the JVM
+    # spends half of its time on collecting garbage.
+    "spark.sql.ui.retainedExecutions": "10",
+    "spark.sql.ui.explainMode": "simple",
+    "spark.ui.retainedJobs": "50",
+    "spark.ui.retainedStages": "50",
+    "spark.ui.retainedTasks": "500",
+    # Notes for error messages where in the program each column was made, by two stack traces a call: a third of the
+    # work of building a plan.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    "spark.sql.dataFrameQueryContext.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
     # Both pay on large data only; on batches of some thousand events they cost more than they save.
@@ -69,6 +80,9 @@ def build_session(
             message, hint="Try CLEW_JAVA=bundled with 'clew[java]' installed, or another --master."
         ) from fault
     session.dataSource.register(LogSource)
+    # Else Spark looks for the line of Java that made each RDD, by a stack trace a time. Threads inherit it.
+    for form in ("short", "long"):
+        session.sparkContext.setLocalProperty(f"callSite.{form}", "clew")
     return session
 
 

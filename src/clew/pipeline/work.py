@@ -26,7 +26,8 @@ from clew.pipeline.faults import RETRY, sentence_of, told_in_a_sentence
 from clew.pipeline.ingest import Ingest, Ingested
 from clew.pipeline.lock import held
 from clew.pipeline.raw_spans import beyond, choose
-from clew.pipeline.refresh import rebuild_index, refresh_derived_tables
+from clew.pipeline.rebuild import feed_index, rebuild_index
+from clew.pipeline.refresh import refresh_derived_tables
 from clew.pipeline.session import build_session
 from clew.pipeline.warmth import warm_up
 from clew.pipeline.watch import Listener, Watch
@@ -124,7 +125,7 @@ class Pipeline:
         for number in range(done if indexed is None else indexed, done):
             start, end = checkpoint.end_of(number), checkpoint.end_of(number + 1)
             if start is None or end is None:
-                rebuild_index(self.spark, self.lake, self.index)
+                feed_index(self.spark, self.lake, self.index)
                 break
             reader = self.spark.read.format(source.NAME).option("start", start).option("end", end)
             ingest(reader.load(str(self.home.log)), number + 1)
@@ -159,11 +160,12 @@ def open_pipeline(
         lake.prepare(facet_order)
         with IndexSink(home.index, lake.facet_order) as index:
             require_agreement(home, lake, index)
-            say("Starting Spark")
-            session = spark or build_session(master=master, conf=conf, launchers=home.root / "java")
-            if index.event_count == 0 and any(lake.row_counts().values()):
-                say("Building the index anew from the lake")
-                rebuild_index(session, lake, index)
+            is_lost = index.event_count == 0 and any(lake.row_counts().values())
+        say("Starting Spark")
+        session = spark or build_session(master=master, conf=conf, launchers=home.root / "java")
+        if is_lost:
+            rebuild_index(session, lake, home.index, say)
+        with IndexSink(home.index, lake.facet_order) as index:
             yield Pipeline(session, home, lake, index, say, listeners=listeners)
 
 

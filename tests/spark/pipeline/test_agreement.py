@@ -14,10 +14,9 @@ from clew.collector.intake import stream_of
 from clew.collector.log import LogWriter, Received
 from clew.events.timestamps import microseconds
 from clew.home import Home
-from clew.index.sink import IndexSink
 from clew.index.store import connect_reader
 from clew.lake.delta import Lake
-from clew.pipeline.refresh import rebuild_index
+from clew.pipeline.rebuild import rebuild_index
 from clew.pipeline.work import open_pipeline
 
 CASES = Path(__file__).parents[2] / "cases" / "pipeline"
@@ -60,8 +59,7 @@ def test_the_lake_says_the_same_as_the_index(table: str, home: Home) -> None:
 
 def test_a_rebuilt_index_is_the_same(home: Home, spark: SparkSession, tmp_path: Path) -> None:
     rebuilt = tmp_path / "index.sqlite"
-    with IndexSink(rebuilt) as sink:
-        rebuild_index(spark, Lake(home.lake), sink)
+    rebuild_index(spark, Lake(home.lake), rebuilt)
     assert contents(rebuilt) == contents(home.index)
 
 

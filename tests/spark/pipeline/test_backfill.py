@@ -17,12 +17,11 @@ from clew.events.facet_order import FacetOrder
 from clew.events.stream import Stream
 from clew.home import Home
 from clew.index.bodies import DELETED, Unpacker
-from clew.index.sink import IndexSink
 from clew.index.store import connect_reader
 from clew.lake.delta import Lake
 from clew.lake.tables import DERIVED_TABLE_NAMES, EVENT_TABLE_NAMES
 from clew.pipeline.backfill import backfill
-from clew.pipeline.refresh import rebuild_index
+from clew.pipeline.rebuild import rebuild_index
 from clew.pipeline.work import open_pipeline
 
 EVENTS = 40
@@ -130,8 +129,7 @@ def column_of(home: Home, table: str) -> dict[str, int]:
 def rebuilt(home: Home, spark: SparkSession) -> Path:
     lake = Lake(home.lake)
     path = home.root / f"{lake.facet_order}.sqlite"
-    with IndexSink(path, lake.facet_order) as index:
-        rebuild_index(spark, lake, index)
+    rebuild_index(spark, lake, path)
     return path
 
 

@@ -19,9 +19,8 @@ from tests.oracle.reading import log_lines
 from clew.collector.intake import stream_of
 from clew.collector.log import LogWriter, Received
 from clew.home import Home
-from clew.index.sink import IndexSink
 from clew.lake.delta import Lake
-from clew.pipeline.refresh import rebuild_index
+from clew.pipeline.rebuild import rebuild_index
 from clew.pipeline.work import Pipeline, open_pipeline
 
 ROOT = Path(__file__).parents[3]
@@ -87,6 +86,5 @@ def test_tables_and_index_are_as_the_oracle_says(
 
 def rebuilt(home: Home, spark: SparkSession) -> Path:
     path = home.root / "rebuilt.sqlite"
-    with IndexSink(path) as index:
-        rebuild_index(spark, Lake(home.lake), index)
+    rebuild_index(spark, Lake(home.lake), path)
     return path

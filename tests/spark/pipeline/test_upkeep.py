@@ -18,14 +18,13 @@ from clew.collector.segments import end_position
 from clew.events import openlineage
 from clew.events.stream import Stream
 from clew.home import Home
-from clew.index.sink import IndexSink
 from clew.index.store import connect_reader
 from clew.lake.delta import Lake
 from clew.lake.tables import DERIVED_TABLE_NAMES, EVENT_TABLE_NAMES
 from clew.pipeline.caretaker import Care, Cared
 from clew.pipeline.checkpoint import Checkpoint
 from clew.pipeline.journal import noted
-from clew.pipeline.refresh import rebuild_index
+from clew.pipeline.rebuild import rebuild_index
 from clew.pipeline.replay import Replayed, replay
 from clew.pipeline.status import status
 from clew.pipeline.telling import Told, told
@@ -96,8 +95,7 @@ def take_in_batches(home: Home, spark: SparkSession, *, is_tidied: bool) -> None
 
 def rebuilt(home: Home, spark: SparkSession) -> dict[str, list[str]]:
     other = Home(home.root / "other").create()
-    with IndexSink(other.index) as index:
-        rebuild_index(spark, Lake(home.lake), index)
+    rebuild_index(spark, Lake(home.lake), other.index)
     return index_rows(other)
 
 

@@ -11,17 +11,14 @@ from clew.pipeline.derive.current_facets import (
     current_dataset_facets,
     current_job_facets,
     current_run_facets,
-    held_dataset_facets,
-    held_job_facets,
-    held_run_facets,
 )
 from clew.pipeline.derive.dataset_edges import dataset_edges
-from clew.pipeline.derive.dataset_versions import dataset_declarations, dataset_versions
+from clew.pipeline.derive.dataset_versions import dataset_versions
 from clew.pipeline.derive.datasets import datasets, lifecycle_changes, renames
 from clew.pipeline.derive.derivation import Step
 from clew.pipeline.derive.implied_io import entries, implied_io
-from clew.pipeline.derive.job_edges import job_edges, job_links, links, said_job_edges
-from clew.pipeline.derive.job_versions import job_declarations, job_versions, said_job_versions
+from clew.pipeline.derive.job_edges import job_edges, job_links
+from clew.pipeline.derive.job_versions import job_versions, said_job_versions
 from clew.pipeline.derive.jobs import jobs
 from clew.pipeline.derive.labels import owners, tags
 from clew.pipeline.derive.mentions import mentioned_jobs, mentioned_runs, mentions
@@ -29,7 +26,7 @@ from clew.pipeline.derive.nodes import nodes, symlinks
 from clew.pipeline.derive.operations import operations
 from clew.pipeline.derive.run_io import run_io
 from clew.pipeline.derive.runs import runs
-from clew.pipeline.derive.statements import edge_sets, lineage_declarations, said_statements, stated_edges, statements
+from clew.pipeline.derive.statements import edge_sets, said_statements, stated_edges, statements
 
 # What other steps ask for, and no reader of the lake.
 INNER_STEPS: Final[dict[str, Step]] = {
@@ -38,10 +35,7 @@ INNER_STEPS: Final[dict[str, Step]] = {
     "statements": statements,
     "edge_sets": edge_sets,
     "entries": entries,
-    "links": links,
-    "lineage_declarations": lineage_declarations,
     "implied_io": implied_io,
-    "said_job_edges": said_job_edges,
     "symlinks": symlinks,
     "lifecycle_changes": lifecycle_changes,
     "renames": renames,
@@ -65,42 +59,12 @@ LAKE_STEPS: Final[dict[str, Step]] = {
     "dataset_edges": dataset_edges,
     "column_edges": column_edges,
     "nodes": nodes,
-    "current_run_facets": held_run_facets,
-    "current_job_facets": held_job_facets,
-    "current_dataset_facets": held_dataset_facets,
-    "cell_executions": cell_executions,
-    "operations": operations,
-}
-INDEX_STEPS: Final[dict[str, Step]] = {
-    **INNER_STEPS,
-    **LAKE_STEPS,
-    "job_declarations": job_declarations,
-    "dataset_declarations": dataset_declarations,
     "current_run_facets": current_run_facets,
     "current_job_facets": current_job_facets,
     "current_dataset_facets": current_dataset_facets,
+    "cell_executions": cell_executions,
+    "operations": operations,
 }
-# What the index leaves out, or has as a view.
-LAKE_ONLY: Final = frozenset(
-    {
-        "job_versions",
-        "dataset_versions",
-        "tags",
-        "owners",
-        "job_edges",
-        "job_links",
-        "dataset_edges",
-        "column_edges",
-        "nodes",
-        "said_job_versions",
-        "mentions",
-        "said_statements",
-        "stated_edges",
-        "entries",
-        "implied_io",
-        "lifecycle_changes",
-    }
-)
 # What several steps ask for.
 SHARED: Final = frozenset(
     {

@@ -1,10 +1,10 @@
-"""The facet that counts for each entity and name: the last received, whole."""
+"""The facet that counts for each entity and name: the last one, whole, unless that one deletes it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 
@@ -25,30 +25,16 @@ def current_dataset_facets(tables: Mapping[str, DataFrame]) -> DataFrame:
     return _last(facets, "type", "dataset_namespace", "dataset_name", "dataset_version", "of_run_uuid")
 
 
-def held_run_facets(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """One row per run and facet name, without those that were deleted."""
-    return _held(current_run_facets(tables))
-
-
-def held_job_facets(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """One row per job and facet name, without those that were deleted."""
-    return _held(current_job_facets(tables))
-
-
-def held_dataset_facets(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """One row per dataset, version and facet name, without those that were deleted."""
-    return _held(current_dataset_facets(tables))
-
-
-def _held(facets: DataFrame) -> DataFrame:
-    # Two looks: the path alone does not tell true from "true", the text alone not whose `_deleted` it is.
-    says_so = F.col("facet").rlike(r'"_deleted"\s*:\s*true')
-    is_deleted = says_so & F.get_json_object("facet", "$._deleted").eqNullSafe("true")
-    return facets.where(~F.coalesce(is_deleted, F.lit(False)))  # noqa: FBT003
-
-
 def _last(facets: DataFrame, *entity: str) -> DataFrame:
     # Spec: a facet of the same name replaces the earlier one whole: last wins, no deep merge.
     row = F.struct("seq", F.col("lineage_event_time").alias("event_time"), "facet")
     last = F.max_by(row, F.struct("turn", "uuid")).alias("last")
-    return facets.groupBy(*entity, "name").agg(last).select(*entity, "name", "last.*")
+    found = facets.groupBy(*entity, "name").agg(last).select(*entity, "name", "last.*")
+    return found.where(~_is_deleted())
+
+
+def _is_deleted() -> Column:
+    # Two looks: the path alone does not tell true from "true", the text alone not whose `_deleted` it is.
+    says_so = F.col("facet").rlike(r'"_deleted"\s*:\s*true')
+    is_deleted = says_so & F.get_json_object("facet", "$._deleted").eqNullSafe("true")
+    return F.coalesce(is_deleted, F.lit(False))  # noqa: FBT003

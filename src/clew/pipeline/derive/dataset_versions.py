@@ -15,17 +15,16 @@ _DATASET = ["dataset_namespace", "dataset_name"]
 
 def dataset_versions(tables: Mapping[str, DataFrame]) -> DataFrame:
     """One row per completed write, and per schema and lifecycle state that DatasetEvents declare."""
-    declared = dataset_declarations(tables)
-    return _written(tables["run_io"], tables["runs"]).unionByName(declared, allowMissingColumns=True)
+    written = _written(tables["run_io"], tables["runs"])
+    return written.unionByName(_declared(tables["dataset_facets"]), allowMissingColumns=True)
 
 
-def dataset_declarations(tables: Mapping[str, DataFrame]) -> DataFrame:
+def _declared(dataset_facets: DataFrame) -> DataFrame:
     """One row per dataset, schema and lifecycle state that DatasetEvents declare."""
     name, of_run = F.col("name"), F.col("run_uuid").isNotNull()
     declaring = name.isin("schema", "lifecycleStateChange") & F.col("direction").isNull() & ~of_run
     said = (
-        tables["dataset_facets"]
-        .where(declaring & (F.col("type") == "DATASET"))
+        dataset_facets.where(declaring & (F.col("type") == "DATASET"))
         .groupBy("event_id", "seq", *_DATASET)
         .agg(
             F.max("lineage_event_time").alias("event_time"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from clew.events.explicit_lineage import DATASET, JOB
@@ -19,48 +19,31 @@ _LINK = [*_JOB, "upstream_namespace", "upstream_name"]
 
 def job_edges(tables: Mapping[str, DataFrame]) -> DataFrame:
     """One row per job, direction and dataset, by the name of its node, with the run that last said so."""
-    edges = resolved(tables["said_job_edges"], tables["nodes"], "dataset")
-    return edges.groupBy(*_EDGE).agg(
-        F.max_by("last_run_uuid", "last_seq").alias("last_run_uuid"),
-        F.max("last_event_at").alias("last_event_at"),
-        F.min("first_seq").alias("first_seq"),
-        F.max("last_seq").alias("last_seq"),
-        F.min("is_implied").alias("is_implied"),
-    )
-
-
-def said_job_edges(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """One row per job, direction and dataset, by the name that was said."""
     columns = [*_EDGE, "run_uuid", "event_time", "seq", "is_implied"]
     listed = said_io(tables).where(F.col("job_name").isNotNull()).select(*columns)
     stated = listed.unionByName(_of_entries(tables["entries"]).select(*columns))
-    return stated.groupBy(*_EDGE).agg(
-        F.max_by("run_uuid", "seq").alias("last_run_uuid"),
-        F.max("event_time").alias("last_event_at"),
-        F.min("seq").alias("first_seq"),
-        F.max("seq").alias("last_seq"),
-        F.min("is_implied").alias("is_implied"),
-    )
+    edges = resolved(stated, tables["nodes"], "dataset").groupBy(*_EDGE)
+    return edges.agg(*_last_said(), F.min("is_implied").alias("is_implied"))
 
 
 def job_links(tables: Mapping[str, DataFrame]) -> DataFrame:
     """One row per job and job that feeds it, with the run that last said so."""
     upstream = F.explode("upstream").alias("source")
-    said = tables["links"].select(*_JOB, "run_uuid", "event_time", "seq", upstream)
+    said = _links(tables).select(*_JOB, "run_uuid", "event_time", "seq", upstream)
     sources = {"upstream_namespace": F.col("source.namespace"), "upstream_name": F.col("source.name")}
-    return (
-        said.withColumns(sources)
-        .groupBy(*_LINK)
-        .agg(
-            F.max_by("run_uuid", "seq").alias("last_run_uuid"),
-            F.max("event_time").alias("last_event_at"),
-            F.min("seq").alias("first_seq"),
-            F.max("seq").alias("last_seq"),
-        )
-    )
+    return said.withColumns(sources).groupBy(*_LINK).agg(*_last_said())
 
 
-def links(tables: Mapping[str, DataFrame]) -> DataFrame:
+def _last_said() -> list[Column]:
+    return [
+        F.max_by("run_uuid", "seq").alias("last_run_uuid"),
+        F.max("event_time").alias("last_event_at"),
+        F.min("seq").alias("first_seq"),
+        F.max("seq").alias("last_seq"),
+    ]
+
+
+def _links(tables: Mapping[str, DataFrame]) -> DataFrame:
     """What each run, or job without one, last said to feed a job."""
     source = F.when(F.col("type") == JOB, F.struct("namespace", "name"))
     fed = tables["entries"].where(F.col("target_type") == JOB).withColumn("author", run_or_job())

@@ -35,19 +35,6 @@ def job_versions(tables: Mapping[str, DataFrame]) -> DataFrame:
     )
 
 
-def job_declarations(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """One row per job and version that JobEvents declare."""
-    latest = F.max(F.struct(F.col("at").alias("declared_at"), F.col("seq").alias("declared_seq")))
-    declared = _declared(tables).groupBy(*_KEY)
-    return declared.agg(
-        *(F.min_by(column, "seq").alias(column) for column in _CONTENT),
-        F.min("at").alias("created_at"),
-        latest.alias("latest"),
-        F.min("seq").alias("first_seq"),
-        F.max("seq").alias("last_seq"),
-    ).select(*_KEY, *_CONTENT, "created_at", "latest.*", "first_seq", "last_seq")
-
-
 def said_job_versions(tables: Mapping[str, DataFrame]) -> DataFrame:
     """One row per run that has ended and per JobEvent, with the version it has."""
     columns = [*_KEY, *_CONTENT, "run_uuid", "at", "seq"]

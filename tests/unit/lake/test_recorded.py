@@ -1,0 +1,71 @@
+"""The events of a lake, read back: all of them, in the order received, in parts that fit into memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from clew.lake.delta import Batch, Lake
+from clew.lake.files import FileWriter
+from clew.lake.recorded import recorded_events, recorded_parts
+from clew.lake.tables import LARGE_COLUMNS, LINEAGE_EVENTS, REJECTED_EVENTS, TABLES_BY_NAME
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    made = Lake(tmp_path / "lake")
+    made.prepare()
+    return made
+
+
+def append(lake: Lake, name: str, number: int, rows: list[dict[str, Any]]) -> None:
+    table = TABLES_BY_NAME[name]
+    writer = FileWriter(str(lake.root), LARGE_COLUMNS)
+    files = [*writer.add({name: pa.RecordBatch.from_pylist(rows, schema=table.schema)}), *writer.flush()]
+    assert lake.append(name, table.schema, files, Batch("app", number))
+
+
+def lineage(*seqs: int, text: str = "{}", **more: Any) -> list[dict[str, Any]]:
+    return [{"event_id": f"e{seq}", "seq": seq, "event": text, **more} for seq in seqs]
+
+
+def test_an_empty_lake_has_none(lake: Lake) -> None:
+    assert recorded_parts(lake) == []
+
+
+def test_events_come_in_the_order_received(lake: Lake) -> None:
+    append(lake, LINEAGE_EVENTS.name, 0, lineage(30, 10))
+    append(lake, LINEAGE_EVENTS.name, 1, lineage(20, 5, is_raw_only=True))
+    (part,) = recorded_parts(lake)
+    found = list(recorded_events(part))
+    assert [event.seq for event in found] == [5, 10, 20, 30]
+    assert [event.is_raw_only for event in found] == [True, False, True, False]
+    assert {event.body for event in found} == {b"{}"}
+
+
+def test_many_small_files_are_one_part_and_large_ones_are_several(lake: Lake) -> None:
+    for number in range(4):
+        append(lake, LINEAGE_EVENTS.name, number, lineage(number, text="é" * 50_000))
+    assert len(recorded_parts(lake)) == 1
+    parts = recorded_parts(lake, part_bytes=1)
+    assert sorted(event.seq for part in parts for event in recorded_events(part)) == [0, 1, 2, 3]
+    assert [len(part) for part in parts] == [1, 1, 1, 1]
+
+
+def test_of_a_rejected_event_only_its_name_is_read(lake: Lake) -> None:
+    append(lake, REJECTED_EVENTS.name, 0, [{"event_id": "bad", "seq": 7, "body": b"\xff"}])
+    (part,) = recorded_parts(lake)
+    assert [(event.event_id, event.body) for event in recorded_events(part)] == [("bad", None)]
+
+
+def test_a_file_may_be_older_than_a_column(lake: Lake) -> None:
+    append(lake, LINEAGE_EVENTS.name, 0, lineage(1))
+    (path,) = lake.files(LINEAGE_EVENTS.name)
+    pq.write_table(pq.read_table(path, partitioning=None).drop_columns(["is_raw_only"]), path)
+    append(lake, LINEAGE_EVENTS.name, 1, lineage(2, is_raw_only=True))
+    (part,) = recorded_parts(lake)
+    assert [event.is_raw_only for event in recorded_events(part)] == [False, True]
