@@ -19,12 +19,11 @@ from clew.collector.segments import Range, ranges
 from clew.index.changes import Changes
 from clew.index.sink import IndexSink
 from clew.pipeline import ingest, worker
+from clew.pipeline.source import MOST_BYTES_PER_TASK
 from clew.pipeline.work import Pipeline
 from clew.pipeline.worker import EventWorker
 
 _PROCESSES = 2
-# As much as the pipeline gives to a task, so that both write files of the same size.
-_TASK_BYTES = 16 << 20
 
 
 class Identities:
@@ -79,7 +78,8 @@ def tables_only(pipeline: Pipeline) -> Iterator[Pipeline]:
 
 def two_processes(log: Log, root: Path) -> Cost:
     """What two plain processes take to write the same files, the second time: without Spark, commits or index."""
-    parts = ranges(log.folder, 0, log.end, _TASK_BYTES)
+    # As much as the pipeline gives to a task, so that both write files of the same size.
+    parts = ranges(log.folder, 0, log.end, MOST_BYTES_PER_TASK)
     with multiprocessing.get_context("spawn").Pool(_PROCESSES) as pool:
         for folder in ("first", "warm"):
             tasks = [(part, str(root / folder)) for part in parts]

@@ -10,7 +10,8 @@ BETWEEN_PARTS: Final = "\x1f"
 
 def entity(*parts: str | None) -> str:
     """Join the parts of an identity; an absent part is empty."""
-    return BETWEEN_PARTS.join(part or "" for part in parts)
+    # A list, since `join` makes one of anything else.
+    return BETWEEN_PARTS.join([part or "" for part in parts])
 
 
 def parts(key: str) -> list[str | None]:

@@ -56,6 +56,7 @@ LAPTOP: Mapping[str, str] = {
     # A stream's batches must not wait behind a refresh of derived tables, which has a pool of its own.
     "spark.scheduler.mode": "FAIR",
     "spark.python.worker.reuse": "true",
+    "spark.python.daemon.module": "clew.pipeline.daemon",
     "spark.log.structuredLogging.enabled": "false",
 }
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from threading import Event
 
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrameReader, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from clew.errors import ClewError
@@ -47,7 +47,7 @@ class Pipeline:
     lake: Lake
     index: IndexSink
     say: Say
-    bytes_per_trigger: int = source.BYTES_PER_TRIGGER
+    bytes_per_trigger: int | None = None
     listeners: tuple[Listener, ...] = ()
     # Facets of lineage events are left to a backfill.
     is_raw_only: bool = False
@@ -73,7 +73,7 @@ class Pipeline:
     def take_whole_log(self) -> Ingested:
         """Take in the whole log as one batch, whatever was taken before: nothing is doubled."""
         with told_in_a_sentence(), Ingest(self.lake, self.index, f"batch-{uuid.uuid4()}") as ingest:
-            ingest(self.spark.read.format(source.NAME).load(str(self.home.log)), 0)
+            ingest(self._reader.load(str(self.home.log)), 0)
         self.refresh()
         return ingest.taken
 
@@ -127,14 +127,24 @@ class Pipeline:
             if start is None or end is None:
                 feed_index(self.spark, self.lake, self.index)
                 break
-            reader = self.spark.read.format(source.NAME).option("start", start).option("end", end)
+            reader = self._reader.option("start", start).option("end", end)
             ingest(reader.load(str(self.home.log)), number + 1)
         ingest.settle()
         self.index.note_batch(checkpoint.app, done)
 
+    @property
+    def _cores(self) -> int:
+        return self.spark.sparkContext.defaultParallelism
+
+    @property
+    def _reader(self) -> DataFrameReader:
+        return self.spark.read.format(source.NAME).option("cores", self._cores)
+
     def _query(self, ingest: Ingest, **trigger: bool | str) -> StreamingQuery:
         self.home.log.mkdir(parents=True, exist_ok=True)
-        reader = self.spark.readStream.format(source.NAME).option("bytesPerTrigger", self.bytes_per_trigger)
+        reader = self.spark.readStream.format(source.NAME).option("cores", self._cores)
+        if self.bytes_per_trigger is not None:
+            reader = reader.option("bytesPerTrigger", self.bytes_per_trigger)
         events = reader.load(str(self.home.log))
         checkpoint = Checkpoint(self.home.checkpoint)
         watch = Watch(ingest, checkpoint, self.listeners)

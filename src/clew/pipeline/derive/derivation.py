@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Self
@@ -42,6 +43,10 @@ class Derivation(Tables):
     ) -> None:
         for table in self._kept:
             table.unpersist()
+        self._tables.clear()
+        self._kept.clear()
+        # Py4J's objects stand in cycles. Until Python collects them, the JVM holds their plans: 40 MB each time.
+        gc.collect()
 
     def _derived(self, name: str) -> DataFrame:
         table = self._steps[name](self)

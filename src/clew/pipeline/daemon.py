@@ -1,0 +1,49 @@
+"""The process from which Spark forks Python workers: what they all need is loaded here once, and shared.
+
+Spark starts it as `python -m clew.pipeline.daemon pyspark.worker`. Without it every worker loads for a second of CPU.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+from pyspark.daemon import manager
+
+_WORKER = "pyspark.worker"
+_NEEDED = (_WORKER, "clew.pipeline.worker", "clew.pipeline.backfill_worker", "clew.pipeline.rebuild_worker")
+
+
+class NoPandas(MetaPathFinder):
+    """Keeps pandas out: pyarrow loads it with its first array, where it is installed, and no worker needs it."""
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None = None,  # noqa: ARG002
+        target: ModuleType | None = None,  # noqa: ARG002
+    ) -> ModuleSpec | None:
+        """Say that it is not installed."""
+        if fullname == "pandas":
+            raise ModuleNotFoundError(name=fullname)
+        return None
+
+
+def prepare(worker: str) -> None:
+    """Load what the workers of this daemon will need; other kinds than those that move events need little."""
+    sys.meta_path.insert(0, NoPandas())
+    # A fork must not copy a process with threads at work: numpy's would start when it is loaded.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    if worker == _WORKER:
+        for name in _NEEDED:
+            import_module(name)
+
+
+if __name__ == "__main__":
+    prepare(sys.argv[1])
+    manager()
