@@ -19,7 +19,7 @@ from clew.pipeline.side_by_side import side_by_side
 from clew.pipeline.telling import TOLD, Told, told
 from clew.pipeline.worker import EventWorker, RowWorker
 
-_SMALL_BYTES = 16 << 20
+_ONE_PARTITION_BYTES = 16 << 20
 _IN_TURN = {LINEAGE_EVENTS.name: "event_time", **{table.name: "lineage_event_time" for table in FACET_TABLES}}
 
 
@@ -49,7 +49,7 @@ def _table(spark: SparkSession, schema: StructType, files: list[str]) -> DataFra
         return spark.createDataFrame([], schema).coalesce(1)
     table = spark.read.schema(schema).parquet(*files)
     # In one partition rows are grouped where they are; many small shuffles cost more than they spread.
-    return table.coalesce(1) if sum(Path(file).stat().st_size for file in files) < _SMALL_BYTES else table
+    return table.coalesce(1) if sum(Path(file).stat().st_size for file in files) < _ONE_PARTITION_BYTES else table
 
 
 def _with_turn(name: str, table: DataFrame, order: FacetOrder) -> DataFrame:

@@ -16,12 +16,13 @@ from clew.pipeline.schemas import arrow_schema
 def refresh_derived_tables(spark: SparkSession, lake: Lake) -> None:
     """Write what follows from all events; replaces what followed before."""
     state = lake.state_of_events()
-    with (
-        told_in_a_sentence(),
-        suited_to(spark, lake),
-        Derivation(whole_lake(spark, lake), {**INNER_STEPS, **LAKE_STEPS}, SHARED) as tables,
-    ):
+    with told_in_a_sentence(), suited_to(spark, lake), derivation(spark, lake) as tables:
         derived = {name: tables[name] for name in LAKE_STEPS}
         files = write_tables(derived, lake.root)
     for name, rows in derived.items():
         lake.replace(name, arrow_schema(rows.schema), [file for file in files if file.table == name], state)
+
+
+def derivation(spark: SparkSession, lake: Lake) -> Derivation:
+    """All that follows from the lake's events; a table is derived when it is asked for."""
+    return Derivation(whole_lake(spark, lake), {**INNER_STEPS, **LAKE_STEPS}, SHARED)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from clew.pipeline import source
 from clew.pipeline.agreement import require_agreement
 from clew.pipeline.caretaker import Care, Cared, Caretaker
 from clew.pipeline.checkpoint import Checkpoint
-from clew.pipeline.faults import RETRY, sentence_of, told_in_a_sentence
+from clew.pipeline.faults import RETRY, sentence_of
 from clew.pipeline.ingest import Ingest, Ingested
 from clew.pipeline.lock import held
 from clew.pipeline.raw_spans import beyond, choose
@@ -68,13 +67,6 @@ class Pipeline:
         """Take in all that the log holds beyond the last position; derived tables stay as they are."""
         with self._ingest() as ingest:
             _await(self._query(ingest, availableNow=True))
-        return ingest.taken
-
-    def take_whole_log(self) -> Ingested:
-        """Take in the whole log as one batch, whatever was taken before: nothing is doubled."""
-        with told_in_a_sentence(), Ingest(self.lake, self.index, f"batch-{uuid.uuid4()}") as ingest:
-            ingest(self._reader.load(str(self.home.log)), 0)
-        self.refresh()
         return ingest.taken
 
     def stream(

@@ -74,9 +74,11 @@ def test_kills_of_driver_and_all(home: Home, spark: SparkSession, tmp_path: Path
 
 def test_kills_of_workers(home: Home, spark: SparkSession, tmp_path: Path) -> None:
     chance = Random(SEED)
+    killed = 0
     for number, phase in enumerate(WORKER_KILLS):
         append_more(home, number)
-        kill_workers(home, phase, chance, spark)
+        killed += kill_workers(home, phase, chance, spark)
+    assert killed >= len(WORKER_KILLS)
     run(home, spark, BYTES_PER_TRIGGER)
     assert record(home) == undisturbed(home, tmp_path / "undisturbed", spark)
 
@@ -111,15 +113,17 @@ def kill_driver(home: Home, phase: Phase, chance: Random) -> None:
     assert process.returncode == -signal.SIGKILL, f"it ended before it was killed {phase.name}: {told.read_text()}"
 
 
-def kill_workers(home: Home, phase: Phase, chance: Random, spark: SparkSession) -> None:
-    """Run the pipeline here, and kill the Python processes that Spark has started, and nothing else."""
+def kill_workers(home: Home, phase: Phase, chance: Random, spark: SparkSession) -> int:
+    """Run the pipeline here, and kill the Python processes that Spark has started, and nothing else; gives how many."""
     has_begun = beginning(home, phase)
     is_over = threading.Event()
+    killed = []
 
     def kill() -> None:
         await_moment(has_begun, phase, chance, lambda: not is_over.is_set())
         for worker in workers():
             os.kill(worker, signal.SIGKILL)
+            killed.append(worker)
 
     killer = threading.Thread(target=kill)
     killer.start()
@@ -130,6 +134,7 @@ def kill_workers(home: Home, phase: Phase, chance: Random, spark: SparkSession) 
     finally:
         is_over.set()
         killer.join()
+    return len(killed)
 
 
 def beginning(home: Home, phase: Phase) -> Callable[[], bool]:
@@ -155,7 +160,7 @@ def workers() -> list[int]:
     listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
     rows = [line.split(maxsplit=2) for line in listed.splitlines()]
     parents = {int(pid): int(parent) for pid, parent, *_ in rows}
-    daemons = {int(pid) for pid, _, *arguments in rows if "pyspark.daemon" in " ".join(arguments)}
+    daemons = {int(pid) for pid, _, *arguments in rows if "clew.pipeline.daemon" in " ".join(arguments)}
     return [pid for pid in daemons if parents[pid] in daemons and os.getpid() in ancestors(pid, parents)]
 
 

@@ -60,7 +60,7 @@ def in_triggers(pipeline: Pipeline) -> None:
     assert taken.batches == TRIGGERS
 
 
-MODES: dict[str, Callable[[Pipeline], object]] = {"batch": Pipeline.take_whole_log, "stream": in_triggers}
+MODES: dict[str, Callable[[Pipeline], object]] = {"batch": Pipeline.take_available, "stream": in_triggers}
 
 
 @pytest.mark.parametrize(
