@@ -101,9 +101,12 @@ def timestamp(seconds: float) -> str:
     return (START_OF_TIME + timedelta(seconds=seconds)).isoformat(timespec="milliseconds")
 
 
-def run_id(random: Random) -> str:
-    """A UUID that repeats."""
-    return str(UUID(int=random.getrandbits(128), version=4))
+def run_id(random: Random, seconds: float) -> str:
+    """A UUID of version 7, as OpenLineage advises and its clients make them: it begins with the time."""
+    moment = START_OF_TIME + timedelta(seconds=seconds)
+    drawn = UUID(int=random.getrandbits(128), version=4).int
+    since_1970 = int(moment.timestamp() * 1000) << 80
+    return str(UUID(int=since_1970 | 7 << 76 | drawn & ((1 << 76) - 1)))
 
 
 def make_tables(random: Random) -> list[Table]:
@@ -198,13 +201,13 @@ def run_events(random: Random, job: Job, start: float) -> Iterator[tuple[float, 
         "parent": facet(
             "ParentRunFacet",
             "1-1-0",
-            run={"runId": run_id(random)},
+            run={"runId": run_id(random, start)},
             job={"namespace": job.namespace, "name": job.parent},
         ),
         "nominalTime": facet("NominalTimeRunFacet", "1-0-1", nominalStartTime=timestamp(start // 3650 * 3650)),
         "processing_engine": facet("ProcessingEngineRunFacet", "1-1-1", name="spark", version="4.2.0"),
     }
-    run = run_id(random)
+    run = run_id(random, start)
     for place, event_type in enumerate(types):
         moment = start + duration * place / (len(types) - 1)
         has_ended = place == len(types) - 1
@@ -277,10 +280,11 @@ def big_event(random: Random, job: Job, size: int) -> bytes:
     schema = raw(facet("SchemaDatasetFacet", "1-2-0", fields=fields))
     wide = Table("s3://lake", f"wide.{random.choice(THINGS)}_{random.randrange(10**6)}", columns, {"schema": schema})
     lineage = raw(column_lineage(random, job.inputs, wide))
+    moment = random.random() * 3650
     event = {
         "eventType": "COMPLETE",
-        "eventTime": timestamp(random.random() * 3650),
-        "run": {"runId": run_id(random)},
+        "eventTime": timestamp(moment),
+        "run": {"runId": run_id(random, moment)},
         "job": {"namespace": job.namespace, "name": job.name, "facets": job.facets},
         "inputs": [input_dataset(random, table, has_ended=False) for table in job.inputs],
         "outputs": [output_dataset(random, wide, lineage, "COMPLETE")],

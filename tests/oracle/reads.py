@@ -76,7 +76,7 @@ def schema_fields(facet: str) -> str | None:
 
 def schema_id(facet: str) -> str | None:
     fields = schema_fields(facet)
-    return None if fields is None else hashlib.blake2b(fields.encode(), digest_size=16).hexdigest()
+    return None if fields is None else hashlib.sha256(fields.encode()).hexdigest()[:32]
 
 
 def row_counts(dataset: Dataset) -> list[str]:

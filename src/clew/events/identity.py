@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from hashlib import blake2b
+from hashlib import sha256
 
-_ID_BYTES = 16
+_ID_DIGITS = 32
 _JSON_SPACE = b" \t\r\n"
 _NO_NEWLINES = bytes.maketrans(b"\r\n", b"  ")
 
@@ -16,7 +16,8 @@ def one_line(document: bytes) -> bytes:
 
 def content_id(body: bytes) -> str:
     """32 hex digits that name bytes by what they are."""
-    return blake2b(body, digest_size=_ID_BYTES).hexdigest()
+    # Processors have instructions for it: it takes half as long as blake2b.
+    return sha256(body, usedforsecurity=False).hexdigest()[:_ID_DIGITS]
 
 
 event_id = content_id

@@ -8,7 +8,11 @@ from typing import Self
 from msgspec import Struct, field
 
 
-class RunRow(Struct, array_like=True):
+class Row(Struct, array_like=True, gc=False):
+    """A row of plain values: it cannot stand in a cycle, so Python's collector need not look at it."""
+
+
+class RunRow(Row):
     """What is known of a run. Each `…_seq` is the position of the event that decided the values before it."""
 
     run_uuid: str
@@ -43,7 +47,7 @@ class RunRow(Struct, array_like=True):
     location_seq: int | None = None
 
 
-class JobRow(Struct, array_like=True):
+class JobRow(Row):
     """What is known of a job, likewise."""
 
     namespace: str
@@ -62,7 +66,7 @@ class JobRow(Struct, array_like=True):
     description_seq: int | None = None
 
 
-class MentionedRunRow(Struct, array_like=True):
+class MentionedRunRow(Row):
     """A run that others name as their parent or root, and the job that was named with it first."""
 
     run_uuid: str
@@ -72,7 +76,7 @@ class MentionedRunRow(Struct, array_like=True):
     last_seq: int
 
 
-class MentionedJobRow(Struct, array_like=True):
+class MentionedJobRow(Row):
     """A job of a run that others name as their parent or root."""
 
     namespace: str
@@ -81,7 +85,7 @@ class MentionedJobRow(Struct, array_like=True):
     last_seq: int
 
 
-class JobDeclarationRow(Struct, array_like=True):
+class JobDeclarationRow(Row):
     """A version of a job that JobEvents declare; `inputs` and `outputs` are JSON."""
 
     job_namespace: str
@@ -97,7 +101,7 @@ class JobDeclarationRow(Struct, array_like=True):
     last_seq: int
 
 
-class DatasetDeclarationRow(Struct, array_like=True):
+class DatasetDeclarationRow(Row):
     """A version of a dataset that DatasetEvents declare; an absent schema or state is empty."""
 
     dataset_namespace: str
@@ -109,14 +113,14 @@ class DatasetDeclarationRow(Struct, array_like=True):
     last_seq: int
 
 
-class SchemaRow(Struct, array_like=True):
+class SchemaRow(Row):
     """A schema, named by its content; `fields` is JSON."""
 
     schema_id: str
     fields: str
 
 
-class DatasetRow(Struct, array_like=True):
+class DatasetRow(Row):
     """That there is a dataset; when it was last written, and what became of it."""
 
     namespace: str
@@ -133,7 +137,7 @@ class DatasetRow(Struct, array_like=True):
     lifecycle_seq: int | None = None
 
 
-class RenameRow(Struct, array_like=True):
+class RenameRow(Row):
     """That a dataset has another name since."""
 
     namespace: str
@@ -144,7 +148,7 @@ class RenameRow(Struct, array_like=True):
     last_seq: int
 
 
-class SymlinksRow(Struct, array_like=True):
+class SymlinksRow(Row):
     """The other names that a dataset bears; `identifiers` is JSON."""
 
     namespace: str
@@ -153,7 +157,7 @@ class SymlinksRow(Struct, array_like=True):
     last_seq: int
 
 
-class RunIoRow(Struct, array_like=True):
+class RunIoRow(Row):
     """That a run read or wrote a dataset."""
 
     run_uuid: str
@@ -172,7 +176,7 @@ class RunIoRow(Struct, array_like=True):
     is_implied: bool = False
 
 
-class JobEdgeRow(Struct, array_like=True):
+class JobEdgeRow(Row):
     """That a job reads or writes a dataset."""
 
     job_namespace: str
@@ -187,7 +191,7 @@ class JobEdgeRow(Struct, array_like=True):
     is_implied: bool = False
 
 
-class StatementRow(Struct, array_like=True):
+class StatementRow(Row):
     """What a run, or a job or a dataset without one, said of one dataset: the edges of a set."""
 
     author: str
@@ -204,7 +208,7 @@ class StatementRow(Struct, array_like=True):
     edge_set: str
 
 
-class JobLinksRow(Struct, array_like=True):
+class JobLinksRow(Row):
     """Which jobs an entry of explicit lineage said to feed a job; `upstream` is JSON."""
 
     author: str
@@ -216,14 +220,14 @@ class JobLinksRow(Struct, array_like=True):
     upstream: str
 
 
-class LineageDeclarationRow(Struct, array_like=True):
+class LineageDeclarationRow(Row):
     """Since when a job declares the explicit lineage that it does, without a run."""
 
     author: str
     seq: int
 
 
-class EdgeRow(Struct, array_like=True):
+class EdgeRow(Row):
     """One edge of a set."""
 
     edge_set: str
@@ -238,7 +242,7 @@ class EdgeRow(Struct, array_like=True):
     masking: bool | None
 
 
-class CellRow(Struct, array_like=True):
+class CellRow(Row):
     """What is known of a cell execution."""
 
     session_id: str
@@ -261,7 +265,7 @@ class CellRow(Struct, array_like=True):
     last_seq: int
 
 
-class OperationRow(Struct, array_like=True):
+class OperationRow(Row):
     """What is known of a DataFrame operation; `inputs` and `outputs` are JSON."""
 
     session_id: str
@@ -286,7 +290,7 @@ class OperationRow(Struct, array_like=True):
     last_seq: int
 
 
-class FacetRow(Struct, array_like=True):
+class FacetRow(Row):
     """The facet of that name that an entity has since `seq`."""
 
     kind: str

@@ -92,10 +92,10 @@ class Observer:
         self._datasets.note(dataset.namespace, dataset.name, sighting)
         if dataset.facets:
             self._datasets.note_facets(dataset, dataset.facets, sighting)
-        identity = dataset.namespace, dataset.name, version
-        self._facets.note("dataset", entity(*identity, None), dataset.facets, sighting)
+        identity = entity(dataset.namespace, dataset.name, version, None)
+        self._facets.note("dataset", identity, dataset.facets, sighting)
         if dataset.input_facets or dataset.output_facets:
-            of_run = entity(*identity, sighting.run_uuid)
+            of_run = identity + (sighting.run_uuid or "")
             self._facets.note("input", of_run, dataset.input_facets, sighting)
             self._facets.note("output", of_run, dataset.output_facets, sighting)
         return version

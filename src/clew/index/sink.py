@@ -13,7 +13,6 @@ from msgspec import Struct
 from msgspec.structs import astuple
 
 from clew.events.facet_order import FacetOrder
-from clew.events.openlineage import FACET_ALIASES
 from clew.index.bodies import DELETED, ENOUGH_SAMPLES, Unpacker, train
 from clew.index.changes import Changes, FacetRow
 from clew.index.job_versions import settle_job_versions
@@ -76,6 +75,12 @@ class IndexSink:
             found.update(row[0] for row in self._database.execute(query, (batch, *some)))
         return found
 
+    def learn(self, facets: Sequence[bytes]) -> None:
+        """Make a dictionary of facets, unless there is one or they are too few."""
+        if self.dictionary is None and len(facets) >= ENOUGH_SAMPLES:
+            self._learn(facets)
+            self.dictionary = self._stored_dictionary()
+
     def last_batch(self, app: str) -> int | None:
         """The number of the last batch of a pipeline that was taken; None if it has given none yet."""
         row = self._database.execute("select value from meta where key = ?", (f"{_BATCH_OF}{app}",)).fetchone()
@@ -115,7 +120,7 @@ class IndexSink:
         self._database.executemany(
             f"""insert into facets values (?, ?, ?, ?, ?, ?) on conflict do update
             set seq = excluded.seq, event_time = excluded.event_time, body = excluded.body where {self._is_later}""",  # noqa: S608
-            map(_facet_values, facets),
+            map(astuple, facets),
         )
 
     def _note_progress(self, batch: str, seq: int) -> None:
@@ -143,8 +148,3 @@ def _remember(known: set[str], written: Iterable[str]) -> None:
     if len(known) > _MOST_REMEMBERED:
         known.clear()
     known.update(written)
-
-
-def _facet_values(facet: FacetRow) -> tuple[str, str, str, int, int, bytes]:
-    name = FACET_ALIASES.get(facet.name, facet.name)
-    return facet.kind, facet.entity, name, facet.seq, facet.event_time, facet.body

@@ -16,7 +16,7 @@ from msgspec import Struct
 from clew.lake.exchange import LiveFile
 from clew.lake.files import DataFile
 from clew.lake.statistics import statistics
-from clew.lake.tables import Table
+from clew.lake.tables import DISTINCT_COLUMNS, Table
 
 # A look at one entity opens a row group: enough rows to be worth a read, few enough to be read in a moment.
 _ROWS_PER_GROUP = 64 << 10
@@ -81,7 +81,7 @@ def _writer(path: Path, table: Table, schema: pa.Schema) -> pq.ParquetWriter:
         schema,
         compression="zstd",
         compression_level=_CODEC_LEVEL,
-        use_dictionary=small,
+        use_dictionary=[name for name in small if name not in DISTINCT_COLUMNS],
         write_statistics=small,
         sorting_columns=pq.SortingColumn.from_ordering(schema, ordering, null_placement="at_end"),
     )

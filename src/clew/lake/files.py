@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from clew.lake.statistics import statistics
+from clew.lake.tables import DISTINCT_COLUMNS
 
 # Rows are held until they make up this much, never until they are so many: an event may be 10 MB.
 FLUSH_BYTES = 64 << 20
@@ -65,7 +66,7 @@ class FileWriter:
             rows,
             path,
             compression=_CODEC,
-            use_dictionary=[name for name in rows.schema.names if name not in large],
+            use_dictionary=[name for name in rows.schema.names if name not in large | DISTINCT_COLUMNS],
             write_statistics=[name for name in rows.schema.names if name not in large],
         )
         size = path.stat().st_size

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
-from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,7 +13,7 @@ from clew.events.openlineage import Event, decode
 from clew.events.rejection import RejectedError
 from clew.lake.arrival import Arrival
 from clew.lake.delta import Lake
-from clew.lake.scan import Span, rows_within
+from clew.lake.scan import Span, in_order_received, rows_within
 from clew.lake.tables import BACKFILLS, LINEAGE_EVENTS
 
 ARRIVAL_COLUMNS = ("event_id", "seq", "received_at", "source", "event")
@@ -82,32 +80,29 @@ def unfilled(lake: Lake, done: Filled, span: Span = _EVERYTHING) -> list[int]:
     return sorted(seq for seq in rows["seq"].to_pylist() if not done.covers(seq, seq))
 
 
-def raw_events(lake: Lake, span: Span, positions: list[int]) -> Iterator[pa.RecordBatch]:
-    """The events at these positions, a few at a time."""
+def raw_events(lake: Lake, span: Span, positions: list[int]) -> Iterator[dict[str, Any]]:
+    """The events at these positions, read a few at a time."""
     wanted = span.filter() & pc.field("seq").isin(pa.array(positions, pa.int64()))
     scanner = rows_within(lake, LINEAGE_EVENTS, span).scanner(
         columns=list(ARRIVAL_COLUMNS), filter=wanted, batch_size=_ROWS_PER_BATCH, batch_readahead=0
     )
-    yield from scanner.to_batches()
+    for batch in scanner.to_batches():
+        yield from in_order_received(pa.Table.from_batches([batch]))
 
 
-def raw_events_in(files: Sequence[str], chunk: Chunk) -> Iterator[pa.RecordBatch]:
+def raw_events_in(files: Sequence[str], chunk: Chunk) -> Iterator[dict[str, Any]]:
     """The raw-only events of a chunk in the order received, whatever the order of rows in the files is."""
     wanted = Span("seq", chunk.first_seq, chunk.last_seq).filter() & pc.field(_IS_RAW_ONLY)
     source = ds.dataset(list(files), schema=LINEAGE_EVENTS.schema, format="parquet")
-    rows = source.to_table(columns=list(ARRIVAL_COLUMNS), filter=wanted)
-    order = pc.sort_indices(rows, sort_keys=[("seq", "ascending")])
-    for start in range(0, rows.num_rows, _ROWS_PER_BATCH):
-        yield from rows.take(order.slice(start, _ROWS_PER_BATCH)).to_batches()
+    return in_order_received(source.to_table(columns=list(ARRIVAL_COLUMNS), filter=wanted))
 
 
-def opened(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Event, Arrival]]:
+def opened(rows: Iterable[dict[str, Any]]) -> Iterator[tuple[Event, Arrival]]:
     """Raw events as they were when they came in; one that this clew can no longer read has no facets for it."""
-    for row in chain.from_iterable(batch.to_pylist() for batch in batches):
-        body: bytes = row["event"].encode()
-        moment: datetime = row["received_at"]
+    for row in rows:
+        body: bytes = row["event"]
         try:
-            yield decode(body), Arrival(row["event_id"], row["seq"], moment, row["source"], body)
+            yield decode(body), Arrival(row["event_id"], row["seq"], row["received_at"], row["source"], body)
         except RejectedError:
             continue
 

@@ -7,15 +7,14 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from clew.lake.delta import Lake
-from clew.lake.tables import ONE_ROW_PER_EVENT, REJECTED_EVENTS
+from clew.lake.scan import in_order_received
+from clew.lake.tables import FACET_TABLES, ONE_ROW_PER_EVENT, REJECTED_EVENTS
 
-PART_BYTES: Final = 32 << 20
+PART_BYTES: Final = 64 << 20
 _COLUMNS = ("event_id", "seq", "event", "is_raw_only")
-_ROWS_PER_BATCH = 64
 
 
 class RowGroup(NamedTuple):
@@ -58,13 +57,20 @@ def recorded_parts(lake: Lake, part_bytes: int = PART_BYTES) -> list[Part]:
 def recorded_events(part: Part) -> Iterator[RecordedEvent]:
     """The events of a part in the order received, whatever the order of rows in the files is."""
     rows = pa.concat_tables((_read(group) for group in part), promote_options="default")
-    order = pc.sort_indices(rows, sort_keys=[("seq", "ascending")])
-    table = part[0].table
-    for start in range(0, rows.num_rows, _ROWS_PER_BATCH):
-        for row in rows.take(order.slice(start, _ROWS_PER_BATCH)).to_pylist():
-            event: str | None = row.get("event")
-            body = None if event is None else event.encode()
-            yield RecordedEvent(table, row["event_id"], row["seq"], body, bool(row.get("is_raw_only")))
+    for row in in_order_received(rows):
+        yield RecordedEvent(part[0].table, row["event_id"], row["seq"], row.get("event"), bool(row.get("is_raw_only")))
+
+
+def facet_samples(lake: Lake, count: int = 1000) -> list[bytes]:
+    """About so many facets of each kind, or all if there are fewer."""
+    samples: list[bytes] = []
+    for place, table in enumerate(FACET_TABLES, start=1):
+        for path in lake.files(table.name):
+            if len(samples) >= place * count:
+                break
+            batch = next(pq.ParquetFile(Path(path)).iter_batches(count, columns=["facet"]), None)
+            samples += [] if batch is None else [text.encode() for text in batch["facet"].to_pylist() if text]
+    return samples
 
 
 def _row_groups(lake: Lake, table: str) -> Iterator[RowGroup]:

@@ -228,4 +228,6 @@ DERIVED_TABLE_NAMES: Final = (
     "operations",
 )
 TABLES_BY_NAME: Final = {table.name: table for table in EVENT_TABLES}
+# Their values hardly ever come twice in a file, so a dictionary of them is made in vain.
+DISTINCT_COLUMNS: Final = frozenset({"uuid", "event_id", "seq"})
 LARGE_COLUMNS: Final = {table.name: table.large for table in EVENT_TABLES}

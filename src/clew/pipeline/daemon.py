@@ -5,6 +5,7 @@ Spark starts it as `python -m clew.pipeline.daemon pyspark.worker`. Without it e
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -42,6 +43,9 @@ def prepare(worker: str) -> None:
     if worker == _WORKER:
         for name in _NEEDED:
             import_module(name)
+        # Nothing that workers make stands in cycles, so looking for them is in vain. Spark's loop does between tasks.
+        gc.freeze()
+        gc.disable()
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -12,16 +12,13 @@ from clew.index.building import drafted
 from clew.index.sink import IndexSink
 from clew.lake.delta import Lake
 from clew.lake.raw_only import filled
-from clew.lake.recorded import Part, recorded_parts
+from clew.lake.recorded import facet_samples, recorded_parts
 from clew.pipeline.faults import told_in_a_sentence
 from clew.pipeline.index_thread import IndexThread
 from clew.pipeline.rebuild_worker import RebuildWorker
 from clew.pipeline.telling import TOLD, told
 
 APP: Final = "rebuild"
-# So many are opened while the index takes those before; few, since the driver holds what two lots of them change.
-_PARTS_PER_CORE = 2
-
 Say = Callable[[str], None]
 
 
@@ -35,18 +32,15 @@ def feed_index(spark: SparkSession, lake: Lake, index: IndexSink, say: Say = lam
     """Give an index all that the lake holds; what it knows already stays as it is."""
     # Asked first: a chunk that a backfill finishes meanwhile reaches the index by way of the backfill.
     done = filled(lake)
-    parts, count = recorded_parts(lake), 0
+    index.learn(facet_samples(lake))
+    # One for each core: while they are opened, the index takes those before.
+    parts, cores = recorded_parts(lake), spark.sparkContext.defaultParallelism
+    count = 0
     with told_in_a_sentence(), IndexThread(index) as thread:
-        for number, some in enumerate(_lots(parts, _PARTS_PER_CORE * spark.sparkContext.defaultParallelism)):
+        for number, start in enumerate(range(0, len(parts), cores)):
+            some = parts[start : start + cores]
             worker = RebuildWorker(str(lake.root), some, done, index.dictionary, lake.facet_order)
             changes = told(spark.range(0, len(some), 1, len(some)).mapInArrow(worker, TOLD)).changes
             thread.apply(f"{APP}/{number}", changes)
             count += len(changes.events) + len(changes.rejected)
             say(f"Building the index anew from the lake: {count:,} events")
-
-
-def _lots(parts: Sequence[Part], size: int) -> Iterator[Sequence[Part]]:
-    """The first part alone: facets of all others are packed with what is learnt from its own."""
-    yield parts[:1]
-    for start in range(1, len(parts), size):
-        yield parts[start : start + size]

@@ -92,6 +92,9 @@ def _prepare_environment(launchers: Path | None) -> None:
     # Workers must be this Python: the `python3` of the PATH lacks our packages.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    # For workers, and the JVM: memory that one task has let go of serves the next, in place of pools that each grow.
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+    os.environ.setdefault("MALLOC_ARENA_MAX", "2")
 
 
 def _java_options() -> str:

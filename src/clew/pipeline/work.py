@@ -23,7 +23,7 @@ from clew.pipeline.caretaker import Care, Cared, Caretaker
 from clew.pipeline.checkpoint import Checkpoint
 from clew.pipeline.faults import RETRY, sentence_of
 from clew.pipeline.ingest import Ingest, Ingested
-from clew.pipeline.lock import held
+from clew.pipeline.lock import BACKFILL_LOCK, held
 from clew.pipeline.raw_spans import beyond, choose
 from clew.pipeline.rebuild import feed_index, rebuild_index
 from clew.pipeline.refresh import refresh_derived_tables
@@ -166,7 +166,8 @@ def open_pipeline(
         say("Starting Spark")
         session = spark or build_session(master=master, conf=conf, launchers=home.root / "java")
         if is_lost:
-            rebuild_index(session, lake, home.index, say)
+            with held(home.lake / BACKFILL_LOCK, "backfill"):
+                rebuild_index(session, lake, home.index, say)
         with IndexSink(home.index, lake.facet_order) as index:
             yield Pipeline(session, home, lake, index, say, listeners=listeners)
 

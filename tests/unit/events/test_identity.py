@@ -31,8 +31,8 @@ def test_a_document_on_one_line_says_the_same(document: object, indent: int | st
 
 
 def test_the_id_is_the_same_on_every_machine() -> None:
-    # As `b2sum -l 128` prints it.
-    assert event_id(b'{"a": 1}') == "6903fb303cd60ccb0a2b9c2592fa773b"
+    # As what `sha256sum` prints begins.
+    assert event_id(b'{"a": 1}') == "f9d86028c6e0d64e225186f96acb6933"
 
 
 @given(st.binary(), st.integers(0, 16**6 - 2))

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clew.events.openlineage import decode
 from clew.index.bodies import DELETED, ENOUGH_SAMPLES, Packer, Unpacker
 from clew.index.changes import Changes, FacetRow
 from clew.index.keys import entity
+from clew.index.observer import Observer
 from clew.index.reader import IndexReader
 from clew.index.sink import IndexSink
 
@@ -60,8 +62,6 @@ def facet(name: str, seq: int, body: bytes, version: str | None = None) -> Facet
         ([facet("schema", 1, b'{"_deleted": true}'), facet("schema", 2, b"2")], "schema", b"2"),
         ([facet("schema", 1, b"1", version="2")], "schema", None),
         ([facet("other", 1, b"1")], "schema", None),
-        ([facet("columnMetrics", 1, b"1")], "dataQualityMetrics", b"1"),
-        ([facet("dataQualityMetrics", 1, b"1"), facet("columnMetrics", 2, b"2")], "dataQualityMetrics", b"2"),
     ],
 )
 def test_the_last_facet_counts(rows: list[FacetRow], name: str, body: bytes | None, tmp_path: Path) -> None:
@@ -70,6 +70,23 @@ def test_the_last_facet_counts(rows: list[FacetRow], name: str, body: bytes | No
             sink.apply(str(number), Changes(facets=[row]))
     with IndexReader(tmp_path / "index") as reader:
         assert reader.dataset_facet("n", "d", None, name) == body
+
+
+def test_a_facet_of_the_first_notebook_format_has_the_name_of_today(tmp_path: Path) -> None:
+    with IndexSink(tmp_path / "index") as sink:
+        for seq, name in enumerate(("dataQualityMetrics", "columnMetrics")):
+            observer = Observer()
+            observer.note(decode(dataset_event(name, seq)), f"e{seq}", seq)
+            sink.apply(str(seq), observer.changes())
+    with IndexReader(tmp_path / "index") as reader:
+        assert reader.dataset_facet("n", "d", None, "dataQualityMetrics") == b'{"rowCount": 1}'
+        assert reader.dataset_facet("n", "d", None, "columnMetrics") is None
+
+
+def dataset_event(facet_name: str, count: int) -> bytes:
+    facets = b'{"%s": {"rowCount": %d}}' % (facet_name.encode(), count)
+    dataset = b'{"namespace": "n", "name": "d", "facets": %s}' % facets
+    return b'{"eventTime": "2026-01-01T10:00:00Z", "dataset": %s}' % dataset
 
 
 def test_a_dictionary_is_learnt_once_and_what_it_packed_is_read_by_who_came_before(tmp_path: Path) -> None:

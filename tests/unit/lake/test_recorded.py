@@ -11,8 +11,8 @@ import pytest
 
 from clew.lake.delta import Batch, Lake
 from clew.lake.files import FileWriter
-from clew.lake.recorded import recorded_events, recorded_parts
-from clew.lake.tables import LARGE_COLUMNS, LINEAGE_EVENTS, REJECTED_EVENTS, TABLES_BY_NAME
+from clew.lake.recorded import facet_samples, recorded_events, recorded_parts
+from clew.lake.tables import FACET_TABLES, LARGE_COLUMNS, LINEAGE_EVENTS, REJECTED_EVENTS, TABLES_BY_NAME
 
 
 @pytest.fixture
@@ -69,3 +69,12 @@ def test_a_file_may_be_older_than_a_column(lake: Lake) -> None:
     append(lake, LINEAGE_EVENTS.name, 1, lineage(2, is_raw_only=True))
     (part,) = recorded_parts(lake)
     assert [event.is_raw_only for event in recorded_events(part)] == [False, True]
+
+
+def test_facets_are_sampled_from_every_table(lake: Lake) -> None:
+    assert facet_samples(lake) == []
+    for number, table in enumerate(FACET_TABLES):
+        facets = [{"uuid": f"u{place}", "facet": f"{table.name} {place}"} for place in range(5)]
+        append(lake, table.name, number, [*facets, {"uuid": "large", "facet": None}])
+    assert len(facet_samples(lake)) == 15
+    assert len(facet_samples(lake, 3)) == 9

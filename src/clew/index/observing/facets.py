@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from msgspec import Raw
 
 from clew.events.facet_order import FacetOrder
-from clew.events.openlineage import Facets
+from clew.events.openlineage import FACET_ALIASES, Facets
 from clew.index.bodies import Packer
 from clew.index.changes import FacetRow
 from clew.index.observing.sighting import Sighting
@@ -35,4 +35,7 @@ class SeenFacets:
     def rows(self) -> Iterator[FacetRow]:
         """One row per entity and name."""
         pack = self._packer.pack
-        return (FacetRow(*key, seq, at, pack(bytes(facet))) for key, (seq, at, facet) in self._last.items())
+        return (
+            FacetRow(kind, key, FACET_ALIASES.get(name, name), seq, at, pack(bytes(facet)))
+            for (kind, key, name), (seq, at, facet) in self._last.items()
+        )
