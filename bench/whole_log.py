@@ -11,6 +11,7 @@ from bench.tables_only import tables_only
 from pyspark.sql import SparkSession
 
 from clew.home import Home
+from clew.index.store import remove
 from clew.lake.delta import Lake
 from clew.pipeline.work import open_pipeline
 
@@ -49,7 +50,7 @@ def take_whole(log: Log, home: Home, spark: SparkSession) -> Taken:
 
 def rebuild(home: Home, spark: SparkSession) -> Cost:
     """The index anew from the lake: a pipeline that finds none does it when it is opened."""
-    home.remove_index()
+    remove(home.index)
     return measured(lambda: _open(home, spark))
 
 
@@ -69,7 +70,7 @@ def clear(home: Home) -> None:
     """Leave nothing but the log."""
     for folder in (home.checkpoint, home.lake):
         shutil.rmtree(folder, ignore_errors=True)
-    home.remove_index()
+    remove(home.index)
 
 
 def _open(home: Home, spark: SparkSession) -> None:

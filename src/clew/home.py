@@ -81,11 +81,6 @@ class Home:
             raise ClewError(message, hint="Choose another folder with --home DIR or CLEW_HOME.") from fault
         return self
 
-    def remove_index(self) -> None:
-        """Remove the index with what SQLite keeps beside it. Not under a pipeline at work: it would go on writing."""
-        for suffix in ("", "-wal", "-shm"):
-            self.index.with_name(self.index.name + suffix).unlink(missing_ok=True)
-
 
 def _folder(place: str) -> Path:
     """The folder that a path or a `file://` URL names."""

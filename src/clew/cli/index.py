@@ -10,6 +10,7 @@ from clew.cli.screen import progress, talk
 from clew.errors import ClewError
 from clew.events.facet_order import FacetOrder
 from clew.home import Home
+from clew.index.store import remove
 from clew.lake.delta import Lake
 from clew.pipeline.lock import BACKFILL_LOCK, held
 from clew.pipeline.work import open_pipeline
@@ -42,6 +43,6 @@ def _remove_index(home: Home, facet_order: FacetOrder | None) -> None:
     with held(home.lake / ".lock"), held(home.lake / BACKFILL_LOCK, "backfill"):
         lake = Lake(home.lake)
         lake.prepare()
-        home.remove_index()
+        remove(home.index)
         if facet_order is not None:
             lake.set_facet_order(facet_order)

@@ -30,7 +30,7 @@ from clew.pipeline.backfill_worker import BackfillWorker
 from clew.pipeline.lock import BACKFILL_LOCK, HeldError, held
 from clew.pipeline.refresh import refresh_derived_tables
 from clew.pipeline.session import build_session
-from clew.pipeline.telling import TOLD, Told, told
+from clew.pipeline.telling import Told, told_of_parts
 
 APP: Final = "clew-backfill"
 CHUNK_BYTES: Final = 128 << 20
@@ -177,7 +177,7 @@ class Backfill:
         parts = _split(positions, self._spark.sparkContext.defaultParallelism)
         paths, order = [str(path) for path in files], self._lake.facet_order
         worker = BackfillWorker(str(self._lake.root), paths, parts, self._index.dictionary, order)
-        return told(self._spark.range(0, len(parts), 1, len(parts)).mapInArrow(worker, TOLD))
+        return told_of_parts(self._spark, worker, len(parts))
 
     def _note(self, plan: _Plan, events: int) -> list[DataFile]:
         row = {**msgspec.structs.asdict(plan), "events": events, "finished_at": datetime.now(UTC)}

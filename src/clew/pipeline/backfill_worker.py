@@ -12,7 +12,7 @@ from clew.lake.files import FileWriter
 from clew.lake.lineage_rows import LineageRows
 from clew.lake.raw_only import Chunk, opened, raw_events_in
 from clew.lake.tables import LARGE_COLUMNS, LINEAGE_EVENTS
-from clew.pipeline.telling import Told, telling
+from clew.pipeline.telling import Told, named_by, telling
 from clew.pipeline.worker import BYTES_PER_BATCH
 
 
@@ -38,9 +38,8 @@ class BackfillWorker:
         return telling(self._reports(places), self._root)
 
     def _reports(self, places: Iterator[pa.RecordBatch]) -> Iterator[Told]:
-        for batch in places:
-            for place in batch.column(0).to_pylist():
-                yield from self._fill(self._parts[place])
+        for part in named_by(places, self._parts):
+            yield from self._fill(part)
 
     def _fill(self, part: Chunk) -> Iterator[Told]:
         # An observer for each part: it expects events in the order received.

@@ -16,7 +16,7 @@ from clew.lake.recorded import facet_samples, recorded_parts
 from clew.pipeline.faults import told_in_a_sentence
 from clew.pipeline.index_thread import IndexThread
 from clew.pipeline.rebuild_worker import RebuildWorker
-from clew.pipeline.telling import TOLD, told
+from clew.pipeline.telling import told_of_parts
 
 APP: Final = "rebuild"
 Say = Callable[[str], None]
@@ -40,7 +40,7 @@ def feed_index(spark: SparkSession, lake: Lake, index: IndexSink, say: Say = lam
         for number, start in enumerate(range(0, len(parts), cores)):
             some = parts[start : start + cores]
             worker = RebuildWorker(str(lake.root), some, done, index.dictionary, lake.facet_order)
-            changes = told(spark.range(0, len(some), 1, len(some)).mapInArrow(worker, TOLD)).changes
+            changes = told_of_parts(spark, worker, len(some)).changes
             thread.apply(f"{APP}/{number}", changes)
             count += len(changes.events) + len(changes.rejected)
             say(f"Building the index anew from the lake: {count:,} events")

@@ -18,7 +18,7 @@ from clew.index.raw_observer import RawObserver
 from clew.lake.raw_only import Filled
 from clew.lake.recorded import Part, RecordedEvent, recorded_events
 from clew.lake.tables import DATAFRAME_EVENTS, LINEAGE_EVENTS, RUNTIME_EVENTS
-from clew.pipeline.telling import Told, telling
+from clew.pipeline.telling import Told, named_by, telling
 
 _STREAMS = {
     LINEAGE_EVENTS.name: Stream.OPENLINEAGE,
@@ -41,12 +41,7 @@ class RebuildWorker:
 
     def __call__(self, places: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The function for `mapInArrow`."""
-        return telling(self._reports(places), self._root)
-
-    def _reports(self, places: Iterator[pa.RecordBatch]) -> Iterator[Told]:
-        for batch in places:
-            for place in batch.column(0).to_pylist():
-                yield Told(changes=self._changes(self._parts[place]))
+        return telling((Told(changes=self._changes(part)) for part in named_by(places, self._parts)), self._root)
 
     def _changes(self, part: Part) -> Changes:
         # Observers for each part: they expect events in the order received.

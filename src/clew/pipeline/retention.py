@@ -8,6 +8,7 @@ from msgspec import Struct, field
 
 from clew.collector.expiry import drop_segments
 from clew.home import Home
+from clew.index.store import remove
 from clew.lake.delta import Lake
 from clew.lake.retention import drop_rows, old_events
 from clew.pipeline.checkpoint import Checkpoint
@@ -30,7 +31,7 @@ def drop_older(home: Home, age: timedelta) -> Dropped:
         lake, dropped = Lake(home.lake), Dropped()
         events = old_events(lake, cutoff)
         if len(events):
-            home.remove_index()
+            remove(home.index)
             dropped.rows = drop_rows(lake, cutoff, events)
         taken = Checkpoint(home.checkpoint).position
         dropped.segments, dropped.segment_bytes = drop_segments(home.log, cutoff, taken)

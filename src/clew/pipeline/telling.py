@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from clew.index.changes import Changes
 from clew.lake.delta import REPORTS
 from clew.lake.files import DataFile
+
+T = TypeVar("T")
+Worker = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 class Told(msgspec.Struct):
@@ -44,6 +48,17 @@ def told(reports: DataFrame) -> Told:
     rows = reports.toArrow().to_pylist()
     parts = [_decode(_take_up(row["path"]) if row["report"] is None else row["report"]) for row in rows]
     return Told([file for part in parts for file in part.files], Changes.joined(part.changes for part in parts))
+
+
+def told_of_parts(spark: SparkSession, worker: Worker, count: int) -> Told:
+    """What a worker tells of so many parts, a task for each; rows name them by their place."""
+    return told(spark.range(0, count, 1, count).mapInArrow(worker, TOLD))
+
+
+def named_by(places: Iterable[pa.RecordBatch], parts: Sequence[T]) -> Iterator[T]:
+    """The parts that rows name, on a worker."""
+    for batch in places:
+        yield from (parts[place] for place in batch.column(0).to_pylist())
 
 
 def _put_down(text: bytes, folder: Path) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -85,15 +84,6 @@ def observed(numbered: list[tuple[int, Json]]) -> Changes:
         observer.note(decode("openlineage", json.dumps(one).encode()), f"event {seq}", seq)
     # As they travel from a worker to the driver.
     return msgspec.msgpack.decode(msgspec.msgpack.encode(observer.changes()), type=Changes)
-
-
-@pytest.fixture(scope="module")
-def sink(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IndexSink]:
-    with IndexSink(tmp_path_factory.mktemp("index") / "index.sqlite") as opened:
-        # Thousands of small transactions, none of which has to survive.
-        opened._database.execute("pragma synchronous = off")
-        opened._database.execute("pragma journal_mode = memory")
-        yield opened
 
 
 def index(sink: IndexSink, batches: list[list[tuple[int, Json]]]) -> dict[str, list[str]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
 from itertools import permutations
 from typing import Any
 
@@ -92,15 +91,6 @@ def observed(numbered: list[tuple[int, dict[str, Any]]]) -> Changes:
         observer.note(decode(stream, json.dumps(event).encode()), f"event {seq}", seq)
     # As they travel from a worker to the driver.
     return msgspec.msgpack.decode(msgspec.msgpack.encode(observer.changes()), type=Changes)
-
-
-@pytest.fixture(scope="module")
-def sink(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IndexSink]:
-    with IndexSink(tmp_path_factory.mktemp("index") / "index.sqlite") as opened:
-        # Thousands of small transactions, none of which has to survive.
-        opened._database.execute("pragma synchronous = off")
-        opened._database.execute("pragma journal_mode = memory")
-        yield opened
 
 
 def tables(sink: IndexSink, batches: list[tuple[str, Changes]]) -> dict[str, list[tuple[Any, ...]]]:
