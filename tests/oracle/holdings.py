@@ -12,8 +12,8 @@ from typing import Any
 from deltalake import DeltaTable
 from tests.oracle.expected import Rows, normal
 from tests.oracle.lineage import Row
+from tests.oracle.packed import index_facets
 
-from clew.index.bodies import DELETED, Unpacker
 from clew.index.store import connect_reader
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -47,7 +47,7 @@ def index_rows(index: sqlite3.Connection, wanted: Rows) -> Rows:
     index.row_factory = sqlite3.Row
     found = {name: index.execute(f"select * from {VIEWS.get(name, name)}") for name in wanted if name != "facets"}
     tables = {name: [cut(dict(row), columns(wanted[name])) for row in table] for name, table in found.items()}
-    return normal({**tables, "facets": index_facets(index)})
+    return normal({**tables, "facets": standing_facets(index)})
 
 
 def kept_in_index(wanted: Rows) -> Rows:
@@ -61,17 +61,16 @@ def kept_in_index(wanted: Rows) -> Rows:
     )
 
 
-def index_facets(index: sqlite3.Connection) -> list[Row]:
-    unpack = Unpacker(dict(map(tuple, index.execute("select id, body from dictionaries")))).unpack
+def standing_facets(index: sqlite3.Connection) -> list[Row]:
     return [
         {
             "kind": row["kind"],
             "entity": [part or None for part in row["entity"].split("\x1f")],
             "name": row["name"],
-            "facet": unpack(row["body"]).decode(),
+            "facet": row["body"],
         }
-        for row in index.execute("select * from facets")
-        if row["body"] != DELETED
+        for row in index_facets(index)
+        if row["body"]
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 # Java prints `…Z[Europe/London]`; RFC 3339 allows small letters, and some producers write the zone twice (`+00:00Z`).
 _ZONE_NAME = re.compile(r"\[[^\]]*\]$")
@@ -12,6 +13,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
+# An event's time is read for every table that it adds rows to.
+@lru_cache(256)
 def parse_time(text: str) -> datetime:
     """Read a timestamp; without a zone it is UTC. Raises ValueError for what is no time."""
     try:

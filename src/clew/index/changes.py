@@ -290,14 +290,12 @@ class OperationRow(Row):
     last_seq: int
 
 
-class FacetRow(Row):
-    """The facet of that name that an entity has since `seq`."""
+class FacetsRow(Row):
+    """The facets that an entity has, packed, and the position of the last event that gave it one."""
 
     kind: str
     entity: str
-    name: str
-    seq: int
-    event_time: int
+    last_seq: int
     body: bytes
 
 
@@ -324,7 +322,7 @@ class Changes(Struct):
     edge_sets: list[EdgeRow] = field(default_factory=list)
     cell_executions: list[CellRow] = field(default_factory=list)
     operations: list[OperationRow] = field(default_factory=list)
-    facets: list[FacetRow] = field(default_factory=list)
+    facets: list[FacetsRow] = field(default_factory=list)
 
     @classmethod
     def joined(cls, parts: Iterable[Self]) -> Self:

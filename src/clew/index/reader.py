@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
+from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from clew.index.bodies import DELETED, Unpacker
+from clew.index.bodies import DELETED, StoredFacet, Unpacker
 from clew.index.keys import after, entity, parts
-from clew.index.store import connect_reader
+from clew.index.store import connect_reader, dictionaries_in
 
 Row = sqlite3.Row
 
@@ -169,25 +170,29 @@ class IndexReader:
 
     def facets(self, kind: str, *identity: str | None) -> dict[str, bytes]:
         """All facets of an entity, by name."""
-        rows = self._all("select name, body from facets where kind = ? and entity = ?", kind, entity(*identity))
-        return {row["name"]: self._unpack(row["body"]) for row in rows if row["body"] != DELETED}
+        facets = sorted(self._facets(kind, entity(*identity)), key=attrgetter("name"))
+        return {facet.name: facet.body for facet in facets if facet.body != DELETED}
 
     def described_versions(self, namespace: str, name: str) -> list[str | None]:
         """The versions of a dataset that have facets, the last described first."""
         begin = entity(namespace, name, "")
         rows = self._all(
             """select entity from facets where kind = 'dataset' and entity >= ? and entity < ?
-            group by entity order by max(seq) desc""",
+            order by last_seq desc""",
             begin,
             after(begin),
         )
         return [parts(row["entity"])[2] for row in rows]
 
     def _facet(self, kind: str, key: str, name: str) -> bytes | None:
-        row = self._one("select body from facets where kind = ? and entity = ? and name = ?", kind, key, name)
-        return None if row is None or row["body"] == DELETED else self._unpack(row["body"])
+        bodies = (facet.body for facet in self._facets(kind, key) if facet.name == name)
+        return next(bodies, DELETED) or None
 
-    def _unpack(self, body: bytes) -> bytes:
+    def _facets(self, kind: str, key: str) -> list[StoredFacet]:
+        row = self._one("select body from facets where kind = ? and entity = ?", kind, key)
+        return [] if row is None else self._unpack(row["body"])
+
+    def _unpack(self, body: bytes) -> list[StoredFacet]:
         try:
             return self._unpacker.unpack(body)
         except KeyError:
@@ -196,4 +201,4 @@ class IndexReader:
             return self._unpacker.unpack(body)
 
     def _make_unpacker(self) -> Unpacker:
-        return Unpacker({row["id"]: row["body"] for row in self._all("select id, body from dictionaries")})
+        return Unpacker(dictionaries_in(self._database))

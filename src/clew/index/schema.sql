@@ -1,4 +1,4 @@
--- The index: derived from the lake, can be rebuilt at any time. One row per (entity, facet name) holds the facet that won.
+-- The index: derived from the lake, can be rebuilt at any time.
 create table if not exists meta (key text primary key, value text not null) without rowid;
 
 -- Which events are in the lake, and by which batch: an event that comes again adds nothing.
@@ -203,12 +203,12 @@ create table if not exists operations (
 ) without rowid;
 create index if not exists operations_by_run on operations (run_uuid);
 
--- What facet bodies are packed with; a body bears the id of its own in its frame.
+-- What facets are packed with; a body bears the id of its own in its frame.
 create table if not exists dictionaries (id integer primary key, body blob not null);
 
+-- The facets of each entity, packed into one body: of each name the one that won.
 create table if not exists facets (
-    kind text not null, entity text not null, name text not null, seq integer not null, event_time integer, body blob not null,
-    primary key (kind, entity, name)
+    kind text not null, entity text not null, last_seq integer not null, body blob not null, primary key (kind, entity)
 ) without rowid;
 
 -- A cell whose end was never seen is lost once its session is over, or has gone on to a later cell.

@@ -13,12 +13,12 @@ from msgspec import Struct
 from msgspec.structs import astuple
 
 from clew.events.facet_order import FacetOrder
-from clew.index.bodies import DELETED, ENOUGH_SAMPLES, Unpacker, train
-from clew.index.changes import Changes, FacetRow
+from clew.index.bodies import DELETED, ENOUGH_SAMPLES, Packer, Unpacker, merged, train
+from clew.index.changes import Changes, FacetsRow
 from clew.index.job_versions import settle_job_versions
 from clew.index.merging import merges
 from clew.index.settling import settle_lineage
-from clew.index.store import connect_writer, transaction
+from clew.index.store import connect_writer, dictionaries_in, transaction
 
 _IDS_PER_QUERY = 500
 _EVENT_COUNT = """select (select count(*) from events) + (
@@ -40,16 +40,15 @@ class IndexSink:
     ) -> None:
         self.path = path
         self._connect = connect
+        self._order = order
         self._merges = merges(order)
-        is_by_time = order is FacetOrder.EVENT_TIME
-        self._is_later = (
-            "(excluded.event_time, excluded.seq) >= (event_time, seq)" if is_by_time else "excluded.seq >= seq"
-        )
 
     def __enter__(self) -> Self:
         self._database = self._connect(self.path)
+        self._database.create_function("merged", 2, self._merged_facets)
         # Remembered, because it is asked for while a batch is being written.
-        self.dictionary = self._stored_dictionary()
+        self.dictionary: bytes | None = None
+        self._use_dictionaries()
         self._known_edge_sets: set[str] = set()
         self._known_schemas: set[str] = set()
         return self
@@ -78,8 +77,9 @@ class IndexSink:
     def learn(self, facets: Sequence[bytes]) -> None:
         """Make a dictionary of facets, unless there is one or they are too few."""
         if self.dictionary is None and len(facets) >= ENOUGH_SAMPLES:
-            self._learn(facets)
-            self.dictionary = self._stored_dictionary()
+            dictionary = _FIRST, train(facets, _FIRST)
+            self._database.execute("insert or ignore into dictionaries values (?, ?)", dictionary)
+            self._use_dictionaries()
 
     def last_batch(self, app: str) -> int | None:
         """The number of the last batch of a pipeline that was taken; None if it has given none yet."""
@@ -95,6 +95,8 @@ class IndexSink:
         changes.edge_sets = [edge for edge in changes.edge_sets if edge.edge_set not in self._known_edge_sets]
         changes.schemas = [schema for schema in changes.schemas if schema.schema_id not in self._known_schemas]
         with transaction(self._database):
+            # A backfill may have learnt one meanwhile.
+            self._use_dictionaries()
             for table, events in (("events", changes.events), ("rejected", changes.rejected)):
                 new = ((identity, batch) for _, identity in events)
                 self._database.executemany(f"insert or ignore into {table} values (?, ?)", new)  # noqa: S608
@@ -103,11 +105,9 @@ class IndexSink:
             settle_lineage(self._database, changes)
             settle_job_versions(self._database, {run.run_uuid for run in changes.runs})
             self._put_facets(changes.facets)
-            if self.dictionary is None and len(changes.facets) >= ENOUGH_SAMPLES:
-                unpack = Unpacker().unpack
-                self._learn([unpack(facet.body) for facet in changes.facets if facet.body != DELETED])
+            if self.dictionary is None:
+                self.learn(self._bodies_in(changes))
             self._note_progress(batch, max((seq for seq, _ in (*changes.events, *changes.rejected)), default=0))
-        self.dictionary = self.dictionary or self._stored_dictionary()
         _remember(self._known_edge_sets, (edge.edge_set for edge in changes.edge_sets))
         _remember(self._known_schemas, (schema.schema_id for schema in changes.schemas))
 
@@ -116,12 +116,22 @@ class IndexSink:
             statement = self._merges[table].upsert(table, type(rows[0]).__struct_fields__)
             self._database.executemany(statement, map(astuple, rows))
 
-    def _put_facets(self, facets: Iterable[FacetRow]) -> None:
+    def _put_facets(self, facets: Iterable[FacetsRow]) -> None:
         self._database.executemany(
-            f"""insert into facets values (?, ?, ?, ?, ?, ?) on conflict do update
-            set seq = excluded.seq, event_time = excluded.event_time, body = excluded.body where {self._is_later}""",  # noqa: S608
+            """insert into facets values (?, ?, ?, ?) on conflict do update
+            set last_seq = max(last_seq, excluded.last_seq), body = merged(body, excluded.body)""",
             map(astuple, facets),
         )
+
+    def _merged_facets(self, known: bytes, said: bytes) -> bytes:
+        facets, news = self._unpacker.unpack(known), self._unpacker.unpack(said)
+        found = merged(facets, news, self._order)
+        # Most often an event says all of an entity that earlier ones did.
+        return said if found == news else self._packer.pack(found)
+
+    def _bodies_in(self, changes: Changes) -> list[bytes]:
+        facets = (facet for row in changes.facets for facet in self._unpacker.unpack(row.body))
+        return [facet.body for facet in facets if facet.body != DELETED]
 
     def _note_progress(self, batch: str, seq: int) -> None:
         self._database.execute(
@@ -135,13 +145,13 @@ class IndexSink:
         if number.isdecimal():
             self.note_batch(app, int(number))
 
-    def _learn(self, facets: Sequence[bytes]) -> None:
-        self._database.execute("insert or ignore into dictionaries values (?, ?)", (_FIRST, train(facets, _FIRST)))
-
-    def _stored_dictionary(self) -> bytes | None:
-        """What facets are to be packed with; None as long as too few are known to learn from."""
-        row = self._database.execute("select body from dictionaries order by id desc limit 1").fetchone()
-        return None if row is None else row[0]
+    def _use_dictionaries(self) -> None:
+        """Pack and unpack with what is stored; with none as long as too few facets are known to learn from."""
+        known = dictionaries_in(self._database)
+        latest = next(reversed(known.values()), None)
+        if self.dictionary is None or latest != self.dictionary:
+            self.dictionary = latest
+            self._packer, self._unpacker = Packer(latest), Unpacker(known)
 
 
 def _remember(known: set[str], written: Iterable[str]) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 
 from clew.errors import ClewError
 
-INDEX_FORMAT: Final = 1
+INDEX_FORMAT: Final = 2
 # A stream and a backfill may both write: one waits while the other's batch is being merged.
 _BUSY_SECONDS = 60.0
 # Larger than SQLite's own: a batch touches pages all over the file, and reads each again and again.
@@ -36,7 +36,7 @@ def connect_reader(path: Path) -> sqlite3.Connection:
     if not path.exists():
         raise MissingIndexError.at(path)
     with _opened(path, f"{path.absolute().as_uri()}?mode=ro", "read") as connection:
-        if _format(connection, path) is None:
+        if not _is_made(connection, path):
             raise MissingIndexError.at(path)
         connection.row_factory = sqlite3.Row
     return connection
@@ -49,7 +49,7 @@ def connect_writer(path: Path) -> sqlite3.Connection:
     except OSError as fault:
         raise _refused(path, "written", fault.strerror) from fault
     with _opened(path, path.absolute().as_uri(), "written") as connection:
-        _format(connection, path)
+        _is_made(connection, path)
         # Counts only for a file that is made by this.
         connection.execute(f"pragma page_size = {_PAGE_BYTES}")
         connection.execute(f"pragma cache_size = -{_CACHE_KIB}")
@@ -75,6 +75,11 @@ def connect_builder(path: Path) -> sqlite3.Connection:
     for (name,) in connection.execute(_INDEXES).fetchall():
         connection.execute(f'drop index "{name}"')
     return connection
+
+
+def dictionaries_in(connection: sqlite3.Connection) -> dict[int, bytes]:
+    """What facets are packed with, by id."""
+    return {row[0]: row[1] for row in connection.execute("select id, body from dictionaries order by id")}
 
 
 def remove(path: Path) -> None:
@@ -125,16 +130,19 @@ def _refused(path: Path, done: str, reason: object) -> ClewError:
     return ClewError(f"The index {path} cannot be {done}: {reason}.", hint=hint)
 
 
-def _format(connection: sqlite3.Connection, path: Path) -> int | None:
-    """The format of the index; None where nothing was written yet. A newer one than this program's is an error."""
+def _is_made(connection: sqlite3.Connection, path: Path) -> bool:
+    """Whether anything was written yet. An index of another format than this program's is an error."""
     named = connection.execute("select count(*) from sqlite_master where name = 'meta'").fetchone()[0]
     found = connection.execute("select value from meta where key = 'format'").fetchone() if named else None
     if found is None:
-        return None
+        return False
     if not str(found[0]).isdecimal():
         raise ClewError(f"{path} is no index of clew: its format is {found[0]!r}.", hint=_REBUILD)
+    if int(found[0]) < INDEX_FORMAT:
+        message = f"The index {path} has the old format {found[0]}; this clew has format {INDEX_FORMAT}."
+        raise ClewError(message, hint="Run `clew index rebuild`.")
     if int(found[0]) > INDEX_FORMAT:
         message = f"The index {path} has format {found[0]}; this clew reads up to format {INDEX_FORMAT}."
         hint = "Upgrade: pip install -U clew, or move the index away and run `clew index rebuild`."
         raise ClewError(message, hint=hint)
-    return int(found[0])
+    return True

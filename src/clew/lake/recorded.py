@@ -40,12 +40,12 @@ Part = tuple[RowGroup, ...]
 
 
 def recorded_parts(lake: Lake, part_bytes: int = PART_BYTES) -> list[Part]:
-    """All events, cut so that a part takes little more than so many bytes, unless one row group alone does."""
+    """All events, in parts that come as near to so many bytes as whole row groups can."""
     parts: list[Part] = []
     for table in ONE_ROW_PER_EVENT:
         part: list[RowGroup] = []
         for group in _row_groups(lake, table):
-            if part and sum(known.bytes for known in part) + group.bytes > part_bytes:
+            if part and sum(known.bytes for known in part) + group.bytes / 2 > part_bytes:
                 parts.append(tuple(part))
                 part = []
             part.append(group)

@@ -9,13 +9,15 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from clew.index.building import drafted
+from clew.index.changes import Changes
 from clew.index.sink import IndexSink
 from clew.lake.delta import Lake
 from clew.lake.raw_only import filled
-from clew.lake.recorded import facet_samples, recorded_parts
+from clew.lake.recorded import Part, facet_samples, recorded_parts
 from clew.pipeline.faults import told_in_a_sentence
 from clew.pipeline.index_thread import IndexThread
 from clew.pipeline.rebuild_worker import RebuildWorker
+from clew.pipeline.side_by_side import in_turn
 from clew.pipeline.telling import told_of_parts
 
 APP: Final = "rebuild"
@@ -33,14 +35,14 @@ def feed_index(spark: SparkSession, lake: Lake, index: IndexSink, say: Say = lam
     # Asked first: a chunk that a backfill finishes meanwhile reaches the index by way of the backfill.
     done = filled(lake)
     index.learn(facet_samples(lake))
-    # One for each core: while they are opened, the index takes those before.
-    parts, cores = recorded_parts(lake), spark.sparkContext.defaultParallelism
+
+    def changes_of(part: Part) -> Changes:
+        worker = RebuildWorker(str(lake.root), [part], done, index.dictionary, lake.facet_order)
+        return told_of_parts(spark, worker, 1).changes
+
     count = 0
     with told_in_a_sentence(), IndexThread(index) as thread:
-        for number, start in enumerate(range(0, len(parts), cores)):
-            some = parts[start : start + cores]
-            worker = RebuildWorker(str(lake.root), some, done, index.dictionary, lake.facet_order)
-            changes = told_of_parts(spark, worker, len(some)).changes
+        for number, changes in enumerate(in_turn(changes_of, recorded_parts(lake), spark)):
             thread.apply(f"{APP}/{number}", changes)
             count += len(changes.events) + len(changes.rejected)
             say(f"Building the index anew from the lake: {count:,} events")

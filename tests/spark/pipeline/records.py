@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
+from tests.oracle.packed import index_facets
 
 from clew.collector.log import LogWriter, Received
 from clew.events.stream import Stream
 from clew.home import Home
-from clew.index.bodies import DELETED, Unpacker
 from clew.index.store import connect_reader
 from clew.lake.delta import Lake
 from clew.pipeline.work import open_pipeline
@@ -61,9 +61,7 @@ def record(home: Home, *but: str) -> Record:
         names = [row["name"] for row in index.execute("select name from sqlite_master where type = 'table'")]
         for name in set(names) - {"meta", "dictionaries"}:
             rows[f"index.{name}"] = [dict(row) for row in index.execute(f"select * from {name}")]
-        unpack = Unpacker(dict(map(tuple, index.execute("select id, body from dictionaries")))).unpack
-    for row in rows["index.facets"]:
-        row["body"] = "" if row["body"] == DELETED else unpack(row["body"]).decode()
+        rows["index.facets"] = index_facets(index)
     return {name: sorted(comparable(row, {"batch", *but}) for row in table) for name, table in rows.items()}
 
 

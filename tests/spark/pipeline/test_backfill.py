@@ -7,16 +7,15 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.oracle.packed import index_facets
 
 from clew.collector.log import LogWriter, Received
 from clew.events.facet_order import FacetOrder
 from clew.events.stream import Stream
 from clew.home import Home
-from clew.index.bodies import DELETED, Unpacker
 from clew.index.store import connect_reader
 from clew.lake.delta import Lake
 from clew.lake.tables import DERIVED_TABLE_NAMES, EVENT_TABLE_NAMES
@@ -147,16 +146,10 @@ def lake_rows(home: Home) -> dict[str, list[str]]:
 def index_rows(path: Path) -> dict[str, list[str]]:
     index = connect_reader(path)
     names = [row["name"] for row in index.execute("select name from sqlite_master where type = 'table'")]
-    unpacker = Unpacker({row["id"]: row["body"] for row in index.execute("select id, body from dictionaries")})
-    rows = {
-        name: sorted(str(plain(dict(row), unpacker)) for row in index.execute(f"select * from {name}"))
+    tables = {
+        name: index_facets(index) if name == "facets" else map(dict, index.execute(f"select * from {name}"))
         for name in sorted(set(names) - {"meta", "dictionaries"})
     }
+    rows = {name: sorted(str({**row, "batch": None}) for row in table) for name, table in tables.items()}
     index.close()
     return rows
-
-
-def plain(row: dict[str, Any], unpacker: Unpacker) -> dict[str, Any]:
-    if isinstance(body := row.get("body"), bytes) and body != DELETED:
-        row["body"] = unpacker.unpack(body)
-    return {name: value for name, value in row.items() if name != "batch"}

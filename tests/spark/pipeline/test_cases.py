@@ -15,12 +15,12 @@ import msgspec
 import pytest
 from msgspec import Raw
 from pyspark.sql import SparkSession
+from tests.oracle.packed import index_facets
 
 from clew.collector.intake import stream_of
 from clew.collector.log import LogWriter, Received
 from clew.collector.segments import Line, segment_path
 from clew.home import Home
-from clew.index.bodies import DELETED, Unpacker
 from clew.index.store import connect_reader
 from clew.lake.delta import Lake
 from clew.pipeline.derive.derivation import Derivation
@@ -96,7 +96,7 @@ def rows(case: Path, read: Callable[[str], list[dict[str, Any]]], home: Home) ->
     found = {}
     for path in sorted((case / "expected").glob("*.json")):
         wanted = json.loads(path.read_text())
-        table = index_facets(home) if path.stem == "index_facets" else read(path.stem)
+        table = stored_facets(home) if path.stem == "index_facets" else read(path.stem)
         columns = {column for row in wanted for column in row}
         found[path.stem] = normal([fit(row, wanted, columns) for row in table])
     return found
@@ -120,11 +120,10 @@ def derived_rows(tables: Derivation, table: str) -> list[dict[str, Any]]:
     return found
 
 
-def index_facets(home: Home) -> list[dict[str, Any]]:
-    stored = connect_reader(home.index).execute("select kind, name, body from facets").fetchall()
+def stored_facets(home: Home) -> list[dict[str, Any]]:
     return [
-        {"kind": kind, "name": name, "facet": None if body == DELETED else json.loads(Unpacker().unpack(body))}
-        for kind, name, body in stored
+        {"kind": row["kind"], "name": row["name"], "facet": json.loads(row["body"] or "null")}
+        for row in index_facets(connect_reader(home.index))
     ]
 
 

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clew.events.facet_order import FacetOrder
 from clew.events.openlineage import decode
-from clew.index.bodies import DELETED, ENOUGH_SAMPLES, Packer, Unpacker
-from clew.index.changes import Changes, FacetRow
+from clew.index.bodies import DELETED, ENOUGH_SAMPLES, Packer, StoredFacet, Unpacker
+from clew.index.changes import Changes, FacetsRow
 from clew.index.keys import entity
 from clew.index.observer import Observer
 from clew.index.reader import IndexReader
@@ -20,9 +21,12 @@ from clew.index.sink import IndexSink
 pack, unpack = Packer().pack, Unpacker().unpack
 
 
-@given(st.binary(min_size=1).filter(lambda body: b"_deleted" not in body))
-def test_a_body_comes_back(body: bytes) -> None:
-    assert unpack(pack(body)) == body
+stored = st.builds(StoredFacet, st.text(), st.integers(0, 2**62), st.integers(-(2**62), 2**62), st.binary())
+
+
+@given(st.lists(stored))
+def test_facets_come_back(facets: list[StoredFacet]) -> None:
+    assert unpack(pack(facets)) == facets
 
 
 @pytest.mark.parametrize(
@@ -39,18 +43,23 @@ def test_a_body_comes_back(body: bytes) -> None:
     ],
 )
 def test_only_a_facet_that_says_so_is_deleted(facet: bytes, is_deleted: bool) -> None:
-    assert (pack(facet) == DELETED) is is_deleted
+    assert StoredFacet.of("schema", 1, 0, facet).body == (DELETED if is_deleted else facet)
 
 
 def test_bodies_are_read_by_many_threads() -> None:
     bodies = [b'{"n": %d, "text": "%s"}' % (number, b"x" * number * 50) for number in range(200)]
-    packed = [pack(body) for body in bodies]
+    facets = [[StoredFacet("schema", 1, 0, body)] for body in bodies]
     with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(unpack, packed * 5)) == bodies * 5
+        assert list(pool.map(unpack, [pack(some) for some in facets] * 5)) == facets * 5
 
 
-def facet(name: str, seq: int, body: bytes, version: str | None = None) -> FacetRow:
-    return FacetRow("dataset", entity("n", "d", version, None), name, seq, 0, pack(body))
+def facet(name: str, seq: int, body: bytes, version: str | None = None, at: int = 0) -> FacetsRow:
+    return said(StoredFacet.of(name, seq, at, body), version=version)
+
+
+def said(*facets: StoredFacet, version: str | None = None) -> FacetsRow:
+    last = max(facet.seq for facet in facets)
+    return FacetsRow("dataset", entity("n", "d", version, None), last, pack(facets))
 
 
 @pytest.mark.parametrize(
@@ -64,7 +73,7 @@ def facet(name: str, seq: int, body: bytes, version: str | None = None) -> Facet
         ([facet("other", 1, b"1")], "schema", None),
     ],
 )
-def test_the_last_facet_counts(rows: list[FacetRow], name: str, body: bytes | None, tmp_path: Path) -> None:
+def test_the_last_facet_counts(rows: list[FacetsRow], name: str, body: bytes | None, tmp_path: Path) -> None:
     with IndexSink(tmp_path / "index") as sink:
         for number, row in enumerate(rows):
             sink.apply(str(number), Changes(facets=[row]))
@@ -98,14 +107,61 @@ def test_a_dictionary_is_learnt_once_and_what_it_packed_is_read_by_who_came_befo
     samples = [schema(number) for number in range(ENOUGH_SAMPLES)]
     with IndexSink(tmp_path / "index") as sink:
         assert sink.dictionary is None
-        sink.apply("0", Changes(facets=[facet(f"f{n}", n, body) for n, body in enumerate(samples)]))
+        facets = [StoredFacet(f"f{number}", number, 0, body) for number, body in enumerate(samples)]
+        sink.apply("0", Changes(facets=[said(*facets)]))
         learnt = sink.dictionary
         assert learnt is not None
         with IndexReader(tmp_path / "index") as reader:
-            late = Packer(learnt).pack(schema(7777))
-            assert len(late) < len(pack(schema(7777)))
+            news = [StoredFacet("late", 9, 0, schema(7777))]
+            late = Packer(learnt).pack(news)
+            assert len(late) < len(pack(news))
             key = entity("n", "d", None, None)
-            sink.apply("1", Changes(facets=[FacetRow("dataset", key, "late", 9, 0, late)]))
+            sink.apply("1", Changes(facets=[FacetsRow("dataset", key, 9, late)]))
             assert reader.dataset_facet("n", "d", None, "late") == schema(7777)
             assert reader.dataset_facet("n", "d", None, "f3") == samples[3]
         assert sink.dictionary == learnt
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        (FacetOrder.RECEIVED, {"a": b"3", "b": b"1", "c": b"3", "d": b"2"}),
+        (FacetOrder.EVENT_TIME, {"a": b"1", "b": b"1", "c": b"3", "d": b"2"}),
+    ],
+)
+def test_facets_of_an_entity_are_merged_name_by_name(
+    order: FacetOrder, expected: dict[str, bytes], tmp_path: Path
+) -> None:
+    batches = [
+        [StoredFacet("a", 1, 50, b"1"), StoredFacet("b", 1, 50, b"1")],
+        [StoredFacet("d", 2, 20, b"2")],
+        [StoredFacet("a", 3, 30, b"3"), StoredFacet("c", 3, 30, b"3")],
+    ]
+    orders = [batches, batches[::-1], [*batches, batches[0]]]
+    for number, given_in in enumerate(orders):
+        with IndexSink(tmp_path / f"index-{number}", order) as sink:
+            for batch, facets in enumerate(given_in):
+                sink.apply(str(batch), Changes(facets=[said(*facets)]))
+        with IndexReader(tmp_path / f"index-{number}") as reader:
+            assert reader.facets("dataset", "n", "d", None, None) == expected
+
+
+def test_a_sink_merges_with_a_dictionary_that_another_has_learnt(tmp_path: Path) -> None:
+    news = [StoredFacet("late", 9, 0, b'{"n": 1}')]
+    with IndexSink(tmp_path / "index") as sink, IndexSink(tmp_path / "index") as backfill:
+        backfill.learn([b'{"_producer": "https://example.org/producer", "n": %d}' % n for n in range(ENOUGH_SAMPLES)])
+        learnt = backfill.dictionary
+        assert learnt is not None
+        key = entity("n", "d", None, None)
+        backfill.apply("0", Changes(facets=[FacetsRow("dataset", key, 9, Packer(learnt).pack(news))]))
+        sink.apply("1", Changes(facets=[facet("early", 1, b"1")]))
+    with IndexReader(tmp_path / "index") as reader:
+        assert reader.facets("dataset", "n", "d", None, None) == {"early": b"1", "late": b'{"n": 1}'}
+
+
+def test_a_name_of_today_and_an_earlier_name_of_it_are_one_facet() -> None:
+    observer = Observer()
+    for seq, name in enumerate(("columnMetrics", "dataQualityMetrics", "columnMetrics")):
+        observer.note(decode(dataset_event(name, seq)), f"e{seq}", seq)
+    (row,) = observer.changes().facets
+    assert unpack(row.body) == [StoredFacet("dataQualityMetrics", 2, 1767261600000000, b'{"rowCount": 2}')]

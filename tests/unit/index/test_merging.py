@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.oracle.packed import index_facets
 
 from clew.events.received import decode
 from clew.index.changes import Changes
@@ -103,6 +104,7 @@ def tables(sink: IndexSink, batches: list[tuple[str, Changes]]) -> dict[str, lis
     for name, changes in batches:
         sink.apply(name, changes)
     found = {table: [tuple(row) for row in database.execute(f"select * from {table}")] for table in TABLES}
+    found["facets"] = sorted(tuple(row.values()) for row in index_facets(database))
     # Which batch brought an event depends on the order, and may.
     found["events"] = [(identity,) for identity, _ in found["events"]]
     found["progress"] = database.execute("select value from meta where key = 'indexed_seq'").fetchall()

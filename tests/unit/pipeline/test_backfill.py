@@ -16,13 +16,13 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 import pytest
+from tests.oracle.packed import index_facets
 
 from clew.collector.intake import stream_of
 from clew.collector.log import LogWriter, Received
 from clew.collector.segments import end_position, ranges
 from clew.errors import ClewError
 from clew.home import Home
-from clew.index.bodies import DELETED, Unpacker
 from clew.index.sink import IndexSink
 from clew.index.store import connect_reader
 from clew.lake import facets
@@ -174,19 +174,13 @@ def record(home: Home) -> dict[str, list[str]]:
         found[table.name] = sorted(str({**row, "is_raw_only": None}) for row in rows)
     index = connect_reader(home.index)
     names = [row["name"] for row in index.execute("select name from sqlite_master where type in ('table', 'view')")]
-    unpacker = Unpacker({row["id"]: row["body"] for row in index.execute("select id, body from dictionaries")})
     for name in set(names) - {"meta", "dictionaries"}:
-        rows = [dict(row) for row in index.execute(f"select * from {name}")]
-        found[f"index.{name}"] = sorted(str(plain(row, unpacker)) for row in rows)
+        rows = (
+            index_facets(index) if name == "facets" else [dict(row) for row in index.execute(f"select * from {name}")]
+        )
+        found[f"index.{name}"] = sorted(str({**row, "batch": None}) for row in rows)
     index.close()
     return found
-
-
-def plain(row: dict[str, Any], unpacker: Unpacker) -> dict[str, Any]:
-    body = row.get("body")
-    if isinstance(body, bytes) and body != DELETED:
-        row["body"] = unpacker.unpack(body)
-    return {name: value for name, value in row.items() if name != "batch"}
 
 
 def test_answers_are_the_same_before_meanwhile_and_afterwards(whole: Home, raw: Home) -> None:

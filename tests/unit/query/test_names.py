@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from clew.errors import UsageError
-from clew.index.bodies import Packer
-from clew.index.changes import Changes, DatasetRow, EdgeRow, FacetRow, StatementRow
+from clew.index.bodies import Packer, StoredFacet
+from clew.index.changes import Changes, DatasetRow, EdgeRow, FacetsRow, StatementRow
 from clew.index.keys import entity
 from clew.index.reader import IndexReader
 from clew.index.sink import IndexSink
@@ -54,10 +54,11 @@ def stated(found: dict[str, list[str]]) -> tuple[list[StatementRow], list[EdgeRo
     return statements, edges
 
 
-def schema(dataset: str, *columns: str) -> FacetRow:
+def schema(dataset: str, *columns: str) -> FacetsRow:
     fields = ", ".join(f'{{"name": "{column}"}}' for column in columns)
     key = entity("file", dataset, None, None)
-    return FacetRow("dataset", key, "schema", 1, 1, Packer().pack(f'{{"fields": [{fields}]}}'.encode()))
+    facet = StoredFacet("schema", 1, 1, f'{{"fields": [{fields}]}}'.encode())
+    return FacetsRow("dataset", key, 1, Packer().pack([facet]))
 
 
 @pytest.fixture
