@@ -36,8 +36,8 @@ def measure(log: Log, home: Home, floor: float, report: Report) -> None:
     report.say(f"tables committed      {tables.rate(log.events)}")
     report.at_least("tables: CPU of two plain processes / of the pipeline", floor / tables.cpu, 0.65)
     whole = [take_whole(log, home, spark) for _ in range(2)][-1]
-    report.say(f"with the index        {whole.intake.rate(log.events)}")
-    report.at_least("tables and index", log.events / whole.intake.wall, 6_000, " events/s")
+    report.say(f"with the index        {whole.intake.rate(log.events)}, its start and end included")
+    report.at_least("tables and index, streaming", whole.per_second, 6_000, " events/s")
     report.say(f"derived tables        {whole.derivation.rate(log.events)}")
     rebuilt = [rebuild(home, spark) for _ in range(2)][-1]
     report.say(f"index rebuilt         {rebuilt.rate(log.events)}")

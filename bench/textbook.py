@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 
@@ -26,7 +27,7 @@ _ORIGIN = ("event_id", "seq")
 _JOB = ("job_namespace", "job_name")
 
 
-def stock_session(memory: str) -> SparkSession:
+def stock_session(memory: str, more: Mapping[str, str]) -> SparkSession:
     """Spark with the settings it comes with, and a heap: under ours, with Java's first compiler alone, it is slower."""
     # Only its Arrow paths would care for the version of pandas, and none is used.
     warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
@@ -42,12 +43,13 @@ def stock_session(memory: str) -> SparkSession:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.parquet.compression.codec": "zstd",
+        **more,
     }
     return SparkSession.builder.appName("textbook").master("local[2]").config(map=settings).getOrCreate()
 
 
-def write_tables(spark: SparkSession, events: Path, root: Path) -> None:
-    """The four tables of lineage events, from a file of one event a line."""
+def write_tables(spark: SparkSession, events: Path, root: Path, kind: str) -> None:
+    """The four tables of lineage events, from a file of one event a line, in a format that Spark knows."""
     parsed = spark.read.text(str(events)).transform(parse).persist()
     tables = {
         "lineage_events": parsed.transform(lineage_events),
@@ -56,7 +58,7 @@ def write_tables(spark: SparkSession, events: Path, root: Path) -> None:
         "run_facets": parsed.transform(lambda rows: own_facets(rows, "run")),
     }
     for name, rows in tables.items():
-        rows.write.mode("overwrite").parquet(str(root / name))
+        rows.write.format(kind).save(str(root / name))
     parsed.unpersist(blocking=True)
 
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import shutil
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from unittest.mock import patch
 
 from bench.costs import Cost, measured
 from bench.logs import Log
@@ -11,6 +15,8 @@ from bench.tables_only import tables_only
 from pyspark.sql import SparkSession
 
 from clew.home import Home
+from clew.index.changes import Changes
+from clew.index.sink import IndexSink
 from clew.index.store import remove
 from clew.lake.delta import Lake
 from clew.pipeline.work import open_pipeline
@@ -18,10 +24,14 @@ from clew.pipeline.work import open_pipeline
 
 @dataclass(frozen=True)
 class Taken:
-    """What it cost to take events in, tables and index together, and to derive tables from them."""
+    """What it cost to take events in, tables and index together, and to derive tables from them.
+
+    `per_second` is how fast events went by once the stream was under way.
+    """
 
     intake: Cost
     derivation: Cost
+    per_second: float
 
     @property
     def whole(self) -> Cost:
@@ -41,11 +51,32 @@ def take_into_tables(log: Log, home: Home, spark: SparkSession) -> Cost:
 def take_whole(log: Log, home: Home, spark: SparkSession) -> Taken:
     """Raw events into tables and index, then derived tables."""
     clear(home)
-    with open_pipeline(home, spark=spark) as pipeline:
+    with open_pipeline(home, spark=spark) as pipeline, patch.object(IndexSink, "apply", Applied()) as applied:
         intake = measured(pipeline.take_new)
         require_all("lake", events_in(pipeline.lake), log.events)
         require_all("index", pipeline.index.event_count, log.events)
-        return Taken(intake, measured(pipeline.refresh))
+        return Taken(intake, measured(pipeline.refresh), applied.per_second)
+
+
+class Applied:
+    """Stands in for the sink's `apply`: does the same, and notes when how many events could be seen in the index."""
+
+    def __init__(self) -> None:
+        self._apply = IndexSink.apply
+        self._seen: list[tuple[float, int]] = []
+
+    def __get__(self, sink: IndexSink, _: type[IndexSink]) -> Callable[[str, Changes], None]:
+        return partial(self._note, sink)
+
+    def _note(self, sink: IndexSink, batch: str, changes: Changes) -> None:
+        self._apply(sink, batch, changes)
+        self._seen.append((time.monotonic(), len(changes.events)))
+
+    @property
+    def per_second(self) -> float:
+        """From the moment when the first batch could be seen to the moment when the last could."""
+        (begin, _), *others = self._seen
+        return sum(count for _, count in others) / (others[-1][0] - begin)
 
 
 def rebuild(home: Home, spark: SparkSession) -> Cost:

@@ -6,15 +6,14 @@ import hashlib
 import json
 import subprocess
 import sys
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import polars as pl
 import pytest
+from bench.delta_jars import NoJarError, delta_settings
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from tests.spark.pipeline.records import append, event, run
@@ -26,10 +25,6 @@ from clew.lake.delta import Lake
 from clew.lake.upkeep import merge_files
 
 CASES = Path(__file__).parents[1] / "cases" / "pipeline"
-MAVEN = "https://repo1.maven.org/maven2/io/delta"
-DELTA_VERSION = "4.4.0"
-JARS = ("delta-spark_4.2_2.13", "delta-storage", "delta-kernel-api", "delta-kernel-defaults")
-NETWORK_SECONDS = 10
 # Of each table: the number of rows, and a checksum of the columns that name them.
 Summary = dict[str, tuple[int, str]]
 # What names a row, of any table, is a text in one of these columns.
@@ -108,9 +103,12 @@ def test_duckdb_agrees_by_its_own_reader(lake: Path, summary: Summary) -> None:
 def test_delta_spark_agrees(lake: Path, summary: Summary, pytestconfig: pytest.Config) -> None:
     cache = pytestconfig.cache
     assert cache is not None
-    jars = [fetched(name, cache.mkdir("jars")) for name in JARS]
+    try:
+        settings = delta_settings(cache.mkdir("jars"))
+    except NoJarError as fault:
+        pytest.skip(str(fault))
     # In a process of its own: a session that runs takes no more jars.
-    code = f"from {__name__} import print_summary; print_summary({str(lake)!r}, {list(map(str, jars))!r})"
+    code = f"from {__name__} import print_summary; print_summary({str(lake)!r}, {settings!r})"
     root = Path(__file__).parents[2]
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=root, check=False)
     assert ended.returncode == 0, ended.stderr[-2000:]
@@ -118,32 +116,12 @@ def test_delta_spark_agrees(lake: Path, summary: Summary, pytestconfig: pytest.C
     assert {name: tuple(row) for name, row in found.items()} == summary
 
 
-def fetched(name: str, folder: Path) -> Path:
-    """A jar from Maven Central; what was fetched once is kept."""
-    path = folder / f"{name}-{DELTA_VERSION}.jar"
-    if not path.exists():
-        try:
-            address = f"{MAVEN}/{name}/{DELTA_VERSION}/{path.name}"
-            with urllib.request.urlopen(address, timeout=NETWORK_SECONDS) as answer:
-                path.with_suffix(".part").write_bytes(answer.read())
-        except (urllib.error.URLError, TimeoutError) as fault:
-            pytest.skip(f"{path.name} cannot be had: {fault}")
-        path.with_suffix(".part").rename(path)
-    return path
-
-
-def print_summary(lake: str, jars: Iterable[str]) -> None:
+def print_summary(lake: str, settings: dict[str, str]) -> None:
     """What delta-spark finds, as JSON on the last line."""
     from clew.pipeline.session import build_session
 
-    settings = {
-        "spark.jars": ",".join(jars),
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        # By default every table's log is replayed in 50 tasks.
-        "spark.databricks.delta.snapshotPartitions": "1",
-    }
-    spark = build_session(conf=settings)
+    # By default every table's log is replayed in 50 tasks.
+    spark = build_session(conf={**settings, "spark.databricks.delta.snapshotPartitions": "1"})
 
     def rows(path: str) -> list[dict[str, Any]]:
         return list(spark.read.format("delta").load(path).toArrow().to_pylist())
