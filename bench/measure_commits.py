@@ -9,7 +9,7 @@ python -m bench.measure_commits [EVENTS]     a full round makes 2,000 commits
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from statistics import fmean
@@ -74,9 +74,9 @@ class WatchedIndex(IndexSink):
 
     watch = Watch()
 
-    def apply(self, batch: str, changes: Changes) -> None:
+    def apply(self, batch: str, changes: Changes, aside: Iterable[Changes] = ()) -> None:
         """Merge what a batch changed."""
-        self.watch.timed(lambda: super(WatchedIndex, self).apply(batch, changes))
+        self.watch.timed(lambda: super(WatchedIndex, self).apply(batch, changes, aside))
 
 
 @dataclass(frozen=True)

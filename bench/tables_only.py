@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import partial
@@ -65,8 +65,11 @@ class NoIndex(IndexSink):
     def note_batch(self, app: str, number: int) -> None:
         """Forget it."""
 
-    def apply(self, batch: str, changes: Changes) -> None:
+    def apply(self, batch: str, changes: Changes, aside: Iterable[Changes] = ()) -> None:
         """Forget it."""
+
+    def let_go(self) -> None:
+        """There is nothing to give back."""
 
 
 @contextmanager

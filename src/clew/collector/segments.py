@@ -21,6 +21,8 @@ from clew.events.stream import Stream
 SUFFIX = ".ndjson"
 _DIGITS = 20
 _TAIL_BYTES = 1 << 16
+# What has been read of a mapped file stays in the process's memory until it is let go.
+_LET_GO_BYTES = 8 << 20
 _UNKNOWN_TIME = "1970-01-01T00:00:00+00:00"
 _BY_HAND = "log"
 
@@ -126,12 +128,16 @@ def read_lines(part: Range) -> Iterator[tuple[int, bytes]]:
     with Path(part.path).open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
         offset = _line_start(text, part.start - part.base)
         stop = part.end - part.base
+        let_go = offset - offset % mmap.PAGESIZE
         while offset < stop:
             line_break = text.find(b"\n", offset)
             if line_break < 0:
                 return
             yield part.base + offset, text[offset:line_break]
             offset = line_break + 1
+            if offset - let_go >= _LET_GO_BYTES:
+                text.madvise(mmap.MADV_DONTNEED, let_go, offset - let_go)
+                let_go = offset - offset % mmap.PAGESIZE
 
 
 def _line_start(text: mmap.mmap, offset: int) -> int:

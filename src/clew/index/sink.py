@@ -76,9 +76,8 @@ class IndexSink:
 
     def learn(self, facets: Sequence[bytes]) -> None:
         """Make a dictionary of facets, unless there is one or they are too few."""
-        if self.dictionary is None and len(facets) >= ENOUGH_SAMPLES:
-            dictionary = _FIRST, train(facets, _FIRST)
-            self._database.execute("insert or ignore into dictionaries values (?, ?)", dictionary)
+        if self.dictionary is None:
+            self._learn(facets)
             self._use_dictionaries()
 
     def last_batch(self, app: str) -> int | None:
@@ -90,26 +89,39 @@ class IndexSink:
         """Say that all batches of a pipeline up to this one were taken."""
         self._database.execute("insert or replace into meta values (?, ?)", (f"{_BATCH_OF}{app}", str(number)))
 
-    def apply(self, batch: str, changes: Changes) -> None:
-        """Merge what a batch changed; applying it again changes nothing."""
-        changes.edge_sets = [edge for edge in changes.edge_sets if edge.edge_set not in self._known_edge_sets]
-        changes.schemas = [schema for schema in changes.schemas if schema.schema_id not in self._known_schemas]
+    def apply(self, batch: str, changes: Changes, aside: Iterable[Changes] = ()) -> None:
+        """Merge what a batch changed; applying it again changes nothing.
+
+        `aside` are more changes, so large that no two are held in memory: of events that `changes` names.
+        """
         with transaction(self._database):
             # A backfill may have learnt one meanwhile.
             self._use_dictionaries()
             for table, events in (("events", changes.events), ("rejected", changes.rejected)):
                 new = ((identity, batch) for _, identity in events)
                 self._database.executemany(f"insert or ignore into {table} values (?, ?)", new)  # noqa: S608
-            for table in self._merges:
-                self._merge(table, getattr(changes, table))
-            settle_lineage(self._database, changes)
-            settle_job_versions(self._database, {run.run_uuid for run in changes.runs})
-            self._put_facets(changes.facets)
+            self._merge_all(changes)
+            for more in aside:
+                self._merge_all(more)
             if self.dictionary is None:
-                self.learn(self._bodies_in(changes))
+                self._learn(self._bodies_in(changes))
             self._note_progress(batch, max((seq for seq, _ in (*changes.events, *changes.rejected)), default=0))
+        self._use_dictionaries()
         _remember(self._known_edge_sets, (edge.edge_set for edge in changes.edge_sets))
         _remember(self._known_schemas, (schema.schema_id for schema in changes.schemas))
+
+    def let_go(self) -> None:
+        """Give back the memory of pages that were read; they are read again when they are needed."""
+        self._database.execute("pragma shrink_memory")
+
+    def _merge_all(self, changes: Changes) -> None:
+        changes.edge_sets = [edge for edge in changes.edge_sets if edge.edge_set not in self._known_edge_sets]
+        changes.schemas = [schema for schema in changes.schemas if schema.schema_id not in self._known_schemas]
+        for table in self._merges:
+            self._merge(table, getattr(changes, table))
+        settle_lineage(self._database, changes)
+        settle_job_versions(self._database, {run.run_uuid for run in changes.runs})
+        self._put_facets(changes.facets)
 
     def _merge(self, table: str, rows: Sequence[Struct]) -> None:
         if rows:
@@ -144,6 +156,11 @@ class IndexSink:
         app, _, number = batch.rpartition("/")
         if number.isdecimal():
             self.note_batch(app, int(number))
+
+    def _learn(self, facets: Sequence[bytes]) -> None:
+        if len(facets) >= ENOUGH_SAMPLES:
+            dictionary = _FIRST, train(facets, _FIRST)
+            self._database.execute("insert or ignore into dictionaries values (?, ?)", dictionary)
 
     def _use_dictionaries(self) -> None:
         """Pack and unpack with what is stored; with none as long as too few facets are known to learn from."""

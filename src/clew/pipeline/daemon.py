@@ -16,6 +16,8 @@ from types import ModuleType
 
 from pyspark.daemon import manager
 
+from clew.pipeline.memory import giving_back
+
 _WORKER = "pyspark.worker"
 _NEEDED = (_WORKER, "clew.pipeline.worker", "clew.pipeline.backfill_worker", "clew.pipeline.rebuild_worker")
 
@@ -43,6 +45,9 @@ def prepare(worker: str) -> None:
     if worker == _WORKER:
         for name in _NEEDED:
             import_module(name)
+        # Spark keeps a worker for its next task, and an idle one must not keep the memory of the last.
+        workers = sys.modules[_WORKER]
+        vars(workers)["main"] = giving_back(vars(workers)["main"])
         # Nothing that workers make stands in cycles, so looking for them is in vain. Spark's loop does between tasks.
         gc.freeze()
         gc.disable()

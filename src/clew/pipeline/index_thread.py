@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Self
@@ -10,6 +11,7 @@ from clew.errors import ClewError
 from clew.index.changes import Changes
 from clew.index.sink import IndexSink
 from clew.pipeline.faults import RETRY
+from clew.pipeline.memory import give_back
 
 
 class IndexThread:
@@ -28,13 +30,20 @@ class IndexThread:
     ) -> None:
         try:
             self.settle()
+            self._index.let_go()
+            give_back()
         finally:
             self._thread.shutdown()
 
-    def apply(self, batch: str, changes: Changes) -> None:
-        """Begin to apply a batch, once those before are applied."""
+    def apply(self, batch: str, changes: Changes, aside: Iterable[Changes] = ()) -> None:
+        """Begin to apply a batch, once those before are applied; see `IndexSink.apply`."""
         self.settle()
-        self._applying = self._thread.submit(self._index.apply, batch, changes)
+        self._applying = self._thread.submit(self._apply, batch, changes, aside)
+
+    def _apply(self, batch: str, changes: Changes, aside: Iterable[Changes]) -> None:
+        self._index.apply(batch, changes, aside)
+        if aside:
+            give_back()
 
     def settle(self) -> None:
         """Wait until the index has all batches that were given so far."""

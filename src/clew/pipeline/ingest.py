@@ -16,7 +16,7 @@ from clew.lake.tables import EVENT_TABLES, ONE_ROW_PER_EVENT
 from clew.pipeline.index_thread import IndexThread
 from clew.pipeline.lake_tables import write_events
 from clew.pipeline.raw_spans import RawSpans
-from clew.pipeline.telling import Told
+from clew.pipeline.telling import Aside, Told
 from clew.pipeline.worker import EventWorker
 
 
@@ -73,9 +73,10 @@ class Ingest:
         if repeated:
             # Rare, so written first and checked afterwards: asking before would cost every batch a pass of its own.
             self._lake.discard(written.files)
+            written.discard()
             written = self._write(ranges, repeated)
         superfluous = self._commit(written.files, batch)
-        self._thread.apply(str(batch), written.changes)
+        self._thread.apply(str(batch), written.changes, Aside(written.aside))
         self._lake.discard(superfluous)
         self._count(written.files, len(repeated))
 

@@ -21,10 +21,16 @@ Worker = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 class Told(msgspec.Struct):
-    """One report of one worker."""
+    """One report of one worker. `aside` names files with more changes, which are opened when the index takes them."""
 
     files: list[DataFile] = msgspec.field(default_factory=list)
     changes: Changes = msgspec.field(default_factory=Changes)
+    aside: list[str] = msgspec.field(default_factory=list)
+
+    def discard(self) -> None:
+        """Remove what was put aside."""
+        for path in self.aside:
+            Path(path).unlink()
 
 
 TOLD = StructType([StructField("report", BinaryType()), StructField("path", StringType())])
@@ -33,6 +39,7 @@ _TOLD_ARROW = pa.schema([("report", pa.binary()), ("path", pa.string())])
 _LONG_BYTES = 64 << 10
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Told).decode
+_decode_changes = msgspec.msgpack.Decoder(Changes).decode
 
 
 def telling(reports: Iterable[Told], root: str) -> Iterator[pa.RecordBatch]:
@@ -47,7 +54,32 @@ def told(reports: DataFrame) -> Told:
     """All reports in one, on the driver."""
     rows = reports.toArrow().to_pylist()
     parts = [_decode(_take_up(row["path"]) if row["report"] is None else row["report"]) for row in rows]
-    return Told([file for part in parts for file in part.files], Changes.joined(part.changes for part in parts))
+    return Told(
+        [file for part in parts for file in part.files],
+        Changes.joined(part.changes for part in parts),
+        [path for part in parts for path in part.aside],
+    )
+
+
+class Aside:
+    """Changes that were put aside: opened one by one, once."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self._paths = paths
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def __iter__(self) -> Iterator[Changes]:
+        return (_decode_changes(_take_up(path)) for path in self._paths)
+
+
+def put_aside(changes: Changes, root: str) -> Told:
+    """A report of changes that are too large to be held together with others: only who they are of is told at once."""
+    told = Told(changes=Changes(events=changes.events, rejected=changes.rejected))
+    changes.events, changes.rejected = [], []
+    told.aside.append(_put_down(_encode(changes), Path(root, REPORTS)))
+    return told
 
 
 def told_of_parts(spark: SparkSession, worker: Worker, count: int) -> Told:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
+from functools import partial
 
 import pyarrow as pa
 
@@ -20,11 +21,16 @@ from clew.lake.arrival import Arrival
 from clew.lake.files import FileWriter
 from clew.lake.rows import EventRows
 from clew.lake.tables import LARGE_COLUMNS
+from clew.pipeline.memory import give_back
 from clew.pipeline.raw_spans import RawSpans, is_raw
-from clew.pipeline.telling import Told, telling
+from clew.pipeline.telling import Told, put_aside, telling
 
 # Rows become Arrow when so much text has been read: a count of rows would let 10 MB events fill the memory.
 BYTES_PER_BATCH = 8 << 20
+# Events of more than this hold what is noted of them in memory, and have little in common with others: what is noted
+# is told as soon as they make up so much together.
+LARGE_BYTES = 1 << 20
+MOST_LARGE_BYTES = 16 << 20
 
 
 class EventWorker:
@@ -53,29 +59,32 @@ class EventWorker:
 
     def _reports(self, ranges: Iterator[pa.RecordBatch]) -> Iterator[Told]:
         writer = FileWriter(self._root, LARGE_COLUMNS)
-        observer, raw_observer = Observer(self._dictionary, self._order), RawObserver()
+        observers = _Observers(self._dictionary, self._order)
         for batch in ranges:
             for part in batch.to_pylist():
-                for rows in self._batches(Range(**part), observer, raw_observer):
+                for rows in self._batches(Range(**part), observers):
                     yield Told(files=list(writer.add(rows)))
-        changes = Changes.joined([observer.changes(), raw_observer.changes()])
-        yield Told(files=list(writer.flush()), changes=changes)
+                    if observers.large_bytes:
+                        # Free by now: the rows are written, or held by Arrow.
+                        give_back()
+                    if observers.large_bytes >= MOST_LARGE_BYTES:
+                        yield Told(files=list(writer.flush()))
+                        yield put_aside(observers.changes(), self._root)
+        yield Told(files=list(writer.flush()), changes=observers.changes())
 
-    def _batches(
-        self, part: Range, observer: Observer, raw_observer: RawObserver
-    ) -> Iterator[dict[str, pa.RecordBatch]]:
+    def _batches(self, part: Range, observers: _Observers) -> Iterator[dict[str, pa.RecordBatch]]:
         rows, held = EventRows(), 0
         for seq, text in read_lines(part):
             if seq in self._skipped:
                 continue
-            self._take(seq, text, rows, observer, raw_observer)
+            self._take(seq, text, rows, observers)
             held += len(text)
             if held >= BYTES_PER_BATCH:
                 yield rows.batches()
                 rows, held = EventRows(), 0
         yield rows.batches()
 
-    def _take(self, seq: int, text: bytes, rows: EventRows, observer: Observer, raw_observer: RawObserver) -> None:
+    def _take(self, seq: int, text: bytes, rows: EventRows, observers: _Observers) -> None:
         line = decode_line(text)
         body = line.body
         arrival = Arrival(event_id(body), seq, datetime.fromisoformat(line.at), line.source, body)
@@ -83,14 +92,34 @@ class EventWorker:
             event = decode(line.stream, body)
         except RejectedError as fault:
             rows.reject(fault, line.stream, arrival)
-            observer.note(None, arrival.event_id, seq)
+            observers.whole.note(None, arrival.event_id, seq)
             return
         if isinstance(event, Event) and is_raw(seq, self._raw_spans):
             rows.add_raw(event, arrival)
-            raw_observer.note(event, arrival.event_id, seq)
+            observers.raw.note(event, arrival.event_id, seq)
         else:
             rows.add(event, arrival)
-            observer.note(event, arrival.event_id, seq)
+            observers.whole.note(event, arrival.event_id, seq)
+        if len(body) >= LARGE_BYTES:
+            observers.large_bytes += len(body)
+
+
+class _Observers:
+    """Those of one worker, for whole events and for raw ones; they begin anew when they have told their changes."""
+
+    def __init__(self, dictionary: bytes | None, order: FacetOrder) -> None:
+        self._new = partial(Observer, dictionary, order)
+        self._begin()
+
+    def changes(self) -> Changes:
+        """All that was noted since the last time."""
+        noted = Changes.joined([self.whole.changes(), self.raw.changes()])
+        self._begin()
+        return noted
+
+    def _begin(self) -> None:
+        self.whole, self.raw = self._new(), RawObserver()
+        self.large_bytes = 0
 
 
 class RowWorker:

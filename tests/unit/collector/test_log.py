@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clew.collector import segments as segments_of_log
 from clew.collector.log import LogWriter, Received
 from clew.collector.segments import Line, decode_line, end_position, ranges, read_lines, segment_path, segments
 from clew.errors import ClewError
@@ -30,6 +31,16 @@ def lines(folder: Path) -> list[Line]:
 
 def bodies(folder: Path) -> list[bytes]:
     return [line.body for line in lines(folder)]
+
+
+def test_what_has_been_read_is_let_go_and_read_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segments_of_log, "_LET_GO_BYTES", 10_000)
+    sent = [b'"%d %s"' % (number, b"x" * (number * 997 % 30_000)) for number in range(200)]
+    with LogWriter(tmp_path) as log:
+        log.append(received(*sent))
+    parts = ranges(tmp_path, 0, end_position(tmp_path), 700_000)
+    assert len(parts) > 3
+    assert [decode_line(text).body for part in parts for _, text in read_lines(part)] == sent
 
 
 @pytest.mark.parametrize(

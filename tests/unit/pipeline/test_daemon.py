@@ -14,6 +14,7 @@ prepare({worker!r})
 import pyarrow as pa
 assert pa.array(["text"]).to_pylist() == ["text"]
 print("clew.pipeline.worker" in sys.modules, "pandas" in sys.modules)
+print(hasattr(getattr(sys.modules.get("pyspark.worker"), "main", None), "__wrapped__"))
 """
 
 
@@ -22,4 +23,4 @@ def test_workers_find_what_they_need_and_never_load_pandas(worker: str, is_loade
     found = subprocess.run(
         [sys.executable, "-c", CODE.format(worker=worker)], capture_output=True, text=True, check=True
     )
-    assert found.stdout.split() == [str(is_loaded), "False"]
+    assert found.stdout.split() == [str(is_loaded), "False", str(is_loaded)], "and such a worker gives memory back"

@@ -1,0 +1,95 @@
+"""Large events: what is noted of them is put aside as it comes, and the index takes it all the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.oracle.expected import INDEX, differences, expected
+from tests.oracle.holdings import index_tables, kept_in_index
+from tests.oracle.reading import log_lines
+
+from clew.collector.log import LogWriter, Received
+from clew.collector.segments import end_position
+from clew.events.stream import Stream
+from clew.home import Home
+from clew.lake.delta import REPORTS
+from clew.pipeline import ingest, worker
+from clew.pipeline.ingest import Ingested
+from clew.pipeline.lake_tables import write_events
+from clew.pipeline.telling import Told
+from clew.pipeline.worker import EventWorker
+
+Take = Callable[..., Ingested]
+
+
+def event(number: int) -> bytes:
+    """One of five of a run; together they are not what each of them says."""
+    lineage = {"fields": {f"c{number}": {"inputFields": [{"namespace": "n", "name": "in", "field": "c"}]}}}
+    return json.dumps(
+        {
+            "eventType": "START" if number % 5 == 0 else "COMPLETE",
+            "eventTime": f"2026-01-01T10:{number:02}:00Z",
+            "run": {"runId": f"r{number // 5}", "facets": {"note": {"number": number}}},
+            "job": {"namespace": "n", "name": "j"},
+            "outputs": [{"namespace": "n", "name": "out", "facets": {"columnLineage": lineage}}],
+        }
+    ).encode()
+
+
+def append(home: Home, *bodies: bytes) -> None:
+    with LogWriter(home.log) as log:
+        log.append_again([Received(Stream.OPENLINEAGE, "test", body) for body in bodies])
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[Told]:
+    """What workers tell, if every event is a large one and two of them are too much."""
+    found: list[Told] = []
+    monkeypatch.setattr(worker, "LARGE_BYTES", 0)
+    for limit in ("BYTES_PER_BATCH", "MOST_LARGE_BYTES"):
+        monkeypatch.setattr(worker, limit, 2 * len(event(0)))
+
+    def write(ranges: Any, worker: EventWorker) -> Told:
+        found.append(write_events(ranges, worker))
+        return found[-1]
+
+    monkeypatch.setattr(ingest, "write_events", write)
+    return found
+
+
+def left_over(home: Home) -> list[Path]:
+    return list((home.lake / REPORTS).iterdir())
+
+
+def test_the_index_takes_all_that_was_put_aside(home: Home, take: Take, told: list[Told]) -> None:
+    append(home, *map(event, range(12)), b"no event at all")
+    taken = take()
+    assert (taken.events, taken.rejected) == (12, 1)
+    assert len(told[0].aside) >= 5
+    assert told[0].changes.statements == []
+    wanted = kept_in_index(expected(list(log_lines(home.log)), INDEX))
+    assert differences(index_tables(home.index, wanted), wanted) == {}
+    assert left_over(home) == []
+
+
+def test_what_is_written_twice_is_taken_once(home: Home, take: Take, told: list[Told]) -> None:
+    append(home, *map(event, range(6)))
+    take()
+    end = end_position(home.log)
+    append(home, *map(event, range(4, 8)))
+    taken = take(end)
+    assert (taken.events, taken.repeated, len(told)) == (2, 2, 3)
+    wanted = kept_in_index(expected(list(log_lines(home.log)), INDEX))
+    assert differences(index_tables(home.index, wanted), wanted) == {}
+    assert left_over(home) == []
+
+
+def test_usual_events_are_told_at_once(home: Home, take: Take, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "MOST_LARGE_BYTES", 1)
+    monkeypatch.setattr(worker, "put_aside", lambda *_: pytest.fail("nothing is large"))
+    append(home, *map(event, range(12)))
+    assert take().events == 12
