@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from unittest.mock import patch
@@ -65,11 +65,11 @@ class Applied:
         self._apply = IndexSink.apply
         self._seen: list[tuple[float, int]] = []
 
-    def __get__(self, sink: IndexSink, _: type[IndexSink]) -> Callable[[str, Changes], None]:
+    def __get__(self, sink: IndexSink, _: type[IndexSink]) -> Callable[..., None]:
         return partial(self._note, sink)
 
-    def _note(self, sink: IndexSink, batch: str, changes: Changes) -> None:
-        self._apply(sink, batch, changes)
+    def _note(self, sink: IndexSink, batch: str, changes: Changes, aside: Iterable[Changes]) -> None:
+        self._apply(sink, batch, changes, aside)
         self._seen.append((time.monotonic(), len(changes.events)))
 
     @property

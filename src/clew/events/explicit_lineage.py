@@ -13,6 +13,8 @@ from clew.events.documents import part
 from clew.events.facet_values import objects_in, text_in, value_of
 
 FACET: Final = "lineage"
+# A facet of a job without it says nothing.
+ENTRIES_KEY: Final = '"entries"'
 DATASET: Final = "DATASET"
 JOB: Final = "JOB"
 

@@ -17,6 +17,7 @@ from clew.events.lifecycle import lifecycle_change_of
 from clew.events.run_facets import error_of, nominal_time_of, parent_of
 from clew.events.statements import explicit_statements_of, stated_edges_of
 from clew.events.symlinks import identifiers_of
+from clew.lake.facet_places import is_place, whole
 
 _STRING = pa.string()
 _LONG = pa.int64()
@@ -37,6 +38,8 @@ class Listing(NamedTuple):
 
     columns: tuple[tuple[str, pa.DataType], ...]
     rows: Callable[[bytes], Iterable[Sequence[Any]]]
+    # What is listed of a large facet, if that is not all.
+    few_rows: Callable[[bytes], Iterable[Sequence[Any]]] | None = None
 
 
 def _texts(*names: str) -> tuple[tuple[str, pa.DataType], ...]:
@@ -91,6 +94,7 @@ EDGES: Final = Listing(
         ("masking", pa.bool_()),
     ),
     lambda text: _edge_rows(stated_edges_of(text)),
+    lambda text: _edge_rows_by_source(stated_edges_of(text)),
 )
 TAGS: Final = Listing(_texts(*Tag._fields), tags_of)
 OWNERS: Final = Listing(_texts(*Owner._fields), owners_of)
@@ -102,12 +106,18 @@ def _edge_rows(edges: list[StatedEdge] | None) -> Iterable[Sequence[Any]]:
     return [(place, *astuple(edge)) for place, edge in enumerate(edges)] or [_NO_EDGE]
 
 
+def _edge_rows_by_source(edges: list[StatedEdge] | None) -> Iterable[Sequence[Any]]:
+    """The first edge from each source."""
+    by_source = {(row[2], row[3]): row for row in reversed(list(_edge_rows(edges)))}
+    return by_source.values()
+
+
 def with_values(batch: pa.RecordBatch, readings: Mapping[str, Reading]) -> pa.RecordBatch:
     """The rows with columns of facets replaced by what they say; an absent facet says nothing."""
     for name, reading in readings.items():
         facets = batch.column(name).to_pylist()
         unsaid = (None,) * len(reading.columns)
-        found = [unsaid if facet is None else reading.values(facet.encode()) for facet in facets]
+        found = [unsaid if facet is None else reading.values(whole(facet)) for facet in facets]
         batch = batch.drop_columns([name])
         for place, (column, kind) in enumerate(reading.columns):
             batch = batch.append_column(column, pa.array([values[place] for values in found], kind))
@@ -119,10 +129,15 @@ def with_rows(batch: pa.RecordBatch, column: str, listing: Listing) -> pa.Record
     rows: list[int] = []
     found: list[Sequence[Any]] = []
     for place, facet in enumerate(batch.column(column).to_pylist()):
-        listed = [] if facet is None else list(listing.rows(facet.encode()))
+        listed = [] if facet is None else list(_listed(facet, listing))
         rows += [place] * len(listed)
         found += listed
     spread = batch.drop_columns([column]).take(pa.array(rows, pa.int32()))
     for place, (name, kind) in enumerate(listing.columns):
         spread = spread.append_column(name, pa.array([values[place] for values in found], kind))
     return spread
+
+
+def _listed(facet: str, listing: Listing) -> Iterable[Sequence[Any]]:
+    rows = listing.few_rows if is_place(facet) and listing.few_rows else listing.rows
+    return rows(whole(facet))

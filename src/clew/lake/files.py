@@ -17,6 +17,9 @@ from clew.lake.tables import DISTINCT_COLUMNS
 # Rows are held until they make up this much, never until they are so many: an event may be 10 MB.
 FLUSH_BYTES = 64 << 20
 _CODEC = "zstd"
+# Rows of megabytes stand in row groups of their own: who looks for one need not read the others.
+_LARGE_ROW_BYTES = 64 << 10
+_LARGE_GROUP_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,13 @@ class FileWriter:
             compression=_CODEC,
             use_dictionary=[name for name in rows.schema.names if name not in large | DISTINCT_COLUMNS],
             write_statistics=[name for name in rows.schema.names if name not in large],
+            row_group_size=_rows_per_group(rows),
         )
         size = path.stat().st_size
         return DataFile(table, path.name, size, rows.num_rows, statistics(rows, large), int(time.time() * 1000))
+
+
+def _rows_per_group(rows: pa.Table) -> int | None:
+    """How many rows a group takes; None leaves it to the writer."""
+    bytes_per_row = rows.nbytes // rows.num_rows
+    return max(1, _LARGE_GROUP_BYTES // bytes_per_row) if bytes_per_row > _LARGE_ROW_BYTES else None

@@ -13,7 +13,7 @@ from clew.events.facet_order import FacetOrder
 from clew.lake.delta import Lake
 from clew.lake.files import DataFile
 from clew.lake.tables import FACET_TABLES, LARGE_FACETS, LINEAGE_EVENTS
-from clew.pipeline.large_facets import made_whole
+from clew.pipeline.large_facets import LOOKS, looks, with_names, with_nothing_apart
 from clew.pipeline.schemas import EVENT_TABLES
 from clew.pipeline.side_by_side import side_by_side
 from clew.pipeline.telling import TOLD, Told, told
@@ -24,12 +24,15 @@ _IN_TURN = {LINEAGE_EVENTS.name: "event_time", **{table.name: "lineage_event_tim
 
 
 def whole_lake(spark: SparkSession, lake: Lake) -> dict[str, DataFrame]:
-    """Each event table as it is now, facets in their place however large they are."""
+    """Each event table as it is now, with names of large facets in their place."""
     # Against the order of commits: what a row that was seen refers to is then seen as well.
     tables = {name: _table(spark, schema, lake.files(name)) for name, schema in reversed(EVENT_TABLES.items())}
+    facets = {table.name: tables[table.name] for table in FACET_TABLES}
     if lake.files(LARGE_FACETS.name):
-        large = tables[LARGE_FACETS.name]
-        tables |= {table.name: made_whole(tables[table.name], large) for table in FACET_TABLES}
+        known = looks(facets.values(), tables[LARGE_FACETS.name], lake.root / LARGE_FACETS.name)
+        tables |= {LOOKS: known, **{name: with_names(table, known) for name, table in facets.items()}}
+    else:
+        tables |= {name: with_nothing_apart(table) for name, table in facets.items()}
     return {name: _with_turn(name, table, lake.facet_order) for name, table in tables.items()}
 
 

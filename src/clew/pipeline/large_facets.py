@@ -1,15 +1,52 @@
-"""Facet tables with large facets in their place again."""
+"""Facet tables in which a name stands for the body of each large facet: megabytes do not pass through the JVM."""
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from collections.abc import Iterable, Iterator
+from functools import reduce
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from clew.lake.facet_places import BEFORE_PLACE, BEFORE_ROW, Look, look
 
-def made_whole(facets: DataFrame, large_facets: DataFrame) -> DataFrame:
-    """A facet table whose every row has its facet, be it kept out of line."""
-    inline = facets.where(F.col("facet_bytes").isNull())
-    # Two reads instead of a shuffle of all rows, and a broadcast of the few that have no facet instead of one of bodies
-    # of megabytes.
-    without = F.broadcast(facets.where(F.col("facet_bytes").isNotNull()).drop("facet"))
-    return inline.unionByName(without.join(large_facets.select("uuid", "facet"), "uuid"))
+# The name under which they are kept until all is derived.
+LOOKS: Final = "looks_at_large_facets"
+# What steps ask of a facet's text; null where the text itself is there to be asked.
+_ASKED: Final = {"text_md5": "string", "is_deletion": "boolean", "says_row_count": "boolean", "says_entries": "boolean"}
+_COLUMNS: Final = f"uuid string, place string, {', '.join(map(' '.join, _ASKED.items()))}"
+
+
+def looks(facet_tables: Iterable[DataFrame], large_facets: DataFrame, folder: Path) -> DataFrame:
+    """One row per large facet: the name of its body, and what its text says. Each body is read once, by a worker."""
+    apart = (table.where(F.col("facet_bytes").isNotNull()).select("uuid", "name") for table in facet_tables)
+    place = F.concat(F.lit(f"{BEFORE_PLACE}{folder}/"), "_metadata.file_name", F.lit(BEFORE_ROW), "_metadata.row_index")
+    places = large_facets.select("uuid", place.alias("place"))
+    seen = reduce(DataFrame.unionByName, apart).join(places, "uuid", how="inner").mapInArrow(_looks, _COLUMNS)
+    # The same text has the same name, so that it can be told apart from others, and is opened once.
+    name = F.min("place").over(Window.partitionBy("text_md5"))
+    return seen.select("uuid", name.alias("body"), *_ASKED)
+
+
+def with_names(facets: DataFrame, looks: DataFrame) -> DataFrame:
+    """A facet table whose every row has its facet, or the name of its body."""
+    known = facets.join(F.broadcast(looks), "uuid", how="left")
+    return known.withColumn("facet", F.coalesce("facet", "body")).drop("body")
+
+
+def with_nothing_apart(facets: DataFrame) -> DataFrame:
+    """The same, of a lake that has no large facets."""
+    return facets.withColumns({name: F.lit(None).cast(kind) for name, kind in _ASKED.items()})
+
+
+def _looks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        uuids, names, places = (batch.column(name) for name in ("uuid", "name", "place"))
+        found = [look(name.as_py(), place.as_py()) for name, place in zip(names, places, strict=True)]
+        columns = zip(*found, strict=True) if found else [[]] * len(Look._fields)
+        yield pa.RecordBatch.from_pydict(
+            {"uuid": uuids, "place": places, **dict(zip(Look._fields, columns, strict=True))}
+        )

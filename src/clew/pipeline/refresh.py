@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from clew.lake.delta import Lake
+from clew.lake.wide_edges import WIDE
 from clew.pipeline.derive import INNER_STEPS, LAKE_STEPS, SHARED
 from clew.pipeline.derive.derivation import Derivation
 from clew.pipeline.effort import suited_to
@@ -20,7 +21,7 @@ def refresh_derived_tables(spark: SparkSession, lake: Lake) -> None:
         derived = {name: tables[name] for name in LAKE_STEPS}
         files = write_tables(derived, lake.root)
     for name, rows in derived.items():
-        lake.replace(name, arrow_schema(rows.schema), [file for file in files if file.table == name], state)
+        lake.replace(name, arrow_schema(rows.drop(WIDE).schema), [file for file in files if file.table == name], state)
 
 
 def derivation(spark: SparkSession, lake: Lake) -> Derivation:

@@ -18,9 +18,10 @@ from clew.index.changes import Changes
 from clew.index.observer import Observer
 from clew.index.raw_observer import RawObserver
 from clew.lake.arrival import Arrival
-from clew.lake.files import FileWriter
+from clew.lake.files import FLUSH_BYTES, FileWriter
 from clew.lake.rows import EventRows
 from clew.lake.tables import LARGE_COLUMNS
+from clew.lake.wide_edges import has_wide_rows, with_all_edges
 from clew.pipeline.memory import give_back
 from clew.pipeline.raw_spans import RawSpans, is_raw
 from clew.pipeline.telling import Told, put_aside, telling
@@ -31,6 +32,8 @@ BYTES_PER_BATCH = 8 << 20
 # is told as soon as they make up so much together.
 LARGE_BYTES = 1 << 20
 MOST_LARGE_BYTES = 16 << 20
+# Beside the edges of a wide table that are being opened, less can be held.
+_WIDE_FLUSH_BYTES = 16 << 20
 
 
 class EventWorker:
@@ -134,7 +137,10 @@ class RowWorker:
         return telling(self._reports(rows), self._root)
 
     def _reports(self, rows: Iterator[pa.RecordBatch]) -> Iterator[Told]:
-        writer = FileWriter(self._root, LARGE_COLUMNS)
+        sizes = (FLUSH_BYTES, _WIDE_FLUSH_BYTES)
+        usual, wide = (FileWriter(self._root, LARGE_COLUMNS, flush_bytes=size) for size in sizes)
         for batch in rows:
-            yield Told(files=list(writer.add({self._table: batch})))
-        yield Told(files=list(writer.flush()))
+            writer = wide if has_wide_rows(batch) else usual
+            for part in with_all_edges(batch):
+                yield Told(files=list(writer.add({self._table: part})))
+        yield Told(files=[*usual.flush(), *wide.flush()])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 from tests.oracle.packed import index_facets
 
 from clew.collector.log import LogWriter, Received
@@ -16,7 +18,9 @@ from clew.events.stream import Stream
 from clew.home import Home
 from clew.index.store import connect_reader
 from clew.lake.delta import Lake
+from clew.pipeline.telling import Told, told
 from clew.pipeline.work import open_pipeline
+from clew.pipeline.worker import EventWorker
 
 Record = dict[str, list[str]]
 
@@ -71,3 +75,19 @@ def comparable(row: dict[str, Any], but: set[str]) -> str:
 
 def log_size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.glob("*.ndjson"))
+
+
+class OnDriver:
+    """What a worker told, without having been sent to one: what a test changes is changed in this process only."""
+
+    def __init__(self, reports: Iterator[pa.RecordBatch]) -> None:
+        self._reports = list(reports)
+
+    def toArrow(self) -> pa.Table:  # noqa: N802  # as Spark names it
+        return pa.Table.from_batches(self._reports)
+
+
+def write_here(ranges: DataFrame, worker: EventWorker) -> Told:
+    """Take the place of `write_events`: the worker is called in this process."""
+    reports: Any = OnDriver(worker(iter(ranges.toArrow().to_batches())))
+    return told(reports)

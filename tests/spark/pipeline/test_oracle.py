@@ -10,16 +10,20 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from tests.oracle.contradictions import contradictory_events
 from tests.oracle.expected import INDEX, LAKE, differences, expected
 from tests.oracle.holdings import index_tables, kept_in_index, lake_tables
 from tests.oracle.reading import log_lines
+from tests.spark.pipeline.records import write_here
 
 from clew.collector.intake import stream_of
 from clew.collector.log import LogWriter, Received
 from clew.home import Home
+from clew.lake import large_facets
 from clew.lake.delta import Lake
+from clew.pipeline import ingest, worker
 from clew.pipeline.rebuild import rebuild_index
 from clew.pipeline.work import Pipeline, open_pipeline
 
@@ -60,12 +64,40 @@ def in_triggers(pipeline: Pipeline) -> None:
     assert taken.batches == TRIGGERS
 
 
-MODES: dict[str, Callable[[Pipeline], object]] = {"batch": Pipeline.take_available, "stream": in_triggers}
+def with_all_facets_apart(pipeline: Pipeline) -> None:
+    """As if every facet and every event were large: a changed limit is changed in this process only."""
+    with pytest.MonkeyPatch.context() as changed:
+        changed.setattr(large_facets, "LARGEST_INLINE", 0)
+        changed.setattr(worker, "LARGE_BYTES", 0)
+        for limit in ("BYTES_PER_BATCH", "MOST_LARGE_BYTES"):
+            changed.setattr(worker, limit, 10_000)
+        changed.setattr(ingest, "write_events", write_here)
+        pipeline.take_new()
+    assert pipeline.lake.row_counts()["large_facets"] > len(ORIGINS)
+    pipeline.refresh()
+    current = DeltaTable(pipeline.lake.root / "current_dataset_facets").to_pyarrow_table()
+    assert current["facet"].null_count == current.num_rows > 0, "they stay apart"
+
+
+MODES: dict[str, Callable[[Pipeline], object]] = {
+    "batch": Pipeline.take_available,
+    "stream": in_triggers,
+    "apart": with_all_facets_apart,
+}
 
 
 @pytest.mark.parametrize(
     ("mode", "origin"),
-    [("batch", "corpus"), ("batch", "made"), ("stream", "corpus"), ("stream", "made"), ("stream", "shuffled")],
+    [
+        ("batch", "corpus"),
+        ("batch", "made"),
+        ("stream", "corpus"),
+        ("stream", "made"),
+        ("stream", "shuffled"),
+        ("apart", "corpus"),
+        ("apart", "made"),
+        ("apart", "shuffled"),
+    ],
 )
 def test_tables_and_index_are_as_the_oracle_says(
     mode: str, origin: str, spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest

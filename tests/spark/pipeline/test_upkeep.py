@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from typing import Any
 
-import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
+from tests.spark.pipeline.records import write_here
 
 from clew.collector.log import LogWriter, Received
 from clew.collector.segments import end_position
@@ -28,10 +27,8 @@ from clew.pipeline.journal import noted
 from clew.pipeline.rebuild import rebuild_index
 from clew.pipeline.replay import Replayed, replay
 from clew.pipeline.status import status
-from clew.pipeline.telling import Told, told
 from clew.pipeline.upkeep import upkeep
 from clew.pipeline.work import Pipeline, open_pipeline
-from clew.pipeline.worker import EventWorker
 
 BATCHES = 3
 
@@ -136,21 +133,6 @@ def test_derived_tables_that_are_behind_are_refreshed(spark: SparkSession, tmp_p
     assert upkeep(home, 24).is_refreshed
     assert len(lake_rows(home, ("runs",))["runs"]) == 1
     assert not upkeep(home, 24).is_refreshed
-
-
-class OnDriver:
-    """What a worker told, without having been sent to one: a changed decoder is changed in this process only."""
-
-    def __init__(self, reports: Iterator[pa.RecordBatch]) -> None:
-        self._reports = list(reports)
-
-    def toArrow(self) -> pa.Table:  # noqa: N802  # as Spark names it
-        return pa.Table.from_batches(self._reports)
-
-
-def write_here(ranges: DataFrame, worker: EventWorker) -> Told:
-    reports: Any = OnDriver(worker(iter(ranges.toArrow().to_batches())))
-    return told(reports)
 
 
 def test_an_event_that_an_older_clew_rejected_is_taken_in_once(

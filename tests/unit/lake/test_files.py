@@ -45,3 +45,11 @@ def test_large_columns_have_no_statistics_and_no_dictionary(tmp_path: Path) -> N
     assert body.statistics is None
     assert "body" not in file.stats
     assert not any("DICTIONARY" in encoding for encoding in body.encodings)
+
+
+def test_rows_of_megabytes_stand_in_row_groups_of_their_own(tmp_path: Path) -> None:
+    writing = writer(tmp_path, flush_bytes=1 << 40)
+    assert list(writing.add({"events": batch(*("x" * (5 << 20),) * 3), "other": batch("small", "y" * 100_000)})) == []
+    files = {file.table: pq.ParquetFile(tmp_path / file.table / file.name) for file in writing.flush()}
+    assert {name: file.metadata.num_row_groups for name, file in files.items()} == {"events": 3, "other": 1}
+    assert files["events"].read()["key"].to_pylist() == [0, 1, 2]

@@ -27,6 +27,7 @@ from clew.pipeline.derive.operations import operations
 from clew.pipeline.derive.run_io import run_io
 from clew.pipeline.derive.runs import runs
 from clew.pipeline.derive.statements import edge_sets, said_statements, stated_edges, statements
+from clew.pipeline.large_facets import LOOKS
 
 # What other steps ask for, and no reader of the lake.
 INNER_STEPS: Final[dict[str, Step]] = {
@@ -68,6 +69,7 @@ LAKE_STEPS: Final[dict[str, Step]] = {
 # What several steps ask for.
 SHARED: Final = frozenset(
     {
+        LOOKS,
         "run_io",
         "runs",
         "cell_executions",

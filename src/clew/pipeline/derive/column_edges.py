@@ -16,7 +16,10 @@ _SOURCE = ("INPUT", "source_namespace", "source_name")
 
 
 def column_edges(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """One row per edge of the statements that count, datasets by the names of their nodes."""
+    """One row per edge of the statements that count, datasets by the names of their nodes.
+
+    Of a wide set, one per source: the others are opened by the worker that writes them.
+    """
     stated = tables["statements"].where(F.col("counts")).drop("author", "counts", "has_edges")
     # Explicit lineage does not name the version of its target: the run's output does.
     version = F.when(F.col("origin") == COLUMN_LINEAGE, F.col("dataset_version")).otherwise(_version(*_OUTPUT))

@@ -18,7 +18,7 @@ def contents(dataset_facets: DataFrame) -> DataFrame:
     """One row per run, direction, dataset and version: the schema and the number of rows that were said last."""
     name, facet = F.col("name"), F.col("facet")
     is_schema = (name == "schema") & (F.col("type") == "DATASET")
-    is_count = name.isin(*ROW_COUNT_FACETS) & facet.contains(ROW_COUNT_KEY)
+    is_count = name.isin(*ROW_COUNT_FACETS) & F.coalesce("says_row_count", facet.contains(ROW_COUNT_KEY))
     # Of several in one event the last counts; the end of the uuid is the facet's place.
     said = {"schema": F.when(is_schema, F.struct("seq", "uuid")), "count": F.when(is_count, F.struct("seq", "uuid"))}
     last = (

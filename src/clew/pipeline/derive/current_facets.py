@@ -27,14 +27,22 @@ def current_dataset_facets(tables: Mapping[str, DataFrame]) -> DataFrame:
 
 def _last(facets: DataFrame, *entity: str) -> DataFrame:
     # Spec: a facet of the same name replaces the earlier one whole: last wins, no deep merge.
-    row = F.struct("seq", F.col("lineage_event_time").alias("event_time"), "facet")
+    is_inline = F.col("facet_bytes").isNull()
+    row = F.struct(
+        "seq",
+        F.col("lineage_event_time").alias("event_time"),
+        F.when(is_inline, F.col("facet")).alias("facet"),
+        F.when(~is_inline, F.col("uuid")).alias("uuid"),
+        "facet_bytes",
+        "is_deletion",
+    )
     last = F.max_by(row, F.struct("turn", "uuid")).alias("last")
     found = facets.groupBy(*entity, "name").agg(last).select(*entity, "name", "last.*")
-    return found.where(~_is_deleted())
+    return found.where(~_is_deleted()).drop("is_deletion")
 
 
 def _is_deleted() -> Column:
     # Two looks: the path alone does not tell true from "true", the text alone not whose `_deleted` it is.
     says_so = F.col("facet").rlike(r'"_deleted"\s*:\s*true')
     is_deleted = says_so & F.get_json_object("facet", "$._deleted").eqNullSafe("true")
-    return F.coalesce(is_deleted, F.lit(False))  # noqa: FBT003
+    return F.coalesce("is_deletion", is_deleted, F.lit(False))  # noqa: FBT003

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from clew.events.explicit_lineage import ENTRIES_KEY
 from clew.events.explicit_lineage import FACET as LINEAGE
 from clew.pipeline.derive.nodes import resolved
 from clew.pipeline.derive.run_io import event_io, said_io
@@ -95,7 +96,7 @@ def _told(tables: Mapping[str, DataFrame]) -> DataFrame:
 
 def _explicit_authors(job_facets: DataFrame) -> DataFrame:
     """Runs that gave explicit lineage in any event, and jobs whose last declaration has some."""
-    has_entries = F.col("facet").contains('"entries"')
+    has_entries = F.coalesce("says_entries", F.col("facet").contains(ENTRIES_KEY))
     of_run, declared = F.max(has_entries), F.max_by(has_entries, "seq")
     facets = job_facets.where(F.col("name") == LINEAGE).withColumn("author", run_or_job())
     found = facets.groupBy("author").agg(F.when(F.max("run_uuid").isNull(), declared).otherwise(of_run).alias("is_so"))

@@ -20,7 +20,7 @@ class Derivation(Tables):
         self._tables = dict(tables)
         self._steps = steps
         self._shared = shared
-        self._kept: list[DataFrame] = []
+        self._kept = [table.persist() for name, table in tables.items() if name in shared]
 
     def __getitem__(self, name: str) -> DataFrame:
         """An event table, or what its step makes of the others."""

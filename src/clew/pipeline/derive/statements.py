@@ -11,6 +11,8 @@ from clew.events.explicit_lineage import FACET as LINEAGE
 from clew.events.statements import BETWEEN, COLUMN_LINEAGE, TAKEN_BACK
 from clew.index.keys import BETWEEN_PARTS
 from clew.lake.facet_columns import EDGES, EXPLICIT_STATEMENTS
+from clew.lake.facet_places import BEFORE_PLACE
+from clew.lake.wide_edges import WIDE
 from clew.pipeline.derive.opening import listed
 
 _DATASET = ["dataset_namespace", "dataset_name"]
@@ -21,7 +23,7 @@ _EVENT = ["seq", "turn", "kind", *_CONTEXT, "inputs"]
 
 def said_statements(tables: Mapping[str, DataFrame]) -> DataFrame:
     """One row per statement of an event, with the event; its edges are named by `edge_set`."""
-    said = _texts(tables).withColumn("edge_set", F.md5("text")).drop("text")
+    said = _texts(tables).drop("text")
     events = tables["lineage_events"].select(*_EVENT, *(F.col(name).alias(f"own_{name}") for name in _DATASET))
     known = said.join(events, "seq", how="inner").where(~F.col("is_subject") | (F.col("kind") == "DATASET"))
     dataset = F.concat_ws(BETWEEN_PARTS, *(f"own_{name}" for name in _DATASET), F.lit(""))
@@ -54,10 +56,14 @@ def statements(tables: Mapping[str, DataFrame]) -> DataFrame:
 
 
 def stated_edges(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """The edges of all statements, each set once; a set without edges has a row without an ordinal."""
+    """The edges of all statements, each set once; a set without edges has a row without an ordinal.
+
+    Of a wide set, whose text is a large facet, there is one edge from each source: the first, with the text's name.
+    """
     # A job says the same of its output run after run: each text is opened once.
-    texts = _texts(tables).groupBy(F.md5("text").alias("edge_set")).agg(F.any_value("text").alias("text"))
-    return listed(texts, "text", EDGES)
+    texts = _texts(tables).groupBy("edge_set").agg(F.any_value("text").alias("text"))
+    is_wide = F.col("text").contains(BEFORE_PLACE)
+    return listed(texts.withColumn(WIDE, F.when(is_wide, F.col("text"))), "text", EDGES)
 
 
 def edge_sets(tables: Mapping[str, DataFrame]) -> DataFrame:
@@ -79,8 +85,9 @@ def run_or_job() -> Column:
 def _texts(tables: Mapping[str, DataFrame]) -> DataFrame:
     """One row per statement of an event, with its text: its origin and its facet, or an entry of it."""
     facets = _facets_of_datasets(tables["dataset_facets"]).unionByName(_entries(tables["job_facets"]))
-    text = F.concat("origin", F.lit(BETWEEN), "facet").alias("text")
-    return facets.select("seq", "form", "place", "is_subject", "origin", *_DATASET, "dataset_version", text)
+    text = F.concat("origin", F.lit(BETWEEN), "facet")
+    said = facets.withColumns({"text": text, "edge_set": F.coalesce("text_md5", F.md5(text))})
+    return said.drop("facet", "text_md5")
 
 
 def _facets_of_datasets(dataset_facets: DataFrame) -> DataFrame:
@@ -97,6 +104,7 @@ def _facets_of_datasets(dataset_facets: DataFrame) -> DataFrame:
         # Explicit lineage does not name the version of its target: the run's output does.
         F.when(F.col("name") == COLUMN_LINEAGE, F.col("dataset_version")).alias("dataset_version"),
         "facet",
+        "text_md5",
     )
 
 
@@ -111,4 +119,5 @@ def _entries(job_facets: DataFrame) -> DataFrame:
         *_DATASET,
         F.lit(None).cast("string").alias("dataset_version"),
         "facet",
+        F.lit(None).cast("string").alias("text_md5"),
     )
