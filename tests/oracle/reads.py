@@ -69,7 +69,7 @@ def io_row(found: list[Use]) -> Row:
 def schema_fields(facet: str) -> str | None:
     """The fields of a schema facet without the spaces between tokens."""
     fields = None if is_deleted(facet) else members(facet).get("fields")
-    if fields is None or fields == "null":
+    if fields is None or not fields.startswith("["):
         return None
     return re.sub(r'("(?:[^"\\]|\\.)*")|\s+', lambda found: found[1] or "", fields)
 

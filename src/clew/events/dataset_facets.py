@@ -40,9 +40,9 @@ _decode_schema = msgspec.json.Decoder(_SchemaFacet).decode
 
 @remembered
 def schema_of(facet: bytes) -> Schema | None:
-    """Read a `schema` facet; None if it names no fields or was deleted."""
+    """Read a `schema` facet; None if it has no list of fields or was deleted."""
     found = part(Raw(facet), _decode_schema)
-    if found is None or bytes(found.fields) in {b"", b"null"} or is_deleted(facet):
+    if found is None or not bytes(found.fields).startswith(b"[") or is_deleted(facet):
         return None
     fields = msgspec.json.format(bytes(found.fields), indent=-1)
     return Schema(content_id(fields), fields.decode())
@@ -56,7 +56,12 @@ def says_row_count(facet: bytes) -> bool:
 def row_count_of(facet: bytes) -> int | None:
     """`rowCount` of a facet of statistics or metrics."""
     found = part(Raw(facet), _decode_count)
-    if found is None or found.row_count is None or is_deleted(facet):
+    return None if found is None or is_deleted(facet) else whole_number(found.row_count)
+
+
+def whole_number(number: float | None) -> int | None:
+    """A number as one that tables can hold; None if it is no whole one, or too large."""
+    if number is None:
         return None
-    count = int(found.row_count)
-    return count if count == found.row_count and abs(count) <= _LARGEST else None
+    whole = int(number)
+    return whole if whole == number and abs(whole) <= _LARGEST else None

@@ -48,7 +48,7 @@ def parent_of(facet: bytes) -> Parent:
 def nominal_time_of(facet: bytes) -> NominalTime:
     """Read a `nominalTime` facet."""
     value = value_of(facet)
-    return NominalTime(_moment(text_in(value, "nominalStartTime")), _moment(text_in(value, "nominalEndTime")))
+    return NominalTime(moment_of(text_in(value, "nominalStartTime")), moment_of(text_in(value, "nominalEndTime")))
 
 
 def error_of(facet: bytes) -> RunError:
@@ -65,7 +65,8 @@ def _ancestor(run_uuid: str | None, namespace: str | None, name: str | None) -> 
     return Ancestor(run_uuid or "", None if namespace is None or name is None else (namespace, name))
 
 
-def _moment(text: str | None) -> int | None:
+def moment_of(text: str | None) -> int | None:
+    """A time in microseconds; None for what is no time."""
     try:
         return None if text is None else microseconds(parse_time(text))
     except ValueError:

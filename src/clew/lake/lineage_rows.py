@@ -7,7 +7,7 @@ appending the same run id 14 times in Python was the larger part of the cost.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Raw
 
+from clew.events.facet_shapes import DATASET_SHAPES, JOB_SHAPES, RUN_SHAPES, Shape
 from clew.events.identity import facet_ordinal, facet_uuid_stem
 from clew.events.openlineage import Dataset, Event, Facets, version_of
 from clew.lake.arrival import Arrival
@@ -36,7 +37,8 @@ _COLUMNS = (*LINEAGE_EVENTS.schema.names, _STEM)
 class _FacetColumns:
     """The facets of one table, in groups: what the facets of one entity in one event share is written once."""
 
-    def __init__(self, *own: str) -> None:
+    def __init__(self, shapes: Mapping[str, Shape], *own: str) -> None:
+        self._shapes = shapes
         self._own = own
         self._groups: list[tuple[Any, ...]] = []
         self._group: list[int] = []
@@ -57,14 +59,14 @@ class _FacetColumns:
         group = pa.array(self._group, pa.int32())
         shared = list(zip(*self._groups, strict=True)) or [()] * (1 + len(self._own))
         rows = pa.array(shared[0], pa.int32()).take(group)
-        facets = _texts(self._facet)
+        names, facets = pa.array(self._name, pa.string()), _texts(self._facet)
         own = zip(self._own, shared[1:], strict=True)
         columns = {
             "uuid": pc.binary_join_element_wise(events[_STEM].take(rows), _ordinals(self._ordinal), ""),
-            "name": pa.array(self._name, pa.string()),
+            "name": names,
             "facet": facets,
             "facet_bytes": pa.nulls(len(facets), pa.int64()),
-            "flaw": flaws(facets),
+            "flaw": flaws(names, facets, self._shapes),
             **{column: pa.array(values, pa.string()).take(group) for column, values in own},
         }
         ordered = [columns[name] if name in columns else _spread(events, name, rows) for name in table.schema.names]
@@ -76,9 +78,11 @@ class LineageRows:
 
     def __init__(self) -> None:
         self._events: list[tuple[Any, ...]] = []
-        self._run = _FacetColumns()
-        self._job = _FacetColumns()
-        self._dataset = _FacetColumns("dataset_namespace", "dataset_name", "dataset_version", "direction", "type")
+        self._run = _FacetColumns(RUN_SHAPES)
+        self._job = _FacetColumns(JOB_SHAPES)
+        self._dataset = _FacetColumns(
+            DATASET_SHAPES, "dataset_namespace", "dataset_name", "dataset_version", "direction", "type"
+        )
 
     def add_raw(self, event: Event, arrival: Arrival) -> None:
         """Take one event and leave its facets to a backfill."""

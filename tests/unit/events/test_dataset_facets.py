@@ -17,6 +17,7 @@ from clew.events.versions import job_version
         (b'{"fields": [{"n": 12345678901234567890123}]}', '[{"n":12345678901234567890123}]'),
         (b'{"fields": []}', "[]"),
         (b'{"fields": null}', None),
+        (b'{"fields": 7}', None),
         (b"{}", None),
         (b'"none"', None),
         (b'{"fields": [], "_deleted": true}', None),
