@@ -1,4 +1,4 @@
-"""kill -9 of driver, JVM and workers, at twenty points: what is recorded then is what an undisturbed run records."""
+"""kill -9 of driver, JVM and workers, at twenty points and in a backfill: what is recorded is what no kill changes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 
@@ -21,12 +21,16 @@ from tests.spark.pipeline.records import Record, append, event, record, run
 from clew.errors import ClewError
 from clew.home import Home
 from clew.lake.delta import Lake
+from clew.pipeline.backfill import backfill
+from clew.pipeline.work import open_pipeline
 
 ROOT = Path(__file__).parents[3]
 SEED = 7
 EVENTS_PER_KILL = 12
 # So that each start has two or three batches to take.
 BYTES_PER_TRIGGER = 5_000
+LARGE_TRIGGER = 1 << 24
+LARGE_EVENTS = 6
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,8 @@ COMMITTED = Phase("while the index is written", "lineage_events/_delta_log/*.jso
 NEXT = Phase("after a batch", "lineage_events/_delta_log/*.json", 0.5)
 DERIVING = Phase("while derived tables are written", "runs/*.parquet", 0.2)
 DERIVED = Phase("between two derived tables", "runs/_delta_log/*.json", 0.03)
+BACKFILLING = Phase("between two tables of a backfill", "dataset_facets/_delta_log/*.json", 0.03)
+BACKFILLED = Phase("between two chunks of a backfill", "backfills/_delta_log/*.json", 0.3)
 DRIVER_KILLS = (STARTING, WRITING, COMMITTING, COMMITTED, NEXT, COMMITTING, COMMITTED, DERIVING, DERIVED)
 WORKER_KILLS = (
     *(WRITING, COMMITTING, WRITING, COMMITTED, WRITING, NEXT),
@@ -83,28 +89,50 @@ def test_kills_of_workers(home: Home, spark: SparkSession, tmp_path: Path) -> No
     assert record(home) == undisturbed(home, tmp_path / "undisturbed", spark)
 
 
+def test_kills_of_a_backfill(home: Home, spark: SparkSession, tmp_path: Path) -> None:
+    append(home, *map(large_event, range(LARGE_EVENTS)))
+    with open_pipeline(home, spark=spark) as pipeline:
+        replace(pipeline, is_raw_only=True).take_new()
+    chance = Random(SEED)
+    command = ["-m", "clew", "pipeline", "backfill", "--chunk-mb", "1", "--home", str(home.root)]
+    for phase in (BACKFILLING, BACKFILLED):
+        kill_process(command, home, phase, chance)
+    done = backfill(home, spark=spark)
+    assert 0 < done.events < LARGE_EVENTS, "a chunk was done before, and one is left"
+    assert record(home, "is_raw_only") == undisturbed(home, tmp_path / "undisturbed", spark, "is_raw_only")
+
+
+def large_event(number: int) -> bytes:
+    """Each is a chunk of a backfill."""
+    return event(number, "x" * (1 << 20))
+
+
 def append_more(home: Home, number: int) -> None:
     """Some new events, one that is none, and one that was there before."""
     first = number * EVENTS_PER_KILL
     append(home, *map(event, range(first, first + EVENTS_PER_KILL)), b"no event", event(0))
 
 
-def undisturbed(home: Home, root: Path, spark: SparkSession) -> Record:
+def undisturbed(home: Home, root: Path, spark: SparkSession, *but: str) -> Record:
     other = Home(root)
     shutil.copytree(home.log, other.log)
-    run(other, spark, 1 << 20)
-    return record(other)
+    run(other, spark, LARGE_TRIGGER)
+    return record(other, *but)
 
 
 def kill_driver(home: Home, phase: Phase, chance: Random) -> None:
-    """Start the pipeline in a process group of its own, and kill driver, JVM and workers at once."""
     code = "from tests.spark.pipeline.records import Home, Path, run; "
     code += f"run(Home(Path({str(home.root)!r})), None, {BYTES_PER_TRIGGER})"
+    kill_process(["-c", code], home, phase, chance)
+
+
+def kill_process(arguments: list[str], home: Home, phase: Phase, chance: Random) -> None:
+    """Start Python in a process group of its own, and kill driver, JVM and workers at once."""
     has_begun = beginning(home, phase)
     told = home.root / "driver.txt"
     with (
         told.open("wb") as output,
-        subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, start_new_session=True, stderr=output) as process,
+        subprocess.Popen([sys.executable, *arguments], cwd=ROOT, start_new_session=True, stderr=output) as process,
     ):
         try:
             await_moment(has_begun, phase, chance, lambda: process.poll() is None)
