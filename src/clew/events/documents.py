@@ -16,8 +16,7 @@ _decode_parts = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 def opened(body: bytes, decode: Callable[[bytes], T], salvage: Callable[[dict[str, Raw]], T]) -> T:
-    """Decode a document; one that is sound JSON but not as expected is salvaged from the parts of its object."""
-    _require_text(body)
+    """Decode a document that is text; one that is sound JSON but not as expected is salvaged from its parts."""
     try:
         try:
             return decode(body)
@@ -40,8 +39,8 @@ def part(raw: Raw | None, decode: Callable[[Raw], T]) -> T | None:
         return None
 
 
-def _require_text(body: bytes) -> None:
-    """Facets are passed on unread, so their bytes must be known to be text."""
+def require_text(body: bytes) -> None:
+    """Reject what is no UTF-8: parts of a document are passed on unread, so its bytes must be known to be text."""
     try:
         body.decode()
     except UnicodeDecodeError as fault:

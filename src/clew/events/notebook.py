@@ -120,7 +120,7 @@ _REASONS = {
 
 
 def decode(body: bytes, kind: type[EventT]) -> EventT:
-    """Open a notebook's own event; RejectedError where it is not one."""
+    """Open a notebook's own event, which is text; RejectedError where it is not one."""
     event: EventT = opened(body, partial(_decode, type=kind), partial(_salvage, kind))
     for name, reason in _REASONS.items():
         if not getattr(event, name):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
+from functools import lru_cache
 from typing import Final, Literal
 
 import msgspec
@@ -94,7 +95,7 @@ _decode_text = msgspec.json.Decoder(str).decode
 
 
 def decode(body: bytes) -> Event:
-    """Open an event; RejectedError for what can never be stored as one."""
+    """Open an event that is text; RejectedError for what can never be stored as one."""
     event = opened(body, _decode_event, _salvage)
     if event.run is not None and not event.run.run_id:
         event.run = None
@@ -122,6 +123,7 @@ def _require_time(event: Event) -> None:
         raise RejectedError(Reason.NO_TIME, f"eventTime {event.event_time[:60]!r} is no time") from None
 
 
+@lru_cache
 def _require_known_model(schema_url: str) -> None:
     model = _MODEL.search(schema_url)
     if model is not None and int(model[1]) > NEWEST_MODEL:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from clew.events import notebook, openlineage
+from clew.events.documents import require_text
 from clew.events.notebook import DataFrameEvent, RuntimeEvent
 from clew.events.openlineage import Event
 from clew.events.stream import Stream
@@ -10,6 +11,12 @@ from clew.events.stream import Stream
 
 def decode(stream: str, body: bytes) -> Event | RuntimeEvent | DataFrameEvent:
     """Open an event of any stream; RejectedError for what is none."""
+    require_text(body)
+    return decode_text(stream, body)
+
+
+def decode_text(stream: str, body: bytes) -> Event | RuntimeEvent | DataFrameEvent:
+    """The same of bytes that are known to be text."""
     if stream == Stream.RUNTIME:
         return notebook.decode(body, RuntimeEvent)
     if stream == Stream.DATAFRAME:

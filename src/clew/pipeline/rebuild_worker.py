@@ -9,7 +9,7 @@ import pyarrow as pa
 from clew.events.facet_order import FacetOrder
 from clew.events.notebook import DataFrameEvent, RuntimeEvent
 from clew.events.openlineage import Event
-from clew.events.received import decode
+from clew.events.received import decode_text
 from clew.events.rejection import RejectedError
 from clew.events.stream import Stream
 from clew.index.changes import Changes
@@ -63,6 +63,6 @@ def _opened(recorded: RecordedEvent) -> Event | RuntimeEvent | DataFrameEvent | 
     if recorded.body is None:
         return None
     try:
-        return decode(_STREAMS[recorded.table], recorded.body)
+        return decode_text(_STREAMS[recorded.table], recorded.body)
     except RejectedError:
         return None

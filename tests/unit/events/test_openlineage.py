@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from clew.events import received
 from clew.events.openlineage import Event, decode, version_of
 from clew.events.rejection import Reason, RejectedError
 
@@ -131,7 +132,7 @@ REJECTED = {
 @pytest.mark.parametrize(("body", "reason"), REJECTED.values(), ids=REJECTED)
 def test_what_can_never_be_stored_is_rejected(body: bytes, reason: Reason) -> None:
     with pytest.raises(RejectedError) as fault:
-        decode(body)
+        received.decode("openlineage", body)
     assert fault.value.reason == reason
     assert len(fault.value.detail) < 200
 
