@@ -46,9 +46,16 @@ entries = st.builds(lambda target, fed: {**target, **fed}, entities, explicit)
 changes = st.fixed_dictionaries(
     {"lifecycleStateChange": st.sampled_from(["CREATE", "DROP", "RENAME"])}, optional={"previousIdentifier": identities}
 )
+descriptions = st.fixed_dictionaries({"description": names})
+labels = {
+    "tags": st.fixed_dictionaries({"tags": st.lists(st.fixed_dictionaries({"key": names}), max_size=1)}) | flawed,
+    "ownership": st.fixed_dictionaries({"owners": st.lists(st.fixed_dictionaries({"name": names}), max_size=1)})
+    | flawed,
+}
 run_facets = st.fixed_dictionaries(
     {},
     optional={
+        "tags": labels["tags"],
         "parent": parents | flawed,
         "nominalTime": st.fixed_dictionaries({"nominalStartTime": moments}) | flawed,
         "errorMessage": st.fixed_dictionaries({"message": names, "programmingLanguage": names}) | flawed,
@@ -58,7 +65,8 @@ job_facets = st.fixed_dictionaries(
     {},
     optional={
         "jobType": st.fixed_dictionaries({"jobType": names}, optional={"integration": names}) | flawed,
-        "documentation": st.fixed_dictionaries({"description": names}) | flawed,
+        "documentation": descriptions | flawed,
+        **labels,
         "sourceCodeLocation": st.fixed_dictionaries({"url": names}, optional={"version": names}) | flawed,
         "lineage": st.fixed_dictionaries({"entries": st.lists(entries, max_size=2)}) | flawed,
     },
@@ -75,6 +83,8 @@ dataset_facets = st.fixed_dictionaries(
         "lineage": explicit | flawed,
         "symlinks": st.fixed_dictionaries({"identifiers": st.lists(identities, max_size=2)}) | flawed,
         "lifecycleStateChange": changes | flawed,
+        "documentation": descriptions | flawed,
+        **labels,
     },
 )
 datasets = st.fixed_dictionaries(

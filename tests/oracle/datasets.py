@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.oracle.lineage import Author, Row, author_of, counting, entries_of, sources_of, statements_of
 from tests.oracle.names import nodes
-from tests.oracle.reading import Dataset, Event, Name, is_deleted, opened, said
+from tests.oracle.reading import Dataset, Event, Name, in_turn, is_deleted, opened, said
 from tests.oracle.reads import (
     Use,
     merge,
@@ -84,7 +84,7 @@ def dataset(name: Name, seen: list[Event], changes: list[Change], writes: list[U
 
 
 def description(name: Name, events: list[Event]) -> str | None:
-    own = [one.facets for event in events for one in event.datasets if one.key == name]
+    own = [one.facets for event in in_turn(events) for one in event.datasets if one.key == name]
     said_so = [facets["documentation"] for facets in own if "documentation" in facets]
     return None if not said_so or is_deleted(said_so[-1]) else said(opened(said_so[-1]), "description")
 
@@ -217,7 +217,8 @@ def edge(target: Name, source: Name, origin: str, told_by: list[Event], used: li
 
 def authored(events: list[Event]) -> dict[Author, list[Use]]:
     """What each run uses, and what the last JobEvent of each job lists."""
-    last = {event.job: event.seq for event in events if event.job and not event.run and (event.inputs or event.outputs)}
+    declaring = [event for event in in_turn(events) if event.job and not event.run and (event.inputs or event.outputs)]
+    last = {event.job: event.seq for event in declaring}
     found: dict[Author, list[Use]] = {}
     for use in uses(events):
         is_declared = use.event.job and use.dataset and last.get(use.event.job) == use.event.seq
@@ -229,7 +230,7 @@ def authored(events: list[Event]) -> dict[Author, list[Use]]:
 def explicit_authors(events: list[Event]) -> set[Author]:
     """Who gave entries of explicit lineage: of a run any event tells, of a job the last."""
     found: dict[Author, bool] = {}
-    for event in events:
+    for event in in_turn(events):
         if event.job and "lineage" in event.job_facets:
             author, has_entries = author_of(event), '"entries"' in event.job_facets["lineage"]
             found[author] = has_entries or (author[0] == "run" and found.get(author, False))

@@ -49,9 +49,9 @@ INDEX: Tables = {
 Rows = dict[str, list[str]]
 
 
-def expected(lines: Iterable[tuple[int, bytes]], tables: Tables) -> Rows:
+def expected(lines: Iterable[tuple[int, bytes]], tables: Tables, *, is_by_time: bool = False) -> Rows:
     """The rows of each table."""
-    events = lineage_events(lines)
+    events = lineage_events(lines, is_by_time=is_by_time)
     return normal({name: table(events) for name, table in tables.items()})
 
 

@@ -1,11 +1,11 @@
-"""Which facets count after a list of events: of one entity and name the one received last, whole."""
+"""Which facets count after a list of events: of one entity and name the last one, whole."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from tests.oracle.lineage import Row, objects
-from tests.oracle.reading import Event, Facets, is_deleted, opened, said
+from tests.oracle.reading import Event, Facets, in_turn, is_deleted, opened, said
 
 # Names of an older notebook format.
 ALIASES = {
@@ -23,7 +23,7 @@ IDENTITIES = {
 def current_facets(events: list[Event]) -> list[Row]:
     """One row per facet that an entity has; what was deleted is not there."""
     rows: dict[tuple[str | None, ...], str] = {}
-    for event in events:
+    for event in in_turn(events):
         for kind, entity, facets in bearers(event):
             for name, facet in facets.items():
                 rows[kind, *entity, ALIASES.get(name, name)] = facet
@@ -73,7 +73,7 @@ def without_run(identity: Row) -> Row:
 def labels(events: list[Event], name: str) -> Iterator[tuple[Row, int, Row]]:
     """Whose label it is, since when, and what the facet says."""
     last: dict[tuple[str, ...], tuple[int, str]] = {}
-    for event in events:
+    for event in in_turn(events):
         for kind, entity, facets in bearers(event):
             if name in facets and kind in {"run", "job", "dataset"}:
                 last[kind, *map(str, entity[:2])] = event.seq, facets[name]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tests.oracle.reading import Event, Name, items, members, opened, said
+from tests.oracle.reading import Event, Name, in_turn, items, members, opened, said
 
 Row = dict[str, Any]
 # A run, a job or a dataset: whoever makes a statement.
@@ -65,16 +65,16 @@ def counting(events: list[Event]) -> list[Statement]:
     Explicit lineage goes before column lineage.
     """
     last: dict[tuple[Any, ...], Statement] = {}
-    declared: dict[Author, int] = {}
-    for event in events:
+    declared: dict[Author, tuple[int, ...]] = {}
+    for event in in_turn(events):
         for one in statements_of(event):
             last[one.author, one.target, one.version, one.origin] = one
         if not event.run and event.job and "lineage" in event.job_facets:
-            declared[author_of(event)] = event.seq
+            declared[author_of(event)] = event.turn
     sound = [
         one
         for one in last.values()
-        if one.edges is not None and not (one.origin == "lineage" and one.event.seq < declared.get(one.author, -1))
+        if one.edges is not None and not (one.origin == "lineage" and one.event.turn < declared.get(one.author, ()))
     ]
     explicit = {(one.author, one.target) for one in sound if one.origin == "lineage"}
     return [one for one in sound if one.origin == "lineage" or (one.author, one.target) not in explicit]

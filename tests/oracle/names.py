@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.oracle.lineage import objects
-from tests.oracle.reading import Event, Name, is_deleted, opened, said
+from tests.oracle.reading import Event, Name, in_turn, is_deleted, opened, said
 
 
 def nodes(events: list[Event]) -> dict[Name, Name]:
@@ -23,7 +23,7 @@ def symlinks(events: list[Event]) -> dict[Name, set[Name]]:
     """The other names that each dataset bears by its last facet."""
     last = {
         dataset.key: dataset.facets["symlinks"]
-        for event in events
+        for event in in_turn(events)
         for dataset in event.datasets
         if "symlinks" in dataset.facets
     }

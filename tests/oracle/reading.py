@@ -38,9 +38,13 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Event:
-    """An OpenLineage event; `at` is its own time in microseconds, `seq` says in which order events were received."""
+    """An OpenLineage event; `at` is its own time in microseconds, `seq` says in which order events were received.
+
+    Of two facets that of the event with the greater `turn` counts.
+    """
 
     seq: int
+    turn: tuple[int, ...]
     text: str
     at: int
     kind: str
@@ -72,17 +76,25 @@ def log_lines(folder: Path) -> Iterator[tuple[int, bytes]]:
             position += len(line)
 
 
-def lineage_events(lines: Iterable[tuple[int, bytes]]) -> list[Event]:
-    """The OpenLineage events among the lines that can be read, each once, in the order received."""
+def lineage_events(lines: Iterable[tuple[int, bytes]], *, is_by_time: bool = False) -> list[Event]:
+    """The OpenLineage events among the lines that can be read, each once, in the order received.
+
+    What their facets say counts in the same order, or by the events' own times.
+    """
     found: dict[bytes, Event] = {}
     for seq, line in sorted(lines):
         stream, body = received(line)
         if stream == "openlineage" and body not in found:
             try:
-                found[body] = event(seq, body)
+                found[body] = event(seq, body, is_by_time=is_by_time)
             except NoEventError:
                 continue
     return list(found.values())
+
+
+def in_turn(events: Iterable[Event]) -> list[Event]:
+    """The events, the one whose facets count at the end."""
+    return sorted(events, key=lambda event: event.turn)
 
 
 def received(line: bytes) -> tuple[str, bytes]:
@@ -93,7 +105,7 @@ def received(line: bytes) -> tuple[str, bytes]:
     return json.loads(parts["stream"]), parts["event"].encode()
 
 
-def event(seq: int, body: bytes) -> Event:
+def event(seq: int, body: bytes, *, is_by_time: bool) -> Event:
     try:
         text = body.decode()
         json.loads(text, parse_constant=_refuse)
@@ -101,10 +113,12 @@ def event(seq: int, body: bytes) -> Event:
         raise NoEventError from fault
     parts = members(text)
     run, job = members(parts.get("run")), members(parts.get("job"))
+    at = moment(word(parts.get("eventTime")))
     found = Event(
         seq=seq,
+        turn=(at, seq) if is_by_time else (seq,),
         text=text,
-        at=moment(word(parts.get("eventTime"))),
+        at=at,
         kind=(word(parts.get("eventType")) or "").upper(),
         run=word(run.get("runId")) or None,
         job=named(job),

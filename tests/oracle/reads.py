@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.oracle.lineage import Row, counting, entries_of, implied_inputs
-from tests.oracle.reading import Dataset, Event, Facets, Name, is_deleted, members, opened
+from tests.oracle.reading import Dataset, Event, Facets, Name, in_turn, is_deleted, members, opened
 
 ROW_COUNTS = {"outputStatistics", "inputStatistics", "dataQualityMetrics", "columnMetrics"}
 
@@ -50,9 +50,9 @@ def io_row(found: list[Use]) -> Row:
     """A use that is stated goes before those that are only implied."""
     stated = [use for use in found if use.dataset] or found
     jobs = [use.event.job for use in stated if use.event.job]
-    listed = [(use.event.seq, use.dataset.facets) for use in stated if use.dataset]
-    schemas = [(seq, facets["schema"]) for seq, facets in listed if "schema" in facets]
-    counts = [(use.event.seq, facet) for use in stated if use.dataset for facet in row_counts(use.dataset)]
+    listed = [(use.event.seq, use.dataset) for use in sorted(stated, key=lambda use: use.event.turn) if use.dataset]
+    schemas = [(seq, dataset.facets["schema"]) for seq, dataset in listed if "schema" in dataset.facets]
+    counts = [(seq, facet) for seq, dataset in listed for facet in row_counts(dataset)]
     return {
         "is_implied": not any(use.dataset for use in found),
         "job_namespace": max((job[0] for job in jobs), default=None),
@@ -131,17 +131,17 @@ def merge(rows: dict[tuple[str, ...], Row], key: tuple[str, ...], row: Row) -> N
 def job_links(events: list[Event]) -> list[Row]:
     """Which jobs feed a job: of one author and job its last entry counts, and of a job without a run its last facet."""
     last: dict[tuple[Any, ...], tuple[Event, list[Name]]] = {}
-    declared: dict[Name, int] = {}
-    for event in events:
+    declared: dict[Name, tuple[int, ...]] = {}
+    for event in in_turn(events):
         if not event.run and event.job and "lineage" in event.job_facets:
-            declared[event.job] = event.seq
+            declared[event.job] = event.turn
         for entry in entries_of(event):
             if entry.target[0] == "JOB":
                 jobs = [(namespace, name) for kind, namespace, name in entry.sources if kind == "JOB"]
                 last[event.run or event.job, entry.target] = event, jobs
     rows: dict[tuple[str, ...], Row] = {}
     for (author, target), (event, jobs) in last.items():
-        if event.run or event.seq >= declared.get(author, -1):
+        if event.run or event.turn >= declared.get(author, ()):
             for upstream in jobs:
                 key = (*target[1:], *upstream)
                 names = ("job_namespace", "job_name", "upstream_namespace", "upstream_name")

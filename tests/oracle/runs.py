@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from tests.oracle.lineage import Row
-from tests.oracle.reading import Event, Facets, Name, is_deleted, opened, said, time_or_none
+from tests.oracle.reading import Event, Facets, Name, in_turn, is_deleted, opened, said, time_or_none
 from tests.oracle.reads import Use, uses
 
 RANKS = {"START": 1, "RUNNING": 2, "COMPLETE": 3, "FAIL": 3, "ABORT": 3}
@@ -25,8 +25,8 @@ def of_job(event: Event) -> Facets:
 
 
 def last_said(events: Iterable[Event], facets: Callable[[Event], Facets], name: str) -> tuple[int | None, Any]:
-    """Position and value of the facet received last; it says nothing if it was deleted."""
-    bearers = [event for event in events if name in facets(event)]
+    """Position and value of the facet that counts; it says nothing if it was deleted."""
+    bearers = [event for event in in_turn(events) if name in facets(event)]
     if not bearers:
         return None, None
     facet = facets(bearers[-1])[name]

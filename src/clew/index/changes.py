@@ -227,6 +227,13 @@ class LineageDeclarationRow(Row):
     seq: int
 
 
+class MomentRow(Row):
+    """When an event took place by its own time; kept where that decides which facet counts."""
+
+    position: int
+    at: int
+
+
 class EdgeRow(Row):
     """One edge of a set."""
 
@@ -304,6 +311,7 @@ class Changes(Struct):
 
     events: list[tuple[int, str]] = field(default_factory=list)
     rejected: list[tuple[int, str]] = field(default_factory=list)
+    moments: list[MomentRow] = field(default_factory=list)
     runs: list[RunRow] = field(default_factory=list)
     jobs: list[JobRow] = field(default_factory=list)
     mentioned_runs: list[MentionedRunRow] = field(default_factory=list)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from clew.events.facet_order import FacetOrder
@@ -16,9 +16,22 @@ def of_first_in(seq: str) -> Rule:
     return lambda column: f"case when {seq} is null or excluded.{seq} < {seq} then excluded.{column} else {column} end"
 
 
-def of_last_in(seq: str) -> Rule:
+@dataclass(frozen=True)
+class OfLastIn:
     """The value said last, by the position that decided it: whole, so that a null replaces what was said before."""
-    return lambda column: f"case when {seq} is null or excluded.{seq} >= {seq} then excluded.{column} else {column} end"
+
+    seq: str
+    is_by_time: bool = False
+
+    def __call__(self, column: str) -> str:
+        """The value of a column after the merge."""
+        turn = _moment_and_position if self.is_by_time else str
+        is_later = f"{self.seq} is null or {turn(f'excluded.{self.seq}')} >= {turn(self.seq)}"
+        return f"case when {is_later} then excluded.{column} else {column} end"
+
+
+def _moment_and_position(seq: str) -> str:
+    return f"((select at from moments where position = {seq}), {seq})"  # noqa: S608
 
 
 def of_latest_in(moment: str, seq: str) -> Rule:
@@ -35,17 +48,6 @@ def of_last(column: str) -> str:
 def least(column: str) -> str:
     """The smaller of both, or the one that is known."""
     return f"min(coalesce({column}, excluded.{column}), coalesce(excluded.{column}, {column}))"
-
-
-def of_last_said(column: str) -> str:
-    """The value of the statement received last."""
-    return f"case when excluded.seq >= seq then excluded.{column} else {column} end"
-
-
-def of_latest_said(column: str) -> str:
-    """The value of the statement whose event is the latest by its own time."""
-    is_later = "(excluded.event_time, excluded.seq) >= (event_time, seq)"
-    return f"case when {is_later} then excluded.{column} else {column} end"
 
 
 def greatest(column: str) -> str:
@@ -106,19 +108,19 @@ MERGES: Final[dict[str, Merge]] = {
             **_all(of_higher_state, "state", "state_rank", "state_at", "state_seq", "ended_at"),
             **_all(of_first_in("job_seq"), "job_namespace", "job_name", "job_seq"),
             **_all(least, "started_at", "first_event_at"),
-            **_all(of_last_in("parent_seq"), "parent_run_uuid", "parent_job_namespace", "parent_job_name"),
-            **_all(of_last_in("parent_seq"), "root_run_uuid", "root_job_namespace", "root_job_name", "parent_seq"),
-            **_all(of_last_in("nominal_seq"), "nominal_start_at", "nominal_end_at", "nominal_seq"),
-            **_all(of_last_in("error_seq"), "error_message", "error_language", "error_seq"),
-            **_all(of_last_in("location_seq"), "location", "location_seq"),
+            **_all(OfLastIn("parent_seq"), "parent_run_uuid", "parent_job_namespace", "parent_job_name"),
+            **_all(OfLastIn("parent_seq"), "root_run_uuid", "root_job_namespace", "root_job_name", "parent_seq"),
+            **_all(OfLastIn("nominal_seq"), "nominal_start_at", "nominal_end_at", "nominal_seq"),
+            **_all(OfLastIn("error_seq"), "error_message", "error_language", "error_seq"),
+            **_all(OfLastIn("location_seq"), "location", "location_seq"),
             **_all(greatest, "session_id", "execution_id", "last_event_at", "last_seq"),
         },
     ),
     "jobs": Merge(
         ("namespace", "name"),
         {
-            **_all(of_last_in("type_seq"), "job_type", "integration", "processing_type", "type_seq"),
-            **_all(of_last_in("description_seq"), "description", "description_seq"),
+            **_all(OfLastIn("type_seq"), "job_type", "integration", "processing_type", "type_seq"),
+            **_all(OfLastIn("description_seq"), "description", "description_seq"),
             **_all(
                 of_latest_in("latest_run_at", "latest_run_seq"), "latest_run_uuid", "latest_run_at", "latest_run_seq"
             ),
@@ -159,13 +161,13 @@ MERGES: Final[dict[str, Merge]] = {
         ("namespace", "name"),
         _all(of_latest_in("renamed_at", "last_seq"), "to_namespace", "to_name", "renamed_at", "last_seq"),
     ),
-    "symlinks": Merge(("namespace", "name"), _all(of_last, "identifiers", "last_seq")),
+    "symlinks": Merge(("namespace", "name"), _all(OfLastIn("last_seq"), "identifiers", "last_seq")),
     "run_io": Merge(
         ("run_uuid", "direction", "dataset_namespace", "dataset_name", "dataset_version"),
         {
             **_all(greatest, "job_namespace", "job_name", "session_id", "last_seq"),
-            **_all(of_last_in("schema_seq"), "schema_id", "schema_seq"),
-            **_all(of_last_in("row_count_seq"), "row_count", "row_count_seq"),
+            **_all(OfLastIn("schema_seq"), "schema_id", "schema_seq"),
+            **_all(OfLastIn("row_count_seq"), "row_count", "row_count_seq"),
             **_all(least, "is_implied"),
         },
         provisional="is_implied",
@@ -180,13 +182,13 @@ MERGES: Final[dict[str, Merge]] = {
     ),
     "statements": Merge(
         ("author", "dataset_namespace", "dataset_name", "dataset_version", "origin"),
-        _all(of_last_said, "event_time", "run_uuid", "job_namespace", "job_name", "session_id", "edge_set", "seq"),
+        _all(OfLastIn("seq"), "event_time", "run_uuid", "job_namespace", "job_name", "session_id", "edge_set", "seq"),
     ),
     "links": Merge(
         ("author", "job_namespace", "job_name"),
-        _all(of_last_said, "event_time", "run_uuid", "upstream", "seq"),
+        _all(OfLastIn("seq"), "event_time", "run_uuid", "upstream", "seq"),
     ),
-    "lineage_declarations": Merge(("author",), _all(greatest, "seq")),
+    "lineage_declarations": Merge(("author",), _all(OfLastIn("seq"), "seq")),
     # Named by its content: what is there is the same.
     "edge_sets": Merge(("edge_set", "ordinal")),
     "cell_executions": Merge(
@@ -216,5 +218,13 @@ def merges(order: FacetOrder) -> Mapping[str, Merge]:
     """The tables of an index in which facets count in that order."""
     if order is FacetOrder.RECEIVED:
         return MERGES
-    said = {name: MERGES[name] for name in ("statements", "links")}
-    return MERGES | {name: Merge(merge.key, _all(of_latest_said, *merge.columns)) for name, merge in said.items()}
+    # The moments first: the others are compared by them.
+    return {"moments": Merge(("position",)), **{name: _by_time(merge) for name, merge in MERGES.items()}}
+
+
+def _by_time(merge: Merge) -> Merge:
+    rules = {
+        column: replace(rule, is_by_time=True) if isinstance(rule, OfLastIn) else rule
+        for column, rule in merge.columns.items()
+    }
+    return replace(merge, columns=rules)

@@ -17,6 +17,7 @@ from clew.index.observing.notebook import cell_row, operation_row
 from clew.index.observing.runs import SeenRuns
 from clew.index.observing.sighting import Sighting
 from clew.index.observing.statements import SeenStatements
+from clew.index.observing.turns import Turns
 
 
 class Observer:
@@ -24,15 +25,16 @@ class Observer:
 
     def __init__(self, dictionary: bytes | None = None, order: FacetOrder = FacetOrder.RECEIVED) -> None:
         self._changes = Changes()
+        self._turns = Turns(order)
         self._ancestors = SeenAncestors()
-        self._runs = SeenRuns(self._ancestors)
-        self._jobs = SeenJobs()
+        self._runs = SeenRuns(self._ancestors, self._turns)
+        self._jobs = SeenJobs(self._turns)
         self._schemas = SeenSchemas()
         self._declared_jobs = SeenJobDeclarations()
         self._declared_datasets = SeenDatasetDeclarations()
-        self._datasets = SeenDatasets()
-        self._io = SeenReadsAndWrites(self._schemas)
-        self._statements = SeenStatements(self._datasets, self._io, order)
+        self._datasets = SeenDatasets(self._turns)
+        self._io = SeenReadsAndWrites(self._schemas, self._turns)
+        self._statements = SeenStatements(self._datasets, self._io, self._turns)
         self._facets = SeenFacets(dictionary, order)
 
     def note(self, event: Event | RuntimeEvent | DataFrameEvent | None, event_id: str, seq: int) -> None:
@@ -48,6 +50,7 @@ class Observer:
     def changes(self) -> Changes:
         """All that was noted."""
         noted = self._changes
+        noted.moments = list(self._turns.rows())
         noted.runs, noted.jobs = list(self._runs.rows()), list(self._jobs.rows())
         noted.mentioned_runs, noted.mentioned_jobs = list(self._ancestors.runs()), list(self._ancestors.jobs())
         noted.job_declarations = list(self._declared_jobs.rows())
@@ -65,6 +68,7 @@ class Observer:
 
     def _note_lineage(self, sighting: Sighting) -> None:
         event = sighting.event
+        self._turns.note(sighting)
         if event.run is not None:
             self._runs.note(event.run, sighting)
             self._facets.note("run", entity(event.run.run_id), event.run.facets, sighting)

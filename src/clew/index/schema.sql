@@ -7,6 +7,9 @@ create table if not exists events (event_id text primary key, batch text not nul
 -- Which events were rejected, likewise. One that can be read when it comes again is in `events` from then on, too.
 create table if not exists rejected (event_id text primary key, batch text not null) without rowid;
 
+-- The times of events, by their positions, in an index in which facets count by the time of their events.
+create table if not exists moments (position integer primary key, at integer not null);
+
 -- Each `…_seq` is the position of the event that decided the values before it, so that late batches can be compared.
 -- `job_version` is set by the sink once a run has ended.
 create table if not exists runs (

@@ -8,8 +8,10 @@ import sqlite3
 from clew.events.nodes import nodes_of
 from clew.index.changes import Changes
 
-_NO_LONGER_DECLARED = """delete from {table} where author = ?1 {also}
-    and seq < (select seq from lineage_declarations where author = ?1)"""
+# Where facets count by arrival there are no moments, and the position alone decides.
+_TURN = "coalesce((select at from moments where position = {table}.seq), 0), {table}.seq"
+_NO_LONGER_DECLARED = f"""delete from {{table}} where author = ?1 {{also}} and ({_TURN})
+    < (select {_TURN.format(table="lineage_declarations")} from lineage_declarations where author = ?1)"""  # noqa: S608
 
 # A producer sends the same symlinks with every event; triggers note when they are others.
 _WERE_CHANGED = "delete from meta where key = 'symlinks_changed'"

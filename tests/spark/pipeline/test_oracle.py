@@ -20,6 +20,7 @@ from tests.spark.pipeline.records import write_here
 
 from clew.collector.intake import stream_of
 from clew.collector.log import LogWriter, Received
+from clew.events.facet_order import FacetOrder
 from clew.home import Home
 from clew.lake import large_facets
 from clew.lake.delta import Lake
@@ -87,29 +88,32 @@ MODES: dict[str, Callable[[Pipeline], object]] = {
 
 
 @pytest.mark.parametrize(
-    ("mode", "origin"),
+    ("mode", "origin", "order"),
     [
-        ("batch", "corpus"),
-        ("batch", "made"),
-        ("stream", "corpus"),
-        ("stream", "made"),
-        ("stream", "shuffled"),
-        ("apart", "corpus"),
-        ("apart", "made"),
-        ("apart", "shuffled"),
+        ("batch", "corpus", FacetOrder.RECEIVED),
+        ("batch", "made", FacetOrder.RECEIVED),
+        ("stream", "corpus", FacetOrder.RECEIVED),
+        ("stream", "made", FacetOrder.RECEIVED),
+        ("stream", "shuffled", FacetOrder.RECEIVED),
+        ("stream", "shuffled", FacetOrder.EVENT_TIME),
+        ("apart", "corpus", FacetOrder.RECEIVED),
+        ("apart", "made", FacetOrder.RECEIVED),
+        ("apart", "shuffled", FacetOrder.EVENT_TIME),
     ],
 )
 def test_tables_and_index_are_as_the_oracle_says(
-    mode: str, origin: str, spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
+    mode: str, origin: str, order: FacetOrder, spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     home = Home(tmp_path)
     with LogWriter(home.log) as log:
         for body in ORIGINS[origin](request):
             log.append_again([Received(stream_of(body), origin, body)])
-    with open_pipeline(home, spark=spark) as pipeline:
+    with open_pipeline(home, spark=spark, facet_order=order) as pipeline:
         MODES[mode](pipeline)
     lines = list(log_lines(home.log))
-    of_lake, of_index = expected(lines, LAKE), kept_in_index(expected(lines, INDEX))
+    is_by_time = order is FacetOrder.EVENT_TIME
+    of_lake = expected(lines, LAKE, is_by_time=is_by_time)
+    of_index = kept_in_index(expected(lines, INDEX, is_by_time=is_by_time))
     assert differences(lake_tables(home.lake, of_lake), of_lake) == {}
     assert differences(index_tables(home.index, of_index), of_index) == {}
     if mode == "stream":

@@ -19,6 +19,7 @@ from tests.oracle.contradictions import logs
 from tests.oracle.expected import INDEX, Rows, differences, expected
 from tests.oracle.holdings import index_rows, kept_in_index
 
+from clew.events.facet_order import FacetOrder
 from clew.events.identity import event_id
 from clew.events.received import decode
 from clew.events.rejection import RejectedError
@@ -39,21 +40,26 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @settings(max_examples=200)
-@given(log=logs, data=st.data())
-def test_any_split_order_and_repetition_of_batches(path: Path, log: list[dict[str, Any]], data: st.DataObject) -> None:
+@given(log=logs, order=st.sampled_from(FacetOrder), data=st.data())
+def test_any_split_order_and_repetition_of_batches(
+    path: Path, log: list[dict[str, Any]], order: FacetOrder, data: st.DataObject
+) -> None:
     # Where the same bytes stand twice, the pipeline drops the second before the index sees it.
     unlike = list(dict.fromkeys(json.dumps(event) for event in log))
     lines = numbered([body.encode() for body in unlike])
     cuts = sorted(data.draw(st.sets(st.integers(0, len(lines)), max_size=3)))
     batches = [lines[low:high] for low, high in zip([0, *cuts], [*cuts, len(lines)], strict=True)]
-    order = data.draw(st.permutations(batches)) + data.draw(st.permutations(batches))
-    wanted = kept_in_index(expected(lines, INDEX))
-    assert differences(indexed(path, order, wanted), wanted) == {}
+    as_they_come = data.draw(st.permutations(batches)) + data.draw(st.permutations(batches))
+    wanted = wanted_of(lines, order)
+    assert differences(indexed(path, as_they_come, wanted, order), wanted) == {}
 
 
 @pytest.mark.parametrize("seed", range(PERMUTATIONS))
 @pytest.mark.parametrize("origin", ["generated", "corpus"])
-def test_many_events_in_random_batches(origin: str, seed: int, path: Path, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize("order", FacetOrder)
+def test_many_events_in_random_batches(
+    order: FacetOrder, origin: str, seed: int, path: Path, request: pytest.FixtureRequest
+) -> None:
     bodies = generated() if origin == "generated" else corpus(request.getfixturevalue("shared"))
     chance = Random(seed)
     lines = numbered(bodies)
@@ -61,8 +67,12 @@ def test_many_events_in_random_batches(origin: str, seed: int, path: Path, reque
     batches = [lines[low:high] for low, high in zip([0, *cuts], [*cuts, len(lines)], strict=True)]
     batches += chance.sample(batches, 4)
     chance.shuffle(batches)
-    wanted = kept_in_index(expected(lines, INDEX))
-    assert differences(indexed(path, batches, wanted), wanted) == {}
+    wanted = wanted_of(lines, order)
+    assert differences(indexed(path, batches, wanted, order), wanted) == {}
+
+
+def wanted_of(lines: Lines, order: FacetOrder) -> Rows:
+    return kept_in_index(expected(lines, INDEX, is_by_time=order is FacetOrder.EVENT_TIME))
 
 
 def generated() -> list[bytes]:
@@ -81,13 +91,13 @@ def numbered(bodies: list[bytes]) -> Lines:
     return [(sum(map(len, lines[:place])), line) for place, line in enumerate(lines)]
 
 
-def indexed(path: Path, batches: list[Lines], wanted: Rows) -> Rows:
+def indexed(path: Path, batches: list[Lines], wanted: Rows, order: FacetOrder) -> Rows:
     """The rows of an index that was empty before the batches came."""
     with IndexSink(path) as sink:
         empty(sink._database)
-    with IndexSink(path) as sink:
+    with IndexSink(path, order) as sink:
         for number, batch in enumerate(batches):
-            sink.apply(f"test/{number}", observed(batch))
+            sink.apply(f"test/{number}", observed(batch, order))
         return index_rows(sink._database, wanted)
 
 
@@ -98,8 +108,8 @@ def empty(database: sqlite3.Connection) -> None:
         database.execute(f"delete from {table} where {'key' if table == 'meta' else repr('')} != 'format'")
 
 
-def observed(lines: Lines) -> Changes:
-    observer = Observer()
+def observed(lines: Lines, order: FacetOrder) -> Changes:
+    observer = Observer(None, order)
     for seq, line in lines:
         body = bytes(msgspec.json.decode(line, type=dict[str, msgspec.Raw])["event"])
         try:

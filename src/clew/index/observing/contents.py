@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from clew.events.dataset_facets import ROW_COUNT_FACETS, row_count_of, says_row_count, schema_of
 from clew.events.openlineage import Dataset, Facets
 from clew.index.changes import RunIoRow, SchemaRow
+from clew.index.observing.sighting import Sighting
+from clew.index.observing.turns import Turns
 
 _COUNTING = frozenset(ROW_COUNT_FACETS)
 # Run, direction, namespace, name and version.
@@ -36,39 +38,43 @@ class SeenSchemas:
 class SeenContents:
     """The last schema and row count that was said of each input and output; they are read when all has been seen."""
 
-    def __init__(self, schemas: SeenSchemas) -> None:
+    def __init__(self, schemas: SeenSchemas, turns: Turns) -> None:
         self._schemas = schemas
+        self._turns = turns
         self._schema_facets: dict[RunIoKey, Facets] = {}
 
-    def note(self, key: RunIoKey, row: RunIoRow, dataset: Dataset, seq: int) -> None:
+    def note(self, key: RunIoKey, row: RunIoRow, dataset: Dataset, sighting: Sighting) -> None:
         """Take what an event says of the content of a run's input or output."""
         facets = dataset.facets
         if facets:
             if "schema" in facets:
-                self._note_schema(key, facets)
-                row.schema_seq = seq
+                self._note_schema(key, row, facets, sighting)
             if not _COUNTING.isdisjoint(facets):
-                _note_row_count(row, facets, seq)
+                self._note_row_count(row, facets, sighting)
         # After those of the dataset, as in the event: the run's own count goes before the dataset's.
         if dataset.input_facets:
-            _note_row_count(row, dataset.input_facets, seq)
+            self._note_row_count(row, dataset.input_facets, sighting)
         if dataset.output_facets:
-            _note_row_count(row, dataset.output_facets, seq)
+            self._note_row_count(row, dataset.output_facets, sighting)
 
-    def _note_schema(self, key: RunIoKey, facets: Facets) -> None:
+    def _note_schema(self, key: RunIoKey, row: RunIoRow, facets: Facets, sighting: Sighting) -> None:
+        if not self._turns.is_last(sighting, row.schema_seq):
+            self._schemas.note(facets)
+            return
+        row.schema_seq = sighting.seq
         earlier = self._schema_facets.get(key)
         # A comparison costs less than a name, and most events of a run say the same.
         if earlier is not None and earlier["schema"] != facets["schema"]:
             self._schemas.note(earlier)
         self._schema_facets[key] = facets
 
+    def _note_row_count(self, row: RunIoRow, facets: Facets, sighting: Sighting) -> None:
+        for name, facet in facets.items():
+            is_count = name in _COUNTING and says_row_count(bytes(facet))
+            if is_count and self._turns.is_last(sighting, row.row_count_seq):
+                row.row_count, row.row_count_seq = row_count_of(bytes(facet)), sighting.seq
+
     def settle(self, rows: Mapping[RunIoKey, RunIoRow]) -> None:
         """Give inputs and outputs the schemas that they had last."""
         for key, facets in self._schema_facets.items():
             rows[key].schema_id = self._schemas.note(facets)
-
-
-def _note_row_count(row: RunIoRow, facets: Facets, seq: int) -> None:
-    for name, facet in facets.items():
-        if name in _COUNTING and says_row_count(body := bytes(facet)):
-            row.row_count, row.row_count_seq = row_count_of(body), seq

@@ -16,12 +16,14 @@ from clew.index.changes import DatasetRow, JobEdgeRow, RenameRow, RunIoRow, Syml
 from clew.index.observing.contents import RunIoKey, SeenContents, SeenSchemas
 from clew.index.observing.greatest import greatest
 from clew.index.observing.sighting import Sighting
+from clew.index.observing.turns import Turns
 
 
 class SeenDatasets:
     """One row per dataset, merged as events come; what they were renamed from, and their other names."""
 
-    def __init__(self) -> None:
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
         self._datasets: dict[Name, DatasetRow] = {}
         self._renames: dict[Name, RenameRow] = {}
         self._symlinks: dict[Name, SymlinksRow] = {}
@@ -39,9 +41,7 @@ class SeenDatasets:
     def note_facets(self, dataset: Dataset, facets: Facets, sighting: Sighting) -> None:
         """Take what a dataset's facets say of its names and of what became of it; the dataset was noted before."""
         if SYMLINKS in facets:
-            identifiers = _listed(identifiers_of(bytes(facets[SYMLINKS])))
-            key = dataset.namespace, dataset.name
-            self._symlinks[key] = SymlinksRow(*key, identifiers, sighting.seq)
+            self._note_symlinks((dataset.namespace, dataset.name), bytes(facets[SYMLINKS]), sighting)
         change = lifecycle_change_of(bytes(facets[LIFECYCLE])) if LIFECYCLE in facets else None
         if change is not None:
             self._note_change(self._datasets[dataset.namespace, dataset.name], change, sighting)
@@ -51,6 +51,11 @@ class SeenDatasets:
         row = self._datasets[dataset.namespace, dataset.name]
         if row.written_at is None or sighting.at >= row.written_at:
             row.written_at, row.written_seq = sighting.at, sighting.seq
+
+    def _note_symlinks(self, key: Name, facet: bytes, sighting: Sighting) -> None:
+        known = self._symlinks.get(key)
+        if known is None or self._turns.is_last(sighting, known.last_seq):
+            self._symlinks[key] = SymlinksRow(*key, _listed(identifiers_of(facet)), sighting.seq)
 
     def _note_change(self, row: DatasetRow, change: LifecycleChange, sighting: Sighting) -> None:
         if row.lifecycle_at is None or sighting.at >= row.lifecycle_at:
@@ -83,9 +88,9 @@ def _listed(names: tuple[Name, ...]) -> str:
 class SeenReadsAndWrites:
     """One row per run, direction and dataset, and one per job, direction and dataset."""
 
-    def __init__(self, schemas: SeenSchemas) -> None:
+    def __init__(self, schemas: SeenSchemas, turns: Turns) -> None:
         self._schemas = schemas
-        self._contents = SeenContents(schemas)
+        self._contents = SeenContents(schemas, turns)
         self._of_runs: dict[RunIoKey, RunIoRow] = {}
         self._of_jobs: dict[tuple[str, ...], JobEdgeRow] = {}
 
@@ -100,7 +105,7 @@ class SeenReadsAndWrites:
             else:
                 known.last_seq = seq
                 _note_context(known, sighting)
-            self._contents.note(key, known, dataset, seq)
+            self._contents.note(key, known, dataset, sighting)
         elif dataset.facets:
             self._schemas.note(dataset.facets)
         job = sighting.event.job

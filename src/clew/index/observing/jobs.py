@@ -8,12 +8,14 @@ from clew.events.job_facets import description_of, job_type_of
 from clew.events.openlineage import Facets, Job
 from clew.index.changes import JobRow
 from clew.index.observing.sighting import Sighting
+from clew.index.observing.turns import Turns
 
 
 class SeenJobs:
-    """One row per job, merged as events come: in the order received, so what comes later was said later."""
+    """One row per job, merged as events come."""
 
-    def __init__(self) -> None:
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
         self._jobs: dict[tuple[str, str], JobRow] = {}
 
     def note(self, job: Job, sighting: Sighting) -> None:
@@ -24,11 +26,19 @@ class SeenJobs:
             row = self._jobs[key] = JobRow(*key, sighting.at, sighting.seq, sighting.seq)
         _widen(row, sighting)
         if job.facets:
-            _note_facets(row, job.facets, sighting.seq)
+            self._note_facets(row, job.facets, sighting)
 
     def rows(self) -> Iterable[JobRow]:
         """All jobs seen."""
         return self._jobs.values()
+
+    def _note_facets(self, row: JobRow, facets: Facets, sighting: Sighting) -> None:
+        if "jobType" in facets and self._turns.is_last(sighting, row.type_seq):
+            row.job_type, row.integration, row.processing_type = job_type_of(bytes(facets["jobType"]))
+            row.type_seq = sighting.seq
+        if "documentation" in facets and self._turns.is_last(sighting, row.description_seq):
+            row.description = description_of(bytes(facets["documentation"]))
+            row.description_seq = sighting.seq
 
 
 def _widen(row: JobRow, sighting: Sighting) -> None:
@@ -37,11 +47,3 @@ def _widen(row: JobRow, sighting: Sighting) -> None:
         row.latest_run_uuid, row.latest_run_at, row.latest_run_seq = sighting.run_uuid, at, sighting.seq
     row.last_event_at = max(row.last_event_at, at)
     row.last_seq = sighting.seq
-
-
-def _note_facets(row: JobRow, facets: Facets, seq: int) -> None:
-    if "jobType" in facets:
-        row.job_type, row.integration, row.processing_type = job_type_of(bytes(facets["jobType"]))
-        row.type_seq = seq
-    if "documentation" in facets:
-        row.description, row.description_seq = description_of(bytes(facets["documentation"])), seq

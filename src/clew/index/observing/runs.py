@@ -12,13 +12,15 @@ from clew.index.changes import RunRow
 from clew.index.observing.ancestors import SeenAncestors
 from clew.index.observing.greatest import greatest
 from clew.index.observing.sighting import Sighting
+from clew.index.observing.turns import Turns
 
 
 class SeenRuns:
-    """One row per run, merged as events come: in the order received, so what comes later was said later."""
+    """One row per run, merged as events come."""
 
-    def __init__(self, ancestors: SeenAncestors) -> None:
+    def __init__(self, ancestors: SeenAncestors, turns: Turns) -> None:
         self._ancestors = ancestors
+        self._turns = turns
         self._runs: dict[str, RunRow] = {}
 
     def note(self, run: Run, sighting: Sighting) -> None:
@@ -29,26 +31,32 @@ class SeenRuns:
         else:
             _widen(row, sighting)
         if run.facets:
-            self._note_facets(row, run.facets, sighting.seq)
+            self._note_facets(row, run.facets, sighting)
         job = sighting.event.job
-        if job is not None and job.facets and "sourceCodeLocation" in job.facets:
-            row.location, row.location_seq = location_of(bytes(job.facets["sourceCodeLocation"])), sighting.seq
+        if job is not None and job.facets:
+            self._note_location(row, job.facets, sighting)
 
     def rows(self) -> Iterable[RunRow]:
         """All runs seen."""
         return self._runs.values()
 
-    def _note_facets(self, row: RunRow, facets: Facets, seq: int) -> None:
+    def _note_location(self, row: RunRow, facets: Facets, sighting: Sighting) -> None:
+        if "sourceCodeLocation" in facets and self._turns.is_last(sighting, row.location_seq):
+            row.location, row.location_seq = location_of(bytes(facets["sourceCodeLocation"])), sighting.seq
+
+    def _note_facets(self, row: RunRow, facets: Facets, sighting: Sighting) -> None:
+        is_last, seq = self._turns.is_last, sighting.seq
         if "parent" in facets:
             named = parent_of(bytes(facets["parent"]))
-            row.parent_run_uuid, row.parent_job_namespace, row.parent_job_name = named.names[:3]
-            row.root_run_uuid, row.root_job_namespace, row.root_job_name = named.names[3:]
-            row.parent_seq = seq
             self._ancestors.note(named, seq)
-        if "nominalTime" in facets:
+            if is_last(sighting, row.parent_seq):
+                row.parent_run_uuid, row.parent_job_namespace, row.parent_job_name = named.names[:3]
+                row.root_run_uuid, row.root_job_namespace, row.root_job_name = named.names[3:]
+                row.parent_seq = seq
+        if "nominalTime" in facets and is_last(sighting, row.nominal_seq):
             row.nominal_start_at, row.nominal_end_at = nominal_time_of(bytes(facets["nominalTime"]))
             row.nominal_seq = seq
-        if "errorMessage" in facets:
+        if "errorMessage" in facets and is_last(sighting, row.error_seq):
             row.error_message, row.error_language = error_of(bytes(facets["errorMessage"]))
             row.error_seq = seq
 

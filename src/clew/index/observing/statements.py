@@ -9,7 +9,6 @@ from itertools import chain
 from msgspec import structs
 
 from clew.events.explicit_lineage import FACET, JOB
-from clew.events.facet_order import FacetOrder
 from clew.events.nodes import Name
 from clew.events.statements import (
     TAKEN_BACK,
@@ -27,13 +26,14 @@ from clew.index.changes import EdgeRow, JobLinksRow, LineageDeclarationRow, Stat
 from clew.index.keys import entity
 from clew.index.observing.datasets import SeenDatasets, SeenReadsAndWrites
 from clew.index.observing.sighting import Sighting
+from clew.index.observing.turns import Turns
 
 
 class SeenStatements:
     """The last statement of each author on each dataset, the sets of edges that they name, and what they imply."""
 
-    def __init__(self, datasets: SeenDatasets, io: SeenReadsAndWrites, order: FacetOrder = FacetOrder.RECEIVED) -> None:
-        self._is_by_time = order is FacetOrder.EVENT_TIME
+    def __init__(self, datasets: SeenDatasets, io: SeenReadsAndWrites, turns: Turns) -> None:
+        self._turns = turns
         self._datasets = datasets
         self._io = io
         self._statements: dict[tuple[str, ...], StatementRow] = {}
@@ -79,8 +79,8 @@ class SeenStatements:
             )
         self._datasets.note(said.dataset_namespace, said.dataset_name, sighting)
 
-    def _is_last(self, known: StatementRow | JobLinksRow | None, sighting: Sighting) -> bool:
-        return known is None or not self._is_by_time or sighting.at >= known.event_time
+    def _is_last(self, known: StatementRow | JobLinksRow | LineageDeclarationRow | None, sighting: Sighting) -> bool:
+        return known is None or self._turns.is_last(sighting, known.seq)
 
     def _imply(self, source: Name, sighting: Sighting) -> None:
         """Note an input that only lineage names."""
@@ -90,7 +90,7 @@ class SeenStatements:
 
     def _note_explicit(self, facet: bytes, own_job: Name, sighting: Sighting) -> None:
         author = _author(sighting)
-        if sighting.run_uuid is None:
+        if sighting.run_uuid is None and self._is_last(self._declarations.get(author), sighting):
             self._declarations[author] = LineageDeclarationRow(author, sighting.seq)
         for link in links_of(facet, own_job):
             if link.target.type == JOB:

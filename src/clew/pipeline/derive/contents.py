@@ -20,14 +20,14 @@ def contents(dataset_facets: DataFrame) -> DataFrame:
     is_schema = (name == "schema") & (F.col("type") == "DATASET")
     is_count = name.isin(*ROW_COUNT_FACETS) & F.coalesce("says_row_count", facet.contains(ROW_COUNT_KEY))
     # Of several in one event the last counts; the end of the uuid is the facet's place.
-    said = {"schema": F.when(is_schema, F.struct("seq", "uuid")), "count": F.when(is_count, F.struct("seq", "uuid"))}
+    said = {name: F.when(told, F.struct("turn", "uuid")) for name, told in (("schema", is_schema), ("count", is_count))}
     last = (
         dataset_facets.where(F.col("run_uuid").isNotNull() & F.col("direction").isNotNull() & (is_schema | is_count))
         .groupBy(*_KEY)
         .agg(
             *(F.max_by("facet", place).alias(name) for name, place in said.items()),
-            F.max(F.when(is_schema, F.col("seq"))).alias("schema_seq"),
-            F.max(F.when(is_count, F.col("seq"))).alias("row_count_seq"),
+            F.max_by("seq", said["schema"]).alias("schema_seq"),
+            F.max_by("seq", said["count"]).alias("row_count_seq"),
         )
     )
     return opened(last, {"schema": SCHEMA_ID, "count": ROW_COUNT})

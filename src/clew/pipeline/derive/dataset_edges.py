@@ -81,7 +81,7 @@ def _io(tables: Mapping[str, DataFrame]) -> DataFrame:
     lists_any = (F.size("inputs") > 0) | (F.size("outputs") > 0)
     events = tables["lineage_events"].where((F.col("kind") == "JOB") & lists_any)
     context = ["event_id", "seq", "event_time", "run_uuid", "session_id", "inputs", "outputs"]
-    last = events.groupBy(*_JOB).agg(F.max_by(F.struct(*context), "seq").alias("last")).select(*_JOB, "last.*")
+    last = events.groupBy(*_JOB).agg(F.max_by(F.struct(*context), "turn").alias("last")).select(*_JOB, "last.*")
     listed = of_runs.drop("is_implied").unionByName(event_io(last))
     return listed.select(run_or_job().alias("author"), "direction", *_DATASET, *_JOB, "run_uuid", "event_time", "seq")
 
@@ -97,7 +97,7 @@ def _told(tables: Mapping[str, DataFrame]) -> DataFrame:
 def _explicit_authors(job_facets: DataFrame) -> DataFrame:
     """Runs that gave explicit lineage in any event, and jobs whose last declaration has some."""
     has_entries = F.coalesce("says_entries", F.col("facet").contains(ENTRIES_KEY))
-    of_run, declared = F.max(has_entries), F.max_by(has_entries, "seq")
+    of_run, declared = F.max(has_entries), F.max_by(has_entries, "turn")
     facets = job_facets.where(F.col("name") == LINEAGE).withColumn("author", run_or_job())
     found = facets.groupBy("author").agg(F.when(F.max("run_uuid").isNull(), declared).otherwise(of_run).alias("is_so"))
     return found.where(F.col("is_so"))

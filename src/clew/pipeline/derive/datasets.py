@@ -66,7 +66,7 @@ def _seen(tables: Mapping[str, DataFrame]) -> DataFrame:
     written = F.max(F.when(F.col("is_write"), moment)).alias("written")
     version = F.max_by("dataset_version", F.when(F.col("is_write"), F.struct("seq", "dataset_version")))
     changed = F.max(F.when(F.col("lifecycle_state").isNotNull(), F.struct("event_time", "seq", "uuid", *_CHANGE)))
-    described = F.max_by("documentation", F.when(F.col("documentation").isNotNull(), F.struct("seq", "uuid")))
+    described = F.max_by("documentation", F.when(F.col("documentation").isNotNull(), F.struct("turn", "uuid")))
     known = (
         reduce(partial(DataFrame.unionByName, allowMissingColumns=True), _facts(tables))
         .groupBy(*_KEY)
@@ -105,7 +105,7 @@ def _facts(tables: Mapping[str, DataFrame]) -> list[DataFrame]:
         tables["said_statements"].select(*named),
         tables["entries"].where(is_fed).select(*_KEY, "event_time", "seq"),
         tables["lifecycle_changes"].select(*_KEY, "event_time", "seq", "uuid", *_CHANGE),
-        descriptions.select(*_name(), "seq", "uuid", F.col("facet").alias("documentation")),
+        descriptions.select(*_name(), "seq", "turn", "uuid", F.col("facet").alias("documentation")),
     ]
 
 

@@ -37,7 +37,8 @@ def entries(tables: Mapping[str, DataFrame]) -> DataFrame:
     """One row per source of an entry of explicit lineage, the event's own job by its name."""
     facets = tables["job_facets"].where(F.col("name") == FACET)
     moment = F.col("lineage_event_time").alias("event_time")
-    found = listed(facets.select("seq", "run_uuid", "job_namespace", "job_name", moment, "facet"), "facet", LINKS)
+    context = ["seq", "turn", "run_uuid", "job_namespace", "job_name"]
+    found = listed(facets.select(*context, moment, "facet"), "facet", LINKS)
     own = {"namespace": F.col("job_namespace"), "name": F.col("job_name")}
     is_own = {prefix: (F.col(f"{prefix}type") == JOB) & F.col(f"{prefix}name").isNull() for prefix in ("", "target_")}
     return found.withColumns(

@@ -51,18 +51,18 @@ def _links(tables: Mapping[str, DataFrame]) -> DataFrame:
         F.sort_array(F.collect_set(source)).alias("upstream"),
         F.max("run_uuid").alias("run_uuid"),
         F.max("event_time").alias("event_time"),
+        F.max("turn").alias("turn"),
     )
-    last = F.max_by(F.struct("seq", "event_time", "run_uuid", "upstream"), F.struct("seq", "place")).alias("last")
-    declared = lineage_declarations(tables).withColumnRenamed("seq", "declared_seq")
+    last = F.max_by(F.struct("seq", "turn", "event_time", "run_uuid", "upstream"), F.struct("turn", "place"))
     return (
         entries.groupBy(
             "author", F.col("target_namespace").alias("job_namespace"), F.col("target_name").alias("job_name")
         )
-        .agg(last)
+        .agg(last.alias("last"))
         .select("author", *_JOB, "last.*")
-        .join(declared, "author", how="left")
-        .where(F.col("declared_seq").isNull() | (F.col("seq") >= F.col("declared_seq")))
-        .drop("declared_seq")
+        .join(lineage_declarations(tables), "author", how="left")
+        .where(F.col("declared_turn").isNull() | (F.col("turn") >= F.col("declared_turn")))
+        .drop("turn", "declared_turn")
     )
 
 

@@ -54,13 +54,13 @@ def _seen(lineage_events: DataFrame) -> DataFrame:
 
 def _facets(job_facets: DataFrame) -> DataFrame:
     """What the last facet of each name says of a job, whole."""
-    place = {name: F.when(F.col("name") == name, F.col("seq")) for name in _READINGS}
+    place = {name: F.when(F.col("name") == name, F.col("turn")) for name in _READINGS}
     last = (
         job_facets.where(F.col("name").isin(*_READINGS))
         .groupBy(*_KEY)
         .agg(
-            *(F.max_by("facet", seq).alias(name) for name, seq in place.items()),
-            *(F.max(seq).alias(_SEQS[name]) for name, seq in place.items()),
+            *(F.max_by("facet", turn).alias(name) for name, turn in place.items()),
+            *(F.max_by("seq", turn).alias(_SEQS[name]) for name, turn in place.items()),
         )
     )
     return opened(last, _READINGS)

@@ -37,10 +37,10 @@ def _last(tables: Mapping[str, DataFrame], name: str, *kinds: str) -> DataFrame:
 def _of_kind(tables: Mapping[str, DataFrame], kind: str, name: str, columns: Iterable[str]) -> DataFrame:
     table, own = _IDENTITIES[kind]
     # Of several in one event the last counts; the end of the uuid is the facet's place.
-    last = F.max_by("facet", F.struct("seq", "uuid")).alias("facet")
+    last = [F.max_by(column, F.struct("turn", "uuid")).alias(column) for column in ("facet", "seq")]
     named = tables[table].where((F.col("name") == name) & _belongs(kind)).groupBy(*own)
     identity = [F.col(column) if column in own else F.lit(None).cast("string").alias(column) for column in columns]
-    return named.agg(last, F.max("seq").alias("seq")).select(F.lit(kind).alias("kind"), *identity, "facet", "seq")
+    return named.agg(*last).select(F.lit(kind).alias("kind"), *identity, "facet", "seq")
 
 
 def _belongs(kind: str) -> Column:

@@ -21,7 +21,7 @@ def symlinks(tables: Mapping[str, DataFrame]) -> DataFrame:
     """One row per dataset that bears the facet and other name that the last one gives it, none included."""
     facets = tables["dataset_facets"].where((F.col("name") == FACET) & (F.col("type") == "DATASET"))
     last = facets.groupBy("dataset_namespace", "dataset_name").agg(
-        F.max_by("facet", F.struct("seq", "uuid")).alias("facet"), F.max("seq").alias("last_seq")
+        F.max_by("facet", F.struct("turn", "uuid")).alias("facet"), F.max_by("seq", "turn").alias("last_seq")
     )
     return listed(last, "facet", IDENTIFIERS).withColumnsRenamed(
         {"dataset_namespace": "namespace", "dataset_name": "name"}

@@ -84,14 +84,14 @@ def _states(lineage_events: DataFrame) -> DataFrame:
 
 def _facets(run_facets: DataFrame, job_facets: DataFrame) -> DataFrame:
     """What the last facet of each name says of a run; where its code is, by what its own events say of their job."""
-    columns = ["run_uuid", "name", "facet", "seq"]
+    columns = ["run_uuid", "name", "facet", "seq", "turn"]
     said = run_facets.select(*columns).unionByName(job_facets.select(*columns).where("name = 'sourceCodeLocation'"))
     last = said.where(F.col("run_uuid").isNotNull() & F.col("name").isin(*_READINGS)).groupBy("run_uuid")
-    place = {name: F.when(F.col("name") == name, F.col("seq")) for name in _READINGS}
+    place = {name: F.when(F.col("name") == name, F.col("turn")) for name in _READINGS}
     return opened(
         last.agg(
-            *(F.max_by("facet", seq).alias(name) for name, seq in place.items()),
-            *(F.max(seq).alias(_SEQS[name]) for name, seq in place.items()),
+            *(F.max_by("facet", turn).alias(name) for name, turn in place.items()),
+            *(F.max_by("seq", turn).alias(_SEQS[name]) for name, turn in place.items()),
         ),
         _READINGS,
     )

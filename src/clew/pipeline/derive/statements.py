@@ -36,19 +36,18 @@ def statements(tables: Mapping[str, DataFrame]) -> DataFrame:
 
     Those that were not taken back count, and explicit lineage counts before column lineage.
     """
-    last = F.max_by(F.struct("seq", *_CONTEXT, "edge_set"), F.struct("turn", "form", "place")).alias("last")
+    last = F.max_by(F.struct("seq", "turn", *_CONTEXT, "edge_set"), F.struct("turn", "form", "place")).alias("last")
     found = tables["said_statements"].groupBy(*_KEY).agg(last).select(*_KEY, "last.*")
-    declared = lineage_declarations(tables).withColumnRenamed("seq", "declared_seq")
     is_explicit = F.col("origin") == LINEAGE
-    is_over = is_explicit & (F.col("seq") < F.col("declared_seq"))
+    is_over = is_explicit & (F.col("turn") < F.col("declared_turn"))
     has_edges = F.max(F.col("ordinal").isNotNull()).alias("has_edges")
     opened_sets = tables["stated_edges"].groupBy("edge_set").agg(has_edges)
     is_sound = F.col("edge_set") != TAKEN_BACK
     of_dataset = Window.partitionBy("author", *_DATASET)
     return (
-        found.join(F.broadcast(declared), "author", how="left")
-        .where(F.col("declared_seq").isNull() | ~is_over)
-        .drop("declared_seq")
+        found.join(F.broadcast(lineage_declarations(tables)), "author", how="left")
+        .where(F.col("declared_turn").isNull() | ~is_over)
+        .drop("turn", "declared_turn")
         .join(opened_sets, "edge_set", how="left")
         .withColumn("edge_set", F.when(F.col("has_edges").isNotNull(), F.col("edge_set")).otherwise(TAKEN_BACK))
         .withColumn("counts", is_sound & (is_explicit | ~F.max(is_explicit & is_sound).over(of_dataset)))
@@ -74,7 +73,7 @@ def edge_sets(tables: Mapping[str, DataFrame]) -> DataFrame:
 def lineage_declarations(tables: Mapping[str, DataFrame]) -> DataFrame:
     """The last event without a run in which a job declares its explicit lineage: all of it, at once."""
     declared = tables["job_facets"].where((F.col("name") == LINEAGE) & F.col("run_uuid").isNull())
-    return declared.groupBy(run_or_job().alias("author")).agg(F.max("seq").alias("seq"))
+    return declared.groupBy(run_or_job().alias("author")).agg(F.max("turn").alias("declared_turn"))
 
 
 def run_or_job() -> Column:
