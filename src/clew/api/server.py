@@ -13,13 +13,14 @@ from clew.errors import ClewError, UsageError
 
 DEFAULT_PORT = 8777
 _HIGHEST_PORT = 65535
+_DRAIN_SECONDS = 10
 
 
 def serve(app: ASGIApp, host: str = "127.0.0.1", port: int = DEFAULT_PORT, say: Callable[[str], None] = print) -> None:
     """Serve until interrupted; `say` is told the address, which is the way to learn it when `port` is 0."""
     with listen(host, port) as listener:
         say(f"Serving on {address(listener)} (Ctrl-C stops)")
-        config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off")
+        config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=_DRAIN_SECONDS)
         uvicorn.Server(config).run(sockets=[listener])
 
 

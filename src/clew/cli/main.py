@@ -18,6 +18,7 @@ _COMMANDS = {
     "demo": "Run an example notebook and follow one of its columns back to its source.",
     "run": "Run a notebook or script and record what it does to its data.",
     "pipeline": "Turn recorded events into tables and an index.",
+    "collect": "Take events over HTTP, from whatever speaks OpenLineage.",
     "index": "Rebuild what answers are read from.",
     "facets": "Show the facets of a run, a job or a dataset.",
     "show": "Show what happened in a notebook run.",

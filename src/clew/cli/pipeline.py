@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import timedelta
@@ -20,7 +21,7 @@ from clew.cli.options import age, json_option, lake_option, spark_options
 from clew.cli.progress import Telling
 from clew.cli.screen import data, print_json, progress, talk
 from clew.collector.intake import take_files, take_streams
-from clew.collector.log import LogWriter
+from clew.collector.log import LogHeldError, LogWriter
 from clew.collector.segments import end_position
 from clew.events.facet_order import FacetOrder
 from clew.events.rejection import Reason
@@ -91,9 +92,14 @@ def run(
     with progress() as tell:
         tell("Reading events")
         require_log(home)
-        with LogWriter(home.create().log) as log:
-            take_streams(home.streams, log)
-            take_files(list(paths), log, tell.step)
+        try:
+            with LogWriter(home.create().log) as log:
+                take_streams(home.streams, log)
+                take_files(list(paths), log, tell.step)
+        except LogHeldError:
+            # A collector holds it, and takes what notebooks write.
+            if paths:
+                raise
         listeners: tuple[Listener, ...] = (_headway(home, tell), *metrics)
         with open_pipeline(
             home, say=tell, master=master, conf=conf, listeners=listeners, facet_order=facet_order
@@ -148,7 +154,7 @@ def stream(
     with ExitStack() as opened:
         tell = opened.enter_context(progress())
         require_log(home)
-        log = opened.enter_context(LogWriter(home.create().log))
+        take = _taking_streams(home, opened)
         if metrics_port is not None:
             port = opened.enter_context(metrics[0].served(metrics_host, metrics_port))
             talk().print(f"Metrics at http://{metrics_host}:{port}/metrics")
@@ -160,7 +166,7 @@ def stream(
         tell("Taking events in; Ctrl-C stops")
         taken = pipeline.stream(
             stop,
-            meanwhile=lambda: take_streams(home.streams, log),
+            meanwhile=take,
             care=Care(refresh_seconds=60 * refresh_minutes) if has_upkeep else None,
             cared=metrics[0].cared if metrics else None,
         )
@@ -265,6 +271,15 @@ def replay(reason: str | None, as_json: bool, home: Home) -> None:  # noqa: FBT0
         print_json(done)
     else:
         _report_replay(done)
+
+
+def _taking_streams(home: Home, opened: ExitStack) -> Callable[[], object]:
+    """What takes in what notebooks have written; nothing if a collector holds the log, which does it."""
+    try:
+        log = opened.enter_context(LogWriter(home.create().log))
+    except LogHeldError:
+        return lambda: None
+    return lambda: take_streams(home.streams, log)
 
 
 def _metrics(home: Home, *, is_wanted: bool) -> list[Metrics]:

@@ -11,6 +11,7 @@ from typing import IO
 import msgspec
 from msgspec import Struct
 
+from clew.collector.appender import Appender
 from clew.collector.event_files import ARCHIVES, event_files, event_lines
 from clew.collector.log import LogWriter, Received
 from clew.errors import ClewError
@@ -62,7 +63,7 @@ def stream_of(body: bytes) -> Stream:
     return Stream.DATAFRAME if shape.event_type == "dataframe_lineage" else Stream.RUNTIME
 
 
-def take_streams(folder: Path, log: LogWriter) -> Taken:
+def take_streams(folder: Path, log: LogWriter | Appender) -> Taken:
     """Append what notebook sessions have written since the last time."""
     positions = _read_positions(log.folder)
     paths = [path for name in STREAM_FILES for path in sorted(folder.glob(f"*/{name}"))]
@@ -92,7 +93,7 @@ def take_files(paths: list[Path], log: LogWriter, tell: Tell = lambda *_: None) 
     return Taken(read, stored)
 
 
-def _take_grown(path: Path, folder: Path, log: LogWriter, positions: dict[str, int]) -> Taken:
+def _take_grown(path: Path, folder: Path, log: LogWriter | Appender, positions: dict[str, int]) -> Taken:
     source = path.relative_to(folder).as_posix()
     read = stored = 0
     with path.open("rb") as file:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import fcntl
 import os
-from collections import OrderedDict
-from collections.abc import Collection, Iterable, Iterator
+from collections import OrderedDict, deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,6 +26,12 @@ SEGMENT_BYTES = 64 << 20
 # A client that got no answer within seconds sends the same bytes again: look back far enough to know them.
 _REMEMBERED_BYTES = 64 << 20
 _REMEMBERED_EVENTS = 200_000
+# What a system takes at least (IOV_MAX of Linux).
+_PARTS_PER_WRITE = 1024
+
+
+class LogHeldError(ClewError):
+    """Another process writes to the log."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,24 @@ class Received:
     stream: Stream
     source: str
     body: bytes
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An event as the log keeps it: JSON on one line, or any other bytes; its id is made of them."""
+
+    identity: str
+    stream: Stream
+    source: str
+    body: bytes | memoryview
+    is_json: bool
+
+    @classmethod
+    def of(cls, event: Received) -> Entry:
+        """What to keep of an event."""
+        is_json = _is_json(event.body)
+        body = one_line(event.body) if is_json else event.body
+        return cls(event_id(body), event.stream, event.source, body, is_json)
 
 
 def stored_body(body: bytes) -> bytes:
@@ -73,41 +97,52 @@ class LogWriter:
 
     def append(self, events: Iterable[Received]) -> int:
         """Store the events that are new, durably, and say how many those were."""
-        return self._append(events, self._recent)
+        return self.append_entries(map(Entry.of, events))
 
     def append_again(self, events: Iterable[Received]) -> int:
         """Store events, durably, even if they were stored before, and say how many those were."""
-        return self._append(events, frozenset())
+        return self._append(map(Entry.of, events), frozenset())
 
-    def _append(self, events: Iterable[Received], known: Collection[str]) -> int:
-        lines: dict[str, bytes] = {}
-        for event in events:
-            is_json = _is_json(event.body)
-            body = one_line(event.body) if is_json else event.body
-            identity = event_id(body)
-            if body and identity not in known and identity not in lines:
-                lines[identity] = _line(event, body, is_json=is_json)
-        if not lines:
+    def append_entries(self, entries: Iterable[Entry]) -> int:
+        """Store the entries that are new, durably, and say how many those were."""
+        return self._append(entries, self._recent)
+
+    def _append(self, entries: Iterable[Entry], known: Collection[str]) -> int:
+        new: dict[str, Entry] = {}
+        for entry in entries:
+            if entry.body and entry.identity not in known:
+                new.setdefault(entry.identity, entry)
+        if not new:
             return 0
-        self._store(b"".join(lines.values()))
+        now = datetime.now(UTC).isoformat(timespec="microseconds")
+        self._store([part for entry in new.values() for part in _line(entry, now)])
         # Only now: an event that failed to be stored must not be taken for a repetition when it is sent again.
-        self._remember(lines)
+        self._remember(new)
         if self._size >= self.segment_bytes:
             self._rotate()
-        return len(lines)
+        return len(new)
 
-    def _store(self, data: bytes) -> None:
-        view = memoryview(data)
+    def _store(self, parts: Sequence[bytes | memoryview]) -> None:
+        size = sum(map(len, parts))
         try:
-            while view:
-                view = view[os.write(self._file, view) :]
+            for start in range(0, len(parts), _PARTS_PER_WRITE):
+                self._write(parts[start : start + _PARTS_PER_WRITE])
             os.fdatasync(self._file)
         except OSError as fault:
             # Nothing of a failed append may stay: a half line would be glued to the next event.
             os.ftruncate(self._file, self._size)
             message = f"The log {self.folder} cannot be written: {fault.strerror}. Nothing of this batch was stored."
             raise ClewError(message, hint="Make room on the disk, then send the events again.") from fault
-        self._size += len(data)
+        self._size += size
+
+    def _write(self, parts: Sequence[bytes | memoryview]) -> None:
+        left = deque[memoryview](memoryview(part) for part in parts)
+        while left:
+            written = os.writev(self._file, left)
+            while left and written >= len(left[0]):
+                written -= len(left.popleft())
+            if written:
+                left[0] = left[0][written:]
 
     @contextmanager
     def _refusals(self) -> Iterator[None]:
@@ -122,7 +157,7 @@ class LogWriter:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as fault:
             message = f"Another process is writing to the log {self.folder}."
-            raise ClewError(message, hint="Stop it, or use another home with --home DIR.") from fault
+            raise LogHeldError(message, hint="Stop it, or use another home with --home DIR.") from fault
 
     def _open_last_segment(self) -> None:
         found = segments(self.folder)
@@ -155,13 +190,13 @@ class LogWriter:
             self._remember(event_id(decode_line(text).body) for _, text in read_lines(part))
 
 
-def _line(event: Received, body: bytes, *, is_json: bool) -> bytes:
-    now = datetime.now(UTC).isoformat(timespec="microseconds")
-    if is_json:
-        line = Line(now, event.stream, event.source, event=Raw(body))
-    else:
-        line = Line(now, event.stream, event.source, encoded=base64.b64encode(body).decode())
-    return msgspec.json.encode(line) + b"\n"
+def _line(entry: Entry, now: str) -> Iterable[bytes | memoryview]:
+    """The parts of a line: a large event is not copied for it."""
+    if not entry.is_json:
+        encoded = base64.b64encode(entry.body).decode()
+        return (msgspec.json.encode(Line(now, entry.stream, entry.source, encoded=encoded)), b"\n")
+    head = msgspec.json.encode(Line(now, entry.stream, entry.source))
+    return (head[:-1], b',"event":', entry.body, b"}\n")
 
 
 def _is_json(body: bytes) -> bool:

@@ -11,11 +11,13 @@ from msgspec import Raw
 from clew.events.rejection import Reason, RejectedError
 
 T = TypeVar("T")
+# A large document may be a view of a file.
+Document = bytes | memoryview
 
 _decode_parts = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
-def opened(body: bytes, decode: Callable[[bytes], T], salvage: Callable[[dict[str, Raw]], T]) -> T:
+def opened(body: Document, decode: Callable[[Document], T], salvage: Callable[[dict[str, Raw]], T]) -> T:
     """Decode a document that is text; one that is sound JSON but not as expected is salvaged from its parts."""
     try:
         try:
@@ -47,7 +49,7 @@ def require_text(body: bytes) -> None:
         raise RejectedError(Reason.NOT_UTF8, f"byte {fault.start} is no UTF-8") from None
 
 
-def _parts(body: bytes) -> dict[str, Raw]:
+def _parts(body: Document) -> dict[str, Raw]:
     try:
         return _decode_parts(body)
     except msgspec.ValidationError:

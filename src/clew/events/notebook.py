@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 from msgspec.structs import FieldInfo, fields
 
-from clew.events.documents import opened, part
+from clew.events.documents import Document, opened, part
 from clew.events.rejection import Reason, RejectedError
 from clew.events.timestamps import parse_time
 
@@ -119,7 +119,7 @@ _REASONS = {
 }
 
 
-def decode(body: bytes, kind: type[EventT]) -> EventT:
+def decode(body: Document, kind: type[EventT]) -> EventT:
     """Open a notebook's own event, which is text; RejectedError where it is not one."""
     event: EventT = opened(body, partial(_decode, type=kind), partial(_salvage, kind))
     for name, reason in _REASONS.items():

@@ -10,7 +10,7 @@ from typing import Final, Literal
 import msgspec
 from msgspec import Raw, Struct, field
 
-from clew.events.documents import opened, part
+from clew.events.documents import Document, opened, part
 from clew.events.rejection import Reason, RejectedError
 from clew.events.timestamps import parse_time
 
@@ -94,7 +94,7 @@ _decode_list = msgspec.json.Decoder(list[Raw]).decode
 _decode_text = msgspec.json.Decoder(str).decode
 
 
-def decode(body: bytes) -> Event:
+def decode(body: Document) -> Event:
     """Open an event that is text; RejectedError for what can never be stored as one."""
     event = opened(body, _decode_event, _salvage)
     if event.run is not None and not event.run.run_id:

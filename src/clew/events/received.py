@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clew.events import notebook, openlineage
-from clew.events.documents import require_text
+from clew.events.documents import Document, require_text
 from clew.events.notebook import DataFrameEvent, RuntimeEvent
 from clew.events.openlineage import Event
 from clew.events.stream import Stream
@@ -15,7 +15,7 @@ def decode(stream: str, body: bytes) -> Event | RuntimeEvent | DataFrameEvent:
     return decode_text(stream, body)
 
 
-def decode_text(stream: str, body: bytes) -> Event | RuntimeEvent | DataFrameEvent:
+def decode_text(stream: str, body: Document) -> Event | RuntimeEvent | DataFrameEvent:
     """The same of bytes that are known to be text."""
     if stream == Stream.RUNTIME:
         return notebook.decode(body, RuntimeEvent)

@@ -16,6 +16,11 @@ class Reason(StrEnum):
     NO_IDENTITY = "no_identity"
     UNKNOWN_SCHEMA = "unknown_schema"
 
+    @property
+    def is_final(self) -> bool:
+        """Whether no mend of clew could make an event of it."""
+        return self in {Reason.NOT_JSON, Reason.NOT_UTF8, Reason.NOT_AN_OBJECT, Reason.TOO_DEEP}
+
 
 class RejectedError(ValueError):
     """An event that goes to the dead letters, with its reason."""

@@ -70,9 +70,12 @@ class SeenContents:
 
     def _note_row_count(self, row: RunIoRow, facets: Facets, sighting: Sighting) -> None:
         for name, facet in facets.items():
-            is_count = name in _COUNTING and says_row_count(bytes(facet))
-            if is_count and self._turns.is_last(sighting, row.row_count_seq):
-                row.row_count, row.row_count_seq = row_count_of(bytes(facet)), sighting.seq
+            if (
+                name in _COUNTING
+                and says_row_count(body := bytes(facet))
+                and self._turns.is_last(sighting, row.row_count_seq)
+            ):
+                row.row_count, row.row_count_seq = row_count_of(body), sighting.seq
 
     def settle(self, rows: Mapping[RunIoKey, RunIoRow]) -> None:
         """Give inputs and outputs the schemas that they had last."""

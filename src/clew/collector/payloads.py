@@ -1,0 +1,59 @@
+"""What a request carries: one event, a list of events, or events line by line; each with what is to be said of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import msgspec
+from msgspec import Raw
+
+from clew.collector.log import Entry
+from clew.events.identity import event_id, one_line
+from clew.events.received import decode
+from clew.events.rejection import RejectedError
+from clew.events.stream import Stream
+
+_decode_list = msgspec.json.Decoder(list[Raw]).decode
+_decode_any = msgspec.json.Decoder(Raw).decode
+
+
+@dataclass(frozen=True)
+class Taken:
+    """An event of a request: what to keep of it, or why it can never be kept; a dead letter is kept, with a flaw."""
+
+    entry: Entry | None
+    flaw: RejectedError | None = None
+
+
+def bodies_in(payload: bytes) -> list[bytes]:
+    """The events of a payload, as they came: those of a list, those of lines, or the one that it is."""
+    if payload.lstrip().startswith(b"["):
+        try:
+            return [bytes(item) for item in _decode_list(payload)]
+        except (msgspec.DecodeError, RecursionError):
+            return [payload]
+    return list(_lines(payload)) or [payload]
+
+
+def taken(stream: Stream, source: str, body: bytes) -> Taken:
+    """Look at an event."""
+    flaw = None
+    try:
+        decode(stream, body)
+    except RejectedError as fault:
+        if fault.reason.is_final:
+            return Taken(None, fault)
+        flaw = fault
+    line = one_line(body)
+    return Taken(Entry(event_id(line), stream, source, line, is_json=True), flaw)
+
+
+def _lines(payload: bytes) -> Iterator[bytes]:
+    """The lines of a payload if it is more than one document and each line is one; else nothing."""
+    try:
+        _decode_any(payload)
+    except (msgspec.DecodeError, RecursionError):
+        lines = [line for line in payload.splitlines() if line.strip()]
+        if len(lines) > 1 and all(line.lstrip().startswith(b"{") for line in lines):
+            yield from lines

@@ -1,0 +1,85 @@
+"""Group commit: many wait for one sync, and each hears how it ended."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from clew.collector.appender import Appender, OverloadedError
+from clew.collector.log import Entry, LogWriter, Received
+from clew.errors import ClewError
+from clew.events.stream import Stream
+
+
+def entry(number: int, size: int = 10) -> Entry:
+    return Entry.of(Received(Stream.OPENLINEAGE, "test", b'{"n": %d, "x": "%s"}' % (number, b"x" * size)))
+
+
+class HeldLog:
+    """Stands for a log whose disk waits until it is let go."""
+
+    def __init__(self) -> None:
+        self.go_on = threading.Event()
+        self.is_writing = threading.Event()
+        self.groups: list[list[str]] = []
+        self.fault: Exception | None = None
+
+    def append_entries(self, entries: Iterable[Entry]) -> int:
+        self.groups.append([one.identity for one in entries])
+        self.is_writing.set()
+        self.go_on.wait(10)
+        if self.fault is not None:
+            raise self.fault
+        return 0
+
+
+def test_what_queues_up_is_written_at_once() -> None:
+    log = HeldLog()
+    with Appender(log) as appender:  # type: ignore[arg-type]
+        first = appender.store([entry(0)])
+        assert log.is_writing.wait(10)
+        others = [appender.store([entry(number), entry(-number)]) for number in range(1, 9)]
+        assert not any(one.done() for one in (first, *others))
+        log.go_on.set()
+        for one in (first, *others):
+            one.result(10)
+    assert [len(group) for group in log.groups] == [1, 16]
+
+
+def test_whoever_waits_hears_of_a_fault_and_the_next_are_stored() -> None:
+    log = HeldLog()
+    log.fault = ClewError("no room")
+    log.go_on.set()
+    with Appender(log) as appender:  # type: ignore[arg-type]
+        with pytest.raises(ClewError, match="no room"):
+            appender.store([entry(0)]).result(10)
+        log.fault = None
+        appender.store([entry(1)]).result(10)
+
+
+def test_too_much_is_refused_but_one_is_always_let_in() -> None:
+    log = HeldLog()
+    with Appender(log, most_waiting_bytes=1000) as appender:  # type: ignore[arg-type]
+        begun = appender.store([entry(0, size=5000)])
+        assert log.is_writing.wait(10)
+        waiting = appender.store([entry(1, size=5000)])
+        with pytest.raises(OverloadedError, match="waiting"):
+            appender.store([entry(2)])
+        log.go_on.set()
+        begun.result(10)
+        waiting.result(10)
+        appender.store([entry(2)]).result(10)
+
+
+def test_it_drains_when_it_is_closed(tmp_path: Path) -> None:
+    with LogWriter(tmp_path) as log:
+        with Appender(log) as appender:
+            waiting = [appender.store([entry(number)]) for number in range(50)]
+        assert all(one.done() for one in waiting)
+        with pytest.raises(OverloadedError, match="stopping"):
+            appender.store([entry(99)])
+    with LogWriter(tmp_path) as log:
+        assert log.append_entries(entry(number) for number in range(51)) == 1
