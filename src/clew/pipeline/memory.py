@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 from collections.abc import Callable
 from functools import wraps
@@ -31,6 +32,7 @@ def giving_back(work: Callable[P, None]) -> Callable[P, None]:
     def done(*args: P.args, **kwargs: P.kwargs) -> None:
         work(*args, **kwargs)
         if _held_bytes() > _MUCH_BYTES:
+            gc.collect()
             give_back()
 
     return done
