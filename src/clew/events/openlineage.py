@@ -123,12 +123,17 @@ def _require_time(event: Event) -> None:
         raise RejectedError(Reason.NO_TIME, f"eventTime {event.event_time[:60]!r} is no time") from None
 
 
-@lru_cache
 def _require_known_model(schema_url: str) -> None:
-    model = _MODEL.search(schema_url)
-    if model is not None and int(model[1]) > NEWEST_MODEL:
-        detail = f"schemaURL names model {model[1]}; this clew reads OpenLineage up to {NEWEST_MODEL}-x-x"
+    model = _model_in(schema_url)
+    if model > NEWEST_MODEL:
+        detail = f"schemaURL names model {model}; this clew reads OpenLineage up to {NEWEST_MODEL}-x-x"
         raise RejectedError(Reason.UNKNOWN_SCHEMA, detail)
+
+
+@lru_cache
+def _model_in(schema_url: str) -> int:
+    found = _MODEL.search(schema_url)
+    return 0 if found is None else int(found[1])
 
 
 def _salvage(parts: Facets) -> Event:

@@ -19,7 +19,8 @@ def drafted(path: Path, order: FacetOrder = FacetOrder.RECEIVED) -> Iterator[Ind
     try:
         with IndexSink(draft, order, connect_builder) as index:
             yield index
-        # Makes what the builder has left out, and syncs.
+            index.complete()
+        # Synced from here on, as every index is.
         connect_writer(draft).close()
         remove(path)
         draft.replace(path)

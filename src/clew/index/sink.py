@@ -18,7 +18,7 @@ from clew.index.changes import Changes, FacetsRow
 from clew.index.job_versions import settle_job_versions
 from clew.index.merging import merges
 from clew.index.settling import settle_lineage
-from clew.index.store import connect_writer, dictionaries_in, transaction
+from clew.index.store import connect_writer, dictionaries_in, make_tables, transaction
 
 _IDS_PER_QUERY = 500
 _EVENT_COUNT = """select (select count(*) from events) + (
@@ -109,6 +109,10 @@ class IndexSink:
         self._use_dictionaries()
         _remember(self._known_edge_sets, (edge.edge_set for edge in changes.edge_sets))
         _remember(self._known_schemas, (schema.schema_id for schema in changes.schemas))
+
+    def complete(self) -> None:
+        """Make what a builder has left out."""
+        make_tables(self._database)
 
     def let_go(self) -> None:
         """Give back the memory of pages that were read; they are read again when they are needed."""

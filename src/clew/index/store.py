@@ -56,18 +56,22 @@ def connect_writer(path: Path) -> sqlite3.Connection:
         # WAL: readers go on while the pipeline writes. Synced: a batch counts as done once the index has it.
         connection.execute("pragma journal_mode = wal")
         connection.execute("pragma synchronous = full")
-        schema = files("clew.index").joinpath("schema.sql").read_text()
-        # In one transaction: an index is there whole or not at all.
-        connection.executescript(
-            f"begin immediate; {schema} insert or ignore into meta values ('format', '{INDEX_FORMAT}'); commit;"  # noqa: S608
-        )
+        make_tables(connection)
     return connection
+
+
+def make_tables(connection: sqlite3.Connection) -> None:
+    """Make what is missing, in one transaction: an index is there whole or not at all."""
+    schema = files("clew.index").joinpath("schema.sql").read_text()
+    connection.executescript(
+        f"begin immediate; {schema} insert or ignore into meta values ('format', '{INDEX_FORMAT}'); commit;"  # noqa: S608
+    )
 
 
 def connect_builder(path: Path) -> sqlite3.Connection:
     """Open for writing in haste, without what keeps a file whole in a crash.
 
-    Indexes cost less when they are made at the end: `connect_writer` makes them.
+    Indexes cost less when they are made at the end: `make_tables` makes them.
     """
     connection = connect_writer(path)
     connection.execute("pragma journal_mode = off")

@@ -6,9 +6,7 @@ appending the same run id 14 times in Python was the larger part of the cost.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Mapping, Sequence
-from itertools import accumulate
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +20,7 @@ from clew.lake.arrival import Arrival
 from clew.lake.flaws import flaws
 from clew.lake.large_facets import set_apart
 from clew.lake.tables import DATASET_FACETS, JOB_FACETS, LINEAGE_EVENTS, RUN_FACETS, Table
+from clew.lake.texts import Texts
 
 _STEM = "uuid_stem"
 # Columns of a facet table that say of the facet what another column says of its event.
@@ -59,14 +58,14 @@ class _FacetColumns:
         group = pa.array(self._group, pa.int32())
         shared = list(zip(*self._groups, strict=True)) or [()] * (1 + len(self._own))
         rows = pa.array(shared[0], pa.int32()).take(group)
-        names, facets = pa.array(self._name, pa.string()), _texts(self._facet)
+        facets = Texts(self._facet)
         own = zip(self._own, shared[1:], strict=True)
         columns = {
             "uuid": pc.binary_join_element_wise(events[_STEM].take(rows), _ordinals(self._ordinal), ""),
-            "name": names,
-            "facet": facets,
+            "name": pa.array(self._name, pa.string()),
+            "facet": facets.to_arrow(),
             "facet_bytes": pa.nulls(len(facets), pa.int64()),
-            "flaw": flaws(names, facets, self._shapes),
+            "flaw": flaws(self._name, facets, self._shapes),
             **{column: pa.array(values, pa.string()).take(group) for column, values in own},
         }
         ordered = [columns[name] if name in columns else _spread(events, name, rows) for name in table.schema.names]
@@ -152,19 +151,13 @@ def _event_row(event: Event, arrival: Arrival) -> tuple[Any, ...]:
 
 def _array(name: str, values: tuple[Any, ...]) -> pa.Array:
     if name == "event":
-        return _texts(values)
+        # The whole event was checked to be UTF-8 when it was opened, so its parts need no second check.
+        return Texts(values).to_arrow()
     return pa.array(values, pa.string() if name == _STEM else LINEAGE_EVENTS.schema.field(name).type)
 
 
 def _spread(events: dict[str, pa.Array], name: str, rows: pa.Array) -> pa.Array:
     return events[_OF_EVENT.get(name, name)].take(rows)
-
-
-def _texts(bodies: Sequence[bytes | Raw]) -> pa.Array:
-    """Texts one behind the other: Arrow's own way takes a copy of each first."""
-    # The whole event was checked to be UTF-8 when it was opened, so its parts need no second check.
-    ends = array("i", accumulate(map(len, bodies), initial=0))
-    return pa.Array.from_buffers(pa.string(), len(bodies), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(bodies))])
 
 
 def _ordinals(places: Sequence[int]) -> pa.Array:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from clew.lake.delta import Lake
-from clew.lake.scan import in_order_received
 from clew.lake.tables import FACET_TABLES, ONE_ROW_PER_EVENT, REJECTED_EVENTS
 
-PART_BYTES: Final = 64 << 20
+# Events of a large part have more in common, which the driver need not merge; while the last are merged, workers idle.
+_MOST_PART_BYTES: Final = 96 << 20
+_LEAST_PART_BYTES: Final = 24 << 20
+_ROWS_AT_A_TIME = 256
 _COLUMNS = ("event_id", "seq", "event", "is_raw_only")
 
 
@@ -39,14 +42,18 @@ class RecordedEvent(NamedTuple):
 Part = tuple[RowGroup, ...]
 
 
-def recorded_parts(lake: Lake, part_bytes: int = PART_BYTES) -> list[Part]:
-    """All events, in parts that come as near to so many bytes as whole row groups can."""
+def recorded_parts(lake: Lake, workers: int) -> list[Part]:
+    """All events, in parts of whole row groups: large ones first, then ever smaller ones, so that all end at once."""
     parts: list[Part] = []
     for table in ONE_ROW_PER_EVENT:
+        groups = list(_row_groups(lake, table))
+        left = sum(group.bytes for group in groups)
         part: list[RowGroup] = []
-        for group in _row_groups(lake, table):
-            if part and sum(known.bytes for known in part) + group.bytes / 2 > part_bytes:
+        for group in groups:
+            size = sum(known.bytes for known in part)
+            if part and size + group.bytes / 2 > _part_bytes(left, workers):
                 parts.append(tuple(part))
+                left -= size
                 part = []
             part.append(group)
         if part:
@@ -54,11 +61,34 @@ def recorded_parts(lake: Lake, part_bytes: int = PART_BYTES) -> list[Part]:
     return parts
 
 
+def _part_bytes(left: int, workers: int) -> float:
+    return min(_MOST_PART_BYTES, max(_LEAST_PART_BYTES, left / (2 * workers)))
+
+
 def recorded_events(part: Part) -> Iterator[RecordedEvent]:
     """The events of a part in the order received, whatever the order of rows in the files is."""
     rows = pa.concat_tables((_read(group) for group in part), promote_options="default")
-    for row in in_order_received(rows):
-        yield RecordedEvent(part[0].table, row["event_id"], row["seq"], row.get("event"), bool(row.get("is_raw_only")))
+    if not _is_in_order(rows["seq"]):
+        rows = rows.sort_by("seq")
+    table = part[0].table
+    for batch in rows.to_batches(_ROWS_AT_A_TIME):
+        columns = (_values(batch, name) for name in _COLUMNS)
+        yield from (
+            RecordedEvent(table, identity, seq, body, bool(is_raw_only))
+            for identity, seq, body, is_raw_only in zip(*columns, strict=True)
+        )
+
+
+def _is_in_order(positions: pa.ChunkedArray) -> bool:
+    return bool(pc.all(pc.less_equal(positions[:-1], positions[1:])).as_py())
+
+
+def _values(batch: pa.RecordBatch, name: str) -> list[Any]:
+    if name not in batch.schema.names:
+        return [None] * batch.num_rows
+    column = batch.column(name)
+    values: list[Any] = (column.cast(pa.binary()) if name == "event" else column).to_pylist()
+    return values
 
 
 def facet_samples(lake: Lake, count: int = 1000) -> list[bytes]:

@@ -40,9 +40,10 @@ def feed_index(spark: SparkSession, lake: Lake, index: IndexSink, say: Say = lam
         worker = RebuildWorker(str(lake.root), [part], done, index.dictionary, lake.facet_order)
         return told_of_parts(spark, worker, 1).changes
 
+    parts = recorded_parts(lake, spark.sparkContext.defaultParallelism)
     count = 0
     with told_in_a_sentence(), IndexThread(index) as thread:
-        for number, changes in enumerate(in_turn(changes_of, recorded_parts(lake), spark)):
+        for number, changes in enumerate(in_turn(changes_of, parts, spark)):
             thread.apply(f"{APP}/{number}", changes)
             count += len(changes.events) + len(changes.rejected)
             say(f"Building the index anew from the lake: {count:,} events")
