@@ -18,7 +18,9 @@ from clew.index.raw_observer import RawObserver
 from clew.lake.raw_only import Filled
 from clew.lake.recorded import Part, RecordedEvent, recorded_events
 from clew.lake.tables import DATAFRAME_EVENTS, LINEAGE_EVENTS, RUNTIME_EVENTS
+from clew.pipeline.memory import keep
 from clew.pipeline.telling import Told, named_by, telling
+from clew.pipeline.worker import LARGE_BYTES
 
 _STREAMS = {
     LINEAGE_EVENTS.name: Stream.OPENLINEAGE,
@@ -46,12 +48,16 @@ class RebuildWorker:
     def _changes(self, part: Part) -> Changes:
         # Observers for each part: they expect events in the order received.
         observer, raw_observer = Observer(self._dictionary, self._order), RawObserver()
+        largest = 0
         for recorded in recorded_events(part):
+            largest = max(largest, len(recorded.body or b""))
             event = _opened(recorded)
             if isinstance(event, Event) and self._is_unfilled(recorded):
                 raw_observer.note(event, recorded.event_id, recorded.seq)
             else:
                 observer.note(event, recorded.event_id, recorded.seq)
+        if largest < LARGE_BYTES:
+            keep()
         return Changes.joined([observer.changes(), raw_observer.changes()])
 
     def _is_unfilled(self, recorded: RecordedEvent) -> bool:

@@ -22,7 +22,7 @@ from clew.lake.files import FLUSH_BYTES, FileWriter
 from clew.lake.rows import EventRows
 from clew.lake.tables import LARGE_COLUMNS
 from clew.lake.wide_edges import has_wide_rows, with_all_edges
-from clew.pipeline.memory import give_back
+from clew.pipeline.memory import give_back, keep
 from clew.pipeline.raw_spans import RawSpans, is_raw
 from clew.pipeline.telling import Told, put_aside, telling
 
@@ -63,17 +63,21 @@ class EventWorker:
     def _reports(self, ranges: Iterator[pa.RecordBatch]) -> Iterator[Told]:
         writer = FileWriter(self._root, LARGE_COLUMNS)
         observers = _Observers(self._dictionary, self._order)
+        is_usual = True
         for batch in ranges:
             for part in batch.to_pylist():
                 for rows in self._batches(Range(**part), observers):
                     yield Told(files=list(writer.add(rows)))
                     if observers.large_bytes:
+                        is_usual = False
                         # Free by now: the rows are written, or held by Arrow.
                         give_back()
                     if observers.large_bytes >= MOST_LARGE_BYTES:
                         yield Told(files=list(writer.flush()))
                         yield put_aside(observers.changes(), self._root)
         yield Told(files=list(writer.flush()), changes=observers.changes())
+        if is_usual:
+            keep()
 
     def _batches(self, part: Range, observers: _Observers) -> Iterator[dict[str, pa.RecordBatch]]:
         rows, held = EventRows(), 0

@@ -51,10 +51,10 @@ DERIVING = Phase("while derived tables are written", "runs/*.parquet", 0.2)
 DERIVED = Phase("between two derived tables", "runs/_delta_log/*.json", 0.03)
 BACKFILLING = Phase("between two tables of a backfill", "dataset_facets/_delta_log/*.json", 0.03)
 BACKFILLED = Phase("between two chunks of a backfill", "backfills/_delta_log/*.json", 0.3)
-DRIVER_KILLS = (STARTING, WRITING, COMMITTING, COMMITTED, NEXT, COMMITTING, COMMITTED, DERIVING, DERIVED)
+DRIVER_KILLS = (STARTING, WRITING, COMMITTING, COMMITTED, NEXT, DERIVING, DERIVED)
 WORKER_KILLS = (
-    *(WRITING, COMMITTING, WRITING, COMMITTED, WRITING, NEXT),
-    *(WRITING, COMMITTING, WRITING, DERIVING, WRITING),
+    *(WRITING, COMMITTING, WRITING, COMMITTED, WRITING, NEXT, WRITING),
+    *(WRITING, COMMITTING, WRITING, COMMITTED, DERIVING, WRITING),
 )
 
 

@@ -97,7 +97,6 @@ MODES: dict[str, Callable[[Pipeline], object]] = {
         ("stream", "shuffled", FacetOrder.RECEIVED),
         ("stream", "shuffled", FacetOrder.EVENT_TIME),
         ("apart", "corpus", FacetOrder.RECEIVED),
-        ("apart", "made", FacetOrder.RECEIVED),
         ("apart", "shuffled", FacetOrder.EVENT_TIME),
     ],
 )
