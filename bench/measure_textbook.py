@@ -27,7 +27,7 @@ from bench.whole_log import take_into_tables
 
 from clew.pipeline.session import build_session
 
-_TEXTBOOK_MEMORY = "4g"
+_TEXTBOOK_MEMORY = "8g"
 
 
 def main() -> None:
