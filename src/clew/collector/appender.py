@@ -53,12 +53,6 @@ class Appender:
         self._thread.join()
 
     @property
-    def waiting_bytes(self) -> int:
-        """How much is waiting to be stored."""
-        with self._changed:
-            return sum(waiting.bytes for waiting in self._queue)
-
-    @property
     def folder(self) -> Path:
         """Where the log is."""
         return self._log.folder

@@ -251,7 +251,7 @@ def _overloaded(_: Request, error: Exception) -> Response:
 
 
 def _unavailable(_: Request, error: Exception) -> Response:
-    _LOG.error("an event could not be stored", extra={"reason": str(error)})
+    _LOG.error("an event could not be stored: %s", error)
     return _sentence(503, str(error), _COME_BACK)
 
 

@@ -33,7 +33,8 @@ def bodies_in(payload: bytes) -> list[bytes]:
             return [bytes(item) for item in _decode_list(payload)]
         except (msgspec.DecodeError, RecursionError):
             return [payload]
-    return list(_lines(payload)) or [payload]
+    # A document on one line, as clients send it, is looked at once.
+    return (list(_lines(payload)) if b"\n" in payload else []) or [payload]
 
 
 def taken(stream: Stream, source: str, body: bytes) -> Taken:

@@ -16,14 +16,12 @@ from typing import Self
 from clew.collector.appender import Appender
 from clew.collector.log import Entry
 from clew.errors import ClewError
-from clew.events.identity import content_id
+from clew.events.identity import JSON_SPACE, NO_NEWLINES, content_id
 from clew.events.received import decode_text
 from clew.events.rejection import Reason, RejectedError
 from clew.events.stream import Stream
 
 _PIECE_BYTES = 1 << 20
-_JSON_SPACE = b" \t\r\n"
-_NO_NEWLINES = bytes.maketrans(b"\r\n", b"  ")
 # While one is looked at, all of it is in memory.
 _ONE_AT_A_TIME = threading.Lock()
 
@@ -107,9 +105,9 @@ def _flaw_of(text: mmap.mmap, stream: Stream) -> RejectedError | None:
 def _span(text: mmap.mmap) -> tuple[int, int]:
     """Where the document begins and ends, without the space around it."""
     start, end = 0, len(text)
-    while text[start] in _JSON_SPACE:
+    while text[start] in JSON_SPACE:
         start += 1
-    while text[end - 1] in _JSON_SPACE:
+    while text[end - 1] in JSON_SPACE:
         end -= 1
     return start, end
 
@@ -119,7 +117,7 @@ def _on_one_line(text: mmap.mmap) -> None:
     for start in range(0, len(text), _PIECE_BYTES):
         piece = text[start : start + _PIECE_BYTES]
         if b"\n" in piece or b"\r" in piece:
-            text[start : start + len(piece)] = piece.translate(_NO_NEWLINES)
+            text[start : start + len(piece)] = piece.translate(NO_NEWLINES)
     # Given back: what was changed is in the file.
     text.madvise(mmap.MADV_DONTNEED)
 

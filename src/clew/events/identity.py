@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from hashlib import sha256
+from typing import Final
 
 _ID_DIGITS = 32
-_JSON_SPACE = b" \t\r\n"
-_NO_NEWLINES = bytes.maketrans(b"\r\n", b"  ")
+JSON_SPACE: Final = b" \t\r\n"
+NO_NEWLINES: Final = bytes.maketrans(b"\r\n", b"  ")
 
 
 def one_line(document: bytes) -> bytes:
     """The same JSON document on one line: in JSON, a raw CR or LF can only stand between tokens."""
-    return document.strip(_JSON_SPACE).translate(_NO_NEWLINES)
+    return document.strip(JSON_SPACE).translate(NO_NEWLINES)
 
 
 def content_id(body: bytes | memoryview) -> str:

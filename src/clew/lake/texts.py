@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Sequence
 from itertools import accumulate
 
 import pyarrow as pa
@@ -13,8 +13,7 @@ from msgspec import Raw
 class Texts:
     """Texts that are known to be UTF-8; text n is `joined[starts[n]:starts[n + 1]]`."""
 
-    def __init__(self, bodies: Iterable[bytes | Raw]) -> None:
-        bodies = list(bodies)
+    def __init__(self, bodies: Sequence[bytes | Raw]) -> None:
         self.joined = b"".join(bodies)
         self.starts = array("i", accumulate(map(len, bodies), initial=0))
 

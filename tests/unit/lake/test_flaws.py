@@ -97,7 +97,7 @@ CASES = [
 
 def flaws_of(rows: list[tuple[str, str]], shapes: Mapping[str, Shape]) -> list[str | None]:
     names, facets = zip(*rows, strict=True)
-    found: list[str | None] = flaws(names, Texts(map(str.encode, facets)), shapes).to_pylist()
+    found: list[str | None] = flaws(names, Texts([facet.encode() for facet in facets]), shapes).to_pylist()
     return found
 
 
