@@ -10,6 +10,9 @@ PYTHON ?= python3
 TOOLS := $(CURDIR)/.tools
 BIN := .venv/bin
 ARGS ?=
+UNIT_TESTS = $(BIN)/pytest tests/unit -n auto --dist loadfile
+# What ARGS choose may all be in the other folders.
+NONE_CHOSEN = test $$? -eq 5
 
 export PYTHON
 export PATH := $(TOOLS)/uv/bin:$(TOOLS)/node/bin:$(PATH)
@@ -42,10 +45,11 @@ demo: .venv/.demo web ## Run the example notebook and follow one of its columns 
 	$(BIN)/clew demo $(ARGS)
 
 test: web check test-web browser ## Run the checks and every test (ARGS="-k edges" to choose)
-	$(BIN)/pytest $(ARGS)
+	$(UNIT_TESTS) $(ARGS) || $(NONE_CHOSEN)
+	$(BIN)/pytest tests/spark tests/e2e $(ARGS) || $(NONE_CHOSEN)
 
-test-fast: .venv/.dev ## Run the tests that need no Java, on all cores: under a minute on two
-	$(BIN)/pytest tests/unit -n auto --dist loadfile $(ARGS)
+test-fast: .venv/.dev ## Run the tests that need no Java, on all cores: about a minute on two
+	$(UNIT_TESTS) $(ARGS)
 
 check: .venv/.dev ## Lint, check format, types and the direction of imports
 	$(BIN)/ruff check --output-format concise
