@@ -144,6 +144,7 @@ def test_a_pipeline_takes_in_what_a_collector_holds(tmp_path: Path, clew: Callab
         ended = clew("pipeline", "run", "--json", "--home", tmp_path)
         assert ended.returncode == 0, ended.stderr
         assert json.loads(ended.stdout)["events"] == 1
+        assert "Another process writes to the log" in ended.stderr
         refused = clew("pipeline", "run", "--from", __file__, "--home", tmp_path)
         assert (refused.returncode, "Another process is writing to the log" in refused.stderr) == (1, True)
 

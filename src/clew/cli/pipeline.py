@@ -97,9 +97,9 @@ def run(
                 take_streams(home.streams, log)
                 take_files(list(paths), log, tell.step)
         except LogHeldError:
-            # A collector holds it, and takes what notebooks write.
             if paths:
                 raise
+            _say_held()
         listeners: tuple[Listener, ...] = (_headway(home, tell), *metrics)
         with open_pipeline(
             home, say=tell, master=master, conf=conf, listeners=listeners, facet_order=facet_order
@@ -278,8 +278,13 @@ def _taking_streams(home: Home, opened: ExitStack) -> Callable[[], object]:
     try:
         log = opened.enter_context(LogWriter(home.create().log))
     except LogHeldError:
+        _say_held()
         return lambda: None
     return lambda: take_streams(home.streams, log)
+
+
+def _say_held() -> None:
+    talk().print("Another process writes to the log: a collector also takes what notebooks have written.")
 
 
 def _metrics(home: Home, *, is_wanted: bool) -> list[Metrics]:
