@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -10,7 +11,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import FileResponse, PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 
 from clew.api.assets import STATIC, index_html
 from clew.api.notebook_runs import notebook_run_routes
@@ -24,14 +25,15 @@ _HEADERS = {"content-security-policy": _POLICY, "x-content-type-options": "nosni
 _FOREVER = {"cache-control": "public, max-age=31536000, immutable"}
 
 
-def create_app(open_source: OpenSource) -> Starlette:
-    """The application, answering from whatever `open_source` opens for a request."""
+def create_app(open_source: OpenSource, more: Sequence[BaseRoute] = ()) -> Starlette:
+    """The application, answering from whatever `open_source` opens for a request; `more` are routes beside its own."""
     return Starlette(
         routes=[
             Route("/", _page),
             Route("/assets/{name}", _asset),
             Route("/healthz", _healthz),
             *notebook_run_routes(open_source),
+            *more,
         ],
         middleware=[Middleware(GZipMiddleware, minimum_size=1024, compresslevel=5)],
         exception_handlers={ClewError: on_clew_error, HTTPException: on_http_error, 500: on_fault},

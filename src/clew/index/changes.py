@@ -185,6 +185,7 @@ class JobEdgeRow(Row):
     dataset_namespace: str
     dataset_name: str
     last_run_uuid: str | None
+    first_event_at: int
     last_event_at: int
     first_seq: int
     last_seq: int

@@ -176,7 +176,7 @@ MERGES: Final[dict[str, Merge]] = {
         ("job_namespace", "job_name", "direction", "dataset_namespace", "dataset_name"),
         {
             **_all(of_last, "last_run_uuid"),
-            **_all(least, "first_seq", "is_implied"),
+            **_all(least, "first_event_at", "first_seq", "is_implied"),
             **_all(greatest, "last_event_at", "last_seq"),
         },
     ),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, NamedTuple, Self
 
 from clew.index.bodies import DELETED, StoredFacet, Unpacker
 from clew.index.keys import after, entity, parts
@@ -25,12 +27,86 @@ _NAMES = """with names (namespace, name) as (
     select ?1, ?2 union select other.namespace, other.name
     from nodes own join nodes other using (node_namespace, node_name) where own.namespace = ?1 and own.name = ?2)"""
 
+# Keys as the graph writes them.
+_KEY = "'{kind}' || char(31) || {namespace} || char(31) || {name}"
+
+
+def _key(kind: str, prefix: str = "", table: str = "") -> str:
+    return _KEY.format(kind=kind, namespace=f"{table}{prefix}namespace", name=f"{table}{prefix}name")
+
+
+_JOB_EDGES = f"""select {_key("job", "job_")}, {_key("dataset", "dataset_")}, direction = 'INPUT', is_implied,
+first_event_at from job_edges"""  # noqa: S608
+_RENAMES = f"""select {_key("dataset")}, {_key("dataset", "to_")}, renamed_at from renames"""  # noqa: S608
+_JOB_LINKS = f"""select 'job' || char(31) || (source.value ->> 0) || char(31) || (source.value ->> 1),
+{_key("job", "job_")}, min(event_time) from links, json_each(links.upstream) source group by 1, 2"""  # noqa: S608
+_JOBLESS = f"""select distinct {_key("dataset", "source_")}, {_key("dataset", "dataset_")}, event_time
+from statements join edge_sets using (edge_set) where job_name is null"""  # noqa: S608
+_NODE_NAMES = f"""select {_key("dataset")}, {_key("dataset", "node_")} from nodes"""  # noqa: S608
+_PARENT_JOBS = f"""select {_key("job", table="jobs.")}, {_key("job", "parent_job_", "runs.")}
+from jobs join runs on runs.run_uuid = latest_run_uuid
+where parent_job_namespace is not null and parent_job_name is not null
+and (parent_job_namespace, parent_job_name) != (jobs.namespace, jobs.name)"""  # noqa: S608
+
+_LINEAGE_CONTENT = """select (select count(*) || ' ' || max(first_seq) || ' ' || total(first_event_at) from job_edges),
+(select count(*) || ' ' || max(last_seq) from renames), (select count(*) || ' ' || max(seq) from links),
+(select count(*) || ' ' || max(last_seq) from symlinks), (select count(*) from jobs),
+(select count(*) || ' ' || max(seq) from statements where run_uuid is null)"""
+_COLUMN_CONTENT = """select (select count(*) || ' ' || max(seq) from statements), (select count(*) from edge_sets),
+(select count(*) || ' ' || max(last_seq) from renames), (select count(*) || ' ' || max(last_seq) from symlinks)"""
+_PROGRESS = "select key, value from meta where key in ('identity', 'indexed_seq', 'indexed_at', 'last_batch')"
+# What each job said last of each dataset; of a frame, which has versions within one session, of each version.
+_LAST_STATEMENTS = """select job_namespace, job_name, dataset_namespace, dataset_name, session_id, edge_set,
+max(event_time) from statements where origin = 'lineage' or not exists (
+    select 1 from statements explicit where explicit.author = statements.author
+    and explicit.dataset_namespace = statements.dataset_namespace and explicit.dataset_name = statements.dataset_name
+    and explicit.origin = 'lineage' and explicit.edge_set != '')
+group by 1, 2, 3, 4, iif(dataset_namespace = ?, dataset_version, '')"""
+_EDGE_SET = """select "column", source_namespace, source_name, source_column, type, subtype, description, masking
+from edge_sets where edge_set = ? order by ordinal"""
+
+
+class Progress(NamedTuple):
+    """How far an index has come: the last position of the log, and when and with which batch that came."""
+
+    identity: str
+    seq: int
+    at: str
+    batch: str
+
+
+class Said(NamedTuple):
+    """What a job, or nobody, said last of a dataset."""
+
+    job_namespace: str | None
+    job_name: str | None
+    dataset_namespace: str
+    dataset_name: str
+    session_id: str | None
+    edge_set: str
+    event_time: int
+
+
+class SaidEdge(NamedTuple):
+    """One edge of a set, into a dataset that the set does not name."""
+
+    column: str | None
+    source_namespace: str
+    source_name: str
+    source_column: str | None
+    type: str
+    subtype: str | None
+    description: str | None
+    masking: int | None
+
 
 class IndexReader:
     """A view of the index that never writes."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, busy_seconds: float | None = None) -> None:
         self._database = connect_reader(path)
+        if busy_seconds is not None:
+            self._database.execute(f"pragma busy_timeout = {int(busy_seconds * 1000)}")
         self._unpacker = self._make_unpacker()
 
     def __enter__(self) -> Self:
@@ -45,6 +121,16 @@ class IndexReader:
         """Let go of the file."""
         self._database.close()
 
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """All that is asked within is answered from one state, whatever is written meanwhile."""
+        self._database.execute("begin")
+        try:
+            yield
+        finally:
+            if self._database.in_transaction:
+                self._database.execute("rollback")
+
     def _all(self, query: str, *values: object) -> list[Row]:
         return self._database.execute(query, values).fetchall()
 
@@ -52,10 +138,26 @@ class IndexReader:
         row: Row | None = self._database.execute(query, values).fetchone()
         return row
 
+    def _plain(self, query: str, *values: object) -> Iterator[Any]:
+        """Rows as tuples: of a million, names would cost more than values."""
+        cursor = self._database.cursor()
+        cursor.row_factory = None
+        return cursor.execute(query, values)
+
     def meta(self, key: str) -> str | None:
         """What the pipeline noted: `indexed_at`, `indexed_seq`, `last_batch`."""
         row = self._one("select value from meta where key = ?", key)
         return None if row is None else str(row["value"])
+
+    def progress(self) -> Progress:
+        """Which index this is, and how far it has come."""
+        noted = {row["key"]: str(row["value"]) for row in self._all(_PROGRESS)}
+        return Progress(
+            noted.get("identity", ""),
+            int(noted.get("indexed_seq", "0")),
+            noted.get("indexed_at", ""),
+            noted.get("last_batch", ""),
+        )
 
     def has_event(self, event_id: str) -> bool:
         """Whether an event was taken in; one that was only rejected was not."""
@@ -157,6 +259,46 @@ class IndexReader:
             """select nodes.* from nodes left join datasets using (namespace, name) where datasets.name is null
             order by namespace, name"""
         )
+
+    def all_job_edges(self) -> Iterator[tuple[str, str, int, int, int]]:
+        """Who reads and writes what: the keys of job and dataset, whether as input, whether implied, and since when."""
+        return self._plain(_JOB_EDGES)
+
+    def all_renames(self) -> Iterator[tuple[str, str, int]]:
+        """The keys of datasets before and after they were renamed, and when."""
+        return self._plain(_RENAMES)
+
+    def all_job_links(self) -> Iterator[tuple[str, str, int]]:
+        """The keys of jobs that feed jobs by explicit lineage, and since when."""
+        return self._plain(_JOB_LINKS)
+
+    def jobless_edges(self) -> Iterator[tuple[str, str, int]]:
+        """The keys of datasets that feed datasets as these themselves say, without a job, and since when."""
+        return self._plain(_JOBLESS)
+
+    def last_statements(self, frames: str) -> Iterator[Said]:
+        """What was said last of each dataset by each job; `frames` is the namespace of those in memory."""
+        return map(Said._make, self._plain(_LAST_STATEMENTS, frames))
+
+    def edge_set(self, name: str) -> Iterator[SaidEdge]:
+        """The edges of a set."""
+        return map(SaidEdge._make, self._plain(_EDGE_SET, name))
+
+    def lineage_content(self) -> str:
+        """A text that is another when jobs, datasets and edges between them are others."""
+        return "/".join(map(str, next(self._plain(_LINEAGE_CONTENT))))
+
+    def column_content(self) -> str:
+        """A text that is another when something was said of columns since."""
+        return "/".join(map(str, next(self._plain(_COLUMN_CONTENT))))
+
+    def node_names(self) -> Iterator[tuple[str, str]]:
+        """The keys of names that symlinks make another's, and of the nodes that they are names of."""
+        return self._plain(_NODE_NAMES)
+
+    def parent_jobs(self) -> Iterator[tuple[str, str]]:
+        """The keys of jobs and of those whose run their last run names as its parent."""
+        return self._plain(_PARENT_JOBS)
 
     def dataset_facet(self, namespace: str, name: str, version: str | None, facet: str) -> bytes | None:
         """A facet of a dataset in one of its versions."""

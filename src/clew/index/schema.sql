@@ -125,8 +125,8 @@ create index if not exists run_io_by_dataset on run_io (dataset_namespace, datas
 create table if not exists job_edges (
     job_namespace text not null, job_name text not null, direction text not null,
     dataset_namespace text not null, dataset_name text not null,
-    last_run_uuid text, last_event_at integer, first_seq integer not null, last_seq integer not null,
-    is_implied integer not null, primary key (job_namespace, job_name, direction, dataset_namespace, dataset_name)
+    last_run_uuid text, first_event_at integer not null, last_event_at integer not null,
+    first_seq integer not null, last_seq integer not null, is_implied integer not null, primary key (job_namespace, job_name, direction, dataset_namespace, dataset_name)
 ) without rowid;
 create index if not exists job_edges_by_dataset on job_edges (dataset_namespace, dataset_name, direction);
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from clew.errors import ClewError
 
-INDEX_FORMAT: Final = 2
+INDEX_FORMAT: Final = 3
 # A stream and a backfill may both write: one waits while the other's batch is being merged.
 _BUSY_SECONDS = 60.0
 # Larger than SQLite's own: a batch touches pages all over the file, and reads each again and again.
@@ -63,9 +63,9 @@ def connect_writer(path: Path) -> sqlite3.Connection:
 def make_tables(connection: sqlite3.Connection) -> None:
     """Make what is missing, in one transaction: an index is there whole or not at all."""
     schema = files("clew.index").joinpath("schema.sql").read_text()
-    connection.executescript(
-        f"begin immediate; {schema} insert or ignore into meta values ('format', '{INDEX_FORMAT}'); commit;"  # noqa: S608
-    )
+    # An index that was built anew has another identity, so that who keeps something beside it can tell.
+    made = f"('format', '{INDEX_FORMAT}'), ('identity', lower(hex(randomblob(16))))"
+    connection.executescript(f"begin immediate; {schema} insert or ignore into meta values {made}; commit;")  # noqa: S608
 
 
 def connect_builder(path: Path) -> sqlite3.Connection:

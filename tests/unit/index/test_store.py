@@ -29,7 +29,7 @@ def set_format(path: Path, value: str) -> None:
 def test_it_is_made_once_and_opened_again(index: Path) -> None:
     connect_writer(index).close()
     with IndexReader(index) as reader:
-        assert reader.meta("format") == "2"
+        assert reader.meta("format") == "3"
         assert reader.meta("indexed_at") is None
         assert reader.datasets() == []
 
@@ -57,8 +57,8 @@ def test_an_empty_file_is_no_index_yet(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("value", "sentence"),
     [
-        ("3", "has format 3; this clew reads up to format 2.\nUpgrade: "),
-        ("1", "has the old format 1; this clew has format 2.\nRun `clew index rebuild`."),
+        ("4", "has format 4; this clew reads up to format 3.\nUpgrade: "),
+        ("1", "has the old format 1; this clew has format 3.\nRun `clew index rebuild`."),
         ("new", "is no index of clew: its format is 'new'"),
     ],
 )

@@ -134,8 +134,9 @@ class SeenReadsAndWrites:
         known = self._of_jobs.get(key)
         if known is None:
             at, seq = sighting.at, sighting.seq
-            self._of_jobs[key] = JobEdgeRow(*key, sighting.run_uuid, at, seq, seq, is_implied)
+            self._of_jobs[key] = JobEdgeRow(*key, sighting.run_uuid, at, at, seq, seq, is_implied)
         else:
+            known.first_event_at = min(known.first_event_at, sighting.at)
             known.last_event_at = max(known.last_event_at, sighting.at)
             known.last_seq = sighting.seq
             known.last_run_uuid = sighting.run_uuid

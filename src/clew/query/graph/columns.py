@@ -1,0 +1,242 @@
+"""Columns, and which values or decisions of one went into another."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from clew.index.keys import entity
+from clew.index.reader import IndexReader, Said, SaidEdge
+from clew.query.folding import FRAMES
+from clew.query.graph.adjacency import Adjacency, adjacency
+from clew.query.graph.nodes import Column, column_key, column_of
+from clew.query.graph.stored import StoredArrays
+from clew.query.graph.texts import Numbers, Texts
+from clew.query.model import EdgeType
+
+_Name = tuple[str, str]
+_RENAMED = "RENAME"
+
+
+class Transformation(Struct, frozen=True):
+    """How a column went into another; `subtype` RENAME: it is the same column, of a dataset that was renamed."""
+
+    type: EdgeType
+    subtype: str | None = None
+    description: str | None = None
+    is_masking: bool | None = None
+
+
+class ColumnStep(Struct, frozen=True):
+    """An edge as it is met from one of its ends: the other end, and what made it."""
+
+    end: int
+    transformation: Transformation
+    job: _Name | None
+
+
+@dataclass(frozen=True)
+class ColumnGraph:
+    """All columns that lineage speaks of, and all edges between them, one per job and transformation."""
+
+    names: Texts
+    jobs: Texts
+    transformations: tuple[Transformation, ...]
+    forward: Adjacency
+    backward: Adjacency
+    job_of: Numbers
+    transformation_of: Numbers
+    aliases: dict[_Name, _Name]
+
+    @property
+    def edge_count(self) -> int:
+        """How many edges there are."""
+        return len(self.job_of)
+
+    def find(self, column: Column) -> int | None:
+        """The number of a column; None if lineage tells nothing of it."""
+        namespace, dataset = self.aliases.get((column.namespace, column.dataset), (column.namespace, column.dataset))
+        return self.names.find(column_key(namespace, dataset, column.column))
+
+    def column(self, number: int) -> Column:
+        """The column of a number."""
+        return column_of(self.names[number])
+
+    def columns_of(self, namespace: str, dataset: str) -> range:
+        """The numbers of all columns of a dataset, and of the dataset as a whole."""
+        return self.names.beginning(column_key(*self.aliases.get((namespace, dataset), (namespace, dataset)), None))
+
+    def steps(self, number: int, *, is_forward: bool) -> Iterator[ColumnStep]:
+        """The edges from a column, or into it; what is said of the dataset as a whole is said of each column."""
+        column = self.column(number)
+        whole = None if column.column is None else self.find(Column(column.namespace, column.dataset))
+        side = self.forward if is_forward else self.backward
+        for node in (number,) if whole is None else (number, whole):
+            for end, edge in zip(side.ends_of(node), side.edges_of(node), strict=True):
+                job = self.job_of[edge]
+                made_by = None if job == len(self.jobs) else _job(self.jobs[job])
+                yield ColumnStep(end, self.transformations[self.transformation_of[edge]], made_by)
+
+    def arrays(self) -> dict[str, Any]:
+        """What there is to store of a graph that was just built."""
+        more = _More(self.transformations, [(*name, *node) for name, node in self.aliases.items()])
+        return {
+            "name_offsets": self.names.offsets,
+            "names": self.names.body,
+            "job_offsets": self.jobs.offsets,
+            "jobs": self.jobs.body,
+            "job_of": self.job_of,
+            "transformation_of": self.transformation_of,
+            **{f"{way}_{part}": getattr(getattr(self, way), part) for way in _WAYS for part in _PARTS},
+            "more": msgspec.json.encode(more),
+        }
+
+    @classmethod
+    def stored(cls, stored: StoredArrays) -> ColumnGraph:
+        """The graph of a file."""
+        arrays = stored.arrays
+        more = msgspec.json.decode(arrays["more"], type=_More)
+        forward, backward = (Adjacency(*(arrays[f"{way}_{part}"] for part in _PARTS)) for way in _WAYS)
+        return cls(
+            names=Texts(arrays["name_offsets"], arrays["names"]),
+            jobs=Texts(arrays["job_offsets"], arrays["jobs"]),
+            transformations=more.transformations,
+            forward=forward,
+            backward=backward,
+            job_of=arrays["job_of"],
+            transformation_of=arrays["transformation_of"],
+            aliases={(row[0], row[1]): (row[2], row[3]) for row in more.aliases},
+        )
+
+
+class _More(Struct):
+    transformations: tuple[Transformation, ...]
+    aliases: list[tuple[str, str, str, str]]
+
+
+_WAYS = ("forward", "backward")
+_PARTS = ("offsets", "ends", "edges")
+
+
+def column_graph(index: IndexReader) -> ColumnGraph:
+    """The graph of what was said last of each dataset by each job."""
+    draft = _Draft({_name(name): _name(node) for name, node in index.node_names()})
+    for said in _of_last_sessions(list(index.last_statements(FRAMES))):
+        for edge in index.edge_set(said.edge_set):
+            draft.add(said, edge)
+    draft.add_renames([(_name(old), _name(new)) for old, new, _ in index.all_renames()])
+    return draft.graph()
+
+
+def _of_last_sessions(said: list[Said]) -> Iterator[Said]:
+    """Of a frame, which is made anew in every session, only what the last session said of it."""
+    last: dict[str, tuple[int, str | None]] = {}
+    for one in said:
+        if one.dataset_namespace == FRAMES:
+            last[one.dataset_name] = max(
+                last.get(one.dataset_name, (-1, None)), (one.event_time, one.session_id), key=lambda found: found[0]
+            )
+    for one in said:
+        if one.edge_set and (one.dataset_namespace != FRAMES or last[one.dataset_name][1] == one.session_id):
+            yield one
+
+
+def _name(key: str) -> _Name:
+    _, namespace, name = key.split("\x1f", 2)
+    return namespace, name
+
+
+def _job(key: str) -> _Name:
+    namespace, name = key.split("\x1f", 1)
+    return namespace, name
+
+
+class _Draft:
+    """Edges between names as they come; numbers are given at the end."""
+
+    def __init__(self, aliases: dict[_Name, _Name]) -> None:
+        self._aliases = aliases
+        self._columns: dict[str, int] = {}
+        self._jobs: dict[str, int] = {}
+        self._transformations: dict[Transformation, int] = {}
+        self._edges: dict[tuple[int, int, int, int], None] = {}
+
+    def add(self, said: Said, edge: SaidEdge) -> None:
+        dataset = self._node(said.dataset_namespace, said.dataset_name)
+        source = self._node(edge.source_namespace, edge.source_name)
+        job = -1
+        if said.job_name is not None:
+            job = self._jobs.setdefault(entity(said.job_namespace, said.job_name), len(self._jobs))
+        how = Transformation(
+            "INDIRECT" if edge.type == "INDIRECT" else "DIRECT",
+            edge.subtype,
+            edge.description,
+            None if edge.masking is None else bool(edge.masking),
+        )
+        self._add((*source, edge.source_column), (*dataset, edge.column), how, job)
+
+    def add_renames(self, renames: Iterable[tuple[_Name, _Name]]) -> None:
+        """Say of every column of a dataset that was renamed that it is the column of that name afterwards."""
+        pairs = {(self._node(*old), self._node(*new)) for old, new in renames}
+        columns: dict[_Name, set[str | None]] = {name: set() for pair in pairs for name in pair}
+        for key in self._columns:
+            column = column_of(key)
+            if (column.namespace, column.dataset) in columns:
+                columns[column.namespace, column.dataset].add(column.column)
+        # A dataset may be renamed again and again: a column is known under all its names.
+        is_settled = False
+        while not is_settled:
+            is_settled = True
+            for old, new in pairs:
+                if columns[old] != columns[new]:
+                    columns[old] = columns[new] = columns[old] | columns[new]
+                    is_settled = False
+        how = Transformation("DIRECT", _RENAMED)
+        for old, new in pairs - {(name, name) for name in columns}:
+            for name in columns[old]:
+                self._add((*old, name), (*new, name), how, -1)
+
+    def graph(self) -> ColumnGraph:
+        names, jobs = Texts.of(self._columns), Texts.of(self._jobs)
+        columns, made_by = _renumbered(self._columns), [*_renumbered(self._jobs), len(jobs)]
+        starts, ends = array("I"), array("I")
+        job_of, transformation_of = array("I"), array("I")
+        for start, end, job, how in self._edges:
+            starts.append(columns[start])
+            ends.append(columns[end])
+            job_of.append(made_by[job])
+            transformation_of.append(how)
+        return ColumnGraph(
+            names=names,
+            jobs=jobs,
+            transformations=tuple(self._transformations),
+            forward=adjacency(len(names), starts, ends),
+            backward=adjacency(len(names), ends, starts),
+            job_of=job_of,
+            transformation_of=transformation_of,
+            aliases=self._aliases,
+        )
+
+    def _node(self, namespace: str, name: str) -> _Name:
+        return self._aliases.get((namespace, name), (namespace, name))
+
+    def _add(
+        self, source: tuple[str, str, str | None], target: tuple[str, str, str | None], how: Transformation, job: int
+    ) -> None:
+        columns = self._columns
+        start = columns.setdefault(column_key(*source), len(columns))
+        end = columns.setdefault(column_key(*target), len(columns))
+        self._edges[start, end, job, self._transformations.setdefault(how, len(self._transformations))] = None
+
+
+def _renumbered(numbers: dict[str, int]) -> list[int]:
+    """The place in order of each text, by the number it was given."""
+    places = [0] * len(numbers)
+    for place, text in enumerate(sorted(numbers, key=str.encode)):
+        places[numbers[text]] = place
+    return places

@@ -1,0 +1,53 @@
+"""Many texts in little room, in order: a text's number is its place."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+
+from clew.index.keys import after
+
+Bytes = bytes | memoryview
+Numbers = Sequence[int]
+
+
+class Texts:
+    """Texts one behind the other, each once, by the order of their bytes."""
+
+    def __init__(self, offsets: Numbers, body: Bytes) -> None:
+        self.offsets = offsets
+        self.body = body
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> Texts:
+        """Put texts in order."""
+        encoded = sorted({text.encode() for text in texts})
+        offsets = array("Q", [0])
+        end = 0
+        for text in encoded:
+            end += len(text)
+            offsets.append(end)
+        return cls(offsets, b"".join(encoded))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, number: int) -> str:
+        return self._bytes(number).decode()
+
+    def find(self, text: str) -> int | None:
+        """The number of a text; None if it is not among them."""
+        encoded = text.encode()
+        place = self._place(encoded)
+        return place if place < len(self) and self._bytes(place) == encoded else None
+
+    def beginning(self, prefix: str) -> range:
+        """The numbers of all texts that begin so; the prefix ends where a part of a key ends."""
+        return range(self._place(prefix.encode()), self._place(after(prefix).encode()))
+
+    def _place(self, encoded: bytes) -> int:
+        return bisect_left(range(len(self)), encoded, key=self._bytes)
+
+    def _bytes(self, number: int) -> bytes:
+        return bytes(self.body[self.offsets[number] : self.offsets[number + 1]])

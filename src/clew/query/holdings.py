@@ -1,0 +1,105 @@
+"""What a process that answers many questions keeps open: readers of the index and the graphs."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from clew.errors import ClewError
+from clew.index.reader import IndexReader
+from clew.query.graph.columns import ColumnGraph, column_graph
+from clew.query.graph.kept import KeptGraph, Mark
+from clew.query.graph.lineage import LineageGraph, lineage_graph
+
+_MOST_IDLE = 16
+
+
+class Holdings:
+    """An index, and the lake beside it if there is one, for all threads of a process."""
+
+    def __init__(self, index: Path, lake: Path | None = None) -> None:
+        self.path = index
+        self.lake = lake
+        self._idle: list[tuple[int, IndexReader]] = []
+        self._lock = threading.Lock()
+        self._lineage = KeptGraph(
+            LineageGraph, _beside(index, "lineage"), lineage_graph, IndexReader.lineage_content, self._opened
+        )
+        self._columns = KeptGraph(
+            ColumnGraph, _beside(index, "columns"), column_graph, IndexReader.column_content, self._opened
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the files."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for _, reader in idle:
+            reader.close()
+
+    @contextmanager
+    def reader(self) -> Iterator[IndexReader]:
+        """A reader for one question, which sees one state of the index; given back, it serves the next."""
+        file = self._file()
+        reader = self._taken(file) or self._opened()
+        try:
+            with reader.snapshot():
+                yield reader
+        except sqlite3.DatabaseError as fault:
+            reader.close()
+            hint = "Ask again in a moment. If it stays so, look at what else has the file open, or rebuild the index."
+            raise ClewError(f"The index {self.path} cannot be read now: {fault}.", hint=hint) from fault
+        except BaseException:
+            self._give_back(file, reader)
+            raise
+        self._give_back(file, reader)
+
+    def lineage(self, index: IndexReader) -> tuple[Mark, LineageGraph]:
+        """The graph of jobs and datasets, and how far it goes."""
+        return self._lineage.at(index)
+
+    def columns(self, index: IndexReader) -> tuple[Mark, ColumnGraph]:
+        """The graph of columns, and how far it goes."""
+        return self._columns.at(index)
+
+    def _opened(self) -> IndexReader:
+        return IndexReader(self.path, busy_seconds=2.0)
+
+    def _file(self) -> int:
+        """Which file it is: an index that is built anew takes the place of the one before."""
+        try:
+            return self.path.stat().st_ino
+        except OSError:
+            return -1
+
+    def _taken(self, file: int) -> IndexReader | None:
+        with self._lock:
+            old = [reader for kept, reader in self._idle if kept != file]
+            self._idle = [pair for pair in self._idle if pair[0] == file]
+            taken = self._idle.pop()[1] if self._idle else None
+        for reader in old:
+            reader.close()
+        return taken
+
+    def _give_back(self, file: int, reader: IndexReader) -> None:
+        with self._lock:
+            if len(self._idle) < _MOST_IDLE:
+                self._idle.append((file, reader))
+                return
+        reader.close()
+
+
+def _beside(index: Path, what: str) -> Path:
+    return index.with_name(f"{index.name}.{what}")
