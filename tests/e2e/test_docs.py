@@ -29,7 +29,7 @@ ROOT = Path(__file__).parent.parent.parent
 PAGES = ("README.md", "docs/cli.md", "docs/pipeline.md", "docs/tables.md")
 # These go on until they are told to stop: when they have said this, they are at work.
 ENDLESS = {"serve": "Serving on", "mcp --http": "Serving MCP on"}
-ENDING_WITH_1 = ("clew pipeline run --from bad.ndjson",)
+ENDING_WITH_1 = ("clew pipeline run --from bad.ndjson", "clew validate nightly.ndjson")
 OMITTED = "…"
 
 

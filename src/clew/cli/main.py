@@ -21,6 +21,7 @@ _COMMANDS = {
     "collect": "Take events over HTTP, from whatever speaks OpenLineage.",
     "index": "Rebuild what answers are read from.",
     "facets": "Show the facets of a run, a job or a dataset.",
+    "validate": "Hold events against the schemas, and say what a producer could do better.",
     "show": "Show what happened in a notebook run.",
     "upstream": "Show where a column came from.",
     "serve": "Serve the web page and the API.",
@@ -30,6 +31,7 @@ _COMMANDS = {
 _EXTRAS = {
     "click": "cli",
     "deltalake": "spark",
+    "jsonschema_rs": "validate",
     "marimo": "notebook",
     "mcp": "mcp",
     "pandas": "notebook",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal, NamedTuple
@@ -40,8 +41,21 @@ def schema(stream: Stream) -> dict[str, Any]:
 
 def faults(event: Any, stream: Stream) -> list[Fault]:
     """Everything wrong with a decoded event; empty if it is valid."""
-    found = _validator(stream).iter_errors(event)
-    return [Fault("/" + "/".join(map(str, fault.instance_path)), fault.message) for fault in found]
+    return fault_list(_validator(stream).iter_errors(event))
+
+
+def fault_list(errors: Iterable[Any]) -> list[Fault]:
+    """What a validator found, each fault once."""
+    return list(dict.fromkeys(fault for error in errors for fault in _told(error)))
+
+
+def validator_of(rules: dict[str, Any], found: Callable[[str], dict[str, Any]] | None = None) -> Any:
+    """A validator of a JSON Schema; `found` gives the schemas that it refers to."""
+    try:
+        import jsonschema_rs
+    except ModuleNotFoundError as fault:
+        raise MissingExtraError.named("validate", "jsonschema_rs") from fault
+    return jsonschema_rs.Draft202012Validator(rules, validate_formats=True, retriever=found)
 
 
 def stream_of(event: Any) -> Stream | None:
@@ -58,8 +72,14 @@ def stream_of(event: Any) -> Stream | None:
 
 @cache
 def _validator(stream: Stream) -> Any:
-    try:
-        import jsonschema_rs
-    except ModuleNotFoundError as fault:
-        raise MissingExtraError.named("validate", "jsonschema_rs") from fault
-    return jsonschema_rs.Draft202012Validator(schema(stream), validate_formats=True)
+    return validator_of(schema(stream))
+
+
+def _told(error: Any) -> Iterator[Fault]:
+    """An error as a fault; where there was but one alternative, what was wrong with that."""
+    context = getattr(error.kind, "context", None)
+    if context is not None and len(context) == 1:
+        for inner in context[0]:
+            yield from _told(inner)
+    else:
+        yield Fault("/" + "/".join(map(str, error.instance_path)), error.message)

@@ -1,0 +1,76 @@
+"""`clew validate`: the schemas and the advice, over files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from clew.cli.main import cli
+from clew.errors import ClewError
+
+ADDRESS = "https://example.com/x"
+GOOD: dict[str, Any] = {
+    "eventType": "START",
+    "eventTime": "2026-11-15T14:02:11Z",
+    "producer": ADDRESS,
+    "schemaURL": ADDRESS,
+    "run": {"runId": "0190c5b4-8f3e-4f4c-9a2b-0a1b2c3d4e5f"},
+    "job": {"namespace": "n", "name": "j"},
+}
+END = {**GOOD, "eventType": "COMPLETE"}
+
+
+def validated(folder: Path, *events: Any, options: tuple[str, ...] = ()) -> Result:
+    file = folder / "events.ndjson"
+    file.write_text("\n".join(one if isinstance(one, str) else json.dumps(one) for one in events))
+    return CliRunner().invoke(cli, ["validate", str(file), *options], catch_exceptions=False)
+
+
+def rules(result: Result) -> list[str]:
+    return [finding["rule"] for finding in json.loads(result.stdout)["findings"]]
+
+
+@pytest.mark.parametrize(
+    ("events", "code", "expected"),
+    [
+        ([GOOD, END], 0, []),
+        ([GOOD], 0, ["run-end"]),
+        ([{**GOOD, "run": {"runId": "seven"}}, {**END, "run": {"runId": "seven"}}], 1, ["spec", "run-id"] * 2),
+        ([GOOD, END, "{"], 1, ["rejected:not_json"]),
+        ([GOOD, END, "[]"], 1, ["rejected:not_an_object"]),
+        ([GOOD, {**END, "eventTime": "noon"}], 1, ["rejected:no_time", "spec"]),
+        ([{"event_type": "cell_execution_end"}], 1, ["rejected:no_identity", "schema:runtime"]),
+        ([{**GOOD, "session_id": "12c3604f"}, END], 1, ["schema:openlineage"]),
+    ],
+)
+def test_findings_and_exit_codes(events: list[Any], code: int, expected: list[str], tmp_path: Path) -> None:
+    result = validated(tmp_path, *events, options=("--json",))
+    assert result.exit_code == code
+    assert list(dict.fromkeys(rules(result))) == list(dict.fromkeys(expected))
+
+
+def test_it_is_told_where_and_how_much(tmp_path: Path) -> None:
+    result = validated(tmp_path, GOOD, {**END, "producer": 7})
+    assert result.stdout.splitlines() == [
+        'events.ndjson:2  spec  /producer  7 is not of type "string"',
+        "2 events (2 openlineage): 1 valid; 1 error, 0 pieces of advice.",
+    ]
+    assert "--spec" in result.stderr
+
+
+def test_only_so_many_are_listed_and_all_are_counted(tmp_path: Path) -> None:
+    result = validated(tmp_path, *[{**GOOD, "producer": 7}] * 5, END, options=("--limit", "2"))
+    assert result.stdout.count("events.ndjson:") == 2
+    assert "… and 3 more: raise --limit to see them." in result.stdout
+    assert "6 events (6 openlineage): 1 valid; 5 errors, 0 pieces of advice." in result.stdout
+
+
+def test_a_file_that_ends_too_early_is_a_sentence(tmp_path: Path) -> None:
+    file = tmp_path / "events.ndjson.gz"
+    file.write_bytes(b"\x1f\x8b")
+    with pytest.raises(ClewError, match=r"cannot be read: [\s\S]*Mend the file and validate it again\."):
+        CliRunner().invoke(cli, ["validate", str(file)], catch_exceptions=False)
