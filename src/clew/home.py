@@ -9,6 +9,7 @@ from typing import Self
 from urllib.parse import unquote, urlsplit
 
 from clew.errors import ClewError, UsageError
+from clew.settings import chosen
 
 FOLDER_NAME = ".clew"
 
@@ -25,14 +26,15 @@ class Home:
 
     @classmethod
     def find(cls, given: str | os.PathLike[str] | None = None, lake: str | None = None) -> Self:
-        """`--home`, else CLEW_HOME, else the nearest `.clew` above the working directory, else `~/.clew`.
+        """`--home`, else CLEW_HOME or clew.toml, else the nearest `.clew` above the working directory, else `~/.clew`.
 
-        Its lake is `--lake`, else CLEW_LAKE, else a folder in it.
+        Its lake is `--lake`, else CLEW_LAKE or clew.toml, else a folder in it.
         """
-        chosen, place = given or os.environ.get("CLEW_HOME"), lake or os.environ.get("CLEW_LAKE")
+        place = chosen("lake", lake).value
         elsewhere = _folder(place) if place else None
-        if chosen:
-            return cls(Path(chosen).expanduser().absolute(), elsewhere)
+        root = chosen("home", None if given is None else os.fspath(given)).value
+        if root:
+            return cls(Path(root).expanduser().absolute(), elsewhere)
         here = Path.cwd()
         for folder in (here, *here.parents):
             if (folder / FOLDER_NAME).is_dir():

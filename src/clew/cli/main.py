@@ -6,10 +6,12 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from clew import __version__
 from clew.errors import MissingExtraError
@@ -22,10 +24,14 @@ _COMMANDS = {
     "index": "Rebuild what answers are read from.",
     "facets": "Show the facets of a run, a job or a dataset.",
     "validate": "Hold events against the schemas, and say what a producer could do better.",
+    "runs": "List runs: the newest, those that failed, those that took longest.",
     "show": "Show what happened in a notebook run.",
     "upstream": "Show where a column came from.",
     "serve": "Serve the web page and the API.",
     "mcp": "Serve the answers to agents, as an MCP server.",
+    "config": "Show the settings that count here, and where each was said.",
+    "doctor": "Look whether all is there that clew needs.",
+    "completion": "Print what makes a shell complete commands and names.",
 }
 # Which extra brings a module that a command needs.
 _EXTRAS = {
@@ -50,8 +56,11 @@ class _Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(_COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
+            close = get_close_matches(cmd_name, _COMMANDS)
+            if close and not ctx.resilient_parsing:
+                raise click.UsageError(f"No such command {cmd_name!r}. Did you mean {' or '.join(close)}?", ctx)
             return None
         with _named_extras():
             command: click.Command = import_module(f"clew.cli.{cmd_name}").command
@@ -64,6 +73,11 @@ class _Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         with _quiet_ends(), _named_extras():
             return super().invoke(ctx)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        named = [CompletionItem(name, help=text) for name, text in _COMMANDS.items() if name.startswith(incomplete)]
+        # The group's own way would load the module of every command.
+        return [*named, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):

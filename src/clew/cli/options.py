@@ -12,6 +12,7 @@ import click
 
 from clew.errors import UsageError
 from clew.home import Home
+from clew.settings import SETTINGS, chosen
 
 _UNITS = {"d": "days", "h": "hours"}
 
@@ -50,7 +51,12 @@ def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
     conf_option = click.option(
         "--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark; may be repeated."
     )
-    master_option = click.option("--master", default="local[2]", show_default=True, help="The Spark master to run on.")
+    master_option = click.option(
+        "--master",
+        default=lambda: chosen("master").value,
+        show_default=str(SETTINGS["master"].default),
+        help="The Spark master to run on.",
+    )
     return master_option(conf_option(with_spark))
 
 

@@ -15,6 +15,7 @@ from clew.capture.streams.closing import close_sessions
 from clew.capture.streams.files import LINEAGE
 from clew.errors import UsageError
 from clew.home import Home
+from clew.settings import chosen
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -74,6 +75,7 @@ def command_line(what: tuple[str, ...]) -> list[str]:
 def _environment(root: Path, *, is_exact: bool) -> dict[str, str]:
     environment = capture_environment(os.environ)
     environment["CLEW_OUT" if is_exact else "CLEW_STREAMS"] = str(root)
+    environment["CLEW_METRICS"] = chosen("metrics").value or ""
     return environment
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from clew.cli.names import complete_session
 from clew.cli.options import home_option, json_option
 from clew.cli.runs_text import cell_table, summary
 from clew.cli.screen import data, print_json
@@ -14,7 +15,7 @@ from clew.query.model import NotebookRun
 
 
 @click.command("show")
-@click.argument("session", required=False)
+@click.argument("session", required=False, shell_complete=complete_session)
 @json_option
 @home_option
 def command(session: str | None, as_json: bool, home: Home) -> None:  # noqa: FBT001

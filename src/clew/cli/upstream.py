@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from clew.cli.hops import tree
+from clew.cli.names import complete_column
 from clew.cli.options import home_option, json_option
 from clew.cli.screen import data, print_json
 from clew.home import Home
@@ -13,7 +14,7 @@ from clew.query.upstream import MOST_HOPS
 
 
 @click.command("upstream")
-@click.argument("column", metavar="DATASET.COLUMN")
+@click.argument("column", metavar="DATASET.COLUMN", shell_complete=complete_column)
 @click.option("--depth", type=int, default=MOST_HOPS, show_default=True, help="How many hops back.")
 @click.option("--all", "is_whole", is_flag=True, help="Show frames that no variable held, too.")
 @json_option

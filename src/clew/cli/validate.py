@@ -19,6 +19,7 @@ from clew.collector.event_files import event_files, event_lines
 from clew.errors import ClewError
 from clew.events.findings import Finding, Inspection
 from clew.events.spec import Spec
+from clew.settings import chosen
 
 _STYLES = {"error": "red", "advice": "yellow"}
 
@@ -40,6 +41,7 @@ class Report(Struct):
 @click.option(
     "--spec",
     type=click.Path(path_type=Path),
+    default=lambda: chosen("spec").value,
     help="Folder of OpenLineage's own schemas: standard facets are then held against them, too.",
 )
 @click.option("--limit", type=click.IntRange(0), default=50, show_default=True, help="How many findings to list.")

@@ -100,6 +100,12 @@ class SaidEdge(NamedTuple):
     masking: int | None
 
 
+# A notebook's cells and operations are runs, too, but not what a person calls so.
+_WHOLE_RUNS = """select * from runs where (session_id is null or exists (
+    select 1 from jobs where namespace = job_namespace and name = job_name and job_type = 'NOTEBOOK'))"""
+_FAILED = "state in ('FAILED', 'ABORTED')"
+
+
 class IndexReader:
     """A view of the index that never writes."""
 
@@ -174,6 +180,21 @@ class IndexReader:
             f"""select cells.*, run.state, run.ended_at from ({_SESSIONS}) cells
             left join ({_SESSION_RUNS}) run on run.session_id = cells.session_id and run.place = 1
             order by cells.started_at desc, cells.first_seq desc""",  # noqa: S608
+            limit,
+        )
+
+    def runs(self, since: int, limit: int, *, is_failed: bool = False) -> list[Row]:
+        """Runs that began at `since` or later, the newest first; not those of a notebook's cells and operations."""
+        which = f"{_WHOLE_RUNS} and {_FAILED}" if is_failed else _WHOLE_RUNS
+        return self._all(f"{which} and first_event_at >= ? order by first_event_at desc limit ?", since, limit)
+
+    def slow_runs(self, since: int, among: int, limit: int) -> list[Row]:
+        """Of the newest `among` runs that began at `since` or later, those that took longest."""
+        return self._all(
+            f"""select * from ({_WHOLE_RUNS} and first_event_at >= ? order by first_event_at desc limit ?)
+            where ended_at is not null and started_at is not null order by ended_at - started_at desc limit ?""",  # noqa: S608
+            since,
+            among,
             limit,
         )
 

@@ -24,6 +24,8 @@ create table if not exists runs (
 ) without rowid;
 create index if not exists runs_by_job on runs (job_namespace, job_name, started_at);
 create index if not exists runs_by_session on runs (session_id) where session_id is not null;
+create index if not exists runs_by_time on runs (first_event_at);
+create index if not exists runs_that_failed on runs (first_event_at) where state in ('FAILED', 'ABORTED');
 create index if not exists runs_by_version on runs (job_version, ended_at) where job_version is not null;
 
 create table if not exists jobs (

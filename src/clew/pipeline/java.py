@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from clew.errors import ClewError, UsageError
+from clew.settings import chosen
 
 # Spark 4.2 is built for Java 17 and newer.
 _OLDEST = 17
@@ -73,8 +74,8 @@ def environment(java: Java) -> dict[str, str]:
 
 
 def _places(environ: Mapping[str, str]) -> tuple[Callable[[Mapping[str, str]], _Probe], ...]:
-    """List where to look, in order; CLEW_JAVA narrows it."""
-    choice = environ.get("CLEW_JAVA", "auto")
+    """List where to look, in order; the setting `java` narrows it."""
+    choice = chosen("java", environ.get("CLEW_JAVA")).value or ""
     choices = {
         "auto": (_named_java, _path_java, _bundled_java),
         "system": (_named_java, _path_java),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -12,6 +13,7 @@ from clew.query.folding import folded
 from clew.query.model import Hop, NotebookRun, RunSummary
 from clew.query.names import find_column
 from clew.query.notebook_runs import latest_session, notebook_run, summaries
+from clew.query.run_entries import RunEntry, RunKind, run_entries
 from clew.query.upstream import MOST_HOPS, upstream
 
 
@@ -32,6 +34,10 @@ class Answers:
     def runs(self) -> list[RunSummary]:
         """Notebook runs, the newest first."""
         return summaries(self._index)
+
+    def job_runs(self, kind: RunKind, *, since: datetime | None = None, limit: int) -> list[RunEntry]:
+        """Runs of whatever job: the newest, those that failed, or those that took longest."""
+        return run_entries(self._index, kind, since, limit)
 
     def latest(self) -> NotebookRun | None:
         """The notebook run that started last."""

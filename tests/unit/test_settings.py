@@ -1,0 +1,80 @@
+"""Who has the last word on a setting."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from clew.errors import UsageError
+from clew.home import Home
+from clew.settings import SETTINGS, chosen, nearest_file
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with an empty `clew.toml`; work goes on below it."""
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    (tmp_path / "clew.toml").touch()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("flag", "variable", "said", "value", "origin"),
+    [
+        ("local[9]", "local[8]", 'master = "local[7]"', "local[9]", "flag"),
+        (None, "local[8]", 'master = "local[7]"', "local[8]", "CLEW_MASTER"),
+        ("", "", 'master = "local[7]"', "local[7]", "clew.toml"),
+        (None, None, 'java = "bundled"', "local[2]", "default"),
+        (None, None, "", "local[2]", "default"),
+    ],
+)
+def test_flag_then_environment_then_file_then_default(
+    flag: str | None,
+    variable: str | None,
+    said: str,
+    value: str,
+    origin: str,
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (project / "clew.toml").write_text(said)
+    if variable is not None:
+        monkeypatch.setenv("CLEW_MASTER", variable)
+    found = chosen("master", flag)
+    assert (found.value, Path(found.origin).name) == (value, origin)
+
+
+@pytest.mark.parametrize(
+    ("said", "root"), [("lineage", "{project}/lineage"), ("/abs", "/abs"), ("~/x", "{project}/user/x")]
+)
+def test_paths_are_meant_from_the_files_folder(
+    said: str, root: str, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(project / "user"))
+    (project / "clew.toml").write_text(f'home = "{said}"\nlake = "file:///lake"')
+    home = Home.find()
+    assert str(home.root) == root.format(project=project)
+    assert home.lake == Path("/lake")
+
+
+def test_without_a_file_defaults_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert nearest_file() is None
+    assert {name: chosen(name).value for name in SETTINGS} == {name: one.default for name, one in SETTINGS.items()}
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        ("home", "cannot be read: "),
+        ('hom = "x"', r"sets 'hom', which is no setting\.\nSettings are home, lake"),
+        ("master = 2", r"sets master to 2\.\nGive a text\."),
+        ('java = "graal"', r"sets java to 'graal'\.\nGive auto, system or bundled\."),
+    ],
+)
+def test_a_file_that_cannot_be_meant_is_a_sentence(said: str, sentence: str, project: Path) -> None:
+    (project / "clew.toml").write_text(said)
+    with pytest.raises(UsageError, match=sentence):
+        chosen("home")
