@@ -148,7 +148,8 @@ def _compose(target: FrameVersion, stops: set[FrameVersion]) -> _Answer:
             waiting.extend(missing)
         else:
             waiting.pop()
-            answers[version_] = _answer(version_, record, answers)
+            # Whoever gives tokens asks for those: what was written down since is no source.
+            answers[version_] = _answer(version_, record, answers, to_literals=not stops)
     return answers[target]
 
 
@@ -156,14 +157,16 @@ def _maker(version_: FrameVersion, stops: set[FrameVersion]) -> Record | None:
     return None if version_ in stops else version_.made_by
 
 
-def _answer(version_: FrameVersion, record: Record | None, answers: dict[FrameVersion, _Answer]) -> _Answer:
+def _answer(
+    version_: FrameVersion, record: Record | None, answers: dict[FrameVersion, _Answer], *, to_literals: bool
+) -> _Answer:
     if record is None:
         return _Answer({label: {(version_, label): IDENTITY} for label in version_.labels()}, {})
     parents = {real for parent in record.parents for real in grounded(parent)}
     columns = {
         label: _composed_field(provenance, parents, answers) for label, provenance in record.fields_of(version_).items()
     }
-    if record.kind == "creation":
+    if record.kind == "creation" and to_literals:
         # A column made of literals is where the walk ends: the frame itself is the source.
         columns = {label: found or {(version_, label): IDENTITY} for label, found in columns.items()}
     rows = union(*[answers[parent].rows for parent in parents], _composed_rows(record.rows, answers))

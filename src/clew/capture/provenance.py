@@ -136,4 +136,15 @@ def mark_series(
     series: Any, provenance: Provenance, index: dict[Hashable, Provenance] | None = None, rows: Provenance | None = None
 ) -> None:
     """Give a Series its state."""
-    series.__dict__[STATE] = SeriesState(provenance, index, rows)
+    state = series.__dict__[STATE] = SeriesState(provenance, index, rows)
+    if index or rows:
+        mark_index(series, state)
+
+
+def mark_index(series: Any, state: SeriesState) -> None:
+    """Tell the index of a Series where its levels come from, so that `series.index` knows it too."""
+    manager = getattr(series, "_mgr", None)
+    if manager is not None:
+        levels = union(*(state.index or {}).values())
+        # The first to be marked is the one that the index was made with: others only share it.
+        manager.axes[0].__dict__.setdefault(STATE, SeriesState(levels, state.index, state.rows))

@@ -28,6 +28,16 @@ _ENDS = (
     "RETURN_CONST",
 )
 _LOADS = ("LOAD_NAME", "LOAD_FAST", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_FAST_BORROW", "LOAD_FAST_CHECK")
+_ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD")
+# `len(df)` and `df.shape` tell how large a frame is, not what is in it.
+_NO_DATA = frozenset(["columns", "dtypes", "index", "ndim", "shape", "size"])
+
+
+class Load(NamedTuple):
+    """A name that is loaded, and where."""
+
+    place: int
+    name: str
 
 
 class Statement(NamedTuple):
@@ -35,8 +45,10 @@ class Statement(NamedTuple):
 
     start: int
     end: int
-    loads: tuple[str, ...]
+    loads: tuple[Load, ...]
     stores: str | None
+    # Where attributes are taken, by their names: what is loaded after `map` is given to `map`.
+    attributes: tuple[Load, ...] = ()
 
 
 class _Reads(threading.local):
@@ -81,27 +93,45 @@ def scalars_of(frame: FrameType) -> list[Provenance]:
     return [read for (code, place), read in taken if code is frame.f_code and running.start <= place <= running.end]
 
 
-def reads_of(frame: FrameType) -> list[Provenance]:
-    """What the running statement read, and what those read that filled the names it loads."""
+def reads_of(frame: FrameType, given_to: str | None = None) -> list[Provenance]:
+    """What the running statement read, and what those read that filled the names it loads.
+
+    With `given_to`, only what was read for the arguments of the method or function of that name.
+    """
     statements = _statements_of(frame.f_code)
     running = _at(statements, frame.f_lasti)
     if running is None:
         return []
-    feeding = _feeding(statements, running)
+    start, end = (
+        (running.start, running.end) if given_to is None else (_opened(running, given_to, frame.f_lasti), frame.f_lasti)
+    )
+    spans = [(start, end), *[(one.start, one.end) for one in _feeding(statements, running, start, end)]]
     return [
         read if isinstance(read, dict) else read.fields()
         for (code, instruction), read in list(_reads.recent.items())
         # What this very instruction gave belongs to an earlier round of a loop.
         if code is frame.f_code
         and instruction != frame.f_lasti
-        and any(one.start <= instruction <= one.end for one in feeding)
+        and any(first <= instruction <= last for first, last in spans)
     ]
 
 
-def names_loaded(frame: FrameType) -> list[tuple[Any, int]]:
+def _opened(running: Statement, name: str, call: int) -> int:
+    """Where the arguments of a call begin: after the method or function was loaded."""
+    places = [load.place for load in (*running.attributes, *running.loads) if load.name == name and load.place < call]
+    return max(places, default=running.start)
+
+
+def names_loaded(frame: FrameType, given_to: str | None = None) -> list[tuple[Any, int]]:
     """The values of the names that the running statement loads, and how often it does."""
     running = _at(_statements_of(frame.f_code), frame.f_lasti)
-    counts = Counter(running.loads) if running is not None else Counter()
+    if running is None:
+        return []
+    if given_to is None:
+        counts = Counter(load.name for load in running.loads)
+    else:
+        start = _opened(running, given_to, frame.f_lasti)
+        counts = Counter(load.name for load in running.loads if start < load.place < frame.f_lasti)
     # f_locals is built anew at each access of a function's frame.
     known, outer = frame.f_locals, frame.f_globals
     return [
@@ -111,15 +141,15 @@ def names_loaded(frame: FrameType) -> list[tuple[Any, int]]:
     ]
 
 
-def _feeding(statements: list[Statement], running: Statement) -> list[Statement]:
-    """The running statement and, back through plain names, those that filled what it loads."""
-    found, wanted = [running], set(running.loads)
+def _feeding(statements: list[Statement], running: Statement, start: int, end: int) -> list[Statement]:
+    """Back through plain names, the statements that filled what the running one loads between two places."""
+    found, wanted = [], {load.name for load in running.loads if start <= load.place <= end}
     for statement in reversed([one for one in statements if one.end < running.start]):
         # `values.append(f(x))` stores nothing but fills `values`: its first load is what it works on.
-        target = statement.stores or (statement.loads[0] if statement.loads else None)
+        target = statement.stores or (statement.loads[0].name if statement.loads else None)
         if target in wanted:
             found.append(statement)
-            wanted.update(statement.loads)
+            wanted.update(load.name for load in statement.loads)
     return found
 
 
@@ -131,18 +161,29 @@ def _statements_of(code: CodeType) -> list[Statement]:
 
 
 def _split(code: CodeType) -> Iterator[Statement]:
-    start, loads = 0, []
+    start = 0
+    loads: list[Load] = []
+    attributes: list[Load] = []
     for instruction in dis.get_instructions(code):
-        if instruction.opname in _LOADS:
-            loads.append(str(instruction.argval))
-        if instruction.opname in _ENDS:
-            stored = (
-                str(instruction.argval)
-                if instruction.opname.startswith("STORE_") and instruction.argval is not None
-                else None
-            )
-            yield Statement(start, instruction.offset, tuple(loads), stored)
-            start, loads = instruction.offset + 2, []
+        name = instruction.opname
+        if name in _LOADS or "LOAD_FAST" in name:
+            loads += [Load(instruction.offset, one) for one in _names(instruction)]
+            if len(loads) > 1 and loads[-2].name == "len":
+                del loads[-2:]
+        elif name in _ATTRIBUTES:
+            attributes.append(Load(instruction.offset, str(instruction.argval)))
+            if instruction.argval in _NO_DATA and loads:
+                loads.pop()
+        if name in _ENDS:
+            stored = str(instruction.argval) if name.startswith("STORE_") and instruction.argval is not None else None
+            yield Statement(start, instruction.offset, tuple(loads), stored, tuple(attributes))
+            start, loads, attributes = instruction.offset + 2, [], []
+
+
+def _names(instruction: dis.Instruction) -> list[str]:
+    """The names of one instruction: since Python 3.13 it may load two, or store one and load another."""
+    given = instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
+    return [str(name) for name in (given[1:] if instruction.opname.startswith("STORE_") else given)]
 
 
 def _at(statements: list[Statement], instruction: int) -> Statement | None:

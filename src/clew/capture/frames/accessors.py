@@ -19,8 +19,9 @@ from clew.capture.flags import TRANSFORMATION
 from clew.capture.frames.calls import Call
 from clew.capture.frames.hooks import hook_getter, hook_method
 from clew.capture.frames.series import framed
-from clew.capture.frames.state import provenance_of, series_parts
+from clew.capture.frames.state import index_state, provenance_of, series_parts
 from clew.capture.provenance import SeriesState, mark_series, remember_scalar, through, union
+from clew.capture.versions import STATE
 
 try:
     from pandas.core.arrays.arrow.accessors import ListAccessor, StructAccessor
@@ -57,16 +58,27 @@ def derived(call: Call) -> None:
         remember_scalar(call.result, provenance)
 
 
+def remembered(call: Call) -> None:
+    """An accessor of categories keeps the array alone: it is told of the Series that it was made for."""
+    call.subject.__dict__[STATE] = series_parts(call.argument(0, "data"))
+
+
 def _behind(accessor: Any) -> SeriesState:
+    state = accessor.__dict__.get(STATE)
+    if isinstance(state, SeriesState):
+        return state
     for name in ("_orig", "_parent", "_data"):
         series = accessor.__dict__.get(name)
-        if isinstance(series, (pd.Series, pd.Index)):
+        if isinstance(series, pd.Series):
             return series_parts(series)
+        if isinstance(series, pd.Index):
+            return index_state(series) or SeriesState({})
     return SeriesState({})
 
 
 def hook_accessors() -> None:
     """Look on at every method and property of the accessors."""
+    hook_method(CategoricalAccessor, "__init__", remembered)
     for owner in _OWNERS:
         for name in dir(owner):
             if name.startswith("_") and name != "__getitem__":

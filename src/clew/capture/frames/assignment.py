@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from clew.capture.flags import CONDITIONAL, IDENTITY, TRANSFORMATION
+from clew.capture.flags import CONDITIONAL, IDENTITY, INFERRED, TRANSFORMATION
 from clew.capture.frames.callbacks import Watched, evaluated, is_callback, is_expression
-from clew.capture.frames.calls import Call, changed, made, made_or_changed, value_provenance
-from clew.capture.frames.selection import of_column
-from clew.capture.frames.state import is_mask, known, series_parts, version_of
+from clew.capture.frames.calls import Call, changed, made, made_or_changed, statement_provenance, value_provenance
+from clew.capture.frames.selection import entry_of, of_column
+from clew.capture.frames.state import (
+    index_state,
+    inferred,
+    is_mask,
+    is_scalar,
+    known,
+    provenance_of,
+    series_parts,
+    version_of,
+)
 from clew.capture.provenance import Provenance, through, union, used_for
 from clew.capture.records import Listed, SameLabels
+from clew.capture.statements import reads_of
 from clew.capture.versions import STATE, FrameVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Iterable
 
 
 def evaluate_key(call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -142,18 +153,10 @@ def fillna(call: Call) -> None:
     for label in call.target.columns:
         if isinstance(value, dict) and label not in value:
             continue
-        both = union(version.field(label), _filling(value, label))
+        # A Series fills each column from its entry of that label, as `df.fillna(df.mean())` does.
+        both = union(version.field(label), entry_of(value, label))
         fields[label] = union(through(both, TRANSFORMATION), used_for(both, CONDITIONAL))
     made_or_changed(call, "transformation", SameLabels(version, IDENTITY, fields))
-
-
-def _filling(value: Any, label: Hashable) -> Provenance:
-    found = of_column(value, label)
-    if isinstance(value, pd.Series):
-        # A Series fills each column from its entry of that label, as `df.fillna(df.mean())` does.
-        own = {field: flags for field, flags in found.items() if field[1] == label}
-        return own or found
-    return found
 
 
 def combine_first(call: Call) -> None:
@@ -171,33 +174,58 @@ def created(call: Call) -> None:
     """pd.DataFrame(data)."""
     if call.subject.__dict__.get(STATE) is None:
         call.is_module_function = True
-        fields = _fields_of(call.argument(0, "data"), call.subject)
+        fields = _fields_of(call.argument(0, "data"), call.subject, call, "DataFrame")
         made(call, "creation", Listed(fields), frame=call.subject, method="DataFrame")
 
 
 def created_from(call: Call) -> None:
     """pd.DataFrame.from_dict and its relatives."""
-    made(call, "creation", Listed(_fields_of(call.argument(0, "data"), call.result)))
+    made(call, "creation", Listed(_fields_of(call.argument(0, "data"), call.result, call, call.name)))
 
 
-def _fields_of(data: Any, frame: Any) -> dict[Hashable, Provenance]:
-    """The provenance of each column of a frame that was made of `data`."""
+def _fields_of(data: Any, frame: Any, call: Call, function: str) -> dict[Hashable, Provenance]:
+    """The provenance of each column and level of a frame that was made of `data` by a function."""
+    names = [name for name in frame.index.names if name is not None]
     if isinstance(data, dict):
-        fields = {label: value_of_literal(data.get(label)) for label in frame.columns}
+        fields = _of_entries(data, frame, call, function)
         levels = [value for value in data.values() if isinstance(value, pd.Series)]
-        return fields | _levels_of(levels, [name for name in frame.index.names if name is not None])
+        return _levels_of(levels, names) | fields | _given_levels(call, names)
     if isinstance(data, pd.DataFrame):
         source = version_of(data)
         return {label: source.field(label) for label in (*frame.columns, *source.index_names) if source.has(label)}
     if isinstance(data, pd.Series):
         state = series_parts(data)
         return {**dict.fromkeys(frame.columns, state.whole()), **(state.index or {})}
-    return dict.fromkeys(frame.columns, known(data) if isinstance(data, (list, tuple, np.ndarray)) else {})
+    found = provenance_of(data) if isinstance(data, (list, tuple, np.ndarray)) else {}
+    if found is None:
+        found = statement_provenance(call, function)
+    # Of several columns in one array or list it is not known which is whose.
+    several = inferred(found) if len(frame.columns) > 1 else found
+    return dict.fromkeys(frame.columns, several) | _given_levels(call, names)
 
 
-def value_of_literal(value: Any) -> Provenance:
-    """The provenance of one entry of a dict that becomes a frame."""
-    return {} if value is None else known(value)
+def _of_entries(data: dict[Any, Any], frame: Any, call: Call, function: str) -> dict[Hashable, Provenance]:
+    """Entries of a dict know where they came from, or share what was read for those that do not."""
+    entries = {label: provenance_of(data.get(label)) for label in frame.columns}
+    unknown = [label for label, found in entries.items() if found is None and not is_scalar(data.get(label))]
+    read = _left_over(reads_of(call.frame, function), entries.values()) if unknown else {}
+    return {label: read if label in unknown else found or {} for label, found in entries.items()}
+
+
+def _left_over(reads: list[Provenance], known_entries: Iterable[Provenance | None]) -> Provenance:
+    """What was read more often than the entries that are known account for."""
+    times = Counter(field for read in reads for field in read)
+    times.subtract(field for entry in known_entries if entry is not None for field in entry)
+    return {field: TRANSFORMATION | INFERRED for field, left in times.items() if left > 0}
+
+
+def _given_levels(call: Call, names: list[Hashable]) -> dict[Hashable, Provenance]:
+    """The levels of an index that was given and knows where it came from."""
+    index = call.argument(1, "index")
+    state = index_state(index) if isinstance(index, pd.Index) else None
+    if state is None:
+        return {}
+    return {name: (state.index or {}).get(name, state.provenance) for name in names}
 
 
 def _levels_of(series: list[Any], names: list[Hashable]) -> dict[Hashable, Provenance]:

@@ -11,7 +11,7 @@ from pandas.api.extensions import ExtensionArray
 
 from clew.capture.callers import is_user_code
 from clew.capture.flags import IDENTITY, INFERRED, TRANSFORMATION
-from clew.capture.frames.state import is_scalar, provenance_of, series_parts, version_of
+from clew.capture.frames.state import is_scalar, provenance_of, version_of
 from clew.capture.loops import folded
 from clew.capture.provenance import Provenance, mark_series, remember_array, remember_scalar, through, union
 from clew.capture.records import Kind, Listed, Record, SameLabels
@@ -91,6 +91,8 @@ def made(
     frame = call.result if frame is None else frame
     version = FrameVersion.of(frame)
     frame.__dict__[STATE] = version
+    # The first to be marked is the frame that the index was made with: others only share it.
+    frame._mgr.axes[1].__dict__.setdefault(STATE, version)
     return record(call, kind, version, edges, rows, parents, method)
 
 
@@ -202,9 +204,7 @@ def value_provenance(value: Any, call: Call) -> Provenance:
         return provenance
     if is_scalar(value):
         return _scalar_provenance(value, call)
-    if isinstance(value, pd.Index):
-        return _index_provenance(value, call)
-    return statement_provenance(call)
+    return statement_provenance(call) if not isinstance(value, pd.Index) else {}
 
 
 def _scalar_provenance(value: Any, call: Call) -> Provenance:
@@ -215,22 +215,11 @@ def _scalar_provenance(value: Any, call: Call) -> Provenance:
     return through(union(*scalars_of(call.frame), *named), TRANSFORMATION | INFERRED)
 
 
-def _index_provenance(index: Any, call: Call) -> Provenance:
-    """An index knows nothing of its frame, but the frame is loaded by the statement that took its index."""
-    for owner in (call.subject, *[value for value, _ in names_loaded(call.frame)]):
-        if isinstance(owner, pd.DataFrame) and owner.index is index:
-            version = _version_before(owner, call)
-            return version.fields(version.index_names)
-        if isinstance(owner, pd.Series) and owner.index is index:
-            return union(*(series_parts(owner).index or {}).values())
-    return {}
-
-
-def statement_provenance(call: Call) -> Provenance:
-    """Everything that the running statement read, marked as inferred."""
-    reads = reads_of(call.frame)
+def statement_provenance(call: Call, given_to: str | None = None) -> Provenance:
+    """Everything that the running statement read, or read to call `given_to` with it, marked as inferred."""
+    reads = reads_of(call.frame, given_to)
     touched = {uid for read in reads for version, _ in read for uid in _origins(version)}
-    named = [_named_provenance(value, times, call, touched) for value, times in names_loaded(call.frame)]
+    named = [_named_provenance(value, times, call, touched) for value, times in names_loaded(call.frame, given_to)]
     return through(union(*reads, *named), TRANSFORMATION | INFERRED)
 
 

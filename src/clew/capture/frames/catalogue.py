@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from pandas.core.groupby import DataFrameGroupBy, SeriesGroupBy
+from pandas.core.groupby.indexing import GroupByNthSelector
 from pandas.core.resample import Resampler
 from pandas.core.window.rolling import BaseWindow
 
@@ -39,6 +40,7 @@ from clew.capture.frames.hooks import (
     remove_all,
 )
 from clew.capture.frames.indexers import hook_indexers
+from clew.capture.frames.indexes import hook_indexes
 from clew.capture.frames.iteration import hook_iteration
 from clew.capture.frames.state import known, provenance_of, series_parts, version_of
 from clew.capture.provenance import mark_series, through, union
@@ -81,6 +83,7 @@ _LEVELLED = ("query", "eval")
 _WINDOW_METHODS = (
     "sum mean median min max std var sem count skew kurt corr cov quantile apply agg aggregate rank first last nunique"
 ).split()
+_RESAMPLER_METHODS = ("prod", "size", "ohlc", "transform", "ffill", "bfill", "nearest", "asfreq", "interpolate")
 _NOT_OVER_GROUPS = ("hist", "boxplot", "pipe", "plot")
 _VALUE_FUNCTIONS = (
     "cut",
@@ -104,9 +107,11 @@ def install() -> None:
     _hook_frames()
     _hook_series()
     _hook_groups()
+    _hook_windows()
     hook_indexers()
     hook_accessors()
     _hook_functions()
+    hook_indexes()
     hook_iteration()
     hook_arrays()
 
@@ -198,27 +203,20 @@ def _hook_groups() -> None:
             elif name not in _NOT_OVER_GROUPS:
                 hook_method(owner, name, grouping.over_groups(name))
         hook_method(owner, "__getitem__", grouping.selection_of_groups)
+    for name in ("__call__", "__getitem__"):
+        hook_method(GroupByNthSelector, name, grouping.nth_rows)
+
+
+def _hook_windows() -> None:
     for owner in (BaseWindow, *_subclasses(BaseWindow)):
-        for name in (*_WINDOW_METHODS, "__getitem__"):
+        for name in _WINDOW_METHODS:
             if name in vars(owner):
-                hook_method(
-                    owner, name, grouping.selection_of_groups if name == "__getitem__" else grouping.over_groups(name)
-                )
-    for name in (
-        *_WINDOW_METHODS,
-        "prod",
-        "size",
-        "ohlc",
-        "transform",
-        "ffill",
-        "bfill",
-        "nearest",
-        "asfreq",
-        "interpolate",
-    ):
+                hook_method(owner, name, grouping.over_groups(name))
+    for name in (*_WINDOW_METHODS, *_RESAMPLER_METHODS):
         if hasattr(Resampler, name):
             hook_method(Resampler, name, grouping.over_groups(name))
-    hook_method(Resampler, "__getitem__", grouping.selection_of_groups)
+    for owner in (BaseWindow, Resampler):
+        hook_method(owner, "__getitem__", grouping.selection_of_groups)
 
 
 def _subclasses(owner: type) -> list[type]:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from clew.capture.flags import AGGREGATION, IDENTITY, OPAQUE, TRANSFORMATION
 from clew.capture.frames.calls import Call, changed, made, spread
-from clew.capture.frames.selection import of_column
+from clew.capture.frames.selection import entry_of, of_column
 from clew.capture.frames.state import known, provenance_of, version_of
 from clew.capture.provenance import Provenance, scalar_provenance, through, union
 from clew.capture.records import SameLabels
@@ -30,7 +30,7 @@ def columnwise(step: int) -> Callable[[Call], None]:
         if not isinstance(target, pd.DataFrame):
             spread(call, through(union(version.fields(), *map(known, operands)), step))
             return
-        fields = _with_operands(version, target.columns, operands, step) if operands else None
+        fields = _with_operands(version, target.columns, operands, step, _meets(call)) if operands else None
         edges = SameLabels(version, step, fields)
         parents = [version_of(value) for value in operands if isinstance(value, pd.DataFrame)]
         if call.is_in_place or call.result is call.subject:
@@ -47,11 +47,23 @@ def _brings_provenance(value: Any) -> bool:
     return scalar_provenance(value) is not None
 
 
-def _with_operands(version: FrameVersion, labels: Any, operands: list[Any], step: int) -> dict[Hashable, Provenance]:
+def _meets(call: Call) -> Callable[[Any, Hashable], Provenance]:
+    """How an operand meets a column: a Series by its entry of that label, unless it is laid along the rows."""
+    by_label = call.name in OPERATORS or (call.name in _ARITHMETIC_METHODS and call.argument(1, "axis", 1) in _COLUMNS)
+    return entry_of if by_label else of_column
+
+
+def _with_operands(
+    version: FrameVersion,
+    labels: Any,
+    operands: list[Any],
+    step: int,
+    meets: Callable[[Any, Hashable], Provenance],
+) -> dict[Hashable, Provenance]:
     fields = {}
     for label in labels:
         own = version.field(label) if version.has(label) else {}
-        fields[label] = through(union(own, *[of_column(operand, label) for operand in operands]), step)
+        fields[label] = through(union(own, *[meets(operand, label) for operand in operands]), step)
     return fields
 
 
@@ -105,14 +117,18 @@ OPERATORS = (
     *_COMPARISONS,
     *_UNARY,
 )
+_COLUMNS = (1, "columns")
+_ARITHMETIC_METHODS = (
+    "add radd sub rsub subtract mul rmul multiply div rdiv divide truediv rtruediv floordiv rfloordiv mod rmod "
+    "pow rpow eq ne lt le gt ge"
+).split()
 _METHODS = (
-    "abs add radd sub rsub subtract mul rmul multiply div rdiv divide truediv rtruediv floordiv rfloordiv mod rmod "
-    "pow rpow eq ne lt le gt ge bfill clip convert_dtypes diff ffill interpolate isin isna isnull notna notnull "
+    "abs bfill clip convert_dtypes diff ffill interpolate isin isna isnull notna notnull "
     "pct_change rank shift to_period to_timestamp tz_convert tz_localize combine"
 ).split()
 
 RULES: dict[str, Callable[[Call], None]] = {
-    **dict.fromkeys((*_METHODS, *OPERATORS), columnwise(TRANSFORMATION)),
+    **dict.fromkeys((*_METHODS, *_ARITHMETIC_METHODS, *OPERATORS), columnwise(TRANSFORMATION)),
     **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin"), columnwise(AGGREGATION)),
     "map": mapped,
     "transform": mapped,

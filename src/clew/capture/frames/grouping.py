@@ -25,7 +25,7 @@ _SAME_SHAPE = frozenset(
 )
 _OVER_GROUP = frozenset("transform cumsum cumprod cummax cummin".split())
 _WHOLE_ROWS = frozenset("head tail nth sample filter get_group take".split())
-_COUNTS_ROWS = frozenset(["size", "ngroup", "cumcount"])
+_COUNTS_ROWS = frozenset(["size", "ngroup", "cumcount", "value_counts"])
 
 
 @dataclass(slots=True)
@@ -82,7 +82,9 @@ def _frame_key(version: FrameVersion, key: Any) -> tuple[Hashable | None, Proven
         return None, known(key)
     if callable(key) or isinstance(key, dict):
         names = version.index_names
-        return None, union(*[through(version.field(name), TRANSFORMATION) for name in names])
+        step = TRANSFORMATION | (OPAQUE if callable(key) else 0)
+        found = union(*[through(version.field(name), step) for name in names])
+        return names[0] if len(names) == 1 else None, found
     return (key, version.field(key)) if version.has(key) else (None, {})
 
 
@@ -145,7 +147,21 @@ def window_of_groups(call: Call) -> None:
     groups = groups_of(call.subject)
     if groups is not None:
         use = GROUP_BY if call.name == "resample" else WINDOW
-        call.result.__dict__[STATE] = replace(groups, prefix=f"{groups.prefix}_{call.name}", use=use)
+        keys = [*groups.keys, *_time_keys(groups, call)]
+        call.result.__dict__[STATE] = replace(groups, keys=keys, prefix=f"{groups.prefix}_{call.name}", use=use)
+
+
+def _time_keys(groups: Groups, call: Call) -> list[tuple[Hashable | None, Provenance]]:
+    """The column or level of time that cuts groups once more."""
+    on = call.kwargs.get("on")
+    if groups.version is not None:
+        label = on if on is not None else next(iter(groups.version.index_names), None)
+        found = groups.version.field(label) if label is not None and groups.version.has(label) else None
+    else:
+        label, found = next(iter((groups.series.index or {}).items()), (None, None))  # type: ignore[union-attr]
+    if found is None or (call.name != "resample" and on is None):
+        return []
+    return [(label, through(found, TRANSFORMATION))] if call.name == "resample" else [(None, found)]
 
 
 def selection_of_groups(call: Call) -> None:
@@ -208,9 +224,25 @@ class Outcome:
         """What holds for the whole result."""
         uses = self.groups.key_uses(WINDOW if self.keeps_shape else GROUP_BY)
         if self.name == "filter":
-            values = self.groups.version.fields() if self.groups.version is not None else self.groups.series.provenance  # type: ignore[union-attr]
-            uses = union(uses, used_for(through(values, IDENTITY | OPAQUE), FILTER))
+            return union(uses, used_for(self._judged(), FILTER))
+        if self.name == "value_counts":
+            return union(uses, *[used_for(counted, GROUP_BY) for counted in self._counted().values()])
         return uses
+
+    def _judged(self) -> Provenance:
+        """The columns by which the function given to `filter` keeps a group or not."""
+        version = self.groups.version
+        if version is None:
+            return through(self.groups.series.provenance, IDENTITY | OPAQUE)  # type: ignore[union-attr]
+        return self._of_function(version, IDENTITY | OPAQUE)
+
+    def _counted(self) -> dict[Hashable, Provenance]:
+        """The values that `value_counts` counts: they become levels of the result."""
+        version, selected = self.groups.version, self.groups.selected
+        if version is None:
+            return {self.call.result.index.names[-1]: self.groups.series.provenance}  # type: ignore[union-attr]
+        labels = as_labels(selected) or as_labels(self.call.argument(0, "subset")) or self._value_columns(version)
+        return {label: version.field(label) for label in labels}
 
     def source(self, label: Any) -> Provenance:
         """The provenance of one column of the result."""
@@ -218,8 +250,8 @@ class Outcome:
         if self.name in _COUNTS_ROWS:
             return {}
         version, selected = self.groups.version, self.groups.selected
-        if version is None:
-            return through(self.groups.series.provenance, step)  # type: ignore[union-attr]
+        if version is None or self.name in ("corr", "cov"):
+            return union(self._own(), through(known(self.call.argument(0, "other")), step))
         if selected is not None and not isinstance(selected, list):
             return through(version.field(selected), step)
         if self.name == "apply":
@@ -228,6 +260,13 @@ class Outcome:
         if column is not None:
             return through(version.field(column[0]), step)
         return through(version.fields(self._value_columns(version)), step)
+
+    def _own(self) -> Provenance:
+        """The values that groups or windows are made of."""
+        version, selected = self.groups.version, self.groups.selected
+        if version is None:
+            return through(self.groups.series.provenance, self.step())  # type: ignore[union-attr]
+        return through(version.fields(as_labels(selected) or self._value_columns(version)), self.step())
 
     def _of_function(self, version: FrameVersion, step: int) -> Provenance:
         chosen = as_labels(self.groups.selected) or None
@@ -265,11 +304,13 @@ class Outcome:
         """`agg(total=("amount", "sum"))`: the column and the function of each result."""
         if self.name not in ("agg", "aggregate") or self.call.argument(0, "func") is not None:
             return {}
-        return {
-            label: (given[0], given[1])
-            for label, given in self.call.kwargs.items()
-            if isinstance(given, tuple) and len(given) == 2
-        }
+        found: dict[str, tuple[Any, Any]] = {}
+        for label, given in self.call.kwargs.items():
+            if isinstance(given, pd.NamedAgg):
+                found[label] = (given.column, given.aggfunc)
+            elif isinstance(given, tuple) and len(given) == 2:
+                found[label] = (given[0], given[1])
+        return found
 
     def mark(self, result: Any) -> None:
         """Give a Series of results its state."""
@@ -280,6 +321,8 @@ class Outcome:
             mark_series(result, union(provenance, rows), self._own_levels(result))
             return
         keys = {name: key for name, key in self.groups.keys if name is not None}
+        if self.name == "value_counts":
+            keys |= self._counted()
         mark_series(result, provenance, keys or None, rows)
 
     def _own_levels(self, result: Any) -> dict[Hashable, Provenance] | None:
@@ -319,6 +362,12 @@ def _column_behind(version: FrameVersion, label: Any) -> tuple[Any] | None:
             if version.has(candidate):
                 return (candidate,)
     return None
+
+
+def nth_rows(call: Call) -> None:
+    """groupby(...).nth(n), groupby(...).nth[n]: the selector stands between the groups and the result."""
+    call.subject = call.subject.groupby_object
+    over_groups("nth")(call)
 
 
 def group_frame(call: Call, part: Any) -> None:

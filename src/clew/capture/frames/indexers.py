@@ -17,10 +17,10 @@ from clew.capture.frames.calls import Call, changed, failed, made, took, value_p
 from clew.capture.frames.chained import warns_on_indexer
 from clew.capture.frames.guard import guard
 from clew.capture.frames.hooks import disguise, replace
-from clew.capture.frames.series import mask_provenance
-from clew.capture.frames.state import is_mask, is_scalar, known, series_parts, version_of
+from clew.capture.frames.series import mask_uses
+from clew.capture.frames.state import is_mask, is_scalar, known, series_parts, used_as, version_of
 from clew.capture.losses import count_loss
-from clew.capture.provenance import Provenance, mark_series, through, union, used_for
+from clew.capture.provenance import Provenance, mark_series, through, union
 from clew.capture.records import SameLabels
 from clew.capture.statements import note_read
 from clew.capture.versions import FrameVersion
@@ -132,14 +132,10 @@ def _labels(subject: Any, chosen: Any, *, by_label: bool) -> list[Hashable]:
     return list(columns) if is_of_levels else [chosen]
 
 
-def _row_condition(rows: Any, call: Call) -> Provenance:
-    return (
-        mask_provenance(rows, call)
-        if is_mask(rows)
-        else known(rows)
-        if isinstance(rows, (pd.Series, np.ndarray, pd.Index))
-        else {}
-    )
+def _row_uses(rows: Any, call: Call, use: int) -> Provenance:
+    if is_mask(rows):
+        return mask_uses(rows, call, use)
+    return used_as(rows, use) if isinstance(rows, (pd.Series, np.ndarray, pd.Index)) else {}
 
 
 def _read(call: Call, key: Any, *, by_label: bool) -> None:
@@ -149,7 +145,7 @@ def _read(call: Call, key: Any, *, by_label: bool) -> None:
         return
     version: FrameVersion = call.before
     rows, chosen = _rows_and_columns(subject, key)
-    condition = used_for(_row_condition(rows, call), FILTER)
+    condition = _row_uses(rows, call, FILTER)
     if isinstance(result, pd.DataFrame):
         made(call, "selection", SameLabels(version), condition, (version,))
         return
@@ -165,7 +161,7 @@ def _read(call: Call, key: Any, *, by_label: bool) -> None:
 def _read_series(call: Call, key: Any) -> None:
     state = call.before
     if isinstance(call.result, pd.Series):
-        condition = used_for(_row_condition(key, call), FILTER)
+        condition = _row_uses(key, call, FILTER)
         mark_series(call.result, state.provenance, state.index, union(state.rows, condition) or None)
     elif is_scalar(call.result):
         took(call.frame, call.result, state.whole())
@@ -175,14 +171,14 @@ def _wrote(call: Call, key: Any, value: Any, *, by_label: bool) -> None:
     subject = call.subject
     if isinstance(subject, pd.Series):
         state = call.before
-        condition = used_for(_row_condition(key, call), CONDITIONAL)
+        condition = _row_uses(key, call, CONDITIONAL)
         provenance = union(through(state.provenance, TRANSFORMATION), condition, through(known(value), TRANSFORMATION))
         mark_series(subject, provenance, state.index, state.rows)
         return
     version: FrameVersion = call.before
     rows, chosen = _rows_and_columns(subject, key)
     labels = _labels(subject, chosen, by_label=by_label)
-    condition = used_for(_row_condition(rows, call), CONDITIONAL)
+    condition = _row_uses(rows, call, CONDITIONAL)
     is_whole = isinstance(rows, slice) and rows == _EVERYTHING
     fields = {}
     for label, given in zip(labels, _values(value, labels, call), strict=True):

@@ -26,6 +26,8 @@ def melt(call: Call) -> None:
     melted = as_labels(given) if given is not None else [label for label in version.columns if label not in kept]
     value_name = call.argument(3, "value_name", "value")
     fields: dict[Hashable, Provenance] = {}
+    for name in index_names(call.result.index):
+        fields[name] = version.field(name) if version.has(name) else {}
     for label in call.result.columns:
         fields[label] = version.field(label) if label in kept else version.fields(melted) if label == value_name else {}
     made(call, "reshape", Listed(fields), None, (version,))
@@ -41,6 +43,9 @@ def pivot(call: Call) -> None:
 def pivot_table(call: Call) -> None:
     """df.pivot_table(values, index, columns, aggfunc)."""
     values, index, columns = call.argument(0, "values"), call.argument(1, "index"), call.argument(2, "columns")
+    if call.argument(3, "aggfunc", "mean") == "size":
+        # A count of rows, of which no column is the source.
+        values = []
     _pivoted(call, index, columns, values, AGGREGATION, drops_empty=bool(call.kwargs.get("dropna", True)))
 
 

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from pandas.core.generic import NDFrame
 
 from clew.capture.flags import CONDITIONAL, FILTER, IDENTITY, SORT, TRANSFORMATION
 from clew.capture.frames.callbacks import evaluated, is_callback
 from clew.capture.frames.calls import Call, changed, failed, made, made_or_changed, spread
 from clew.capture.frames.guard import guard
 from clew.capture.frames.hooks import replace
-from clew.capture.frames.series import mask_provenance
-from clew.capture.frames.state import as_labels, is_mask, known, version_of
+from clew.capture.frames.series import mask_uses
+from clew.capture.frames.state import as_labels, is_mask, known, used_as, version_of
 from clew.capture.losses import count_loss
 from clew.capture.provenance import Provenance, SeriesState, mark_series, through, union, used_for
 from clew.capture.records import Listed, SameLabels
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 
 _clock = time.perf_counter
+_ATTRIBUTE = NDFrame.__getattr__.__code__
 
 
 def hook_getitem() -> None:
@@ -38,6 +40,9 @@ def hook_getitem() -> None:
         if guard.depth:
             return original(self, key)
         frame = sys._getframe(1)
+        if frame.f_code is _ATTRIBUTE and frame.f_back is not None:
+            # `df.a` reads the column in pandas' own code, for whoever asked for the attribute.
+            frame = frame.f_back
         version = _version(self)
         if is_callback(key):
             key = evaluated(key, self)
@@ -83,7 +88,7 @@ def _chosen(frame: Any, key: Any, result: Any, version: FrameVersion, caller: An
     if isinstance(key, pd.DataFrame) or (isinstance(key, np.ndarray) and key.ndim > 1):
         masked_cells(call, key, None)
     else:
-        rows = used_for(mask_provenance(key, call), FILTER) if is_mask(key) else None
+        rows = mask_uses(key, call, FILTER) if is_mask(key) else None
         edges = _of_level(key, version) if isinstance(version.columns, pd.MultiIndex) else None
         made(call, "selection", edges or SameLabels(version), rows, (version,))
         note_read(caller, result.__dict__[STATE])
@@ -125,6 +130,15 @@ def of_column(value: Any, label: Hashable) -> Provenance:
     if isinstance(value, dict):
         return known(value.get(label))
     return known(value)
+
+
+def entry_of(value: Any, label: Hashable) -> Provenance:
+    """The same for a Series that is laid along the columns, such as `df.mean()`: its entry of that label."""
+    found = of_column(value, label)
+    if isinstance(value, pd.Series):
+        own = {field: flags for field, flags in found.items() if field[1] == label}
+        return own or found
+    return found
 
 
 def where(call: Call) -> None:
@@ -179,6 +193,32 @@ def duplicated(call: Call) -> None:
     version: FrameVersion = call.before
     labels = as_labels(call.argument(0, "subset")) or None
     mark_series(call.result, version.fields(labels, TRANSFORMATION))
+
+
+def sampled(call: Call) -> None:
+    """df.sample(weights=...): what weighs the rows chooses them."""
+    version: FrameVersion = call.before
+    weights = call.argument(3, "weights")
+    by_label = isinstance(weights, str) and version.has(weights)
+    rows = used_for(version.field(weights), FILTER) if by_label else used_as(weights, FILTER)
+    made(call, "selection", SameLabels(version), rows, (version,))
+
+
+def dropped(call: Call) -> None:
+    """df.drop(labels): rows by an index that knows what chose it."""
+    by_columns = call.argument(1, "axis", 0) in (1, "columns")
+    given = call.kwargs.get("index", None if by_columns else call.argument(0, "labels"))
+    rows = used_as(given, FILTER) if isinstance(given, (pd.Index, pd.Series)) else None
+    made_or_changed(call, "selection", SameLabels(call.before), rows)
+
+
+def levelled(call: Call) -> None:
+    """droplevel, swaplevel, reorder_levels: of the columns by position, of the index nothing changes."""
+    axis = call.argument(2 if call.name == "swaplevel" else 1, "axis", 0)
+    if axis in (1, "columns"):
+        renamed(call)
+    else:
+        same_columns(call)
 
 
 def renamed(call: Call) -> None:
@@ -242,13 +282,15 @@ def aligned(call: Call) -> None:
 
 
 SAME_COLUMNS = (
-    "copy set_flags head tail sample take truncate between_time at_time sort_index reindex reindex_like swaplevel "
-    "reorder_levels droplevel asfreq infer_objects xs squeeze filter select_dtypes drop __copy__ __deepcopy__ get asof "
-    "first last"
+    "copy set_flags head tail take truncate between_time at_time sort_index reindex reindex_like asfreq infer_objects "
+    "xs squeeze filter select_dtypes __copy__ __deepcopy__ get asof first last"
 ).split()
 
 RULES: dict[str, Callable[[Call], None]] = {
     **dict.fromkeys(SAME_COLUMNS, same_columns),
+    **dict.fromkeys(("droplevel", "swaplevel", "reorder_levels"), levelled),
+    "sample": sampled,
+    "drop": dropped,
     "sort_values": by_values(0, "by", SORT, all_by_default=False),
     "nlargest": by_values(1, "columns", SORT, all_by_default=False),
     "nsmallest": by_values(1, "columns", SORT, all_by_default=False),

@@ -14,11 +14,21 @@ from clew.capture.flags import AGGREGATION, CONDITIONAL, FILTER, GROUP_BY, IDENT
 from clew.capture.frames.calls import Call, made, statement_provenance, took
 from clew.capture.frames.guard import guard
 from clew.capture.frames.hooks import replace
-from clew.capture.frames.state import index_names, is_mask, is_scalar, known, provenance_of, series_parts
+from clew.capture.frames.state import (
+    index_names,
+    index_state,
+    is_mask,
+    is_scalar,
+    known,
+    provenance_of,
+    series_parts,
+    used_as,
+)
 from clew.capture.losses import count_loss
 from clew.capture.provenance import (
     Provenance,
     SeriesState,
+    mark_index,
     mark_series,
     remember_array,
     scalar_provenance,
@@ -33,6 +43,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
 _OPERANDS = (pd.Series, np.ndarray, pd.Index, pd.DataFrame, list, tuple, ExtensionArray)
+# What is in them left pandas on its way, if it ever was there.
+_CONTAINERS = (list, tuple, set, frozenset, dict)
 
 SAME_VALUES = frozenset(
     "copy head tail sample take truncate sort_index reindex reindex_like drop squeeze rename rename_axis set_axis "
@@ -104,12 +116,13 @@ def _compose(
     provenance = state.provenance if state is not None else None
     rows = state.rows if state is not None else None
     for value in (*args, *kwargs.values()) if kwargs else args:
-        if isinstance(value, _OPERANDS):
-            other = provenance_of(value)
-        else:
-            other = scalar_provenance(value) if value.__class__ is not str else None
-        if other:
-            provenance = union(provenance, other)
+        operand = _operand(value)
+        if operand is not None:
+            provenance = union(provenance, operand.provenance)
+            rows = union(rows, operand.rows) if operand.rows else rows
+        elif isinstance(value, _CONTAINERS):
+            guessed = statement_provenance(Call(method.name, series, args, kwargs, state, frame), method.name)
+            provenance = union(provenance, guessed)
     if not provenance and not rows:
         return
     if method.selects:
@@ -118,20 +131,44 @@ def _compose(
     _give(method.name, series, kwargs, result, SeriesState(through(provenance, method.step), index, rows), frame)
 
 
+def _operand(value: Any) -> SeriesState | None:
+    """What an argument brings; None for one of which nothing is known."""
+    if isinstance(value, pd.Series):
+        state: SeriesState | None = value.__dict__.get(STATE)
+        return state
+    if isinstance(value, pd.Index):
+        return index_state(value)
+    if isinstance(value, _OPERANDS):
+        found = provenance_of(value)
+    else:
+        found = scalar_provenance(value) if value.__class__ is not str else None
+    return SeriesState(found) if found is not None else None
+
+
 def _give(name: str, series: Any, kwargs: dict[str, Any], result: Any, state: SeriesState, frame: Any) -> None:
     if isinstance(result, pd.Series):
         result.__dict__[STATE] = state
+        if state.index or state.rows:
+            mark_index(result, state)
     elif result is None:
         if kwargs.get("inplace"):
             series.__dict__[STATE] = state
-    elif isinstance(result, (np.ndarray, ExtensionArray)):
-        remember_array(result, state.whole())
     elif isinstance(result, pd.DataFrame):
         call = Call(name, series, (), kwargs, None, frame)
         call.result = result
         framed(call, state)
-    elif is_scalar(result):
-        took(frame, result, state.whole())
+    else:
+        for value in result if isinstance(result, tuple) else (result,):
+            _hand_out(value, state, frame)
+
+
+def _hand_out(value: Any, state: SeriesState, frame: Any) -> None:
+    if isinstance(value, (np.ndarray, ExtensionArray)):
+        remember_array(value, state.whole())
+    elif isinstance(value, pd.Index):
+        mark_series(value, state.provenance, None, state.rows)
+    elif is_scalar(value):
+        took(frame, value, state.whole())
 
 
 def framed(call: Call, state: SeriesState, kind: Kind | None = None) -> None:
@@ -154,6 +191,8 @@ def kind_of(state: SeriesState) -> Kind:
         if flags & (AGGREGATION | GROUP_BY)
         else "transformation"
         if flags & TRANSFORMATION
+        else "selection"
+        if state.provenance
         else "creation"
     )
 
@@ -190,7 +229,8 @@ def mapped(call: Call) -> None:
         _mark(call, union(found.whole(), used_for(keys, JOIN)), state.index, state.rows)
     else:
         opaque = OPAQUE if callable(mapper) else 0
-        _mark(call, union(through(state.provenance, TRANSFORMATION | opaque), known(mapper)), state.index, state.rows)
+        looked_up = statement_provenance(call, "map") if isinstance(mapper, dict) else {}
+        _mark(call, union(through(state.provenance, TRANSFORMATION | opaque), looked_up), state.index, state.rows)
 
 
 def applied(call: Call) -> None:
@@ -212,23 +252,22 @@ def selected(call: Call) -> None:
     """series[key]."""
     state, key, result = call.before, call.args[0], call.result
     if isinstance(result, pd.Series):
-        mask = used_for(mask_provenance(key, call), FILTER) if is_mask(key) else None
+        mask = mask_uses(key, call, FILTER) if is_mask(key) else None
         mark_series(result, state.provenance, state.index, union(state.rows, mask) or None)
     elif is_scalar(result):
         took(call.frame, result, state.whole())
 
 
-def mask_provenance(key: Any, call: Call) -> Provenance:
+def mask_uses(key: Any, call: Call, use: int) -> Provenance:
     """What a mask depends on; guessed from the statement if the mask left pandas on its way."""
-    found = provenance_of(key)
-    return found if found is not None else statement_provenance(call)
+    return used_as(key, use) if provenance_of(key) is not None else used_for(statement_provenance(call), use)
 
 
 def assigned(call: Call) -> None:
     """series[key] = value."""
     state, key, value = call.before, call.args[0], call.args[1]
-    mask = used_for(known(key), CONDITIONAL) if isinstance(key, (pd.Series, np.ndarray)) else {}
-    provenance = union(state.provenance, mask, through(known(value), TRANSFORMATION))
+    mask = used_as(key, CONDITIONAL) if isinstance(key, (pd.Series, np.ndarray)) else {}
+    provenance = union(through(state.provenance, TRANSFORMATION), mask, through(known(value), TRANSFORMATION))
     mark_series(call.subject, provenance, state.index, state.rows)
 
 

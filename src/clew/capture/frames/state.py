@@ -16,6 +16,7 @@ from clew.capture.provenance import (
     array_provenance,
     scalar_provenance,
     union,
+    used_for,
 )
 from clew.capture.records import Listed, Record, SameLabels
 from clew.capture.versions import STATE, FrameVersion, index_names
@@ -66,11 +67,42 @@ def provenance_of(value: Any) -> Provenance | None:
     if isinstance(value, (np.ndarray, ExtensionArray)):
         return array_provenance(value)
     if isinstance(value, pd.Index):
-        state = value.__dict__.get(STATE) if hasattr(value, "__dict__") else None
-        return state.provenance if isinstance(state, SeriesState) else None
+        state = index_state(value)
+        return state.whole() if state is not None else None
     if isinstance(value, (list, tuple)):
         return _of_items(value)
     return scalar_provenance(value)
+
+
+def index_state(index: Any) -> SeriesState | None:
+    """What an Index carries: its own state, or what is known of the frame that it is the index of."""
+    state = index.__dict__.get(STATE)
+    if isinstance(state, FrameVersion):
+        levels = {name: state.field(name) for name in state.index_names}
+        return SeriesState(union(*levels.values()), levels, _rows_above(state))
+    return state if isinstance(state, SeriesState) else None
+
+
+def _rows_above(version: FrameVersion) -> Provenance | None:
+    """All that chose the rows of a frame, back to where it began."""
+    found: list[Provenance] = []
+    waiting, seen = [version], {version}
+    while waiting:
+        maker = waiting.pop().made_by
+        if maker is not None:
+            found.append(maker.rows)
+            above = [parent for parent in maker.parents if parent not in seen]
+            waiting += above
+            seen.update(above)
+    return union(*found) or None
+
+
+def used_as(value: Any, use: int) -> Provenance:
+    """What the use of a value depends on: its own sources take that use, what chose its rows stays what it was."""
+    if isinstance(value, (pd.Series, pd.Index)):
+        state = value.__dict__.get(STATE) if isinstance(value, pd.Series) else index_state(value)
+        return union(used_for(state.provenance, use), state.rows) if state is not None else {}
+    return used_for(known(value), use)
 
 
 def _of_items(values: list[Any] | tuple[Any, ...]) -> Provenance | None:
@@ -126,5 +158,6 @@ __all__ = [
     "known",
     "provenance_of",
     "series_parts",
+    "used_as",
     "version_of",
 ]
