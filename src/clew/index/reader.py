@@ -56,8 +56,8 @@ _COLUMN_CONTENT = """select (select count(*) || ' ' || max(seq) from statements)
 (select count(*) || ' ' || max(last_seq) from renames), (select count(*) || ' ' || max(last_seq) from symlinks)"""
 _PROGRESS = "select key, value from meta where key in ('identity', 'indexed_seq', 'indexed_at', 'last_batch')"
 # What each job said last of each dataset; of a frame, which has versions within one session, of each version.
-_LAST_STATEMENTS = """select job_namespace, job_name, dataset_namespace, dataset_name, session_id, edge_set,
-max(event_time) from statements where origin = 'lineage' or not exists (
+_LAST_STATEMENTS = """select job_namespace, job_name, dataset_namespace, dataset_name, dataset_version, session_id,
+run_uuid, edge_set, max(event_time) from statements where origin = 'lineage' or not exists (
     select 1 from statements explicit where explicit.author = statements.author
     and explicit.dataset_namespace = statements.dataset_namespace and explicit.dataset_name = statements.dataset_name
     and explicit.origin = 'lineage' and explicit.edge_set != '')
@@ -82,7 +82,9 @@ class Said(NamedTuple):
     job_name: str | None
     dataset_namespace: str
     dataset_name: str
+    dataset_version: str
     session_id: str | None
+    run_uuid: str | None
     edge_set: str
     event_time: int
 
@@ -273,6 +275,31 @@ class IndexReader:
     def datasets(self) -> list[Row]:
         """All datasets, the last touched first."""
         return self._all("select namespace, name from datasets order by last_seq desc, namespace, name")
+
+    def has_job(self, namespace: str, name: str) -> bool:
+        """Whether anything is known of a job."""
+        return self._one("select 1 from all_jobs where namespace = ? and name = ?", namespace, name) is not None
+
+    def has_dataset(self, namespace: str, name: str) -> bool:
+        """Whether anything is known of a dataset, be it only that another has this name, too."""
+        query = """select 1 from datasets where namespace = ?1 and name = ?2
+        union all select 1 from nodes where namespace = ?1 and name = ?2"""
+        return self._one(query, namespace, name) is not None
+
+    def some_jobs(self, count: int) -> list[tuple[str, str]]:
+        """The names of jobs, the last touched first, but not more than so many."""
+        return list(self._plain("select namespace, name from jobs order by last_seq desc limit ?", count))
+
+    def some_datasets(self, count: int) -> list[tuple[str, str]]:
+        """The names of datasets, the last touched first, but not more than so many."""
+        return list(self._plain("select namespace, name from datasets order by last_seq desc limit ?", count))
+
+    def input_version(self, run_uuid: str, namespace: str, name: str) -> str:
+        """The version of a dataset that a run read; empty if it named none."""
+        query = """select max(dataset_version) from run_io
+        where run_uuid = ? and direction = 'INPUT' and dataset_namespace = ? and dataset_name = ?"""
+        row = self._one(query, run_uuid, namespace, name)
+        return "" if row is None else row[0] or ""
 
     def symlinks(self) -> list[Row]:
         """Names of datasets that no event uses, only symlinks, with the names of their nodes."""

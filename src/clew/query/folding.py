@@ -10,7 +10,7 @@ from clew.query.model import ColumnEdge, Dataset, Hop
 
 FRAMES = "marimo"
 # OpenLineage: a value that was aggregated on its way was aggregated, whatever else was done to it.
-_STRENGTH = {None: 0, "IDENTITY": 1, "TRANSFORMATION": 2, "AGGREGATION": 3}
+STRENGTH = {None: 0, "IDENTITY": 1, "TRANSFORMATION": 2, "AGGREGATION": 3}
 
 
 def is_unnamed(dataset: Dataset) -> bool:
@@ -51,7 +51,7 @@ def _through(near: ColumnEdge | None, far: ColumnEdge | None) -> ColumnEdge | No
     elif far.type == "INDIRECT":
         how = far
     else:
-        how = max(near, far, key=lambda edge: _STRENGTH.get(edge.subtype, 0))
+        how = max(near, far, key=lambda edge: STRENGTH.get(edge.subtype, 0))
     if how is None:
         return None
     return msgspec.structs.replace(

@@ -5,12 +5,14 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from clew.index.keys import entity
+from clew.index.keys import BETWEEN_PARTS, entity
 from clew.index.reader import IndexReader, Said, SaidEdge
 from clew.query.folding import FRAMES
 from clew.query.graph.adjacency import Adjacency, adjacency
@@ -47,6 +49,7 @@ class ColumnGraph:
     names: Texts
     jobs: Texts
     transformations: tuple[Transformation, ...]
+    whole_of: Numbers
     forward: Adjacency
     backward: Adjacency
     job_of: Numbers
@@ -71,12 +74,23 @@ class ColumnGraph:
         """The numbers of all columns of a dataset, and of the dataset as a whole."""
         return self.names.beginning(column_key(*self.aliases.get((namespace, dataset), (namespace, dataset)), None))
 
+    def is_whole(self, number: int) -> bool:
+        """Whether a number is that of a dataset as a whole."""
+        return self.whole_of[number] == number and self.column(number).column is None
+
+    def is_frame(self, number: int) -> bool:
+        """Whether a number is that of a column that was only ever in memory."""
+        return number in self._frames
+
+    @cached_property
+    def _frames(self) -> range:
+        return self.names.beginning(f"{FRAMES}{BETWEEN_PARTS}")
+
     def steps(self, number: int, *, is_forward: bool) -> Iterator[ColumnStep]:
         """The edges from a column, or into it; what is said of the dataset as a whole is said of each column."""
-        column = self.column(number)
-        whole = None if column.column is None else self.find(Column(column.namespace, column.dataset))
+        whole = self.whole_of[number]
         side = self.forward if is_forward else self.backward
-        for node in (number,) if whole is None else (number, whole):
+        for node in (number,) if whole == number else (number, whole):
             for end, edge in zip(side.ends_of(node), side.edges_of(node), strict=True):
                 job = self.job_of[edge]
                 made_by = None if job == len(self.jobs) else _job(self.jobs[job])
@@ -90,6 +104,7 @@ class ColumnGraph:
             "names": self.names.body,
             "job_offsets": self.jobs.offsets,
             "jobs": self.jobs.body,
+            "whole_of": self.whole_of,
             "job_of": self.job_of,
             "transformation_of": self.transformation_of,
             **{f"{way}_{part}": getattr(getattr(self, way), part) for way in _WAYS for part in _PARTS},
@@ -106,6 +121,7 @@ class ColumnGraph:
             names=Texts(arrays["name_offsets"], arrays["names"]),
             jobs=Texts(arrays["job_offsets"], arrays["jobs"]),
             transformations=more.transformations,
+            whole_of=arrays["whole_of"],
             forward=forward,
             backward=backward,
             job_of=arrays["job_of"],
@@ -126,9 +142,11 @@ _PARTS = ("offsets", "ends", "edges")
 def column_graph(index: IndexReader) -> ColumnGraph:
     """The graph of what was said last of each dataset by each job."""
     draft = _Draft({_name(name): _name(node) for name, node in index.node_names()})
-    for said in _of_last_sessions(list(index.last_statements(FRAMES))):
+    for said in sorted(_of_last_sessions(list(index.last_statements(FRAMES))), key=attrgetter("event_time")):
         for edge in index.edge_set(said.edge_set):
-            draft.add(said, edge)
+            is_frame = edge.source_namespace == FRAMES and said.run_uuid is not None
+            version = index.input_version(said.run_uuid or "", FRAMES, edge.source_name) if is_frame else ""
+            draft.add(said, edge, version)
     draft.add_renames([(_name(old), _name(new)) for old, new, _ in index.all_renames()])
     return draft.graph()
 
@@ -147,12 +165,12 @@ def _of_last_sessions(said: list[Said]) -> Iterator[Said]:
 
 
 def _name(key: str) -> _Name:
-    _, namespace, name = key.split("\x1f", 2)
+    _, namespace, name = key.split(BETWEEN_PARTS, 2)
     return namespace, name
 
 
 def _job(key: str) -> _Name:
-    namespace, name = key.split("\x1f", 1)
+    namespace, name = key.split(BETWEEN_PARTS, 1)
     return namespace, name
 
 
@@ -166,9 +184,15 @@ class _Draft:
         self._transformations: dict[Transformation, int] = {}
         self._edges: dict[tuple[int, int, int, int], None] = {}
 
-    def add(self, said: Said, edge: SaidEdge) -> None:
-        dataset = self._node(said.dataset_namespace, said.dataset_name)
+    def add(self, said: Said, edge: SaidEdge, source_version: str) -> None:
+        dataset = said.dataset_namespace, said.dataset_name
         source = self._node(edge.source_namespace, edge.source_name)
+        # A variable is one frame after the other: each is a dataset of its own, and the name alone means the last.
+        if said.dataset_namespace == FRAMES and said.dataset_version:
+            self._aliases[dataset] = FRAMES, f"{said.dataset_name}@{said.dataset_version}"
+        dataset = self._node(*dataset)
+        if source_version:
+            source = FRAMES, f"{edge.source_name}@{source_version}"
         job = -1
         if said.job_name is not None:
             job = self._jobs.setdefault(entity(said.job_namespace, said.job_name), len(self._jobs))
@@ -215,6 +239,7 @@ class _Draft:
             names=names,
             jobs=jobs,
             transformations=tuple(self._transformations),
+            whole_of=_wholes(names),
             forward=adjacency(len(names), starts, ends),
             backward=adjacency(len(names), ends, starts),
             job_of=job_of,
@@ -232,6 +257,19 @@ class _Draft:
         start = columns.setdefault(column_key(*source), len(columns))
         end = columns.setdefault(column_key(*target), len(columns))
         self._edges[start, end, job, self._transformations.setdefault(how, len(self._transformations))] = None
+
+
+def _wholes(names: Texts) -> array[int]:
+    """The number of each column's dataset as a whole; its own where nothing was said of that."""
+    wholes = array("I", range(len(names)))
+    before = None
+    for number in range(len(names)):
+        column = column_of(names[number])
+        if column.column is None:
+            before = number, (column.namespace, column.dataset)
+        elif before is not None and before[1] == (column.namespace, column.dataset):
+            wholes[number] = before[0]
+    return wholes
 
 
 def _renumbered(numbers: dict[str, int]) -> list[int]:
