@@ -23,7 +23,7 @@ _SESSION_RUNS = """select runs.*, row_number() over (partition by session_id ord
 from runs join jobs on jobs.namespace = job_namespace and jobs.name = job_name where job_type = 'NOTEBOOK'"""
 
 # All names of the dataset that is called ?2 in ?1.
-_NAMES = """with names (namespace, name) as (
+NAMES = """with names (namespace, name) as (
     select ?1, ?2 union select other.namespace, other.name
     from nodes own join nodes other using (node_namespace, node_name) where own.namespace = ?1 and own.name = ?2)"""
 
@@ -54,6 +54,14 @@ _LINEAGE_CONTENT = """select (select count(*) || ' ' || max(first_seq) || ' ' ||
 (select count(*) || ' ' || max(seq) from statements where run_uuid is null)"""
 _COLUMN_CONTENT = """select (select count(*) || ' ' || max(seq) from statements), (select count(*) from edge_sets),
 (select count(*) || ' ' || max(last_seq) from renames), (select count(*) || ' ' || max(last_seq) from symlinks)"""
+# Facets that come late leave no trace in positions, but in the size of what is packed.
+_STAMPS = """select 'dataset', namespace, name, last_seq * 10007 + coalesce((
+    select sum(last_seq + length(body)) from facets where kind = 'dataset'
+    and entity >= namespace || char(31) || name || char(31) and entity < namespace || char(31) || name || ' '), 0),
+last_event_at from datasets
+union all select 'job', namespace, name, last_seq * 10007 + coalesce((
+    select last_seq + length(body) from facets where kind = 'job' and entity = namespace || char(31) || name), 0),
+last_event_at from jobs"""
 _PROGRESS = "select key, value from meta where key in ('identity', 'indexed_seq', 'indexed_at', 'last_batch')"
 # What each job said last of each dataset; of a frame, which has versions within one session, of each version.
 _LAST_STATEMENTS = """select job_namespace, job_name, dataset_namespace, dataset_name, dataset_version, session_id,
@@ -138,6 +146,14 @@ class IndexReader:
         finally:
             if self._database.in_transaction:
                 self._database.execute("rollback")
+
+    def ask(self, query: str, *values: object) -> list[Row]:
+        """The rows that a query gives."""
+        return self._all(query, *values)
+
+    def ask_one(self, query: str, *values: object) -> Row | None:
+        """The first row that a query gives, if it gives any."""
+        return self._one(query, *values)
 
     def _all(self, query: str, *values: object) -> list[Row]:
         return self._database.execute(query, values).fetchall()
@@ -235,7 +251,7 @@ class IndexReader:
         another name need not name the version.
         """
         return self._all(
-            f"""{_NAMES} select edges.* from names
+            f"""{NAMES} select edges.* from names
             join column_edges edges on dataset_namespace = names.namespace and dataset_name = names.name
             where ("column" = ?4 or "column" is null) and (?3 in (dataset_version, '')
                 or (dataset_version = '' and (names.namespace, names.name) != (?1, ?2)))
@@ -249,7 +265,7 @@ class IndexReader:
     def columns(self, namespace: str, name: str) -> list[str]:
         """Columns of a dataset that lineage tells of, be they made or used."""
         rows = self._all(
-            f"""{_NAMES} select column_name as name, min(place) as place from (
+            f"""{NAMES} select column_name as name, min(place) as place from (
                 select "column" as column_name, ordinal as place from names
                 join column_edges on dataset_namespace = names.namespace and dataset_name = names.name
                 union all
@@ -264,7 +280,7 @@ class IndexReader:
     def last_version(self, namespace: str, name: str) -> str | None:
         """The version of a dataset that was written last."""
         row = self._one(
-            f"""{_NAMES} select dataset_version from names
+            f"""{NAMES} select dataset_version from names
             join run_io on dataset_namespace = names.namespace and dataset_name = names.name
             where direction = 'OUTPUT' order by last_seq desc limit 1""",  # noqa: S608
             namespace,
@@ -339,6 +355,10 @@ class IndexReader:
     def column_content(self) -> str:
         """A text that is another when something was said of columns since."""
         return "/".join(map(str, next(self._plain(_COLUMN_CONTENT))))
+
+    def stamps(self) -> Iterator[tuple[Any, str, str, int, int | None]]:
+        """Kind and name of each dataset and job, a number that is another when it or its facets are, and a time."""
+        return self._plain(_STAMPS)
 
     def node_names(self) -> Iterator[tuple[str, str]]:
         """The keys of names that symlinks make another's, and of the nodes that they are names of."""

@@ -1,4 +1,4 @@
-"""What a process that answers many questions keeps open: readers of the index and the graphs."""
+"""What a process that answers many questions keeps open: readers of the index, the graphs and the search file."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from clew.index.reader import IndexReader
 from clew.query.graph.columns import ColumnGraph, column_graph
 from clew.query.graph.kept import KeptGraph, Mark
 from clew.query.graph.lineage import LineageGraph, lineage_graph
+from clew.query.search.kept import SearchFile
 
 _MOST_IDLE = 16
 
@@ -33,6 +34,7 @@ class Holdings:
         self._columns = KeptGraph(
             ColumnGraph, _beside(index, "columns"), column_graph, IndexReader.column_content, self._opened
         )
+        self.search_file = SearchFile(_beside(index, "search"), self._opened)
 
     def __enter__(self) -> Self:
         return self
@@ -48,6 +50,7 @@ class Holdings:
             idle, self._idle = self._idle, []
         for _, reader in idle:
             reader.close()
+        self.search_file.close()
 
     @contextmanager
     def reader(self) -> Iterator[IndexReader]:
@@ -59,6 +62,9 @@ class Holdings:
                 yield reader
         except sqlite3.DatabaseError as fault:
             reader.close()
+            # A query that is wrong is a fault of ours, and not of the file.
+            if getattr(fault, "sqlite_errorcode", sqlite3.SQLITE_ERROR) == sqlite3.SQLITE_ERROR:
+                raise
             hint = "Ask again in a moment. If it stays so, look at what else has the file open, or rebuild the index."
             raise ClewError(f"The index {self.path} cannot be read now: {fault}.", hint=hint) from fault
         except BaseException:

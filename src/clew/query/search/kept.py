@@ -1,0 +1,218 @@
+"""A file beside the index in which words are found; brought up to date by whoever asks, off the way of the events."""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final, Literal
+from zlib import crc32
+
+import msgspec
+
+from clew.index.reader import IndexReader, Progress
+from clew.query.search.texts import Texts, texts_of
+
+# Another number, and the file is made anew.
+_FORMAT: Final = "1"
+_AT_ONCE = 500
+_PATIENCE_SECONDS = 0.5
+_SCHEMA = f"""
+create table if not exists meta (key text primary key, value text not null) without rowid;
+create table if not exists entries (
+    id integer primary key, kind text not null, namespace text not null, name text not null,
+    stamp integer not null, updated_at integer, content integer not null, unique (kind, namespace, name));
+create virtual table if not exists texts using fts5 ({", ".join(Texts.__struct_fields__)},
+    tokenize = "unicode61 remove_diacritics 2", prefix = '2 3');
+create virtual table if not exists words using fts5vocab (texts, 'row');
+insert or ignore into meta values ('format', '{_FORMAT}');
+"""  # noqa: S608
+
+EntityKind = Literal["dataset", "job"]
+
+
+class SearchFile:
+    """The words of all jobs and datasets of an index."""
+
+    def __init__(self, path: Path, open_index: Callable[[], IndexReader]) -> None:
+        self._path, self._open_index = path, open_index
+        self._own: tempfile.TemporaryDirectory[str] | None = None
+        self._lock = threading.Lock()
+        self._refreshing = threading.Lock()
+        self._progress: Progress | None = None
+        self._is_busy = False
+
+    def close(self) -> None:
+        """Remove what was only for this process."""
+        with self._lock:
+            if self._own is not None:
+                self._own.cleanup()
+                self._own = None
+
+    @contextmanager
+    def connected(self, index: IndexReader) -> Iterator[tuple[sqlite3.Connection, bool]]:
+        """The file, and whether all of the index is in it: what takes long is done aside, and found a little later."""
+        is_whole = self._progress == index.progress() or self._refreshed(time.monotonic() + _PATIENCE_SECONDS)
+        if not is_whole:
+            self._refresh_aside()
+        connection = self._connection()
+        try:
+            yield connection, is_whole
+        finally:
+            connection.close()
+
+    def refresh(self) -> None:
+        """Bring the file up to date, however long it takes."""
+        self._refreshed(None)
+
+    def _refresh_aside(self) -> None:
+        with self._lock:
+            if self._is_busy:
+                return
+            self._is_busy = True
+        threading.Thread(target=self._refresh_in_thread, name="clew-search", daemon=True).start()
+
+    def _refresh_in_thread(self) -> None:
+        try:
+            # Whatever is wrong with a file, whoever asks next is told.
+            with suppress(sqlite3.Error):
+                self._refreshed(None)
+        finally:
+            self._is_busy = False
+
+    def _refreshed(self, until: float | None) -> bool:
+        """Take in what has changed, in pieces, for as long as there is time."""
+        if not self._refreshing.acquire(blocking=until is None):
+            return False
+        try:
+            return self._taken_in(until)
+        finally:
+            self._refreshing.release()
+
+    def _taken_in(self, until: float | None) -> bool:
+        with self._open_index() as index:
+            progress = index.progress()
+            if self._progress == progress:
+                return True
+            connection = self._connection()
+            try:
+                is_whole = _take_in(connection, index, progress.identity, until)
+            except sqlite3.OperationalError as fault:
+                # Another process is at it already.
+                if "locked" not in str(fault):
+                    raise
+                is_whole = False
+            finally:
+                connection.close()
+            if is_whole:
+                self._progress = progress
+        return is_whole
+
+    def _connection(self) -> sqlite3.Connection:
+        try:
+            return _opened(self._path)
+        except sqlite3.OperationalError:
+            # Whoever may only read has a file of its own.
+            self._own = self._own or tempfile.TemporaryDirectory(prefix="clew-search-")
+            self._path = Path(self._own.name) / "search.sqlite"
+            return _opened(self._path)
+        except sqlite3.DatabaseError:
+            # Whatever it is, it is no such file; it can be made anew at any time.
+            _remove(self._path)
+            return _opened(self._path)
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None, timeout=1.0, check_same_thread=False)
+    try:
+        known = connection.execute("select 1 from sqlite_master where name = 'meta'").fetchone()
+        if known and connection.execute("select value from meta where key = 'format'").fetchone() != (_FORMAT,):
+            raise sqlite3.DatabaseError("another format")  # noqa: TRY301
+        if not known:
+            connection.execute("pragma journal_mode = wal")
+            connection.executescript(_SCHEMA)
+        # Made anew if it is lost: nothing waits for the disk.
+        connection.execute("pragma synchronous = off")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _remove(path: Path) -> None:
+    for ending in ("", "-wal", "-shm"):
+        path.with_name(path.name + ending).unlink(missing_ok=True)
+
+
+def _take_in(connection: sqlite3.Connection, index: IndexReader, identity: str, until: float | None) -> bool:
+    if connection.execute("select value from meta where key = 'identity'").fetchone() != (identity,):
+        connection.executescript("delete from entries; delete from texts;")
+        connection.execute("insert or replace into meta values ('identity', ?)", (identity,))
+    changed = list(_changed(connection, index))
+    for start in range(0, len(changed), _AT_ONCE):
+        if start and until is not None and time.monotonic() > until:
+            return False
+        connection.execute("begin immediate")
+        try:
+            for entity in changed[start : start + _AT_ONCE]:
+                _put(connection, index, *entity)
+            connection.execute("commit")
+        except BaseException:
+            connection.execute("rollback")
+            raise
+    return True
+
+
+def _changed(
+    connection: sqlite3.Connection, index: IndexReader
+) -> Iterator[tuple[EntityKind, str, str, int, int | None]]:
+    """Jobs and datasets that events have touched since, or that were taken in late."""
+    known = {row[:3]: row[3] for row in connection.execute("select kind, namespace, name, stamp from entries")}
+    for kind, namespace, name, stamp, at in index.stamps():
+        if known.get((kind, namespace, name)) != stamp:
+            yield kind, namespace, name, stamp, at
+
+
+def _put(
+    connection: sqlite3.Connection,
+    index: IndexReader,
+    kind: EntityKind,
+    namespace: str,
+    name: str,
+    stamp: int,
+    at: int | None,
+) -> None:
+    texts = texts_of(namespace, name, _facets(index, kind, namespace, name))
+    values = [getattr(texts, column) for column in Texts.__struct_fields__]
+    content = crc32(msgspec.msgpack.encode(texts))
+    key = kind, namespace, name
+    found = connection.execute(
+        "select id, content from entries where kind = ? and namespace = ? and name = ?", key
+    ).fetchone()
+    if found is None:
+        number = connection.execute(
+            "insert into entries values (null, ?, ?, ?, ?, ?, ?)", (*key, stamp, at, content)
+        ).lastrowid
+    else:
+        number = found[0]
+        connection.execute(
+            "update entries set stamp = ?, updated_at = ?, content = ? where id = ?", (stamp, at, content, number)
+        )
+        # Most often an event says again what was said before.
+        if found[1] == content:
+            return
+        connection.execute("delete from texts where rowid = ?", (number,))
+    marks = ", ".join("?" * (len(values) + 1))
+    columns = ", ".join(("rowid", *Texts.__struct_fields__))
+    connection.execute(f"insert into texts ({columns}) values ({marks})", (number, *values))  # noqa: S608
+
+
+def _facets(index: IndexReader, kind: EntityKind, namespace: str, name: str) -> dict[str, bytes]:
+    if kind == "job":
+        return index.facets("job", namespace, name)
+    versions = index.described_versions(namespace, name)
+    return index.facets("dataset", namespace, name, versions[0], None) if versions else {}

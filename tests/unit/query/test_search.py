@@ -1,0 +1,95 @@
+"""Searching: by every kind of text, ranked, paged, up to date with the index."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from clew.query.holdings import Holdings
+from clew.query.search.hits import Hits, search
+
+
+def found(holdings: Holdings, text: str, **how: Any) -> Hits:
+    with holdings.reader() as index:
+        return search(holdings.search_file, index, text, **how)
+
+
+def names(hits: Hits) -> list[str]:
+    return [hit.name for hit in hits.hits]
+
+
+@pytest.fixture
+def shop(world: Any) -> Any:
+    described = {
+        "orders": {
+            "schema": {"fields": [{"name": "customer_id", "type": "int", "description": "who bought"}]},
+            "documentation": {"description": "All purchases since the beginning"},
+            "tags": {"tags": [{"key": "pii", "value": "high"}]},
+            "storage": {"_producer": "hidden", "storageLayer": "iceberg"},
+        }
+    }
+    sql = {"sql": {"query": "select sum(price) from orders where channel = 'web'"}}
+    world.run("loadOrders", "raw", "orders", dataset_facets=described)
+    world.run("total", "orders", "totals_of_orders", facets=sql)
+    world.tell()
+    return world
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("orders", ["orders", "loadOrders", "totals_of_orders", "total"]),
+        ("custom", ["orders"]),
+        ("purchases", ["orders"]),
+        ("bought", ["orders"]),
+        ("PII", ["orders"]),
+        ("iceberg", ["orders"]),
+        ("channel web", ["total"]),
+        ("totals of", ["totals_of_orders"]),
+        ("hidden", []),
+        ("nothing-like-it", []),
+        ('"*( )^: NEAR', []),
+        ("", []),
+    ],
+)
+def test_every_kind_of_text_is_found(shop: Any, holdings: Holdings, text: str, expected: list[str]) -> None:
+    assert shop.index.exists()
+    hits = found(holdings, text)
+    assert sorted(names(hits)) == sorted(expected)
+    assert names(hits)[:1] == expected[:1]
+    assert hits.total == len(expected)
+
+
+def test_pages_and_kinds(shop: Any, holdings: Holdings) -> None:
+    assert shop.index.exists()
+    everything = names(found(holdings, "orders"))
+    paged = [name for offset in range(4) for name in names(found(holdings, "orders", limit=1, offset=offset))]
+    assert paged == everything
+    assert names(found(holdings, "orders", kind="job")) == ["loadOrders", "total"]
+    assert names(found(holdings, "orders", namespace="db")) == ["orders", "totals_of_orders"]
+
+
+def test_what_is_not_there_is_told_what_is_like_it(shop: Any, holdings: Holdings) -> None:
+    assert shop.index.exists()
+    assert found(holdings, "purchasse").did_you_mean == ("purchases",)
+
+
+def test_a_run_is_found_by_its_id(shop: Any, holdings: Holdings) -> None:
+    run = shop.events[1]["run"]["runId"]
+    assert [(hit.kind, hit.name) for hit in found(holdings, run).hits] == [("run", "total")]
+
+
+def test_what_comes_later_is_found_and_what_is_said_no_more_is_not(shop: Any, holdings: Holdings) -> None:
+    assert names(found(holdings, "purchases")) == ["orders"]
+    shop.dataset("orders", documentation={"description": "Sales"})
+    shop.run("archive", "orders", "cellar")
+    shop.tell()
+    assert names(found(holdings, "purchases")) == []
+    assert names(found(holdings, "sales")) == ["orders"]
+    assert names(found(holdings, "cellar")) == ["cellar"]
+
+
+def test_a_file_that_is_none_is_made_anew(shop: Any, holdings: Holdings) -> None:
+    shop.index.with_name("index.sqlite.search").write_bytes(b"no database" * 100)
+    assert names(found(holdings, "purchases")) == ["orders"]
