@@ -52,6 +52,7 @@ class JobRow(Row):
 
     namespace: str
     name: str
+    first_event_at: int
     last_event_at: int
     first_seq: int
     last_seq: int
@@ -125,6 +126,7 @@ class DatasetRow(Row):
 
     namespace: str
     name: str
+    first_event_at: int
     last_event_at: int
     first_seq: int
     last_seq: int
@@ -228,6 +230,14 @@ class LineageDeclarationRow(Row):
     seq: int
 
 
+class RunEventRow(Row):
+    """An event of a run: when it took place by its own time, where it stands, and what kind it is."""
+
+    at: int
+    seq: int
+    event_type: str
+
+
 class MomentRow(Row):
     """When an event took place by its own time; kept where that decides which facet counts."""
 
@@ -313,6 +323,7 @@ class Changes(Struct):
     events: list[tuple[int, str]] = field(default_factory=list)
     rejected: list[tuple[int, str]] = field(default_factory=list)
     moments: list[MomentRow] = field(default_factory=list)
+    run_events: list[RunEventRow] = field(default_factory=list)
     runs: list[RunRow] = field(default_factory=list)
     jobs: list[JobRow] = field(default_factory=list)
     mentioned_runs: list[MentionedRunRow] = field(default_factory=list)

@@ -102,6 +102,7 @@ def _all(rule: Rule, *columns: str) -> dict[str, Rule]:
 
 
 MERGES: Final[dict[str, Merge]] = {
+    "run_events": Merge(("at", "seq")),
     "runs": Merge(
         ("run_uuid",),
         {
@@ -124,7 +125,7 @@ MERGES: Final[dict[str, Merge]] = {
             **_all(
                 of_latest_in("latest_run_at", "latest_run_seq"), "latest_run_uuid", "latest_run_at", "latest_run_seq"
             ),
-            **_all(least, "first_seq"),
+            **_all(least, "first_event_at", "first_seq"),
             **_all(greatest, "last_event_at", "last_seq"),
         },
     ),
@@ -150,7 +151,7 @@ MERGES: Final[dict[str, Merge]] = {
     "datasets": Merge(
         ("namespace", "name"),
         {
-            **_all(least, "first_seq"),
+            **_all(least, "first_event_at", "first_seq"),
             **_all(greatest, "last_event_at", "last_seq"),
             **_all(of_latest_in("written_at", "written_seq"), "written_at", "written_seq"),
             **_all(of_latest_in("lifecycle_at", "lifecycle_seq"), "lifecycle_state", "lifecycle_at", "lifecycle_seq"),

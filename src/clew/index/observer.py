@@ -5,7 +5,7 @@ from __future__ import annotations
 from clew.events.facet_order import FacetOrder
 from clew.events.notebook import DataFrameEvent, RuntimeEvent
 from clew.events.openlineage import Dataset, Event, version_of
-from clew.index.changes import Changes
+from clew.index.changes import Changes, RunEventRow
 from clew.index.keys import entity
 from clew.index.observing.ancestors import SeenAncestors
 from clew.index.observing.contents import SeenSchemas
@@ -70,6 +70,7 @@ class Observer:
         event = sighting.event
         self._turns.note(sighting)
         if event.run is not None:
+            self._changes.run_events.append(RunEventRow(sighting.at, sighting.seq, (event.event_type or "").upper()))
             self._runs.note(event.run, sighting)
             self._facets.note("run", entity(event.run.run_id), event.run.facets, sighting)
         if event.job is not None:

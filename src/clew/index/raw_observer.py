@@ -23,6 +23,7 @@ class RawObserver:
         noted = self._observer.changes()
         return Changes(
             events=noted.events,
+            run_events=noted.run_events,
             runs=noted.runs,
             jobs=noted.jobs,
             datasets=noted.datasets,

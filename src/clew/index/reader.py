@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Self
 
 from clew.index.bodies import DELETED, StoredFacet, Unpacker
 from clew.index.keys import after, entity, parts
-from clew.index.store import connect_reader, dictionaries_in
+from clew.index.store import BUSY_SECONDS, connect_reader, dictionaries_in
 
 Row = sqlite3.Row
 
@@ -119,10 +119,8 @@ _FAILED = "state in ('FAILED', 'ABORTED')"
 class IndexReader:
     """A view of the index that never writes."""
 
-    def __init__(self, path: Path, busy_seconds: float | None = None) -> None:
-        self._database = connect_reader(path)
-        if busy_seconds is not None:
-            self._database.execute(f"pragma busy_timeout = {int(busy_seconds * 1000)}")
+    def __init__(self, path: Path, busy_seconds: float = BUSY_SECONDS) -> None:
+        self._database = connect_reader(path, busy_seconds)
         self._unpacker = self._make_unpacker()
 
     def __enter__(self) -> Self:

@@ -7,6 +7,11 @@ create table if not exists events (event_id text primary key, batch text not nul
 -- Which events were rejected, likewise. One that can be read when it comes again is in `events` from then on, too.
 create table if not exists rejected (event_id text primary key, batch text not null) without rowid;
 
+-- The events of runs in the order of their own times: what kind each is, and where in the log it stands.
+create table if not exists run_events (
+    at integer not null, seq integer not null, event_type text not null, primary key (at, seq)
+) without rowid;
+
 -- The times of events, by their positions, in an index in which facets count by the time of their events.
 create table if not exists moments (position integer primary key, at integer not null);
 
@@ -32,7 +37,7 @@ create table if not exists jobs (
     namespace text not null, name text not null,
     job_type text, integration text, processing_type text, type_seq integer, description text, description_seq integer,
     latest_run_uuid text, latest_run_at integer, latest_run_seq integer,
-    last_event_at integer, first_seq integer not null, last_seq integer not null, primary key (namespace, name)
+    first_event_at integer, last_event_at integer, first_seq integer not null, last_seq integer not null, primary key (namespace, name)
 ) without rowid;
 
 -- Runs that others name as their parent or root, and the jobs that they say those are of.
@@ -54,7 +59,7 @@ from mentioned_runs where not exists (select 1 from runs where runs.run_uuid = m
 create view if not exists all_jobs as
 select *, 0 as is_placeholder from jobs
 union all
-select namespace, name, null, null, null, null, null, null, null, null, null, null, first_seq, last_seq, 1
+select namespace, name, null, null, null, null, null, null, null, null, null, null, null, first_seq, last_seq, 1
 from mentioned_jobs where not exists (
     select 1 from jobs where jobs.namespace = mentioned_jobs.namespace and jobs.name = mentioned_jobs.name
 );
@@ -78,7 +83,8 @@ create table if not exists dataset_declarations (
 ) without rowid;
 
 create table if not exists datasets (
-    namespace text not null, name text not null, last_event_at integer, written_at integer, written_seq integer,
+    namespace text not null, name text not null, first_event_at integer, last_event_at integer,
+    written_at integer, written_seq integer,
     lifecycle_state text, lifecycle_at integer, lifecycle_seq integer, renamed_from_namespace text, renamed_from_name text,
     first_seq integer not null, last_seq integer not null, primary key (namespace, name)
 ) without rowid;

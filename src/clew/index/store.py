@@ -13,7 +13,7 @@ from clew.errors import ClewError
 
 INDEX_FORMAT: Final = 3
 # A stream and a backfill may both write: one waits while the other's batch is being merged.
-_BUSY_SECONDS = 60.0
+BUSY_SECONDS: Final = 60.0
 # Larger than SQLite's own: a batch touches pages all over the file, and reads each again and again.
 _PAGE_BYTES = 8 << 10
 _CACHE_KIB = 64 << 10
@@ -31,11 +31,11 @@ class MissingIndexError(ClewError):
         return cls(f"There is no index at {path}.", hint=hint)
 
 
-def connect_reader(path: Path) -> sqlite3.Connection:
+def connect_reader(path: Path, busy_seconds: float = BUSY_SECONDS) -> sqlite3.Connection:
     """Open for reading; a missing or newer file is an error with a way out."""
     if not path.exists():
         raise MissingIndexError.at(path)
-    with _opened(path, f"{path.absolute().as_uri()}?mode=ro", "read") as connection:
+    with _opened(path, f"{path.absolute().as_uri()}?mode=ro", "read", busy_seconds) as connection:
         if not _is_made(connection, path):
             raise MissingIndexError.at(path)
         connection.row_factory = sqlite3.Row
@@ -110,14 +110,12 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 @contextmanager
-def _opened(path: Path, uri: str, done: str) -> Iterator[sqlite3.Connection]:
+def _opened(path: Path, uri: str, done: str, busy_seconds: float = BUSY_SECONDS) -> Iterator[sqlite3.Connection]:
     """A connection that is closed again if it turns out to be unusable."""
     connection = None
     try:
         # Spark calls back on a thread of its own; calls never overlap.
-        connection = sqlite3.connect(
-            uri, uri=True, isolation_level=None, check_same_thread=False, timeout=_BUSY_SECONDS
-        )
+        connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=busy_seconds)
         yield connection
     except BaseException as fault:
         if connection is not None:

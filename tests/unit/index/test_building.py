@@ -11,8 +11,8 @@ from clew.index.changes import Changes, JobRow
 from clew.index.sink import IndexSink
 from clew.index.store import connect_reader, connect_writer
 
-JOB = JobRow("shop", "daily", last_event_at=1, first_seq=1, last_seq=1)
-OTHER = JobRow("shop", "nightly", last_event_at=1, first_seq=2, last_seq=2)
+JOB = JobRow("shop", "daily", first_event_at=1, last_event_at=1, first_seq=1, last_seq=1)
+OTHER = JobRow("shop", "nightly", first_event_at=1, last_event_at=1, first_seq=2, last_seq=2)
 
 
 def jobs(path: Path) -> list[str]:

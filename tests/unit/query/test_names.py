@@ -65,8 +65,8 @@ def schema(dataset: str, *columns: str) -> FacetsRow:
 def index(opened: Open) -> IndexReader:
     return opened(
         Changes(
-            datasets=[DatasetRow("file", name, 1, 1, 1) for name in FILES]
-            + [DatasetRow("marimo", name, 1, 1, 1) for name in ("orders/df", "nb/orders")],
+            datasets=[DatasetRow("file", name, 1, 1, 1, 1) for name in FILES]
+            + [DatasetRow("marimo", name, 1, 1, 1, 1) for name in ("orders/df", "nb/orders")],
             statements=stated(COLUMNS)[0],
             edge_sets=stated(COLUMNS)[1],
             facets=[schema("/data/customers.csv", "name"), schema("s3/a:b", "c")],
@@ -137,7 +137,7 @@ def test_an_empty_index_says_so(opened: Open) -> None:
 
 
 def test_long_lists_are_cut_and_counted(opened: Open) -> None:
-    index = opened(Changes(datasets=[DatasetRow(f"n{number}", "t", 1, 1, 1) for number in range(9)]))
+    index = opened(Changes(datasets=[DatasetRow(f"n{number}", "t", 1, 1, 1, 1) for number in range(9)]))
     with pytest.raises(UsageError, match=r"'t' names 9 datasets: n0:t, n1:t, n2:t, n3:t, n4:t and 4 more\."):
         find_dataset(index, "t")
 

@@ -33,8 +33,9 @@ class SeenDatasets:
         key = namespace, name
         known = self._datasets.get(key)
         if known is None:
-            self._datasets[key] = DatasetRow(namespace, name, sighting.at, sighting.seq, sighting.seq)
+            self._datasets[key] = DatasetRow(namespace, name, sighting.at, sighting.at, sighting.seq, sighting.seq)
         else:
+            known.first_event_at = min(known.first_event_at, sighting.at)
             known.last_event_at = max(known.last_event_at, sighting.at)
             known.last_seq = sighting.seq
 

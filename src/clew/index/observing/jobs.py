@@ -23,7 +23,7 @@ class SeenJobs:
         key = job.namespace, job.name
         row = self._jobs.get(key)
         if row is None:
-            row = self._jobs[key] = JobRow(*key, sighting.at, sighting.seq, sighting.seq)
+            row = self._jobs[key] = JobRow(*key, sighting.at, sighting.at, sighting.seq, sighting.seq)
         _widen(row, sighting)
         if job.facets:
             self._note_facets(row, job.facets, sighting)
@@ -45,5 +45,5 @@ def _widen(row: JobRow, sighting: Sighting) -> None:
     at = sighting.at
     if sighting.run_uuid is not None and (row.latest_run_at is None or at >= row.latest_run_at):
         row.latest_run_uuid, row.latest_run_at, row.latest_run_seq = sighting.run_uuid, at, sighting.seq
-    row.last_event_at = max(row.last_event_at, at)
+    row.first_event_at, row.last_event_at = min(row.first_event_at, at), max(row.last_event_at, at)
     row.last_seq = sighting.seq
