@@ -45,7 +45,11 @@ class SameLabels:
         """The provenance of one output column."""
         if self.changed is not None and label in self.changed:
             return self.changed[label]
-        return through(self.source.field(label), self.flags) if self.source.has(label) else {}
+        if not self.source.has(label):
+            return {}
+        # What is done to the columns of a frame leaves its index as it was.
+        is_level = label in self.source.index_names and label not in self.source.columns
+        return through(self.source.field(label), 1 if is_level else self.flags)
 
 
 class Listed:

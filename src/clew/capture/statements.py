@@ -46,7 +46,7 @@ class Statement(NamedTuple):
     start: int
     end: int
     loads: tuple[Load, ...]
-    stores: str | None
+    stores: tuple[str, ...]
     # Where attributes are taken, by their names: what is loaded after `map` is given to `map`.
     attributes: tuple[Load, ...] = ()
 
@@ -105,10 +105,21 @@ def reads_of(frame: FrameType, given_to: str | None = None) -> list[Provenance]:
     start, end = (
         (running.start, running.end) if given_to is None else (_opened(running, given_to, frame.f_lasti), frame.f_lasti)
     )
-    spans = [(start, end), *[(one.start, one.end) for one in _feeding(statements, running, start, end)]]
+    wanted = {load.name for load in running.loads if start <= load.place <= end}
+    return _read_within(frame, [(start, end), *_spans_filling(statements, running, wanted)])
+
+
+def reads_filling(frame: FrameType, names: set[str]) -> list[Provenance]:
+    """What those statements read, before the running one, that filled the given names."""
+    statements = _statements_of(frame.f_code)
+    running = _at(statements, frame.f_lasti)
+    return _read_within(frame, _spans_filling(statements, running, names)) if running is not None else []
+
+
+def _read_within(frame: FrameType, spans: list[tuple[int, int]]) -> list[Provenance]:
     return [
         read if isinstance(read, dict) else read.fields()
-        for (code, instruction), read in list(_reads.recent.items())
+        for (code, instruction), read in [*_reads.recent.items(), *_reads.scalars.items()]
         # What this very instruction gave belongs to an earlier round of a loop.
         if code is frame.f_code
         and instruction != frame.f_lasti
@@ -141,14 +152,14 @@ def names_loaded(frame: FrameType, given_to: str | None = None) -> list[tuple[An
     ]
 
 
-def _feeding(statements: list[Statement], running: Statement, start: int, end: int) -> list[Statement]:
-    """Back through plain names, the statements that filled what the running one loads between two places."""
-    found, wanted = [], {load.name for load in running.loads if start <= load.place <= end}
+def _spans_filling(statements: list[Statement], running: Statement, names: set[str]) -> list[tuple[int, int]]:
+    """Back through plain names, where the statements lie that filled the given ones before the running statement."""
+    found, wanted = [], set(names)
     for statement in reversed([one for one in statements if one.end < running.start]):
         # `values.append(f(x))` stores nothing but fills `values`: its first load is what it works on.
-        target = statement.stores or (statement.loads[0].name if statement.loads else None)
-        if target in wanted:
-            found.append(statement)
+        targets = statement.stores or tuple(load.name for load in statement.loads[:1])
+        if not wanted.isdisjoint(targets):
+            found.append((statement.start, statement.end))
             wanted.update(load.name for load in statement.loads)
     return found
 
@@ -161,9 +172,10 @@ def _statements_of(code: CodeType) -> list[Statement]:
 
 
 def _split(code: CodeType) -> Iterator[Statement]:
-    start = 0
+    start, left = 0, 1
     loads: list[Load] = []
     attributes: list[Load] = []
+    stores: list[str] = []
     for instruction in dis.get_instructions(code):
         name = instruction.opname
         if name in _LOADS or "LOAD_FAST" in name:
@@ -174,10 +186,16 @@ def _split(code: CodeType) -> Iterator[Statement]:
             attributes.append(Load(instruction.offset, str(instruction.argval)))
             if instruction.argval in _NO_DATA and loads:
                 loads.pop()
+        elif name == "UNPACK_SEQUENCE":
+            # `x, y = ...` stores twice, and is one statement.
+            left += int(instruction.arg or 1) - 1
         if name in _ENDS:
-            stored = str(instruction.argval) if name.startswith("STORE_") and instruction.argval is not None else None
-            yield Statement(start, instruction.offset, tuple(loads), stored, tuple(attributes))
-            start, loads, attributes = instruction.offset + 2, [], []
+            if name.startswith("STORE_") and instruction.argval is not None:
+                stores.append(str(instruction.argval))
+            left -= 1
+            if left < 1:
+                yield Statement(start, instruction.offset, tuple(loads), tuple(stores), tuple(attributes))
+                start, left, loads, attributes, stores = instruction.offset + 2, 1, [], [], []
 
 
 def _names(instruction: dis.Instruction) -> list[str]:

@@ -49,7 +49,12 @@ def derived(step: int) -> Callable[[Call], None]:
 
     def rule(call: Call) -> None:
         provenance = through(union(*[known(value) for value in call.values()]), step)
-        if provenance and not isinstance(call.result, (pd.Series, pd.DataFrame)):
+        if not provenance or isinstance(call.result, pd.DataFrame):
+            return
+        if isinstance(call.result, pd.Series):
+            states = [series_parts(value) for value in call.values() if isinstance(value, pd.Series)]
+            mark_series(call.result, provenance, states[0].index if states else None)
+        else:
             spread(call, provenance)
 
     return rule

@@ -10,7 +10,15 @@ import pandas as pd
 
 from clew.capture.flags import CONDITIONAL, IDENTITY, INFERRED, TRANSFORMATION
 from clew.capture.frames.callbacks import Watched, evaluated, is_callback, is_expression
-from clew.capture.frames.calls import Call, changed, made, made_or_changed, statement_provenance, value_provenance
+from clew.capture.frames.calls import (
+    Call,
+    changed,
+    is_literal,
+    made,
+    made_or_changed,
+    statement_provenance,
+    value_provenance,
+)
 from clew.capture.frames.selection import entry_of, of_column
 from clew.capture.frames.state import (
     index_state,
@@ -207,7 +215,11 @@ def _fields_of(data: Any, frame: Any, call: Call, function: str) -> dict[Hashabl
 def _of_entries(data: dict[Any, Any], frame: Any, call: Call, function: str) -> dict[Hashable, Provenance]:
     """Entries of a dict know where they came from, or share what was read for those that do not."""
     entries = {label: provenance_of(data.get(label)) for label in frame.columns}
-    unknown = [label for label, found in entries.items() if found is None and not is_scalar(data.get(label))]
+    unknown = [
+        label
+        for label, found in entries.items()
+        if found is None and not is_scalar(data.get(label)) and not is_literal(data.get(label), call)
+    ]
     read = _left_over(reads_of(call.frame, function), entries.values()) if unknown else {}
     return {label: read if label in unknown else found or {} for label, found in entries.items()}
 
@@ -222,6 +234,8 @@ def _left_over(reads: list[Provenance], known_entries: Iterable[Provenance | Non
 def _given_levels(call: Call, names: list[Hashable]) -> dict[Hashable, Provenance]:
     """The levels of an index that was given and knows where it came from."""
     index = call.argument(1, "index")
+    if isinstance(index, pd.Series):
+        return dict.fromkeys(names, series_parts(index).provenance)
     state = index_state(index) if isinstance(index, pd.Index) else None
     if state is None:
         return {}

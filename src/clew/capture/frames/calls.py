@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 
 _clock = time.perf_counter
+_ITEMS_COMPARED = 64
 
 
 class Call:
@@ -213,6 +214,16 @@ def _scalar_provenance(value: Any, call: Call) -> Provenance:
         return {}
     named = [provenance_of(one) for one, _ in names_loaded(call.frame) if is_scalar(one)]
     return through(union(*scalars_of(call.frame), *named), TRANSFORMATION | INFERRED)
+
+
+def is_literal(value: Any, call: Call) -> bool:
+    """Whether a list stands in the code of the caller as it is."""
+    if not isinstance(value, (list, tuple)) or len(value) > _ITEMS_COMPARED:
+        return False
+    constants = call.frame.f_code.co_consts
+    parts = {id(part) for constant in constants if isinstance(constant, tuple) for part in constant}
+    parts.update(map(id, constants))
+    return all(id(item) in parts for item in value)
 
 
 def statement_provenance(call: Call, given_to: str | None = None) -> Provenance:

@@ -170,7 +170,8 @@ def _series_in_place(name: str) -> Callable[[Call], None]:
 
     def rule(call: Call) -> None:
         state = call.before
-        provenance = through(union(state.provenance, *map(known, call.values())), step)
+        given = [series.given(value, call) for value in call.values()]
+        provenance = through(union(state.provenance, *given), step)
         target = call.result if isinstance(call.result, pd.Series) else call.subject
         mark_series(target, provenance, state.index, state.rows)
 
@@ -262,7 +263,7 @@ def of_argument(call: Call) -> None:
         version = version_of(value)
         made(call, "transformation", SameLabels(version, TRANSFORMATION), None, (version,))
         return
-    provenance = through(known(value), TRANSFORMATION)
+    provenance = through(union(*map(known, call.values())), TRANSFORMATION)
     if not provenance:
         return
     results = call.result if isinstance(call.result, tuple) else (call.result,)

@@ -9,6 +9,7 @@ import pandas as pd
 
 from clew.capture.flags import AGGREGATION, IDENTITY, OPAQUE, TRANSFORMATION
 from clew.capture.frames.calls import Call, changed, made, spread
+from clew.capture.frames.functions import is_opaque
 from clew.capture.frames.selection import entry_of, of_column
 from clew.capture.frames.state import known, provenance_of, version_of
 from clew.capture.provenance import Provenance, scalar_provenance, through, union
@@ -91,8 +92,7 @@ def named_columns(position: int, name: str) -> Callable[[Call], None]:
 
 def mapped(call: Call) -> None:
     """df.map(function), df.transform(function): each column by a function whose inside is unknown."""
-    is_opaque = callable(call.argument(0, "func"))
-    columnwise(TRANSFORMATION | (OPAQUE if is_opaque else 0))(call)
+    columnwise(TRANSFORMATION | (OPAQUE if is_opaque(call.argument(0, "func")) else 0))(call)
 
 
 def compared(call: Call) -> None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pandas as pd
 
 from clew.capture.flags import FILTER, IDENTITY, OPAQUE, TRANSFORMATION
 from clew.capture.frames.calls import Call, made_or_changed, spread
-from clew.capture.frames.state import known
+from clew.capture.frames.state import inferred, is_scalar, provenance_of
 from clew.capture.provenance import Provenance, mark_series, through, union, used_for
 from clew.capture.records import SameLabels
+from clew.capture.statements import reads_filling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -75,12 +76,17 @@ def _reads(part: Part, version: FrameVersion, assigned: dict[Hashable, Provenanc
         for name in part.columns
         if name in assigned or version.has(name)
     ]
-    return union(*columns, *[known(_variable(call, name)) for name in part.variables])
+    return union(*columns, *[_variable(call, name) for name in part.variables])
 
 
-def _variable(call: Call, name: str) -> Any:
+def _variable(call: Call, name: str) -> Provenance:
     given = call.kwargs.get("local_dict") or {}
-    return given.get(name, call.frame.f_locals.get(name, call.frame.f_globals.get(name)))
+    value = given.get(name, call.frame.f_locals.get(name, call.frame.f_globals.get(name)))
+    found = provenance_of(value)
+    if found is None and not is_scalar(value):
+        # A list or the like left pandas on its way here.
+        return inferred(union(*reads_filling(call.frame, {name})))
+    return found or {}
 
 
 def evaluate(call: Call) -> None:

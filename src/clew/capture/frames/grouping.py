@@ -11,7 +11,7 @@ import pandas as pd
 
 from clew.capture.flags import AGGREGATION, FILTER, GROUP_BY, IDENTITY, OPAQUE, TRANSFORMATION, WINDOW
 from clew.capture.frames.calls import Call, made
-from clew.capture.frames.functions import columns_named_in
+from clew.capture.frames.functions import columns_named_in, is_opaque, used_outside
 from clew.capture.frames.state import as_labels, index_names, is_scalar, known
 from clew.capture.provenance import Provenance, SeriesState, mark_series, through, union, used_for
 from clew.capture.records import Kind, Listed, SameLabels
@@ -82,7 +82,7 @@ def _frame_key(version: FrameVersion, key: Any) -> tuple[Hashable | None, Proven
         return None, known(key)
     if callable(key) or isinstance(key, dict):
         names = version.index_names
-        step = TRANSFORMATION | (OPAQUE if callable(key) else 0)
+        step = TRANSFORMATION | (OPAQUE if is_opaque(key) else 0)
         found = union(*[through(version.field(name), step) for name in names])
         return names[0] if len(names) == 1 else None, found
     return (key, version.field(key)) if version.has(key) else (None, {})
@@ -270,8 +270,9 @@ class Outcome:
 
     def _of_function(self, version: FrameVersion, step: int) -> Provenance:
         chosen = as_labels(self.groups.selected) or None
-        named = columns_named_in(self.call.argument(0, "func"), version)
-        return through(version.fields(chosen or named or None), step)
+        function = self.call.argument(0, "func")
+        named = columns_named_in(function, version)
+        return union(through(version.fields(chosen or named or None), step), used_outside(function, self.call.frame))
 
     def _value_columns(self, version: FrameVersion) -> list[Hashable]:
         names = self.groups.key_names()
@@ -292,7 +293,7 @@ class Outcome:
         for label in listed(result.columns):
             if label in named and version is not None:
                 column, function = named[label]
-                fields[label] = through(version.field(column), AGGREGATION | (OPAQUE if callable(function) else 0))
+                fields[label] = through(version.field(column), AGGREGATION | (OPAQUE if is_opaque(function) else 0))
             elif label not in fields:
                 fields[label] = self.source(label)
         for name in levels:
@@ -349,7 +350,7 @@ def _has_function(given: Any) -> bool:
     """Whether a function of the user is among what was given to `agg` or `transform`."""
     if isinstance(given, dict):
         return any(_has_function(one) for one in given.values())
-    return any(map(callable, given)) if isinstance(given, (list, tuple)) else callable(given)
+    return any(map(is_opaque, given)) if isinstance(given, (list, tuple)) else is_opaque(given)
 
 
 def _column_behind(version: FrameVersion, label: Any) -> tuple[Any] | None:

@@ -135,7 +135,7 @@ def _labels(subject: Any, chosen: Any, *, by_label: bool) -> list[Hashable]:
 def _row_uses(rows: Any, call: Call, use: int) -> Provenance:
     if is_mask(rows):
         return mask_uses(rows, call, use)
-    return used_as(rows, use) if isinstance(rows, (pd.Series, np.ndarray, pd.Index)) else {}
+    return used_as(rows, use) if not isinstance(rows, slice) else {}
 
 
 def _read(call: Call, key: Any, *, by_label: bool) -> None:

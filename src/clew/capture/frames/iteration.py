@@ -10,12 +10,12 @@ import pandas as pd
 from pandas.core.groupby import DataFrameGroupBy, SeriesGroupBy
 
 from clew.capture.frames.calls import Call
-from clew.capture.frames.grouping import group_frame
+from clew.capture.frames.grouping import group_frame, groups_of
 from clew.capture.frames.guard import guard
 from clew.capture.frames.hooks import replace
 from clew.capture.frames.state import provenance_of, version_of
 from clew.capture.losses import count_loss
-from clew.capture.provenance import mark_series
+from clew.capture.provenance import mark_series, union
 from clew.capture.statements import note_read
 
 
@@ -44,11 +44,18 @@ def _observed_groups(groups: Any, parts: Iterator[Any], frame: Any) -> Iterator[
             name, part = next(parts)
             call = Call("__iter__", groups, (), {}, None, frame)
             _safely(group_frame, call, part)
+            _safely(_note_keys, groups, frame)
         except StopIteration:
             return
         finally:
             guard.depth = depth
         yield name, part
+
+
+def _note_keys(groups: Any, frame: Any) -> None:
+    found = groups_of(groups)
+    if found is not None:
+        note_read(frame, union(*[key for _, key in found.keys]))
 
 
 def _safely(rule: Any, *arguments: Any) -> None:
@@ -59,13 +66,25 @@ def _safely(rule: Any, *arguments: Any) -> None:
 
 
 def _hook_items() -> None:
-    original = pd.DataFrame.items
+    items_of, rows_of, tuples_of = pd.DataFrame.items, pd.DataFrame.iterrows, pd.DataFrame.itertuples
 
     def items(self: Any) -> Iterator[Any]:
-        pairs = original(self)
+        pairs = items_of(self)
         return pairs if guard.depth else _observed_items(self, pairs)
 
-    replace(pd.DataFrame, "items", items)
+    def iterrows(self: Any) -> Iterator[Any]:
+        pairs = rows_of(self)
+        return pairs if guard.depth else _observed_rows(self, pairs)
+
+    def itertuples(self: Any, index: bool = True, name: str | None = "Pandas") -> Iterator[Any]:  # noqa: FBT001, FBT002 - as pandas has it
+        if not guard.depth:
+            # Plain tuples know nothing of their frame: they may hold any column.
+            note_read(sys._getframe(1), version_of(self))
+        tuples: Iterator[Any] = tuples_of(self, index, name)
+        return tuples
+
+    for replacement in (items, iterrows, itertuples):
+        replace(pd.DataFrame, replacement.__name__, replacement)
 
 
 def _observed_items(frame: Any, pairs: Iterator[Any]) -> Iterator[Any]:
@@ -73,6 +92,13 @@ def _observed_items(frame: Any, pairs: Iterator[Any]) -> Iterator[Any]:
     for label, column in pairs:
         mark_series(column, version.field(label))
         yield label, column
+
+
+def _observed_rows(frame: Any, pairs: Iterator[Any]) -> Iterator[Any]:
+    everything = version_of(frame).fields()
+    for label, row in pairs:
+        mark_series(row, everything)
+        yield label, row
 
 
 def _hook_elements() -> None:

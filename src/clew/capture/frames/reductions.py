@@ -8,7 +8,7 @@ import pandas as pd
 
 from clew.capture.flags import AGGREGATION, GROUP_BY, OPAQUE, TRANSFORMATION
 from clew.capture.frames.calls import Call, made, spread, took
-from clew.capture.frames.functions import columns_named_in
+from clew.capture.frames.functions import columns_named_in, is_opaque, used_outside
 from clew.capture.frames.state import as_labels, index_names, known
 from clew.capture.provenance import Provenance, mark_series, through, union
 from clew.capture.records import Listed, SameLabels
@@ -50,7 +50,7 @@ def aggregated(call: Call) -> None:
     """df.agg(...), also with named aggregations, whose result has one row per name."""
     version: FrameVersion = call.before
     function = call.argument(0, "func")
-    opaque = OPAQUE if callable(function) else 0
+    opaque = OPAQUE if is_opaque(function) else 0
     if isinstance(call.result, pd.DataFrame):
         fields = None
         if function is None:
@@ -95,7 +95,7 @@ def applied(call: Call) -> None:
     if _is_by_row(call):
         function = call.argument(0, "func")
         labels = columns_named_in(function, version) or None
-        provenance = version.fields(labels, step)
+        provenance = union(version.fields(labels, step), used_outside(function, call.frame))
         if isinstance(call.result, pd.Series):
             mark_series(call.result, provenance, _levels(version))
         elif isinstance(call.result, pd.DataFrame):

@@ -14,9 +14,10 @@ from pandas.core.generic import NDFrame
 from clew.capture.flags import CONDITIONAL, FILTER, IDENTITY, SORT, TRANSFORMATION
 from clew.capture.frames.callbacks import evaluated, is_callback
 from clew.capture.frames.calls import Call, changed, failed, made, made_or_changed, spread
+from clew.capture.frames.functions import used_outside
 from clew.capture.frames.guard import guard
 from clew.capture.frames.hooks import replace
-from clew.capture.frames.series import mask_uses
+from clew.capture.frames.series import entry, mask_uses
 from clew.capture.frames.state import as_labels, is_mask, known, used_as, version_of
 from clew.capture.losses import count_loss
 from clew.capture.provenance import Provenance, SeriesState, mark_series, through, union, used_for
@@ -135,10 +136,7 @@ def of_column(value: Any, label: Hashable) -> Provenance:
 def entry_of(value: Any, label: Hashable) -> Provenance:
     """The same for a Series that is laid along the columns, such as `df.mean()`: its entry of that label."""
     found = of_column(value, label)
-    if isinstance(value, pd.Series):
-        own = {field: flags for field, flags in found.items() if field[1] == label}
-        return own or found
-    return found
+    return entry(found, label) if isinstance(value, pd.Series) else found
 
 
 def where(call: Call) -> None:
@@ -170,7 +168,8 @@ def by_values(position: int, name: str, use: int, *, all_by_default: bool) -> Ca
         labels = [label for label in as_labels(given) if version.has(label)]
         if given is None and all_by_default:
             labels = list(version.columns)
-        rows = union(*[used_for(version.field(label), use) for label in labels])
+        by_key = used_for(used_outside(call.kwargs.get("key"), call.frame), use)
+        rows = union(*[used_for(version.field(label), use) for label in labels], by_key)
         made_or_changed(call, "sort" if use == SORT else "selection", SameLabels(version), rows)
 
     return rule

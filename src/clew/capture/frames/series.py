@@ -12,6 +12,7 @@ from pandas.api.extensions import ExtensionArray
 
 from clew.capture.flags import AGGREGATION, CONDITIONAL, FILTER, GROUP_BY, IDENTITY, JOIN, OPAQUE, SORT, TRANSFORMATION
 from clew.capture.frames.calls import Call, made, statement_provenance, took
+from clew.capture.frames.functions import is_opaque, used_outside
 from clew.capture.frames.guard import guard
 from clew.capture.frames.hooks import replace
 from clew.capture.frames.state import (
@@ -121,8 +122,7 @@ def _compose(
             provenance = union(provenance, operand.provenance)
             rows = union(rows, operand.rows) if operand.rows else rows
         elif isinstance(value, _CONTAINERS):
-            guessed = statement_provenance(Call(method.name, series, args, kwargs, state, frame), method.name)
-            provenance = union(provenance, guessed)
+            provenance = union(provenance, given(value, Call(method.name, series, args, kwargs, state, frame)))
     if not provenance and not rows:
         return
     if method.selects:
@@ -143,6 +143,14 @@ def _operand(value: Any) -> SeriesState | None:
     else:
         found = scalar_provenance(value) if value.__class__ is not str else None
     return SeriesState(found) if found is not None else None
+
+
+def given(value: Any, call: Call) -> Provenance:
+    """What an argument brings; guessed from the statement for a list or a mapping that left pandas on its way."""
+    operand = _operand(value)
+    if operand is not None:
+        return operand.whole()
+    return statement_provenance(call, call.name) if isinstance(value, _CONTAINERS) else {}
 
 
 def _give(name: str, series: Any, kwargs: dict[str, Any], result: Any, state: SeriesState, frame: Any) -> None:
@@ -228,8 +236,8 @@ def mapped(call: Call) -> None:
         keys = union(state.provenance, *(found.index or {}).values())
         _mark(call, union(found.whole(), used_for(keys, JOIN)), state.index, state.rows)
     else:
-        opaque = OPAQUE if callable(mapper) else 0
-        looked_up = statement_provenance(call, "map") if isinstance(mapper, dict) else {}
+        opaque = OPAQUE if is_opaque(mapper) else 0
+        looked_up = statement_provenance(call, "map") if isinstance(mapper, dict) else used_outside(mapper, call.frame)
         _mark(call, union(through(state.provenance, TRANSFORMATION | opaque), looked_up), state.index, state.rows)
 
 
@@ -237,9 +245,9 @@ def applied(call: Call) -> None:
     """Series.apply, Series.transform, Series.combine with a function: its inside is unknown."""
     state = call.before
     function = call.argument(0, "func")
-    step = TRANSFORMATION | (OPAQUE if callable(function) else 0)
-    others = union(*[known(value) for value in call.values() if isinstance(value, _OPERANDS)])
-    provenance = through(union(state.provenance, others), step)
+    step = TRANSFORMATION | (OPAQUE if is_opaque(function) else 0)
+    others = [known(value) for value in call.values() if isinstance(value, _OPERANDS)]
+    provenance = through(union(state.provenance, *others, used_outside(function, call.frame)), step)
     if isinstance(call.result, pd.DataFrame):
         framed(call, SeriesState(provenance, state.index, state.rows), "transformation")
     elif isinstance(call.result, pd.Series):
@@ -255,7 +263,21 @@ def selected(call: Call) -> None:
         mask = mask_uses(key, call, FILTER) if is_mask(key) else None
         mark_series(result, state.provenance, state.index, union(state.rows, mask) or None)
     elif is_scalar(result):
-        took(call.frame, result, state.whole())
+        took(call.frame, result, entry(state.whole(), key))
+
+
+def entry(provenance: Provenance, label: Any) -> Provenance:
+    """Of a Series that is laid along columns, such as a row or `df.mean()`: its entry of one label."""
+    own = {field: flags for field, flags in provenance.items() if field[1] == label}
+    return own or provenance
+
+
+def aligned(call: Call) -> None:
+    """series.align(other): both come back with the same index."""
+    for source, result in zip((call.subject, call.argument(0, "other")), call.result, strict=True):
+        if isinstance(source, pd.Series):
+            state = series_parts(source)
+            mark_series(result, state.provenance, state.index, state.rows)
 
 
 def mask_uses(key: Any, call: Call, use: int) -> Provenance:
@@ -357,4 +379,5 @@ RULES: dict[str, Callable[[Call], None]] = {
     "__array__": unique,
     "case_when": case_when,
     "unstack": unstacked,
+    "align": aligned,
 }
