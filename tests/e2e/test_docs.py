@@ -26,7 +26,7 @@ from clew.lake.tables import DERIVED_TABLE_NAMES
 
 ROOT = Path(__file__).parent.parent.parent
 # The demo comes first; a page may go on where the one before it ended.
-PAGES = ("README.md", "docs/cli.md", "docs/pipeline.md", "docs/tables.md")
+PAGES = ("README.md", "docs/cli.md", "docs/pipeline.md", "docs/tables.md", "docs/reports.md")
 # These go on until they are told to stop: when they have said this, they are at work.
 ENDLESS = {"serve": "Serving on", "mcp --http": "Serving MCP on"}
 ENDING_WITH_1 = ("clew pipeline run --from bad.ndjson", "clew validate nightly.ndjson")
@@ -173,7 +173,7 @@ def contents(index: Path) -> dict[str, list[tuple[object, ...]]]:
         }
 
 
-@pytest.mark.parametrize("page", ["docs/pipeline.md", "docs/tables.md"])
+@pytest.mark.parametrize("page", ["docs/pipeline.md", "docs/tables.md", "docs/reports.md"])
 def test_worked_queries_print_what_the_page_shows(folder: Path, page: str) -> None:
     assert (folder / "shop" / "lake").is_dir()
     names: dict[str, object] = {}

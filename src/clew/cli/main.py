@@ -27,6 +27,7 @@ _COMMANDS = {
     "runs": "List runs: the newest, those that failed, those that took longest.",
     "show": "Show what happened in a notebook run.",
     "upstream": "Show where a column came from.",
+    "report": "Report on performance, a trail, quality, a pipeline, or a whole lake.",
     "serve": "Serve the web page and the API.",
     "mcp": "Serve the answers to agents, as an MCP server.",
     "config": "Show the settings that count here, and where each was said.",

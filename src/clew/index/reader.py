@@ -275,6 +275,18 @@ class IndexReader:
         )
         return [row["name"] for row in rows]
 
+    def dataset_io(self, namespace: str, name: str, limit: int) -> list[Row]:
+        """The last runs that read or wrote a dataset, under whichever of its names, the newest first."""
+        return self._all(
+            f"""{_NAMES} select run_io.*, runs.first_event_at, runs.state, fields from names
+            join run_io on dataset_namespace = names.namespace and dataset_name = names.name
+            join runs using (run_uuid) left join schemas using (schema_id)
+            order by first_event_at desc, run_io.last_seq desc limit ?3""",  # noqa: S608
+            namespace,
+            name,
+            limit,
+        )
+
     def last_version(self, namespace: str, name: str) -> str | None:
         """The version of a dataset that was written last."""
         row = self._one(

@@ -9,11 +9,14 @@ from typing import Self
 
 from clew.errors import UsageError
 from clew.index.reader import IndexReader
+from clew.query.documentation import Documentation, documentation
+from clew.query.drift import Drift, drift
 from clew.query.folding import folded
 from clew.query.model import Hop, NotebookRun, RunSummary
-from clew.query.names import find_column
+from clew.query.names import find_column, find_dataset
 from clew.query.notebook_runs import latest_session, notebook_run, summaries
 from clew.query.run_entries import RunEntry, RunKind, run_entries
+from clew.query.session_costs import SessionCost, session_cost
 from clew.query.upstream import MOST_HOPS, upstream
 
 
@@ -38,6 +41,19 @@ class Answers:
     def job_runs(self, kind: RunKind, *, since: datetime | None = None, limit: int) -> list[RunEntry]:
         """Runs of whatever job: the newest, those that failed, or those that took longest."""
         return run_entries(self._index, kind, since, limit)
+
+    def costs(self, session_id: str | None = None, *, limit: int) -> list[SessionCost]:
+        """What sessions cost, the newest first; or what one of them did."""
+        sessions = [session_id] if session_id else [run.session_id for run in summaries(self._index, limit)]
+        return [session_cost(notebook_run(self._index, session)) for session in sessions]
+
+    def drift(self, dataset: str) -> Drift:
+        """How a dataset changed from run to run."""
+        return drift(self._index, find_dataset(self._index, dataset))
+
+    def documentation(self, name: str | None = None) -> Documentation:
+        """A notebook as a pipeline, by its last session or the one that is named."""
+        return documentation(self._index, name)
 
     def latest(self) -> NotebookRun | None:
         """The notebook run that started last."""

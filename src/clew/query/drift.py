@@ -1,0 +1,156 @@
+"""How a dataset changes from run to run: its rows, its columns, and their metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from itertools import pairwise
+
+import msgspec
+from msgspec import Struct
+
+from clew.index.reader import IndexReader, Row
+from clew.query.model import Dataset, Field
+from clew.query.moments import moment
+
+_MOST_RUNS = 200
+
+
+class ColumnMetrics(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What was measured of a column; names as OpenLineage has them."""
+
+    null_count: int | None = None
+    distinct_count: int | None = None
+    min: float | str | None = None
+    max: float | str | None = None
+
+
+class Sighting(Struct, frozen=True):
+    """A dataset as one run read or wrote it."""
+
+    at: datetime | None
+    run_uuid: str
+    job_name: str | None
+    direction: str
+    row_count: int | None
+    fields: tuple[Field, ...]
+    metrics: dict[str, ColumnMetrics]
+
+
+class SchemaChange(Struct, frozen=True):
+    """Columns that came, went or changed their type, from one run to the next that told of columns."""
+
+    at: datetime | None
+    run_uuid: str
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    retyped: tuple[str, ...]
+
+
+class ColumnDrift(Struct, frozen=True):
+    """The first and the last metrics of a column, where any were taken."""
+
+    column: str
+    type: str | None
+    is_there_now: bool
+    first_null_share: float | None
+    last_null_share: float | None
+    first: ColumnMetrics | None
+    last: ColumnMetrics | None
+
+
+class Drift(Struct, frozen=True):
+    """All that changed; runs with the newest first."""
+
+    dataset: Dataset
+    runs: tuple[Sighting, ...]
+    schema_changes: tuple[SchemaChange, ...]
+    columns: tuple[ColumnDrift, ...]
+
+
+class _Metrics(Struct, rename="camel"):
+    row_count: int | None = None
+    column_metrics: dict[str, ColumnMetrics] = {}
+
+
+_decode_metrics = msgspec.json.Decoder(_Metrics, strict=False).decode
+_decode_fields = msgspec.json.Decoder(list[Field]).decode
+
+
+def drift(index: IndexReader, dataset: Dataset) -> Drift:
+    """What changed over the last runs that read or wrote a dataset."""
+    rows = index.dataset_io(dataset.namespace, dataset.name, _MOST_RUNS)
+    newest_first = tuple(_sighting(index, row) for row in rows)
+    oldest_first = newest_first[::-1]
+    return Drift(dataset, newest_first, tuple(_schema_changes(oldest_first)), tuple(_columns(oldest_first)))
+
+
+def _sighting(index: IndexReader, row: Row) -> Sighting:
+    metrics = _metrics(index, row)
+    return Sighting(
+        at=moment(row["first_event_at"]),
+        run_uuid=row["run_uuid"],
+        job_name=row["job_name"],
+        direction=row["direction"],
+        row_count=row["row_count"] if row["row_count"] is not None else metrics.row_count,
+        fields=_fields(row["fields"]),
+        metrics=metrics.column_metrics,
+    )
+
+
+def _metrics(index: IndexReader, row: Row) -> _Metrics:
+    key = row["dataset_namespace"], row["dataset_name"], row["dataset_version"] or None
+    facet = index.run_dataset_facet(row["direction"], *key, row["run_uuid"], "dataQualityMetrics")
+    if facet is None and row["direction"] == "OUTPUT":
+        facet = index.dataset_facet(*key, "dataQualityMetrics")
+    try:
+        return _Metrics() if facet is None else _decode_metrics(facet)
+    except msgspec.DecodeError:
+        return _Metrics()
+
+
+def _fields(text: str | None) -> tuple[Field, ...]:
+    try:
+        return () if text is None else tuple(_decode_fields(text))
+    except msgspec.DecodeError:
+        return ()
+
+
+def _schema_changes(runs: tuple[Sighting, ...]) -> Iterator[SchemaChange]:
+    for before, after in pairwise(run for run in runs if run.fields):
+        old = {field.name: field.type for field in before.fields}
+        new = {field.name: field.type for field in after.fields}
+        change = SchemaChange(
+            after.at,
+            after.run_uuid,
+            added=tuple(name for name in new if name not in old),
+            removed=tuple(name for name in old if name not in new),
+            retyped=tuple(
+                f"{name}: {old[name]} → {new[name]}" for name in new if old.get(name, new[name]) != new[name]
+            ),
+        )
+        if change.added or change.removed or change.retyped:
+            yield change
+
+
+def _columns(runs: tuple[Sighting, ...]) -> Iterator[ColumnDrift]:
+    described = [run for run in runs if run.fields]
+    now = {field.name: field.type for field in described[-1].fields} if described else {}
+    types = {field.name: field.type for run in described for field in run.fields} | now
+    for name in dict.fromkeys([*now, *types, *(name for run in runs for name in run.metrics)]):
+        measured = [run for run in runs if name in run.metrics]
+        first, last = (measured[0], measured[-1]) if measured else (None, None)
+        yield ColumnDrift(
+            column=name,
+            type=types.get(name),
+            is_there_now=name in now or not described,
+            first_null_share=_null_share(first, name),
+            last_null_share=_null_share(last, name),
+            first=None if first is None else first.metrics[name],
+            last=None if last is None else last.metrics[name],
+        )
+
+
+def _null_share(run: Sighting | None, column: str) -> float | None:
+    nulls = None if run is None else run.metrics[column].null_count
+    return None if run is None or nulls is None or not run.row_count else round(nulls / run.row_count, 4)

@@ -1,0 +1,43 @@
+"""The tables of a lake as DataFrames, for whoever only reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from clew.errors import ClewError
+from clew.lake.delta import Lake
+
+Tables = Mapping[str, DataFrame]
+
+
+class LakeTables(Mapping[str, DataFrame]):
+    """Tables by name, each opened when it is first asked for, with the columns that Delta says it has."""
+
+    def __init__(self, spark: SparkSession, lake: Lake, names: tuple[str, ...]) -> None:
+        self._names = names
+        self._table = cache(lambda name: _table(spark, lake, name))
+
+    def __getitem__(self, name: str) -> DataFrame:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._table(name)
+
+    def __iter__(self) -> object:  # type: ignore[override]
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def _table(spark: SparkSession, lake: Lake, name: str) -> DataFrame:
+    table = lake.table(name)
+    if table is None:
+        hint = "Derived tables are written at the end of `clew pipeline run`."
+        raise ClewError(f"The lake {lake.root} has no table {name} yet.", hint=hint)
+    schema = from_arrow_schema(table.schema().to_arrow())
+    files = lake.files(name)
+    return spark.read.schema(schema).parquet(*files) if files else spark.createDataFrame([], schema)
