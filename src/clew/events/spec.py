@@ -55,13 +55,15 @@ class Spec:
         return fault_list(self._validators[kind].iter_errors(event))
 
     def _rules(self, kind: str) -> dict[str, Any]:
-        facets = [_at(place, {"$ref": name}) for name in self._schemas for place in self._places(name)]
-        return {"allOf": [{"$ref": f"{self._core}#/$defs/{kind}"}, *facets]}
+        return {"allOf": [{"$ref": f"{self._core}#/$defs/{kind}"}, *self._facet_rules()]}
 
-    def _places(self, name: str) -> Iterator[tuple[str, ...]]:
-        schema = self._schemas[name]
-        for kind in {base for part in schema.get("properties", {}).values() for base in _bases(part, schema)}:
-            yield from _PLACES.get(kind, ())
+    def _facet_rules(self) -> Iterator[dict[str, Any]]:
+        """A rule for each facet at each of its places. Its schema is of the map that it stands in."""
+        for name, schema in self._schemas.items():
+            for key, part in schema.get("properties", {}).items():
+                rule = {"properties": {key: {"$ref": f"{name}#/properties/{key}"}}}
+                for kind in sorted(set(_bases(part, schema))):
+                    yield from (_at(place, rule) for place in _PLACES.get(kind, ()))
 
     def _found(self, address: str) -> dict[str, Any]:
         name = address.partition("#")[0].rsplit("/", 1)[-1]

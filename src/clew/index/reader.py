@@ -110,12 +110,6 @@ class SaidEdge(NamedTuple):
     masking: int | None
 
 
-# A notebook's cells and operations are runs, too, but not what a person calls so.
-_WHOLE_RUNS = """select * from runs where (session_id is null or exists (
-    select 1 from jobs where namespace = job_namespace and name = job_name and job_type = 'NOTEBOOK'))"""
-_FAILED = "state in ('FAILED', 'ABORTED')"
-
-
 class IndexReader:
     """A view of the index that never writes."""
 
@@ -199,21 +193,6 @@ class IndexReader:
             limit,
         )
 
-    def runs(self, since: int, limit: int, *, is_failed: bool = False) -> list[Row]:
-        """Runs that began at `since` or later, the newest first; not those of a notebook's cells and operations."""
-        which = f"{_WHOLE_RUNS} and {_FAILED}" if is_failed else _WHOLE_RUNS
-        return self._all(f"{which} and first_event_at >= ? order by first_event_at desc limit ?", since, limit)
-
-    def slow_runs(self, since: int, among: int, limit: int) -> list[Row]:
-        """Of the newest `among` runs that began at `since` or later, those that took longest."""
-        return self._all(
-            f"""select * from ({_WHOLE_RUNS} and first_event_at >= ? order by first_event_at desc limit ?)
-            where ended_at is not null and started_at is not null order by ended_at - started_at desc limit ?""",  # noqa: S608
-            since,
-            among,
-            limit,
-        )
-
     def session_run(self, session_id: str) -> Row | None:
         """The run that stands for the whole session."""
         return self._one(f"select * from ({_SESSION_RUNS}) where session_id = ? and place = 1", session_id)  # noqa: S608
@@ -274,18 +253,6 @@ class IndexReader:
             name,
         )
         return [row["name"] for row in rows]
-
-    def dataset_io(self, namespace: str, name: str, limit: int) -> list[Row]:
-        """The last runs that read or wrote a dataset, under whichever of its names, the newest first."""
-        return self._all(
-            f"""{_NAMES} select run_io.*, runs.first_event_at, runs.state, fields from names
-            join run_io on dataset_namespace = names.namespace and dataset_name = names.name
-            join runs using (run_uuid) left join schemas using (schema_id)
-            order by first_event_at desc, run_io.last_seq desc limit ?3""",  # noqa: S608
-            namespace,
-            name,
-            limit,
-        )
 
     def last_version(self, namespace: str, name: str) -> str | None:
         """The version of a dataset that was written last."""

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from clew.index.reader import IndexReader, Row
+from clew.index.run_lists import dataset_io
 from clew.query.model import Dataset, Field
 from clew.query.moments import moment
 
@@ -79,7 +80,7 @@ _decode_fields = msgspec.json.Decoder(list[Field]).decode
 
 def drift(index: IndexReader, dataset: Dataset) -> Drift:
     """What changed over the last runs that read or wrote a dataset."""
-    rows = index.dataset_io(dataset.namespace, dataset.name, _MOST_RUNS)
+    rows = dataset_io(index, dataset.namespace, dataset.name, _MOST_RUNS)
     newest_first = tuple(_sighting(index, row) for row in rows)
     oldest_first = newest_first[::-1]
     return Drift(dataset, newest_first, tuple(_schema_changes(oldest_first)), tuple(_columns(oldest_first)))

@@ -8,6 +8,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from clew.index.reader import IndexReader, Row
+from clew.index.run_lists import slow_runs, whole_runs
 from clew.query.model import State
 from clew.query.moments import EPOCH, moment
 
@@ -34,8 +35,8 @@ def run_entries(index: IndexReader, kind: RunKind, since: datetime | None, limit
     """Runs that began at `since` or later, the newest or the slowest first."""
     from_ = 0 if since is None else (since - EPOCH) // timedelta(microseconds=1)
     if kind == "slow":
-        return [_entry(row) for row in index.slow_runs(from_, SLOW_AMONG, limit)]
-    return [_entry(row) for row in index.runs(from_, limit, is_failed=kind == "failed")]
+        return [_entry(row) for row in slow_runs(index, from_, SLOW_AMONG, limit)]
+    return [_entry(row) for row in whole_runs(index, from_, limit, is_failed=kind == "failed")]
 
 
 def _entry(row: Row) -> RunEntry:
