@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 
 from pyspark.sql import DataFrame, SparkSession
@@ -26,7 +26,7 @@ class LakeTables(Mapping[str, DataFrame]):
             raise KeyError(name)
         return self._table(name)
 
-    def __iter__(self) -> object:  # type: ignore[override]
+    def __iter__(self) -> Iterator[str]:
         return iter(self._names)
 
     def __len__(self) -> int:
