@@ -77,6 +77,7 @@ def dataset(name: Name, seen: list[Event], changes: list[Change], writes: list[U
         "renamed_from_name": previous and previous[1],
         "is_deleted": is_dropped or is_renamed,
         "current_version": last_write and last_write.version,
+        "first_event_at": min(event.at for event in seen),
         "last_event_at": max(event.at for event in seen),
         "first_seq": min(event.seq for event in seen),
         "last_seq": max(event.seq for event in seen),

@@ -108,7 +108,7 @@ def said_job_edges(events: list[Event]) -> list[Row]:
 
 def note_edge(rows: dict[tuple[str, ...], Row], key: tuple[str, ...], event: Event, *, is_implied: bool) -> None:
     names = ("job_namespace", "job_name", "direction", "dataset_namespace", "dataset_name")
-    merge(rows, key, {**dict(zip(names, key, strict=True)), "is_implied": is_implied, **said_by(event)})
+    merge(rows, key, {**dict(zip(names, key, strict=True)), "is_implied": is_implied, "first_event_at": event.at, **said_by(event)})
 
 
 def said_by(event: Event) -> Row:
@@ -124,6 +124,8 @@ def merge(rows: dict[tuple[str, ...], Row], key: tuple[str, ...], row: Row) -> N
     known["last_event_at"] = max(known["last_event_at"], row["last_event_at"])
     known["first_seq"] = min(known["first_seq"], row["first_seq"])
     known["last_seq"] = max(known["last_seq"], row["last_seq"])
+    if "first_event_at" in row:
+        known["first_event_at"] = min(known["first_event_at"], row["first_event_at"])
     if "is_implied" in row:
         known["is_implied"] = known["is_implied"] and row["is_implied"]
 

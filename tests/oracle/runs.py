@@ -157,6 +157,7 @@ def job(name: Name, own: list[Event], versions: list[Row]) -> Row:
         "latest_run_uuid": latest and latest.run,
         "latest_run_at": latest and latest.at,
         "latest_run_seq": latest and latest.seq,
+        "first_event_at": min(event.at for event in own),
         "last_event_at": max(event.at for event in own),
         "current_version": max(had, key=lambda row: (row["at"], row["seq"]))["version"] if had else None,
         "first_seq": own[0].seq,

@@ -71,6 +71,7 @@ def _seen(tables: Mapping[str, DataFrame]) -> DataFrame:
         reduce(partial(DataFrame.unionByName, allowMissingColumns=True), _facts(tables))
         .groupBy(*_KEY)
         .agg(
+            F.min("event_time").alias("first_event_at"),
             F.max("event_time").alias("last_event_at"),
             F.min("seq").alias("first_seq"),
             F.max("seq").alias("last_seq"),
@@ -82,7 +83,7 @@ def _seen(tables: Mapping[str, DataFrame]) -> DataFrame:
     )
     return known.select(
         *_KEY,
-        *("last_event_at", "first_seq", "last_seq", "current_version"),
+        *("first_event_at", "last_event_at", "first_seq", "last_seq", "current_version"),
         F.col("written.event_time").alias("written_at"),
         F.col("written.seq").alias("written_seq"),
         *(f"changed.{column}" for column in _CHANGE),

@@ -23,7 +23,8 @@ def job_edges(tables: Mapping[str, DataFrame]) -> DataFrame:
     listed = said_io(tables).where(F.col("job_name").isNotNull()).select(*columns)
     stated = listed.unionByName(_of_entries(tables["entries"]).select(*columns))
     edges = resolved(stated, tables["nodes"], "dataset").groupBy(*_EDGE)
-    return edges.agg(*_last_said(), F.min("is_implied").alias("is_implied"))
+    first = F.min("event_time").alias("first_event_at")
+    return edges.agg(first, *_last_said(), F.min("is_implied").alias("is_implied"))
 
 
 def job_links(tables: Mapping[str, DataFrame]) -> DataFrame:

@@ -35,6 +35,7 @@ def _seen(lineage_events: DataFrame) -> DataFrame:
         .groupBy(*_KEY)
         .agg(
             F.max(run).alias("latest"),
+            F.min("event_time").alias("first_event_at"),
             F.max("event_time").alias("last_event_at"),
             F.min("seq").alias("first_seq"),
             F.max("seq").alias("last_seq"),
@@ -45,6 +46,7 @@ def _seen(lineage_events: DataFrame) -> DataFrame:
             F.col("latest.run_uuid").alias("latest_run_uuid"),
             F.col("latest.event_time").alias("latest_run_at"),
             F.col("latest.seq").alias("latest_run_seq"),
+            "first_event_at",
             "last_event_at",
             "first_seq",
             "last_seq",
