@@ -23,6 +23,10 @@ class UsageError(ClewError):
     exit_code = 2
 
 
+class MalformedError(UsageError):
+    """A value that could never be right, whatever is known."""
+
+
 class MissingExtraError(ClewError):
     """A part of clew is used that was not installed."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from uuid import NAMESPACE_OID, uuid5
 
 import pytest
 from hypothesis import settings
+from tests.unit.worlds import World
 
 # A slow machine is no fault.
 settings.register_profile("unit", deadline=None, max_examples=50)
@@ -219,3 +220,24 @@ def lines_of() -> Lines:
         return [own, *(line for source in hop.upstream for line in lines(source, depth + 1))]
 
     return lines
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """An empty world."""
+    return World(tmp_path)
+
+
+@pytest.fixture
+def holdings(world: World) -> Iterator[Any]:
+    """What a process keeps of the world's index."""
+    from clew.query.holdings import Holdings
+
+    with Holdings(world.index) as kept:
+        yield kept
+
+
+@pytest.fixture(scope="session")
+def world_in() -> type[World]:
+    """How to make an empty world in a folder."""
+    return World

@@ -8,7 +8,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from clew.errors import ClewError, UsageError
+from clew.errors import ClewError, MalformedError, UsageError
 
 
 class Problem(Struct, frozen=True):
@@ -29,10 +29,10 @@ def problem(request: Request, status: int, title: str, detail: str = "") -> Resp
 
 
 async def on_clew_error(request: Request, error: Exception) -> Response:
-    """A wrong name is the caller's; anything else clew says is that it cannot answer now."""
+    """A wrong value or name is the caller's; anything else clew says is that it cannot answer now."""
     if not isinstance(error, ClewError):
         raise error
-    status = 404 if isinstance(error, UsageError) else 503
+    status = 400 if isinstance(error, MalformedError) else 404 if isinstance(error, UsageError) else 503
     return problem(request, status, error.message, error.hint or "")
 
 

@@ -6,11 +6,13 @@ import click
 from starlette.applications import Starlette
 
 from clew.api.app import create_app
+from clew.api.questions import question_routes
 from clew.api.server import DEFAULT_PORT, serve
 from clew.cli.options import home_option
 from clew.cli.screen import talk
 from clew.home import Home
 from clew.query.answers import Answers
+from clew.query.holdings import Holdings
 
 
 @click.command("serve")
@@ -28,5 +30,5 @@ def command(host: str, port: int, home: Home) -> None:
 
 
 def answering_app(home: Home) -> Starlette:
-    """The application over the index of a home."""
-    return create_app(lambda: Answers(home.index))
+    """The application over the index and the lake of a home."""
+    return create_app(lambda: Answers(home.index), question_routes(Holdings(home.index, home.lake)))

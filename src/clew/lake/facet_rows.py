@@ -12,7 +12,12 @@ from clew.lake.tables import LARGE_FACETS, Table
 
 def facet_rows(lake: Lake, table: Table, span: Span) -> pa.Table:
     """The rows of a facet table within a span, each with its facet."""
-    rows = rows_within(lake, table, span).to_table(filter=span.filter())
+    return facet_rows_where(lake, table, span, span.filter())
+
+
+def facet_rows_where(lake: Lake, table: Table, span: Span, wanted: pc.Expression) -> pa.Table:
+    """Those rows of a facet table that are wanted, each with its facet; all are within the span."""
+    rows = rows_within(lake, table, span).to_table(filter=wanted)
     apart = rows.filter(pc.is_valid(rows["facet_bytes"]))
     # Large facets are committed first and so read last: the body of each that was seen is there.
     return made_whole(rows, _large_facets(lake, apart)) if apart.num_rows else rows

@@ -218,7 +218,7 @@ def dataset_document(index: IndexReader, namespace: str, name: str) -> DatasetDo
         is_deleted=row is not None and bool(row["is_deleted"]),
         last_event_at=None if row is None else moment(row["last_event_at"]),
         written_at=None if row is None else moment(row["written_at"]),
-        version=index.last_version(namespace, name),
+        version=versions[0] if versions else None,
         description=described(facets),
         columns=columns_in(facets.get("schema")),
         tags=tags_in(facets),

@@ -18,6 +18,8 @@ from clew.query.graph.lineage import LineageGraph, lineage_graph
 from clew.query.search.kept import SearchFile
 
 _MOST_IDLE = 16
+# Readers wait for nobody but who has the whole file: a caller is told rather than kept waiting.
+_BUSY_SECONDS = 1.0
 
 
 class Holdings:
@@ -81,7 +83,7 @@ class Holdings:
         return self._columns.at(index)
 
     def _opened(self) -> IndexReader:
-        return IndexReader(self.path, busy_seconds=2.0)
+        return IndexReader(self.path, busy_seconds=_BUSY_SECONDS)
 
     def _file(self) -> int:
         """Which file it is: an index that is built anew takes the place of the one before."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from clew.errors import UsageError
+from clew.errors import MalformedError
 from clew.index.reader import IndexReader
 from clew.query.graph.nodes import Column, Node
 from clew.query.model import Dataset
@@ -24,7 +24,7 @@ _MOST_NAMES = 2_000
 _MOST_SPLITS = 64
 
 
-class MalformedNodeError(UsageError):
+class MalformedNodeError(MalformedError):
     """A text that names no node, whatever is known."""
 
     @classmethod

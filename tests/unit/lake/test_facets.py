@@ -14,6 +14,7 @@ from clew.events.identity import event_id
 from clew.events.openlineage import decode
 from clew.lake.arrival import Arrival
 from clew.lake.delta import Batch, Lake
+from clew.lake.facet_history import facet_history
 from clew.lake.facets import RunFacets, facets_of_run
 from clew.lake.files import FileWriter
 from clew.lake.lineage_rows import LineageRows
@@ -145,3 +146,21 @@ def test_only_files_that_may_hold_the_run_are_opened(lake: Lake) -> None:
 def test_a_run_of_any_name_is_found(run: str, lake: Lake) -> None:
     put(lake, event(1, '{"a":{}}', run=run), event(2, '{"b":{}}', run="s"))
     assert texts(facets_of_run(lake, run).facets) == {"a": "{}"}
+
+
+def test_a_facet_has_a_state_for_each_time_that_it_changed(lake: Lake) -> None:
+    bodies = ('{"a":{"x":1}}', '{"a":{"x":1},"b":{}}', '{"a":{"_deleted":true}}', "{}", f'{{"a":{LARGE}}}')
+    put(lake, *(event(minute, "{}", more=job(facets)) for minute, facets in enumerate(bodies)))
+    found = facet_history(lake, "job", ("n", "j"), "a")
+    assert [None if one.facet is None else bytes(one.facet).decode() for one in found] == [LARGE, None, '{"x":1}']
+    assert [one.events for one in found] == [1, 1, 2]
+    assert [one.first_at.minute for one in found] == [4, 2, 0]
+    assert facet_history(lake, "job", ("n", "other"), "a") == []
+    assert [one.events for one in facet_history(lake, "job", ("n", "j"), "b")] == [1]
+
+
+def test_facets_of_a_dataset_and_of_a_run_have_a_history_too(lake: Lake) -> None:
+    put(lake, event(1, '{"marimoExecution":{"x":1}}', more=outputs('"facets":{"schema":{"fields":[]}}')))
+    assert len(facet_history(lake, "dataset", ("n", "o"), "schema")) == 1
+    # Told by the name that it has now.
+    assert len(facet_history(lake, "run", ("r",), "marimo_execution")) == 1

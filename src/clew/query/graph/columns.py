@@ -22,7 +22,7 @@ from clew.query.graph.texts import Numbers, Texts
 from clew.query.model import EdgeType
 
 _Name = tuple[str, str]
-_RENAMED = "RENAME"
+RENAMED = "RENAME"
 
 
 class Transformation(Struct, frozen=True):
@@ -220,7 +220,7 @@ class _Draft:
                 if columns[old] != columns[new]:
                     columns[old] = columns[new] = columns[old] | columns[new]
                     is_settled = False
-        how = Transformation("DIRECT", _RENAMED)
+        how = Transformation("DIRECT", RENAMED)
         for old, new in pairs - {(name, name) for name in columns}:
             for name in columns[old]:
                 self._add((*old, name), (*new, name), how, -1)

@@ -1,20 +1,16 @@
-"""What tests of questions share: a small world of jobs and tables, told as events and indexed."""
+"""A small world of jobs and tables, told as events and indexed."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
-import pytest
-
 from clew.events.received import decode
 from clew.index.observer import Observer
 from clew.index.sink import IndexSink
-from clew.query.holdings import Holdings
 
 START = datetime(2026, 1, 1, 10, tzinfo=UTC)
 
@@ -87,7 +83,8 @@ class World:
         self._told, self._batches = len(self.events), self._batches + 1
         return self.index
 
-    def run_id(self, name: str) -> str:
+    @staticmethod
+    def run_id(name: str) -> str:
         """The id of a run by its name."""
         return str(uuid5(NAMESPACE_OID, name))
 
@@ -127,22 +124,3 @@ def field_of(source: str) -> dict[str, Any]:
     table, _, column = text.rpartition(".")
     how = {"type": "INDIRECT", "subtype": influence} if influence else {"type": "DIRECT", "subtype": "IDENTITY"}
     return {**named("db", table), "field": column, "transformations": [how]}
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    """An empty world."""
-    return World(tmp_path)
-
-
-@pytest.fixture
-def holdings(world: World) -> Iterator[Holdings]:
-    """What a process keeps of the world's index."""
-    with Holdings(world.index) as kept:
-        yield kept
-
-
-@pytest.fixture(scope="session")
-def world_in() -> type[World]:
-    """How to make an empty world in a folder."""
-    return World

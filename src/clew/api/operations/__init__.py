@@ -1,0 +1,38 @@
+"""The questions of `/api/v2`: each declared with its parameters and its answer, and asked of `clew.query`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import Struct
+
+from clew.api.parameters import Parameter
+from clew.index.reader import IndexReader
+from clew.query.holdings import Holdings
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question, read."""
+
+    holdings: Holdings
+    index: IndexReader
+    values: dict[str, Any]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A question that can be asked. One that is quick is answered at once, without a thread."""
+
+    name: str
+    path: str
+    summary: str
+    parameters: tuple[Parameter, ...]
+    answer: type[Struct]
+    ask: Callable[[Asked], Struct]
+    is_quick: bool = False
