@@ -9,7 +9,7 @@ from collections import OrderedDict, deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
@@ -17,12 +17,23 @@ from typing import IO, Self
 import msgspec
 from msgspec import Raw
 
-from clew.collector.segments import Line, Range, decode_line, read_lines, segment_path, segments, whole_lines_size
+from clew.collector.segments import (
+    Line,
+    Range,
+    begun_at,
+    decode_line,
+    read_lines,
+    segment_path,
+    segments,
+    whole_lines_size,
+)
 from clew.errors import ClewError
 from clew.events.identity import event_id, one_line
 from clew.events.stream import Stream
 
 SEGMENT_BYTES = 64 << 20
+# Only whole segments can be dropped when they are old: one that is never full must end, too.
+SEGMENT_AGE = timedelta(days=1)
 # A client that got no answer within seconds sends the same bytes again: look back far enough to know them.
 _REMEMBERED_BYTES = 64 << 20
 _REMEMBERED_EVENTS = 200_000
@@ -69,10 +80,14 @@ def stored_body(body: bytes) -> bytes:
 class LogWriter:
     """The one appender of a log. Use as a context manager: it holds the log's lock."""
 
-    def __init__(self, folder: Path, *, segment_bytes: int = SEGMENT_BYTES) -> None:
+    def __init__(
+        self, folder: Path, *, segment_bytes: int = SEGMENT_BYTES, segment_age: timedelta = SEGMENT_AGE
+    ) -> None:
         self.folder = folder
         self.segment_bytes = segment_bytes
+        self.segment_age = segment_age
         self._recent: OrderedDict[str, None] = OrderedDict()
+        self._begun_at: datetime | None = None
 
     def __enter__(self) -> Self:
         with ExitStack() as opened, self._refusals():
@@ -114,12 +129,13 @@ class LogWriter:
                 new.setdefault(entry.identity, entry)
         if not new:
             return 0
-        now = datetime.now(UTC).isoformat(timespec="microseconds")
-        self._store([part for entry in new.values() for part in _line(entry, now)])
+        now = datetime.now(UTC)
+        self._rotate_if_due(now)
+        at = now.isoformat(timespec="microseconds")
+        self._store([part for entry in new.values() for part in _line(entry, at)])
+        self._begun_at = self._begun_at or now
         # Only now: an event that failed to be stored must not be taken for a repetition when it is sent again.
         self._remember(new)
-        if self._size >= self.segment_bytes:
-            self._rotate()
         return len(new)
 
     def _store(self, parts: Sequence[bytes | memoryview]) -> None:
@@ -165,16 +181,25 @@ class LogWriter:
 
     def _open(self, base: int) -> None:
         path = segment_path(self.folder, base)
-        self._base = base
-        self._file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)
-        self._size = whole_lines_size(path)
-        os.ftruncate(self._file, self._size)
-        _sync_folder(self.folder)
+        file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)
+        try:
+            size = whole_lines_size(path)
+            os.ftruncate(file, size)
+            _sync_folder(self.folder)
+        except OSError:
+            os.close(file)
+            raise
+        self._base, self._file, self._size = base, file, size
+        self._begun_at = begun_at(path)
 
-    def _rotate(self) -> None:
-        position = self.position
-        os.close(self._file)
-        self._open(position)
+    def _rotate_if_due(self, now: datetime) -> None:
+        is_full = self._size >= self.segment_bytes
+        if self._size and (is_full or (self._begun_at is not None and now - self._begun_at >= self.segment_age)):
+            before = self._file
+            # Only when the next one is there: whoever cannot open it must not write to a file that is closed.
+            with self._refusals():
+                self._open(self.position)
+            os.close(before)
 
     def _remember(self, identities: Iterable[str]) -> None:
         self._recent.update(dict.fromkeys(identities))

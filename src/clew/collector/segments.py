@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import mmap
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,6 +24,9 @@ _DIGITS = 20
 _TAIL_BYTES = 1 << 16
 # What has been read of a mapped file stays in the process's memory until it is let go.
 _LET_GO_BYTES = 8 << 20
+# A line begins with its time, and an event may be too large to be read for it.
+_HEAD_BYTES = 64
+_AT = re.compile(rb'\{"at":"([^"]+)"')
 _UNKNOWN_TIME = "1970-01-01T00:00:00+00:00"
 _BY_HAND = "log"
 
@@ -103,6 +107,16 @@ def whole_lines_size(path: Path) -> int:
                 return start + line_break + 1
             size = start
     return 0
+
+
+def begun_at(path: Path) -> datetime | None:
+    """When the first event of a segment was received; None where nobody knows."""
+    with path.open("rb") as file:
+        found = _AT.match(file.read(_HEAD_BYTES))
+    try:
+        return None if found is None else datetime.fromisoformat(found[1].decode())
+    except ValueError:
+        return None
 
 
 def end_position(folder: Path) -> int:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -133,6 +136,35 @@ def test_segments_follow_each_other_without_a_gap(tmp_path: Path) -> None:
     assert bodies(tmp_path) == sent
     with LogWriter(tmp_path, segment_bytes=300) as log:
         assert log.append(received(*sent)) == 0
+
+
+def test_a_segment_ends_when_it_is_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    for hours in (0, 23, 24, 25, 49, 50):
+        moment = start + timedelta(hours=hours)
+        monkeypatch.setattr("clew.collector.log.datetime", SimpleNamespace(now=lambda _, moment=moment: moment))
+        # Opened anew each time: what counts is when its first event came, not when it was opened.
+        with LogWriter(tmp_path, segment_age=timedelta(days=1)) as log:
+            log.append(received(b"%d" % hours))
+    held = [path.read_bytes().count(b"\n") for path in sorted(tmp_path.glob("*.ndjson"))]
+    assert held == [2, 2, 2]
+    assert bodies(tmp_path) == [b"0", b"23", b"24", b"25", b"49", b"50"]
+
+
+def test_a_segment_that_cannot_be_begun_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with LogWriter(tmp_path, segment_bytes=1) as log:
+        log.append(received(b"1"))
+        with monkeypatch.context() as full:
+            full.setattr("clew.collector.log._sync_folder", no_room)
+            for _ in range(2):
+                with pytest.raises(ClewError, match="No space left"):
+                    log.append(received(b"2"))
+        assert log.append(received(b"2", b"3")) == 2
+    assert bodies(tmp_path) == [b"1", b"2", b"3"]
+
+
+def no_room(_: Path) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_a_line_that_nobody_wrote_is_an_event_itself(tmp_path: Path) -> None:
