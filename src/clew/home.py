@@ -67,6 +67,11 @@ class Home:
         return self.root / "checkpoint"
 
     @property
+    def keys(self) -> Path:
+        """Hashes of the API keys."""
+        return self.root / "keys.json"
+
+    @property
     def spool(self) -> Path:
         """Large bodies and what could not be delivered yet."""
         return self.root / "spool"

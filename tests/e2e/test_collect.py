@@ -6,58 +6,39 @@ import http.client
 import json
 import os
 import random
-import re
 import signal
-import subprocess
-import sys
+import ssl
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
+import jwt
 import pytest
+import requests
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+from jwt.algorithms import ECAlgorithm
 from openlineage.client import OpenLineageClient
 from openlineage.client.event_v2 import Job, Run, RunEvent, RunState
 from openlineage.client.transport.async_http import AsyncHttpConfig, AsyncHttpTransport
-from openlineage.client.transport.http import HttpCompression, HttpConfig, HttpTransport
+from openlineage.client.transport.http import ApiKeyTokenProvider, HttpCompression, HttpConfig, HttpTransport
 from openlineage.client.uuid import generate_new_uuid
 
-from clew.collector.segments import decode_line, end_position, ranges, read_lines
+from clew.serving.grants import Scope
+from clew.serving.keys import KeyFile
+
+Collecting = Callable[..., Any]
+Stored = Callable[[Path], list[Any]]
 
 KILLS = 20
 CLIENTS = 8
-
-
-@dataclass(frozen=True)
-class Collector:
-    process: subprocess.Popen[str]
-    port: int
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-
-@contextmanager
-def collecting(home: Path) -> Iterator[Collector]:
-    command = [sys.executable, "-m", "clew", "collect", "--port", "0", "--home", str(home)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        found = re.search(r":(\d+)/", process.stderr.readline())
-        assert found is not None
-        try:
-            yield Collector(process, int(found[1]))
-        finally:
-            process.terminate()
-            process.wait(20)
-
-
-def stored(home: Path) -> list[Any]:
-    parts = ranges(home / "log", 0, end_position(home / "log"), 1 << 30)
-    return [json.loads(decode_line(text).body) for part in parts for _, text in read_lines(part)]
+SMALL = b'{"eventTime": "2026-01-01T10:00:00Z", "run": {"runId": "r"}, "job": {"namespace": "n", "name": "j"}}'
 
 
 def run_event(state: RunState) -> RunEvent:
@@ -70,7 +51,7 @@ def run_event(state: RunState) -> RunEvent:
     )
 
 
-def test_real_clients_are_heard(tmp_path: Path) -> None:
+def test_real_clients_are_heard(tmp_path: Path, collecting: Collecting, stored: Stored) -> None:
     events = [run_event(state) for state in (RunState.START, RunState.RUNNING, RunState.COMPLETE)]
     with collecting(tmp_path) as collector:
         plain = HttpConfig(url=collector.url)
@@ -83,7 +64,111 @@ def test_real_clients_are_heard(tmp_path: Path) -> None:
     assert {event["run"]["runId"] for event in stored(tmp_path)} == {event.run.runId for event in events}
 
 
-def test_nothing_acknowledged_is_lost_by_kills(tmp_path: Path) -> None:
+def test_real_clients_send_their_key(tmp_path: Path, collecting: Collecting, stored: Stored) -> None:
+    key = KeyFile(tmp_path / "keys.json").add("shop", [Scope.WRITE], ["shop"])
+    known, unknown = run_event(RunState.START), run_event(RunState.START)
+    with collecting(tmp_path, "--require-key") as collector:
+        for event, secret in ((known, key), (unknown, "another")):
+            config = HttpConfig(url=collector.url, auth=ApiKeyTokenProvider({"apiKey": secret}))
+            transport = HttpTransport(config)
+            if secret == key:
+                transport.emit(event)
+            else:
+                with pytest.raises(requests.HTTPError, match="401"):
+                    transport.emit(event)
+        waiting = AsyncHttpTransport(
+            AsyncHttpConfig(
+                url=collector.url, auth=ApiKeyTokenProvider({"apiKey": key}), compression=HttpCompression.GZIP
+            )
+        )
+        waiting.emit(run_event(RunState.COMPLETE))
+        assert waiting.close(timeout=20)
+    assert [event["eventType"] for event in stored(tmp_path)] == ["START", "COMPLETE"]
+
+
+def test_real_clients_come_back_when_they_are_told_to(tmp_path: Path, collecting: Collecting, stored: Stored) -> None:
+    events = [run_event(RunState.RUNNING) for _ in range(3)]
+    with collecting(tmp_path, "--max-rate", "1") as collector:
+        transport = HttpTransport(HttpConfig(url=collector.url))
+        for event in events:
+            transport.emit(event)
+        assert "calls more than 1 times a second" in collector.process.stderr.readline()
+    assert [event["run"]["runId"] for event in stored(tmp_path)] == [event.run.runId for event in events]
+
+
+def test_tokens_of_an_identity_provider(tmp_path: Path, collecting: Collecting) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    (tmp_path / "jwks.json").write_text(
+        json.dumps({"keys": [{**json.loads(ECAlgorithm.to_jwk(key.public_key())), "kid": "1"}]})
+    )
+    claims = {"sub": "airflow", "iss": "me", "aud": "clew", "exp": datetime.now(UTC) + timedelta(minutes=5)}
+    options = ("--jwks", str(tmp_path / "jwks.json"), "--jwt-issuer", "me", "--jwt-audience", "clew")
+    with collecting(tmp_path, *options) as collector:
+        answers = []
+        for scope in ("clew:write", "clew:read"):
+            token = jwt.encode({**claims, "scope": scope}, key, "ES256", {"kid": "1"})
+            headers = {"authorization": f"Bearer {token}"}
+            answers.append(
+                requests.post(f"{collector.url}/api/v1/lineage", data=SMALL, headers=headers, timeout=20).status_code
+            )
+    assert answers == [201, 403]
+
+
+def test_tls(tmp_path: Path, collecting: Collecting, stored: Stored) -> None:
+    certificate, key = write_certificate(tmp_path)
+    with collecting(tmp_path, "--tls-cert", str(certificate), "--tls-key", str(key)) as collector:
+        trusting = ssl.create_default_context(cafile=str(certificate))
+        connection = http.client.HTTPSConnection("127.0.0.1", collector.port, context=trusting, timeout=20)
+        connection.request("POST", "/api/v1/lineage", SMALL)
+        assert connection.getresponse().status == http.HTTPStatus.CREATED
+        connection.close()
+        plain = http.client.HTTPConnection("127.0.0.1", collector.port, timeout=20)
+        plain.request("GET", "/healthz")
+        with pytest.raises((http.client.HTTPException, OSError)):
+            plain.getresponse()
+        plain.close()
+    assert len(stored(tmp_path)) == 1
+
+
+@pytest.mark.parametrize("options", [["--tls-cert", "{cert}"], ["--tls-cert", "{cert}", "--tls-key", "{cert}"]])
+def test_tls_with_wrong_files_is_a_sentence(options: list[str], tmp_path: Path, clew: Callable[..., Any]) -> None:
+    certificate, _ = write_certificate(tmp_path)
+    ended = clew("collect", "--home", tmp_path, *(option.format(cert=certificate) for option in options))
+    assert (ended.returncode, "Traceback" in ended.stderr) == (2, False)
+    assert "--tls-key" in ended.stderr
+
+
+def write_certificate(folder: Path) -> tuple[Path, Path]:
+    """A certificate for this machine that vouches for itself, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(hours=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    paths = folder / "cert.pem", folder / "key.pem"
+    paths[0].write_bytes(certificate.public_bytes(Encoding.PEM))
+    paths[1].write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    return paths
+
+
+def test_lines_for_machines(tmp_path: Path, collecting: Collecting) -> None:
+    with collecting(tmp_path, "--log-json") as collector:
+        assert requests.post(f"{collector.url}/api/v1/lineage", data=b"no", timeout=20).status_code == 400
+        assert collector.process.stderr is not None
+        told = json.loads(collector.process.stderr.readline())
+    assert (told["level"], told["status"], told["path"]) == ("warning", 400, "/api/v1/lineage")
+
+
+def test_nothing_acknowledged_is_lost_by_kills(tmp_path: Path, collecting: Collecting, stored: Stored) -> None:
     acknowledged: set[str] = set()
     chance = random.Random(7)
     for turn in range(KILLS):
@@ -124,7 +209,9 @@ def send_until_it_dies(port: int, name: str, acknowledged: set[str], heard: thre
         connection.close()
 
 
-def test_what_was_begun_is_ended_when_it_is_told_to_stop(tmp_path: Path) -> None:
+def test_what_was_begun_is_ended_when_it_is_told_to_stop(
+    tmp_path: Path, collecting: Collecting, stored: Stored
+) -> None:
     acknowledged: set[str] = set()
     heard = threading.Event()
     with collecting(tmp_path) as collector:
@@ -137,7 +224,9 @@ def test_what_was_begun_is_ended_when_it_is_told_to_stop(tmp_path: Path) -> None
     assert acknowledged <= {event["run"]["runId"] for event in stored(tmp_path)}
 
 
-def test_a_pipeline_takes_in_what_a_collector_holds(tmp_path: Path, clew: Callable[..., Any]) -> None:
+def test_a_pipeline_takes_in_what_a_collector_holds(
+    tmp_path: Path, clew: Callable[..., Any], collecting: Collecting
+) -> None:
     event = run_event(RunState.COMPLETE)
     with collecting(tmp_path) as collector:
         OpenLineageClient(transport=HttpTransport(HttpConfig(url=collector.url))).emit(event)

@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
-
-import pytest
 
 from clew.lake.delta import Lake
 from clew.pipeline.lock import held
@@ -49,16 +46,6 @@ def event(number: int, chance: Random) -> bytes:
             "outputs": [{"namespace": "n", "name": f"d{number}", "facets": noise}],
         }
     ).encode()
-
-
-@pytest.fixture
-def namespace() -> list[str]:
-    """What runs a command with mounts of its own."""
-    command = ["unshare", "--map-root-user", "--mount"]
-    probe = [*command, "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
-    if shutil.which("unshare") is None or subprocess.run(probe, capture_output=True, check=False).returncode:
-        pytest.skip("a small file system cannot be mounted here")
-    return command
 
 
 def test_a_full_disk_in_the_middle_of_a_batch(namespace: list[str], tmp_path: Path) -> None:

@@ -12,7 +12,20 @@ import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 PACKAGE = ROOT / "src" / "clew"
-STAGES = {"api", "capture", "cli", "collector", "demo", "events", "index", "lake", "mcp", "pipeline", "query"}
+STAGES = {
+    "api",
+    "capture",
+    "cli",
+    "collector",
+    "demo",
+    "events",
+    "index",
+    "lake",
+    "mcp",
+    "pipeline",
+    "query",
+    "serving",
+}
 SAYS_NOTHING = {"util", "utils", "helper", "helpers", "manager", "common", "handler", "handlers", "processor", "misc"}
 SCHEMAS = ("dataframe_lineage_schema", "openlineage_events_schema", "runtime_events_schema")
 

@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, PlainTextResponse, Response
+from starlette.responses import FileResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from clew.api.assets import STATIC, index_html
@@ -18,6 +18,7 @@ from clew.api.notebook_runs import notebook_run_routes
 from clew.api.problems import on_clew_error, on_fault, on_http_error
 from clew.api.source import OpenSource
 from clew.errors import ClewError
+from clew.serving.health import healthz
 
 _POLICY = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'self'"
 _HEADERS = {"content-security-policy": _POLICY, "x-content-type-options": "nosniff", "referrer-policy": "no-referrer"}
@@ -31,7 +32,7 @@ def create_app(open_source: OpenSource, more: Sequence[BaseRoute] = ()) -> Starl
         routes=[
             Route("/", _page),
             Route("/assets/{name}", _asset),
-            Route("/healthz", _healthz),
+            Route("/healthz", healthz),
             *notebook_run_routes(open_source),
             *more,
         ],
@@ -49,7 +50,3 @@ def _asset(request: Request) -> Response:
     if not path.is_file():
         raise HTTPException(404, "There is no such file.")
     return FileResponse(path, headers=_FOREVER)
-
-
-def _healthz(_: Request) -> Response:
-    return PlainTextResponse("ok\n")

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 
-from clew.api.server import DEFAULT_PORT, serve
 from clew.cli.figures import counted
 from clew.cli.hops import tree
 from clew.cli.options import home_option, spark_options
@@ -16,6 +15,7 @@ from clew.cli.screen import data, progress, talk
 from clew.cli.serve import answering_app
 from clew.demo.job import Demo, run_demo
 from clew.home import Home
+from clew.serving.server import DEFAULT_PORT, serve
 
 
 @click.command("demo")

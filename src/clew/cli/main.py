@@ -21,6 +21,7 @@ _COMMANDS = {
     "run": "Run a notebook or script and record what it does to its data.",
     "pipeline": "Turn recorded events into tables and an index.",
     "collect": "Take events over HTTP, from whatever speaks OpenLineage.",
+    "keys": "Say who may send events, and who may ask.",
     "index": "Rebuild what answers are read from.",
     "facets": "Show the facets of a run, a job or a dataset.",
     "validate": "Hold events against the schemas, and say what a producer could do better.",
@@ -38,7 +39,9 @@ _COMMANDS = {
 _EXTRAS = {
     "click": "cli",
     "deltalake": "spark",
+    "httptools": "server",
     "jsonschema_rs": "validate",
+    "jwt": "jwt",
     "marimo": "notebook",
     "mcp": "mcp",
     "pandas": "notebook",

@@ -9,13 +9,13 @@ import click
 import uvicorn
 from mcp.server.mcpserver import MCPServer
 
-from clew.api.server import address, listen
 from clew.cli.options import home_option
 from clew.cli.screen import talk
 from clew.errors import UsageError
 from clew.home import Home
 from clew.mcp.server import create_server
 from clew.query.answers import Answers
+from clew.serving.server import address, listen
 
 DEFAULT_PORT = 8778
 _HOST = "127.0.0.1"

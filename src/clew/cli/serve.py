@@ -7,12 +7,12 @@ from starlette.applications import Starlette
 
 from clew.api.app import create_app
 from clew.api.questions import question_routes
-from clew.api.server import DEFAULT_PORT, serve
 from clew.cli.options import home_option
 from clew.cli.screen import talk
 from clew.home import Home
 from clew.query.answers import Answers
 from clew.query.holdings import Holdings
+from clew.serving.server import DEFAULT_PORT, serve
 
 
 @click.command("serve")

@@ -9,10 +9,12 @@ import msgspec
 from msgspec import Raw
 
 from clew.collector.log import Entry
+from clew.collector.namespaces import namespaces_of
 from clew.events.identity import event_id, one_line
 from clew.events.received import decode
 from clew.events.rejection import RejectedError
 from clew.events.stream import Stream
+from clew.serving.grants import Grant, NotAllowedError
 
 _decode_list = msgspec.json.Decoder(list[Raw]).decode
 _decode_any = msgspec.json.Decoder(Raw).decode
@@ -20,10 +22,17 @@ _decode_any = msgspec.json.Decoder(Raw).decode
 
 @dataclass(frozen=True)
 class Taken:
-    """An event of a request: what to keep of it, or why it can never be kept; a dead letter is kept, with a flaw."""
+    """An event of a request: what to keep of it, or why it cannot be kept; a dead letter is kept, with a flaw."""
 
     entry: Entry | None
-    flaw: RejectedError | None = None
+    flaw: RejectedError | NotAllowedError | None = None
+
+    @property
+    def outcome(self) -> str:
+        """What became of it, in a word."""
+        if self.entry is None:
+            return "refused"
+        return "stored" if self.flaw is None else "dead_letter"
 
 
 def bodies_in(payload: bytes) -> list[bytes]:
@@ -37,8 +46,8 @@ def bodies_in(payload: bytes) -> list[bytes]:
     return (list(_lines(payload)) if b"\n" in payload else []) or [payload]
 
 
-def taken(stream: Stream, source: str, body: bytes) -> Taken:
-    """Look at an event."""
+def taken(stream: Stream, source: str, body: bytes, grant: Grant) -> Taken:
+    """Look at an event of someone who has this grant."""
     flaw = None
     try:
         decode(stream, body)
@@ -46,6 +55,11 @@ def taken(stream: Stream, source: str, body: bytes) -> Taken:
         if fault.reason.is_final:
             return Taken(None, fault)
         flaw = fault
+    if not grant.is_everywhere:
+        try:
+            grant.require_namespaces(namespaces_of(body))
+        except NotAllowedError as refusal:
+            return Taken(None, refusal)
     line = one_line(body)
     return Taken(Entry(event_id(line), stream, source, line, is_json=True), flaw)
 

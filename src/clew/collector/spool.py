@@ -9,17 +9,21 @@ import threading
 from codecs import getincrementaldecoder
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from clew.collector.appender import Appender
 from clew.collector.log import Entry
+from clew.collector.namespaces import namespaces_of
+from clew.collector.payloads import Taken
 from clew.errors import ClewError
 from clew.events.identity import JSON_SPACE, NO_NEWLINES, content_id
 from clew.events.received import decode_text
 from clew.events.rejection import Reason, RejectedError
 from clew.events.stream import Stream
+from clew.serving.grants import Grant
 
 _PIECE_BYTES = 1 << 20
 # While one is looked at, all of it is in memory.
@@ -44,6 +48,10 @@ class Spooled:
     def __exit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file."""
         self._file.close()
 
     def add(self, piece: bytes | bytearray) -> None:
@@ -67,20 +75,25 @@ class Spooled:
             yield text
 
 
-def store_spooled(spooled: Spooled, stream: Stream, source: str, appender: Appender) -> RejectedError | None:
-    """Store the one event that a body is, and wait for it; gives the flaw of a dead letter.
+def store_spooled(spooled: Spooled, stream: Stream, source: str, grant: Grant, appender: Appender) -> Taken:
+    """Store the one event that a body is, and wait for it.
 
-    RejectedError for what can never be kept.
+    RejectedError for what can never be kept, NotAllowedError for what the sender may not send.
     """
     with spooled.mapped() as text:
         _require_text(text)
         flaw = _flaw_of(text, stream)
         if flaw is not None and flaw.reason.is_final:
             raise flaw
+        if not grant.is_everywhere:
+            with memoryview(text) as body:
+                grant.require_namespaces(namespaces_of(body))
         _on_one_line(text)
         with memoryview(text) as whole, whole[slice(*_span(text))] as body:
-            appender.store([Entry(content_id(body), stream, source, body, is_json=True)]).result()
-    return flaw
+            entry = Entry(content_id(body), stream, source, body, is_json=True)
+            appender.store([entry]).result()
+    # Without the body, which is no longer in memory.
+    return Taken(replace(entry, body=b""), flaw)
 
 
 def _require_text(text: mmap.mmap) -> None:

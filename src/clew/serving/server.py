@@ -1,26 +1,69 @@
-"""Serving the application, on this machine unless told otherwise."""
+"""Serving an application, on this machine unless told otherwise."""
 
 from __future__ import annotations
 
 import errno
 import socket
+import ssl
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from clew.errors import ClewError, UsageError
+from clew.serving.protocol import CarefulProtocol
 
 DEFAULT_PORT = 8777
+LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 _HIGHEST_PORT = 65535
 _DRAIN_SECONDS = 10
+# More than may come in one moment while a disk is slow: who does not fit in is not heard at all.
+_BACKLOG = 2048
 
 
-def serve(app: ASGIApp, host: str = "127.0.0.1", port: int = DEFAULT_PORT, say: Callable[[str], None] = print) -> None:
+@dataclass(frozen=True)
+class Tls:
+    """The files of a certificate, with those that vouch for it, and of its private key."""
+
+    certificate: Path
+    key: Path
+
+    def check(self) -> None:
+        """Refuse files that are none, or do not belong together."""
+        try:
+            ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(self.certificate, self.key)
+        except (OSError, ssl.SSLError) as fault:
+            message = f"TLS cannot be spoken with {self.certificate} and {self.key}: {fault.strerror or fault}."
+            raise UsageError(message, hint="Give PEM files: --tls-cert with the whole chain, --tls-key.") from fault
+
+
+def serve(
+    app: ASGIApp,
+    host: str = "127.0.0.1",
+    port: int = DEFAULT_PORT,
+    say: Callable[[str], None] = print,
+    tls: Tls | None = None,
+) -> None:
     """Serve until interrupted; `say` is told the address, which is the way to learn it when `port` is 0."""
+    if tls is not None:
+        tls.check()
     with listen(host, port) as listener:
-        say(f"Serving on {address(listener)} (Ctrl-C stops)")
-        config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=_DRAIN_SECONDS)
+        say(f"Serving on {address(listener, 'http' if tls is None else 'https')} (Ctrl-C stops)")
+        config = uvicorn.Config(
+            app,
+            http=CarefulProtocol,
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            backlog=_BACKLOG,
+            timeout_graceful_shutdown=_DRAIN_SECONDS,
+            ssl_certfile=None if tls is None else tls.certificate,
+            ssl_keyfile=None if tls is None else tls.key,
+        )
         uvicorn.Server(config).run(sockets=[listener])
 
 
@@ -44,10 +87,10 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def address(listener: socket.socket) -> str:
+def address(listener: socket.socket, scheme: str = "http") -> str:
     """The URL at which a socket listens."""
     host, port = listener.getsockname()[:2]
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}/"
 
 
 def _refused(host: str, port: int, fault: OSError) -> ClewError:

@@ -16,9 +16,9 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from clew.api.app import create_app
 from clew.api.export import page_html
-from clew.api.server import address, listen
 from clew.api.source import OpenSource
 from clew.query.run_page_model import RunPage
+from clew.serving.server import address, listen
 
 SAMPLE = runpy.run_path(str(Path(__file__).parent / "orders_run.py"))
 Open = Callable[..., Page]

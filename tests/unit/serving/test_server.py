@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from clew.api.server import address, listen
 from clew.errors import ClewError, UsageError
+from clew.serving.server import address, listen
 
 
 def test_port_zero_picks_one_and_names_it() -> None:

@@ -1,0 +1,48 @@
+"""Who is let in: by an API key or a token, sent as `Authorization: Bearer`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import HTTPConnection
+
+from clew.serving.grants import ANYONE, Grant, Scope, UnknownCallerError
+from clew.serving.keys import PREFIX, KeyFile
+
+GrantOf: TypeAlias = Callable[[str], Grant]
+# What a 401 must carry (RFC 6750).
+CHALLENGE: Final = {"www-authenticate": "Bearer"}
+
+
+class Guard:
+    """Lets in who has a key, or a token; everyone, if neither is asked for."""
+
+    def __init__(self, keys: KeyFile | None = None, tokens: GrantOf | None = None) -> None:
+        self._keys = keys
+        self._tokens = tokens
+
+    async def admit(self, request: HTTPConnection, scope: Scope) -> Grant:
+        """The grant of whoever calls; UnknownCallerError or NotAllowedError if that is not enough."""
+        if self._keys is None and self._tokens is None:
+            return ANYONE
+        grant = await self._known(_bearer(request))
+        grant.require(scope)
+        return grant
+
+    async def _known(self, secret: str) -> Grant:
+        if self._tokens is not None and not secret.startswith(f"{PREFIX}_"):
+            return await run_in_threadpool(self._tokens, secret)
+        grant = None if self._keys is None else self._keys.grant(secret)
+        if grant is None:
+            hint = "Check it, or ask whoever runs clew for a new one."
+            raise UnknownCallerError("The key is not known here, or was revoked.", hint=hint)
+        return grant
+
+
+def _bearer(request: HTTPConnection) -> str:
+    kind, _, secret = request.headers.get("authorization", "").partition(" ")
+    if kind.lower() != "bearer" or not secret.strip():
+        raise UnknownCallerError("A key is needed here.", hint="Send it in the header `Authorization: Bearer KEY`.")
+    return secret.strip()
