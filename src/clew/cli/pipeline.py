@@ -36,6 +36,12 @@ if TYPE_CHECKING:
     from clew.pipeline.watch import Listener
 
 _WEEK = 7 * 24
+_keep_log_option = click.option(
+    "--keep-log",
+    type=age,
+    metavar="AGE",
+    help="Remove segments of the log that are older than that, as 30d or 36h, once all of them is taken in.",
+)
 
 
 @click.group("pipeline")
@@ -128,17 +134,20 @@ def run(
     show_default=True,
     help="How often derived tables are brought up to date, at most.",
 )
+@_keep_log_option
 @click.option("--metrics-port", type=int, help="Serve Prometheus metrics on this port; 0 picks a free one.")
 @click.option("--metrics-host", default="127.0.0.1", show_default=True, help="Address that metrics are served on.")
 @json_option
 @lake_option
 @spark_options
-def stream(
-    has_upkeep: bool,  # noqa: FBT001
+def stream(  # noqa: PLR0913
+    *,
+    has_upkeep: bool,
     refresh_minutes: float,
+    keep_log: timedelta | None,
     metrics_port: int | None,
     metrics_host: str,
-    as_json: bool,  # noqa: FBT001
+    as_json: bool,
     home: Home,
     master: str,
     conf: dict[str, str],
@@ -167,7 +176,7 @@ def stream(
         taken = pipeline.stream(
             stop,
             meanwhile=take,
-            care=Care(refresh_seconds=60 * refresh_minutes) if has_upkeep else None,
+            care=Care(refresh_seconds=60 * refresh_minutes, keep_log=keep_log) if has_upkeep else None,
             cared=metrics[0].cared if metrics else None,
         )
         reasons = last_rejections(pipeline.lake, taken.rejected)
@@ -211,6 +220,7 @@ def status(as_json: bool, home: Home) -> None:  # noqa: FBT001
     metavar="AGE",
     help="Drop events that were received longer ago than that, as 90d or 36h; not while a pipeline is at work.",
 )
+@_keep_log_option
 @click.option(
     "--force",
     "is_forced",
@@ -223,6 +233,7 @@ def status(as_json: bool, home: Home) -> None:  # noqa: FBT001
 def compact(
     retention_hours: int,
     drop_older_than: timedelta | None,
+    keep_log: timedelta | None,
     is_forced: bool,  # noqa: FBT001
     as_json: bool,  # noqa: FBT001
     home: Home,
@@ -240,6 +251,7 @@ def compact(
             home,
             retention_hours,
             drop_older_than=drop_older_than,
+            keep_log=keep_log,
             is_forced=is_forced,
             say=say,
             master=master,

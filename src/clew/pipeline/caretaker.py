@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from threading import Event, Thread
 from types import TracebackType
@@ -34,6 +35,8 @@ class Care(Struct, frozen=True):
     # A refresh writes derived tables whole: copies of a week would be many, and nobody asks for an older one.
     derived_retention_hours: int = 2
     target_bytes: int = TARGET_BYTES
+    # Of the log, what was taken in longer ago than this is removed; nothing, if it is not given.
+    keep_log: timedelta | None = None
 
 
 class Cared(Struct):
@@ -52,11 +55,18 @@ class Caretaker:
     """
 
     def __init__(
-        self, root: Path, refresh: Callable[[Lake], bool], say: Say, care: Care, done: Cared | None = None
+        self,
+        root: Path,
+        refresh: Callable[[Lake], bool],
+        say: Say,
+        care: Care,
+        done: Cared | None = None,
+        drop_log: Callable[[timedelta], object] = lambda _: None,
     ) -> None:
         self.done = done or Cared()
         self._files, self._derived = Lake(root), Lake(root)
         self._refresh = refresh
+        self._drop_log = drop_log
         self._say = say
         self._care = care
         self._stop = Event()
@@ -117,5 +127,7 @@ class Caretaker:
     def _remove(self) -> None:
         remove_files(self._files, self._care.retention_hours, EVENT_TABLE_NAMES)
         remove_files(self._files, self._care.derived_retention_hours, DERIVED_TABLE_NAMES)
+        if self._care.keep_log is not None:
+            self._drop_log(self._care.keep_log)
         self.done.removals += 1
         self._next_removal = time.monotonic() + self._care.removal_seconds

@@ -7,8 +7,10 @@ from datetime import UTC, datetime, timedelta
 from msgspec import Struct, field
 
 from clew.collector.expiry import drop_segments
+from clew.collector.lag import next_line
 from clew.home import Home
-from clew.index.store import remove
+from clew.index.reader import IndexReader
+from clew.index.store import MissingIndexError, remove
 from clew.lake.delta import Lake
 from clew.lake.retention import drop_rows, old_events
 from clew.pipeline.checkpoint import Checkpoint
@@ -21,6 +23,27 @@ class Dropped(Struct):
     rows: dict[str, int] = field(default_factory=dict)
     segments: int = 0
     segment_bytes: int = 0
+
+
+def drop_log(home: Home, age: timedelta) -> Dropped:
+    """Remove segments of the log that are older than that, and of which all is in the lake and in the index.
+
+    May be done while a pipeline is at work: it goes on behind them.
+    """
+    count, size = drop_segments(home.log, datetime.now(UTC) - age, _indexed(home))
+    return Dropped(segments=count, segment_bytes=size)
+
+
+def _indexed(home: Home) -> int:
+    """How far the log is in the lake and in the index, which gets a batch later and may need the log for it."""
+    position = Checkpoint(home.checkpoint).position
+    try:
+        with IndexReader(home.index) as index:
+            seq = index.meta("indexed_seq")
+    except MissingIndexError:
+        # It will be built from the lake.
+        return position
+    return 0 if seq is None else min(position, next_line(home.log, int(seq)))
 
 
 def drop_older(home: Home, age: timedelta) -> Dropped:

@@ -14,7 +14,7 @@ from clew.lake.delta import Lake
 from clew.lake.soundness import require_sound_lake
 from clew.lake.upkeep import SAFE_HOURS, merge_files, remove_files
 from clew.pipeline.lock import held, holder_of
-from clew.pipeline.retention import Dropped, drop_older
+from clew.pipeline.retention import Dropped, drop_log, drop_older
 
 Say = Callable[[str], None]
 
@@ -35,6 +35,7 @@ def upkeep(
     retention_hours: int,
     *,
     drop_older_than: timedelta | None = None,
+    keep_log: timedelta | None = None,
     is_forced: bool = False,
     say: Say = lambda _: None,
     master: str = "local[2]",
@@ -48,6 +49,10 @@ def upkeep(
     if is_short:
         _require_rest(home)
     dropped = _drop_older(home, drop_older_than, say)
+    if keep_log is not None:
+        say("Removing segments of the log that were taken in")
+        freed = drop_log(home, keep_log)
+        dropped = Dropped(dropped.rows, dropped.segments + freed.segments, dropped.segment_bytes + freed.segment_bytes)
     lake = Lake(home.lake)
     say("Merging small files")
     merged = merge_files(lake)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from threading import Event
 
 from pyspark.errors import StreamingQueryException
@@ -27,6 +28,7 @@ from clew.pipeline.lock import BACKFILL_LOCK, held
 from clew.pipeline.raw_spans import beyond, choose
 from clew.pipeline.rebuild import feed_index, rebuild_index
 from clew.pipeline.refresh import refresh_derived_tables
+from clew.pipeline.retention import drop_log
 from clew.pipeline.session import build_session
 from clew.pipeline.warmth import warm_up
 from clew.pipeline.watch import Listener, Watch
@@ -99,7 +101,7 @@ class Pipeline:
                 refresh_derived_tables(self.spark, lake)
             return is_due
 
-        return Caretaker(self.lake.root, refresh, self.say, care, cared)
+        return Caretaker(self.lake.root, refresh, self.say, care, cared, partial(drop_log, self.home))
 
     def _ingest(self) -> Ingest:
         checkpoint = Checkpoint(self.home.checkpoint)

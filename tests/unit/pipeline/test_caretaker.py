@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import timedelta
 from threading import Event
 from typing import Any
 
@@ -84,6 +85,14 @@ def test_a_long_refresh_is_not_done_again_at_once(home: Home, monkeypatch: pytes
         keeper.bring_up_to_date()
         counts.append(keeper.done.refreshes)
     assert counts == [1, 1, 1, 2]
+
+
+@pytest.mark.parametrize(("keep_log", "asked"), [(None, []), (timedelta(days=30), [timedelta(days=30)])])
+def test_the_log_is_kept_short_if_it_is_told_to(keep_log: timedelta | None, asked: list[timedelta], home: Home) -> None:
+    dropped: list[timedelta] = []
+    care = Care(removal_seconds=0.0, keep_log=keep_log)
+    Caretaker(home.lake, lambda _: True, lambda _: None, care, drop_log=dropped.append).tidy()
+    assert dropped == asked
 
 
 def test_a_fault_is_said_and_stays_with_the_caretaker(home: Home) -> None:

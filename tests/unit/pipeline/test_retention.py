@@ -14,11 +14,13 @@ from clew.collector.segments import end_position, segments
 from clew.events.stream import Stream
 from clew.home import Home
 from clew.lake.delta import Lake
+from clew.lake.tables import DERIVED_TABLE_NAMES, RUN_FACETS
 from clew.lake.upkeep import merge_files
 from clew.pipeline import retention
 from clew.pipeline.ingest import Ingested
 from clew.pipeline.lock import HeldError, held
-from clew.pipeline.retention import drop_older
+from clew.pipeline.retention import drop_log, drop_older
+from clew.pipeline.upkeep import upkeep
 
 Take = Callable[..., Ingested]
 Receive = Callable[..., None]
@@ -26,21 +28,25 @@ LARGE = "x" * 100_000
 
 
 @pytest.fixture
-def receive(home: Home, take: Take, monkeypatch: pytest.MonkeyPatch) -> Receive:
+def receive(home: Home, take: Take) -> Receive:
     """Takes in an event that was received so many days ago, in a segment of its own."""
 
     def received(days: int, name: str) -> None:
-        moment = datetime.now(UTC) - timedelta(days=days)
-        facets = {"note": {"text": name}, "plan": {"text": LARGE}}
-        event = {"eventTime": "2026-01-01T10:00:00Z", "run": {"runId": name, "facets": facets}}
-        with monkeypatch.context() as then, LogWriter(home.log, segment_bytes=1) as log:
-            then.setattr("clew.collector.log.datetime", _At(moment))
-            position = log.position
-            log.append([Received(Stream.OPENLINEAGE, "test", json.dumps(event).encode())])
+        position = end_position(home.log)
+        append(home, days, name)
         take(position)
         note_taken(home)
 
     return received
+
+
+def append(home: Home, days: int, name: str) -> None:
+    """Append an event that was received so many days ago, in a segment of its own."""
+    facets = {"note": {"text": name}, "plan": {"text": LARGE}}
+    event = {"eventTime": "2026-01-01T10:00:00Z", "run": {"runId": name, "facets": facets}}
+    with pytest.MonkeyPatch.context() as then, LogWriter(home.log, segment_bytes=1) as log:
+        then.setattr("clew.collector.log.datetime", _At(datetime.now(UTC) - timedelta(days=days)))
+        log.append([Received(Stream.OPENLINEAGE, "test", json.dumps(event).encode())])
 
 
 class _At:
@@ -111,3 +117,41 @@ def test_what_was_not_taken_in_stays_in_the_log(home: Home, receive: Receive) ->
     assert segments(home.log) == found[1:]
     assert drop_segments(home.log, datetime.now(UTC), found[-1].end)[0] == len(found) - 2
     assert segments(home.log) == found[-1:], "the last one tells where the next event will stand"
+
+
+def test_the_log_alone_may_be_kept_short(home: Home, receive: Receive) -> None:
+    for days, name in ((100, "old"), (50, "young"), (0, "new")):
+        receive(days, name)
+    end = end_position(home.log)
+    # Beside a pipeline at work.
+    with held(home.lake / ".lock"):
+        dropped = drop_log(home, timedelta(days=30))
+    assert (dropped.rows, dropped.segments) == ({}, 2)
+    assert runs(home) == ["new", "old", "young"]
+    assert home.index.exists()
+    assert end_position(home.log) == end
+    receive(0, "newer")
+    assert runs(home) == ["new", "newer", "old", "young"]
+
+
+def test_segments_stay_until_lake_and_index_have_them(home: Home, receive: Receive) -> None:
+    receive(100, "old")
+    receive(90, "less old")
+    taken = end_position(home.log)
+    append(home, days=80, name="waiting")
+    append(home, days=0, name="new")
+    assert drop_log(home, timedelta(days=30)).segments == 2
+    assert segments(home.log)[0].base == taken
+    # As a crash leaves it: Spark is done with a batch that the index has not got yet.
+    note_taken(home)
+    assert drop_log(home, timedelta(days=30)).segments == 0
+
+
+def test_upkeep_keeps_the_log_short_if_it_is_told_to(home: Home, receive: Receive) -> None:
+    receive(100, "old")
+    receive(0, "new")
+    lake = Lake(home.lake)
+    for name in DERIVED_TABLE_NAMES:
+        lake.replace(name, RUN_FACETS.schema, [], lake.state_of_events())
+    assert upkeep(home, 7 * 24).dropped.segments == 0
+    assert upkeep(home, 7 * 24, keep_log=timedelta(days=30)).dropped.segments == 1
