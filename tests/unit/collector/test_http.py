@@ -207,6 +207,8 @@ def test_a_batch_is_answered_event_by_event(client: TestClient, log: LogWriter) 
         ({}, large(9), 413),
         ({"content-encoding": "gzip"}, gzip.compress(large(9)), 413),
         ({"content-encoding": "zstd"}, zstandard.compress(b"0" * (1 << 30)), 413),
+        # 200 KB that would be 200 MB.
+        ({"content-encoding": "gzip"}, gzip.compress(b"0" * 1_000_000) * 200, 413),
         ({"content-encoding": "gzip"}, event(), 400),
         ({"content-encoding": "zstd"}, event(), 400),
         ({"content-encoding": "gzip"}, gzip.compress(event())[:-12], 400),
@@ -221,6 +223,29 @@ def test_a_body_that_is_too_much_or_not_what_it_says_is_refused(
     assert answer.status_code == status
     assert answer.json()["message"]
     assert bodies(log) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "status"),
+    [
+        ("application/json", event(), 201),
+        ("application/json; charset=utf-16", event(), 201),
+        ("application/x-ndjson", event(), 201),
+        ("text/plain", event(), 201),
+        ("image/png", event(), 201),
+        ("application/json", "é".encode("utf-16"), 400),
+        ("application/x-www-form-urlencoded", b"event=%7B%7D", 400),
+        ("multipart/form-data; boundary=b", b'--b\r\ncontent-disposition: form-data; name="e"\r\n\r\n{}\r\n--b--', 400),
+        ("application/xml", b"<event/>", 400),
+    ],
+)
+def test_what_a_body_is_counts_and_not_what_it_is_called(
+    kind: str, body: bytes, status: int, client: TestClient, log: LogWriter
+) -> None:
+    answer = client.post(LINEAGE, content=body, headers={"content-type": kind})
+    assert answer.status_code == status
+    assert bodies(log) == ([body] if status == 201 else [])
+    assert status == 201 or "This can never be stored" in answer.json()["message"]
 
 
 def test_a_full_disk_is_told_and_the_log_stays_readable(
