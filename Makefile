@@ -4,7 +4,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 # Two npm at once in one folder break each other.
 .NOTPARALLEL:
-.PHONY: help demo test test-fast check check-web test-web format bench web browser clean
+.PHONY: help demo test test-fast test-pandas check check-web test-web format bench web browser clean
 
 PYTHON ?= python3
 TOOLS := $(CURDIR)/.tools
@@ -39,7 +39,7 @@ $(shell mkdir -p "$(TOOLS)/home")
 endif
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: .venv/.demo web ## Run the example notebook and follow one of its columns back to its source
 	$(BIN)/clew demo $(ARGS)
@@ -50,6 +50,9 @@ test: web check test-web browser ## Run the checks and every test (ARGS="-k edge
 
 test-fast: .venv/.dev ## Run the tests that need no Java, on all cores: about a minute on two
 	$(UNIT_TESTS) $(ARGS)
+
+test-pandas: .venv/.dev ## Run pandas' own tests without capture and under it (ARGS="groupby" to choose): half an hour
+	$(BIN)/python scripts/pandas_suite.py $(ARGS)
 
 check: .venv/.dev ## Lint, check format, types and the direction of imports
 	$(BIN)/ruff check --output-format concise

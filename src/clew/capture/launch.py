@@ -92,8 +92,16 @@ def capture_environment(env: Mapping[str, str] | None = None) -> dict[str, str]:
     earlier = found.get("PYTHONPATH")
     found["PYTHONPATH"] = str(ENTRY_FOLDER) if not earlier else os.pathsep.join((str(ENTRY_FOLDER), earlier))
     found["CLEW_CAPTURE"] = "1"
+    # A sandbox sees no package of this environment; these two it is shown.
+    found["CLEW_PATH"] = os.pathsep.join(dict.fromkeys(map(_folder_above, ("clew", "msgspec"))))
     found.pop("CLEW_OUT", None)
     return found
+
+
+def _folder_above(package: str) -> str:
+    spec = find_spec(package)
+    origin = spec.origin if spec is not None else None
+    return str(Path(origin).parent.parent) if origin is not None else ""
 
 
 def checked_notebook(path: str | os.PathLike[str]) -> Path:

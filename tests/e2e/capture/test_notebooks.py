@@ -18,43 +18,6 @@ from clew.events.validation import STREAM_FILES, faults
 DEMO = Path(__file__).parents[3] / "src" / "clew" / "demo" / "orders.py"
 RUNTIME, LINEAGE, DATAFRAME = "marimo_runtime.jsonl", "marimo_lineage_events.jsonl", "marimo_dataframe_lineage.jsonl"
 
-BOOK = """
-import marimo
-app = marimo.App()
-
-with app.setup:
-    import pandas as pd
-    base = pd.DataFrame({"a": [1, 2, 3]})
-
-@app.cell
-async def waits():
-    import asyncio
-    await asyncio.sleep(0)
-    big = base[base["a"] > 1]
-    return (big,)
-
-@app.cell
-def stops(big):
-    import marimo as mo
-    mo.stop(len(big) > 0)
-    never = big.head()
-    return
-
-@app.cell
-def fails(big):
-    big["nope"]
-    return
-
-@app.cell
-def goes_on(big):
-    _part = big.assign(b=lambda d: d["a"] * 2)
-    total = _part["b"].sum()
-    return (total,)
-
-if __name__ == "__main__":
-    app.run()
-"""
-
 
 def events(folder: Path, name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / name).read_text().splitlines()]
@@ -67,9 +30,9 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> CapturedRun:
 
 
 @pytest.fixture(scope="module")
-def book(tmp_path_factory: pytest.TempPathFactory) -> CapturedRun:
+def book(tmp_path_factory: pytest.TempPathFactory, book_text: str) -> CapturedRun:
     path = tmp_path_factory.mktemp("book") / "book.py"
-    path.write_text(BOOK)
+    path.write_text(book_text)
     return capture_notebook(path, path.parent / "streams")
 
 
@@ -171,8 +134,8 @@ def test_a_script_that_asks_for_capture_itself(tmp_path: Path, end: str, code: i
     assert events(tmp_path / "streams", RUNTIME)[-1]["event_type"] == f"cell_execution_{kind}"
 
 
-def test_a_notebook_as_a_script_ends_as_it_would_without(tmp_path: Path) -> None:
-    (tmp_path / "book.py").write_text(BOOK)
+def test_a_notebook_as_a_script_ends_as_it_would_without(tmp_path: Path, book_text: str) -> None:
+    (tmp_path / "book.py").write_text(book_text)
     plain = run("book.py", cwd=tmp_path)
     captured = run("-m", "clew", "run", "--out", "streams", "book.py", cwd=tmp_path)
     assert plain.returncode == captured.returncode == 1
@@ -180,8 +143,8 @@ def test_a_notebook_as_a_script_ends_as_it_would_without(tmp_path: Path) -> None
     assert events(tmp_path / "streams", RUNTIME)[-1]["event_type"] == "cell_execution_error"
 
 
-def test_the_setup_cell_of_a_notebook_run_as_a_script(tmp_path: Path) -> None:
-    (tmp_path / "book.py").write_text(BOOK)
+def test_the_setup_cell_of_a_notebook_run_as_a_script(tmp_path: Path, book_text: str) -> None:
+    (tmp_path / "book.py").write_text(book_text)
     run("-m", "clew", "run", "--out", "streams", "book.py", cwd=tmp_path)
     told = [
         (event["cell_name"], event["line"], event["output_dataframes"][0]["variable_name"])

@@ -1,7 +1,7 @@
 """Capture inside kernels that marimo starts as processes of their own: marimo loads this through an entry point.
 
-The folder `entry` holds nothing but that entry point. Whoever launches under capture puts it on PYTHONPATH, which
-also reaches sandboxes that do not use the user's environment.
+The folder `entry` holds that entry point and the module it names. Whoever launches under capture puts it on PYTHONPATH,
+which also reaches sandboxes that do not use the user's environment.
 """
 
 from __future__ import annotations

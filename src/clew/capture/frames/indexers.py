@@ -66,7 +66,7 @@ def _hook_writing(owner: Any, name: str) -> None:
         if guard.depth:
             original(self, key, value)
             return
-        warns_on_indexer(sys.getrefcount(self.obj))
+        warns_on_indexer(sys.getrefcount(self.obj), self.obj)
         guard.depth = 1
         try:
             call, key = _prepared(name, self.obj, key, sys._getframe(1))

@@ -1,0 +1,75 @@
+"""Other releases of marimo and pandas than the locked ones, each in an environment of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from clew.capture.launch import capture_notebook
+
+ROOT = Path(__file__).parents[3]
+# The oldest that is supported, those around which marimo's inside changed, and the newest there is.
+MARIMO = ("marimo==0.17.8", "marimo==0.19.11", "marimo==0.22.5", "marimo==0.23.8", "marimo==0.23.9", "marimo")
+NEWEST_PANDAS_2 = "pandas==2.3.3"
+
+Environment = Callable[..., Path]
+
+
+@pytest.mark.parametrize("marimo", MARIMO)
+def test_a_notebook_is_told_alike_by_every_release(
+    tmp_path: Path, environment: Environment, book_text: str, marimo: str
+) -> None:
+    python = environment(marimo, "pandas")
+    (tmp_path / "book.py").write_text(book_text)
+    run = capture_notebook(
+        tmp_path / "book.py",
+        tmp_path / "streams",
+        python=str(python),
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+    )
+
+    def told(stream: str) -> list[dict[str, object]]:
+        return [json.loads(line) for line in (run.streams_dir / stream).read_text().splitlines()]
+
+    ends = [event for event in told("marimo_runtime.jsonl") if event["event_type"] != "cell_execution_start"]
+    assert [(event["cell_name"], event["event_type"], bool(event.get("stopped"))) for event in ends] == [
+        ("setup", "cell_execution_end", False),
+        ("waits", "cell_execution_end", False),
+        ("stops", "cell_execution_end", True),
+        ("fails", "cell_execution_error", False),
+        ("goes_on", "cell_execution_end", False),
+    ]
+    assert [(event["cell_name"], event["operation_code"]) for event in told("marimo_dataframe_lineage.jsonl")] == [
+        ("setup", 'pd.DataFrame({"a": [1, 2, 3]})'),
+        ("waits", 'base[base["a"] > 1]'),
+        ("goes_on", 'big.assign(b=lambda d: d["a"] * 2)'),
+    ]
+    assert "clew: " not in run.output
+
+
+def test_lineage_and_warnings_of_pandas_2(environment: Environment) -> None:
+    python = environment(NEWEST_PANDAS_2, "pyarrow", "pytest", "pytest-timeout", "hypothesis", "pyyaml")
+    tests = ROOT / "tests" / "unit" / "capture"
+    ended = subprocess.run(
+        [
+            python,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            tests / "test_fidelity.py",
+            tests / "test_lineage_cases.py",
+        ],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout[-3000:]
