@@ -5,16 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from clew.capture.lineage import Edge, lineage, version
+    from clew.capture.lineage import Edge, version
     from clew.capture.tracking import track
+    from clew.notebook.asking import explain, lineage
 
 __version__ = "0.1.0"
-__all__ = ["Edge", "__version__", "lineage", "track", "version"]
+__all__ = ["Edge", "__version__", "explain", "lineage", "track", "version"]
 
 # Loaded when first asked for: `import clew` must cost next to nothing in a notebook.
 _HOMES = {
     "Edge": "clew.capture.lineage",
-    "lineage": "clew.capture.lineage",
+    "explain": "clew.notebook.asking",
+    "lineage": "clew.notebook.asking",
     "version": "clew.capture.lineage",
     "track": "clew.capture.tracking",
 }

@@ -87,16 +87,27 @@ class Lineage:
 
 def lineage(target: Any, until: Iterable[VersionToken] = ()) -> Lineage:
     """The lineage of a frame, a Series, or the path of a file written here; back to `until` where given."""
+    return Lineage(target_version(target), until)
+
+
+def target_version(target: Any) -> FrameVersion:
+    """The state of a frame, a Series or a file that was written here; who asks for anything else is told so."""
     found = _state_of(target)
     if isinstance(found, SeriesState):
-        return Lineage(_series_version(target, found), until)
+        return _series_version(target, found)
     if found is None:
         msg = f"clew knows nothing of this {type(target).__name__}."
         raise UsageError(
             msg,
             hint="Call clew.track() before it is made; give a DataFrame, a Series or the path of a file written here.",
         )
-    return Lineage(found, until)
+    return found
+
+
+def sources_of(version_: FrameVersion, stops: set[FrameVersion]) -> tuple[dict[Hashable, Provenance], Provenance]:
+    """Where each column comes from, and what held for the whole: back to `stops`, or as far as is known."""
+    answer = _compose(version_, stops)
+    return answer.columns, answer.rows
 
 
 def _state_of(target: Any) -> FrameVersion | SeriesState | None:
