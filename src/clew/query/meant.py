@@ -1,0 +1,97 @@
+"""What a person means by a name: a dataset, a column, a job or a run, named whole, by the end of its name, or by id."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from msgspec import Struct
+
+from clew.index.entities import run_row
+from clew.index.reader import IndexReader
+from clew.query.graph.nodes import Node
+from clew.query.model import Dataset
+from clew.query.names import AmbiguousNameError, UnknownNameError, find_column, find_dataset
+from clew.query.node_ids import DATASET, FIELD, JOB, RUN, find_field, find_node
+
+MeantKind = Literal["dataset", "column", "job", "run"]
+_RUN_ID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_ID = re.compile(rf"(?:{DATASET}|{FIELD}|{JOB}|{RUN}):.")
+
+
+class Meant(Struct, frozen=True):
+    """A node by its id, without the column; and the column, if one is meant."""
+
+    kind: MeantKind
+    id: str
+    column: str | None = None
+
+
+def meant(index: IndexReader, text: str) -> Meant:
+    """What a text names; columns before datasets, datasets before jobs."""
+    if _ID.match(text):
+        return _by_id(index, text)
+    if _RUN_ID.fullmatch(text) and run_row(index, text) is not None:
+        return Meant("run", f"{RUN}:{text}")
+    session = index.session_run(text)
+    if session is not None:
+        return Meant("run", f"{RUN}:{session['run_uuid']}")
+    return _by_name(index, text)
+
+
+def meant_run(index: IndexReader, text: str) -> str:
+    """The id of the run that a text names: its own, or that of a notebook's session."""
+    run = text.removeprefix(f"{RUN}:")
+    if run_row(index, run) is not None:
+        return run
+    session = index.session_run(run)
+    if session is None:
+        known = [row["session_id"] for row in index.sessions(1000)]
+        raise UnknownNameError.of("run or session", text, known)
+    return str(session["run_uuid"])
+
+
+def meant_column(index: IndexReader, text: str) -> tuple[Dataset, str]:
+    """The column that a text names."""
+    if _ID.match(text):
+        column = find_field(index, text)
+        if column.column is not None:
+            return Dataset(column.namespace, column.dataset), column.column
+    return find_column(index, text)
+
+
+def _by_id(index: IndexReader, text: str) -> Meant:
+    kind = text.partition(":")[0]
+    if kind == RUN:
+        return Meant("run", f"{RUN}:{meant_run(index, text)}")
+    if kind == FIELD:
+        column = find_field(index, text)
+        return Meant("column", Node("dataset", column.namespace, column.dataset).id, column.column)
+    node = find_node(index, text)
+    return Meant(node.kind, node.id)
+
+
+def _by_name(index: IndexReader, text: str) -> Meant:
+    try:
+        dataset = find_dataset(index, text)
+    except AmbiguousNameError:
+        raise
+    except UnknownNameError as no_dataset:
+        jobs = _jobs(index, text)
+        if len(jobs) > 1:
+            raise AmbiguousNameError.among("job", text, [f"{job.namespace}:{job.name}" for job in jobs]) from None
+        if jobs:
+            return Meant("job", jobs[0].id)
+        try:
+            owner, column = find_column(index, text)
+        except UnknownNameError as no_column:
+            raise (no_column if "." in text or ":" in text else no_dataset) from None
+        return Meant("column", Node("dataset", owner.namespace, owner.name).id, column)
+    return Meant("dataset", Node("dataset", dataset.namespace, dataset.name).id)
+
+
+def _jobs(index: IndexReader, text: str) -> list[Node]:
+    rows = index.ask(
+        "select namespace, name from jobs where name = ?1 or namespace || ':' || name = ?1 limit 100", text
+    )
+    return [Node("job", row["namespace"], row["name"]) for row in rows]
