@@ -12,6 +12,7 @@ export default defineConfig({
     // One script and one style sheet: the self-contained export inlines both.
     cssCodeSplit: false,
     modulePreload: false,
+    chunkSizeWarningLimit: 800,
     rolldownOptions: {
       output: { codeSplitting: false },
       // "use client" is for servers that render React; there is none here.

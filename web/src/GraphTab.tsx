@@ -108,7 +108,7 @@ function Canvas({ view }: { view: GraphView }) {
 }
 
 /** From afar only names can be read: they then take the room of the rest. */
-function Distance() {
+export function Distance() {
   const isFar = useStore((flow) => flow.transform[2] < FAR);
   const scale = useStore((flow) => Math.round(20 * flow.transform[2]) / 20);
   const flow = useStore((store) => store.domNode);

@@ -1,95 +1,70 @@
 import { useState } from "react";
-import type { RunPage, RunSummary } from "./page";
-import { formatRoute, go, type Route, type Tab } from "./route";
-import { duration, memory, moment, RUN_WORDS, shownOf } from "./words";
+import { href, type View } from "./router";
+import { SearchBox } from "./SearchBox";
 
-const TABS: readonly [Tab, string][] = [
-  ["run", "Run"],
-  ["graph", "Graph"],
+/** What the header leads to, and the views that belong to each. */
+const WAYS: readonly [View, string, readonly View[]][] = [
+  ["run", "Home", ["run", "graph", "time"]],
+  ["lineage", "Lineage", ["lineage"]],
+  ["datasets", "Datasets", ["datasets", "dataset"]],
+  ["jobs", "Jobs", ["jobs", "job"]],
+  ["runs", "Runs", ["runs", "job-run", "diff"]],
+  ["events", "Events", ["events"]],
+  ["health", "Health", ["health"]],
 ];
 
-interface Props {
-  route: Route;
-  runs: { runs: RunSummary[]; total: number };
-  shown: RunPage | null;
-}
-
-export function PageHeader({ route, runs, shown }: Props) {
+/** On every page; a page that was sent as a file has nowhere else to go. */
+export function PageHeader({ view, isServed }: { view: View | null; isServed: boolean }) {
   return (
-    <header>
-      <a
-        className="brand"
-        href={formatRoute({ ...route, tab: "run", dataset: null, column: null, version: null, open: null })}
-      >
+    <header className="top">
+      <button type="button" className="skip" onClick={skip}>
+        Skip to the content
+      </button>
+      <a className="brand" href="#/">
         <Clew />
         clew
       </a>
-      {shown && <RunLine page={shown} />}
-      {runs.runs.length > 1 && <RunChoice runs={runs} shown={shown?.header.sessionId ?? ""} />}
-      <nav aria-label="Views">
-        {TABS.map(([tab, name]) => (
-          <a key={tab} href={formatRoute({ ...route, tab })} aria-current={route.tab === tab ? "page" : undefined}>
-            {name}
-          </a>
-        ))}
-      </nav>
+      {isServed && (
+        <nav aria-label="Pages">
+          {WAYS.map(([name, words, own]) => (
+            <a
+              key={name}
+              href={name === "run" ? "#/" : href(name)}
+              aria-current={view && own.includes(view) ? "page" : undefined}
+            >
+              {words}
+            </a>
+          ))}
+        </nav>
+      )}
+      {isServed && <SearchBox />}
       <ThemeSwitch />
     </header>
   );
 }
 
-function RunLine({ page }: { page: RunPage }) {
-  const { header } = page;
-  const facts = [
-    moment(header.startedAt),
-    `${header.cellCount} ${header.cellCount === 1 ? "cell" : "cells"}`,
-    duration(header.durationMs),
-    header.peakMemoryMb === null ? "" : `peak ${memory(header.peakMemoryMb)}`,
-  ].filter(Boolean);
-  const failed = header.failedCount
-    ? `${header.failedCount} ${header.failedCount === 1 ? "cell" : "cells"} failed`
-    : "";
-  return (
-    <div className="run-line">
-      <h1>
-        <bdi>{header.notebook}</bdi>
-      </h1>
-      <span className="state" data-state={header.state}>
-        {failed || RUN_WORDS[header.state]}
-      </span>
-      <span className="facts">{facts.join(" · ")}</span>
-    </div>
-  );
+/** Not a link: the hash is the view's. */
+function skip(): void {
+  document.getElementById("main")?.focus();
 }
 
-function RunChoice({ runs, shown }: { runs: Props["runs"]; shown: string }) {
-  const cut = shownOf(runs.runs.length, runs.total);
-  return (
-    <select
-      aria-label={`Choose a run${cut ? `, ${cut} listed` : ""}`}
-      value={shown}
-      onChange={(event) =>
-        go({ session: event.target.value, dataset: null, column: null, version: null, nth: null, open: null })
-      }
-    >
-      {runs.runs.map((run) => (
-        <option key={run.sessionId} value={run.sessionId}>
-          {run.notebook} · {moment(run.startedAt)} · {RUN_WORDS[run.state]}
-        </option>
-      ))}
-      {cut && <option disabled>{cut} runs</option>}
-    </select>
-  );
-}
+const KEPT = "clew-colours";
 
 function ThemeSwitch() {
   const [scheme, setScheme] = useState(() => {
-    return matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+    const kept = keptScheme();
+    if (kept) document.documentElement.style.colorScheme = kept;
+    return kept ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
   });
   const other = scheme === "dark" ? "light" : "dark";
   const change = () => {
     document.documentElement.style.colorScheme = other;
     setScheme(other);
+    try {
+      localStorage.setItem(KEPT, other);
+    } catch {
+      // Where nothing can be kept, the choice lasts as long as the page.
+    }
   };
   return (
     <button
@@ -105,6 +80,15 @@ function ThemeSwitch() {
       </svg>
     </button>
   );
+}
+
+function keptScheme(): string | null {
+  try {
+    const kept = localStorage.getItem(KEPT);
+    return kept === "dark" || kept === "light" ? kept : null;
+  } catch {
+    return null;
+  }
 }
 
 function Clew() {

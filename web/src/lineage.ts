@@ -1,4 +1,4 @@
-import { at, type Edge, type Port, type RunPage } from "./page";
+import { at, type Edge, type Port } from "./page";
 
 /** How a column is reached: by DIRECT edges all the way, or with an INDIRECT or a guessed one among them. */
 export type Strength = "direct" | "indirect";
@@ -11,9 +11,12 @@ export interface Path {
   edges: Map<number, Strength>;
 }
 
+/** What a path needs to know of an edge. */
+export type Way = Pick<Edge, "source" | "target" | "type">;
+
 /** Edges by the port and by the state they lead to and come from. */
-export interface Lineage {
-  edges: readonly Edge[];
+export interface Lineage<E extends Way = Edge> {
+  edges: readonly E[];
   into: Ends;
   outOf: Ends;
 }
@@ -31,11 +34,11 @@ export function samePort(a: Port | null, b: Port | null): boolean {
   return a !== null && b !== null && a.state === b.state && a.column === b.column;
 }
 
-export function lineageOf(page: RunPage): Lineage {
+export function lineageOf<E extends Way>(page: { edges: readonly E[] }): Lineage<E> {
   return { edges: page.edges, into: ends(page.edges, "target"), outOf: ends(page.edges, "source") };
 }
 
-function ends(edges: readonly Edge[], side: "source" | "target"): Ends {
+function ends(edges: readonly Way[], side: "source" | "target"): Ends {
   const found: Ends = { port: new Map(), state: new Map() };
   edges.forEach((edge, i) => {
     push(found.port, portKey(edge[side]), i);
@@ -57,7 +60,7 @@ export function edgesAt(side: Ends, port: Port): number[] {
 }
 
 /** Everything that makes or sways a column, and everything it makes or sways. */
-export function pathOf(lineage: Lineage, origin: Port): Path {
+export function pathOf(lineage: Lineage<Way>, origin: Port): Path {
   const path = emptyPath(origin);
   walk(lineage, lineage.into, "source", path);
   walk(lineage, lineage.outOf, "target", path);
@@ -65,7 +68,7 @@ export function pathOf(lineage: Lineage, origin: Port): Path {
 }
 
 /** Everything that a column makes or sways. */
-export function downstreamOf(lineage: Lineage, origin: Port): Path {
+export function downstreamOf(lineage: Lineage<Way>, origin: Port): Path {
   const path = emptyPath(origin);
   walk(lineage, lineage.outOf, "target", path);
   return path;
@@ -75,7 +78,7 @@ function emptyPath(origin: Port): Path {
   return { origin, ports: new Map([[portKey(origin), "direct"]]), states: new Set(), edges: new Map() };
 }
 
-function walk(lineage: Lineage, side: Ends, end: "source" | "target", path: Path): void {
+function walk(lineage: Lineage<Way>, side: Ends, end: "source" | "target", path: Path): void {
   const swayed: Port[] = [];
   const seen = new Set<string>();
   spread([path.origin], "direct");
@@ -114,7 +117,7 @@ export function strengthOf(path: Path | null, state: number, column: string): St
 
 /** The nearest columns upstream or downstream of a port for which `accepts` holds; DIRECT ways first. */
 export function nearest(
-  lineage: Lineage,
+  lineage: Lineage<Way>,
   from: Port,
   way: "up" | "down",
   accepts: (port: Port) => boolean,

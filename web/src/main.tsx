@@ -4,6 +4,7 @@ import { App } from "./App";
 import "@xyflow/react/dist/base.css";
 import "./style/base.css";
 import "./style/header.css";
+import "./style/frame.css";
 import "./style/answer.css";
 import "./style/text.css";
 import "./style/lanes.css";
@@ -11,6 +12,8 @@ import "./style/cells.css";
 import "./style/threads.css";
 import "./style/details.css";
 import "./style/graph.css";
+import "./style/facets.css";
+import "./style/views.css";
 import "./style/states.css";
 
 const root = document.getElementById("root");

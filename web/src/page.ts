@@ -45,6 +45,7 @@ export interface Operation {
   kind: string;
   code: string;
   line: number | null;
+  startedAt: string | null;
   durationMs: number | null;
   state: RunState;
   inputs: number[];

@@ -2,7 +2,7 @@
 
 import { at, type Port, type RunPage, type Scope } from "./page";
 
-export type Tab = "run" | "graph";
+export type Tab = "run" | "graph" | "time";
 
 export interface Route {
   tab: Tab;
@@ -24,7 +24,7 @@ export function parseRoute(hash: string): Route {
   const nth = values.get("nth");
   const scope = values.get("scope");
   return {
-    tab: tab === "graph" ? "graph" : "run",
+    tab: tab === "graph" || tab === "time" ? tab : "run",
     session: session ? decodeURIComponent(session) : null,
     dataset: values.get("dataset"),
     version: values.get("version"),

@@ -29,7 +29,7 @@ export async function fetchRuns(signal: AbortSignal): Promise<{ runs: RunSummary
   return fetched("api/v2/notebook-runs", signal);
 }
 
-async function fetched<T>(path: string, signal: AbortSignal): Promise<T> {
+export async function fetched<T>(path: string, signal: AbortSignal): Promise<T> {
   const response = await fetch(path, { signal, headers: { accept: "application/json" } }).catch((error: unknown) => {
     if (signal.aborted) throw error;
     throw new LoadError(0, {

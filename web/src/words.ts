@@ -67,3 +67,36 @@ export function folder(state: DataState): string {
   const path = state.name.slice(0, Math.max(0, state.name.length - state.label.length)).replace(/\/$/, "");
   return state.namespace === "file" ? path || "/" : `${state.namespace}${path ? `/${path}` : ""}`;
 }
+
+/** Milliseconds between two moments, as far as both are known. */
+export function lapse(from: string | null, to: string | null): number | null {
+  return from === null || to === null ? null : Math.max(0, Date.parse(to) - Date.parse(from));
+}
+
+const STEPS: readonly [number, Intl.RelativeTimeFormatUnit][] = [
+  [86_400_000, "day"],
+  [3_600_000, "hour"],
+  [60_000, "minute"],
+];
+const RELATIVE = new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "short" });
+
+/** "3 hr. ago", and the date for what is longer ago than a month. */
+export function ago(iso: string, now = new Date()): string {
+  const past = now.getTime() - Date.parse(iso);
+  if (Math.abs(past) > 30 * 86_400_000) return moment(iso, now);
+  const step = STEPS.find(([size]) => Math.abs(past) >= size);
+  return step ? RELATIVE.format(-Math.floor(past / step[0]), step[1]) : "just now";
+}
+
+export function bytes(value: number): string {
+  const step = [
+    [1e9, "GB"],
+    [1e6, "MB"],
+    [1e3, "KB"],
+  ].find(([size]) => value >= Number(size));
+  return step ? `${trimmed(value / Number(step[0]))} ${step[1]}` : `${value} B`;
+}
+
+export function plural(value: number, word: string): string {
+  return `${value.toLocaleString("en")} ${word}${value === 1 ? "" : "s"}`;
+}

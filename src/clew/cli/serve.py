@@ -6,10 +6,13 @@ import click
 from starlette.applications import Starlette
 
 from clew.api.app import create_app
+from clew.api.pages import Views, page_routes
 from clew.api.questions import question_routes
 from clew.cli.options import home_option
 from clew.cli.screen import talk
 from clew.home import Home
+from clew.index.browsing import Browser
+from clew.pipeline.status import status
 from clew.query.answers import Answers
 from clew.query.holdings import Holdings
 from clew.serving.server import DEFAULT_PORT, serve
@@ -31,4 +34,6 @@ def command(host: str, port: int, home: Home) -> None:
 
 def answering_app(home: Home) -> Starlette:
     """The application over the index and the lake of a home."""
-    return create_app(lambda: Answers(home.index), question_routes(Holdings(home.index, home.lake)))
+    holdings = Holdings(home.index, home.lake)
+    views = Views(holdings, lambda: Browser(home.index), home.lake, lambda: status(home))
+    return create_app(lambda: Answers(home.index), [*question_routes(holdings), *page_routes(views)])

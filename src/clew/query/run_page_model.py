@@ -52,6 +52,7 @@ class PageOperation(Struct, frozen=True, rename="camel"):
     kind: str
     code: str
     line: int | None
+    started_at: datetime | None
     duration_ms: float | None
     state: RunState
     inputs: tuple[int, ...]

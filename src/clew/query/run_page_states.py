@@ -162,6 +162,7 @@ def _page_operation(
         kind=operation.kind,
         code=operation.code,
         line=operation.line,
+        started_at=operation.started_at,
         duration_ms=operation.duration_ms,
         state=operation.state,
         inputs=tuple(dict.fromkeys(inputs.values())),

@@ -28,7 +28,7 @@ def test_the_answer_stands_before_the_picture(open_page: Open, orders: str) -> N
     expect(answer).to_contain_text("orders.csv · price, qty")
     expect(answer).to_contain_text("12 steps, all exact")
     expect(page).to_have_title("orders.py · clew")
-    expect(page.locator("header")).to_contain_text("1 cell failed")
+    expect(page.locator(".run-head")).to_contain_text("1 cell failed")
 
 
 def test_pointing_at_a_column_lights_its_path_and_its_lines_of_code(open_page: Open, orders: str) -> None:

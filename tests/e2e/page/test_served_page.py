@@ -65,7 +65,7 @@ def test_the_first_screen_is_the_last_run(open_page: Open, url: str) -> None:
 
 def test_another_run_can_be_chosen_and_is_a_url(open_page: Open, url: str) -> None:
     page = open_page(url)
-    page.get_by_role("combobox").select_option("0ld00000")
+    page.get_by_role("combobox", name="Choose a run").select_option("0ld00000")
     expect(page.get_by_role("heading", name="before.py")).to_be_visible()
     expect(open_page(page.url).get_by_role("heading", name="before.py")).to_be_visible()
 
@@ -85,7 +85,7 @@ def test_no_index_says_what_to_do(open_page: Open, serving: Serving, tmp_path: P
 def test_a_server_that_is_gone_is_said(open_page: Open, url: str) -> None:
     page = open_page(url, is_whole=False)
     page.route("**/api/**", lambda route: route.abort())
-    page.get_by_role("combobox").select_option("0ld00000")
+    page.get_by_role("combobox", name="Choose a run").select_option("0ld00000")
     expect(page.get_by_role("alert")).to_contain_text("The server does not answer.")
 
 

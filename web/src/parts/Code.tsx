@@ -1,0 +1,66 @@
+/** Code with its words told apart by colour: SQL and Python, by one small set of rules each. */
+
+export type Language = "sql" | "python" | "other";
+
+const SQL_WORDS =
+  "select|from|where|join|left|right|full|inner|outer|cross|on|using|group|by|order|having|limit|offset|union|all|distinct|as|with|insert|into|values|update|set|delete|create|table|view|replace|temporary|if|exists|not|null|and|or|in|is|like|between|case|when|then|else|end|over|partition|rows|range|asc|desc|merge|matched|overwrite|true|false|interval|lateral|unnest|cast|coalesce";
+const PYTHON_WORDS =
+  "def|class|return|if|elif|else|for|while|in|not|and|or|is|import|from|as|with|lambda|try|except|finally|raise|yield|async|await|pass|break|continue|None|True|False|del|global|nonlocal|assert|match|case";
+
+const RULES: Record<Language, RegExp | null> = {
+  sql: new RegExp(
+    `(--[^\\n]*|/\\*[\\s\\S]*?\\*/)|('(?:[^']|'')*'|"[^"]*"|\`[^\`]*\`)|(\\b\\d+(?:\\.\\d+)?\\b)|\\b(${SQL_WORDS})\\b`,
+    "gi",
+  ),
+  python: new RegExp(
+    `(#[^\\n]*)|("""[\\s\\S]*?"""|'''[\\s\\S]*?'''|"(?:\\\\.|[^"\\\\\\n])*"|'(?:\\\\.|[^'\\\\\\n])*')|(\\b\\d+(?:\\.\\d+)?\\b)|\\b(${PYTHON_WORDS})\\b`,
+    "g",
+  ),
+  other: null,
+};
+const KINDS = ["comment", "string", "number", "word"] as const;
+
+export interface Token {
+  text: string;
+  kind: (typeof KINDS)[number] | null;
+}
+
+export function tokens(code: string, language: Language): Token[] {
+  const rule = RULES[language];
+  if (!rule) return [{ text: code, kind: null }];
+  const found: Token[] = [];
+  let end = 0;
+  for (const match of code.matchAll(rule)) {
+    if (match.index > end) found.push({ text: code.slice(end, match.index), kind: null });
+    const place = match.slice(1).findIndex((part) => part !== undefined);
+    found.push({ text: match[0], kind: KINDS[place] ?? null });
+    end = match.index + match[0].length;
+  }
+  if (end < code.length) found.push({ text: code.slice(end), kind: null });
+  return found;
+}
+
+export function languageOf(name: string): Language {
+  const plain = name.toLowerCase();
+  if (plain.includes("sql")) return "sql";
+  return plain.includes("py") ? "python" : "other";
+}
+
+export function Code({ children, language }: { children: string; language: Language }) {
+  return (
+    <pre className="code-block" tabIndex={0}>
+      <code>
+        {tokens(children, language).map((token, i) =>
+          token.kind ? (
+            // biome-ignore lint/suspicious/noArrayIndexKey: tokens have no other name
+            <span key={i} className={`tok-${token.kind}`}>
+              {token.text}
+            </span>
+          ) : (
+            token.text
+          ),
+        )}
+      </code>
+    </pre>
+  );
+}
