@@ -168,7 +168,7 @@ function Ports({ cell }: { cell: Cell }) {
               type="button"
               className="chip more"
               onClick={() => go({ open: `state:${place}` })}
-              aria-label={`${columns.length} of ${total} columns of ${label}: show all`}
+              aria-label={`+ ${total - columns.length} columns of ${label}`}
             >
               + {total - columns.length}
             </button>

@@ -28,7 +28,7 @@ export function ColumnButton({ port, type, className }: { port: Port; type?: str
       data-lit={strengthOf(path, port.state, column)}
       data-active={samePort(active, port) || undefined}
       aria-pressed={samePort(pinned, port)}
-      aria-label={`${column}${type ? `, ${type}` : ""}, column of ${page.states[port.state]?.label}`}
+      aria-label={`${column}${type ? ` ${type}` : ""}, column of ${page.states[port.state]?.label}`}
       title={column}
       onPointerEnter={() => point(port)}
       onPointerLeave={() => point(null)}
@@ -37,8 +37,7 @@ export function ColumnButton({ port, type, className }: { port: Port; type?: str
       onClick={() => pin(port)}
       onKeyDown={walk}
     >
-      <bdi>{column}</bdi>
-      {type && <small>{type}</small>}
+      <bdi>{column}</bdi> {type && <small>{type}</small>}
     </button>
   );
 }

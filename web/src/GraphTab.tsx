@@ -238,7 +238,7 @@ function Origin() {
   const answer = useMemo(() => active && answerFor(page, lineage, active), [page, lineage, active]);
   if (!answer) return <aside className="origin">No column of this run was traced.</aside>;
   return (
-    <aside className="origin" aria-label="Where the column comes from">
+    <aside className="origin" aria-label="Where the column comes from" tabIndex={0}>
       <h2>Where it comes from</h2>
       <HopChain hop={answer.tree} />
     </aside>

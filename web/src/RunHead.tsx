@@ -49,7 +49,6 @@ export function RunHead({
           {failed || RUN_WORDS[header.state]}
         </span>
         <span className="facts">{facts.join(" · ")}</span>
-        {isServed && <Changes session={header.sessionId} />}
       </div>
       {runs.runs.length > 1 && <RunChoice runs={runs} shown={header.sessionId} />}
       {isServed && (
@@ -64,11 +63,12 @@ export function RunHead({
           </a>
         ))}
       </nav>
+      {isServed && <Changes session={header.sessionId} />}
     </div>
   );
 }
 
-const MOST_NAMED = 3;
+const MOST_NAMED = 4;
 
 /** The differences that matter most, each in a few words; all of them are a click away. */
 function Changes({ session }: { session: string }) {
@@ -76,9 +76,11 @@ function Changes({ session }: { session: string }) {
   if (found.kind !== "value" || found.value.before === null) return null;
   const { changes, beforeAt, before, after } = found.value;
   const link = href("diff", { before, after });
-  if (changes.length === 0) return <span className="change">same as {moment(beforeAt)}</span>;
   return (
-    <>
+    <p className="change-line">
+      <span className="faint">
+        {changes.length ? "since" : "the same as"} {moment(beforeAt)}
+      </span>
       {changes.slice(0, MOST_NAMED).map((change) => (
         <a key={`${change.kind} ${change.label}`} className="change" data-tone={toneOf(change)} href={link}>
           {change.label}: {changeWords(change)}
@@ -86,10 +88,10 @@ function Changes({ session }: { session: string }) {
       ))}
       {changes.length > MOST_NAMED && (
         <a className="change" href={link}>
-          {changes.length - MOST_NAMED} more since {moment(beforeAt)}
+          {changes.length - MOST_NAMED} more
         </a>
       )}
-    </>
+    </p>
   );
 }
 

@@ -13,7 +13,7 @@ _IS_PART = "exists (select 1 from runs parent where parent.run_uuid = runs.paren
 _RUN = """run_uuid, job_namespace, job_name, state, coalesce(started_at, first_event_at) as started_at, ended_at,
 session_id, parent_run_uuid, error_message"""
 _TOUCHING = """select job_edges.*, runs.state from job_edges left join runs on runs.run_uuid = last_run_uuid
-where direction = ? and {} order by last_event_at desc, 1, 2, 4, 5"""
+where direction = ? and {} order by job_edges.last_event_at desc, 1, 2, 4, 5"""
 _MOST_FOUND = 100
 
 Name: TypeAlias = tuple[str, str]
@@ -98,7 +98,7 @@ class Browser(IndexReader):
 
     def datasets_touched(self, job: Name, direction: str) -> list[Row]:
         """What a job reads or writes, the last touched first."""
-        return self._all(_TOUCHING.format("job_namespace = ? and job_name = ?"), direction, *job)
+        return self._all(_TOUCHING.format("job_edges.job_namespace = ? and job_edges.job_name = ?"), direction, *job)
 
     def job_and_operations(self, job: Name) -> list[Name]:
         """A job; of a notebook, the jobs of its operations as well."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from clew.query.run_page_model import PageCell, PageState
 
 READS_WIDTH = 264
-CELLS_WIDTH = 620
+CELLS_WIDTH = 580
 WRITES_WIDTH = 264
 GUTTER = 76
 GAP = 12

@@ -6,21 +6,25 @@ import os
 import runpy
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import uvicorn
 from playwright.sync_api import Browser, Page, sync_playwright
+from starlette.applications import Starlette
 
 from clew.api.app import create_app
 from clew.api.export import page_html
 from clew.api.source import OpenSource
+from clew.cli.serve import answering_app
+from clew.home import Home
 from clew.query.run_page_model import RunPage
 from clew.serving.server import address, listen
 
 SAMPLE = runpy.run_path(str(Path(__file__).parent / "orders_run.py"))
+SHOP = runpy.run_path(str(Path(__file__).parent / "shop.py"))
 Open = Callable[..., Page]
 
 
@@ -54,7 +58,7 @@ def open_page(browser: Browser) -> Iterator[Open]:
         page.on("pageerror", lambda error: complaints.append(str(error)))
         pages.append(page)
         page.goto(url)
-        page.wait_for_selector(".answer, .problem")
+        page.wait_for_selector("main > :not(.skeleton)")
         return page
 
     yield opened
@@ -81,11 +85,25 @@ def orders(exported: Callable[[RunPage], str]) -> str:
     return exported(SAMPLE["orders_page"]())
 
 
+@pytest.fixture(scope="session")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a page with a little of everything: one home, filled once."""
+    home = Home(tmp_path_factory.mktemp("shop"))
+    SHOP["fill"](home)
+    with serving_app(answering_app(home)) as address:
+        yield address
+
+
+def served(open_source: OpenSource) -> AbstractContextManager[str]:
+    """The page of runs alone, from whatever gives them."""
+    return serving_app(create_app(open_source))
+
+
 @contextmanager
-def served(open_source: OpenSource) -> Iterator[str]:
-    """The application on a real port, for as long as it is needed."""
+def serving_app(app: Starlette) -> Iterator[str]:
+    """An application on a real port, for as long as it is needed."""
     with listen("127.0.0.1", 0) as listener:
-        config = uvicorn.Config(create_app(open_source), log_level="critical", lifespan="off", ws="none")
+        config = uvicorn.Config(app, log_level="critical", lifespan="off", ws="none")
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
@@ -99,3 +117,23 @@ def served(open_source: OpenSource) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def serving() -> Callable[[OpenSource], Any]:
     return served
+
+
+@pytest.fixture
+def serving_home() -> Callable[[Home], AbstractContextManager[str]]:
+    """Serve all of the page over a home."""
+    return lambda home: serving_app(answering_app(home))
+
+
+@pytest.fixture(scope="session")
+def fill_shop() -> Callable[..., None]:
+    """Fill a home of one's own."""
+    fill: Callable[..., None] = SHOP["fill"]
+    return fill
+
+
+@pytest.fixture(scope="session")
+def shop_names() -> dict[str, str]:
+    """Names that try a page, by what is odd about them."""
+    names: dict[str, str] = SHOP["NAMES"]
+    return names

@@ -18,7 +18,7 @@ Open = Callable[..., Page]
 
 
 def column(page: Page, label: str, name: str) -> Any:
-    return page.get_by_role("button", name=f"{name}, ").and_(page.locator(f'[aria-label$=", column of {label}"]')).first
+    return page.locator(f'[data-port][title="{name}"][aria-label$=", column of {label}"]').first
 
 
 def test_the_answer_stands_before_the_picture(open_page: Open, orders: str) -> None:

@@ -1,4 +1,7 @@
-"""The page as a server gives it: the last run, another one, none, and no server at all."""
+"""The page as a server gives it: the last run, another one, none, and no server at all.
+
+This one knows runs and nothing else, so the page is not whole: it misses what changed since the run before.
+"""
 
 from __future__ import annotations
 
@@ -55,19 +58,19 @@ def url(serving: Serving, sample: dict[str, Any]) -> Iterator[str]:
 
 
 def test_the_first_screen_is_the_last_run(open_page: Open, url: str) -> None:
-    page = open_page(url)
+    page = open_page(url, is_whole=False)
     expect(page.get_by_role("heading", name="orders.py")).to_be_visible()
-    column = page.get_by_role("button", name="country, string, column of customers.csv")
+    column = page.get_by_role("button", name="country string, column of customers.csv")
     column.hover()
     expect(column).to_have_attribute("data-lit", "direct")
     expect(page.locator(".cell p[data-lit=direct]").first).to_contain_text("customers.csv")
 
 
 def test_another_run_can_be_chosen_and_is_a_url(open_page: Open, url: str) -> None:
-    page = open_page(url)
+    page = open_page(url, is_whole=False)
     page.get_by_role("combobox", name="Choose a run").select_option("0ld00000")
     expect(page.get_by_role("heading", name="before.py")).to_be_visible()
-    expect(open_page(page.url).get_by_role("heading", name="before.py")).to_be_visible()
+    expect(open_page(page.url, is_whole=False).get_by_role("heading", name="before.py")).to_be_visible()
 
 
 def test_an_unknown_run_is_said(open_page: Open, url: str) -> None:
@@ -90,6 +93,6 @@ def test_a_server_that_is_gone_is_said(open_page: Open, url: str) -> None:
 
 
 def test_the_page_asks_nobody_else(open_page: Open, url: str) -> None:
-    page = open_page(url)
+    page = open_page(url, is_whole=False)
     hosts = page.evaluate("[...new Set(performance.getEntriesByType('resource').map((e) => new URL(e.name).origin))]")
     assert hosts == [url.rstrip("/")]

@@ -18,17 +18,23 @@ export function LineChart({ series }: { series: Series }) {
     y: HEIGHT - 8 - ((point.value - low) / (high - low || 1)) * (HEIGHT - 16),
   }));
   return (
-    <figure className="line-chart">
+    <figure className="line-chart" aria-label={`${series.name} over time`}>
       <figcaption>
         <b>{series.name}</b> {count(last?.value ?? 0)}
         <small>
           {low === high ? "always the same" : `${count(low)} to ${count(high)}`} · {series.points.length} writes
         </small>
       </figcaption>
-      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={`${series.name} over time`}>
+      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`}>
+        <title>{`${series.name} over time`}</title>
         <polyline points={placed.map(({ x, y }) => `${x},${y}`).join(" ")} />
         {placed.map(({ x, y, at, value, runUuid }) => (
-          <a key={at} href={runUuid ? href("job-run", {}, runUuid) : undefined} tabIndex={-1}>
+          <a
+            key={at}
+            href={runUuid ? href("job-run", {}, runUuid) : undefined}
+            tabIndex={-1}
+            aria-label={`${count(value)}, ${moment(at)}`}
+          >
             <circle cx={x} cy={y} r="2.5">
               <title>{`${count(value)}, ${moment(at)}`}</title>
             </circle>

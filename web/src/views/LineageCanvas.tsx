@@ -254,7 +254,7 @@ function Hidden({ node, openings }: { node: LineageNode; openings: readonly stri
         key={side}
         type="button"
         className={`plus ${side}`}
-        aria-label={`${hidden} more ${words} of ${node.label}: show`}
+        aria-label={`+ ${hidden} ${words} of ${node.label}`}
         onClick={() => change({ open: [...openings, `${side}:${node.id}`] })}
       >
         + {hidden} {words}

@@ -13,7 +13,7 @@ export function LineagePanel() {
   const hasColumns = graph.edges.length > 0;
   if (!active) {
     return (
-      <aside className="origin" aria-label="Where the column comes from">
+      <aside className="origin" aria-label="Where the column comes from" tabIndex={0}>
         <h2>Columns</h2>
         <p className="empty">
           {hasColumns
@@ -24,7 +24,7 @@ export function LineagePanel() {
     );
   }
   return (
-    <aside className="origin" aria-label="Where the column comes from">
+    <aside className="origin" aria-label="Where the column comes from" tabIndex={0}>
       <h3 className="column-name">
         <bdi>{portName(graph, active)}</bdi>
       </h3>
@@ -73,13 +73,13 @@ function Hops({ hops, graph }: { hops: readonly HopLine[]; graph: LineageGraph }
           <b>
             <bdi>{portName(graph, edge.source)}</bdi>
           </b>{" "}
-          <span className="way">{wayOf(edge)}</span>
+          <span className="way">{wayOf(edge)}</span>{" "}
           {edge.job !== null && (
             <span className="place">
               by <bdi>{at(graph.nodes, edge.job).label}</bdi>
             </span>
           )}
-          {isRepeated && <span className="place"> as above</span>}
+          {isRepeated && <span className="place">as above</span>}
           {edge.code.map((code) => (
             <code key={code} title={code}>
               {code}

@@ -81,6 +81,6 @@ export function roomyColumns(node: LineageNode, place: number, pinned: Path | nu
     const [state, column] = key.split(/\/(.*)/s, 2);
     return state === `${place}` && column !== undefined && column !== "" ? [column] : [];
   });
-  const chosen = new Set([...onPath, ...names].slice(0, room));
+  const chosen = new Set([...new Set([...onPath, ...names])].slice(0, room));
   return [...new Set([...names, ...onPath])].filter((name) => chosen.has(name));
 }

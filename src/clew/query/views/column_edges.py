@@ -108,10 +108,12 @@ def _ways(whole: RunStates, into: _Into, root: Port, job: Name) -> Iterator[Colu
 def _before(whole: RunStates, way: _Way, edge: PageEdge) -> _Way:
     is_plain = edge.subtype in {None, "IDENTITY"} or edge.operation is None
     code = () if is_plain or edge.operation is None else (whole.operations[edge.operation].code,)
+    # What sways says how it does; of what makes, the last step that did something.
+    is_told = way.type == "INDIRECT" or (edge.type == "DIRECT" and way.subtype not in {None, "IDENTITY"})
     return _Way(
         port=edge.source,
         type="INDIRECT" if "INDIRECT" in {way.type, edge.type} else "DIRECT",
-        subtype=way.subtype if way.subtype not in {None, "IDENTITY"} else edge.subtype,
+        subtype=way.subtype if is_told else edge.subtype,
         is_guessed=way.is_guessed or edge.flag is not None,
         code=tuple(dict.fromkeys([*way.code, *code]))[:_MOST_CODES],
     )

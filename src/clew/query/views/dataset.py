@@ -174,7 +174,7 @@ def _when(row: Row) -> tuple[int, int]:
 
 
 def _versions(rows: list[Row]) -> tuple[Version, ...]:
-    before = [row["schema_id"] for row in rows[1:]] + [None]
+    before = [*(row["schema_id"] for row in rows), None][1:]
     return tuple(
         Version(
             version=row["version"],

@@ -28,7 +28,7 @@ from clew.query.views.neighbours import Neighbours, Node, Side
 NODE_WIDTH = 208
 CARD = CardMetrics(head=46, row=22, max_rows=6)
 CARD_FOOT = 6
-JOB_NODE = Size(width=168, height=48)
+JOB_NODE = Size(width=196, height=48)
 # Room below a node for the chip that says how much is hidden.
 SPACING = Spacing(layer=64, node=34)
 GROUP_PAD, GROUP_HEAD = 16.0, 20.0

@@ -62,10 +62,12 @@ def search(index: Browser, holdings: Holdings, text: str) -> FoundList:
         (runs, len(runs)),
         (code, len(code)),
     ]
-    items = [one for found, _ in kinds for one in sorted(found, key=lambda one: _rank(one, wanted))[:_PER_KIND]]
+    items = [one for kind, _ in kinds for one in sorted(kind, key=lambda one: _rank(one, wanted))[:_PER_KIND]]
     named = {one.name for one in items}
-    more = [_mention(hit) for hit in mentions.hits if Name(hit.namespace, hit.name) not in named]
-    totals = {found[0].kind: total for found, total in kinds if found}
+    # What a notebook's operations mention is its code, which was found already.
+    found = [hit for hit in mentions.hits if told_as(Name(hit.namespace, hit.name)).name == hit.name]
+    more = [_mention(hit) for hit in found if Name(hit.namespace, hit.name) not in named]
+    totals = {kind[0].kind: total for kind, total in kinds if kind}
     return FoundList((*items, *more), totals)
 
 

@@ -1,0 +1,51 @@
+"""The pictures of the page in the README and the docs, taken anew from the browser tests' home.
+
+python -m bench.screenshots
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlencode
+
+from bench.browser import browser, fill_shop, served
+from bench.rounds import scratch
+
+from clew.home import Home
+from clew.query.views.model import Name
+from clew.query.views.neighbours import Node
+
+IMAGES = Path(__file__).parents[1] / "docs" / "images"
+_WAREHOUSE = "postgres://wh:5432"
+_MARGIN = {"namespace": _WAREHOUSE, "name": "finance.margin"}
+_NODE = Node("dataset", Name(_WAREHOUSE, "finance.margin")).id
+Scheme = Literal["light", "dark"]
+SHOTS: dict[str, tuple[str, Scheme]] = {
+    "run-light": ("", "light"),
+    "run-dark": ("", "dark"),
+    "time": ("#/time", "light"),
+    "lineage-light": (f"#/lineage?{urlencode({'node': _NODE, 'column': 'margin_pct'})}", "light"),
+    "lineage-dark": (f"#/lineage?{urlencode({'node': _NODE, 'column': 'margin_pct'})}", "dark"),
+    "dataset": (f"#/dataset?{urlencode(_MARGIN)}", "light"),
+    "job": (f"#/job?{urlencode({'namespace': 'airflow', 'name': 'bi.refresh'})}", "light"),
+}
+
+
+def main() -> None:
+    """Write them all."""
+    with scratch() as folder, browser() as opened:
+        home = Home(folder / "home")
+        fill_shop(home)
+        with served(home) as url:
+            for name, (place, scheme) in SHOTS.items():
+                page = opened.new_page(viewport={"width": 1360, "height": 860}, color_scheme=scheme)
+                page.goto(f"{url}{place}")
+                page.wait_for_selector("main > :not(.skeleton)")
+                page.wait_for_load_state("networkidle")
+                page.screenshot(path=IMAGES / f"{name}.png")
+                page.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,276 @@
+"""A home with a little of everything, filled without Spark: two runs of the demo's notebook and a shop's daily jobs.
+
+`python tests/e2e/page/shop.py FOLDER` makes one, to be looked at with `clew serve --home FOLDER`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+from uuid import NAMESPACE_URL, uuid5
+
+import msgspec
+import pyarrow as pa
+
+from clew.capture.launch import capture_notebook
+from clew.collector.intake import take_streams
+from clew.collector.log import LogWriter, Received
+from clew.collector.segments import end_position, ranges
+from clew.events.stream import Stream
+from clew.home import Home
+from clew.index.changes import Changes
+from clew.index.sink import IndexSink
+from clew.lake.delta import Batch, Lake
+from clew.lake.tables import EVENT_TABLES
+
+WAREHOUSE = "postgres://wh:5432"
+LONG = "a_very_long_name_" * 24
+NAMES = {"long": LONG[:400], "emoji": "🧵 orders 🧶", "right to left": "الإيرادات الصافية"}
+DAYS = 14
+_START = datetime.now(UTC).replace(microsecond=0) - timedelta(days=DAYS)
+_PRODUCER = "https://example.com/shop"
+_WHOLE = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunEvent"
+
+Json = dict[str, Any]
+
+
+def fill(home: Home, *, has_notebook: bool = True) -> None:
+    """Put everything into the log, and the log into lake and index."""
+    home.create()
+    if has_notebook:
+        capture_twice(home)
+    with LogWriter(home.log) as log:
+        take_streams(home.streams, log)
+        log.append(Received(Stream.OPENLINEAGE, "shop", json.dumps(event).encode()) for event in events())
+        log.append(
+            [
+                Received(Stream.OPENLINEAGE, "shop", b'{"eventType": "COMPLETE"}'),
+                Received(Stream.OPENLINEAGE, "shop", b"{"),
+            ]
+        )
+    take(home)
+
+
+def capture_twice(home: Home) -> None:
+    """The demo's notebook, and the same with another filter and a column more."""
+    folder = home.root / "demo"
+    folder.mkdir(exist_ok=True)
+    source = (files("clew.demo") / "orders.py").read_text()
+    changed = source.replace('orders["status"] == "paid"', 'orders["price"] > 60')
+    if changed == source:
+        raise AssertionError("The demo's notebook no longer filters by status: change another line of it here.")
+    for text in (source, changed):
+        (folder / "orders.py").write_text(text)
+        capture_notebook(folder / "orders.py", home.streams, env={**os.environ, "CLEW_DEMO_DATA": str(folder)})
+
+
+def take(home: Home) -> None:
+    """The log into lake and index, by the pipeline's own worker, one batch."""
+    from clew.pipeline.worker import EventWorker
+
+    lake = Lake(home.lake)
+    lake.prepare()
+    parts = [asdict(part) for part in ranges(home.log, 0, end_position(home.log), 1 << 30)]
+    told = [
+        _told(row)
+        for batch in EventWorker(str(home.lake))(iter([pa.RecordBatch.from_pylist(parts)]))
+        for row in batch.to_pylist()
+    ]
+    for table in EVENT_TABLES:
+        written = [file for one in told for file in one.files if file.table == table.name]
+        lake.append(table.name, table.schema, written, Batch("shop", 0))
+    with IndexSink(home.index) as sink:
+        sink.apply("shop/0", Changes.joined(one.changes for one in told))
+
+
+def _told(row: Json) -> Any:
+    from clew.pipeline.telling import Told
+
+    report = row["report"] if row["report"] is not None else Path(row["path"]).read_bytes()
+    return msgspec.msgpack.decode(report, type=Told)
+
+
+def events() -> Iterator[Json]:
+    """Fourteen days of a shop: costs and revenue into a margin, a report from it that fails now and then."""
+    for day in range(DAYS):
+        at = _START + timedelta(days=day, hours=2)
+        yield from _run("dbt", "erp.allocate", at, 12 + day, [_table("erp.costs", COSTS)], [_allocated(day)])
+        yield from _run(
+            "airflow",
+            "finance.load_daily",
+            at + timedelta(minutes=5),
+            38,
+            [_named("erp.allocated"), _table("shop.revenue", REVENUE)],
+            [_margin(day)],
+            job={"sql": {"query": SQL}, "ownership": {"owners": [{"name": "team:finance", "type": "MAINTAINER"}]}},
+        )
+        yield from _run(
+            "airflow",
+            "bi.refresh",
+            at + timedelta(minutes=9),
+            20,
+            [_named("finance.margin")],
+            [
+                _table(
+                    "bi.dashboard",
+                    {"margin_pct": "numeric"},
+                    {"margin_pct": [("finance.margin", "margin_pct", "IDENTITY")]},
+                )
+            ],
+            error=None if day % 6 != 5 else "relation bi.dashboard is locked",
+        )
+    at = _START + timedelta(days=DAYS - 1, hours=4)
+    for number in range(11):
+        name = f"report.consumer_{number:02}"
+        yield from _run(
+            "airflow",
+            name,
+            at,
+            3,
+            [_named("finance.margin")],
+            [_table(f"report.out_{number:02}", {"x": "int"})],
+        )
+    for name in NAMES.values():
+        yield from _run(
+            "odd",
+            name,
+            at,
+            1,
+            [_table(name, {name: "text"})],
+            [_table(f"{name} out", {name: "text"}, {name: [(name, name, "IDENTITY")]})],
+        )
+    wide = {f"column_{number:04}": "float" for number in range(3000)}
+    yield from _run(
+        "odd",
+        "widen",
+        at,
+        1,
+        [_table("wide.source", wide)],
+        [_table("wide.target", wide, {c: [("wide.source", c, "IDENTITY")] for c in wide})],
+    )
+
+
+COSTS = {"day": "date", "item": "text", "cost": "numeric"}
+ALLOCATED = {"day": "date", "cost": "numeric"}
+REVENUE = {"day": "date", "revenue": "numeric", "orders": "int"}
+MARGIN = {"day": "date", "revenue": "numeric", "cost": "numeric", "margin_pct": "numeric"}
+SQL = """-- the margin of each day
+insert into finance.margin
+select r.day, r.revenue, coalesce(c.cost, 0) as cost, 1 - c.cost / r.revenue as margin_pct
+from shop.revenue r join erp.allocated c on c.day = r.day
+where r.revenue > 0"""
+
+_Sources = dict[str, list[tuple[str, str, str]]]
+
+
+def _allocated(day: int) -> Json:
+    sources = {
+        "day": [("erp.costs", "day", "IDENTITY")],
+        "cost": [("erp.costs", "cost", "AGGREGATION"), ("erp.costs", "item", "GROUP_BY")],
+    }
+    return _table("erp.allocated", ALLOCATED, sources, rows=200 + day)
+
+
+def _margin(day: int) -> Json:
+    sources = {
+        "day": [("shop.revenue", "day", "IDENTITY")],
+        "revenue": [("shop.revenue", "revenue", "IDENTITY")],
+        "cost": [("erp.allocated", "cost", "TRANSFORMATION")],
+        "margin_pct": [
+            ("erp.allocated", "cost", "TRANSFORMATION"),
+            ("shop.revenue", "revenue", "TRANSFORMATION"),
+            ("shop.revenue", "day", "JOIN"),
+        ],
+    }
+    # From the tenth day on a column more, so that versions and runs differ.
+    columns = MARGIN | ({"orders": "int"} if day > 9 else {})
+    rows = 1000 + 37 * day - 200 * (day == 8)
+    found = _table("finance.margin", columns, sources, rows=rows)
+    metrics = {
+        "rowCount": rows,
+        "columnMetrics": {"margin_pct": {"nullCount": 3 + day, "min": 0.02, "max": 0.71}},
+    }
+    assertions = [
+        {"assertion": "not_null", "column": "day", "success": True},
+        {"assertion": "positive", "column": "cost", "success": day % 5 != 4},
+    ]
+    found["facets"] |= {
+        "documentation": {"description": "What is left of each day's revenue."},
+        "tags": {
+            "tags": [
+                {"key": "tier", "value": "gold", "source": "manual"},
+                {"key": "pii", "value": "false", "field": "day"},
+            ]
+        },
+        "ownership": {"owners": [{"name": "team:finance", "type": "OWNER"}]},
+        "dataQualityAssertions": {"assertions": assertions},
+        "dataQualityMetrics": metrics,
+        "shop_freshness": {"minutes": 12, "checks": [{"name": "late", "passed": True}]},
+    }
+    found["outputFacets"]["dataQualityMetrics"] = metrics
+    return found
+
+
+def _table(name: str, columns: dict[str, str], sources: _Sources | None = None, rows: int | None = None) -> Json:
+    facets: Json = {"schema": {"fields": [{"name": column, "type": kind} for column, kind in columns.items()]}}
+    if sources:
+        fields = {column: {"inputFields": [_source(*one) for one in found]} for column, found in sources.items()}
+        facets["columnLineage"] = {"fields": fields}
+    output = {} if rows is None else {"outputStatistics": {"rowCount": rows, "size": rows * 120}}
+    return {"namespace": WAREHOUSE, "name": name, "facets": facets, "outputFacets": output}
+
+
+def _named(name: str) -> Json:
+    return {"namespace": WAREHOUSE, "name": name, "facets": {}}
+
+
+def _source(name: str, column: str, subtype: str) -> Json:
+    kind = "DIRECT" if subtype in {"IDENTITY", "TRANSFORMATION", "AGGREGATION"} else "INDIRECT"
+    return {
+        "namespace": WAREHOUSE,
+        "name": name,
+        "field": column,
+        "transformations": [{"type": kind, "subtype": subtype}],
+    }
+
+
+def _run(
+    namespace: str,
+    name: str,
+    at: datetime,
+    seconds: int,
+    inputs: list[Json],
+    outputs: list[Json],
+    *,
+    error: str | None = None,
+    job: Json | None = None,
+) -> Iterator[Json]:
+    run = str(uuid5(NAMESPACE_URL, f"{namespace} {name} {at.isoformat()}"))
+    facets = {"errorMessage": {"message": error, "programmingLanguage": "PYTHON", "stackTrace": TRACE}} if error else {}
+    for kind, when in (("START", at), ("FAIL" if error else "COMPLETE", at + timedelta(seconds=seconds))):
+        yield {
+            "eventType": kind,
+            "eventTime": when.isoformat(),
+            "run": {"runId": run, "facets": facets if kind == "FAIL" else {}},
+            "job": {"namespace": namespace, "name": name, "facets": job or {}},
+            "inputs": [{key: value for key, value in one.items() if key != "outputFacets"} for one in inputs],
+            "outputs": outputs if kind != "START" else [],
+            "producer": _PRODUCER,
+            "schemaURL": _WHOLE,
+        }
+
+
+TRACE = """Traceback (most recent call last):
+  File "refresh.py", line 12, in refresh
+    lock(table)
+OperationalError: locked"""
+
+if __name__ == "__main__":
+    fill(Home(Path(sys.argv[1]).absolute()))
