@@ -14,7 +14,7 @@ from pathlib import Path
 from clew.capture.autostart import ENTRY_FOLDER
 from clew.capture.notebooks import Notebook
 from clew.capture.sessions import new_run_id
-from clew.capture.streams.closing import close_sessions
+from clew.capture.streams.completion import complete
 from clew.capture.streams.files import RUNTIME
 from clew.errors import ClewError, MissingExtraError
 
@@ -75,9 +75,9 @@ def capture_notebook(
             log.seek(0)
             output = log.read()
     run = CapturedRun(session_id, streams / session_id, finished.returncode, output)
+    complete(run.streams_dir)
     if not (run.streams_dir / RUNTIME).is_file():
         raise _nothing_captured(notebook, run)
-    close_sessions(run.streams_dir)
     return run
 
 

@@ -11,6 +11,8 @@ from clew.capture.datasets import FileDataset, located_at
 from clew.capture.flags import DIRECT, IDENTITY, INDIRECT, MARKS, transformations
 from clew.capture.provenance import Provenance, SeriesState, composed, union, used_for
 from clew.capture.records import Record, grounded
+from clew.capture.sessions import current_execution
+from clew.capture.sources import SourceMap, position_of
 from clew.capture.versions import STATE, FrameVersion
 from clew.errors import UsageError
 
@@ -76,7 +78,7 @@ class Lineage:
             return self._stops[source]
         if source.dataset is not None:
             return source.dataset.label
-        return source.name or f"frame_{source.uid}"
+        return source.name or _variable(source) or f"frame_{source.uid}"
 
     def __repr__(self) -> str:
         return "\n".join(
@@ -108,6 +110,16 @@ def sources_of(version_: FrameVersion, stops: set[FrameVersion]) -> tuple[dict[H
     """Where each column comes from, and what held for the whole: back to `stops`, or as far as is known."""
     answer = _compose(version_, stops)
     return answer.columns, answer.rows
+
+
+def _variable(source: FrameVersion) -> str | None:
+    """The name that the code gave to a frame, which the end of its cell has not told yet."""
+    record = source.made_by
+    if record is None or record.code is None:
+        return None
+    execution = current_execution()
+    sources = execution.session.sources if execution is not None else SourceMap()
+    return sources.place(position_of(record.code, record.instruction)).target
 
 
 def _state_of(target: Any) -> FrameVersion | SeriesState | None:

@@ -85,7 +85,6 @@ class Record:
         "parents",
         "read_from",
         "rows",
-        "run_id",
         "started",
         "written_types",
     )
@@ -111,7 +110,6 @@ class Record:
         self.count = 1
         self.error: tuple[str, str] | None = None
         self._shape: tuple[Any, ...] | None = None
-        self.run_id: str | None = None
         self.written_types: dict[Hashable, str] | None = None
 
     def fields_of(self, version: FrameVersion) -> dict[Hashable, Provenance]:

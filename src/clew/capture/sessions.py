@@ -10,10 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from clew.capture.sources import SourceMap
+
 if TYPE_CHECKING:
     from types import CodeType
 
     from clew.capture.records import Record
+    from clew.capture.streams.entries import Failure
 
 
 _FIXED_BITS = (0xF << 76) | (0x3 << 62)
@@ -52,6 +55,9 @@ class Sink(Protocol):
     def execution_started(self, execution: Execution) -> None:
         """A cell starts."""
 
+    def part_found(self, session: Session, file: str, text: str, lines: tuple[int, int]) -> None:
+        """Lines of a file, from the first to the last, are a cell of their own."""
+
     def execution_ended(self, execution: Execution, namespace: dict[str, Any]) -> None:
         """A cell ended, in whatever way; `namespace` holds the variables it left."""
 
@@ -63,6 +69,9 @@ class Silence:
     """Takes everything and writes nothing."""
 
     def execution_started(self, execution: Execution) -> None:
+        """Ignore it."""
+
+    def part_found(self, session: Session, file: str, text: str, lines: tuple[int, int]) -> None:
         """Ignore it."""
 
     def execution_ended(self, execution: Execution, namespace: dict[str, Any]) -> None:
@@ -80,13 +89,14 @@ class Session:
     session_id: str = ""
     run_id: str = ""
     path: Path | None = None
+    # One execution and no more.
+    is_script: bool = False
     executions: int = 0
     failures: int = 0
     is_ended: bool = False
     sink: Sink = field(default_factory=Silence)
     has_pending: bool = False
-    # How many versions each variable has had since the cell that defines it last started.
-    version_counts: dict[str, int] = field(default_factory=dict)
+    sources: SourceMap = field(default_factory=SourceMap)
 
     def __post_init__(self) -> None:
         # Given by a launcher that wants to know where the streams will be; good for one session only.
@@ -111,6 +121,7 @@ class Execution:
 
     session: Session
     cell: Cell
+    code: CodeType | None = None
     run_id: str = field(default_factory=new_run_id)
     records: list[Record] = field(default_factory=list)
     started_at: float = field(default_factory=time.time)
@@ -120,7 +131,10 @@ class Execution:
     end_memory_mb: float = 0.0
     error: BaseException | None = None
     is_stopped: bool = False
-    by_place: dict[tuple[CodeType | None, int], list[Record]] = field(default_factory=dict)
+    # Where streams are written: what the error says, and when the kernel told of it all.
+    failure: Failure | None = None
+    told_at: float = 0.0
+    by_place: dict[tuple[int, int], list[Record]] = field(default_factory=dict)
 
     @property
     def execution_id(self) -> str:
@@ -133,7 +147,8 @@ class Execution:
 
     def add(self, record: Record) -> None:
         """Keep a record, after those of libraries that led to it; a loop's repetitions only count."""
-        place = (record.code, record.instruction)
+        # By the code's identity, since hashing it hashes all of its constants; its records keep it alive.
+        place = (id(record.code), record.instruction)
         earlier = self.by_place.get(place)
         if earlier is None:
             self.by_place[place] = [record]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import itertools
 import linecache
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _OPERATIONS = (ast.Call, ast.Subscript, ast.BinOp, ast.Compare, ast.UnaryOp, ast.Attribute, ast.Await)
 _LONGEST = 100_000
+_POSITIONS_KEPT = 10_000
 
 
 class Place(NamedTuple):
@@ -33,17 +34,23 @@ NOWHERE = Place("", None, None, None, {}, is_at_top=False)
 
 @dataclass
 class Source:
-    """The text of one cell or file, and how far its first line lies from where its code objects say it is."""
+    """The text of one cell or file, and the line at which its code objects say that it begins."""
 
     text: str
-    offset: int = 0
+    first_line: int | None = None
     # For a part of a file: its first and last line. Lines are told as counted from the first.
     part: tuple[int, int] | None = None
-    _lines: list[bytes] = field(init=False)
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def _lines(self) -> list[bytes]:
         # Bytes, because the columns of syntax nodes count bytes of UTF-8.
-        self._lines = self.text.encode("utf-8", "replace").split(b"\n")
+        return self.text.encode("utf-8", "replace").split(b"\n")
+
+    @cached_property
+    def offset(self) -> int:
+        """How far the code's lines lie from the text's: a script's cells are compiled at their place in the file."""
+        statements = self.tree.body if self.first_line is not None and self.tree is not None else []
+        return (self.first_line or 0) - statements[0].lineno if statements else 0
 
     def holds(self, line: int) -> bool:
         """Whether a line, as code objects count it, lies in this text."""
@@ -114,66 +121,101 @@ def _own_nodes(statement: ast.stmt) -> Iterator[ast.AST]:
         waiting.extend(child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt))
 
 
+class Position(NamedTuple):
+    """Where an instruction stands, as its code object says."""
+
+    file: str
+    line: int
+    end_line: int
+    column: int
+    end_column: int
+
+
+_positions: dict[tuple[int, int], tuple[CodeType, Position | None]] = {}
+
+
+def position_of(code: CodeType, instruction: int) -> Position | None:
+    """Where an instruction stands; None if its code does not say."""
+    # By identity, since hashing code hashes all of its constants; it is kept, so that no other takes its id.
+    key = (id(code), instruction)
+    known = _positions.get(key)
+    if known is None:
+        if len(_positions) >= _POSITIONS_KEPT:
+            _positions.clear()
+        known = _positions[key] = (code, _position(code, instruction))
+    return known[1]
+
+
+def _position(code: CodeType, instruction: int) -> Position | None:
+    nowhere = (None, None, None, None)
+    line, end_line, column, end_column = next(itertools.islice(code.co_positions(), instruction // 2, None), nowhere)
+    if line is None or end_line is None:
+        return None
+    return Position(code.co_filename, line, end_line, column or 0, end_column or 0)
+
+
+def first_line_of(code: CodeType) -> int | None:
+    """The line of the first statement of a cell's code."""
+    # Instructions that start a module or a coroutine have a line, but no width.
+    return min((line for line, _, _, end_column in code.co_positions() if line and end_column), default=None)
+
+
 class SourceMap:
     """The sources of a session, by the file names of their code objects."""
 
     def __init__(self) -> None:
         self._by_file: dict[str, list[Source]] = {}
-        self._places: dict[tuple[CodeType, int], Place] = {}
+        self._places: dict[Position, Place] = {}
+        # Cells that nobody has asked for yet: in a kernel few ever do, and to place a cell it must be parsed.
+        self._waiting: dict[tuple[str, str, int | None], None] = {}
 
-    def add_cell(self, text: str, code: CodeType | None) -> None:
+    def add_cell(self, text: str, file: str, first_line: int | None) -> None:
         """Register a cell; in a script its code counts lines from the top of the file, in a kernel from its own."""
-        if code is None:
-            return
-        source = Source(text)
-        source.offset = _offset(source, code)
-        known = self._by_file.setdefault(code.co_filename, [])
-        known[:] = [one for one in known if one.offset != source.offset] + [source]
+        key = (file, text, first_line)
+        self._waiting.pop(key, None)
+        self._waiting[key] = None
 
-    def add_part(self, filename: str, text: str, first: int, last: int) -> None:
+    def add_part(self, file: str, text: str, first: int, last: int) -> None:
         """Register lines of a file as a cell of their own, compiled with the file."""
-        self._by_file.setdefault(filename, []).append(Source(text, part=(first, last)))
+        self._replace(file, Source(text, part=(first, last)))
 
-    def place(self, code: CodeType | None, instruction: int) -> Place:
-        """Where an instruction stands."""
-        if code is None:
+    def place(self, position: Position | None) -> Place:
+        """What stands at a position."""
+        if position is None:
             return NOWHERE
-        key = (code, instruction)
-        if key not in self._places:
-            self._places[key] = self._find(code, instruction)
-        return self._places[key]
+        for file, text, first_line in self._waiting:
+            self._replace(file, Source(text, first_line))
+        self._waiting.clear()
+        if position not in self._places:
+            self._places[position] = self._find(position)
+        return self._places[position]
 
-    def _find(self, code: CodeType, instruction: int) -> Place:
-        nowhere = (None, None, None, None)
-        line, end_line, column, end_column = next(
-            itertools.islice(code.co_positions(), instruction // 2, None), nowhere
-        )
-        if line is None or end_line is None:
-            return NOWHERE
-        source = self._source(code.co_filename, line)
+    def _replace(self, file: str, source: Source) -> None:
+        """Put a source in the place of the one that stood there, unless it is the same."""
+        known = self._by_file.setdefault(file, [])
+        if source in known:
+            return
+        known[:] = [one for one in known if one.part is not None or one.offset != source.offset] + [source]
+        for position in [one for one in self._places if one.file == file]:
+            del self._places[position]
+
+    def _find(self, position: Position) -> Place:
+        source = self._source(position.file, position.line)
         if source is None:
-            return Place("", line, end_line, None, {}, is_at_top=False)
-        shifted = (line - source.offset, end_line - source.offset, column or 0, end_column or 0)
-        return _placed(source, *shifted)
+            return Place("", position.line, position.end_line, None, {}, is_at_top=False)
+        shifted = (position.line - source.offset, position.end_line - source.offset)
+        return _placed(source, *shifted, position.column, position.end_column)
 
-    def _source(self, filename: str, line: int) -> Source | None:
-        for source in self._by_file.get(filename, ()):
+    def _source(self, file: str, line: int) -> Source | None:
+        for source in self._by_file.get(file, ()):
             if source.holds(line):
                 return source
-        text = "".join(linecache.getlines(filename))
+        text = "".join(linecache.getlines(file))
         if not text:
             return None
         source = Source(text)
-        self._by_file.setdefault(filename, []).append(source)
+        self._by_file.setdefault(file, []).append(source)
         return source
-
-
-def _offset(source: Source, code: CodeType) -> int:
-    """How far the code's lines lie from the text's: a script's cells are compiled at their place in the file."""
-    statements = source.tree.body if source.tree is not None else []
-    # Instructions that start a module or a coroutine have a line, but no width.
-    lines = [line for line, _, _, end_column in code.co_positions() if line and end_column]
-    return min(lines) - statements[0].lineno if lines and statements else 0
 
 
 def _placed(source: Source, line: int, end_line: int, column: int, end_column: int) -> Place:

@@ -34,6 +34,8 @@ class FrameVersion:
         "columns",
         "dataset",
         "index_names",
+        "logged_as",
+        "logged_in",
         "made_by",
         "name",
         "nbytes",
@@ -46,6 +48,12 @@ class FrameVersion:
         "uid",
     )
 
+    # Its number in the log of a session, once it stands in one.
+    logged_as: int
+    # Where streams are written: which of its variable's versions it is, and its facets as they were encoded once.
+    number: int
+    told: Any
+
     def __init__(self, uid: int | None = None) -> None:
         self.uid = uid if uid is not None else next(_uids)
         self.columns: Any = ()
@@ -55,7 +63,7 @@ class FrameVersion:
         self.blocks: tuple[tuple[Any, Any], ...] | None = None
         self.nbytes: int | None = None
         self.name: str | None = None
-        self.number = 0
+        self.logged_in: object | None = None
         self.dataset: FileDataset | None = None
         self.made_by: Record | None = None
         # For a frame that stands in for another inside a callback: the provenance of its columns.
@@ -63,8 +71,6 @@ class FrameVersion:
         self.base: FrameVersion | None = None
         # In a later round of a loop: the version of the first round, under whose name it is told.
         self.repeats: FrameVersion | None = None
-        # Its facets as they were encoded once.
-        self.told: Any = None
 
     @classmethod
     def of(cls, frame: Any, uid: int | None = None) -> FrameVersion:

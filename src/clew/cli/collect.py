@@ -6,6 +6,7 @@ import logging
 
 import click
 
+from clew.capture.streams.completion import complete_below
 from clew.cli.listening import guard_for, tls_options, token_options
 from clew.cli.options import home_option
 from clew.cli.screen import talk
@@ -59,5 +60,5 @@ def command(  # noqa: PLR0913
     log_to_stderr(as_json=is_json)
     console = talk()
     with LogWriter(home.create().log) as log:
-        app = create_collector(log, limits, home.streams, guard)
+        app = create_collector(log, limits, home.streams, guard, complete_below)
         serve(app, host, port, say=_LOG.info if is_json else console.print, tls=tls)

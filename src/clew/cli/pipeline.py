@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from clew.capture.streams.completion import complete_below
 from clew.cli import backfill
 from clew.cli.facet_order import facet_order_option
 from clew.cli.figures import counted, filesize
@@ -100,6 +101,7 @@ def run(
         require_log(home)
         try:
             with LogWriter(home.create().log) as log:
+                complete_below(home.streams)
                 take_streams(home.streams, log)
                 take_files(list(paths), log, tell.step)
         except LogHeldError:
@@ -292,7 +294,12 @@ def _taking_streams(home: Home, opened: ExitStack) -> Callable[[], object]:
     except LogHeldError:
         _say_held()
         return lambda: None
-    return lambda: take_streams(home.streams, log)
+
+    def take() -> None:
+        complete_below(home.streams)
+        take_streams(home.streams, log)
+
+    return take
 
 
 def _say_held() -> None:

@@ -11,7 +11,7 @@ import click
 
 from clew.capture.launch import bootstrapped, capture_environment, checked_notebook, writable_folder
 from clew.capture.notebooks import Notebook
-from clew.capture.streams.closing import close_sessions
+from clew.capture.streams.completion import complete
 from clew.capture.streams.files import LINEAGE
 from clew.errors import UsageError
 from clew.home import Home
@@ -36,9 +36,10 @@ def command(out: Path | None, home: Path | None, what: tuple[str, ...]) -> None:
     before = _sessions_in(root)
     code = _exit_code(command_line(what), _environment(root, is_exact=out is not None))
     folders = [root] if out is not None else sorted(_sessions_in(root) - before)
+    for folder in folders:
+        complete(folder)
     written = [folder for folder in folders if (folder / LINEAGE).is_file()]
     for folder in written:
-        close_sessions(folder)
         click.echo(f"clew: streams in {folder}", err=True)
     if not written:
         click.echo("clew: nothing was captured", err=True)

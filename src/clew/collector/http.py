@@ -67,10 +67,17 @@ class Door:
         return grant
 
 
-def create_collector(log: LogWriter, limits: Limits, streams: Path, guard: Guard | None = None) -> ASGIApp:
+def create_collector(
+    log: LogWriter,
+    limits: Limits,
+    streams: Path,
+    guard: Guard | None = None,
+    complete: Callable[[Path], None] = lambda _: None,
+) -> ASGIApp:
     """The application that takes events into a log, which it alone writes to as long as it lives.
 
-    So it also takes what notebooks write to their `streams`. Without a guard, everyone is let in.
+    So it also takes what notebooks write to their `streams`, once `complete` has seen to those that were killed.
+    Without a guard, everyone is let in.
     """
     metrics = Metrics(log.folder)
     appender = Appender(log, listen=metrics.wrote)
@@ -100,7 +107,7 @@ def create_collector(log: LogWriter, limits: Limits, streams: Path, guard: Guard
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        with appender, taking_streams(streams, appender):
+        with appender, taking_streams(streams, appender, complete):
             yield
 
     others = [route("/readyz", readyz, "GET"), route("/metrics", numbers, "GET"), Route("/healthz", healthz)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,13 +17,14 @@ _SECONDS_BETWEEN = 0.5
 
 
 @contextmanager
-def taking_streams(folder: Path, appender: Appender) -> Iterator[None]:
-    """As long as this lasts, append what notebook sessions write."""
+def taking_streams(folder: Path, appender: Appender, complete: Callable[[Path], None]) -> Iterator[None]:
+    """As long as this lasts, append what notebook sessions write; `complete` sees to those that were killed."""
     stop = threading.Event()
 
     def work() -> None:
         while not stop.wait(_SECONDS_BETWEEN):
             try:
+                complete(folder)
                 take_streams(folder, appender)
             except (ClewError, OSError) as fault:
                 # It is tried again, from where it stopped.

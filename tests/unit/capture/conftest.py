@@ -31,6 +31,7 @@ def tracked() -> Iterator[None]:
 def run_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Streams]:
     """Run sources as cells of one session, and read back the three streams."""
     monkeypatch.setenv("CLEW_OUT", str(tmp_path / "out"))
+    monkeypatch.setenv("CLEW_WORKER", "off")
 
     def run(*sources: str, namespace: dict[str, Any] | None = None) -> Streams:
         session = open_session("book.py")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from clew.capture.sources import NOWHERE, Place, SourceMap
+from clew.capture.sources import NOWHERE, Place, SourceMap, first_line_of, position_of
 
 
 def place_of(source: str) -> Place:
@@ -13,7 +13,7 @@ def place_of(source: str) -> Place:
     found: list[Place] = []
     sources = SourceMap()
     code = compile(source, "<cell>", "exec")
-    sources.add_cell(source, code)
+    sources.add_cell(source, code.co_filename, first_line_of(code))
 
     class Marked:
         def __getitem__(self, key: object) -> Marked:
@@ -27,7 +27,7 @@ def place_of(source: str) -> Place:
 
     def note(marked: Marked) -> Marked:
         frame = sys._getframe(2)
-        found.append(sources.place(frame.f_code, frame.f_lasti))
+        found.append(sources.place(position_of(frame.f_code, frame.f_lasti)))
         return marked
 
     exec(code, {"m": Marked(), "f": lambda value: value})
@@ -77,11 +77,20 @@ def test_code_at_its_place_in_a_file_counts_from_its_cell() -> None:
     cell = "x = 1\nout = mark()"
     sources = SourceMap()
     code = compile("\n" * 40 + cell, "book.py", "exec")
-    sources.add_cell(cell, code)
+    sources.add_cell(cell, code.co_filename, first_line_of(code))
     offsets = [start for start, _, line in code.co_lines() if line == 42]
-    found = [sources.place(code, instruction) for instruction in range(offsets[0], len(code.co_code), 2)]
+    found = [sources.place(position_of(code, instruction)) for instruction in range(offsets[0], len(code.co_code), 2)]
     assert ("mark()", 2, "out") in {(place.text, place.line, place.target) for place in found}
 
 
+def test_a_cell_that_was_edited_takes_the_place_of_the_old_one() -> None:
+    sources = SourceMap()
+    for cell in ("out = old()", "# said\nout = new()", "out = old()"):
+        code = compile(cell, "cell.py", "exec")
+        sources.add_cell(cell, code.co_filename, first_line_of(code))
+        found = {sources.place(position_of(code, place)).text for place in range(0, len(code.co_code), 2)}
+        assert cell.removeprefix("# said\n").removeprefix("out = ") in found
+
+
 def test_unknown_code_is_nowhere() -> None:
-    assert SourceMap().place(None, 0) is NOWHERE
+    assert SourceMap().place(None) is NOWHERE

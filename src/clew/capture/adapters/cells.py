@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 from clew.capture.losses import count_loss
 from clew.capture.memory import memory_mb
 from clew.capture.sessions import Cell, Execution, Session, enter, leave
-from clew.capture.streams.files import StreamFiles, streams_folder
-from clew.capture.streams.sink import StreamSink
+from clew.capture.streams.files import streams_folder
+from clew.capture.streams.log import KernelLog
+from clew.capture.streams.sink import LogSink
+from clew.capture.streams.worker import Worker
 
 if TYPE_CHECKING:
     from types import CodeType
@@ -27,7 +29,8 @@ def open_session(path: str | None) -> Session:
     """A session for the notebook or script at `path`, ended when its kernel or the process does."""
     notebook = Path(path) if path else None
     session = Session(notebook.name if notebook is not None else "notebook", path=notebook)
-    session.sink = StreamSink(StreamFiles(streams_folder(session.session_id)))
+    log = KernelLog(streams_folder(session.session_id), session.session_id)
+    session.sink = LogSink(log, Worker(log.path))
     if not _open:
         # Children of multiprocessing run its finalizers, not atexit; a kernel is such a child in `marimo edit`.
         Finalize(None, end_sessions, exitpriority=0)
@@ -53,9 +56,9 @@ def end_sessions_of_thread() -> None:
 @contextmanager
 def running(session: Session, cell: Cell, code: CodeType | None, namespace: dict[str, Any]) -> Iterator[Execution]:
     """Everything inside belongs to one execution of `cell`; the block decides whether it failed."""
-    execution = Execution(session, cell)
+    execution = Execution(session, cell, code)
     execution.start_memory_mb = memory_mb()
-    _guarded("cell start", _begin, execution, code)
+    _guarded("cell start", session.sink.execution_started, execution)
     token = enter(execution)
     execution.clock = time.perf_counter()
     try:
@@ -65,13 +68,6 @@ def running(session: Session, cell: Cell, code: CodeType | None, namespace: dict
         leave(token)
         execution.end_memory_mb = memory_mb()
         _guarded("cell end", session.sink.execution_ended, execution, namespace)
-
-
-def _begin(execution: Execution, code: CodeType | None) -> None:
-    sink = execution.session.sink
-    if isinstance(sink, StreamSink):
-        sink.sources.add_cell(execution.cell.source, code)
-    sink.execution_started(execution)
 
 
 def _guarded(where: str, action: Any, *arguments: Any) -> None:

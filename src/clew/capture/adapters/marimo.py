@@ -19,7 +19,6 @@ from clew.capture.imports import when_imported
 from clew.capture.losses import count_loss, notice_once
 from clew.capture.notebooks import SETUP, Notebook
 from clew.capture.sessions import Cell, Execution, Session
-from clew.capture.streams.sink import StreamSink
 
 MODULES = ("marimo._runtime.executor", "marimo._runtime.executor.executor")
 _MARK = "_clew_wrapped"
@@ -85,8 +84,7 @@ def setup_cell(file: Path, lines: tuple[int, int], namespace: dict[str, Any]) ->
     path, first, last = str(file.absolute()), *lines
     source = textwrap.dedent("\n".join(text.splitlines()[first - 1 : last]))
     session = open_session(path)
-    if isinstance(session.sink, StreamSink):
-        session.sink.sources.add_part(str(file), text, first, last)
+    session.sink.part_found(session, str(file), text, lines)
     with ExitStack() as stack:
         cell = Cell(id=SETUP, source=source, name=SETUP, index=1)
         execution = stack.enter_context(running(session, cell, None, namespace))

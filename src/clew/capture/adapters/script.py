@@ -41,6 +41,7 @@ def begin(namespace: dict[str, Any]) -> None:
         return
     file = Path(path)
     session = open_session(str(file.absolute()))
+    session.is_script = True
     cell = Cell(id=file.stem, source=file.read_text(encoding="utf-8", errors="replace"), name=file.stem, index=1)
     stack = ExitStack()
     execution = stack.enter_context(running(session, cell, None, namespace))
@@ -64,6 +65,7 @@ def _main_module(path: str) -> ModuleType:
 
 def _captured(file: Path, source: str, code: CodeType, namespace: dict[str, Any]) -> None:
     session = open_session(str(file.absolute()))
+    session.is_script = True
     cell = Cell(id=file.stem, source=source, name=file.stem, index=1)
     try:
         with running(session, cell, code, namespace) as execution:

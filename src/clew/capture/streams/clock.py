@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from datetime import UTC, datetime
 
 
 def written(moment: float) -> str:
     """RFC 3339 in UTC with microseconds."""
     return datetime.fromtimestamp(moment, UTC).isoformat(timespec="microseconds")
-
-
-def now() -> str:
-    """The present moment."""
-    return written(time.time())

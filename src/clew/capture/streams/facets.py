@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import sys
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -128,13 +127,9 @@ def cell_parent(execution: Execution) -> msgspec.Raw:
     return encoded(_facet(_PARENT, {"run": {"runId": execution.run_id}, "job": job, "root": root}))
 
 
-def engine() -> msgspec.Raw:
+@functools.lru_cache(maxsize=8)
+def engine(version: str) -> msgspec.Raw:
     """The library that did the work."""
-    return _engine(getattr(sys.modules.get("pandas"), "__version__", "unknown"))
-
-
-@functools.lru_cache(maxsize=2)
-def _engine(version: str) -> msgspec.Raw:
     return encoded(_facet(_ENGINE, {"name": "pandas", "version": version, "openlineageAdapterVersion": __version__}))
 
 

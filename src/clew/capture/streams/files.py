@@ -1,18 +1,25 @@
-"""Where the streams go: three files, appended to and flushed at every cell's end."""
+"""The three files of a session, and how far the logs beside them were expanded into these."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from clew.capture.losses import count_loss, notice_once
+import msgspec
+from msgspec import Struct
+
 from clew.capture.streams.encoding import encode
+from clew.capture.streams.log import FOLDER
 
 RUNTIME = "marimo_runtime.jsonl"
 LINEAGE = "marimo_lineage_events.jsonl"
 DATAFRAME = "marimo_dataframe_lineage.jsonl"
 FILES = (RUNTIME, LINEAGE, DATAFRAME)
+
+_PROGRESS = "progress.json"
+# Stands for the position in a log whose session's end has been written, though its kernel could not tell of it.
+CLOSED = -1
 
 
 def streams_folder(session_id: str) -> Path:
@@ -28,45 +35,52 @@ def streams_folder(session_id: str) -> Path:
     return Home.find().streams / session_id
 
 
+class Progress(Struct):
+    """How many bytes of each log have been expanded, and how large the three files were after that."""
+
+    logs: dict[str, int]
+    sizes: dict[str, int]
+
+
 class StreamFiles:
-    """The three files of a session. A disk that refuses costs events, never the notebook."""
+    """The three files of a folder. Whoever appends holds the folder's lock."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._open: dict[str, IO[bytes]] = {}
-        self._process = os.getpid()
+        self._pending: dict[str, list[bytes]] = {name: [] for name in FILES}
 
-    def write(self, stream: str, *events: dict[str, Any]) -> None:
-        """Append events to one stream, whole lines at a time."""
-        if not events or os.getpid() != self._process:
-            # A forked child must not write into its parent's files.
-            return
+    def progress(self) -> Progress:
+        """How far it went; what was appended after that was cut short, and is taken away."""
         try:
-            file = self._file(stream)
-            file.write(b"".join(encode(event) + b"\n" for event in events))
-        except OSError as error:
-            count_loss(f"write {stream}", error)
-            notice_once(f"cannot write {self.folder / stream}: {error.strerror or error}; events are being lost")
+            progress = msgspec.json.decode((self.folder / FOLDER / _PROGRESS).read_bytes(), type=Progress)
+        except (FileNotFoundError, msgspec.DecodeError):
+            # Noted before anything is appended: what stands there already is not ours to take away.
+            return self._note({})
+        for name, size in self._sizes().items():
+            if size > progress.sizes.get(name, 0):
+                os.truncate(self.folder / name, progress.sizes.get(name, 0))
+        return progress
 
-    def flush(self) -> None:
-        """Hand everything to the system: it survives the kernel's death."""
-        for stream, file in self._open.items():
-            try:
-                file.flush()
-            except OSError as error:
-                count_loss(f"flush {stream}", error)
-                notice_once(f"cannot write {self.folder / stream}: {error.strerror or error}; events are being lost")
+    def add(self, stream: str, event: dict[str, Any]) -> None:
+        """Append an event with the next `commit`."""
+        self._pending[stream].append(encode(event) + b"\n")
 
-    def close(self) -> None:
-        """Flush and close."""
-        self.flush()
-        for file in self._open.values():
-            file.close()
-        self._open.clear()
+    def commit(self, logs: dict[str, int]) -> None:
+        """Append what was added, then note how far that went."""
+        pending, self._pending = self._pending, {name: [] for name in FILES}
+        for name, lines in pending.items():
+            if lines:
+                with (self.folder / name).open("ab") as file:
+                    file.writelines(lines)
+        self._note(logs)
 
-    def _file(self, stream: str) -> IO[bytes]:
-        if stream not in self._open:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            # Buffered: flushed at the end of each cell, not at each event.
-            self._open[stream] = (self.folder / stream).open("ab", buffering=1 << 20)
-        return self._open[stream]
+    def _note(self, logs: dict[str, int]) -> Progress:
+        progress = Progress(logs, self._sizes())
+        path = self.folder / FOLDER / _PROGRESS
+        draft = path.with_suffix(".tmp")
+        draft.write_bytes(msgspec.json.encode(progress))
+        draft.replace(path)
+        return progress
+
+    def _sizes(self) -> dict[str, int]:
+        return {name: (self.folder / name).stat().st_size for name in FILES if (self.folder / name).exists()}

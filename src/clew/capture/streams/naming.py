@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections import Counter
-from typing import TYPE_CHECKING, Any
-
-from clew.capture.versions import STATE, FrameVersion
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from clew.capture.records import Record
     from clew.capture.sessions import Execution
     from clew.capture.sources import Place
+    from clew.capture.versions import FrameVersion
 
 # marimo makes names with a leading underscore private to their cell by putting the cell's id before them.
 _MANGLED = re.compile(r"^_cell_[^_]+(?=_)")
 
 
 class Names:
-    """Gives each record of one execution its operation's name, and each version its variable and number."""
+    """Gives each record of one execution its operation's name, and each version its variable and number.
 
-    def __init__(self, execution: Execution, namespace: dict[str, Any]) -> None:
+    `counts` is how many versions each variable has had since the cell that defines it last started, `bound` which
+    variables hold which frames when the cell ends.
+    """
+
+    def __init__(self, execution: Execution, bound: dict[str, int], counts: dict[str, int]) -> None:
         self._execution = execution
-        self._counts = execution.session.version_counts
+        self._counts = counts
         self._operations: Counter[str] = Counter()
-        self._bound = _bound_versions(namespace)
+        self._bound: dict[int, str] = {}
+        for name, frame in bound.items():
+            self._bound.setdefault(frame, name)
 
     def operation(self, record: Record) -> str:
         """The operation's name within its cell; a second one of that name gets a number."""
@@ -77,22 +81,8 @@ def operation_name(record: Record) -> str:
     return f"pandas_{method}" if record.is_module_function else f"dataframe_{method}"
 
 
-def _bound_versions(namespace: dict[str, Any]) -> dict[int, str]:
-    """Variables that hold a frame now, by the frame's identity."""
-    if "pandas" not in sys.modules:
-        return {}
-    frame_type = sys.modules["pandas"].DataFrame
-    bound: dict[int, str] = {}
-    for name, value in list(namespace.items()):
-        version = value.__dict__.get(STATE) if isinstance(value, frame_type) else None
-        if isinstance(version, FrameVersion) and not name.startswith("__"):
-            bound.setdefault(version.uid, name)
-    return bound
-
-
-def starts_anew(execution: Execution) -> None:
+def starts_anew(execution: Execution, counts: dict[str, int]) -> None:
     """Count the versions of the variables that this cell defines from the beginning."""
-    counts = execution.session.version_counts
     prefix = f"{execution.cell.label}/"
     for name in list(counts):
         if name in execution.cell.defines or name.startswith(prefix):

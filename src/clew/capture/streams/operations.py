@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from clew.capture.flags import DIRECT, INFERRED, OPAQUE, transformations
-from clew.capture.sessions import Execution, new_run_id
 from clew.capture.streams import facets
-from clew.capture.streams.clock import now, written
+from clew.capture.streams.clock import written
 from clew.capture.streams.encoding import encoded
 from clew.capture.streams.redaction import redacted
 
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 
     from clew.capture.provenance import Provenance
     from clew.capture.records import Record
+    from clew.capture.sessions import Execution
     from clew.capture.sources import Place
     from clew.capture.versions import FrameVersion
 
@@ -35,9 +35,10 @@ class Operation:
     name: str
     place: Place
     metrics: dict[FrameVersion, dict[str, Any]]
+    run_id: str
+    engine: str
 
     def __post_init__(self) -> None:
-        self.run_id = new_run_id()
         self.code = redacted(self.place.text)
         self.inputs = self.record.inputs()
         output = self.record.output
@@ -64,7 +65,7 @@ class Operation:
             "schemaURL": facets.EVENT_SCHEMA,
             "session_id": self.execution.session.session_id,
             "execution_id": self.execution.execution_id,
-            "emitted_at": now(),
+            "emitted_at": written(self.execution.told_at),
         }
 
     @cached_property
@@ -81,7 +82,7 @@ class Operation:
     def _common_run_facets(self) -> dict[str, Any]:
         return {
             "parent": facets.cell_parent(self.execution),
-            "processing_engine": facets.engine(),
+            "processing_engine": facets.engine(self.engine),
             "marimo_execution": encoded(facets.marimo_execution(self.execution, self.place, self.code)),
         }
 
@@ -155,7 +156,7 @@ class Operation:
             "notebook": execution.session.notebook,
             "run_id": self.run_id,
             "timestamp": self.ended,
-            "emitted_at": now(),
+            "emitted_at": written(execution.told_at),
             "operation_type": record.kind,
             "operation_method": record.method,
             "operation_code": self.code,

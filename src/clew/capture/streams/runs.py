@@ -5,40 +5,43 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from clew.capture.streams import facets
-from clew.capture.streams.clock import now, written
+from clew.capture.streams.clock import written
 from clew.capture.streams.redaction import redacted
-from clew.capture.streams.runtime import message_of, user_traceback
 
 if TYPE_CHECKING:
     from clew.capture.sessions import Execution, Session
 
 
-def session_event(session: Session, kind: str) -> dict[str, Any]:
-    """START, COMPLETE or FAIL of a whole session."""
-    own: dict[str, Any] = {"marimo_execution": facets.session_execution(session), "processing_engine": facets.engine()}
+def session_event(session: Session, kind: str, moment: float, engine: str) -> dict[str, Any]:
+    """START, COMPLETE, FAIL or ABORT of a whole session."""
+    own: dict[str, Any] = {
+        "marimo_execution": facets.session_execution(session),
+        "processing_engine": facets.engine(engine),
+    }
     if kind == "FAIL":
         message = f"{session.failures} of {session.executions} cells ended in error"
         own["errorMessage"] = facets.error_message(message)
     job = {"namespace": facets.NAMESPACE, "name": session.stem, "facets": {"jobType": facets.job_type("NOTEBOOK")}}
-    return _event(kind, now(), {"runId": session.run_id, "facets": own}, job, session.session_id, None)
+    return _event(kind, moment, {"runId": session.run_id, "facets": own}, job, session.session_id, None, moment)
 
 
-def cell_event(execution: Execution, kind: str) -> dict[str, Any]:
-    """START, COMPLETE or FAIL of one execution of a cell."""
+def cell_event(execution: Execution, kind: str, engine: str) -> dict[str, Any]:
+    """START, COMPLETE, FAIL or ABORT of one execution of a cell."""
     session, cell = execution.session, execution.cell
     run_facets: dict[str, Any] = {
         "parent": facets.session_parent(session),
         "marimo_execution": facets.marimo_execution(execution),
-        "processing_engine": facets.engine(),
+        "processing_engine": facets.engine(engine),
     }
     moment = execution.started_at
     if kind != "START":
         moment += execution.duration
         overhead = sum(record.overhead for record in execution.records)
         run_facets["marimo_performance"] = facets.performance(execution.duration, overhead)
-    if kind == "FAIL" and execution.error is not None:
-        message = f"{type(execution.error).__name__}: {message_of(execution.error)}"
-        run_facets["errorMessage"] = facets.error_message(message, user_traceback(execution.error))
+    failure = execution.failure
+    if failure is not None:
+        message = f"{failure.error_type}: {failure.message}"
+        run_facets["errorMessage"] = facets.error_message(message, failure.traceback)
     job = {
         "namespace": facets.NAMESPACE,
         "name": f"{session.stem}/{cell.label}",
@@ -46,20 +49,27 @@ def cell_event(execution: Execution, kind: str) -> dict[str, Any]:
     }
     return _event(
         kind,
-        written(moment),
+        moment,
         {"runId": execution.run_id, "facets": run_facets},
         job,
         session.session_id,
         execution.execution_id,
+        execution.told_at,
     )
 
 
 def _event(
-    kind: str, moment: str, run: dict[str, Any], job: dict[str, Any], session_id: str, execution_id: str | None
+    kind: str,
+    moment: float,
+    run: dict[str, Any],
+    job: dict[str, Any],
+    session_id: str,
+    execution_id: str | None,
+    told_at: float,
 ) -> dict[str, Any]:
     return {
         "eventType": kind,
-        "eventTime": moment,
+        "eventTime": written(moment),
         "run": run,
         "job": job,
         "inputs": [],
@@ -69,5 +79,5 @@ def _event(
         "session_id": session_id,
         # A session is no execution of a cell; readers of all three streams still find the field.
         "execution_id": execution_id or session_id,
-        "emitted_at": now(),
+        "emitted_at": written(told_at),
     }

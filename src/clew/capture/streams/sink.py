@@ -1,80 +1,294 @@
-"""From executions to lines: names are given, records told, files flushed."""
+"""From executions to the kernel's log: numbers are given, nothing is expanded."""
 
 from __future__ import annotations
 
+import itertools
+import os
+import sys
+import time
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+from msgspec.structs import replace
 
 from clew.capture.losses import count_loss, loss_summary, notice_once
-from clew.capture.sources import SourceMap
-from clew.capture.streams.files import DATAFRAME, LINEAGE, RUNTIME, StreamFiles
-from clew.capture.streams.metrics import measured
-from clew.capture.streams.naming import Names, starts_anew
-from clew.capture.streams.operations import Operation
-from clew.capture.streams.runs import cell_event, session_event
-from clew.capture.streams.runtime import cell_ended, cell_started
+from clew.capture.records import Listed, Record, SameLabels, grounded
+from clew.capture.sources import first_line_of, position_of
+from clew.capture.streams.entries import (
+    Blocks,
+    CellEnded,
+    CellStarted,
+    Dependency,
+    Labels,
+    Recorded,
+    SessionEnded,
+    SessionStarted,
+    SourcePart,
+    Version,
+    encode_entry,
+)
+from clew.capture.streams.failures import failure_of
+from clew.capture.streams.metrics import Held, frames_held, measured
+from clew.capture.versions import FrameVersion, listed
 
 if TYPE_CHECKING:
-    from clew.capture.records import Record
+    from types import CodeType
+
+    from clew.capture.provenance import Provenance
     from clew.capture.sessions import Execution, Session
-    from clew.capture.versions import FrameVersion
+    from clew.capture.streams.log import KernelLog
+    from clew.capture.streams.worker import Worker
+
+_LABELS_KEPT = 256
+_numbers = itertools.count(1)
+_sinks: WeakSet[LogSink] = WeakSet()
 
 
-class StreamSink:
-    """Writes the three streams of one session."""
+def _forget_in_child() -> None:
+    for sink in list(_sinks):
+        sink.forget()
 
-    def __init__(self, files: StreamFiles) -> None:
-        self._files = files
-        self.sources = SourceMap()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_in_child)
+
+
+class LogSink:
+    """Writes the log of one session, and sees to it that somebody expands it."""
+
+    def __init__(self, log: KernelLog, worker: Worker) -> None:
+        self._log = log
+        self._worker = worker
+        self._codes: dict[str, tuple[CodeType, int | None]] = {}
+        self._known = _Known()
+        _sinks.add(self)
+
+    def forget(self) -> None:
+        """In a forked child: log and worker are the parent's."""
+        self._log.forget()
+        self._worker.forget()
 
     def execution_started(self, execution: Execution) -> None:
         """Write the start of a cell, and of the session before its first."""
-        session = execution.session
+        session, cell, code = execution.session, execution.cell, execution.code
         if session.executions == 0:
-            self._files.write(LINEAGE, session_event(session, "START"))
+            self._append(SessionStarted(time.time(), session.notebook, session.session_id, session.run_id, _engine()))
         session.executions += 1
-        starts_anew(execution)
-        self._files.write(RUNTIME, cell_started(execution))
-        self._files.write(LINEAGE, cell_event(execution, "START"))
-        self._files.flush()
+        first_line = self._first_line(cell.id, code)
+        if code is not None:
+            session.sources.add_cell(cell.source, code.co_filename, first_line)
+        self._append(
+            CellStarted(
+                execution.started_at,
+                execution.run_id,
+                cell.id,
+                cell.source,
+                cell.name,
+                cell.index,
+                sorted(cell.defines),
+                execution.start_memory_mb,
+                code.co_filename if code is not None else None,
+                first_line,
+                _engine(),
+            )
+        )
+
+    def part_found(self, session: Session, file: str, text: str, lines: tuple[int, int]) -> None:
+        """Write that lines of a file are a cell of their own."""
+        session.sources.add_part(file, text, *lines)
+        self._append(SourcePart(file, text, *lines))
 
     def execution_ended(self, execution: Execution, namespace: dict[str, Any]) -> None:
         """Write the operations of a cell and its end."""
-        if execution.error is not None:
-            execution.session.failures += 1
-        self._tell_operations(execution, namespace)
-        self._files.write(LINEAGE, cell_event(execution, "FAIL" if execution.error is not None else "COMPLETE"))
-        self._files.write(RUNTIME, cell_ended(execution))
-        self._files.flush()
+        held = frames_held(namespace)
+        told = _Told(self._known)
+        records = [one for record in execution.records if (one := told.record(record, execution.clock)) is not None]
+        metrics = [(told.number(version), found) for version, found in measured(execution, held).items()]
+        for record in execution.records:
+            record.output = None
+        ended = CellEnded(
+            time.time(),
+            execution.run_id,
+            execution.duration,
+            execution.end_memory_mb,
+            execution.is_stopped,
+            failure_of(execution.error) if execution.error is not None else None,
+            _engine(),
+            _bound(held),
+            told.labels,
+            told.versions,
+            records,
+            metrics,
+        )
+        if not self._log.append(_encoded(ended) + b"\n"):
+            # What it told of frames is lost with it, and must be told again.
+            self._known = _Known()
+        if not execution.session.is_script:
+            self._worker.start()
 
     def session_ended(self, session: Session) -> None:
-        """Write the end of the session, and say what was lost."""
+        """Write the end of the session, have it expanded, and say what was lost."""
         if session.executions:
-            self._files.write(LINEAGE, session_event(session, "FAIL" if session.failures else "COMPLETE"))
-        self._files.close()
+            self._append(SessionEnded(time.time()))
+        self._log.close()
+        if session.executions:
+            self._worker.finish()
         summary = loss_summary()
         if summary is not None:
             notice_once(summary)
 
-    def _tell_operations(self, execution: Execution, namespace: dict[str, Any]) -> None:
-        names = Names(execution, namespace)
-        metrics = measured(execution, namespace)
-        for record in execution.records:
-            try:
-                self._tell(execution, record, names, metrics)
-            except Exception as error:  # noqa: BLE001 - one record that cannot be told must not cost the others
-                count_loss(f"tell {record.method}", error)
-        for record in execution.records:
-            record.output = None
+    def _append(self, entry: Any) -> None:
+        self._log.append(encode_entry(entry) + b"\n")
 
-    def _tell(
-        self, execution: Execution, record: Record, names: Names, metrics: dict[FrameVersion, dict[str, Any]]
-    ) -> None:
-        place = self.sources.place(record.code, record.instruction)
-        for version in record.inputs():
-            names.know(version)
-        operation = names.operation(record)
-        names.give(record, operation, place)
-        told = Operation(execution, record, operation, place, metrics)
-        self._files.write(LINEAGE, *told.openlineage())
-        if record.error is None:
-            self._files.write(DATAFRAME, told.dataframe())
+    def _first_line(self, cell_id: str, code: CodeType | None) -> int | None:
+        """The first line of a cell's code, which is walked through once for as long as the cell is not edited."""
+        if code is None:
+            return None
+        known = self._codes.get(cell_id)
+        if known is None or known[0] is not code:
+            known = self._codes[cell_id] = (code, first_line_of(code))
+        return known[1]
+
+
+class _Known:
+    """What stands in the log: versions bear it as a mark, columns are kept here."""
+
+    def __init__(self) -> None:
+        self.columns: dict[int, tuple[Any, int]] = {}
+
+
+class _Told:
+    """What one cell tells of versions and labels that the log does not know yet."""
+
+    def __init__(self, known: _Known) -> None:
+        self._known = known
+        self.labels: list[Labels] = []
+        self.versions: list[Version] = []
+
+    def record(self, record: Record, clock: float) -> Recorded | None:
+        """A record in numbers; None if it cannot be told, which must not cost the others."""
+        try:
+            return self._recorded(record, clock)
+        except Exception as error:  # noqa: BLE001 - labels are the user's own objects
+            count_loss(f"tell {record.method}", error)
+            return None
+
+    def _recorded(self, record: Record, clock: float) -> Recorded:
+        edges = record.edges
+        if isinstance(edges, SameLabels) and (edges.source.substitutes is not None or edges.source.base is not None):
+            # A frame that stood in for another inside a callback is known to nobody outside of it.
+            edges = Listed(record.fields_of(record.output) if record.output is not None else {})
+        source, flags = (None, 0) if isinstance(edges, Listed) else (self.number(edges.source), edges.flags)
+        changed = edges.by_label if isinstance(edges, Listed) else edges.changed or {}
+        position = position_of(record.code, record.instruction) if record.code is not None else None
+        types = record.written_types
+        return Recorded(
+            record.method,
+            record.kind,
+            record.is_module_function,
+            position,
+            record.started - clock,
+            record.duration,
+            record.overhead,
+            record.count,
+            record.error,
+            self.number(record.output) if record.output is not None else None,
+            [self.number(real) for parent in record.parents for real in grounded(parent)],
+            self.number(record.read_from) if record.read_from is not None else None,
+            source,
+            flags,
+            [(label, self._dependencies(provenance)) for label, provenance in changed.items()],
+            self._dependencies(record.rows),
+            list(types.items()) if types is not None else None,
+        )
+
+    def number(self, version: FrameVersion) -> int:
+        """A version's number in the log, which is told what it is when it is first met."""
+        if version.logged_in is not self._known:
+            version.logged_as = next(_numbers)
+            version.logged_in = self._known
+            self.versions.append(self._version(version))
+        return version.logged_as
+
+    def _dependencies(self, provenance: Provenance) -> list[Dependency]:
+        known = self._known
+        return [
+            (version.logged_as if version.logged_in is known else self.number(version), label, flags)
+            for (version, label), flags in provenance.items()
+        ]
+
+    def _version(self, version: FrameVersion) -> Version:
+        blocks = version.blocks
+        return Version(
+            version.logged_as,
+            version.uid,
+            version.object_id,
+            self._labels(version.columns),
+            list(version.index_names),
+            version.shape,
+            [_blocks(dtype, places) for dtype, places in blocks] if blocks is not None else None,
+            version.size(),
+            version.dataset,
+            self.number(version.repeats) if version.repeats is not None else None,
+        )
+
+    def _labels(self, columns: Any) -> int:
+        """The number of some labels; frames share their Index, so that a wide one is written once."""
+        kept = self._known.columns
+        known = kept.get(id(columns))
+        if known is not None and known[0] is columns:
+            return known[1]
+        if len(kept) >= _LABELS_KEPT:
+            del kept[next(iter(kept))]
+        number = next(_numbers)
+        self.labels.append(Labels(number, listed(columns)))
+        kept[id(columns)] = (columns, number)
+        return number
+
+
+def _blocks(dtype: Any, places: Any) -> Blocks:
+    indexer = places.indexer
+    if isinstance(indexer, slice):
+        return Blocks(str(dtype), (indexer.start, indexer.stop, indexer.step or 1), None)
+    return Blocks(str(dtype), None, indexer.tolist())
+
+
+def _bound(held: list[Held]) -> dict[str, int]:
+    """Variables by name, with the frame that each holds."""
+    bound: dict[str, int] = {}
+    for name, _, version in held:
+        bound[name] = version.uid
+        version.name = version.name or name
+    return bound
+
+
+def _engine() -> str:
+    return getattr(sys.modules.get("pandas"), "__version__", "unknown")
+
+
+def _encoded(ended: CellEnded) -> bytes:
+    """The end of a cell as JSON, less the records whose labels fail when they are turned to text."""
+    try:
+        return encode_entry(ended)
+    except Exception:  # noqa: BLE001 - labels are the user's own objects
+        labels = [Labels(one.number, [*map(_writable, one.labels)]) for one in ended.labels]
+        versions = [replace(one, index_names=[*map(_writable, one.index_names)]) for one in ended.versions]
+        records = [one for one in ended.records if _is_writable(one)]
+        return encode_entry(replace(ended, labels=labels, versions=versions, records=records))
+
+
+def _writable(label: Any) -> Any:
+    try:
+        encode_entry(label)
+    except Exception:  # noqa: BLE001 - labels are the user's own objects
+        return f"<{type(label).__name__}>"
+    return label
+
+
+def _is_writable(record: Recorded) -> bool:
+    try:
+        encode_entry(record)
+    except Exception as error:  # noqa: BLE001 - labels are the user's own objects
+        count_loss(f"tell {record.method}", error)
+        return False
+    return True

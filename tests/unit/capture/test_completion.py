@@ -1,0 +1,188 @@
+"""The kernel's log becomes the three streams, whoever expands it, in however many steps, and only once."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pandas as pd
+import pytest
+
+from clew.capture.adapters.cells import open_session, running
+from clew.capture.losses import losses
+from clew.capture.sessions import Cell, Session
+from clew.capture.streams.completion import Completion, complete, complete_below
+from clew.capture.streams.files import FILES
+from clew.capture.streams.log import FOLDER, logs_in
+
+CELLS = ("df = pd.DataFrame({'a': [1, 2], 'b': [3, 4]})", "df['c'] = df['a'] * 2\nout = df[df['b'] > 3]", "out['nope']")
+
+Write = Callable[..., Session]
+
+
+@pytest.fixture
+def write_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+    """Run cells of a session that stays open, with nobody to expand its log."""
+    monkeypatch.setenv("CLEW_OUT", str(tmp_path / "out"))
+    monkeypatch.setenv("CLEW_WORKER", "off")
+    namespace: dict[str, Any] = {"pd": pd}
+
+    def write(*sources: str, session: Session | None = None) -> Session:
+        session = session or open_session("book.py")
+        for source in sources:
+            code = compile(source, f"cell_{session.executions}", "exec")
+            with running(session, Cell(f"id{session.executions}", source), code, namespace) as execution:
+                try:
+                    exec(code, namespace)
+                except KeyError as error:
+                    execution.error = error
+        return session
+
+    return write
+
+
+def streams_in(folder: Path) -> dict[str, bytes]:
+    return {name: (folder / name).read_bytes() for name in FILES if (folder / name).exists()}
+
+
+def cut(log: bytes, lines: int) -> bytes:
+    return b"".join(log.splitlines(keepends=True)[:lines])
+
+
+@pytest.fixture
+def log(write_cells: Write, tmp_path: Path) -> Path:
+    """The log of a session that was killed after its last cell."""
+    write_cells(*CELLS)
+    (path,) = logs_in(tmp_path / "out")
+    return Path(shutil.copy(path, tmp_path))
+
+
+def folder_with(log: bytes, folder: Path) -> Path:
+    (folder / FOLDER).mkdir(parents=True, exist_ok=True)
+    (folder / FOLDER / "s.log").write_bytes(log)
+    return folder
+
+
+def test_nothing_but_the_streams_is_left(log: Path, tmp_path: Path) -> None:
+    folder = folder_with(log.read_bytes(), tmp_path / "whole")
+    complete(folder)
+    assert {path.name for path in folder.iterdir()} == set(FILES)
+    assert losses() == {}
+
+
+def test_however_it_is_cut_the_bytes_are_the_same(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = log.read_bytes()
+    complete(folder_with(whole, tmp_path / "whole"))
+    expected = streams_in(tmp_path / "whole")
+    # The kernel lives until the last step.
+    monkeypatch.setattr("clew.capture.streams.completion.is_abandoned", lambda path: path.stat().st_size == len(whole))
+    for lines in range(1, whole.count(b"\n")):
+        folder = folder_with(cut(whole, lines) + b'["end",17', tmp_path / f"{lines}")
+        Completion(folder).go_on()
+        # Whoever expanded the first part died while it appended more.
+        with (folder / FILES[1]).open("ab") as file:
+            file.write(b'{"eventType": "COM')
+        complete(folder_with(whole, folder))
+        assert streams_in(folder) == expected
+
+
+def test_what_was_there_before_stays(log: Path, tmp_path: Path) -> None:
+    folder = folder_with(log.read_bytes(), tmp_path / "old")
+    (folder / FILES[0]).write_text('{"event_type": "cell_execution_start"}\n')
+    complete(folder)
+    assert (folder / FILES[0]).read_text().startswith('{"event_type": "cell_execution_start"}\n')
+
+
+def test_an_end_that_was_written_is_not_written_again(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = folder_with(log.read_bytes(), tmp_path / "one")
+
+    def dies(_: Path) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "unlink", dies)
+        with pytest.raises(KeyboardInterrupt):
+            complete(folder)
+    written = streams_in(folder)
+    complete(folder)
+    assert streams_in(folder) == written
+    assert not logs_in(folder)
+
+
+def test_a_session_at_work_is_left_to_its_worker(write_cells: Write, tmp_path: Path) -> None:
+    session = write_cells(CELLS[0])
+    complete_below(tmp_path)
+    assert not streams_in(tmp_path / "out")
+    session.end()
+    assert set(streams_in(tmp_path / "out")) == set(FILES)
+
+
+def test_sessions_that_share_a_folder_do_not_disturb_each_other(write_cells: Write, tmp_path: Path) -> None:
+    first, second = write_cells(CELLS[0]), write_cells(CELLS[0])
+    write_cells(CELLS[1], session=first)
+    first.end()
+    write_cells(CELLS[1], session=second)
+    second.end()
+    events = [*map(msgspec.json.decode, (tmp_path / "out" / FILES[2]).read_bytes().splitlines())]
+    told = [(event["session_id"], event["operation_method"]) for event in events]
+    for session in (first, second):
+        assert [method for one, method in told if one == session.session_id] == [
+            "DataFrame",
+            "__setitem__",
+            "__getitem__",
+        ]
+
+
+def test_a_line_that_a_full_disk_cut_off_costs_itself_alone(log: Path, tmp_path: Path) -> None:
+    lines = log.read_bytes().splitlines(keepends=True)
+    torn = b"".join([*lines[:2], lines[2][:40], b"\n", *lines[3:]])
+    folder = folder_with(torn, tmp_path / "torn")
+    complete(folder)
+    ends = [*map(msgspec.json.decode, (folder / FILES[1]).read_bytes().splitlines())]
+    assert ends[-1]["eventType"] == "ABORT"
+
+
+KILLED = """
+import os, signal
+import pandas as pd
+from clew.capture.adapters.cells import open_session, running
+from clew.capture.sessions import Cell
+from clew.capture.tracking import track
+track()
+session = open_session("book.py")
+with running(session, Cell("one", ""), None, globals()):
+    df = pd.DataFrame({"a": [1]})
+with running(session, Cell("two", ""), None, globals()):
+    out = df.head()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("worker", ["off", "on"])
+def test_a_kernel_that_is_killed_leaves_whole_streams(tmp_path: Path, worker: str) -> None:
+    environment = {**os.environ, "CLEW_STREAMS": str(tmp_path), "CLEW_SESSION_ID": "5e551011", "CLEW_WORKER": worker}
+    done = subprocess.run([sys.executable, "-c", KILLED], env=environment, check=False, timeout=60)
+    assert done.returncode == -signal.SIGKILL
+    complete_below(tmp_path)
+    events = [*map(msgspec.json.decode, (tmp_path / "5e551011" / FILES[1]).read_bytes().splitlines())]
+    told = [(event["eventType"], event["job"]["name"]) for event in events]
+    assert told == [
+        ("START", "book"),
+        ("START", "book/one"),
+        ("START", "book/one/pandas_DataFrame"),
+        ("COMPLETE", "book/one/pandas_DataFrame"),
+        ("COMPLETE", "book/one"),
+        ("START", "book/two"),
+        ("ABORT", "book/two"),
+        ("ABORT", "book"),
+    ]
+    assert {path.name for path in (tmp_path / "5e551011").iterdir()} == set(FILES)
