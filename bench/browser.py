@@ -13,10 +13,10 @@ from pathlib import Path
 import uvicorn
 from playwright.sync_api import Browser, sync_playwright
 
-from clew.api.server import address, listen
 from clew.cli.serve import answering_app
 from clew.errors import ClewError
 from clew.home import Home
+from clew.serving.server import address, listen
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _SHOP = Path(__file__).parents[1] / "tests" / "e2e" / "page" / "shop.py"

@@ -108,7 +108,8 @@ def said_job_edges(events: list[Event]) -> list[Row]:
 
 def note_edge(rows: dict[tuple[str, ...], Row], key: tuple[str, ...], event: Event, *, is_implied: bool) -> None:
     names = ("job_namespace", "job_name", "direction", "dataset_namespace", "dataset_name")
-    merge(rows, key, {**dict(zip(names, key, strict=True)), "is_implied": is_implied, "first_event_at": event.at, **said_by(event)})
+    said = {"is_implied": is_implied, "first_event_at": event.at, **said_by(event)}
+    merge(rows, key, {**dict(zip(names, key, strict=True)), **said})
 
 
 def said_by(event: Event) -> Row:
