@@ -25,6 +25,8 @@ def told_in_a_sentence() -> Iterator[None]:
 
 def sentence_of(text: str) -> str:
     """The line of a long Python-in-JVM trace that a person can act on."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    # After it Spark tells how the query stood, and not what was wrong.
+    told, _, _ = text.partition("=== Streaming Query ===")
+    lines = [line.strip() for line in told.splitlines() if line.strip()]
     errors = [line for line in lines if "Error" in line and not line.startswith("at ")]
     return (errors or lines or ["unknown"])[-1][:500]

@@ -211,7 +211,7 @@ def test_a_batch_is_answered_event_by_event(client: TestClient, log: LogWriter) 
         ({"content-encoding": "gzip"}, gzip.compress(b"0" * 1_000_000) * 200, 413),
         ({"content-encoding": "gzip"}, event(), 400),
         ({"content-encoding": "zstd"}, event(), 400),
-        ({"content-encoding": "gzip"}, gzip.compress(event())[:-12], 400),
+        pytest.param({"content-encoding": "gzip"}, gzip.compress(event())[:-12], 400, id="a cut gzip"),
         ({"content-encoding": "zstd"}, zstandard.compress(event())[:-3], 400),
         ({"content-encoding": "br"}, event(), 415),
     ],

@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+import pytest
+
+from clew.pipeline.faults import sentence_of
+
+STANDING = "\n=== Streaming Query ===\nIdentifier: [id = 1]\nCurrent State: ACTIVE\nThread State: RUNNABLE\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "unknown"),
+        ("Job aborted.\n\n", "Job aborted."),
+        ("Traceback\n  at x.Error(y)\nOSError: No space left\n  at z", "OSError: No space left"),
+        (f"[STREAM_FAILED] The task was lost{STANDING}", "[STREAM_FAILED] The task was lost"),
+        (f"MemoryError: too much{STANDING}Error of the past", "MemoryError: too much"),
+    ],
+)
+def test_the_line_that_a_person_can_act_on(text: str, sentence: str) -> None:
+    assert sentence_of(text) == sentence
