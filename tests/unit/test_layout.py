@@ -22,8 +22,10 @@ STAGES = {
     "index",
     "lake",
     "mcp",
+    "notebook",
     "pipeline",
     "query",
+    "reports",
     "serving",
 }
 SAYS_NOTHING = {"util", "utils", "helper", "helpers", "manager", "common", "handler", "handlers", "processor", "misc"}
