@@ -26,6 +26,12 @@ from runs join jobs on jobs.namespace = job_namespace and jobs.name = job_name w
 NAMES = """with names (namespace, name) as (
     select ?1, ?2 union select other.namespace, other.name
     from nodes own join nodes other using (node_namespace, node_name) where own.namespace = ?1 and own.name = ?2)"""
+# And those that it had before it was renamed.
+_NAMES_EVER = """with recursive names (namespace, name) as (
+    select ?1, ?2 union select other.namespace, other.name from names join nodes own using (namespace, name)
+    join nodes other on (other.node_namespace, other.node_name) = (own.node_namespace, own.node_name)
+    union select renames.namespace, renames.name from names
+    join renames on (to_namespace, to_name) = (names.namespace, names.name))"""
 
 # Keys as the graph writes them.
 _KEY = "'{kind}' || char(31) || {namespace} || char(31) || {name}"
@@ -224,11 +230,11 @@ class IndexReader:
     def edges_to(self, namespace: str, name: str, version: str | None, column: str) -> list[Row]:
         """The edges into a column of a dataset, those for the whole dataset included; the newest statement first.
 
-        A dataset is the same by whichever of its names. Who asks for no version asks for any; and what was said by
-        another name need not name the version.
+        A dataset is the same by whichever of its names, those before it was renamed included. Who asks for no version
+        asks for any; and what was said by another name need not name the version.
         """
         return self._all(
-            f"""{NAMES} select edges.* from names
+            f"""{_NAMES_EVER} select edges.* from names
             join column_edges edges on dataset_namespace = names.namespace and dataset_name = names.name
             where ("column" = ?4 or "column" is null) and (?3 in (dataset_version, '')
                 or (dataset_version = '' and (names.namespace, names.name) != (?1, ?2)))
@@ -242,7 +248,7 @@ class IndexReader:
     def columns(self, namespace: str, name: str) -> list[str]:
         """Columns of a dataset that lineage tells of, be they made or used."""
         rows = self._all(
-            f"""{NAMES} select column_name as name, min(place) as place from (
+            f"""{_NAMES_EVER} select column_name as name, min(place) as place from (
                 select "column" as column_name, ordinal as place from names
                 join column_edges on dataset_namespace = names.namespace and dataset_name = names.name
                 union all

@@ -79,3 +79,14 @@ def test_without_the_symlink_the_thread_ends(tmp_path: Path, lines_of: Any) -> N
 def test_a_dataset_is_found_by_any_of_its_names(name: str, tmp_path: Path, lines_of: Any) -> None:
     with Answers(index_of(tmp_path / "index", [WRITE, LINK])) as answers:
         assert lines_of(answers.upstream(name))[1].strip().startswith("raw.price")
+
+
+def test_a_walk_goes_on_under_the_name_before_a_dataset_was_renamed(tmp_path: Path, lines_of: Any) -> None:
+    change = {"lifecycleStateChange": "RENAME", "previousIdentifier": {"namespace": PATH[0], "name": PATH[1]}}
+    rename = {"eventTime": "2026-01-01T10:02:00Z", "dataset": dataset(TABLE, lifecycleStateChange=change)}
+    read = written(3, "read", dataset(("db", "report"), **columns(sum=(*TABLE, "total"))))
+    with Answers(index_of(tmp_path / "index", [WRITE, rename, read])) as answers:
+        found = [line.strip().split()[0] for line in lines_of(answers.upstream("report.sum"))]
+        assert found == ["report.sum", "shop.orders.total", "raw.price"]
+        # Nobody wrote this column under the new name.
+        assert [line.split()[0] for line in lines_of(answers.upstream("shop.orders.total"))][-1].strip() == "raw.price"
