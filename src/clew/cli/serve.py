@@ -35,5 +35,6 @@ def command(host: str, port: int, home: Home) -> None:
 def answering_app(home: Home) -> Starlette:
     """The application over the index and the lake of a home."""
     holdings = Holdings(home.index, home.lake)
+    holdings.warm()
     views = Views(holdings, lambda: Browser(home.index), home.lake, lambda: status(home))
     return create_app(lambda: Answers(home.index), [*question_routes(holdings), *page_routes(views)])

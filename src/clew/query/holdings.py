@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -53,6 +53,16 @@ class Holdings:
         for _, reader in idle:
             reader.close()
         self.search_file.close()
+
+    def warm(self) -> None:
+        """Load what the first questions will need, in the background; what is wrong is told to whoever asks."""
+        threading.Thread(target=self._load, name="clew-warm", daemon=True).start()
+
+    def _load(self) -> None:
+        with suppress(ClewError, sqlite3.Error), self.reader() as index:
+            self.lineage(index)
+            self.columns(index)
+            self.search_file.refresh()
 
     @contextmanager
     def reader(self) -> Iterator[IndexReader]:

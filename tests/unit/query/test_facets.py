@@ -1,0 +1,68 @@
+"""Facets of a run whose events were taken in raw: from these events, as long as no backfill has filled them in."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clew.errors import ClewError
+from clew.events.identity import event_id
+from clew.events.openlineage import decode
+from clew.index.raw_observer import RawObserver
+from clew.index.sink import IndexSink
+from clew.lake import facets as lake_facets
+from clew.lake.arrival import Arrival
+from clew.lake.delta import Batch, Lake
+from clew.lake.files import FileWriter
+from clew.lake.lineage_rows import LineageRows
+from clew.lake.tables import EVENT_TABLES, LARGE_COLUMNS
+from clew.query.facets import history, run_facets
+from clew.query.holdings import Holdings
+
+
+@pytest.fixture
+def raw(world: Any) -> Path:
+    """A lake and an index that have taken in two events of a run, without their facets."""
+    for kind, facet in (("START", {"x": 1}), ("COMPLETE", {"x": 2})):
+        world.run("load", "raw", "orders", run="1", kind=kind, run_facets={"own": facet})
+    lake, observer, rows = Lake(world.index.with_name("lake")), RawObserver(), LineageRows()
+    lake.prepare()
+    for seq, event in enumerate(world.events):
+        body = json.dumps(event).encode()
+        observer.note(decode(body), event_id(body), seq)
+        arrival = Arrival(event_id(body), seq, datetime(2026, 1, 2, tzinfo=UTC), "test", body)
+        rows.add_raw(decode(body), arrival)
+    writer = FileWriter(str(lake.root), LARGE_COLUMNS)
+    files = [*writer.add(rows.batches()), *writer.flush()]
+    for table in EVENT_TABLES:
+        lake.append(table.name, table.schema, [file for file in files if file.table == table.name], Batch("app", 0))
+    with IndexSink(world.index) as sink:
+        sink.apply("app/0", observer.changes())
+    return lake.root
+
+
+def test_a_run_has_its_facets_before_a_backfill(world: Any, holdings: Holdings, raw: Path) -> None:
+    with holdings.reader() as index:
+        assert run_facets(index, world.run_id("1"), None) == {}
+        found = run_facets(index, world.run_id("1"), raw)
+        assert {name: json.loads(bytes(facet)) for name, facet in found.items()} == {"own": {"x": 2}}
+        assert run_facets(index, world.run_id("other"), raw) == {}
+        # Whoever has no lake has no facets that are only there.
+        assert run_facets(index, world.run_id("1"), raw / "nothing") == {}
+
+
+def test_more_raw_events_than_a_look_may_cost_are_refused(
+    world: Any, holdings: Holdings, raw: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lake_facets, "MOST_RAW_EVENTS", 1)
+    with holdings.reader() as index, pytest.raises(ClewError, match="too much to open each time"):
+        run_facets(index, world.run_id("1"), raw)
+
+
+def test_without_a_lake_there_is_no_history() -> None:
+    with pytest.raises(ClewError, match="no lake to look back in"):
+        history(None, "job", ("n", "j"), "sql")
