@@ -209,7 +209,7 @@ def _of_column(
         progress = mark.progress
     else:
         graph, progress = PastColumns(index, sight.as_of), index.progress()
-    number = graph.find(wanted)
+    number = graph.find_most(wanted)
     found = column_walk(
         graph,
         [] if number is None else [number],
@@ -268,7 +268,7 @@ def _field(index: IndexReader, node_id: str, column: str | None) -> Column:
 def _numbers(graph: ColumnGraph, wanted: Column) -> list[int]:
     if wanted.column is None:
         return list(graph.columns_of(wanted.namespace, wanted.dataset))
-    number = graph.find(wanted)
+    number = graph.find_most(wanted)
     return [] if number is None else [number]
 
 

@@ -66,6 +66,11 @@ class ColumnGraph:
         namespace, dataset = self.aliases.get((column.namespace, column.dataset), (column.namespace, column.dataset))
         return self.names.find(column_key(namespace, dataset, column.column))
 
+    def find_most(self, column: Column) -> int | None:
+        """The number of a column, or else of its dataset as a whole: what is said of that is said of the column."""
+        found = self.find(column)
+        return self.find(Column(column.namespace, column.dataset)) if found is None else found
+
     def column(self, number: int) -> Column:
         """The column of a number."""
         return column_of(self.names[number])

@@ -28,6 +28,10 @@ class PastColumns:
                 self._columns.append(node)
         return self._numbers[column]
 
+    def find_most(self, column: Column) -> int:
+        """The number of a column: there is one for each."""
+        return self.find(column)
+
     def column(self, number: int) -> Column:
         """The column of a number."""
         return self._columns[number]
