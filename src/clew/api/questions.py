@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from clew.api.openapi import openapi_document
-from clew.api.operations import Asked, Operation
+from clew.api.operations import Asked, Operation, TakesLongerError
 from clew.api.operations.changes import CHANGE_OPERATIONS
 from clew.api.operations.entities import ENTITY_OPERATIONS
 from clew.api.operations.lineage import LINEAGE_OPERATIONS
@@ -40,17 +40,20 @@ def question_routes(holdings: Holdings) -> list[Route]:
 def _endpoint(operation: Operation, holdings: Holdings) -> Callable[[Request], Awaitable[Response]]:
     encode = msgspec.json.Encoder().encode
 
-    def answered(request: Request) -> Response:
+    def answered(request: Request, *, is_hurried: bool = False) -> Response:
         values = read_parameters(operation.parameters, request.query_params, request.path_params)
         with holdings.reader() as index:
-            body = encode(operation.ask(Asked(holdings, index, values)))
+            body = encode(operation.ask(Asked(holdings, index, values, is_hurried)))
         return _response(request, body)
-
-    async def at_once(request: Request) -> Response:
-        return answered(request)
 
     async def aside(request: Request) -> Response:
         return await run_in_threadpool(answered, request)
+
+    async def at_once(request: Request) -> Response:
+        try:
+            return answered(request, is_hurried=True)
+        except TakesLongerError:
+            return await aside(request)
 
     return at_once if operation.is_quick else aside
 

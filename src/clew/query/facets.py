@@ -62,6 +62,19 @@ def run_facets(index: IndexReader, run_uuid: str, lake: Path | None) -> dict[str
     return {} if found is None else dict(sorted(found.facets.items()))
 
 
+def has_raw_events(lake: Path) -> bool:
+    """Whether events were taken in raw that no backfill has reached: only these have facets in the lake alone."""
+    try:
+        opened = _lake(lake)
+    except MissingExtraError:
+        return False
+    if opened is None:
+        return False
+    from clew.lake.raw_only import filled, is_unfilled_anywhere
+
+    return is_unfilled_anywhere(opened, filled(opened))
+
+
 def facets_in_lake(run_uuid: str, lake: Path) -> RunFacets | None:
     """All that a run's events say, from the lake; None if there is none that can be read."""
     try:

@@ -11,7 +11,8 @@ from types import TracebackType
 from typing import Self
 
 from clew.errors import ClewError
-from clew.index.reader import IndexReader
+from clew.index.reader import IndexReader, Progress
+from clew.query.facets import has_raw_events
 from clew.query.graph.columns import ColumnGraph, column_graph
 from clew.query.graph.kept import KeptGraph, Mark
 from clew.query.graph.lineage import LineageGraph, lineage_graph
@@ -30,6 +31,7 @@ class Holdings:
         self.lake = lake
         self._idle: list[tuple[int, IndexReader]] = []
         self._lock = threading.Lock()
+        self._raw: tuple[Progress, bool] | None = None
         self._lineage = KeptGraph(
             LineageGraph, _beside(index, "lineage"), lineage_graph, IndexReader.lineage_content, self._opened
         )
@@ -63,6 +65,7 @@ class Holdings:
             self.lineage(index)
             self.columns(index)
             self.search_file.refresh()
+            self.look_for_raw_events(index)
 
     @contextmanager
     def reader(self) -> Iterator[IndexReader]:
@@ -91,6 +94,17 @@ class Holdings:
     def columns(self, index: IndexReader) -> tuple[Mark, ColumnGraph]:
         """The graph of columns, and how far it goes."""
         return self._columns.at(index)
+
+    def has_raw_events(self, index: IndexReader) -> bool | None:
+        """Whether the lake has facets that the index has not; None if nobody has looked since the index has changed."""
+        known, progress = self._raw, index.progress()
+        return False if self.lake is None else known[1] if known is not None and known[0] == progress else None
+
+    def look_for_raw_events(self, index: IndexReader) -> bool:
+        """Look, however long it takes."""
+        found = self.lake is not None and has_raw_events(self.lake)
+        self._raw = index.progress(), found
+        return found
 
     def _opened(self) -> IndexReader:
         return IndexReader(self.path, busy_seconds=_BUSY_SECONDS)

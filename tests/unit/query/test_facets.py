@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.testclient import TestClient
 
+from clew.api.app import create_app
+from clew.api.questions import question_routes
 from clew.errors import ClewError
 from clew.events.identity import event_id
 from clew.events.openlineage import decode
@@ -20,6 +23,7 @@ from clew.lake.delta import Batch, Lake
 from clew.lake.files import FileWriter
 from clew.lake.lineage_rows import LineageRows
 from clew.lake.tables import EVENT_TABLES, LARGE_COLUMNS
+from clew.query.answers import Answers
 from clew.query.facets import history, run_facets
 from clew.query.holdings import Holdings
 
@@ -61,6 +65,16 @@ def test_more_raw_events_than_a_look_may_cost_are_refused(
     monkeypatch.setattr(lake_facets, "MOST_RAW_EVENTS", 1)
     with holdings.reader() as index, pytest.raises(ClewError, match="too much to open each time"):
         run_facets(index, world.run_id("1"), raw)
+
+
+def test_a_server_answers_with_facets_of_raw_events(world: Any, raw: Path) -> None:
+    with Holdings(world.index, raw) as holdings:
+        app = create_app(lambda: Answers(world.index), question_routes(holdings))
+        with TestClient(app) as client:
+            for _ in range(2):
+                assert client.get(f"/api/v2/runs/{world.run_id('1')}").json()["facets"] == {"own": {"x": 2}}
+        with holdings.reader() as index:
+            assert holdings.has_raw_events(index)
 
 
 def test_without_a_lake_there_is_no_history() -> None:

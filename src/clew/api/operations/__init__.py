@@ -13,13 +13,18 @@ from clew.index.reader import IndexReader
 from clew.query.holdings import Holdings
 
 
+class TakesLongerError(Exception):
+    """A question that was thought to be quick is not, this time."""
+
+
 @dataclass(frozen=True)
 class Asked:
-    """A question, read."""
+    """A question, read. In a hurry, what takes longer raises a `TakesLongerError`."""
 
     holdings: Holdings
     index: IndexReader
     values: dict[str, Any]
+    is_hurried: bool = False
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]

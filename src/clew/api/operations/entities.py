@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import Struct
 
-from clew.api.operations import Asked, Operation
+from clew.api.operations import Asked, Operation, TakesLongerError
 from clew.api.parameters import Cursor, Integer, Parameter, Text, cursor_of
 from clew.errors import MalformedError
 from clew.index import entities
@@ -84,10 +84,13 @@ def _job(asked: Asked) -> JobDocument:
 
 
 def _run(asked: Asked) -> RunDocument:
-    found = run_document(asked.index, asked["runId"])
-    if found.facets or asked.holdings.lake is None:
+    holdings, found = asked.holdings, run_document(asked.index, asked["runId"])
+    has_raw_events = False if found.facets else holdings.has_raw_events(asked.index)
+    if has_raw_events is not False and asked.is_hurried:
+        raise TakesLongerError
+    if not (holdings.look_for_raw_events(asked.index) if has_raw_events is None else has_raw_events):
         return found
-    return msgspec.structs.replace(found, facets=run_facets(asked.index, asked["runId"], asked.holdings.lake))
+    return msgspec.structs.replace(found, facets=run_facets(asked.index, asked["runId"], holdings.lake))
 
 
 def _datasets(asked: Asked) -> DatasetList:
@@ -152,6 +155,7 @@ ENTITY_OPERATIONS: Final = (
         (Text("runId", "The runId of its events.", is_required=True, place="path"),),
         RunDocument,
         _run,
+        is_quick=True,
     ),
     Operation(
         "datasets",

@@ -147,26 +147,25 @@ _PARTS = ("offsets", "ends", "edges")
 def column_graph(index: IndexReader) -> ColumnGraph:
     """The graph of what was said last of each dataset by each job."""
     draft = _Draft({_name(name): _name(node) for name, node in index.node_names()})
-    for said in sorted(_of_last_sessions(list(index.last_statements(FRAMES))), key=attrgetter("event_time")):
-        for edge in index.edge_set(said.edge_set):
-            is_frame = edge.source_namespace == FRAMES and said.run_uuid is not None
-            version = index.input_version(said.run_uuid or "", FRAMES, edge.source_name) if is_frame else ""
-            draft.add(said, edge, version)
+    frames = []
+    for said in index.last_statements(FRAMES):
+        if said.dataset_namespace == FRAMES:
+            frames.append(said)
+        else:
+            draft.add_all(index, said)
+    for said in sorted(_of_last_sessions(frames), key=attrgetter("event_time")):
+        draft.add_all(index, said)
     draft.add_renames([(_name(old), _name(new)) for old, new, _ in index.all_renames()])
     return draft.graph()
 
 
-def _of_last_sessions(said: list[Said]) -> Iterator[Said]:
+def _of_last_sessions(frames: list[Said]) -> Iterator[Said]:
     """Of a frame, which is made anew in every session, only what the last session said of it."""
-    last: dict[str, tuple[int, str | None]] = {}
-    for one in said:
-        if one.dataset_namespace == FRAMES:
-            last[one.dataset_name] = max(
-                last.get(one.dataset_name, (-1, None)), (one.event_time, one.session_id), key=lambda found: found[0]
-            )
-    for one in said:
-        if one.edge_set and (one.dataset_namespace != FRAMES or last[one.dataset_name][1] == one.session_id):
-            yield one
+    last: dict[str, Said] = {}
+    for said in frames:
+        known = last.setdefault(said.dataset_name, said)
+        last[said.dataset_name] = max(known, said, key=attrgetter("event_time"))
+    return (said for said in frames if last[said.dataset_name].session_id == said.session_id)
 
 
 def _name(key: str) -> _Name:
@@ -187,7 +186,15 @@ class _Draft:
         self._columns: dict[str, int] = {}
         self._jobs: dict[str, int] = {}
         self._transformations: dict[Transformation, int] = {}
-        self._edges: dict[tuple[int, int, int, int], None] = {}
+        self._starts, self._ends = array("I"), array("I")
+        self._made_by, self._hows = array("i"), array("I")
+
+    def add_all(self, index: IndexReader, said: Said) -> None:
+        """Take what a job said last of a dataset; nothing if it was taken back."""
+        for edge in index.edge_set(said.edge_set):
+            is_frame = edge.source_namespace == FRAMES and said.run_uuid is not None
+            version = index.input_version(said.run_uuid or "", FRAMES, edge.source_name) if is_frame else ""
+            self.add(said, edge, version)
 
     def add(self, said: Said, edge: SaidEdge, source_version: str) -> None:
         dataset = said.dataset_namespace, said.dataset_name
@@ -231,15 +238,12 @@ class _Draft:
                 self._add((*old, name), (*new, name), how, -1)
 
     def graph(self) -> ColumnGraph:
-        names, jobs = Texts.of(self._columns), Texts.of(self._jobs)
-        columns, made_by = _renumbered(self._columns), [*_renumbered(self._jobs), len(jobs)]
-        starts, ends = array("I"), array("I")
-        job_of, transformation_of = array("I"), array("I")
-        for start, end, job, how in self._edges:
-            starts.append(columns[start])
-            ends.append(columns[end])
-            job_of.append(made_by[job])
-            transformation_of.append(how)
+        names, columns = Texts.renumbered(self._columns)
+        jobs, places = Texts.renumbered(self._jobs)
+        starts, ends = (array("I", map(columns.__getitem__, side)) for side in (self._starts, self._ends))
+        # An edge of no job has the number behind the last.
+        made_by = [*places, len(jobs)]
+        self._columns.clear()
         return ColumnGraph(
             names=names,
             jobs=jobs,
@@ -247,8 +251,8 @@ class _Draft:
             whole_of=_wholes(names),
             forward=adjacency(len(names), starts, ends),
             backward=adjacency(len(names), ends, starts),
-            job_of=job_of,
-            transformation_of=transformation_of,
+            job_of=array("I", map(made_by.__getitem__, self._made_by)),
+            transformation_of=self._hows,
             aliases=self._aliases,
         )
 
@@ -261,7 +265,10 @@ class _Draft:
         columns = self._columns
         start = columns.setdefault(column_key(*source), len(columns))
         end = columns.setdefault(column_key(*target), len(columns))
-        self._edges[start, end, job, self._transformations.setdefault(how, len(self._transformations))] = None
+        self._starts.append(start)
+        self._ends.append(end)
+        self._made_by.append(job)
+        self._hows.append(self._transformations.setdefault(how, len(self._transformations)))
 
 
 def _wholes(names: Texts) -> array[int]:
@@ -275,11 +282,3 @@ def _wholes(names: Texts) -> array[int]:
         elif before is not None and before[1] == (column.namespace, column.dataset):
             wholes[number] = before[0]
     return wholes
-
-
-def _renumbered(numbers: dict[str, int]) -> list[int]:
-    """The place in order of each text, by the number it was given."""
-    places = [0] * len(numbers)
-    for place, text in enumerate(sorted(numbers, key=str.encode)):
-        places[numbers[text]] = place
-    return places

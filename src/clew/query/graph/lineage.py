@@ -151,10 +151,7 @@ class _Draft:
         for pair in (*aliases, *parents):
             for key in pair:
                 known.setdefault(key, len(known))
-        names = Texts.of(known)
-        places = array("I", bytes(4 * len(known)))
-        for place, key in enumerate(sorted(known, key=str.encode)):
-            places[known[key]] = place
+        names, places = Texts.renumbered(known)
         nodes = array("I", range(len(known)))
         for name, node in aliases:
             nodes[places[known[name]]] = places[known[node]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from clew.index.keys import after
 
@@ -21,14 +21,25 @@ class Texts:
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> Texts:
-        """Put texts in order."""
-        encoded = sorted({text.encode() for text in texts})
-        offsets = array("Q", [0])
-        end = 0
-        for text in encoded:
-            end += len(text)
-            offsets.append(end)
-        return cls(offsets, b"".join(encoded))
+        """Put texts in order, of which no two are alike."""
+        return cls._in_order(sorted(texts, key=str.encode))
+
+    @classmethod
+    def renumbered(cls, numbers: Mapping[str, int]) -> tuple[Texts, array[int]]:
+        """Put texts in order that have numbers from 0 on; and the new number of each, by the old one."""
+        ordered = sorted(numbers, key=str.encode)
+        places = array("I", bytes(4 * len(ordered)))
+        for place, text in enumerate(ordered):
+            places[numbers[text]] = place
+        return cls._in_order(ordered), places
+
+    @classmethod
+    def _in_order(cls, texts: list[str]) -> Texts:
+        offsets, body = array("Q", [0]), bytearray()
+        for text in texts:
+            body += text.encode()
+            offsets.append(len(body))
+        return cls(offsets, bytes(body))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
