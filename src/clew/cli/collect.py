@@ -61,4 +61,4 @@ def command(  # noqa: PLR0913
     console = talk()
     with LogWriter(home.create().log) as log:
         app = create_collector(log, limits, home.streams, guard, complete_below)
-        serve(app, host, port, say=_LOG.info if is_json else console.print, tls=tls)
+        serve(app, host, port, say=_LOG.info if is_json else console.print, tls=tls, quick=app.quick)

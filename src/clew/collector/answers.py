@@ -70,7 +70,13 @@ class Refusal(Struct):
     message: str
 
 
-def created(events: Sequence[Taken]) -> Response:
+def result_of(events: Sequence[Taken]) -> Response:
+    """The answer to events that were stored as far as they could be; raises what is to be said of the others."""
+    _require_all(events)
+    return _created(events)
+
+
+def _created(events: Sequence[Taken]) -> Response:
     """All is stored; what could not be taken in as it is, is named."""
     reasons = {event.flaw.reason.value for event in events if isinstance(event.flaw, RejectedError)}
     if not reasons:
@@ -90,7 +96,7 @@ def batch_result(events: Sequence[Taken]) -> Response:
     return Response(msgspec.json.encode(result), media_type=_JSON)
 
 
-def require_all(events: Sequence[Taken]) -> None:
+def _require_all(events: Sequence[Taken]) -> None:
     """Raise the first refusal, for all: the others of the request are stored."""
     refused = [place for place, event in enumerate(events) if event.entry is None]
     if not refused:

@@ -7,14 +7,18 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeAlias
+
+from msgspec import Struct
 
 from clew.collector.log import Entry, LogWriter, Received
 from clew.errors import ClewError
+
+# Is told of the fault, or of none.
+Then: TypeAlias = Callable[[Exception | None], None]
 
 # Some seconds of work for the slowest disk: who comes later is told to come back rather than kept waiting.
 _MOST_WAITING_BYTES = 64 << 20
@@ -24,8 +28,7 @@ class OverloadedError(ClewError):
     """More is waiting to be stored than can be within the time that a client waits."""
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(Struct, frozen=True):
     """What was written at once, and how long that took; `is_stored` tells whether it is on disk."""
 
     events: int
@@ -34,12 +37,18 @@ class Group:
     is_stored: bool
 
 
-@dataclass(frozen=True)
-class _Waiting:
+class _Call(Struct, frozen=True):
+    """What a loop is to do when entries are stored, or could not be."""
+
+    loop: asyncio.AbstractEventLoop
+    then: Then
+
+
+class _Waiting(Struct, frozen=True):
     entries: Sequence[Entry]
     bytes: int
-    # Of a thread that waits, or of a loop that goes on meanwhile.
-    stored: Future[None] | asyncio.Future[None] = field(default_factory=Future)
+    # For a thread that waits, or for a loop that goes on meanwhile.
+    stored: Future[None] | _Call
 
 
 class Appender:
@@ -57,6 +66,9 @@ class Appender:
         self._changed = threading.Condition()
         self._queue: list[_Waiting] = []
         self._queued_bytes = 0
+        # What has come in this turn of a loop, which is handed over as a whole.
+        self._arriving: list[_Waiting] = []
+        self._arriving_bytes = 0
         self._is_closed = False
         self._thread = threading.Thread(target=self._work, name="clew-appender")
 
@@ -80,14 +92,13 @@ class Appender:
     @property
     def waiting_bytes(self) -> int:
         """How much has queued up."""
-        return self._queued_bytes
+        return self._queued_bytes + self._arriving_bytes
 
     def require_ready(self) -> None:
         """OverloadedError if an event that came now would be refused."""
-        if self._is_closed or not self._thread.is_alive():
-            raise OverloadedError("The collector is stopping.", hint="Send the event again, in a moment.")
-        if self._queued_bytes > self._most_waiting_bytes:
-            raise self._overload()
+        if not self._thread.is_alive():
+            raise _stopping()
+        self._require_room(0)
 
     def append(self, events: Iterable[Received]) -> int:
         """Store events, wait until they are on disk, and say how many they were."""
@@ -97,30 +108,47 @@ class Appender:
 
     def store(self, entries: Sequence[Entry]) -> Future[None]:
         """Queue entries; what is returned is done when all of them are on disk, and fails if none of them is."""
-        stored = Future[None]()
-        self._enqueue(_Waiting(entries, _size(entries), stored))
+        stored, size = Future[None](), _size(entries)
+        self._require_room(size)
+        self._enqueue([_Waiting(entries, size, stored)])
         return stored
 
-    def store_meanwhile(self, entries: Sequence[Entry]) -> asyncio.Future[None]:
-        """The same for a loop, which hears of all that were written at once in one go."""
-        stored = asyncio.get_running_loop().create_future()
-        self._enqueue(_Waiting(entries, _size(entries), stored))
-        return stored
+    def store_meanwhile(self, entries: Sequence[Entry], then: Then) -> None:
+        """The same for a running loop, the only one that calls this: `then` is called on it.
 
-    def _enqueue(self, waiting: _Waiting) -> None:
+        To wake a thread, and a loop, costs more than to store an event: each is woken once for many.
+        """
+        loop, size = asyncio.get_running_loop(), _size(entries)
+        self._require_room(size)
+        if not self._arriving:
+            loop.call_soon(self._hand_over)
+        self._arriving.append(_Waiting(entries, size, _Call(loop, then)))
+        self._arriving_bytes += size
+
+    def _hand_over(self) -> None:
+        arrived, self._arriving = self._arriving, []
+        self._arriving_bytes = 0
+        try:
+            self._enqueue(arrived)
+        except OverloadedError as fault:
+            _answer(arrived, fault)
+
+    def _enqueue(self, arrived: Sequence[_Waiting]) -> None:
         with self._changed:
             if self._is_closed:
-                raise OverloadedError("The collector is stopping.", hint="Send the event again, in a moment.")
-            # One is always let in, however large it is.
-            if self._queue and self._queued_bytes + waiting.bytes > self._most_waiting_bytes:
-                raise self._overload()
-            self._queue.append(waiting)
-            self._queued_bytes += waiting.bytes
+                raise _stopping()
+            self._queue += arrived
+            self._queued_bytes += sum(waiting.bytes for waiting in arrived)
             self._changed.notify()
 
-    def _overload(self) -> OverloadedError:
-        message = f"{self._queued_bytes >> 20} MB are waiting to be stored."
-        return OverloadedError(message, hint="Send the event again, in a moment.")
+    def _require_room(self, size: int) -> None:
+        if self._is_closed:
+            raise _stopping()
+        waiting = self.waiting_bytes
+        # One is always let in, however large it is.
+        if waiting and waiting + size > self._most_waiting_bytes:
+            message = f"{waiting >> 20} MB are waiting to be stored."
+            raise OverloadedError(message, hint="Send the event again, in a moment.")
 
     def _work(self) -> None:
         while group := self._next_group():
@@ -141,28 +169,28 @@ class Appender:
         return group
 
 
+def _stopping() -> OverloadedError:
+    return OverloadedError("The collector is stopping.", hint="Send the event again, in a moment.")
+
+
 def _size(entries: Sequence[Entry]) -> int:
     return sum(len(entry.body) for entry in entries)
 
 
 def _answer(group: Sequence[_Waiting], fault: Exception | None) -> None:
-    loops: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
+    calls: dict[asyncio.AbstractEventLoop, list[Then]] = {}
     for waiting in group:
-        if isinstance(waiting.stored, Future):
-            _settle([waiting.stored], fault)
+        if isinstance(waiting.stored, _Call):
+            calls.setdefault(waiting.stored.loop, []).append(waiting.stored.then)
+        elif fault is None:
+            waiting.stored.set_result(None)
         else:
-            loops.setdefault(waiting.stored.get_loop(), []).append(waiting.stored)
-    for loop, stored in loops.items():
+            waiting.stored.set_exception(fault)
+    for loop, thens in calls.items():
         # A loop is woken once, not once for each.
-        loop.call_soon_threadsafe(_settle, stored, fault)
+        loop.call_soon_threadsafe(_call_all, thens, fault)
 
 
-def _settle(stored: Sequence[Future[None] | asyncio.Future[None]], fault: Exception | None) -> None:
-    for one in stored:
-        # Whoever had no more patience has gone.
-        if one.done():
-            continue
-        if fault is None:
-            one.set_result(None)
-        else:
-            one.set_exception(fault)
+def _call_all(thens: Sequence[Then], fault: Exception | None) -> None:
+    for then in thens:
+        then(fault)

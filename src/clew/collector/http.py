@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,14 +14,16 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
-from clew.collector.answers import REFUSALS, batch_result, created, refusal, require_all
-from clew.collector.appender import Appender, OverloadedError
+from clew.collector.answers import batch_result, result_of
+from clew.collector.appender import Appender, Then
 from clew.collector.bodies import read_body, require_within
+from clew.collector.endpoints import Begin, End, Endpoint, Work
 from clew.collector.log import LogWriter
 from clew.collector.metrics import Metrics
 from clew.collector.notebooks import taking_streams
+from clew.collector.patience import Patience
 from clew.collector.payloads import Taken, bodies_in, taken
 from clew.collector.readiness import require_ready
 from clew.collector.refusals import RefusalLog
@@ -33,14 +34,11 @@ from clew.serving.grants import ANYONE, Grant
 from clew.serving.grants import Scope as Right
 from clew.serving.guard import Guard
 from clew.serving.health import healthz
+from clew.serving.quick import Quick
 from clew.serving.rates import Rates
 
 # Lists and lines of events are opened in memory.
 _MOST_IN_MEMORY = 32 << 20
-# Clients give up after five seconds and send the event again.
-_ANSWER_SECONDS = 4.5
-
-Work = Callable[[Request], Awaitable[Response]]
 
 
 @dataclass(frozen=True)
@@ -60,11 +58,36 @@ class Door:
 
     async def admit(self, request: Request, right: Right) -> Grant:
         """The grant of whoever calls."""
-        grant = await self.guard.admit(request, right)
+        return self._counted(request, await self.guard.admit(request, right))
+
+    def admit_key(self, request: Request, right: Right) -> Grant:
+        """The same of whoever calls with a key."""
+        return self._counted(request, self.guard.admit_key(request, right))
+
+    def _counted(self, request: Request, grant: Grant) -> Grant:
         if self.rates is not None:
             address = request.client.host if request.client else "someone"
             self.rates.count(address if grant is ANYONE else grant.caller)
         return grant
+
+
+class Collector:
+    """The application. Events go straight to their endpoint: Starlette's layers would cost as much as storing them.
+
+    `quick` has those that take a small request without ASGI, by their path.
+    """
+
+    def __init__(self, app: Starlette, events: Sequence[Endpoint]) -> None:
+        self._app = app
+        self._events = {endpoint.path: endpoint for endpoint in events}
+        self.quick: Mapping[bytes, Quick] = {
+            endpoint.path.encode(): endpoint.answer for endpoint in events if endpoint.is_quick
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer as ASGI has it."""
+        endpoint = self._events.get(scope["path"]) if scope.get("method") == "POST" else None
+        await (endpoint or self._app)(scope, receive, send)
 
 
 def create_collector(
@@ -73,29 +96,21 @@ def create_collector(
     streams: Path,
     guard: Guard | None = None,
     complete: Callable[[Path], None] = lambda _: None,
-) -> ASGIApp:
+) -> Collector:
     """The application that takes events into a log, which it alone writes to as long as it lives.
 
     So it also takes what notebooks write to their `streams`, once `complete` has seen to those that were killed.
     Without a guard, everyone is let in.
     """
-    metrics = Metrics(log.folder)
+    metrics, refusals = Metrics(log.folder), RefusalLog()
     appender = Appender(log, listen=metrics.wrote)
     metrics.waiting.set_function(lambda: appender.waiting_bytes)
     rates = Rates(limits.requests_per_second) if limits.requests_per_second else None
     door = Door(guard or Guard(), rates)
     intake = _Intake(appender, log.folder / "spool", limits, door, metrics)
-    refusals = RefusalLog()
 
-    def route(path: str, work: Work, method: str = "POST") -> Route:
-        return Route(path, _Endpoint(path, work, metrics, refusals), methods=[method])
-
-    events = [
-        route("/api/v1/lineage", intake.one(Stream.OPENLINEAGE)),
-        route("/api/v1/lineage/batch", intake.batch),
-        route("/api/v1/events/runtime", intake.one(Stream.RUNTIME)),
-        route("/api/v1/events/dataframe", intake.one(Stream.DATAFRAME)),
-    ]
+    def endpoint(path: str, work: Work, begin: Begin | None = None) -> Endpoint:
+        return Endpoint(path, work, begin if door.guard.is_quick else None, metrics, refusals)
 
     async def readyz(_: Request) -> Response:
         require_ready(appender)
@@ -110,41 +125,20 @@ def create_collector(
         with appender, taking_streams(streams, appender, complete):
             yield
 
-    others = [route("/readyz", readyz, "GET"), route("/metrics", numbers, "GET"), Route("/healthz", healthz)]
-    return _Collector(Starlette(routes=[*events, *others], lifespan=lifespan), events)
-
-
-class _Collector:
-    """The application. Events go straight to their endpoint: Starlette's layers would cost as much as storing them."""
-
-    def __init__(self, app: Starlette, events: Sequence[Route]) -> None:
-        self._app = app
-        self._endpoints: dict[str, ASGIApp] = {route.path: route.app for route in events}
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        endpoint = self._endpoints.get(scope["path"]) if scope.get("method") == "POST" else None
-        await (endpoint or self._app)(scope, receive, send)
-
-
-class _Endpoint:
-    """An address: every refusal becomes an answer here, and every answer is counted."""
-
-    def __init__(self, name: str, work: Work, metrics: Metrics, refusals: RefusalLog) -> None:
-        self._name = name
-        self._work = work
-        self._metrics = metrics
-        self._refusals = refusals
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        start = time.perf_counter()
-        request = Request(scope, receive)
-        try:
-            response = await self._work(request)
-        except REFUSALS as fault:
-            response = refusal(fault)
-            self._refusals.note(request, response.status_code, fault)
-        self._metrics.answered(self._name, response.status_code, time.perf_counter() - start)
-        await response(scope, receive, send)
+    one = {
+        "/api/v1/lineage": Stream.OPENLINEAGE,
+        "/api/v1/events/runtime": Stream.RUNTIME,
+        "/api/v1/events/dataframe": Stream.DATAFRAME,
+    }
+    events = [endpoint(path, intake.one(stream), intake.beginning(stream)) for path, stream in one.items()]
+    events.append(endpoint("/api/v1/lineage/batch", intake.batch))
+    asked = [endpoint("/readyz", readyz), endpoint("/metrics", numbers)]
+    routes = [
+        *(Route(one.path, one, methods=["POST"]) for one in events),
+        *(Route(one.path, one, methods=["GET"]) for one in asked),
+        Route("/healthz", healthz),
+    ]
+    return Collector(Starlette(routes=routes, lifespan=lifespan), events)
 
 
 class _Intake:
@@ -166,10 +160,25 @@ class _Intake:
                     events = await self._take_large(body, stream, request, grant)
             else:
                 events = await self._take(body, stream, request, grant)
-            require_all(events)
-            return created(events)
+            return result_of(events)
 
         return work
+
+    def beginning(self, stream: Stream) -> Begin:
+        """The same for a small request, without waiting: `end` is called when its events are stored."""
+
+        def begin(request: Request, body: bytes, end: End) -> None:
+            grant = self._door.admit_key(request, Right.WRITE)
+            events = _events_in(body, stream, request, grant)
+
+            def stored(fault: Exception | None) -> None:
+                if fault is None:
+                    self._metrics.took(stream, events)
+                end(lambda: result_of(events), fault)
+
+            self._store(events, stored)
+
+        return begin
 
     async def batch(self, request: Request) -> Response:
         """The endpoint for a list of OpenLineage events, with a result for each that failed."""
@@ -194,25 +203,34 @@ class _Intake:
 
     async def _take(self, payload: bytes, stream: Stream, request: Request, grant: Grant) -> list[Taken]:
         """Store the events of a payload, durably, but for those that cannot be."""
-        source = _source(request)
-        events = [taken(stream, source, body, grant) for body in bodies_in(payload)]
-        entries = [event.entry for event in events if event.entry is not None]
-        if entries:
-            await _in_time(self._appender.store_meanwhile(entries))
+        events = _events_in(payload, stream, request, grant)
+        stored = asyncio.get_running_loop().create_future()
+
+        def settle(fault: Exception | None) -> None:
+            if fault is not None and not stored.done():
+                stored.set_exception(fault)
+            elif not stored.done():
+                stored.set_result(None)
+
+        self._store(events, settle)
+        await stored
         self._metrics.took(stream, events)
         return events
 
+    def _store(self, events: Sequence[Taken], then: Then) -> None:
+        """Store what can be, and tell when that is done, or takes longer than a client waits."""
+        entries = [event.entry for event in events if event.entry is not None]
+        if not entries:
+            then(None)
+            return
+        patience = Patience(then)
+        self._appender.store_meanwhile(entries, patience.end)
+        patience.begin()
 
-async def _in_time(stored: asyncio.Future[None]) -> None:
-    def give_up() -> None:
-        if not stored.done():
-            stored.set_exception(OverloadedError("The disk is slow.", hint="Send the event again, in a moment."))
 
-    timer = asyncio.get_running_loop().call_later(_ANSWER_SECONDS, give_up)
-    try:
-        await stored
-    finally:
-        timer.cancel()
+def _events_in(payload: bytes, stream: Stream, request: Request, grant: Grant) -> list[Taken]:
+    source = _source(request)
+    return [taken(stream, source, body, grant) for body in bodies_in(payload)]
 
 
 def _source(request: Request) -> str:

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import IO, Self
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from clew.collector.segments import (
     Line,
@@ -54,8 +54,7 @@ class Received:
     body: bytes
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """An event as the log keeps it: JSON on one line, or any other bytes; its id is made of them."""
 
     identity: str

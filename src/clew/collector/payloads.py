@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from clew.collector.log import Entry
 from clew.collector.namespaces import namespaces_of
@@ -20,8 +19,7 @@ _decode_list = msgspec.json.Decoder(list[Raw]).decode
 _decode_any = msgspec.json.Decoder(Raw).decode
 
 
-@dataclass(frozen=True)
-class Taken:
+class Taken(Struct, frozen=True):
     """An event of a request: what to keep of it, or why it cannot be kept; a dead letter is kept, with a flaw."""
 
     entry: Entry | None

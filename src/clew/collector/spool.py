@@ -9,10 +9,11 @@ import threading
 from codecs import getincrementaldecoder
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+import msgspec
 
 from clew.collector.appender import Appender
 from clew.collector.log import Entry
@@ -93,7 +94,7 @@ def store_spooled(spooled: Spooled, stream: Stream, source: str, grant: Grant, a
             entry = Entry(content_id(body), stream, source, body, is_json=True)
             appender.store([entry]).result()
     # Without the body, which is no longer in memory.
-    return Taken(replace(entry, body=b""), flaw)
+    return Taken(msgspec.structs.replace(entry, body=b""), flaw)
 
 
 def _require_text(text: mmap.mmap) -> None:

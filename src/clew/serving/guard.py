@@ -23,21 +23,28 @@ class Guard:
         self._keys = keys
         self._tokens = tokens
 
+    @property
+    def is_quick(self) -> bool:
+        """Whether nobody has to be asked: keys are known here, tokens may wait for an identity provider."""
+        return self._tokens is None
+
     async def admit(self, request: HTTPConnection, scope: Scope) -> Grant:
         """The grant of whoever calls; UnknownCallerError or NotAllowedError if that is not enough."""
+        if self._tokens is not None and not (secret := _bearer(request)).startswith(f"{PREFIX}_"):
+            grant = await run_in_threadpool(self._tokens, secret)
+            grant.require(scope)
+            return grant
+        return self.admit_key(request, scope)
+
+    def admit_key(self, request: HTTPConnection, scope: Scope) -> Grant:
+        """The same of whoever calls with a key."""
         if self._keys is None and self._tokens is None:
             return ANYONE
-        grant = await self._known(_bearer(request))
-        grant.require(scope)
-        return grant
-
-    async def _known(self, secret: str) -> Grant:
-        if self._tokens is not None and not secret.startswith(f"{PREFIX}_"):
-            return await run_in_threadpool(self._tokens, secret)
-        grant = None if self._keys is None else self._keys.grant(secret)
+        grant = None if self._keys is None else self._keys.grant(_bearer(request))
         if grant is None:
             hint = "Check it, or ask whoever runs clew for a new one."
             raise UnknownCallerError("The key is not known here, or was revoked.", hint=hint)
+        grant.require(scope)
         return grant
 
 

@@ -57,16 +57,24 @@ class CarefulProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """A head has ended."""
-        self._is_in_head = False
-        if sum(len(name) + len(value) for name, value in self.headers) + len(self.url) > self.head_bytes:
-            self._refuse_head()
-            raise _HeadTooLongError
+        self.end_head()
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         """A request has come whole."""
-        self._is_whole, self._came = True, 0
+        self.end_message()
         super().on_message_complete()
+
+    def end_head(self) -> None:
+        """Refuse one that is too long."""
+        self._is_in_head = False
+        if sum(len(name) + len(value) for name, value in self.headers) + len(self.url) > self.head_bytes:
+            self._refuse_head()
+            raise _HeadTooLongError
+
+    def end_message(self) -> None:
+        """What comes next is another request."""
+        self._is_whole, self._came = True, 0
 
     def send_400_response(self, msg: str) -> None:
         """What is no HTTP, or was refused already."""

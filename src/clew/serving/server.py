@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -14,7 +14,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from clew.errors import ClewError, UsageError
-from clew.serving.protocol import CarefulProtocol
+from clew.serving.quick import Quick, QuickProtocol
 
 DEFAULT_PORT = 8777
 LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
@@ -46,15 +46,19 @@ def serve(
     port: int = DEFAULT_PORT,
     say: Callable[[str], None] = print,
     tls: Tls | None = None,
+    quick: Mapping[bytes, Quick] | None = None,
 ) -> None:
-    """Serve until interrupted; `say` is told the address, which is the way to learn it when `port` is 0."""
+    """Serve until interrupted; `say` is told the address, which is the way to learn it when `port` is 0.
+
+    Small requests to the paths in `quick` go there and not to the application.
+    """
     if tls is not None:
         tls.check()
     with listen(host, port) as listener:
         say(f"Serving on {address(listener, 'http' if tls is None else 'https')} (Ctrl-C stops)")
         config = uvicorn.Config(
             app,
-            http=CarefulProtocol,
+            http=QuickProtocol.of(quick or {}),
             ws="none",
             log_config=None,
             access_log=False,

@@ -15,7 +15,7 @@ import pytest
 import zstandard
 from starlette.testclient import TestClient
 
-from clew.collector import http
+from clew.collector import http, patience
 from clew.collector.http import Limits, create_collector
 from clew.collector.log import LogWriter
 from clew.collector.segments import Line, decode_line, end_position, ranges, read_lines
@@ -273,7 +273,7 @@ def test_a_slow_disk_is_answered_in_time(client: TestClient, log: LogWriter, mon
         return store(entries)
 
     monkeypatch.setattr(log, "append_entries", slow)
-    monkeypatch.setattr(http, "_ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr(patience, "ANSWER_SECONDS", 0.1)
     answer = client.post(LINEAGE, content=event())
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
     go_on.set()

@@ -1,0 +1,259 @@
+"""Small requests on a real port, where they do not go through ASGI: the answers are the same."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from starlette.responses import Response
+from starlette.testclient import TestClient
+
+from clew.collector import patience
+from clew.collector.http import Collector, Limits, create_collector
+from clew.collector.log import LogWriter
+from clew.collector.segments import decode_line, end_position, ranges, read_lines
+from clew.errors import ClewError
+from clew.serving.grants import ANYONE, Scope
+from clew.serving.guard import Guard
+from clew.serving.keys import KeyFile
+from clew.serving.quick import QuickProtocol
+
+LINEAGE = "/api/v1/lineage"
+
+
+def event(name: str = "r", **more: Any) -> bytes:
+    job = {"namespace": "n", "name": "j"}
+    return json.dumps({"eventTime": "2026-01-01T10:00:00Z", "run": {"runId": name}, "job": job, **more}).encode()
+
+
+def post(body: bytes, *headers: str, path: str = LINEAGE, version: str = "1.1") -> bytes:
+    lines = [f"POST {path} HTTP/{version}", "host: x", f"content-length: {len(body)}", *headers, "", ""]
+    return "\r\n".join(lines).encode() + body
+
+
+class Wire:
+    """One connection, and what comes back on it."""
+
+    def __init__(self, opened: socket.socket) -> None:
+        self.opened = opened
+        self._came = b""
+
+    def ask(self, *requests: bytes) -> list[tuple[int, dict[str, str], bytes]]:
+        """Send requests in one go, and give status, headers and body of each answer."""
+        self.opened.sendall(b"".join(requests))
+        return [self.answer() for _ in requests]
+
+    def answer(self) -> tuple[int, dict[str, str], bytes]:
+        while b"\r\n\r\n" not in self._came:
+            self._receive()
+        head, _, self._came = self._came.partition(b"\r\n\r\n")
+        status, *lines = head.decode().split("\r\n")
+        headers = dict(line.split(": ", 1) for line in lines)
+        size = int(headers["content-length"])
+        while len(self._came) < size:
+            self._receive()
+        body, self._came = self._came[:size], self._came[size:]
+        return int(status.split()[1]), headers, body
+
+    def is_closed(self) -> bool:
+        return not self._came and self.opened.recv(1) == b""
+
+    def _receive(self) -> None:
+        piece = self.opened.recv(1 << 16)
+        assert piece, "the connection was closed"
+        self._came += piece
+
+
+@contextmanager
+def serving(app: Collector) -> Iterator[tuple[int, uvicorn.Server]]:
+    config = uvicorn.Config(app, http=QuickProtocol.of(app.quick), ws="none", log_config=None)
+    server = uvicorn.Server(config)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            yield listener.getsockname()[1], server
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[LogWriter]:
+    with LogWriter(tmp_path / "log") as opened:
+        yield opened
+
+
+@pytest.fixture
+def app(log: LogWriter, tmp_path: Path) -> Collector:
+    return create_collector(log, Limits(), tmp_path / "streams")
+
+
+@pytest.fixture
+def wire(app: Collector) -> Iterator[Wire]:
+    with serving(app) as (port, _), socket.create_connection(("127.0.0.1", port), timeout=20) as opened:
+        yield Wire(opened)
+
+
+def runs(log: LogWriter) -> list[str]:
+    parts = ranges(log.folder, 0, end_position(log.folder), 1 << 30)
+    return [json.loads(decode_line(text).body)["run"]["runId"] for part in parts for _, text in read_lines(part)]
+
+
+def test_one_connection_carries_many(wire: Wire, log: LogWriter) -> None:
+    for number in range(5):
+        ((status, headers, body),) = wire.ask(post(event(f"{number}"), "user-agent: producer/1"))
+        assert (status, headers["content-length"], body) == (201, "0", b"")
+        assert "date" in headers
+    assert runs(log) == ["0", "1", "2", "3", "4"]
+
+
+CASES = {
+    "stored": event(),
+    "dead letter": b'{"job": {"namespace": "n", "name": "j"}}',
+    "no json": b"{",
+    "bad text": event().replace(b'"r"', b'"\xe9"'),
+    "deep": b'{"x": ' + b"[" * 10_000 + b"]" * 10_000 + b"}",
+    "nothing": b"",
+    "several": b"[%s, %s]" % (event("a"), event("b")),
+    "some": b"[%s, 7]" % event("a"),
+    "lines": event("a") + b"\n" + event("b"),
+}
+
+
+@pytest.mark.parametrize("body", CASES.values(), ids=CASES)
+def test_answers_are_those_of_the_long_way(body: bytes, wire: Wire, tmp_path: Path) -> None:
+    ((status, headers, answered),) = wire.ask(post(body))
+    with LogWriter(tmp_path / "other") as other, TestClient(create_collector(other, Limits(), tmp_path)) as client:
+        long_way = client.post(LINEAGE, content=body)
+    assert (status, answered) == (long_way.status_code, long_way.content)
+    assert headers.get("clew-dead-letter") == long_way.headers.get("clew-dead-letter")
+
+
+def test_what_is_not_plain_goes_the_long_way_on_the_same_connection(wire: Wire, log: LogWriter) -> None:
+    chunked = b"POST /api/v1/lineage HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n"
+    body = event("chunked")
+    large = event("large", producer="x" * 100_000)
+    for request in (post(event("a")), chunked % (len(body), body), post(large), post(event("b"))):
+        assert wire.ask(request)[0][0] == 201
+    assert wire.ask(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")[0][0] == 200
+    assert wire.ask(post(event("c"), path=f"{LINEAGE}/batch"))[0][0] == 200
+    assert runs(log) == ["a", "chunked", "large", "b", "c"]
+
+
+def test_requests_that_do_not_wait_are_answered_in_order(wire: Wire, log: LogWriter) -> None:
+    requests = [post(event(f"{number}") if number % 3 else b"{") for number in range(9)]
+    assert [status for status, _, _ in wire.ask(*requests)] == [400, 201, 201] * 3
+    assert runs(log) == [f"{number}" for number in range(9) if number % 3]
+
+
+@pytest.mark.parametrize("request_", [post(event(), "connection: close"), post(event(), version="1.0")])
+def test_a_connection_is_closed_when_that_is_asked_for(request_: bytes, wire: Wire) -> None:
+    ((status, headers, _),) = wire.ask(request_)
+    assert (status, headers["connection"], wire.is_closed()) == (201, "close", True)
+
+
+def test_keys_are_asked_for(log: LogWriter, tmp_path: Path) -> None:
+    keys = KeyFile(tmp_path / "keys.json")
+    key = keys.add("airflow", [Scope.WRITE], ["n"])
+    app = create_collector(log, Limits(), tmp_path, Guard(keys))
+    with serving(app) as (port, _), socket.create_connection(("127.0.0.1", port), timeout=20) as opened:
+        wire = Wire(opened)
+        bearer = f"authorization: Bearer {key}"
+        answers = wire.ask(post(event()), post(event(), bearer), post(event(job={"namespace": "x"}), bearer))
+    assert [status for status, _, _ in answers] == [401, 201, 403]
+    assert answers[0][1]["www-authenticate"] == "Bearer"
+
+
+def test_tokens_may_have_to_wait_and_go_the_long_way(log: LogWriter, tmp_path: Path) -> None:
+    assert create_collector(log, Limits(), tmp_path, Guard(None, lambda _: ANYONE)).quick == {}
+
+
+@pytest.mark.parametrize("fault", [ClewError("No space left on device."), RuntimeError("a fault of ours")])
+def test_whoever_waits_hears_of_a_fault(
+    fault: Exception, wire: Wire, log: LogWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: object) -> int:
+        raise fault
+
+    with monkeypatch.context() as changed:
+        changed.setattr(log, "append_entries", fail)
+        ((status, headers, body),) = wire.ask(post(event()))
+    assert (status, headers["retry-after"], str(fault) in body.decode()) == (503, "1", True)
+    assert wire.ask(post(event()))[0][0] == 201
+
+
+def test_a_slow_disk_is_told_in_time(wire: Wire, log: LogWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on, store = threading.Event(), log.append_entries
+
+    def slow(entries: Any) -> int:
+        go_on.wait(20)
+        return store(entries)
+
+    with monkeypatch.context() as changed:
+        changed.setattr(log, "append_entries", slow)
+        changed.setattr(patience, "ANSWER_SECONDS", 0.1)
+        ((status, _, body),) = wire.ask(post(event("slow")))
+        assert (status, b"The disk is slow" in body) == (503, True)
+        go_on.set()
+    assert wire.ask(post(event("next")))[0][0] == 201
+    assert runs(log) == ["slow", "next"]
+
+
+def test_whoever_is_waiting_when_it_stops_is_answered(
+    app: Collector, log: LogWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on, store = threading.Event(), threading.Event(), log.append_entries
+
+    def slow(entries: Any) -> int:
+        begun.set()
+        go_on.wait(20)
+        return store(entries)
+
+    monkeypatch.setattr(log, "append_entries", slow)
+    with serving(app) as (port, server), socket.create_connection(("127.0.0.1", port), timeout=20) as opened:
+        opened.sendall(post(event()))
+        assert begun.wait(20)
+        server.should_exit = True
+        threading.Timer(0.3, go_on.set).start()
+        status, headers, _ = Wire(opened).answer()
+        assert (status, headers["connection"]) == (201, "close")
+    assert runs(log) == ["r"]
+
+
+def test_whoever_has_gone_is_no_harm(app: Collector, log: LogWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, go_on, store = threading.Event(), threading.Event(), log.append_entries
+
+    def slow(entries: Any) -> int:
+        begun.set()
+        go_on.wait(20)
+        return store(entries)
+
+    monkeypatch.setattr(log, "append_entries", slow)
+    with serving(app) as (port, _):
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as opened:
+            opened.sendall(post(event()))
+            assert begun.wait(20)
+        go_on.set()
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as opened:
+            assert Wire(opened).ask(post(event("next")))[0][0] == 201
+    assert runs(log) == ["r", "next"]
+
+
+def test_a_bug_is_answered_too(app: Collector, wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> Response:
+        raise KeyError("a bug")
+
+    with monkeypatch.context() as changed:
+        changed.setattr("clew.collector.http.taken", broken)
+        ((status, headers, _),) = wire.ask(post(event()))
+    assert (status, headers["retry-after"]) == (503, "1")
+    assert wire.ask(post(event()))[0][0] == 201
+    assert app.quick
