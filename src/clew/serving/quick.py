@@ -16,8 +16,8 @@ from clew.serving.protocol import CarefulProtocol
 # Whoever answers a request, with its body, calls the third, once, on the loop.
 Quick: TypeAlias = Callable[[Request, bytes, Callable[[Response], None]], None]
 _MOST_BYTES = 64 << 10
-# What says that a request is more than a body of so many bytes.
-_NOT_PLAIN = frozenset({b"transfer-encoding", b"content-encoding", b"expect", b"upgrade"})
+# What says that a request is more than a body of so many bytes, or that it is someone else's: uvicorn knows whose.
+_NOT_PLAIN = frozenset({b"transfer-encoding", b"content-encoding", b"expect", b"upgrade", b"x-forwarded-for"})
 
 
 _NOBODY_WAITS = asyncio.Event()

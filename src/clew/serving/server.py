@@ -20,6 +20,8 @@ DEFAULT_PORT = 8777
 LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 _HIGHEST_PORT = 65535
 _DRAIN_SECONDS = 10
+# Producers send now and then: who closes while they do makes them send again.
+_IDLE_SECONDS = 60
 # More than may come in one moment while a disk is slow: who does not fit in is not heard at all.
 _BACKLOG = 2048
 
@@ -31,7 +33,7 @@ class Tls:
     certificate: Path
     key: Path
 
-    def check(self) -> None:
+    def __post_init__(self) -> None:
         """Refuse files that are none, or do not belong together."""
         try:
             ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(self.certificate, self.key)
@@ -52,8 +54,6 @@ def serve(
 
     Small requests to the paths in `quick` go there and not to the application.
     """
-    if tls is not None:
-        tls.check()
     with listen(host, port) as listener:
         say(f"Serving on {address(listener, 'http' if tls is None else 'https')} (Ctrl-C stops)")
         config = uvicorn.Config(
@@ -64,6 +64,7 @@ def serve(
             access_log=False,
             server_header=False,
             backlog=_BACKLOG,
+            timeout_keep_alive=_IDLE_SECONDS,
             timeout_graceful_shutdown=_DRAIN_SECONDS,
             ssl_certfile=None if tls is None else tls.certificate,
             ssl_keyfile=None if tls is None else tls.key,

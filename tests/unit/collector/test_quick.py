@@ -172,6 +172,15 @@ def test_keys_are_asked_for(log: LogWriter, tmp_path: Path) -> None:
     assert answers[0][1]["www-authenticate"] == "Bearer"
 
 
+def test_behind_a_proxy_each_address_has_a_rate_of_its_own(log: LogWriter, tmp_path: Path) -> None:
+    app = create_collector(log, Limits(requests_per_second=0.01), tmp_path)
+    with serving(app) as (port, _), socket.create_connection(("127.0.0.1", port), timeout=20) as opened:
+        senders = [f"x-forwarded-for: 10.0.0.{number}" for number in (1, 2, 1)]
+        answers = Wire(opened).ask(*(post(event(f"{place}"), sender) for place, sender in enumerate(senders)))
+    assert [status for status, _, _ in answers] == [201, 201, 503]
+    assert b"10.0.0.1 calls more than" in answers[2][2]
+
+
 def test_tokens_may_have_to_wait_and_go_the_long_way(log: LogWriter, tmp_path: Path) -> None:
     assert create_collector(log, Limits(), tmp_path, Guard(None, lambda _: ANYONE)).quick == {}
 
