@@ -18,8 +18,7 @@ Quick: TypeAlias = Callable[[Request, bytes, Callable[[Response], None]], None]
 _MOST_BYTES = 64 << 10
 # What says that a request is more than a body of so many bytes, or that it is someone else's: uvicorn knows whose.
 _NOT_PLAIN = frozenset({b"transfer-encoding", b"content-encoding", b"expect", b"upgrade", b"x-forwarded-for"})
-
-
+# uvicorn sets it when a client has gone, for whoever reads a body; here, that has come.
 _NOBODY_WAITS = asyncio.Event()
 
 

@@ -154,6 +154,24 @@ def test_requests_that_do_not_wait_are_answered_in_order(wire: Wire, log: LogWri
     assert runs(log) == [f"{number}" for number in range(9) if number % 3]
 
 
+@pytest.mark.parametrize("size", [1, 13, 200, 3000])
+def test_it_does_not_matter_how_requests_are_cut(size: int, wire: Wire, log: LogWriter) -> None:
+    requests = [
+        post(event("a")),
+        post(b"{"),
+        post(event("b", producer="x" * 300)),
+        b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n",
+        post(event("c"), "content-encoding: identity"),
+        post(event("d")),
+    ]
+    whole = b"".join(requests)
+    wire.opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for start in range(0, len(whole), size):
+        wire.opened.sendall(whole[start : start + size])
+    assert [wire.answer()[0] for _ in requests] == [201, 400, 201, 200, 201, 201]
+    assert runs(log) == ["a", "b", "c", "d"]
+
+
 @pytest.mark.parametrize("request_", [post(event(), "connection: close"), post(event(), version="1.0")])
 def test_a_connection_is_closed_when_that_is_asked_for(request_: bytes, wire: Wire) -> None:
     ((status, headers, _),) = wire.ask(request_)
