@@ -10,12 +10,17 @@ from pathlib import Path
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 _STATM = Path("/proc/self/statm")
 _MEGABYTE = 1024 * 1024
+# Kept open: it is read at the start and the end of every cell. A forked child has one of its own.
+_open: dict[int, int] = {}
 
 
 def memory_mb() -> float:
     """Resident memory in MB; where the system does not say, the peak so far."""
     try:
-        return round(int(_STATM.read_bytes().split()[1]) * _PAGE / _MEGABYTE, 2)
+        process = os.getpid()
+        if process not in _open:
+            _open[process] = os.open(_STATM, os.O_RDONLY)
+        return round(int(os.pread(_open[process], 64, 0).split()[1]) * _PAGE / _MEGABYTE, 2)
     except (OSError, IndexError, ValueError):
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return round(peak / _MEGABYTE if sys.platform == "darwin" else peak / 1024, 2)

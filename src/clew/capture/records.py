@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
 from clew.capture.provenance import Provenance, through
@@ -118,27 +117,23 @@ class Record:
 
     def inputs(self) -> list[FrameVersion]:
         """The versions that went in, parents first, each once."""
-        seen: dict[FrameVersion, None] = dict.fromkeys(real for parent in self.parents for real in grounded(parent))
+        seen: dict[FrameVersion, None] = {}
+        for parent in self.parents:
+            _ground(parent, seen)
         if self.read_from is not None:
             seen[self.read_from] = None
         edges = self.edges
-        provenances: Iterable[Provenance]
-        if isinstance(edges, Listed):
-            provenances = edges.by_label.values()
+        if isinstance(edges, SameLabels):
+            _ground(edges.source, seen)
+            fields = edges.changed
         else:
-            seen.update(dict.fromkeys(grounded(edges.source)))
-            provenances = (edges.changed or {}).values()
-        for provenance in (*provenances, self.rows):
+            fields = edges.by_label
+        for provenance in fields.values() if fields else ():
             for version, _ in provenance:
                 seen[version] = None
+        for version, _ in self.rows:
+            seen[version] = None
         return list(seen)
-
-    def _sources(self) -> Iterable[FrameVersion]:
-        edges = self.edges
-        if isinstance(edges, SameLabels) and not edges.changed and not self.rows and self.read_from is None:
-            # The plain case, and the one that loops are made of: nothing but the frames themselves went in.
-            return self.parents
-        return self.inputs()
 
     def shape(self) -> tuple[Any, ...]:
         """What two rounds of a loop must share to be told as one: the place, the files, where the inputs were made."""
@@ -147,7 +142,7 @@ class Record:
                 self.method,
                 self.error is None,
                 self.output.dataset if self.output is not None else None,
-                tuple([_origin(version) for version in self._sources()]),
+                [_origin(version) for version in self.inputs()],
             )
         return self._shape
 
@@ -166,6 +161,13 @@ def _origin(version: FrameVersion) -> Any:
         return version.dataset
     maker = version.made_by
     return version.uid if maker is None else (maker.code, maker.instruction)
+
+
+def _ground(version: FrameVersion, seen: dict[FrameVersion, None]) -> None:
+    if version.substitutes is None:
+        seen[version] = None
+    else:
+        seen.update(dict.fromkeys(grounded(version)))
 
 
 def grounded(version: FrameVersion) -> list[FrameVersion]:

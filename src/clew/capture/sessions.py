@@ -160,12 +160,12 @@ class Execution:
 
     def _repeats(self, earlier: list[Record], record: Record) -> bool:
         shape = record.shape()
-        first = next((known for known in earlier if known.shape() == shape), None)
-        if first is None:
-            earlier.append(record)
-            return False
-        first.absorb(record)
-        return True
+        for known in earlier:
+            if known.shape() == shape:
+                known.absorb(record)
+                return True
+        earlier.append(record)
+        return False
 
 
 def _pending_before(record: Record) -> list[Record]:

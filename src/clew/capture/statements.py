@@ -54,9 +54,9 @@ class Statement(NamedTuple):
 class _Reads(threading.local):
     def __init__(self) -> None:
         # By place: a loop's later round replaces what its earlier one read.
-        self.recent: dict[tuple[CodeType, int], Provenance | FrameVersion] = {}
+        self.recent: dict[tuple[int, int], tuple[CodeType, Provenance | FrameVersion]] = {}
         # Single values go on in plain arithmetic, of which nothing is seen but its result.
-        self.scalars: dict[tuple[CodeType, int], Provenance] = {}
+        self.scalars: dict[tuple[int, int], tuple[CodeType, Provenance]] = {}
 
 
 _reads = _Reads()
@@ -66,12 +66,14 @@ _statements: dict[CodeType, list[Statement]] = {}
 def note_read(frame: FrameType, read: Provenance | FrameVersion) -> None:
     """Remember that the statement running in `frame` read a column, or took some columns of a frame."""
     recent = _reads.recent
-    place = (frame.f_code, frame.f_lasti)
+    code = frame.f_code
+    # By the code's identity, since hashing it hashes all of its constants; it is kept, so that no other takes its id.
+    place = (id(code), frame.f_lasti)
     if isinstance(read, dict):
         earlier = recent.pop(place, None)
-        if isinstance(earlier, dict) and len(earlier) < _READS_KEPT:
-            read = earlier | read
-    recent[place] = read
+        if earlier is not None and isinstance(earlier[1], dict) and len(earlier[1]) < _READS_KEPT:
+            read = earlier[1] | read
+    recent[place] = (code, read)
     if len(recent) > _READS_KEPT:
         del recent[next(iter(recent))]
 
@@ -79,7 +81,7 @@ def note_read(frame: FrameType, read: Provenance | FrameVersion) -> None:
 def note_scalar(frame: FrameType, provenance: Provenance) -> None:
     """Remember that the statement running in `frame` took a single value."""
     scalars = _reads.scalars
-    scalars[frame.f_code, frame.f_lasti] = provenance
+    scalars[id(frame.f_code), frame.f_lasti] = (frame.f_code, provenance)
     if len(scalars) > _READS_KEPT:
         del scalars[next(iter(scalars))]
 
@@ -90,7 +92,9 @@ def scalars_of(frame: FrameType) -> list[Provenance]:
     if running is None:
         return []
     taken = list(_reads.scalars.items())
-    return [read for (code, place), read in taken if code is frame.f_code and running.start <= place <= running.end]
+    return [
+        read for (_, place), (code, read) in taken if code is frame.f_code and running.start <= place <= running.end
+    ]
 
 
 def reads_of(frame: FrameType, given_to: str | None = None) -> list[Provenance]:
@@ -119,7 +123,7 @@ def reads_filling(frame: FrameType, names: set[str]) -> list[Provenance]:
 def _read_within(frame: FrameType, spans: list[tuple[int, int]]) -> list[Provenance]:
     return [
         read if isinstance(read, dict) else read.fields()
-        for (code, instruction), read in [*_reads.recent.items(), *_reads.scalars.items()]
+        for (_, instruction), (code, read) in [*_reads.recent.items(), *_reads.scalars.items()]
         # What this very instruction gave belongs to an earlier round of a loop.
         if code is frame.f_code
         and instruction != frame.f_lasti

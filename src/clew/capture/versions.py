@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from clew.capture.flags import IDENTITY
 
@@ -155,11 +155,20 @@ def listed(columns: Any) -> list[Hashable]:
     known = _lists.get(id(columns))
     if known is not None and known[0] is columns:
         return known[1]
-    labels = list(columns)
+    labels = _labels(columns)
     if len(_lists) >= _LISTS_KEPT:
         _lists.pop(next(iter(_lists)), None)
     _lists[id(columns)] = (columns, labels)
     return labels
+
+
+def _labels(columns: Any) -> list[Hashable]:
+    """An array gives its list in a fraction of the time that an Index takes to be walked through."""
+    values: Any = getattr(columns, "_values", None)
+    if getattr(getattr(values, "dtype", None), "kind", "") == "O" and type(values).__module__ == "numpy":
+        return cast("list[Hashable]", values.tolist())
+    text = getattr(values, "_pa_array", None)
+    return text.to_pylist() if text is not None and not text.null_count else list(columns)
 
 
 def index_names(index: Any) -> tuple[Hashable, ...]:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from clew.capture.streams.worker import Worker
 
 _LABELS_KEPT = 256
+_TYPES_KEPT = 64
 _numbers = itertools.count(1)
 _sinks: WeakSet[LogSink] = WeakSet()
 
@@ -246,11 +247,20 @@ class _Told:
         return number
 
 
+_type_names: dict[Any, str] = {}
+
+
 def _blocks(dtype: Any, places: Any) -> Blocks:
+    name = _type_names.get(dtype)
+    if name is None:
+        if len(_type_names) >= _TYPES_KEPT:
+            # A categorical type holds its categories.
+            _type_names.clear()
+        name = _type_names[dtype] = str(dtype)
     indexer = places.indexer
     if isinstance(indexer, slice):
-        return Blocks(str(dtype), (indexer.start, indexer.stop, indexer.step or 1), None)
-    return Blocks(str(dtype), None, indexer.tolist())
+        return Blocks(name, (indexer.start, indexer.stop, indexer.step or 1), None)
+    return Blocks(name, None, indexer.tolist())
 
 
 def _bound(held: list[Held]) -> dict[str, int]:
