@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from clew.capture.losses import count_loss, loss_summary, notice_once
 from clew.capture.records import Listed, Record, SameLabels, grounded
 from clew.capture.sources import first_line_of, position_of
+from clew.capture.streams.endpoint import find_endpoint
 from clew.capture.streams.entries import (
     Blocks,
     CellEnded,
@@ -124,7 +125,8 @@ class LogSink:
         if not self._log.append(_encoded(ended) + b"\n"):
             # What it told of frames is lost with it, and must be told again.
             self._known = _Known()
-        if not execution.session.is_script:
+        # A script is a single cell, expanded when it ends; to send what it did, a worker is needed all the same.
+        if not execution.session.is_script or find_endpoint() is not None:
             self._worker.start()
 
     def session_ended(self, session: Session) -> None:
@@ -257,10 +259,10 @@ def _blocks(dtype: Any, places: Any) -> Blocks:
             # A categorical type holds its categories.
             _type_names.clear()
         name = _type_names[dtype] = str(dtype)
-    indexer = places.indexer
+    indexer = getattr(places, "indexer", None)
     if isinstance(indexer, slice):
         return Blocks(name, (indexer.start, indexer.stop, indexer.step or 1), None)
-    return Blocks(name, None, indexer.tolist())
+    return Blocks(name, None, [int(place) for place in places])
 
 
 def _bound(held: list[Held]) -> dict[str, int]:

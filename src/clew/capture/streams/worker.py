@@ -12,15 +12,21 @@ import os
 import select
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import IO
 
 from clew.capture.losses import count_loss, notice_once
 from clew.capture.streams.completion import Completion, complete
+from clew.capture.streams.delivery import Delivery, undelivered_below
+from clew.capture.streams.endpoint import Endpoint, find_endpoint
 
 _SECONDS_BETWEEN = 0.5
 _SECONDS_TO_FINISH = 30.0
 _SECONDS_TO_LEAVE = 0.5
+_SECONDS_TO_DELIVER = "300"
+_LONGEST_WAIT = 15.0
 _LOWEST_PRIORITY = 19
 
 
@@ -86,13 +92,66 @@ def _wait_for(process: subprocess.Popen[bytes]) -> None:
 
 
 def main(folder: Path) -> None:
-    """Expand the logs of a folder until the input ends."""
+    """Expand the logs of a folder until the input ends, and send what comes of them if there is an endpoint."""
     os.nice(_LOWEST_PRIORITY)
+    endpoint = find_endpoint()
+    sender = Sender(folder, endpoint) if endpoint is not None else None
     completion = Completion(folder)
     while not _has_ended(sys.stdin.buffer):
         _go_on(completion)
     _go_on(completion)
+    # The kernel waits for this, and not for what is sent.
     sys.stdout.close()
+    if sender is not None:
+        sender.finish()
+
+
+class Sender:
+    """Sends a folder's streams, and those that earlier workers left beside it, in a thread: an endpoint may hang."""
+
+    def __init__(self, folder: Path, endpoint: Endpoint) -> None:
+        self._folder = folder
+        self._endpoint = endpoint
+        self._is_over = threading.Event()
+        self._deliveries: dict[Path, Delivery] = {}
+        # Before anything is expanded: what stands in the folder already is of others.
+        self._take(folder)
+        self._thread = threading.Thread(target=self._work, name="clew-delivery")
+        self._thread.start()
+
+    def finish(self) -> None:
+        """Send the rest; what the endpoint does not take within a few minutes waits for the next worker."""
+        self._is_over.set()
+        self._thread.join()
+
+    def _take(self, folder: Path) -> None:
+        delivery = Delivery(folder, self._endpoint)
+        with contextlib.suppress(OSError):
+            if delivery.begin():
+                self._deliveries[folder] = delivery
+
+    def _work(self) -> None:
+        for folder in undelivered_below(self._folder.parent):
+            if folder not in self._deliveries:
+                self._take(folder)
+        patience = float(os.environ.get("CLEW_DELIVERY_SECONDS", _SECONDS_TO_DELIVER))
+        deadline, wait = 0.0, _SECONDS_BETWEEN
+        while True:
+            if self._folder not in self._deliveries:
+                # Another session's worker has it in hand, until it ends.
+                self._take(self._folder)
+            is_over = self._is_over.is_set()
+            deadline = deadline or (time.monotonic() + patience if is_over else 0.0)
+            is_sent = all(delivery.go_on() for delivery in self._deliveries.values())
+            if is_over and (is_sent or time.monotonic() > deadline):
+                break
+            wait = _SECONDS_BETWEEN if is_sent else min(2 * wait, _LONGEST_WAIT)
+            if is_over:
+                time.sleep(wait)
+            else:
+                self._is_over.wait(wait)
+        for delivery in self._deliveries.values():
+            delivery.end()
 
 
 def _go_on(completion: Completion) -> None:

@@ -1,0 +1,164 @@
+"""Streams over HTTP: everything arrives, however often the endpoint is down, and nothing waits for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.unit.capture.takers import Taker
+
+from clew.capture.streams.delivery import Delivery
+from clew.capture.streams.endpoint import Endpoint, find_endpoint
+from clew.capture.streams.files import DATAFRAME, FILES, LINEAGE, RUNTIME
+from clew.capture.streams.log import FOLDER
+
+PATHS = {
+    LINEAGE: "/api/v1/lineage",
+    RUNTIME: "/api/v1/events/runtime",
+    DATAFRAME: "/api/v1/events/dataframe",
+}
+
+
+def write(folder: Path, count: int, start: int = 0) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in FILES:
+        with (folder / name).open("ab") as file:
+            file.writelines(b'{"stream": "%s", "n": %d}\n' % (name.encode(), n) for n in range(start, start + count))
+
+
+def begun(folder: Path, url: str) -> Delivery:
+    folder.mkdir(exist_ok=True)
+    delivery = Delivery(folder, Endpoint(url, api_key="k1"))
+    assert delivery.begin()
+    return delivery
+
+
+def test_each_stream_goes_to_its_own_path_and_nothing_is_left_behind(tmp_path: Path) -> None:
+    taker, folder = Taker(), tmp_path / "out"
+    with taker.listening() as url:
+        delivery = begun(folder, url)
+        write(folder, 3)
+        assert delivery.go_on()
+        delivery.end()
+    for name, path in PATHS.items():
+        assert taker.bodies(path) == (folder / name).read_bytes().splitlines()
+    assert taker.keys == {"Bearer k1"}
+    assert {path.name for path in folder.iterdir()} == set(FILES)
+
+
+def test_an_endpoint_of_somebody_else_gets_openlineage_alone(tmp_path: Path) -> None:
+    taker, folder = Taker(lambda path: 201 if path == PATHS[LINEAGE] else 404), tmp_path / "out"
+    with taker.listening() as url:
+        delivery = begun(folder, url)
+        write(folder, 2)
+        assert delivery.go_on()
+        delivery.end()
+    assert len(taker.taken) == 2
+    assert not (folder / FOLDER).exists()
+
+
+@pytest.mark.parametrize("status", [401, 404, 408, 429, 500, 503])
+def test_what_is_not_taken_is_sent_again_by_the_next(tmp_path: Path, status: int) -> None:
+    answers = iter([201, status])
+    taker, folder = Taker(lambda _: next(answers, 201)), tmp_path / "out"
+    with taker.listening() as url:
+        delivery = begun(folder, url)
+        write(folder, 2)
+        assert not delivery.go_on()
+        assert delivery.waiting()
+        delivery.end()
+        later = begun(folder, url)
+        assert later.go_on()
+        assert not later.waiting()
+        later.end()
+    assert taker.bodies(PATHS[LINEAGE]) == (folder / LINEAGE).read_bytes().splitlines()
+
+
+def test_an_event_that_is_refused_does_not_hold_up_the_others(tmp_path: Path) -> None:
+    answers = iter([400])
+    taker, folder = Taker(lambda _: next(answers, 201)), tmp_path / "out"
+    with taker.listening() as url:
+        delivery = begun(folder, url)
+        write(folder, 3)
+        assert delivery.go_on()
+        assert delivery.delivered.refused == 1
+        delivery.end()
+    assert len(taker.bodies(PATHS[LINEAGE])) == 2
+
+
+def test_an_endpoint_that_is_down_and_up_again(tmp_path: Path) -> None:
+    taker, folder = Taker(), tmp_path / "out"
+    with taker.listening() as url:
+        delivery = begun(folder, url)
+        write(folder, 1)
+        assert delivery.go_on()
+    write(folder, 1, start=1)
+    assert not delivery.go_on()
+    with taker.listening(int(url.rsplit(":", 1)[1])):
+        assert delivery.go_on()
+    delivery.end()
+    assert taker.bodies(PATHS[LINEAGE]) == (folder / LINEAGE).read_bytes().splitlines()
+
+
+def test_a_folder_is_sent_by_one_at_a_time(tmp_path: Path) -> None:
+    first = begun(tmp_path / "out", "http://127.0.0.1:9")
+    second = Delivery(tmp_path / "out", Endpoint("http://127.0.0.1:9"))
+    assert not second.begin()
+    first.end()
+    assert second.begin()
+    second.end()
+
+
+YML = """\
+# where events go
+transport:
+  type: http
+  url: "https://lineage.example.org/base"   # ours
+  endpoint: api/v2/lineage
+  timeout: 7
+  auth:
+    type: api_key
+    apiKey: 'k3y'
+"""
+
+
+@pytest.mark.parametrize(
+    ("environment", "config", "expected"),
+    [
+        ({}, None, None),
+        ({"OPENLINEAGE_URL": "http://here:5000"}, None, Endpoint("http://here:5000")),
+        (
+            {"OPENLINEAGE_URL": "http://here", "OPENLINEAGE_ENDPOINT": "e", "OPENLINEAGE_API_KEY": "k"},
+            None,
+            Endpoint("http://here", "e", "k"),
+        ),
+        ({"OPENLINEAGE_URL": "http://here", "OPENLINEAGE_DISABLED": "true"}, None, None),
+        ({"OPENLINEAGE_URL": "nonsense"}, None, None),
+        (
+            {"OPENLINEAGE_URL": "http://here"},
+            YML,
+            Endpoint("https://lineage.example.org/base", "api/v2/lineage", "k3y", 7.0),
+        ),
+        ({"OPENLINEAGE_URL": "http://here"}, "transport:\n  type: console\n", None),
+        ({"OPENLINEAGE_URL": "http://here"}, "facets:\n  environment_variables: []\n", Endpoint("http://here")),
+    ],
+)
+def test_the_endpoint_is_found_as_openlineage_clients_find_it(
+    environment: dict[str, str],
+    config: str | None,
+    expected: Endpoint | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    if config is not None:
+        Path("openlineage.yml").write_text(config)
+    assert find_endpoint() == expected
+
+
+def test_a_base_path_is_kept() -> None:
+    endpoint = Endpoint("https://lineage.example.org/base/", "/api/v1/lineage")
+    assert endpoint.target(LINEAGE) == "/base/api/v1/lineage"
