@@ -14,6 +14,7 @@ from clew.capture.records import Record, grounded
 from clew.capture.sessions import current_execution
 from clew.capture.sources import SourceMap, position_of
 from clew.capture.versions import STATE, FrameVersion
+from clew.capture.written import written_to
 from clew.errors import UsageError
 
 if TYPE_CHECKING:
@@ -130,14 +131,14 @@ def _state_of(target: Any) -> FrameVersion | SeriesState | None:
 
         return version_of(target)
     state = getattr(target, "__dict__", {}).get(STATE)
-    return state if isinstance(state, (FrameVersion, SeriesState)) else None
+    if isinstance(state, (FrameVersion, SeriesState)):
+        return state
+    from clew.capture.foreign import is_frame, version_of_frame
+
+    return version_of_frame(target) if is_frame(target) else None
 
 
 def _written(path: Any) -> FrameVersion | None:
-    if "pandas" not in sys.modules:
-        return None
-    from clew.capture.frames.files import written_to
-
     text = path.removeprefix("file:") if isinstance(path, str) and not path.startswith("file://") else path
     dataset = located_at(text)
     return written_to(dataset) if isinstance(dataset, FileDataset) else None

@@ -113,7 +113,15 @@ def _is_member(node: ast.expr, app: str, names: tuple[str, ...]) -> bool:
 
 def _fingerprint(body: list[ast.stmt]) -> str:
     meant = [node for node in body if not isinstance(node, ast.Pass)]
-    return "\n".join(ast.dump(node) for node in meant)
+    return "\n".join(ast.dump(_laid_out(node)) for node in meant)
+
+
+def _laid_out(statement: ast.stmt) -> ast.stmt:
+    """The lines of long texts without their indentation: a cell's code has lost that of the function around it."""
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and "\n" in node.value:
+            node.value = "\n".join(line.strip() for line in node.value.splitlines())
+    return statement
 
 
 def fingerprint_of_source(source: str) -> str:

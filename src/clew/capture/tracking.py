@@ -27,6 +27,8 @@ def track() -> None:
         return
     _state["on"] = True
     when_imported("pandas", _hook_pandas)
+    when_imported("duckdb", _hook_duckdb)
+    when_imported("marimo", _hook_marimo)
     from clew.capture.adapters import ipython, marimo, script
 
     marimo.watch()
@@ -43,6 +45,23 @@ def untrack() -> None:
         from clew.capture.frames.catalogue import uninstall
 
         uninstall()
+    from clew.capture.queries.hooks import remove_hooks
+
+    remove_hooks()
+
+
+def _hook_duckdb() -> None:
+    if _state["on"]:
+        from clew.capture.queries.hooks import hook_duckdb
+
+        hook_duckdb()
+
+
+def _hook_marimo() -> None:
+    if _state["on"]:
+        from clew.capture.queries.hooks import hook_marimo
+
+        hook_marimo()
 
 
 def _hook_pandas() -> None:

@@ -156,6 +156,50 @@ def test_the_setup_cell_of_a_notebook_run_as_a_script(tmp_path: Path, book_text:
     assert ends["setup"] == "cell_execution_end"
 
 
+SQL = '''
+import marimo
+app = marimo.App()
+
+@app.cell
+def start():
+    import marimo as mo
+    import pandas as pd
+    orders = pd.DataFrame({"k": ["a", "a", "b"], "v": [1.0, 2.0, 3.0]})
+    return mo, orders
+
+@app.cell
+def sums(mo, orders):
+    totals = mo.sql(
+        f"""
+        SELECT k, sum(v) AS total FROM orders WHERE v > 1 GROUP BY k
+        """
+    )
+    return (totals,)
+
+@app.cell
+def best(mo, totals):
+    best = mo.sql("select max(total) m from totals", output=False)
+    return
+
+if __name__ == "__main__":
+    app.run()
+'''
+
+
+def test_sql_cells(tmp_path: Path) -> None:
+    (tmp_path / "book.py").write_text(SQL)
+    done = run("-m", "clew", "run", "--out", "streams", "book.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    told = [
+        (event["cell_name"], event["operation_method"], event["column_lineage"])
+        for event in events(tmp_path / "streams", DATAFRAME)
+    ]
+    assert told[1:] == [
+        ("sums", "sql", {"totals.k": ["orders.k"], "totals.total": ["orders.v"]}),
+        ("best", "sql", {"best.m": ["totals.total"]}),
+    ]
+
+
 def test_disabled_means_off(tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text("import pandas as pd\nprint(hasattr(pd.DataFrame.merge, '__wrapped__'))\n")
     done = run("-m", "clew", "run", "--out", "streams", "job.py", cwd=tmp_path, CLEW_DISABLED="1")

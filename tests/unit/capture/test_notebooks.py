@@ -57,3 +57,16 @@ def test_a_cell_is_found_by_what_its_source_means(source: str, index: int | None
 
 def test_a_script_is_no_notebook() -> None:
     assert Notebook.of(ast.parse("print(1)")) is None
+
+
+def test_a_cell_is_found_whatever_the_indentation_of_its_texts() -> None:
+    source = (
+        "import marimo\napp = marimo.App()\n@app.cell\ndef totals(mo, orders):\n"
+        '    totals = mo.sql(\n        f"""\n        SELECT *\n        FROM orders\n        """\n    )\n'
+        "    return (totals,)\n"
+    )
+    notebook = Notebook.of(ast.parse(source))
+    assert notebook is not None
+    found = notebook.find('totals = mo.sql(\n    f"""\n    SELECT *\n    FROM orders\n    """\n)')
+    assert found is not None
+    assert found.name == "totals"

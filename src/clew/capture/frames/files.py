@@ -14,6 +14,7 @@ from clew.capture.frames.state import index_names, version_of
 from clew.capture.provenance import Provenance, union
 from clew.capture.records import Listed
 from clew.capture.versions import FrameVersion
+from clew.capture.written import outside, remember_written
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -28,7 +29,7 @@ def read(call: Call) -> None:
     """pd.read_*: every column is the file's column of that name."""
     if not isinstance(call.result, pd.DataFrame):
         return
-    sources = [_outside(dataset) for dataset in _sources(call)]
+    sources = [outside(dataset) for dataset in _sources(call)]
     labels = [*index_names(call.result.index), *call.result.columns]
     # A query over several tables does not say here which column is whose.
     step = IDENTITY if len(sources) == 1 else IDENTITY | INFERRED
@@ -51,12 +52,6 @@ def _sources(call: Call) -> list[FileDataset]:
     return [found] if found is not None else []
 
 
-def _outside(dataset: FileDataset) -> FrameVersion:
-    version = FrameVersion()
-    version.dataset = dataset
-    return version
-
-
 def write(call: Call) -> None:
     """df.to_*: the file's columns are the frame's."""
     target = (
@@ -67,7 +62,7 @@ def write(call: Call) -> None:
     if dataset is None:
         return
     frame, version = call.subject, call.before if isinstance(call.before, FrameVersion) else version_of(call.subject)
-    written = _outside(dataset)
+    written = outside(dataset)
     chosen = call.kwargs.get("columns")
     written.columns = list(frame.columns) if chosen is None else list(chosen)
     if call.name in _WRITES_INDEX and call.kwargs.get("index") is not False:
@@ -80,20 +75,6 @@ def write(call: Call) -> None:
     remember_written(written)
 
 
-_written: dict[FileDataset, FrameVersion] = {}
-
-
-def remember_written(version: FrameVersion) -> None:
-    """Keep the last version of each file, so that it can be asked for by its path and read back with its lineage."""
-    if version.dataset is not None:
-        _written[version.dataset] = version
-
-
-def written_to(dataset: FileDataset) -> FrameVersion | None:
-    """The version last written to a file by this process."""
-    return _written.get(dataset)
-
-
 def write_series(call: Call) -> None:
     """series.to_csv and the like: a frame of one column."""
     target = (
@@ -103,7 +84,7 @@ def write_series(call: Call) -> None:
     if dataset is None:
         return
     state, series = call.before, call.subject
-    written = _outside(dataset)
+    written = outside(dataset)
     written.columns = [series.name]
     written.shape = (len(series), 1)
     levels = (state.index or {}) if call.kwargs.get("index") is not False else {}
@@ -113,4 +94,4 @@ def write_series(call: Call) -> None:
 
 
 RULES: dict[str, Callable[[Call], None]] = dict.fromkeys(WRITERS, write)
-__all__ = ["RULES", "WRITERS", "read", "write", "write_series", "written_to"]
+__all__ = ["RULES", "WRITERS", "read", "write", "write_series"]

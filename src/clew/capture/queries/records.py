@@ -1,0 +1,175 @@
+"""Records of queries: the text is kept, and taken apart when someone wants to know."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from clew.capture.callers import is_user_code
+from clew.capture.datasets import FileDataset, located_at
+from clew.capture.flags import INFERRED, TRANSFORMATION
+from clew.capture.losses import count_loss
+from clew.capture.provenance import Provenance, composed, union
+from clew.capture.queries.reading import FILE, Reading, Uses, read_query
+from clew.capture.records import Kind, Listed, Record
+from clew.capture.sessions import current_execution
+from clew.capture.versions import FrameVersion
+from clew.capture.written import outside, written_to
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+    from types import FrameType
+
+
+class Query:
+    """A query as it was run: its text, and the versions that its tables had then."""
+
+    def __init__(self, text: str, tables: dict[str, FrameVersion], database: str = ":memory:") -> None:
+        self.text = text
+        # DuckDB and sqlglot do not tell capital letters from small ones.
+        self.tables = {name.lower(): version for name, version in tables.items()}
+        self._database = database
+
+    def within(self, text: str) -> Query:
+        """A query inside this one, over the same tables."""
+        return Query(text, dict(self.tables), self._database)
+
+    def table_dataset(self, table: str) -> FileDataset:
+        """A table of the database that the query runs in."""
+        return FileDataset("duckdb", f"{self._database}.{table.lower()}")
+
+    def kind(self) -> Kind:
+        """The family of the operation, by its words."""
+        words = self.text.lower()
+        if re.search(r"\bgroup\s+by\b", words):
+            return "aggregation"
+        return "join" if re.search(r"\bjoin\b", words) else "selection"
+
+    @cached_property
+    def reading(self) -> Reading | None:
+        """What the text says; None if it cannot be taken apart."""
+        columns = {name: [str(label) for label in version.columns] for name, version in self.tables.items()}
+        try:
+            return read_query(self.text, columns)
+        except ImportError:
+            return None
+        except Exception as error:  # noqa: BLE001 - a dialect has more words than any parser
+            count_loss("query", error)
+            return None
+
+    def fields(self, labels: list[Hashable]) -> dict[Hashable, Provenance]:
+        """The provenance of each column of the result."""
+        if self.reading is None:
+            everything = union(*[version.fields(None) for version in self.tables.values()])
+            guessed = composed(everything, TRANSFORMATION | INFERRED)
+            return dict.fromkeys(labels, guessed)
+        by_name = {name.lower(): uses for name, uses in self.reading.columns.items()}
+        star = by_name.get("*", {})
+        return {label: self._of(by_name.get(str(label).lower(), star), label) for label in labels}
+
+    @cached_property
+    def rows(self) -> Provenance:
+        """What holds for the whole result."""
+        return self._of(self.reading.rows, None) if self.reading is not None else {}
+
+    def sources(self) -> tuple[FrameVersion, ...]:
+        """The versions of the tables that are read; of a text that tells nothing, of all that it may mean."""
+        if self.reading is None:
+            return tuple(self.tables.values())
+        return tuple(self._source(table) for table in sorted(self.reading.tables))
+
+    def _of(self, uses: Uses, label: Hashable) -> Provenance:
+        found = []
+        for (table, column), flags in uses.items():
+            version = self._source(table)
+            wanted = label if column == "*" else _spelled(version, column)
+            found.append(composed(version.field(wanted), flags))
+        return union(*found)
+
+    def _source(self, table: str) -> FrameVersion:
+        version = self.tables.get(table.lower())
+        if version is None:
+            if table.startswith(FILE):
+                dataset = located_at(table.removeprefix(FILE)) or FileDataset("file", table)
+            else:
+                dataset = self.table_dataset(table)
+            version = self.tables[table.lower()] = written_to(dataset) or outside(dataset)
+        return version
+
+
+def _spelled(version: FrameVersion, column: str) -> Hashable:
+    """A column's label as the frame spells it."""
+    return next((label for label in version.columns if str(label).lower() == column.lower()), column)
+
+
+class QueryEdges(Listed):
+    """Edges that the text of a query gives when they are first asked for."""
+
+    __slots__ = ("_found", "_labels", "query")
+
+    def __init__(self, query: Query, labels: list[Hashable]) -> None:
+        self.query = query
+        self._labels = labels
+        self._found: dict[Hashable, Provenance] | None = None
+
+    @property
+    def by_label(self) -> dict[Hashable, Provenance]:  # type: ignore[override]
+        """The provenance of every column."""
+        if self._found is None:
+            self._found = self.query.fields(self._labels)
+        return self._found
+
+
+class QueryRecord(Record):
+    """The record of a query: what chose its rows is known when its text is."""
+
+    __slots__ = ("_query",)
+
+    def __init__(self, method: str, query: Query, output: FrameVersion) -> None:
+        self._query = query
+        super().__init__(method, query.kind(), output, QueryEdges(query, list(output.columns)))
+
+    @property
+    def parents(self) -> tuple[FrameVersion, ...]:
+        """The tables that the query reads."""
+        return self._query.sources()
+
+    @parents.setter
+    def parents(self, _: tuple[FrameVersion, ...]) -> None:
+        """Are known from the text alone."""
+
+    @property
+    def rows(self) -> Provenance:
+        """What holds for the whole output."""
+        return self._query.rows
+
+    @rows.setter
+    def rows(self, _: Provenance) -> None:
+        """Is known from the text alone."""
+
+
+def tables_named_in(text: str, namespaces: Mapping[str, Any]) -> dict[str, FrameVersion]:
+    """The frames that a query may read by the names of variables, as they are now."""
+    from clew.capture.foreign import is_frame, version_of_frame
+
+    named = {word: namespaces[word] for word in set(re.findall(r"\w+", text)) if word in namespaces}
+    return {name: version_of_frame(value) for name, value in named.items() if is_frame(value)}
+
+
+def tell(entry: Record, frame: FrameType, started: float) -> None:
+    """Date and place a record, and give it to the running execution."""
+    entry.code, entry.instruction = frame.f_code, frame.f_lasti
+    entry.started, entry.duration = started, time.perf_counter() - started
+    if entry.output is not None:
+        entry.output.made_by = entry
+    execution = current_execution()
+    if execution is None:
+        entry.output = None
+    elif is_user_code(frame.f_code):
+        execution.add(entry)
+    else:
+        entry.is_pending = True
+        execution.session.has_pending = True
