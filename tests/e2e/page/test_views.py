@@ -77,7 +77,7 @@ def test_a_column_of_the_demo_is_followed_through_the_notebook_to_its_code(open_
 
 def test_the_page_of_a_dataset_shows_origins_versions_and_figures(open_page: Open, shop: str) -> None:
     page = open_page(f"{shop}{dataset('finance.margin')}")
-    row = page.get_by_role("row", name="margin_pct numeric")
+    row = page.get_by_role("row", name="margin_pct numeric").first
     expect(row).to_contain_text("erp.allocated · cost")
     expect(page.get_by_role("link", name="finance.load_daily")).to_be_visible()
     expect(page.get_by_role("figure", name="rows over time").locator("circle")).to_have_count(14)
@@ -86,8 +86,12 @@ def test_the_page_of_a_dataset_shows_origins_versions_and_figures(open_page: Ope
     expect(facets).to_contain_text("What is left of each day's revenue.")
     expect(facets.locator(".verdict").first).to_have_text("✓ passed")
     expect(facets.locator(".facet", has_text="shop_freshness").locator(".branch").first).to_contain_text("minutes: 12")
-    facets.get_by_role("button", name="tags as JSON").click()
+    facets.get_by_role("button", name="JSON of tags").click()
     expect(facets).to_contain_text("key: tier")
+    facets.get_by_role("button", name="History of dataQualityAssertions").click()
+    states = facets.get_by_role("list", name="History of dataQualityAssertions").locator("> li")
+    expect(states).to_have_count(5)
+    expect(states.nth(1)).to_contain_text("✗ failed")
 
 
 def test_a_failing_run_shows_its_error(open_page: Open, shop: str) -> None:

@@ -25,8 +25,15 @@ export function problemFrom(error: unknown): Problem {
   return { title: "This could not be read.", detail: error instanceof Error ? error.message : String(error) };
 }
 
-export function Loaded<T>({ of, children }: { of: Loading<T>; children: (value: T) => ReactNode }) {
-  if (of.kind === "loading") return <Skeleton />;
+interface LoadedProps<T> {
+  of: Loading<T>;
+  /** Part of a page: a line says that it is on its way. */
+  isPart?: boolean;
+  children: (value: T) => ReactNode;
+}
+
+export function Loaded<T>({ of, isPart = false, children }: LoadedProps<T>) {
+  if (of.kind === "loading") return isPart ? <p className="empty">Loading …</p> : <Skeleton />;
   if (of.kind === "problem") return <ProblemNote problem={of.problem} />;
   return children(of.value);
 }

@@ -50,7 +50,11 @@ function Dataset({ view, wanted }: { view: DatasetView; wanted: string }) {
       <div className="columns-2">
         <div>
           <Columns view={view} wanted={wanted} />
-          <FacetList facets={view.facets} leaveOut={["schema", "columnLineage"]} />
+          <FacetList
+            facets={view.facets}
+            leaveOut={["columnLineage"]}
+            node={`dataset:${view.dataset.namespace}:${view.dataset.name}`}
+          />
         </div>
         <div>
           <Touching title="Written by" touches={view.producers} empty="No job is known to write it." />

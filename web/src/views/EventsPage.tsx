@@ -128,7 +128,7 @@ function EventBody({ line, stream }: { line: EventLine; stream: string }) {
           raw
         </button>
       </p>
-      <Loaded of={body}>
+      <Loaded of={body} isPart>
         {({ text, size }) => (
           <>
             {size > text.length && (

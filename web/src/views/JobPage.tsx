@@ -60,7 +60,7 @@ function Job({ view }: { view: JobView }) {
               ))}
             </ul>
           </section>
-          <FacetList facets={view.facets} />
+          <FacetList facets={view.facets} node={`job:${view.job.namespace}:${view.job.name}`} />
         </div>
         <div>
           <Touching title="Reads" kind="dataset" touches={view.inputs} empty="It is not known to read anything." />
