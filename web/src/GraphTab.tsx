@@ -26,7 +26,8 @@ import { duration, shape, shownOf } from "./words";
 // Up to this many nodes a person sees more in the whole than in a part of it.
 const SMALL = 60;
 
-const FAR = 0.6;
+/** Below this zoom only names can be read. */
+export const FAR = 0.6;
 
 const SCOPES: readonly [Scope, string][] = [
   ["hop", "One hop"],

@@ -53,8 +53,8 @@ def test_a_column_is_searched_from_anywhere_and_leads_to_its_path(open_page: Ope
     expect(panel).to_contain_text("join, indirect")
     port = page.get_by_role("button", name="cost, column of erp.allocated")
     expect(port).to_have_attribute("data-lit", "direct")
-    assert page.locator(".react-flow__edge g.direct").count() >= 3
-    assert page.locator(".react-flow__edge g.indirect").count() >= 1
+    assert page.locator(".lineage-threads g.direct").count() >= 3
+    assert page.locator(".lineage-threads g.indirect").count() >= 1
 
 
 def test_what_has_the_text_only_inside_is_found_too(open_page: Open, shop: str) -> None:

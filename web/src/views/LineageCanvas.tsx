@@ -1,19 +1,16 @@
 import {
   Background,
   BackgroundVariant,
-  BaseEdge,
   Controls,
-  type Edge,
-  type EdgeProps,
-  Handle,
   type Node,
   type NodeProps,
-  Position,
   ReactFlow,
+  useStore,
+  ViewportPortal,
 } from "@xyflow/react";
 import { type CSSProperties, type KeyboardEvent, memo, useMemo } from "react";
 import type { LineageGraph, LineageNode } from "../documents";
-import { Distance } from "../GraphTab";
+import { Distance, FAR } from "../GraphTab";
 import { nearest, portKey, samePort, strengthOf } from "../lineage";
 import type { Port } from "../page";
 import { change, datasetHref, jobHref } from "../router";
@@ -23,10 +20,8 @@ import { type LineageThread, lineageThreads } from "./lineageThreads";
 
 type BoxNode = Node<{ node: LineageNode; place: number; openings: readonly string[] }>;
 type GroupNode = Node<{ name: string }>;
-type ThreadEdge = Edge<{ thread: LineageThread }>;
 
 const NODE_TYPES = { dataset: DatasetNode, job: JobNode, group: GroupFrame };
-const EDGE_TYPES = { thread: memo(ThreadLine) };
 
 export function LineageCanvas({ graph, openings }: { graph: LineageGraph; openings: readonly string[] }) {
   const { path, columnsOf } = useLineageFollowed();
@@ -34,14 +29,12 @@ export function LineageCanvas({ graph, openings }: { graph: LineageGraph; openin
     () => [...graph.groups.map(groupNode), ...graph.nodes.map((node, i) => boxNode(node, i, openings))],
     [graph, openings],
   );
-  const edges = useMemo(() => lineageThreads(graph, path, columnsOf).map(threadEdge), [graph, path, columnsOf]);
+  const threads = useMemo(() => lineageThreads(graph, path, columnsOf), [graph, path, columnsOf]);
   return (
     <div className="canvas">
-      <ReactFlow<BoxNode | GroupNode, ThreadEdge>
+      <ReactFlow<BoxNode | GroupNode>
         nodes={nodes}
-        edges={edges}
         nodeTypes={NODE_TYPES}
-        edgeTypes={EDGE_TYPES}
         fitView
         fitViewOptions={{ padding: 0.08, maxZoom: 1, minZoom: 0.2 }}
         minZoom={0.05}
@@ -54,6 +47,7 @@ export function LineageCanvas({ graph, openings }: { graph: LineageGraph; openin
         onlyRenderVisibleElements={graph.nodes.length > 100}
       >
         <Distance />
+        <Threads threads={threads} />
         <Background variant={BackgroundVariant.Dots} gap={22} size={1} color="var(--line)" />
         <Controls showInteractive={false} />
       </ReactFlow>
@@ -70,21 +64,24 @@ function groupNode({ name, box: { x, y, width, height } }: LineageGraph["groups"
   return { id: `group ${name}`, type: "group", position: { x, y }, width, height, zIndex: -1, data: { name } };
 }
 
-function threadEdge(thread: LineageThread): ThreadEdge {
-  const { key: id, source, target } = thread;
-  const zIndex = thread.strength === "direct" ? 2 : thread.strength ? 1 : 0;
-  return { id, source, target, type: "thread", data: { thread }, zIndex };
-}
-
-function ThreadLine({ id, data }: EdgeProps<ThreadEdge>) {
-  if (!data) return null;
-  const { d, strength, isGuessed } = data.thread;
+/** All lines in one drawing below the nodes, those at rest as a single path: a thousand cost as much as one. */
+const Threads = memo(function Threads({ threads }: { threads: readonly LineageThread[] }) {
+  const lit = threads.filter((thread) => thread.strength !== null);
+  const ordered = lit.toSorted((a, b) => Number(a.strength === "direct") - Number(b.strength === "direct"));
+  const resting = threads.filter((thread) => thread.strength === null).map((thread) => thread.d);
   return (
-    <g className={strength ?? "resting"} data-guessed={isGuessed || undefined}>
-      <BaseEdge id={id} path={d} interactionWidth={0} />
-    </g>
+    <ViewportPortal>
+      <svg className="lineage-threads" aria-hidden="true">
+        <path className="resting" d={resting.join("")} />
+        {ordered.map((thread) => (
+          <g key={thread.key} className={thread.strength ?? ""} data-guessed={thread.isGuessed || undefined}>
+            <path d={thread.d} />
+          </g>
+        ))}
+      </svg>
+    </ViewportPortal>
   );
-}
+});
 
 function GroupFrame({ data, height }: NodeProps<GroupNode>) {
   return (
@@ -96,7 +93,9 @@ function GroupFrame({ data, height }: NodeProps<GroupNode>) {
 
 function DatasetNode({ data: { node, place, openings } }: NodeProps<BoxNode>) {
   const { graph, path, columnsOf } = useLineageFollowed();
-  const columns = columnsOf(place);
+  const isFar = useStore((flow) => flow.transform[2] < FAR);
+  // From afar columns cannot be read, and a thousand nodes would have ten thousand of them.
+  const columns = isFar ? [] : columnsOf(place);
   const { card } = graph;
   const sizes = { "--card-head": `${card.head}px`, "--row": `${card.row}px`, height: node.box.height } as CSSProperties;
   return (
@@ -110,12 +109,11 @@ function DatasetNode({ data: { node, place, openings } }: NodeProps<BoxNode>) {
       {columns.map((column) => (
         <ColumnPort key={column} port={{ state: place, column }} label={node.label} />
       ))}
-      {node.columnTotal > columns.length && (
+      {!isFar && node.columnTotal > columns.length && (
         <a className="more" href={datasetHref(node)}>
           {columns.length} of {node.columnTotal} columns
         </a>
       )}
-      <Ends />
       <Hidden node={node} openings={openings} />
     </article>
   );
@@ -134,7 +132,6 @@ function JobNode({ data: { node, openings } }: NodeProps<BoxNode>) {
       style={{ height: node.box.height }}
     >
       <NodeHead node={node} words={words || node.namespace} />
-      <Ends />
       <Hidden node={node} openings={openings} />
     </article>
   );
@@ -231,16 +228,6 @@ function ColumnPort({ port, label }: { port: Port; label: string }) {
 
 function portOf(port: Port): HTMLElement | null {
   return document.querySelector(`[data-port="${CSS.escape(portKey(port))}"]`);
-}
-
-/** React Flow draws an edge only between handles. Threads know their own ends, so these are not seen. */
-function Ends() {
-  return (
-    <>
-      <Handle type="target" position={Position.Left} isConnectable={false} />
-      <Handle type="source" position={Position.Right} isConnectable={false} />
-    </>
-  );
 }
 
 function Hidden({ node, openings }: { node: LineageNode; openings: readonly string[] }) {

@@ -31,7 +31,7 @@ CARD_FOOT = 6
 JOB_NODE = Size(width=196, height=48)
 # Room below a node for the chip that says how much is hidden.
 SPACING = Spacing(layer=64, node=34)
-GROUP_PAD, GROUP_HEAD = 16.0, 20.0
+GROUP_PAD, GROUP_HEAD = 16.0, 26.0
 
 # What is drawn at first on each side of a node; all of it after a press on the chip.
 FIRST_SHOWN = 8
