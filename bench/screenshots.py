@@ -6,9 +6,7 @@ python -m bench.screenshots
 from __future__ import annotations
 
 import shutil
-import struct
 import tempfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +20,6 @@ from clew.query.views.model import Name
 from clew.query.views.neighbours import Node
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
-_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _WAREHOUSE = "postgres://wh:5432"
 _MARGIN = {"namespace": _WAREHOUSE, "name": "finance.margin"}
 _NODE = Node("dataset", Name(_WAREHOUSE, "finance.margin")).id
@@ -42,28 +39,12 @@ def main() -> None:
         fill_shop(home)
         with served(home) as url:
             for name, (place, scheme) in SHOTS.items():
-                page = opened.new_page(viewport={"width": 1360, "height": 860}, color_scheme=scheme)
+                page = opened.new_page(viewport={"width": 1360, "height": 780}, color_scheme=scheme)
                 page.goto(f"{url}{place}")
                 page.wait_for_selector("main > :not(.skeleton)")
                 page.wait_for_load_state("networkidle")
-                (IMAGES / f"{name}.png").write_bytes(_packed(page.screenshot()))
+                page.screenshot(path=IMAGES / f"{name}.png")
                 page.close()
-
-
-def _packed(png: bytes) -> bytes:
-    """The same picture, compressed as far as it goes: browsers are in a hurry."""
-    chunks, place = [], len(_SIGNATURE)
-    while place < len(png):
-        (length,) = struct.unpack(">I", png[place : place + 4])
-        chunks.append((png[place + 4 : place + 8], png[place + 8 : place + 8 + length]))
-        place += length + 12
-    pixels = zlib.compress(zlib.decompress(b"".join(body for kind, body in chunks if kind == b"IDAT")), 9)
-    head = [(kind, body) for kind, body in chunks if kind == b"IHDR"]
-    return _SIGNATURE + b"".join(_chunk(kind, body) for kind, body in [*head, (b"IDAT", pixels), (b"IEND", b"")])
-
-
-def _chunk(kind: bytes, body: bytes) -> bytes:
-    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
 
 
 @contextmanager
