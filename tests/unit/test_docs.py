@@ -19,7 +19,6 @@ from clew.events.rejection import Reason
 from clew.lake.tables import DERIVED_TABLE_NAMES, KEPT_TABLES, Table
 from clew.mcp.server import create_server
 from clew.pipeline.derive import LAKE_STEPS
-from clew.query.answers import Answers
 
 ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs"
@@ -97,7 +96,7 @@ def test_commands_that_pages_mention_exist() -> None:
 
 def test_the_agents_tools_are_listed() -> None:
     async def names() -> set[str]:
-        async with Client(create_server(lambda: Answers(Path("none")))) as client:
+        async with Client(create_server(Path("none"))) as client:
             return {tool.name for tool in (await client.list_tools()).tools}
 
     section = sections(text("docs/cli.md"), 2)["clew mcp"]

@@ -100,7 +100,7 @@ def _drawn(found: Lineage, form: str) -> bytes:
 
 def _is_session(home: Home, name: str) -> bool:
     with Answers(home.index) as answers:
-        return any(run.session_id == name for run in answers.runs())
+        return answers.is_session(name)
 
 
 def _page(home: Home, session: str) -> bytes:

@@ -14,7 +14,6 @@ from clew.cli.screen import talk
 from clew.errors import UsageError
 from clew.home import Home
 from clew.mcp.server import create_server
-from clew.query.answers import Answers
 from clew.serving.server import address, listen
 
 DEFAULT_PORT = 8778
@@ -33,7 +32,7 @@ def command(is_http: bool, port: int | None, home: Home) -> None:  # noqa: FBT00
 
         {"command": "clew", "args": ["mcp"]}
     """
-    server = create_server(lambda: Answers(home.index))
+    server = create_server(home.index)
     if is_http:
         _serve_http(server, DEFAULT_PORT if port is None else port)
         return

@@ -22,7 +22,7 @@ def ancestry(root: Hop, tokens: int) -> Reply:
     def compose(entries: int) -> Reply:
         some = back[:entries]
         data = UpstreamReply(
-            column=full_column(root.dataset, root.column),
+            start=full_column(root.dataset, root.column),
             origins=origins[:entries],
             origin_total=len(origins),
             steps=list(map(_told, some)),

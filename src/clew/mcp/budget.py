@@ -9,11 +9,14 @@ from typing import Final, TypeVar
 
 from pydantic import BaseModel
 
+from clew.errors import UsageError
+
 DEFAULT_TOKENS: Final = 4000
 FEWEST_TOKENS: Final = 300
 MOST_TOKENS: Final = 50_000
 # Prose comes to four characters per token; JSON, paths and code, which replies are made of, to about three.
 _CHARACTERS_PER_TOKEN: Final = 3
+_LONGEST_CURSOR: Final = 12
 _ELLIPSIS: Final = "…"
 
 Item = TypeVar("Item")
@@ -38,6 +41,20 @@ def fitting(compose: Callable[[int], Reply], most: int, tokens: int) -> Reply:
     if whole.tokens <= tokens:
         return whole
     return compose(bisect_right(range(1, most + 1), tokens, key=lambda entries: compose(entries).tokens))
+
+
+def start_of(cursor: str | None) -> int:
+    """Where a list goes on. A cursor that this server never gave is a mistake, and no reason to start anew."""
+    if cursor is None:
+        return 0
+    if not cursor.isdecimal() or len(cursor) > _LONGEST_CURSOR:
+        raise UsageError(f"{cursor!r} is no cursor.", hint="Give back `next_cursor` as it came, or leave it out.")
+    return int(cursor)
+
+
+def next_cursor(start: int, entries: int, total: int) -> str | None:
+    """What to give back to see the rest; None if there is none."""
+    return str(start + entries) if entries and start + entries < total else None
 
 
 def shown(entries: int, total: int) -> str:

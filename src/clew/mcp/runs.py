@@ -1,38 +1,43 @@
-"""`runs` and `describe_run`: which notebooks ran, and what happened in one of them."""
+"""`runs`, and a notebook run as `describe` tells of it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from clew.errors import ClewError
-from clew.mcp.budget import Reply, clipped, fitting, longest, shown
-from clew.mcp.replies import CellEntry, RunEntry, RunReply, RunsReply
+from clew.mcp.budget import Reply, clipped, fitting, longest, next_cursor, shown, start_of
+from clew.mcp.replies import CellEntry, DescribeReply, RunReply, RunsReply
+from clew.mcp.replies import RunEntry as Entry
 from clew.mcp.words import cell_label, dataset_entry, error, made_by, milliseconds, operations_of, shape
 from clew.query.answers import Answers
 from clew.query.costs import peak_memory_mb, slowest_cell, total_ms
-from clew.query.model import CellExecution, DatasetState, NotebookRun, RunSummary
+from clew.query.model import CellExecution, DatasetState, NotebookRun
+from clew.query.run_entries import RunEntry, RunKind
 
 _LONGEST_ERROR = 300
-_NOTHING = "No notebook run was recorded yet."
+_MOST_RUNS, _PAGE = 1000, 50
+_ORDERS: dict[RunKind, str] = {"recent": "newest first", "failed": "failed, newest first", "slow": "slowest first"}
+_NOTHING = "No run was recorded yet."
 _HOW_TO_RECORD = "Run `clew demo`, or `clew run NOTEBOOK` and `clew pipeline run`."
 
 
-def recent_runs(answers: Answers, limit: int, tokens: int) -> Reply:
-    """The newest runs."""
-    known = answers.runs()
-    newest = known[:limit]
+def some_runs(answers: Answers, kind: RunKind, cursor: str | None, tokens: int) -> Reply:
+    """Runs of notebooks and of other jobs, page by page."""
+    known, start = answers.job_runs(kind, limit=_MOST_RUNS), start_of(cursor)
+    rest = known[start:]
 
     def compose(entries: int) -> Reply:
-        some = newest[:entries]
-        head = (
-            f"Notebook runs, newest first ({shown(len(some), len(known))}):"
-            if known
-            else f"{_NOTHING} {_HOW_TO_RECORD}"
-        )
-        data = RunsReply(runs=[_run_entry(run) for run in some], total=len(known))
-        return Reply("\n".join([head, *map(_run_line, some)]), data)
+        some = rest[:entries]
+        head = f"Runs, {_ORDERS[kind]} ({shown(len(some), len(known))}):" if known else f"{_NOTHING} {_HOW_TO_RECORD}"
+        more = next_cursor(start, len(some), len(known))
+        data = RunsReply(runs=[_run_entry(run) for run in some], total=len(known), next_cursor=more)
+        return Reply("\n".join([head, *map(_run_line, some), *_more(more)]), data)
 
-    return fitting(compose, len(newest), tokens)
+    return fitting(compose, min(len(rest), _PAGE), tokens)
+
+
+def _more(cursor: str | None) -> list[str]:
+    return [] if cursor is None else [f"More with cursor {cursor}."]
 
 
 def one_run(answers: Answers, session_id: str | None) -> NotebookRun:
@@ -47,26 +52,27 @@ def run_description(run: NotebookRun, tokens: int) -> Reply:
     """Cells, cost, errors, reads and writes of a run."""
 
     def compose(entries: int) -> Reply:
-        return Reply("\n".join(_lines(run, entries)), _run_reply(run, entries))
+        return Reply("\n".join(_lines(run, entries)), DescribeReply(notebook_run=_run_reply(run, entries)))
 
     return fitting(compose, longest(run.cells, [*run.reads], [*run.writes]), tokens)
 
 
-def _run_entry(run: RunSummary) -> RunEntry:
-    return RunEntry(
-        session_id=run.session_id,
-        notebook=run.notebook,
+def _run_entry(run: RunEntry) -> Entry:
+    return Entry(
+        id=run.session_id or run.run_uuid,
+        job=run.job_name or "",
         state=run.state,
         started_at=run.started_at,
-        cells=run.cell_count,
-        failed_cells=run.failed_cell_count,
+        duration_ms=run.duration_ms,
+        error=None if run.error is None else clipped(run.error, _LONGEST_ERROR),
     )
 
 
-def _run_line(run: RunSummary) -> str:
+def _run_line(run: RunEntry) -> str:
     started = "" if run.started_at is None else f", started {run.started_at:%Y-%m-%d %H:%M:%S} UTC"
-    failed = f", {run.failed_cell_count} failed" if run.failed_cell_count else ""
-    return f"- {run.session_id} {run.notebook}: {run.state}{started}, {run.cell_count} cells{failed}"
+    took = "" if run.duration_ms is None else f", took {milliseconds(run.duration_ms)}"
+    error = "" if run.error is None else f": {clipped(run.error, _LONGEST_ERROR)}"
+    return f"- {run.session_id or run.run_uuid} {run.job_name}: {run.state}{started}{took}{error}"
 
 
 def _lines(run: NotebookRun, entries: int) -> Iterator[str]:

@@ -60,6 +60,10 @@ class Answers:
         session = latest_session(self._index)
         return None if session is None else notebook_run(self._index, session)
 
+    def is_session(self, name: str) -> bool:
+        """Whether a name is the id of a notebook's session."""
+        return bool(self._index.cells(name))
+
     def run(self, session_id: str) -> NotebookRun:
         """One notebook run."""
         return notebook_run(self._index, session_id)

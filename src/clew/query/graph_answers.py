@@ -49,8 +49,6 @@ class GraphAnswers:
     """Answers from the graph of one index. What it keeps beside the index serves the next who asks."""
 
     def __init__(self, index: Path, lake: Path | None = None) -> None:
-        # Who finds no index is told so before anything else.
-        IndexReader(index).close()
         self._holdings = Holdings(index, lake)
 
     def __enter__(self) -> Self:

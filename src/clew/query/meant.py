@@ -19,6 +19,9 @@ _RUN_ID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _ID = re.compile(rf"(?:{DATASET}|{FIELD}|{JOB}|{RUN}):.")
 
 
+_MOST_KNOWN = 1000
+
+
 class Meant(Struct, frozen=True):
     """A node by its id, without the column; and the column, if one is meant."""
 
@@ -76,18 +79,23 @@ def _by_name(index: IndexReader, text: str) -> Meant:
         dataset = find_dataset(index, text)
     except AmbiguousNameError:
         raise
-    except UnknownNameError as no_dataset:
+    except UnknownNameError:
         jobs = _jobs(index, text)
         if len(jobs) > 1:
             raise AmbiguousNameError.among("job", text, [f"{job.namespace}:{job.name}" for job in jobs]) from None
         if jobs:
             return Meant("job", jobs[0].id)
-        try:
-            owner, column = find_column(index, text)
-        except UnknownNameError as no_column:
-            raise (no_column if "." in text or ":" in text else no_dataset) from None
+        if "." not in text and ":" not in text:
+            raise UnknownNameError.of("dataset, job or run", text, _known(index)) from None
+        owner, column = find_column(index, text)
         return Meant("column", Node("dataset", owner.namespace, owner.name).id, column)
     return Meant("dataset", Node("dataset", dataset.namespace, dataset.name).id)
+
+
+def _known(index: IndexReader) -> list[str]:
+    sessions = [row["session_id"] for row in index.sessions(_MOST_KNOWN)]
+    named = [*index.some_datasets(_MOST_KNOWN), *index.some_jobs(_MOST_KNOWN)]
+    return list(dict.fromkeys([*sessions, *(name.rstrip("/").rsplit("/", 1)[-1] for _, name in named)]))
 
 
 def _jobs(index: IndexReader, text: str) -> list[Node]:

@@ -12,6 +12,7 @@ import pytest
 def shop(story: Any) -> Path:
     """The index of a notebook that reads a file, computes a column, fails once, and writes a file."""
     session = story.session("6ac33987", "shop")
+    session.run("START")
     columns = {"price": [("orders.csv", "price")], "qty": [("orders.csv", "qty")]}
     session.operation("load", "orders@1", columns, code="pd.read_csv('orders.csv')")
     total = [("orders@1", "price", "TRANSFORMATION"), ("orders@1", "qty", "TRANSFORMATION")]
@@ -24,6 +25,7 @@ def shop(story: Any) -> Path:
     )
     session.operation("margin", "margin@1", {}, error="'cost'")
     session.operation("save", "totals.parquet", {"total": [("orders@2", "total")]}, code="orders.to_parquet(path)")
+    session.run("FAIL")
     path: Path = story.tell()
     return path
 

@@ -19,9 +19,8 @@ from mcp.types import CallToolResult, TextContent
 from clew.cli.mcp import command
 from clew.errors import UsageError
 from clew.mcp.server import create_server
-from clew.query.answers import Answers
 
-TOOLS = {"runs", "describe_run", "upstream", "explain_cell"}
+TOOLS = set("search describe upstream downstream column_path path_between runs diff explain_cell impact".split())
 TOTAL = "file:/data/totals.parquet.total"
 UPSTREAM = """\
 file:/data/totals.parquet.total comes from (2): file:/data/orders.csv.price, file:/data/orders.csv.qty
@@ -39,7 +38,7 @@ orders.total (identity)
 
 def asked(index: Path, tool: str, **arguments: Any) -> CallToolResult:
     async def ask() -> CallToolResult:
-        async with Client(create_server(lambda: Answers(index))) as client:
+        async with Client(create_server(index)) as client:
             return await client.call_tool(tool, arguments)
 
     return asyncio.run(ask())
@@ -59,7 +58,7 @@ def data(result: CallToolResult) -> dict[str, Any]:
 
 def test_all_tools_only_read(shop: Path) -> None:
     async def ask() -> dict[str, Any]:
-        async with Client(create_server(lambda: Answers(shop))) as client:
+        async with Client(create_server(shop)) as client:
             return {tool.name: tool for tool in (await client.list_tools()).tools}
 
     tools = asyncio.run(ask())
@@ -68,18 +67,18 @@ def test_all_tools_only_read(shop: Path) -> None:
         assert tool.annotations.read_only_hint
         assert tool.description
         assert tool.output_schema
-        assert "max_tokens" in tool.input_schema["properties"]
+        assert tool.name in {"column_path", "path_between"} or "max_tokens" in tool.input_schema["properties"]
 
 
 def test_runs(shop: Path) -> None:
     result = asked(shop, "runs")
     (run,) = data(result)["runs"]
-    assert (run["session_id"], run["cells"], run["failed_cells"]) == ("6ac33987", 4, 1)
-    assert text(result).splitlines()[1].startswith("- 6ac33987 shop.py: ")
+    assert (run["id"], run["job"], run["state"]) == ("6ac33987", "shop", "FAILED")
+    assert text(result).splitlines()[1].startswith("- 6ac33987 shop: FAILED, started ")
 
 
 def test_a_run_is_described(shop: Path) -> None:
-    reply = data(asked(shop, "describe_run"))
+    reply = data(asked(shop, "describe"))["notebook_run"]
     assert [cell["cell"] for cell in reply["cells"]] == ["1 load", "2 compute", "3 margin", "4 save"]
     assert [cell["error"] for cell in reply["cells"]] == [None, None, "KeyError: 'cost'", None]
     assert [entry["dataset"] for entry in reply["reads"]] == ["file:/data/orders.csv"]
@@ -93,7 +92,7 @@ def test_a_run_is_described(shop: Path) -> None:
 
 @pytest.mark.parametrize("column", ["totals.parquet.total", "/data/totals.parquet.total", TOTAL])
 def test_upstream_of_a_column_however_it_is_named(shop: Path, column: str) -> None:
-    result = asked(shop, "upstream", column=column)
+    result = asked(shop, "upstream", name=column)
     assert text(result) == UPSTREAM
     reply = data(result)
     assert reply["origins"] == ["file:/data/orders.csv.price", "file:/data/orders.csv.qty"]
@@ -129,32 +128,35 @@ def test_an_earlier_run_is_found_by_the_execution_id(story: Any) -> None:
     story.session("aaaa1111", "first").operation("load", "orders@1", {}, code="early()")
     story.session("bbbb2222", "second").operation("other", "orders@1", {})
     index = story.tell()
-    (early,) = data(asked(index, "describe_run", session_id="aaaa1111"))["cells"]
+    (early,) = data(asked(index, "describe", name="aaaa1111"))["notebook_run"]["cells"]
     assert data(asked(index, "explain_cell", cell=early["execution_id"]))["session_id"] == "aaaa1111"
     assert asked(index, "explain_cell", cell="load").is_error
 
 
 def test_ids_of_one_reply_are_understood_by_the_other_tools(shop: Path) -> None:
-    session = data(asked(shop, "runs"))["runs"][0]["session_id"]
-    for cell in data(asked(shop, "describe_run", session_id=session))["cells"]:
+    session = data(asked(shop, "runs"))["runs"][0]["id"]
+    for cell in data(asked(shop, "describe", name=session))["notebook_run"]["cells"]:
         assert data(asked(shop, "explain_cell", cell=cell["execution_id"]))["cell"] == cell["cell"]
-    for step in data(asked(shop, "upstream", column=TOTAL))["steps"]:
-        assert data(asked(shop, "upstream", column=step["made"]))["column"] == step["made"]
+    for step in data(asked(shop, "upstream", name=TOTAL))["steps"]:
+        assert data(asked(shop, "upstream", name=step["made"]))["start"] == step["made"]
         assert data(asked(shop, "explain_cell", cell=step["execution_id"]))["cell"] == step["cell"]
 
 
 @pytest.mark.parametrize(
     ("tool", "arguments", "said"),
     [
-        ("upstream", {"column": "totals.parquet.totel"}, "Did you mean total?"),
-        ("upstream", {"column": "total.parquet.total"}, "Did you mean totals.parquet"),
-        ("upstream", {"column": "total"}, "DATASET.COLUMN"),
-        ("describe_run", {"session_id": "6ac33988"}, "Did you mean 6ac33987?"),
+        ("upstream", {"name": "totals.parquet.totel"}, "Did you mean total?"),
+        ("upstream", {"name": "total.parquet.total"}, "Did you mean totals.parquet"),
+        ("upstream", {"name": "total"}, "DATASET.COLUMN"),
+        ("describe", {"name": "6ac33988"}, "Did you mean 6ac33987?"),
         ("explain_cell", {"cell": "computer"}, "Did you mean compute"),
         ("explain_cell", {"cell": "compute", "session_id": "nowhere"}, "6ac33987"),
         ("explain_cell", {}, "Field required"),
         ("runs", {"max_tokens": 1}, "greater than or equal to 300"),
-        ("runs", {"limit": 0}, "greater than or equal to 1"),
+        ("runs", {"cursor": "next"}, "'next' is no cursor"),
+        ("runs", {"kind": "odd"}, "Input should be 'recent', 'failed' or 'slow'"),
+        ("downstream", {"name": "orders.csv.prise"}, "Did you mean price"),
+        ("diff", {"left": "6ac33987", "right": "6ac33986"}, "Did you mean 6ac33987?"),
     ],
 )
 def test_a_mistake_is_told_with_a_way_out(shop: Path, tool: str, arguments: dict[str, Any], said: str) -> None:
@@ -165,7 +167,18 @@ def test_a_mistake_is_told_with_a_way_out(shop: Path, tool: str, arguments: dict
 
 @pytest.mark.parametrize("tool", sorted(TOOLS))
 def test_without_an_index_every_tool_says_how_it_is_made(tmp_path: Path, tool: str) -> None:
-    needed = {"upstream": {"column": "a.b"}, "explain_cell": {"cell": "a"}}
+    named = {"name": "a.b"}
+    ends = {"start": "a.b", "end": "c.d"}
+    needed = {
+        "upstream": named,
+        "downstream": named,
+        "impact": named,
+        "column_path": ends,
+        "path_between": ends,
+        "explain_cell": {"cell": "a"},
+        "search": {"words": "a"},
+        "diff": {"left": "a", "right": "b"},
+    }
     result = asked(tmp_path / "none.sqlite", tool, **needed.get(tool, {}))
     assert result.is_error
     assert "clew demo" in text(result)
@@ -173,16 +186,17 @@ def test_without_an_index_every_tool_says_how_it_is_made(tmp_path: Path, tool: s
 
 def test_an_empty_index_has_no_runs(story: Any) -> None:
     empty = story.tell()
-    assert data(asked(empty, "runs")) == {"runs": [], "total": 0}
+    assert data(asked(empty, "runs")) == {"runs": [], "total": 0, "next_cursor": None}
     assert "clew demo" in text(asked(empty, "runs"))
-    assert "No notebook run was recorded yet." in text(asked(empty, "describe_run"))
+    assert "No run was recorded yet." in text(asked(empty, "describe"))
 
 
 @pytest.mark.parametrize("tokens", [300, 1000, 4000, 50_000])
 def test_a_reply_keeps_to_its_budget(large: Path, tokens: int) -> None:
-    result = asked(large, "describe_run", max_tokens=tokens)
-    reply = data(result)
-    assert (len(text(result)) + len(json.dumps(reply, separators=(",", ":"), ensure_ascii=False))) // 3 <= tokens
+    result = asked(large, "describe", max_tokens=tokens)
+    whole = data(result)
+    reply = whole["notebook_run"]
+    assert (len(text(result)) + len(json.dumps(whole, separators=(",", ":"), ensure_ascii=False))) // 3 <= tokens
     assert reply["cell_total"] == 200
     if tokens == 50_000:
         assert len(reply["cells"]) == 200
@@ -193,7 +207,7 @@ def test_a_reply_keeps_to_its_budget(large: Path, tokens: int) -> None:
 
 
 def test_the_way_back_is_cut_from_its_far_end(shop: Path) -> None:
-    result = asked(shop, "upstream", column=TOTAL, max_tokens=400)
+    result = asked(shop, "upstream", name=TOTAL, max_tokens=400)
     reply = data(result)
     assert 0 < len(reply["steps"]) < reply["step_total"] == 4
     assert reply["steps"][0]["made"] == TOTAL
@@ -205,7 +219,7 @@ def test_an_agent_starts_it_over_stdio(shop: Path) -> None:
 
     async def ask() -> CallToolResult:
         async with Client(started) as client:
-            return await client.call_tool("upstream", {"column": "totals.parquet.total"})
+            return await client.call_tool("upstream", {"name": "totals.parquet.total"})
 
     assert text(asyncio.run(ask())) == UPSTREAM
 
@@ -219,7 +233,7 @@ def test_an_agent_reaches_it_over_http(shop: Path) -> None:
 
             async def ask() -> CallToolResult:
                 async with Client(address) as client:
-                    return await client.call_tool("upstream", {"column": "totals.parquet.total"})
+                    return await client.call_tool("upstream", {"name": "totals.parquet.total"})
 
             assert text(asyncio.run(ask())) == UPSTREAM
         finally:
@@ -243,3 +257,71 @@ def test_a_port_without_http_is_a_mistake(shop: Path) -> None:
     result = CliRunner().invoke(command, ["--port", "1", "--home", str(shop.parent)])
     assert isinstance(result.exception, UsageError)
     assert "without --http" in str(result.exception)
+
+
+def test_search_finds_ids_that_others_understand(shop: Path) -> None:
+    hits = data(asked(shop, "search", words="totals"))["hits"]
+    assert hits[0]["id"] == "dataset:file:/data/totals.parquet"
+    described = data(asked(shop, "describe", name=hits[0]["id"]))["dataset"]
+    assert [column["name"] for column in described["columns"]] == ["total"]
+    assert described["written_by"] == ["job:marimo:shop/save/dataframe_save"]
+
+
+def test_downstream_and_upstream_of_a_dataset(shop: Path) -> None:
+    down = data(asked(shop, "downstream", name="orders.csv"))
+    assert down["nodes"][-1]["id"] == "dataset:file:/data/totals.parquet"
+    up = data(asked(shop, "upstream", name="totals.parquet"))
+    assert "dataset:file:/data/orders.csv" in {node["id"] for node in up["nodes"]}
+    assert [node["hops"] for node in up["nodes"]] == sorted(node["hops"] for node in up["nodes"])
+
+
+def test_paths(shop: Path) -> None:
+    column = data(asked(shop, "column_path", start="orders.csv.qty", end="totals.parquet.total"))
+    assert column["steps"][0] == "datasetField:file:/data/orders.csv:qty"
+    assert column["steps"][-1] == "→ datasetField:file:/data/totals.parquet:total (transformation)"
+    between = data(asked(shop, "path_between", start="totals.parquet", end="orders.csv"))
+    assert (between["is_found"], between["steps"][0]) == (True, "dataset:file:/data/orders.csv")
+    none = asked(shop, "column_path", start="orders.csv.qty", end="orders.csv.price")
+    assert (data(none)["is_found"], text(none)) == (False, "Nothing leads from one to the other, nor back.")
+
+
+def test_impact(shop: Path) -> None:
+    reply = data(asked(shop, "impact", name="orders.csv.price"))
+    (affected,) = reply["affected"]
+    assert (affected["id"], affected["by_values"], affected["columns"]) == (
+        "dataset:file:/data/totals.parquet",
+        True,
+        ["total"],
+    )
+
+
+def test_a_job_and_a_run_are_described(shop: Path) -> None:
+    job = data(asked(shop, "describe", name="job:marimo:shop/save/dataframe_save"))["job"]
+    assert (job["writes"], job["latest_state"]) == (["dataset:file:/data/totals.parquet"], "COMPLETED")
+    run = data(asked(shop, "describe", name=f"run:{job['latest_run']}"))["run"]
+    assert (run["job"], run["writes"]) == (job["id"], job["writes"])
+
+
+def test_a_diff(story: Any) -> None:
+    for session_id, column in (("aaaa1111", "price"), ("bbbb2222", "tax")):
+        session = story.session(session_id)
+        session.operation("load", "sales.parquet", {column: [("orders.csv", column)]})
+    index = story.tell()
+    runs = [data(asked(index, "describe", name="job:marimo:orders/load/dataframe_load"))["job"]["latest_run"]]
+    other = [hit for hit in data(asked(index, "downstream", name="orders.csv"))["nodes"] if hit["kind"] == "job"]
+    assert len(runs) == len(other) == 1
+    same = asked(index, "diff", left=runs[0], right=runs[0])
+    assert (text(same), data(same)["lines"]) == ("Nothing differs.", [])
+
+
+def test_a_cursor_leads_through_all_of_a_list(large: Path) -> None:
+    seen: list[str] = []
+    cursor: str | None = None
+    for _ in range(200):
+        reply = data(asked(large, "downstream", name="orders.csv", max_tokens=1000, cursor=cursor))
+        seen += [node["id"] for node in reply["nodes"]]
+        cursor = reply["next_cursor"]
+        if cursor is None:
+            break
+    assert len(seen) == len(set(seen)) == reply["node_total"]
+    assert reply["node_total"] == 200
