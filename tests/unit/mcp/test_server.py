@@ -147,7 +147,7 @@ def test_ids_of_one_reply_are_understood_by_the_other_tools(shop: Path) -> None:
     [
         ("upstream", {"name": "totals.parquet.totel"}, "Did you mean total?"),
         ("upstream", {"name": "total.parquet.total"}, "Did you mean totals.parquet"),
-        ("upstream", {"name": "total"}, "DATASET.COLUMN"),
+        ("upstream", {"name": "total"}, "Did you mean totals.parquet?"),
         ("describe", {"name": "6ac33988"}, "Did you mean 6ac33987?"),
         ("explain_cell", {"cell": "computer"}, "Did you mean compute"),
         ("explain_cell", {"cell": "compute", "session_id": "nowhere"}, "6ac33987"),
