@@ -25,7 +25,7 @@ def command(words: tuple[str, ...], limit: int, as_json: bool, home: Home) -> No
     Every word must be found, or the beginning of one. Ends with 1 if nothing was.
     """
     with GraphAnswers(home.index) as answers:
-        found = answers.search(" ".join(words), limit=limit)
+        found = answers.search(" ".join(words), limit=limit, is_patient=True)
     if as_json:
         print_json(found)
     elif found.hits:
@@ -35,6 +35,4 @@ def command(words: tuple[str, ...], limit: int, as_json: bool, home: Home) -> No
     else:
         meant = f" Did you mean {', '.join(found.did_you_mean)}?" if found.did_you_mean else ""
         talk().print(f"Nothing was found.{meant}")
-    if not found.is_complete:
-        talk().print("The search file is still being written: ask again for what is new.")
     sys.exit(0 if found.hits else 1)

@@ -108,10 +108,14 @@ class GraphAnswers:
         with self._reader() as index:
             return version_diff(index, find_dataset(index, dataset), left, right)
 
-    def search(self, text: str, *, limit: int, offset: int = 0) -> Hits:
-        """Jobs, datasets and runs of which the words are said."""
+    def search(self, text: str, *, limit: int, offset: int = 0, is_patient: bool = False) -> Hits:
+        """Jobs, datasets and runs of which the words are said; who is patient waits until all can be found."""
         with self._reader() as index:
-            return search(self._holdings.search_file, index, text, limit=limit, offset=offset)
+            found = search(self._holdings.search_file, index, text, limit=limit, offset=offset)
+            if is_patient and not found.is_complete:
+                self._holdings.search_file.refresh()
+                found = search(self._holdings.search_file, index, text, limit=limit, offset=offset)
+            return found
 
     def run_and_session(self, name: str) -> tuple[str, str | None]:
         """The id of a run; and of its session, if it is a notebook's as a whole."""

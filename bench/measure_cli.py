@@ -1,0 +1,130 @@
+"""How long commands that read take on an index of a million runs, how long `import clew` does, and what agents pay.
+
+Processor time of whole processes, the best of three: the machine may be busy with something else.
+
+python -m bench.measure_cli [EVENTS]
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from bench.figures import Report
+from bench.many_runs import job, run_id, session_id, table, write_index
+from bench.rounds import asked_for, scratch
+from mcp import Client
+
+from clew.mcp.server import create_server
+
+_RUNS = 1_000_000
+_TRIES = 3
+_COLUMN, _FAR = f"{table(5)}.amount", f"{table(40)}.amount"
+
+
+def commands(runs: int) -> dict[str, tuple[str, ...]]:
+    """Every command that reads, with something to read."""
+    return {
+        "runs": ("runs",),
+        "runs --failed": ("runs", "--failed"),
+        "runs --slow": ("runs", "--slow"),
+        "show": ("show", session_id(7)),
+        "upstream": ("upstream", _FAR, "--depth", "5"),
+        "downstream of a column": ("downstream", _COLUMN),
+        "downstream of a dataset": ("downstream", table(5)),
+        "path": ("path", table(5), table(40)),
+        "impact": ("impact", _COLUMN),
+        "diff": ("diff", run_id(5), run_id(runs - 1)),
+        "search": ("search", "orders_1234"),
+        "export": ("export", table(5), "--format", "mermaid"),
+        "facets": ("facets", "job", "nightly", job(5)),
+        "report performance": ("report", "performance"),
+        "report audit": ("report", "audit", session_id(7)),
+        "report quality": ("report", "quality", table(5)),
+        "config": ("config",),
+    }
+
+
+TOOLS: dict[str, dict[str, str]] = {
+    "search": {"words": "orders"},
+    "describe": {"name": table(5)},
+    "upstream": {"name": _FAR},
+    "downstream": {"name": table(5)},
+    "impact": {"name": _COLUMN},
+    "runs": {},
+}
+
+
+def main() -> None:
+    """Print the figures."""
+    asked = asked_for(__doc__)
+    report, runs = Report("cli", asked), asked.share(_RUNS, 1_000)
+    with scratch() as folder:
+        write_index(folder / "index.sqlite", runs)
+        size = (folder / "index.sqlite").stat().st_size
+        report.say(f"an index of {runs:,} runs, {size / 1e6:,.0f} MB")
+        for name in ("downstream of a column", "downstream of a dataset", "search"):
+            seconds = _seconds(folder, commands(runs)[name])
+            report.say(f"first {name}, which makes what is kept beside the index: {seconds:.2f} s")
+        found = {name: min(_seconds(folder, one) for _ in range(_TRIES)) for name, one in commands(runs).items()}
+        for name, seconds in sorted(found.items(), key=lambda pair: -pair[1]):
+            report.say(f"{name:24} {seconds:.2f} s")
+        slowest = max(found, key=lambda name: found[name])
+        report.at_most(f"slowest command ({slowest})", found[slowest], 0.4, " s")
+        report.at_most("import clew", _import_milliseconds(), 50, " ms")
+        report.at_most("longest reply to an agent", max(_characters(folder / "index.sqlite")) / 3, 4_000, " tokens")
+
+
+def _seconds(home: Path, command: tuple[str, ...]) -> float:
+    """Processor time of a command."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    ended = subprocess.run(
+        [sys.executable, "-m", "clew", *command, *(() if command == ("config",) else ("--home", str(home)))],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    if ended.returncode:
+        raise SystemExit(f"{' '.join(command)}: {ended.stderr}")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def _import_milliseconds() -> float:
+    """What `import clew` adds to a Python that has started."""
+    code = "import time; start = time.process_time(); import clew; print(1000 * (time.process_time() - start))"
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
+    runs = [
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+        for _ in range(_TRIES)
+    ]
+    return min(float(ended.stdout) for ended in runs)
+
+
+def _characters(index: Path) -> list[int]:
+    """How long the replies of the tools are, in words and as data together."""
+
+    async def ask() -> list[int]:
+        async with Client(create_server(index)) as client:
+            found = []
+            for tool, arguments in TOOLS.items():
+                began = time.process_time()
+                result = await client.call_tool(tool, arguments)
+                if result.is_error:
+                    raise SystemExit(f"{tool}: {result.content}")
+                length = sum(len(getattr(part, "text", "")) for part in result.content)
+                found.append(length + len(str(result.structured_content)))
+                print(f"  tool {tool}: {found[-1] // 3:,} tokens, {time.process_time() - began:.2f} s")
+            return found
+
+    return asyncio.run(ask())
+
+
+if __name__ == "__main__":
+    main()
