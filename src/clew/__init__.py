@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from clew.capture.lineage import Edge, version
     from clew.capture.tracking import track
+    from clew.client import AsyncClient, Client
     from clew.notebook.asking import explain, lineage
 
 __version__ = "0.1.0"
-__all__ = ["Edge", "__version__", "explain", "lineage", "track", "version"]
+__all__ = ["AsyncClient", "Client", "Edge", "__version__", "explain", "lineage", "track", "version"]
 
 # Loaded when first asked for: `import clew` must cost next to nothing in a notebook.
 _HOMES = {
+    "AsyncClient": "clew.client",
+    "Client": "clew.client",
     "Edge": "clew.capture.lineage",
     "explain": "clew.notebook.asking",
     "lineage": "clew.notebook.asking",
