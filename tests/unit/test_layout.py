@@ -12,24 +12,16 @@ import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 PACKAGE = ROOT / "src" / "clew"
-STAGES = {
-    "api",
-    "capture",
-    "cli",
-    "collector",
-    "demo",
-    "events",
-    "index",
-    "lake",
-    "mcp",
-    "notebook",
-    "pipeline",
-    "query",
-    "reports",
-    "serving",
-}
+STAGES = set(
+    "api capture cli client collector demo events index lake mcp notebook pipeline query reports serving".split()
+)
 SAYS_NOTHING = {"util", "utils", "helper", "helpers", "manager", "common", "handler", "handlers", "processor", "misc"}
-SCHEMAS = ("dataframe_lineage_schema", "openlineage_events_schema", "runtime_events_schema")
+SCHEMAS = (
+    "dataframe_lineage_schema",
+    "openlineage_core_schema",
+    "openlineage_events_schema",
+    "runtime_events_schema",
+)
 
 # Run in a process of its own, in which only the standard library, msgspec and clew can be imported.
 IMPORT_WITHOUT_EXTRAS = """

@@ -231,7 +231,16 @@ def started(*arguments: str, **more: Any) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-m", "clew", *arguments], stderr=subprocess.PIPE, **more)
 
 
-@pytest.mark.parametrize("arguments", [["show"], ["show", "--json"], ["upstream", "totals.parquet.sum"], ["--help"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["show"],
+        ["show", "--json"],
+        ["upstream", "totals.parquet.sum"],
+        ["export", "orders.csv", "--format", "svg"],
+        ["--help"],
+    ],
+)
 def test_a_reader_that_has_gone_is_no_fault(arguments: list[str], orders: Any) -> None:
     read, write = os.pipe()
     os.close(read)
