@@ -88,7 +88,9 @@ def wheel_names(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
         return set(archive.namelist())
 
 
-@pytest.mark.parametrize("name", ["clew/py.typed", *(f"clew/events/schemas/{schema}.json" for schema in SCHEMAS)])
+@pytest.mark.parametrize(
+    "name", ["clew/py.typed", "clew/notebook/widget.js", *(f"clew/events/schemas/{schema}.json" for schema in SCHEMAS)]
+)
 def test_the_wheel_carries(wheel_names: set[str], name: str) -> None:
     assert name in wheel_names
 

@@ -59,9 +59,11 @@ def _height(rows: int) -> float:
 
 
 def _card(place: int, node: FrameNode, rows: dict[str, int], box: Box) -> str:
-    facts = [f"{node.row_count:,} rows" if node.row_count is not None else "", node.made_by or ""]
-    hidden = len(node.columns) - len(rows)
-    facts.append(f"{hidden} more columns" if hidden > 0 else "")
+    facts = [
+        _counted(node.row_count, "row"),
+        node.made_by or "",
+        _counted(len(node.columns) - len(rows), "more column"),
+    ]
     drawn = "".join(_row(place, node, column, row) for column, row in rows.items())
     return (
         f'<g transform="translate({box.x:g} {box.y:g})">'
@@ -95,6 +97,12 @@ def _curve(number: int, link: FrameLink, rows: list[dict[str, int]], boxes: dict
 
 def _middle(row: int | None) -> float:
     return _HEAD / 2 if row is None else _HEAD + row * _ROW + _ROW / 2
+
+
+def _counted(number: int | None, one: str) -> str:
+    if number is None or number < 0 or (number == 0 and one != "row"):
+        return ""
+    return f"{number:,} {one}{'' if number == 1 else 's'}"
 
 
 def _clipped(text: str) -> str:
