@@ -77,7 +77,9 @@ class Collector:
     `quick` has those that take a small request without ASGI, by their path.
     """
 
-    def __init__(self, app: Starlette, events: Sequence[Endpoint]) -> None:
+    def __init__(self, app: Starlette, events: Sequence[Endpoint], appender: Appender) -> None:
+        # Who else has something to append shares it.
+        self.appender = appender
         self._app = app
         self._events = {endpoint.path: endpoint for endpoint in events}
         self.quick: Mapping[bytes, Quick] = {
@@ -138,7 +140,7 @@ def create_collector(
         *(Route(one.path, one, methods=["GET"]) for one in asked),
         Route("/healthz", healthz),
     ]
-    return Collector(Starlette(routes=routes, lifespan=lifespan), events)
+    return Collector(Starlette(routes=routes, lifespan=lifespan), events, appender)
 
 
 class _Intake:

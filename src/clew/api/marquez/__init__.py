@@ -1,0 +1,1 @@
+"""Marquez's API under `/api/v1`: its paths and shapes, with corrected values."""

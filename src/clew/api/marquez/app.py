@@ -1,0 +1,170 @@
+"""Marquez's paths, and who answers each."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final
+
+from starlette.routing import BaseRoute, Mount
+from starlette.types import Receive, Scope, Send
+
+from clew.api.marquez import reading, search
+from clew.api.marquez.columns import ColumnGraphs
+from clew.api.marquez.graph import Graphs
+from clew.api.marquez.requests import Answer, Asked, Refusal, path_parts, read_body
+from clew.api.marquez.writing import Store, Writing, left_out
+from clew.errors import ClewError, UsageError
+from clew.query.catalog.catalog import Catalog, Catalogs
+from clew.query.holdings import Holdings
+
+Endpoint = Callable[[Catalog, Asked], Answer]
+
+_LOG = logging.getLogger("clew.api")
+_JSON = (b"content-type", b"application/json")
+_ANY: Final = "*"
+# Lists and walks take milliseconds: they are answered aside, so that whoever asks for one document need not wait.
+_THREADS = 4
+
+
+@dataclass(frozen=True)
+class Path:
+    """A path with its method; `is_quick`: a document that is there in less time than it takes to ask a thread."""
+
+    method: str
+    pattern: tuple[str, ...]
+    endpoint: Endpoint
+    is_quick: bool = False
+
+    def parts_of(self, parts: list[str]) -> tuple[str, ...] | None:
+        """The parts that vary; None if it is another path."""
+        found = []
+        for known, part in zip(self.pattern, parts, strict=True):
+            if known == _ANY:
+                found.append(part)
+            elif known != part:
+                return None
+        return tuple(found)
+
+
+def _path(method: str, path: str, endpoint: Endpoint, *, is_quick: bool = False) -> Path:
+    return Path(method, tuple(path.split("/")), endpoint, is_quick)
+
+
+READ: Final = (
+    _path("GET", "v1/jobs/runs/*", reading.run, is_quick=True),
+    _path("GET", "v1/jobs/runs/*/facets", reading.run_facets, is_quick=True),
+    _path("GET", "v1/namespaces/*/datasets/*", reading.dataset, is_quick=True),
+    _path("GET", "v1/namespaces/*/jobs/*", reading.job, is_quick=True),
+    _path("GET", "v1/namespaces", reading.namespaces),
+    _path("GET", "v1/namespaces/*", reading.namespace),
+    _path("GET", "v1/sources", reading.sources),
+    _path("GET", "v1/sources/*", reading.source),
+    _path("GET", "v1/namespaces/*/datasets", reading.datasets),
+    _path("GET", "v1/namespaces/*/datasets/*/versions", reading.dataset_versions),
+    _path("GET", "v1/namespaces/*/datasets/*/versions/*", reading.dataset_version),
+    _path("GET", "v1/jobs", reading.jobs),
+    _path("GET", "v1/namespaces/*/jobs", reading.jobs),
+    _path("GET", "v1/namespaces/*/jobs/*/versions", reading.job_versions),
+    _path("GET", "v1/namespaces/*/jobs/*/versions/*", reading.job_version),
+    _path("GET", "v1/namespaces/*/jobs/*/runs", reading.runs),
+    _path("GET", "v1/tags", reading.tags),
+    _path("GET", "v1/events/lineage", reading.events),
+    _path("GET", "v1/stats/lineage-events", reading.event_stats),
+    _path("GET", "v1/stats/jobs", reading.job_stats),
+    _path("GET", "v1/stats/datasets", reading.dataset_stats),
+    _path("GET", "v1/stats/sources", reading.source_stats),
+    _path("GET", "v1/search", search.search),
+    _path("GET", "v2beta/search/jobs", search.search_jobs),
+    _path("GET", "v2beta/search/datasets", search.search_datasets),
+)
+
+
+def _walks(holdings: Holdings) -> tuple[Path, ...]:
+    graphs, columns = Graphs(holdings), ColumnGraphs(holdings)
+    return (
+        _path("GET", "v1/lineage", graphs.lineage),
+        _path("GET", "v1/column-lineage", columns.lineage),
+        _path("GET", "v1/runlineage/upstream", graphs.runs),
+    )
+
+
+def _changes(writing: Writing) -> tuple[Path, ...]:
+    dataset, job = "v1/namespaces/*/datasets/*", "v1/namespaces/*/jobs/*"
+    return (
+        _path("PUT", "v1/tags/*", writing.put_tag),
+        _path("PUT", "v1/namespaces/*", writing.put_namespace),
+        _path("PUT", "v1/sources/*", writing.put_source),
+        _path("DELETE", "v1/namespaces/*", writing.delete_namespace),
+        _path("DELETE", dataset, writing.delete_dataset),
+        _path("DELETE", job, writing.delete_job),
+        _path("POST", f"{dataset}/tags/*", writing.tag_dataset),
+        _path("DELETE", f"{dataset}/tags/*", writing.untag_dataset),
+        _path("POST", f"{dataset}/fields/*/tags/*", writing.tag_field),
+        _path("DELETE", f"{dataset}/fields/*/tags/*", writing.untag_field),
+        _path("POST", f"{job}/tags/*", writing.tag_job),
+        _path("DELETE", f"{job}/tags/*", writing.untag_job),
+        _path("PUT", dataset, left_out),
+        _path("PUT", job, left_out),
+        _path("POST", f"{job}/runs", left_out),
+        *(_path("POST", f"v1/jobs/runs/*/{state}", left_out) for state in ("start", "complete", "fail", "abort")),
+    )
+
+
+class MarquezApi:
+    """The ASGI application below `/api`."""
+
+    def __init__(self, catalogs: Catalogs, holdings: Holdings, store: Store) -> None:
+        self._catalogs = catalogs
+        self._paths: dict[int, list[Path]] = {}
+        changes = _changes(Writing(store, catalogs.pending))
+        for path in (*READ, *_walks(holdings), *changes):
+            self._paths.setdefault(len(path.pattern), []).append(path)
+        self._aside = ThreadPoolExecutor(_THREADS, thread_name_prefix="clew-marquez")
+
+    @property
+    def routes(self) -> list[BaseRoute]:
+        """Where it stands in an application."""
+        return [Mount("/api/v1", self), Mount("/api/v2beta", self)]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        try:
+            answer = await self._answer(scope, receive)
+        except Refusal as refusal:
+            answer = refusal.answer()
+        except ClewError as fault:
+            status = 404 if isinstance(fault, UsageError) else 503
+            answer = Refusal(status, str(fault).replace("\n", " ")).answer()
+        headers = [_JSON, (b"content-length", str(len(answer.body)).encode()), *answer.headers]
+        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+        body = b"" if scope["method"] == "HEAD" else answer.body
+        await send({"type": "http.response.body", "body": body})
+
+    async def _answer(self, scope: Scope, receive: Receive) -> Answer:
+        method = "GET" if scope["method"] == "HEAD" else scope["method"]
+        path, parts = self._found(method, path_parts(scope)[1:])
+        body = b"" if method == "GET" else await read_body(receive)
+        asked = Asked(parts, scope["query_string"], body)
+        if path.is_quick:
+            return self._ask(path, asked)
+        return await asyncio.get_running_loop().run_in_executor(self._aside, self._ask, path, asked)
+
+    def _ask(self, path: Path, asked: Asked) -> Answer:
+        with self._catalogs.opened() as catalog:
+            return path.endpoint(catalog, asked)
+
+    def _found(self, method: str, parts: list[str]) -> tuple[Path, tuple[str, ...]]:
+        methods = set()
+        for path in self._paths.get(len(parts), ()):
+            found = path.parts_of(parts)
+            if found is not None:
+                if path.method == method:
+                    return path, found
+                methods.add(path.method)
+        if methods:
+            raise Refusal(405, f"HTTP 405 Method Not Allowed: {', '.join(sorted(methods))} would be.")
+        raise Refusal(404, "HTTP 404 Not Found")

@@ -1,0 +1,342 @@
+"""Reading entities from the index many at a time: a page of answers takes a handful of queries, however long it is."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+
+import msgspec
+from msgspec import Raw, Struct
+
+from clew.index.bodies import DELETED, StoredFacet
+from clew.index.keys import after, entity, parts
+from clew.index.reader import IndexReader, Row
+
+Name = tuple[str, str]
+Facets = dict[str, Raw]
+
+_LIKE_SIGNS = re.compile(r"[\\%_]")
+# Names as a JSON list of pairs, one row for each. SQLite keeps the order of a `cross join`: by the few that are asked
+# for, never by all that there are.
+_NAMED = "(select value ->> 0 as namespace, value ->> 1 as name from json_each(?1)) wanted"
+_CONTEXT = "runs.state as latest_state, runs.location, runs.parent_job_namespace, runs.parent_job_name"
+# Names that were hidden, each until the position of an event that tells of it again.
+_VISIBLE = """(?1 is null or namespace = ?1) and not exists (
+    select 1 from json_each(?2) hidden
+    where value ->> 0 = namespace and coalesce(value ->> 1, name) = name and value ->> 2 >= last_seq)"""
+_HAS_STATE = """exists (select 1 from runs join json_each(?3) on state = value where run_uuid = latest_run_uuid)"""
+_WRITES = f"""select written.dataset_namespace, written.dataset_name, written.dataset_version, written.run_uuid,
+    runs.ended_at as created_at, written.schema_id, null as lifecycle_state, runs.state_seq as seq
+from {_NAMED} cross join run_io written on written.dataset_namespace = wanted.namespace
+    and written.dataset_name = wanted.name and written.direction = 'OUTPUT'
+join runs on runs.run_uuid = written.run_uuid and runs.state = 'COMPLETED'
+union all
+select dataset_namespace, dataset_name, coalesce(version, ''), null, created_at, nullif(schema_id, ''),
+    nullif(lifecycle_state, ''), last_seq
+from {_NAMED} cross join dataset_declarations on dataset_namespace = wanted.namespace and dataset_name = wanted.name
+order by created_at, seq"""  # noqa: S608
+_STATEMENTS = f"""select said.dataset_namespace, said.dataset_name, said.author, said.job_namespace, said.job_name,
+    said.edge_set
+from {_NAMED} cross join statements said
+    on said.dataset_namespace = wanted.namespace and said.dataset_name = wanted.name
+where said.edge_set != '' and (said.origin = 'lineage' or not exists (
+    select 1 from statements explicit where explicit.author = said.author
+    and explicit.dataset_namespace = said.dataset_namespace and explicit.dataset_name = said.dataset_name
+    and explicit.origin = 'lineage' and explicit.edge_set != ''
+)) order by said.event_time desc, said.seq desc"""  # noqa: S608
+_VERSIONS = f"""select wanted.namespace as job_namespace, wanted.name as job_name, job_version as version,
+    ended_at as at, state_seq as seq, run_uuid, location, null as inputs, null as outputs
+from {_NAMED} cross join runs on job_namespace = wanted.namespace and job_name = wanted.name and job_version is not null
+union all
+select job_namespace, job_name, version, declared_at, declared_seq, null, location, inputs, outputs
+from {_NAMED} cross join job_declarations on job_namespace = wanted.namespace and job_name = wanted.name
+order by at, seq"""  # noqa: S608
+
+
+class Hidden(Struct, frozen=True, array_like=True):
+    """A name that is not shown until an event after a position tells of it; without a name, a whole namespace."""
+
+    namespace: str
+    name: str | None
+    seq: int
+
+
+class CatalogReader(IndexReader):
+    """Answers for many entities at once."""
+
+    def change(self) -> int:
+        """A number that is another one after every change of the index."""
+        row = self._one("pragma data_version")
+        return 0 if row is None else int(row[0])
+
+    def symlinked(self) -> dict[Name, tuple[Name, ...]]:
+        """All names of each dataset that has several, that of its node first."""
+        by_node: defaultdict[Name, list[Name]] = defaultdict(list)
+        rows = self._all("select * from nodes order by namespace, name")
+        for row in rows:
+            node = row["node_namespace"], row["node_name"]
+            by_node[node].append((row["namespace"], row["name"]))
+        ordered = {node: tuple(dict.fromkeys((node, *names))) for node, names in by_node.items()}
+        return {name: names for names in ordered.values() for name in names}
+
+    def namespaces(self) -> list[Row]:
+        """All namespaces, with the times of the first and the last event that speaks of one."""
+        return self._all(
+            """select namespace, min(first_event_at) as first_event_at, max(last_event_at) as last_event_at from (
+                select namespace, first_event_at, last_event_at from all_jobs
+                union all select namespace, first_event_at, last_event_at from datasets
+            ) group by namespace order by namespace"""
+        )
+
+    def last_told(self, kind: str, namespace: str, name: str | None) -> int | None:
+        """The position of the last event that tells of a job, a dataset or a whole namespace."""
+        table = "all_jobs" if kind == "job" else "datasets"
+        row = self._one(
+            f"select max(last_seq) from {table} where namespace = ?1 and (?2 is null or name = ?2)",  # noqa: S608
+            namespace,
+            name,
+        )
+        return None if row is None else row[0]
+
+    def runs_of(self, run_uuids: Iterable[str]) -> dict[str, Row]:
+        """Runs by their ids; those that are only known by name are placeholders."""
+        wanted = list(run_uuids)
+        query = "select runs.*, 0 as is_placeholder from json_each(?) cross join runs on run_uuid = value"
+        rows = {row["run_uuid"]: row for row in self._all(query, json.dumps(wanted))}
+        missing = [one for one in wanted if one not in rows]
+        if missing:
+            named = "select * from all_runs where is_placeholder and run_uuid in (select value from json_each(?))"
+            rows |= {row["run_uuid"]: row for row in self._all(named, json.dumps(missing))}
+        return rows
+
+    def io_of(self, run_uuids: Iterable[str]) -> dict[str, list[Row]]:
+        """What runs read and wrote."""
+        found: defaultdict[str, list[Row]] = defaultdict(list)
+        query = """select run_uuid, direction, dataset_namespace, dataset_name, dataset_version
+            from json_each(?) cross join run_io on run_uuid = value"""
+        for row in self._all(query, json.dumps(list(run_uuids))):
+            found[row["run_uuid"]].append(row)
+        return found
+
+    def runs_of_job(self, namespace: str, name: str, limit: int, offset: int) -> list[str]:
+        """The ids of a job's runs, the last started first."""
+        rows = self._all(
+            """select run_uuid from runs where job_namespace = ? and job_name = ?
+            order by started_at desc, run_uuid desc limit ? offset ?""",
+            namespace,
+            name,
+            limit,
+            offset,
+        )
+        return [row["run_uuid"] for row in rows]
+
+    def count_runs(self, namespace: str, name: str) -> int:
+        """How many runs a job has had."""
+        return self._count("select count(*) from runs where job_namespace = ? and job_name = ?", namespace, name)
+
+    def latest_runs(self, names: Iterable[Name], most: int) -> dict[Name, list[str]]:
+        """The ids of the last runs of each job, the last started first."""
+        return {name: self.runs_of_job(*name, most, 0) for name in names}
+
+    def facets_of(self, kind: str, entities: Collection[str]) -> dict[str, Facets]:
+        """The facets that stand, of entities of a kind."""
+        query = "select entity, body from json_each(?2) cross join facets on kind = ?1 and entity = value"
+        found = self._all(query, kind, json.dumps(list(entities))) if entities else []
+        return {row["entity"]: _standing(self._unpack(row["body"])) for row in found}
+
+    def dataset_facets_of(self, names: Iterable[Name]) -> dict[Name, Facets]:
+        """The facets of datasets, each in the version that was described last."""
+        ranges = [(*name, begin := entity(*name, ""), after(begin)) for name in names]
+        query = """select value ->> 0 as namespace, value ->> 1 as name, body from json_each(?)
+            cross join facets on kind = 'dataset' and entity >= value ->> 2 and entity < value ->> 3
+            order by last_seq"""
+        last = {(row["namespace"], row["name"]): row["body"] for row in self._all(query, json.dumps(ranges))}
+        return {name: _standing(self._unpack(body)) for name, body in last.items()}
+
+    def stored_facets(self, kind: str, *identity: str | None) -> list[StoredFacet]:
+        """The facets of one entity with the positions of the events that gave them, those deleted included."""
+        return self._facets(kind, entity(*identity))
+
+    def described_since(self, seq: int) -> list[tuple[Name, int, Facets]]:
+        """Datasets that got a facet after a position: their names, when that was, and their facets."""
+        rows = self._all("select entity, last_seq, body from facets where kind = 'dataset' and last_seq > ?", seq)
+        found = []
+        for row in rows:
+            namespace, name, *_ = parts(row["entity"])
+            found.append(((namespace or "", name or ""), row["last_seq"], _standing(self._unpack(row["body"]))))
+        return found
+
+    def job_names(
+        self,
+        namespace: str | None,
+        hidden: Collection[Hidden],
+        states: Collection[str] | None,
+        limit: int,
+        offset: int,
+    ) -> list[Name]:
+        """Names of jobs, the last changed first: of one namespace or all, by the states of their last runs."""
+        rows = self._all(
+            f"""select namespace, name from all_jobs where {_visible(states)}
+            order by last_event_at desc, namespace, name limit ?4 offset ?5""",  # noqa: S608
+            namespace,
+            _listed(hidden),
+            _listed(states or ()),
+            limit,
+            offset,
+        )
+        return [(row["namespace"], row["name"]) for row in rows]
+
+    def count_jobs(self, namespace: str | None, hidden: Collection[Hidden], states: Collection[str] | None) -> int:
+        """How many jobs `job_names` would list without a limit."""
+        query = f"select count(*) + 0 * count(?3) from all_jobs where {_visible(states)}"  # noqa: S608
+        return self._count(query, namespace, _listed(hidden), _listed(states or ()))
+
+    def jobs_of(self, names: Collection[Name]) -> dict[Name, Row]:
+        """Jobs by their names, with what their last runs say."""
+        rows = self._all(
+            f"""select jobs.*, {_CONTEXT} from {_NAMED} cross join jobs using (namespace, name)
+            left join runs on run_uuid = latest_run_uuid""",  # noqa: S608
+            _listed(names),
+        )
+        found = {(row["namespace"], row["name"]): row for row in rows}
+        missing = [name for name in names if name not in found]
+        if missing:
+            rows = self._all(
+                f"""select all_jobs.*, {_CONTEXT} from {_NAMED} cross join all_jobs using (namespace, name)
+                left join runs on run_uuid = latest_run_uuid where is_placeholder""",  # noqa: S608
+                _listed(missing),
+            )
+            found |= {(row["namespace"], row["name"]): row for row in rows}
+        return found
+
+    def job_io(self, names: Collection[Name]) -> list[Row]:
+        """What jobs read and write, by all that was ever said of them."""
+        return self._all(
+            f"""select job_namespace, job_name, direction, dataset_namespace, dataset_name from {_NAMED}
+            join job_edges on job_namespace = wanted.namespace and job_name = wanted.name""",  # noqa: S608
+            _listed(names),
+        )
+
+    def job_versions_of(self, names: Collection[Name]) -> list[Row]:
+        """What runs and JobEvents say of the versions of jobs, the earliest first."""
+        return self._all(_VERSIONS, _listed(names))
+
+    def dataset_names(self, namespace: str, hidden: Collection[Hidden], limit: int, offset: int) -> list[Name]:
+        """Names of the datasets of a namespace, in their order."""
+        rows = self._all(
+            f"select namespace, name from datasets where {_VISIBLE} order by namespace, name limit ? offset ?",  # noqa: S608
+            namespace,
+            _listed(hidden),
+            limit,
+            offset,
+        )
+        return [(row["namespace"], row["name"]) for row in rows]
+
+    def count_datasets(self, namespace: str, hidden: Collection[Hidden]) -> int:
+        """How many datasets a namespace has."""
+        return self._count(f"select count(*) from datasets where {_VISIBLE}", namespace, _listed(hidden))  # noqa: S608
+
+    def datasets_of(self, names: Collection[Name]) -> dict[Name, Row]:
+        """Datasets by their names."""
+        query = f"select dataset_states.* from {_NAMED} cross join dataset_states using (namespace, name)"  # noqa: S608
+        return {(row["namespace"], row["name"]): row for row in self._all(query, _listed(names))}
+
+    def writes_of(self, names: Collection[Name]) -> list[Row]:
+        """What runs that completed, and DatasetEvents, say of the versions of datasets, the earliest first."""
+        return self._all(_WRITES, _listed(names))
+
+    def statements_on(self, names: Collection[Name]) -> list[Row]:
+        """Who said what of where the columns of datasets come from, the last first."""
+        return self._all(_STATEMENTS, _listed(names))
+
+    def edges_in(self, edge_sets: Collection[str]) -> dict[str, list[Row]]:
+        """The edges between columns of each set."""
+        found: defaultdict[str, list[Row]] = defaultdict(list)
+        query = """select edge_sets.* from json_each(?) cross join edge_sets on edge_set = value
+            where "column" is not null and source_column is not null order by edge_set, ordinal"""
+        for row in self._all(query, json.dumps(list(edge_sets))):
+            found[row["edge_set"]].append(row)
+        return found
+
+    def schemas_of(self, schema_ids: Iterable[str]) -> dict[str, str]:
+        """Schemas as JSON, by their ids."""
+        query = "select schema_id, fields from json_each(?) cross join schemas on schema_id = value"
+        return {row["schema_id"]: row["fields"] for row in self._all(query, json.dumps(list(schema_ids)))}
+
+    def run_events(
+        self, after_at: int, before_at: int, since: int, limit: int, offset: int, *, last_first: bool
+    ) -> list[int]:
+        """Positions of events of runs by their own times, from one moment up to another."""
+        order = "desc" if last_first else "asc"
+        rows = self._all(
+            f"""select seq from run_events where at >= ? and at < ? and seq >= ?
+            order by at {order}, seq {order} limit ? offset ?""",  # noqa: S608
+            after_at,
+            before_at,
+            since,
+            limit,
+            offset,
+        )
+        return [row["seq"] for row in rows]
+
+    def count_run_events(self, after_at: int, before_at: int, since: int) -> int:
+        """How many events `run_events` would list without a limit."""
+        query = "select count(*) from run_events where at >= ? and at < ? and seq >= ?"
+        return self._count(query, after_at, before_at, since)
+
+    def event_types(self, after_at: int, before_at: int) -> list[Row]:
+        """When events of runs took place, and of which type they are."""
+        return self._all("select at, event_type from run_events where at >= ? and at < ?", after_at, before_at)
+
+    def first_seen(self, kind: str, before_at: int) -> list[int]:
+        """When each job or dataset was first told of, up to a moment."""
+        table = "jobs" if kind == "job" else "datasets"
+        query = f"select first_event_at from {table} where first_event_at < ? order by 1"  # noqa: S608
+        return [row[0] for row in self._all(query, before_at)]
+
+    def named_like(
+        self, kind: str, text: str, namespace: str | None, hidden: Collection[Hidden], span: tuple[int, int]
+    ) -> list[Row]:
+        """Jobs or datasets whose names hold a text, in whichever letters, and that were told of last in a span."""
+        table = "all_jobs" if kind == "job" else "datasets"
+        return self._all(
+            f"""select namespace, name, last_event_at from {table} where {_VISIBLE} and name like ? escape '\\'
+            and coalesce(last_event_at, 0) >= ? and coalesce(last_event_at, 0) < ? order by name, namespace""",  # noqa: S608
+            namespace,
+            _listed(hidden),
+            _containing(text),
+            *span,
+        )
+
+    def edges_said_by(self, run_uuid: str, dataset: Name) -> list[Row]:
+        """The edges into columns of a dataset that one run stated."""
+        return self._all(
+            """select "column", source_namespace, source_name, source_column, type, subtype, description, masking
+            from column_edges where author = ?1 and dataset_namespace = ?2 and dataset_name = ?3
+            and "column" is not null and source_column is not null order by ordinal""",
+            run_uuid,
+            *dataset,
+        )
+
+    def _count(self, query: str, *values: object) -> int:
+        row = self._one(query, *values)
+        return 0 if row is None else int(row[0])
+
+
+def _standing(facets: Iterable[StoredFacet]) -> Facets:
+    return {facet.name: Raw(facet.body) for facet in facets if facet.body != DELETED}
+
+
+def _containing(text: str) -> str:
+    escaped = _LIKE_SIGNS.sub(lambda sign: f"\\{sign[0]}", text)
+    return f"%{escaped}%"
+
+
+def _visible(states: Collection[str] | None) -> str:
+    return _VISIBLE if states is None else f"{_VISIBLE} and {_HAS_STATE}"
+
+
+def _listed(values: Collection[object]) -> str:
+    return msgspec.json.encode(values).decode()

@@ -1,0 +1,221 @@
+"""Datasets and their versions as documents."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from functools import lru_cache
+
+import msgspec
+from msgspec import Raw, Struct
+
+from clew.events.facet_values import text_in, value_of
+from clew.index.catalog import CatalogReader
+from clew.index.reader import Row
+from clew.query.catalog.model import (
+    ColumnSources,
+    Dataset,
+    DatasetVersion,
+    Facets,
+    Name,
+    SchemaField,
+    SourceColumn,
+    Transformation,
+)
+from clew.query.catalog.notes import Notes, Tags
+from clew.query.catalog.runs import runs_of
+from clew.query.catalog.versions import Version, Versions
+from clew.query.moments import moment
+
+DEFAULT_SOURCE = "default"
+_MOST_REMEMBERED = 4096
+
+
+class _Field(Struct):
+    name: str
+    type: str | None = None
+    description: str | None = None
+
+
+class _Schema(Struct):
+    fields: list[_Field] | None = None
+
+
+_decode_schema = msgspec.json.Decoder(_Schema).decode
+
+
+class Lineage:
+    """Where the columns of datasets come from. A set of edges is named by its content: read once, it stays."""
+
+    def __init__(self, reader: CatalogReader) -> None:
+        self._reader = reader
+        self._sets: dict[str, list[Row]] = {}
+
+    def of(self, names: dict[Name, tuple[Name, ...]]) -> dict[Name, tuple[ColumnSources, ...]]:
+        """The sources of each column of datasets, given with all their names: by the last word of each job."""
+        owners = {one: name for name, all_names in names.items() for one in all_names}
+        said = _last_words(self._reader.statements_on(list(owners)), owners)
+        self._load({edge_set for sets in said.values() for edge_set in sets})
+        return {
+            name: _columns(row for edge_set in edge_sets for row in self._sets[edge_set])
+            for name, edge_sets in said.items()
+        }
+
+    def _load(self, edge_sets: set[str]) -> None:
+        missing = edge_sets - self._sets.keys()
+        if not missing:
+            return
+        if len(self._sets) > _MOST_REMEMBERED:
+            self._sets.clear()
+            missing = edge_sets
+        found = self._reader.edges_in(missing)
+        self._sets |= {edge_set: found.get(edge_set, []) for edge_set in missing}
+
+
+def datasets_of(
+    reader: CatalogReader,
+    versions: Versions,
+    notes: Notes,
+    lineage: Lineage | None,
+    names: dict[Name, tuple[Name, ...]],
+) -> list[Dataset]:
+    """Datasets in the order given, each with all its names, without those that are not known."""
+    rows = reader.datasets_of([one for all_names in names.values() for one in all_names])
+    facets = reader.dataset_facets_of([one for all_names in names.values() for one in all_names])
+    columns = {} if lineage is None else lineage.of(names)
+    versions.load(names)
+    made = []
+    for name, all_names in names.items():
+        own = [rows[one] for one in all_names if one in rows]
+        if own:
+            said = facets.get(name) or next((facets[one] for one in all_names if one in facets), {})
+            tags = notes.tags_on("dataset", name, said)
+            made.append(_dataset(name, all_names, own, said, tags, columns.get(name, ()), versions.current(name)))
+    return made
+
+
+def dataset_versions(
+    reader: CatalogReader,
+    versions: Versions,
+    notes: Notes,
+    name: Name,
+    all_names: tuple[Name, ...],
+    chosen: Collection[Version],
+) -> list[DatasetVersion]:
+    """Versions of a dataset as documents."""
+    runs = runs_of(reader, versions, [one.run_uuid for one in chosen if one.run_uuid is not None])
+    current = versions.current(name)
+    facets = reader.dataset_facets_of(all_names)
+    told = {one.said: _facets(reader, name, one.said) for one in chosen if one.said}
+    standing = facets.get(name) or next(iter(facets.values()), {})
+    schemas = reader.schemas_of({one.schema_id for one in chosen if one.schema_id is not None})
+    made = []
+    for one in chosen:
+        found = told.get(one.said) or standing
+        fields = None if one.schema_id is None else schemas.get(one.schema_id)
+        if fields is not None and not (current is not None and current.id == one.id):
+            # The facets that stand may be of a later version; the schema is known for each.
+            found = {**found, "schema": Raw(b'{"fields":' + fields.encode() + b"}")}
+        tags = notes.tags_on("dataset", name, found)
+        made.append(
+            DatasetVersion(
+                *name,
+                physical_name=all_names[0][1],
+                created_at=one.created_at,
+                version=one.id,
+                schema_version=one.schema_id,
+                source=source_of(found),
+                fields=_fields(found, tags),
+                tags=tags.whole,
+                lifecycle_state=one.lifecycle_state,
+                description=_description(found),
+                created_by=None if one.run_uuid is None else runs.get(one.run_uuid),
+                facets=found,
+            )
+        )
+    return made
+
+
+def source_of(facets: Facets) -> str:
+    """The name of the source that a dataset is kept in."""
+    facet = facets.get("dataSource")
+    return (None if facet is None else text_in(value_of(bytes(facet)), "name")) or DEFAULT_SOURCE
+
+
+def _facets(reader: CatalogReader, name: Name, said: str) -> Facets:
+    return {facet: Raw(body) for facet, body in reader.facets("dataset", *name, said, None).items()}
+
+
+def _dataset(
+    name: Name,
+    all_names: tuple[Name, ...],
+    rows: list[Row],
+    facets: Facets,
+    tags: Tags,
+    columns: tuple[ColumnSources, ...],
+    current: Version | None,
+) -> Dataset:
+    last = max(rows, key=lambda row: row["last_seq"])
+    return Dataset(
+        *name,
+        physical_name=all_names[0][1],
+        created_at=moment(min((row["first_event_at"] for row in rows), default=None)),
+        updated_at=moment(max(row["last_event_at"] for row in rows)),
+        modified_at=None if current is None else current.created_at,
+        source=source_of(facets),
+        fields=_fields(facets, tags),
+        tags=tags.whole,
+        lifecycle_state=last["lifecycle_state"],
+        description=_description(facets),
+        current_version=None if current is None else current.id,
+        columns=columns,
+        facets=facets,
+        is_deleted=bool(last["is_deleted"]),
+    )
+
+
+def _fields(facets: Facets, tags: Tags) -> tuple[SchemaField, ...]:
+    facet = facets.get("schema")
+    stated = () if facet is None else _stated_fields(bytes(facet))
+    if not tags.fields:
+        return stated
+    return tuple(
+        SchemaField(field.name, field.type, tags.fields.get(field.name, ()), field.description) for field in stated
+    )
+
+
+@lru_cache(_MOST_REMEMBERED)
+def _stated_fields(facet: bytes) -> tuple[SchemaField, ...]:
+    try:
+        fields = _decode_schema(facet).fields or []
+    except (msgspec.DecodeError, RecursionError):
+        return ()
+    return tuple(SchemaField(field.name, field.type, (), field.description) for field in fields)
+
+
+def _description(facets: Facets) -> str | None:
+    facet = facets.get("documentation")
+    return None if facet is None else text_in(value_of(bytes(facet)), "description")
+
+
+def _last_words(rows: Iterable[Row], owners: dict[Name, Name]) -> dict[Name, list[str]]:
+    """The sets of edges that count for each dataset; rows come the last first, and of each job its last run counts."""
+    authors: dict[tuple[Name, str | None, str | None], str] = {}
+    found: dict[Name, dict[str, None]] = {}
+    for row in rows:
+        name = owners[row["dataset_namespace"], row["dataset_name"]]
+        if authors.setdefault((name, row["job_namespace"], row["job_name"]), row["author"]) == row["author"]:
+            found.setdefault(name, {})[row["edge_set"]] = None
+    return {name: list(sets) for name, sets in found.items()}
+
+
+def _columns(rows: Iterable[Row]) -> tuple[ColumnSources, ...]:
+    found: dict[str, dict[tuple[str, str, str], dict[Transformation, None]]] = {}
+    for row in rows:
+        source = row["source_namespace"], row["source_name"], row["source_column"]
+        masking = None if row["masking"] is None else bool(row["masking"])
+        how = Transformation(row["type"], row["subtype"], row["description"], masking)
+        found.setdefault(row["column"], {}).setdefault(source, {})[how] = None
+    return tuple(
+        ColumnSources(column, tuple(SourceColumn(*source, tuple(how)) for source, how in sources.items()))
+        for column, sources in found.items()
+    )

@@ -1,0 +1,196 @@
+"""Documents under Marquez's paths: its fields in its order, with the values that it gets wrong put right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.unit.api.marquez.conftest import Shop, dataset, event, run_id
+
+RUN = (
+    "id createdAt updatedAt nominalStartTime nominalEndTime state startedAt endedAt durationMs args jobVersion "
+    "inputDatasetVersions outputDatasetVersions facets"
+)
+JOB = (
+    "id type name simpleName parentJobName parentJobUuid createdAt updatedAt namespace inputs outputs location "
+    "description latestRun latestRuns facets currentVersion labels tags"
+)
+DATASET = (
+    "id type name physicalName createdAt updatedAt namespace sourceName fields tags lastModifiedAt "
+    "lastLifecycleState description currentVersion columnLineage facets deleted"
+)
+DATASET_VERSION = (
+    "id type name physicalName createdAt version namespace sourceName fields tags lifecycleState description "
+    "currentSchemaVersion createdByRun facets"
+)
+WAREHOUSE = "/namespaces/postgres%3A%2F%2Fdb%3A5432/datasets"
+
+
+@pytest.mark.parametrize(
+    ("path", "inside", "fields"),
+    [
+        ("/namespaces", ("namespaces", 0), "name createdAt updatedAt ownerName description isHidden"),
+        ("/namespaces/shop", (), "name createdAt updatedAt ownerName description isHidden"),
+        ("/sources", ("sources", 0), "type name createdAt updatedAt connectionUrl description"),
+        ("/sources/warehouse", (), "type name createdAt updatedAt connectionUrl description"),
+        ("/jobs", ("jobs", 0), JOB),
+        ("/jobs", ("jobs", 0, "latestRun"), RUN),
+        ("/namespaces/shop/jobs/daily.load", (), JOB),
+        ("/namespaces/shop/jobs/daily.load/runs", ("runs", 0), RUN),
+        (
+            "/namespaces/shop/jobs/daily.load/versions",
+            ("versions", 0),
+            "id name createdAt version namespace location inputs outputs latestRun",
+        ),
+        (WAREHOUSE, ("datasets", 0), DATASET),
+        (f"{WAREHOUSE}/public.totals", (), DATASET),
+        (f"{WAREHOUSE}/public.totals/versions", ("versions", 0), DATASET_VERSION),
+        (f"/jobs/runs/{run_id('sum-1')}", (), RUN),
+        (f"/jobs/runs/{run_id('sum-1')}/facets?type=run", (), "runId facets"),
+        ("/stats/lineage-events?period=DAY", (0,), "startInterval endInterval fail start complete abort"),
+        ("/stats/jobs?period=DAY", (23,), "startInterval endInterval count"),
+        ("/search?q=ord", (), "totalCount results"),
+        ("/search?q=ord", ("results", 0), "type name updatedAt namespace nodeId"),
+    ],
+)
+def test_fields_are_those_of_marquez_in_its_order(
+    shared_shop: Shop, path: str, inside: tuple[Any, ...], fields: str
+) -> None:
+    found = shared_shop.get(path)
+    for step in inside:
+        found = found[step]
+    assert list(found) == fields.split()
+
+
+def test_a_run(shared_shop: Shop) -> None:
+    found = shared_shop.get(f"/jobs/runs/{run_id('sum-1')}")
+    orders, totals = found["inputDatasetVersions"], found["outputDatasetVersions"]
+    assert (found["state"], found["startedAt"], found["endedAt"], found["durationMs"]) == (
+        "COMPLETED",
+        "2026-01-01T10:03:00Z",
+        "2026-01-01T10:05:00Z",
+        120_000,
+    )
+    assert found["nominalStartTime"] == "2026-01-01T00:00:00Z"
+    assert found["args"] == {
+        "nominal_start_time": "2026-01-01T00:00:00Z",
+        "run_id": run_id("day-1"),
+        "name": "daily",
+        "namespace": "shop",
+    }
+    assert set(found["facets"]) == {"nominalTime", "parent"}
+    assert [one["datasetVersionId"]["name"] for one in (*orders, *totals)] == ["public.orders", "public.totals"]
+
+
+def test_a_late_start_does_not_make_a_run_go_on(shop: Shop) -> None:
+    shop.send([event("START", 0, "sum-1", "daily.sum"), event("RUNNING", 4, "sum-1", "daily.sum")])
+    found = shop.get(f"/jobs/runs/{run_id('sum-1')}")
+    assert (found["state"], found["startedAt"]) == ("COMPLETED", "2026-01-01T10:00:00Z")
+
+
+def test_a_job_shows_its_own_last_run_and_not_its_parents(shared_shop: Shop) -> None:
+    found = shared_shop.get("/namespaces/shop/jobs/daily.sum")
+    assert found["latestRun"]["id"] == run_id("sum-1")
+    assert (found["simpleName"], found["parentJobName"]) == ("sum", "daily")
+    assert found["inputs"] == [{"namespace": "postgres://db:5432", "name": "public.orders"}]
+    assert [run["id"] for run in shared_shop.get("/namespaces/shop/jobs/daily.load")["latestRuns"]] == [
+        run_id("load-2"),
+        run_id("load-1"),
+    ]
+
+
+def test_a_start_without_datasets_takes_no_edges_away(shop: Shop) -> None:
+    shop.send([event("START", 20, "sum-2", "daily.sum")])
+    found = shop.get("/namespaces/shop/jobs/daily.sum")
+    assert (found["latestRun"]["state"], len(found["inputs"]), len(found["outputs"])) == ("RUNNING", 1, 1)
+
+
+def test_one_id_names_a_version_wherever_it_stands_and_can_be_asked_for(shared_shop: Shop) -> None:
+    written = shared_shop.get(f"/jobs/runs/{run_id('load-1')}")["outputDatasetVersions"][0]["datasetVersionId"][
+        "version"
+    ]
+    read = shared_shop.get(f"/jobs/runs/{run_id('sum-1')}")["inputDatasetVersions"][0]["datasetVersionId"]["version"]
+    listed = shared_shop.get(f"{WAREHOUSE}/public.orders/versions")
+    current = shared_shop.get(f"{WAREHOUSE}/public.orders")["currentVersion"]
+    upstream = shared_shop.get("/runlineage/upstream", runId=run_id("sum-1"))["runs"][0]["inputs"][0]
+    assert written == read == listed["versions"][1]["version"] == upstream["version"]
+    assert (current, listed["totalCount"]) == (listed["versions"][0]["version"], 2)
+    assert shared_shop.get(f"{WAREHOUSE}/public.orders/versions/{written}")["createdByRun"]["id"] == run_id("load-1")
+    assert upstream["producedByRunId"] == run_id("load-1")
+
+
+def test_versions_of_jobs_resolve_as_well(shared_shop: Shop) -> None:
+    job = shared_shop.get("/namespaces/shop/jobs/daily.sum")
+    found = shared_shop.get(f"/namespaces/shop/jobs/daily.sum/versions/{job['currentVersion']}")
+    assert found["latestRun"]["id"] == run_id("sum-1")
+    assert job["latestRun"]["jobVersion"] == found["id"]
+
+
+def test_transformations_are_kept(shared_shop: Shop) -> None:
+    (column,) = shared_shop.get(f"{WAREHOUSE}/public.totals")["columnLineage"]
+    (source,) = column["inputFields"]
+    assert (column["name"], source["dataset"], source["field"]) == ("total", "public.orders", "price")
+    assert (source["transformationType"], source["transformationDescription"]) == ("AGGREGATION", "sum")
+    assert source["transformations"] == [
+        {"type": "DIRECT", "subtype": "AGGREGATION", "description": "sum", "masking": False}
+    ]
+
+
+def test_every_dataset_of_a_page_has_its_facets(empty_shop: Shop) -> None:
+    outputs = [dataset(f"t{number:02}", "id") for number in range(30)]
+    empty_shop.send([event("COMPLETE", 1, "wide", outputs=outputs)])
+    found = empty_shop.get(WAREHOUSE, limit=25)
+    assert (len(found["datasets"]), found["totalCount"]) == (25, 30)
+    assert all(set(one["facets"]) == {"dataSource", "schema"} for one in found["datasets"])
+
+
+@pytest.mark.parametrize(
+    ("states", "jobs"),
+    [
+        ([], {"daily.load", "daily.sum", "hourly.check", "daily"}),
+        (["FAILED"], {"hourly.check"}),
+        (["FAILED", "COMPLETED"], {"daily.load", "daily.sum", "hourly.check"}),
+        (["ABORTED"], set()),
+    ],
+)
+def test_the_total_is_that_of_the_filter(shared_shop: Shop, states: list[str], jobs: set[str]) -> None:
+    found = shared_shop.get("/jobs", lastRunStates=states)
+    assert ({job["name"] for job in found["jobs"]}, found["totalCount"]) == (jobs, len(jobs))
+
+
+def test_jobs_come_the_last_changed_first_page_by_page(shared_shop: Shop) -> None:
+    names = [shared_shop.get("/namespaces/shop/jobs", limit=1, offset=place)["jobs"][0]["name"] for place in range(4)]
+    assert names == ["hourly.check", "daily.load", "daily.sum", "daily"]
+    assert shared_shop.get("/namespaces/nowhere/jobs") == {"jobs": [], "totalCount": 0}
+
+
+def test_a_run_that_is_only_known_as_a_parent(shared_shop: Shop) -> None:
+    assert shared_shop.get(f"/jobs/runs/{run_id('day-1')}")["state"] == "NEW"
+
+
+def test_a_dataset_is_found_by_all_its_names(empty_shop: Shop) -> None:
+    link = {"symlinks": {"identifiers": [{"namespace": "hive", "name": "shop.orders", "type": "TABLE"}]}}
+    empty_shop.send([event("COMPLETE", 1, "one", outputs=[dataset("public.orders", "id", facets=link)])])
+    found = empty_shop.get("/namespaces/hive/datasets/shop.orders")
+    assert (found["name"], found["physicalName"]) == ("shop.orders", "public.orders")
+    assert found["currentVersion"] == empty_shop.get(f"{WAREHOUSE}/public.orders")["currentVersion"]
+
+
+def test_events_are_given_as_they_came(shop: Shop) -> None:
+    raw = b'{"eventType": "START",  "eventTime":"2026-01-02T10:00:00.000Z","run":{"runId":"r 1"},"x": 1.0}'
+    shop.send([raw])
+    answer = shop.client.get("/api/v1/events/lineage?limit=1&after=2026-01-02T00:00:00Z")
+    assert answer.content == b'{"events":[' + raw + b'],"totalCount":1}'
+    listed = shop.get("/events/lineage", limit=3, before="2026-01-02T00:00:00Z")
+    assert [one["eventTime"][11:16] for one in listed["events"]] == ["10:10", "10:09", "10:08"]
+    first = shop.get("/events/lineage", limit=1, sortDirection="asc")
+    assert (first["events"][0]["eventTime"][11:16], first["totalCount"]) == ("10:01", 9)
+
+
+def test_a_search_finds_parts_of_names_and_sorts(shared_shop: Shop) -> None:
+    assert shared_shop.get("/search", q="DAILY.")["totalCount"] == 2
+    by_time = shared_shop.get("/search", q="daily", sort="updated_at", filter="job", limit=1)
+    assert (by_time["totalCount"], by_time["results"][0]["nodeId"]) == (3, "job:shop:daily.load")
+    assert shared_shop.get("/search", q="%")["totalCount"] == 0
+    beta = shared_shop.client.get("/api/v2beta/search/datasets?q=ord").json()
+    assert (beta["hits"][0]["name"], beta["highlights"]) == ("public.orders", [{"name": ["public.<em>ord</em>ers"]}])

@@ -1,0 +1,122 @@
+"""Graphs as Marquez gives them: the same nodes, edges that follow the data, and none that was lost."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import pytest
+from tests.unit.api.marquez.conftest import Shop, dataset, event, run_id
+
+ORDERS, TOTALS = "postgres://db:5432:public.orders", "postgres://db:5432:public.totals"
+LOAD, SUM, CHECK = "job:shop:daily.load", "job:shop:daily.sum", "job:shop:hourly.check"
+
+
+def nodes(answer: Any) -> list[str]:
+    return [node["id"] for node in answer["graph"]]
+
+
+@pytest.mark.parametrize(
+    ("start", "depth", "found"),
+    [
+        (LOAD, 0, [f"dataset:{ORDERS}", LOAD]),
+        (LOAD, 1, [f"dataset:{ORDERS}", f"dataset:{TOTALS}", LOAD, SUM]),
+        (LOAD, 20, [f"dataset:{ORDERS}", f"dataset:{TOTALS}", LOAD, SUM, CHECK]),
+        (f"dataset:{TOTALS}", 0, [f"dataset:{ORDERS}", f"dataset:{TOTALS}", SUM, CHECK]),
+        (f"dataset:{TOTALS}", 10**9, [f"dataset:{ORDERS}", f"dataset:{TOTALS}", LOAD, SUM, CHECK]),
+        ("job:shop:daily", 20, ["job:shop:daily"]),
+    ],
+)
+def test_what_is_around(shared_shop: Shop, start: str, depth: int, found: list[str]) -> None:
+    assert nodes(shared_shop.get("/lineage", nodeId=start, depth=depth)) == found
+
+
+def test_edges_follow_the_data(shared_shop: Shop) -> None:
+    graph = {node["id"]: node for node in shared_shop.get("/lineage", nodeId=SUM)["graph"]}
+    assert graph[SUM]["inEdges"] == [{"origin": f"dataset:{ORDERS}", "destination": SUM}]
+    assert graph[SUM]["outEdges"] == [{"origin": SUM, "destination": f"dataset:{TOTALS}"}]
+    assert (graph[SUM]["type"], graph[SUM]["data"]["latestRun"]["id"]) == ("JOB", run_id("sum-1"))
+    assert [field["name"] for field in graph[f"dataset:{TOTALS}"]["data"]["fields"]] == ["total"]
+
+
+def test_a_cycle_ends(empty_shop: Shop) -> None:
+    a, b = dataset("a"), dataset("b")
+    empty_shop.send(
+        [
+            event("COMPLETE", 1, "one", "forth", inputs=[a], outputs=[b]),
+            event("COMPLETE", 2, "two", "back", inputs=[b], outputs=[a, b]),
+            event("COMPLETE", 3, "three", "forth", inputs=[a], outputs=[b]),
+        ]
+    )
+    found = empty_shop.get("/lineage", nodeId="job:shop:back", depth=1000)
+    assert nodes(found) == [
+        "dataset:postgres://db:5432:a",
+        "dataset:postgres://db:5432:b",
+        "job:shop:back",
+        "job:shop:forth",
+    ]
+    assert len(empty_shop.get("/runlineage/upstream", runId=run_id("three"), depth=1000)["runs"]) == 3
+
+
+def test_a_loop_of_symlinks_is_one_dataset(empty_shop: Shop) -> None:
+    def link(name: str) -> dict[str, Any]:
+        return {"symlinks": {"identifiers": [{"namespace": "postgres://db:5432", "name": name, "type": "TABLE"}]}}
+
+    one, other = dataset("a", facets=link("b")), dataset("b", facets=link("a"))
+    empty_shop.send([event("COMPLETE", 1, "one", "x", inputs=[one], outputs=[other])])
+    assert nodes(empty_shop.get("/lineage", nodeId="dataset:postgres://db:5432:b")) == [
+        "dataset:postgres://db:5432:a",
+        "job:shop:x",
+    ]
+
+
+def test_columns_upstream_and_both_ways(shared_shop: Shop) -> None:
+    total, price = f"datasetField:{TOTALS}:total", f"datasetField:{ORDERS}:price"
+    up = shared_shop.get("/column-lineage", nodeId=total)["graph"]
+    assert [node["id"] for node in up] == [price, total]
+    assert up[1]["inEdges"] == [{"origin": total, "destination": price}]
+    assert up[0]["outEdges"] == [{"origin": price, "destination": total}]
+    data = up[1]["data"]
+    assert (data["field"], data["fieldType"], data["inputFields"][0]["transformationType"]) == (
+        "total",
+        "int",
+        "AGGREGATION",
+    )
+    assert nodes(shared_shop.get("/column-lineage", nodeId=price)) == [price]
+    assert nodes(shared_shop.get("/column-lineage", nodeId=price, withDownstream="true")) == [price, total]
+    assert nodes(shared_shop.get("/column-lineage", nodeId=SUM)) == [price, total]
+    assert nodes(shared_shop.get("/column-lineage", nodeId=f"dataset:{TOTALS}")) == [price, total]
+
+
+def test_a_run_that_reads_what_no_run_made(empty_shop: Shop) -> None:
+    empty_shop.send([event("COMPLETE", 1, "one", inputs=[dataset("from outside")])])
+    (found,) = empty_shop.get("/runlineage/upstream", runId=run_id("one"))["runs"]
+    assert found["inputs"] == [
+        {"namespace": "postgres://db:5432", "name": "from outside", "version": None, "producedByRunId": None}
+    ]
+
+
+def test_the_nodes_of_many_jobs_are_those_of_a_plain_search(empty_shop: Shop) -> None:
+    links = [(job, f"t{job * 7 % 23}", f"t{job * 5 % 29}") for job in range(40)]
+    empty_shop.send(
+        [
+            event("COMPLETE", 1, f"run {job}", f"j{job}", inputs=[dataset(source)], outputs=[dataset(target)])
+            for job, source, target in links
+        ]
+    )
+    for depth in (0, 1, 3, 20):
+        found = nodes(empty_shop.get("/lineage", nodeId="job:shop:j3", depth=depth))
+        assert found == sorted(plainly_around("j3", depth, links))
+
+
+def plainly_around(start: str, depth: int, links: list[tuple[int, str, str]]) -> set[str]:
+    uses: dict[str, set[str]] = {f"j{job}": {source, target} for job, source, target in links}
+    used_by: defaultdict[str, set[str]] = defaultdict(set)
+    for job, tables in uses.items():
+        for table in tables:
+            used_by[table].add(job)
+    jobs = {start}
+    for _ in range(depth):
+        jobs |= {other for job in jobs for table in uses[job] for other in used_by[table]}
+    tables = {table for job in jobs for table in uses[job]}
+    return {f"job:shop:{job}" for job in jobs} | {f"dataset:postgres://db:5432:{table}" for table in tables}
