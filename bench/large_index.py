@@ -48,7 +48,7 @@ def write_index(path: Path, jobs: int) -> None:
     """An index of so many jobs, with four edges, four runs and four column edges each."""
     random = Random(7)
     with drafted(path) as sink:
-        sources = [DatasetRow(STORE, source_name(number), 0, 0, 0) for number in range(_SOURCES)]
+        sources = [DatasetRow(STORE, source_name(number), 0, 0, 0, 0) for number in range(_SOURCES)]
         sink.apply("sources", Changes(datasets=sources))
         for first in range(0, jobs, _JOBS_AT_ONCE):
             changes = Changes()
@@ -72,9 +72,9 @@ def _add_job(changes: Changes, number: int, inputs: list[str], random: Random) -
     for name in dict.fromkeys(inputs):
         changes.job_edges.append(JobEdgeRow(*job, "INPUT", STORE, name, None, seq, seq, seq, seq))
     changes.job_edges.append(JobEdgeRow(*job, "OUTPUT", STORE, output, None, seq, seq, seq, seq))
-    changes.datasets.append(DatasetRow(STORE, output, seq, seq, seq, seq, seq))
+    changes.datasets.append(DatasetRow(STORE, output, seq, seq, seq, seq, seq, seq))
     runs = [_add_run(changes, job, output, inputs, seq, day, random) for day in range(RUNS_PER_JOB)]
-    changes.jobs.append(JobRow(*job, seq, seq, seq, runs[-1], RUNS_PER_JOB * _DAY, seq))
+    changes.jobs.append(JobRow(*job, seq, seq, seq, seq, runs[-1], RUNS_PER_JOB * _DAY, seq))
     edge_set = f"set {number}"
     for place in range(COLUMNS):
         source = inputs[place % len(inputs)]

@@ -75,8 +75,8 @@ def _jobs_and_datasets(runs: int) -> Changes:
     for number in range(JOBS):
         last = number + (runs - 1 - number) // JOBS * JOBS if number < runs else number
         at = _START + last * 1_000_000
-        changes.jobs.append(JobRow(_JOBS, job(number), at, 1, last, run_id(last), at, last, job_type="BATCH"))
-        changes.datasets.append(DatasetRow(_STORE, table(number), at, 1, last, at, last))
+        changes.jobs.append(JobRow(_JOBS, job(number), _START, at, 1, last, run_id(last), at, last, job_type="BATCH"))
+        changes.datasets.append(DatasetRow(_STORE, table(number), _START, at, 1, last, at, last))
         changes.facets.append(FacetsRow("dataset", entity(_STORE, table(number), None, None), last, body))
         changes.facets.append(FacetsRow("job", entity(_JOBS, job(number)), last, body))
         changes.job_edges.append(_edge(number, "OUTPUT", number, last))
@@ -130,7 +130,7 @@ def _io(number: int, own: int, direction: str, dataset: int) -> RunIoRow:
 
 def _sessions(runs: int) -> Changes:
     changes = Changes()
-    changes.jobs.append(JobRow("marimo", "orders", _START, runs, runs, job_type="NOTEBOOK"))
+    changes.jobs.append(JobRow("marimo", "orders", _START, _START, runs, runs, job_type="NOTEBOOK"))
     for number in range(SESSIONS):
         at, seq, session = _START + number * 60_000_000, runs + number, session_id(number)
         end = at + CELLS * 1_000_000
