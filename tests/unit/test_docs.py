@@ -25,7 +25,7 @@ DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]
 LARGEST_IMAGE = 200_000
 # Set by clew for the processes that it starts itself.
-INTERNAL_VARIABLES = {"CLEW_PATH", "CLEW_DEMO_DATA", "CLEW_SESSION_ID", "CLEW_WORKER"}
+INTERNAL_VARIABLES = {"CLEW_PATH", "CLEW_DEMO_DATA", "CLEW_SESSION_ID"}
 COMMON_OPTIONS = {"--help", "-h", "--version"}
 
 
@@ -61,7 +61,10 @@ def commands(group: click.Group, *names: str) -> Iterator[tuple[str, click.Comma
 
 def options(command: click.Command) -> set[str]:
     found = {
-        name for one in command.params if isinstance(one, click.Option) for name in (*one.opts, *one.secondary_opts)
+        name
+        for one in command.params
+        if isinstance(one, click.Option) and not one.hidden
+        for name in (*one.opts, *one.secondary_opts)
     }
     return found - COMMON_OPTIONS
 

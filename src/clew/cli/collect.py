@@ -7,27 +7,21 @@ import logging
 import click
 
 from clew.capture.streams.completion import complete_below
-from clew.cli.listening import guard_for, tls_options, token_options
+from clew.cli.listening import Listening, listening_options
 from clew.cli.options import home_option
 from clew.cli.screen import talk
 from clew.collector.http import Limits, create_collector
 from clew.collector.log import LogWriter
 from clew.home import Home
-from clew.serving.guard import GrantOf
-from clew.serving.keys import KeyFile
 from clew.serving.log_lines import log_to_stderr
-from clew.serving.server import Tls, serve
+from clew.serving.server import serve
 
 _LOG = logging.getLogger("clew.collector")
 _PORT = 5000
 
 
 @click.command("collect")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; others need keys.")
-@click.option("--port", type=int, default=_PORT, show_default=True, help="Port to listen on; 0 picks a free one.")
-@click.option("--require-key", "is_guarded", is_flag=True, help="Ask for API keys on this machine, too.")
-@token_options
-@tls_options
+@listening_options(_PORT)
 @click.option("--max-body-mb", type=click.IntRange(1), default=256, show_default=True, help="Largest body to take.")
 @click.option(
     "--max-rate",
@@ -38,27 +32,17 @@ _PORT = 5000
 )
 @click.option("--log-json", "is_json", is_flag=True, help="Write JSON lines to stderr instead of text.")
 @home_option
-def command(  # noqa: PLR0913
-    *,
-    host: str,
-    port: int,
-    is_guarded: bool,
-    tokens: GrantOf | None,
-    tls: Tls | None,
-    max_body_mb: int,
-    max_rate: float,
-    is_json: bool,
-    home: Home,
-) -> None:
+def command(*, max_body_mb: int, max_rate: float, is_json: bool, listening: Listening, home: Home) -> None:
     """Take OpenLineage events over HTTP into the log, until interrupted.
 
     Any producer can send here: set its OPENLINEAGE_URL to the address. An event that was answered with 201 is on disk;
     `clew pipeline run` or `clew pipeline stream` takes it in.
     """
-    guard = guard_for(host, KeyFile(home.keys), tokens, is_asked_for=is_guarded)
+    guard = listening.guard(home)
     limits = Limits(body_bytes=max_body_mb << 20, requests_per_second=max_rate)
     log_to_stderr(as_json=is_json)
     console = talk()
     with LogWriter(home.create().log) as log:
         app = create_collector(log, limits, home.streams, guard, complete_below)
-        serve(app, host, port, say=_LOG.info if is_json else console.print, tls=tls, quick=app.quick)
+        say = _LOG.info if is_json else console.print
+        serve(app, listening.host, listening.port, say, listening.tls, app.quick)

@@ -18,6 +18,7 @@ from clew.errors import MissingExtraError
 
 _COMMANDS = {
     "demo": "Run an example notebook and follow one of its columns back to its source.",
+    "up": "Collect, process and serve, all at once.",
     "run": "Run a notebook or script and record what it does to its data.",
     "pipeline": "Turn recorded events into tables and an index.",
     "collect": "Take events over HTTP, from whatever speaks OpenLineage.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -139,6 +140,7 @@ def run(
 @_keep_log_option
 @click.option("--metrics-port", type=int, help="Serve Prometheus metrics on this port; 0 picks a free one.")
 @click.option("--metrics-host", default="127.0.0.1", show_default=True, help="Address that metrics are served on.")
+@click.option("--parent", type=int, hidden=True, help="Stop when this process, which has started it, is gone.")
 @json_option
 @lake_option
 @spark_options
@@ -149,6 +151,7 @@ def stream(  # noqa: PLR0913
     keep_log: timedelta | None,
     metrics_port: int | None,
     metrics_host: str,
+    parent: int | None,
     as_json: bool,
     home: Home,
     master: str,
@@ -166,6 +169,12 @@ def stream(  # noqa: PLR0913
         tell = opened.enter_context(progress())
         require_log(home)
         take = _taking_streams(home, opened)
+
+        def meanwhile() -> None:
+            if parent is not None and os.getppid() != parent:
+                stop.set()
+            take()
+
         if metrics_port is not None:
             port = opened.enter_context(metrics[0].served(metrics_host, metrics_port))
             talk().print(f"Metrics at http://{metrics_host}:{port}/metrics")
@@ -177,7 +186,7 @@ def stream(  # noqa: PLR0913
         tell("Taking events in; Ctrl-C stops")
         taken = pipeline.stream(
             stop,
-            meanwhile=take,
+            meanwhile=meanwhile,
             care=Care(refresh_seconds=60 * refresh_minutes, keep_log=keep_log) if has_upkeep else None,
             cared=metrics[0].cared if metrics else None,
         )
