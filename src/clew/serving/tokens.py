@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from pathlib import Path
@@ -16,6 +17,7 @@ import msgspec
 from clew.errors import ClewError, UsageError
 from clew.serving.grants import Grant, Scope, UnknownCallerError
 
+_LOG = logging.getLogger(__name__)
 # Signed by a private key: with a shared secret, whoever can check a token could make one.
 _ALGORITHMS: Final = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 _SCOPE_PREFIX: Final = "clew:"
@@ -37,6 +39,7 @@ class Tokens:
         self._loading = threading.Lock()
         self._keys = _load(jwks)
         self._loaded_at = time.monotonic()
+        self._fault: ClewError | None = None
 
     def __call__(self, token: str) -> Grant:
         """What a token allows; may wait for the identity provider."""
@@ -59,16 +62,24 @@ class Tokens:
         age = time.monotonic() - self._loaded_at
         if age > _FRESH_SECONDS or (kid not in self._keys and age > _SECONDS_BETWEEN):
             self._load_again()
-        if kid not in self._keys:
-            raise jwt.InvalidKeyError(f"its key {kid!r} is not among those of the issuer")
-        return self._keys[kid]
+        if kid in self._keys:
+            return self._keys[kid]
+        if self._fault is not None:
+            # It may be a new one: whoever has it must not be taken for someone else.
+            raise self._fault
+        raise jwt.InvalidKeyError(f"its key {kid!r} is not among those of the issuer")
 
     def _load_again(self) -> None:
         with self._loading:
             if time.monotonic() - self._loaded_at <= _SECONDS_BETWEEN:
                 return
             self._loaded_at = time.monotonic()
-            self._keys = _load(self._place)
+            try:
+                self._keys, self._fault = _load(self._place), None
+            except ClewError as fault:
+                # Those that are known go on to be good.
+                self._fault = fault
+                _LOG.warning("%s", fault)
 
 
 def _load(place: str) -> dict[str | None, jwt.PyJWK]:

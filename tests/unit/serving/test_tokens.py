@@ -131,6 +131,20 @@ def test_keys_come_from_a_provider_and_may_change(provider: Any, monkeypatch: py
     assert tokens(token(EC, "ES256", "ec")).caller == "'airflow'"
 
 
+def test_a_provider_that_is_away_makes_nobody_unknown(provider: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    address, published = provider
+    tokens = Tokens(f"{address}/jwks.json", ISSUER, AUDIENCE)
+    monkeypatch.setattr(tokens_module, "_SECONDS_BETWEEN", 0.0)
+    monkeypatch.setattr(tokens_module, "_FRESH_SECONDS", 0.0)
+    kept = published.pop("/jwks.json")
+    assert tokens(token()).caller == "'airflow'"
+    with pytest.raises(ClewError, match="cannot be read from"):
+        tokens(token(EC, "ES256", "ec"))
+    published["/jwks.json"] = kept
+    with pytest.raises(UnknownCallerError, match="'ec' is not among those"):
+        tokens(token(EC, "ES256", "ec"))
+
+
 @pytest.mark.parametrize("place", ["{address}/none", "/no/such/file.json", "http://id.example.org/jwks.json"])
 def test_a_provider_that_cannot_be_asked_is_told_at_once(place: str, provider: Any) -> None:
     with pytest.raises(ClewError, match=r"cannot be read from|could give keys of their own"):
