@@ -1,19 +1,15 @@
-"""What capture costs: the same work with and without it, interleaved in one process, CPU time, minimum of N.
-
-python bench/capture.py [ratios] [operations] [memory]
-"""
+"""What capture costs: the same work with and without it, interleaved in one process, CPU time, minimum of N."""
 
 from __future__ import annotations
 
 import gc
 import inspect
 import os
-import statistics
-import sys
-import tempfile
+import resource
 import time
+import weakref
 from collections.abc import Callable
-from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,11 +19,7 @@ import pandas as pd
 
 from clew.capture.adapters.cells import open_session, running
 from clew.capture.frames.catalogue import install, uninstall
-from clew.capture.losses import losses
 from clew.capture.sessions import Cell
-
-SIZES = {1_000: (25, 30), 100_000: (9, 6), 1_000_000: (9, 2)}
-BARS = {1_000: 1.10, 1_000_000: 1.03}
 
 
 def facts(rows: int) -> pd.DataFrame:
@@ -86,11 +78,11 @@ class Plain:
 
 
 class Captured:
-    """Capture inside executions of one session; their streams are written when they end, and that is timed too."""
+    """Capture inside executions of one session; what they write to its log is timed too."""
 
     def __init__(self, *, a_cell_per_round: bool) -> None:
         self._rounds_per_cell = 1 if a_cell_per_round else None
-        self._session = open_session("bench.py")
+        self.session = open_session("bench.py")
         self._cell = Cell(id="c", source=inspect.getsource(workload), name="cell")
         self._namespace: dict[str, Any] = {}
 
@@ -98,7 +90,7 @@ class Captured:
         """Seconds of one round, its share of what is written included."""
         install()
         try:
-            self._cells(work, 1)  # the notebook's text is parsed once in its life, not once per cell
+            self._cells(work, 1)  # the worker is started once in the life of a notebook, not once per cell
             return timed(lambda: self._cells(work, times), 1) / times
         finally:
             uninstall()
@@ -106,90 +98,127 @@ class Captured:
     def _cells(self, work: Callable[[], Any], times: int) -> None:
         rounds = self._rounds_per_cell or times
         for _ in range(times // rounds):
-            with running(self._session, self._cell, None, self._namespace):
+            with running(self.session, self._cell, workload.__code__, self._namespace):
                 for _ in range(rounds):
                     self._namespace["totals"], self._namespace["renamed"] = work()
 
 
-def ratios() -> None:
-    """Captured against plain, by number of rows."""
+@dataclass(frozen=True)
+class Ratios:
+    """CPU seconds of a round without capture, how many times that it takes with it, and what the worker adds."""
+
+    plain: float
+    one_cell: float
+    a_cell_each: float
+    worker: float
+
+
+def ratios(rows: int, repeats: int, times: int) -> Ratios:
+    """The workload with and without capture, in one cell of many rounds and in a cell for each round."""
+    frame, keys = facts(rows), dimension(rows)
     modes: dict[str, Plain | Captured] = {
         "plain": Plain(),
-        "one cell": Captured(a_cell_per_round=False),
-        "a cell each": Captured(a_cell_per_round=True),
+        "one": Captured(a_cell_per_round=False),
+        "each": Captured(a_cell_per_round=True),
     }
-    for rows, (repeats, times) in SIZES.items():
-        frame, keys = facts(rows), dimension(rows)
-        found: dict[str, list[float]] = {name: [] for name in modes}
-        for _ in range(repeats):
-            for name, mode in modes.items():
-                found[name].append(mode.run(partial(workload, frame, keys), times))
-        base = min(found["plain"])
-        print(f"{rows:>9,} rows: plain {base * 1000:.2f} ms", end="")
-        for name in list(modes)[1:]:
-            typical = statistics.median(found[name]) / statistics.median(found["plain"])
-            print(f" | {name} x{min(found[name]) / base:.3f} (median x{typical:.3f})", end="")
-        print(f" | bar x{BARS[rows]}" if rows in BARS else "")
+    best = dict.fromkeys(modes, float("inf"))
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    for _ in range(repeats):
+        for name, mode in modes.items():
+            best[name] = min(best[name], mode.run(partial(workload, frame, keys), times))
+    for mode in modes.values():
+        if isinstance(mode, Captured):
+            mode.session.end()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    # Nearly all of what the workers did is of the cells that had one round each.
+    worker = (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) / (repeats * (times + 1))
+    plain = best["plain"]
+    return Ratios(plain, best["one"] / plain, best["each"] / plain, worker / plain)
 
 
-def operations() -> None:
-    """What each kind of call costs more."""
+def added(prepare: Callable[[], Callable[[], Any]], times: int, repeats: int = 9) -> tuple[float, float]:
+    """Seconds of one call, and how many more under capture; what the call works on is made under capture, too."""
+    plain, captured = [], []
+    session = open_session("bench.py")
+    for _ in range(repeats):
+        call = prepare()
+        call()
+        plain.append(timed(call, times))
+        install()
+        with running(session, Cell("c", "", "cell"), None, {}):
+            call = prepare()
+            call()
+            captured.append(timed(call, times))
+        uninstall()
+    session.end()
+    return min(plain), min(captured) - min(plain)
+
+
+def masking(columns: int) -> Callable[[], Callable[[], Any]]:
+    """`df[mask]` of a frame with so many columns."""
+
+    def prepare() -> Callable[[], Any]:
+        wide = pd.DataFrame({f"c{i}": np.arange(100) for i in range(columns)})
+        mask = wide["c0"] > 5
+        return lambda: wide[mask]
+
+    return prepare
+
+
+def calls() -> dict[str, tuple[Callable[[], Callable[[], Any]], int]]:
+    """Calls that notebooks are made of, and how often each is made to be timed."""
     frame, keys = facts(1_000), dimension(1_000)
-    wide = pd.DataFrame({f"c{i}": np.arange(100) for i in range(5_000)})
-    wide_mask, series, mask = wide["c0"] > 5, frame["x"], frame["x"] > 0
-    calls: dict[str, tuple[Callable[[], Any], int]] = {
-        "df['x']": (lambda: frame["x"], 5_000),
-        "s + s": (lambda: series + series, 2_000),
-        "s.abs()": (series.abs, 5_000),
-        "s.sum()": (series.sum, 5_000),
-        "df[mask]": (lambda: frame[mask], 500),
-        "df.head()": (frame.head, 1_000),
-        "assign": (lambda: frame.assign(z=series), 500),
-        "sort_values": (lambda: frame.sort_values("x"), 300),
-        "merge": (lambda: frame.merge(keys, on="key"), 100),
-        "groupby.sum": (lambda: frame.groupby("group").agg(total=("x", "sum")), 100),
-        "concat": (lambda: pd.concat([keys, keys]), 300),
-        "df[mask], 5,000 columns": (lambda: wide[wide_mask], 30),
+    return {
+        "df['x']": (lambda: lambda: frame["x"], 5_000),
+        "s + s": (lambda: partial(_twice, frame["x"]), 2_000),
+        "s.abs()": (lambda: frame["x"].abs, 5_000),
+        "s.sum()": (lambda: frame["x"].sum, 5_000),
+        "df[mask]": (lambda: partial(frame.__getitem__, frame["x"] > 0), 500),
+        "df.head()": (lambda: frame.head, 1_000),
+        "assign": (lambda: partial(frame.assign, z=frame["x"]), 500),
+        "sort_values": (lambda: partial(frame.sort_values, "x"), 300),
+        "merge": (lambda: partial(frame.merge, keys, on="key"), 100),
+        "groupby.agg": (lambda: lambda: frame.groupby("group").agg(total=("x", "sum")), 100),
+        "concat": (lambda: lambda: pd.concat([keys, keys]), 300),
     }
-    for name, (call, times) in calls.items():
-        plain, captured = [], []
-        for _ in range(9):
-            plain.append(timed(call, times))
-            install()
-            with ExitStack() as stack:
-                stack.enter_context(running(open_session("bench.py"), Cell("c", "", "cell"), None, {}))
-                call()
-                captured.append(timed(call, times))
-            uninstall()
-        print(f"{name:<26} {min(plain) * 1e6:9.1f} us  +{(min(captured) - min(plain)) * 1e6:6.1f} us")
 
 
-def memory() -> None:
-    """Growth over many rounds."""
+def _twice(series: Any) -> Any:
+    return series + series
+
+
+def growth_mb(few: int, many: int) -> float:
+    """How much more memory is held after many rounds than after a few."""
     frame, keys = facts(1_000), dimension(1_000)
     install()
     session = open_session("bench.py")
-    for rounds in (300, 3_000):
+    held = []
+    for rounds in (few, many):
         with running(session, Cell("c", "", "cell"), None, {}):
             for _ in range(rounds):
                 workload(frame, keys)
         gc.collect()
-        with Path("/proc/self/statm").open(encoding="ascii") as file:
-            resident = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
-        print(f"{rounds:>5} rounds: {resident:.1f} MB")
+        held.append(_resident_mb())
     uninstall()
+    session.end()
+    return held[1] - held[0]
 
 
-def main() -> None:
-    """Run the chosen parts, all by default."""
-    parts = {"ratios": ratios, "operations": operations, "memory": memory}
-    chosen = sys.argv[1:] or list(parts)
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["CLEW_OUT"] = folder
-        for name in chosen:
-            parts[name]()
-    print("losses:", losses() or "none")
+def kept_alive() -> int:
+    """How many frames live on after they were deleted, of a frame and one made of it."""
+    install()
+    session = open_session("bench.py")
+    with running(session, Cell("c", "", "cell"), None, {}):
+        frame = facts(1_000)
+        part = frame[frame["x"] > 0]
+        gone = [weakref.ref(frame), weakref.ref(part)]
+        del frame, part
+        alive = sum(one() is not None for one in gone)
+    uninstall()
+    session.end()
+    return alive
 
 
-if __name__ == "__main__":
-    main()
+def _resident_mb() -> float:
+    with Path("/proc/self/statm").open(encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6

@@ -69,13 +69,15 @@ def note_read(frame: FrameType, read: Provenance | FrameVersion) -> None:
     code = frame.f_code
     # By the code's identity, since hashing it hashes all of its constants; it is kept, so that no other takes its id.
     place = (id(code), frame.f_lasti)
-    if isinstance(read, dict):
-        earlier = recent.pop(place, None)
-        if earlier is not None and isinstance(earlier[1], dict) and len(earlier[1]) < _READS_KEPT:
-            read = earlier[1] | read
+    earlier = recent.pop(place, None)
+    if earlier is None:
+        if len(recent) >= _READS_KEPT:
+            del recent[next(iter(recent))]
+    elif earlier[1] != read:
+        before = earlier[1]
+        if isinstance(read, dict) and isinstance(before, dict) and len(before) < _READS_KEPT:
+            read = before | read
     recent[place] = (code, read)
-    if len(recent) > _READS_KEPT:
-        del recent[next(iter(recent))]
 
 
 def note_scalar(frame: FrameType, provenance: Provenance) -> None:

@@ -45,7 +45,7 @@ def hook_getitem() -> None:
             # `df.a` reads the column in pandas' own code, for whoever asked for the attribute.
             frame = frame.f_back
         version = _version(self)
-        if is_callback(key):
+        if key.__class__ is not str and is_callback(key):
             key = evaluated(key, self)
         guard.depth = 1
         started = _clock()

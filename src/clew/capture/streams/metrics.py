@@ -93,10 +93,11 @@ def _column_metrics(values: Any, step: int) -> dict[str, Any]:
     if is_number and type(values).__module__ == "numpy":
         return _number_metrics(values, step)
     nulls = sys.modules["pandas"].isna(values)
-    found: dict[str, Any] = {"nullCount": int(nulls.sum())}
+    count = int(sys.modules["numpy"].count_nonzero(nulls))
+    found: dict[str, Any] = {"nullCount": count}
     # Lists and dicts cannot be hashed.
     with contextlib.suppress(TypeError, AttributeError):
-        found["distinctCount"] = _distinct(values[::step], nulls[::step], found["nullCount"])
+        found["distinctCount"] = _distinct(values, nulls, count, step)
     if is_number and _tells_bounds():
         found |= _bounds(values._reduce("min"), values._reduce("max"))
     return found
@@ -107,17 +108,15 @@ def _number_metrics(values: Any, step: int) -> dict[str, Any]:
     numpy = sys.modules["numpy"]
     nulls = numpy.isnan(values) if values.dtype.kind == "f" else None
     count = int(numpy.count_nonzero(nulls)) if nulls is not None else 0
-    sample = values[::step]
-    found: dict[str, Any] = {
-        "nullCount": count,
-        "distinctCount": _distinct(sample, nulls[::step] if nulls is not None else None, count),
-    }
+    found: dict[str, Any] = {"nullCount": count, "distinctCount": _distinct(values, nulls, count, step)}
     if len(values) > count and _tells_bounds():
         found |= _bounds(numpy.fmin.reduce(values), numpy.fmax.reduce(values))
     return found
 
 
-def _distinct(values: Any, nulls: Any, count: int) -> int:
+def _distinct(values: Any, nulls: Any, count: int, step: int) -> int:
+    if step > 1:
+        values, nulls = values[::step], nulls[::step] if count else None
     given = values[~nulls] if count else values
     # A set is faster than pandas' table, to begin with.
     return len(set(given.tolist())) if len(given) <= _FEW else len(sys.modules["pandas"].unique(given))
