@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -151,6 +152,20 @@ def test_a_line_that_a_full_disk_cut_off_costs_itself_alone(log: Path, tmp_path:
     assert ends[-1]["eventType"] == "ABORT"
 
 
+def test_a_disk_that_fills_up_meanwhile_costs_nothing(log: Path, tmp_path: Path) -> None:
+    complete(folder_with(log.read_bytes(), tmp_path / "whole"))
+    folder = folder_with(log.read_bytes(), tmp_path / "full")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(log.read_bytes()), hard))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            complete(folder)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    complete(folder)
+    assert streams_in(folder) == streams_in(tmp_path / "whole")
+
+
 KILLED = """
 import os, signal
 import pandas as pd
@@ -165,6 +180,26 @@ with running(session, Cell("two", ""), None, globals()):
     out = df.head()
     os.kill(os.getpid(), signal.SIGKILL)
 """
+
+
+FORKED = KILLED.replace(
+    "    os.kill",
+    "    reader, writer = os.pipe()\n"
+    "    if os.fork() == 0:\n"
+    "        os.write(writer, b'.')\n"
+    "        os.read(0, 1)\n"
+    "        os._exit(0)\n"
+    "    os.read(reader, 1)\n"
+    "    os.kill",
+)
+
+
+def test_the_death_of_a_kernel_is_seen_though_its_child_lives_on(tmp_path: Path) -> None:
+    environment = {**os.environ, "CLEW_OUT": str(tmp_path / "out")}
+    with subprocess.Popen([sys.executable, "-c", FORKED], env=environment, stdin=subprocess.PIPE) as kernel:
+        assert kernel.wait(60) == -signal.SIGKILL
+        complete_below(tmp_path)
+        assert {path.name for path in (tmp_path / "out").iterdir()} == set(FILES)
 
 
 @pytest.mark.parametrize("worker", ["off", "on"])

@@ -16,6 +16,15 @@ from clew.capture.streams.redaction import redacted
         ("{'token': 'abc'}", "{'token': '***'}"),
         ("key = 'AKIAABCDEFGHIJKLMNOP'", "key = '***'"),
         ("ghp_" + "a" * 36, "***"),
+        ("redis://:s3cret@cache:6379/0", "redis://:***@cache:6379/0"),
+        ("pd.read_csv('https://x.org/d.csv?token=abc&v=1')", "pd.read_csv('https://x.org/d.csv?token=***&v=1')"),
+        ("'https://b.blob.org/d?sv=1&sig=a%2Fb'", "'https://b.blob.org/d?sv=1&sig=***'"),
+        ('password = """two\nlines"""', 'password = """***"""'),
+        ("password = 'it\\'s'", "password = '***'"),
+        ("connect('host=db password=hunter2 dbname=x')", "connect('host=db password=*** dbname=x')"),
+        ("'AccountName=a;AccountKey=b64==;Suffix=x'", "'AccountName=a;AccountKey=***;Suffix=x'"),
+        ("{'h': 'Bearer abcdefgh12345678'}", "{'h': 'Bearer ***'}"),
+        ("k = '-----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY-----'", "k = '***'"),
     ],
 )
 def test_secrets_are_replaced(text: str, safe: str) -> None:
@@ -30,6 +39,9 @@ def test_secrets_are_replaced(text: str, safe: str) -> None:
         "tokens = df['text'].str.split(' ')",
         "author = 'Ann'",
         "s3://bucket/key.csv",
+        "connect(user=user, password=password)",
+        "out = df[df['token'] == 'x']",
+        "https://example.org/data.csv?page=2",
     ],
 )
 def test_other_code_is_left_as_it_is(text: str) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gc
 import os
+import resource
 import threading
 import tracemalloc
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +73,49 @@ def test_strange_frames_lose_nothing(run_cells: Run, source: str) -> None:
     assert streams["marimo_runtime"][-1]["event_type"] == "cell_execution_end"
     assert streams["marimo_dataframe_lineage"][-1]["output_dataframes"][0]["variable_name"] == "out"
     assert losses() == {}
+
+
+class Unspeakable:
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+def test_a_label_that_cannot_be_told_costs_only_its_records(run_cells: Run) -> None:
+    source = "df = pd.DataFrame({'a': [1]})\nodd = df.rename(columns={'a': label})\nout = df.head(1)"
+    streams = run_cells(source, namespace={"label": Unspeakable()})
+    told = [event["operation_method"] for event in streams["marimo_dataframe_lineage"]]
+    assert told == ["DataFrame", "head"]
+    assert losses() == {"tell rename": 1, "metrics": 1}
+
+
+@contextmanager
+def disk_of(size: int) -> Iterator[None]:
+    """A disk on which no file can become larger."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_full_disk_costs_what_was_done_meanwhile(
+    run_cells: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with ExitStack() as full:
+        limits = {"fill": lambda: full.enter_context(disk_of(1)), "free": full.close}
+        streams = run_cells(
+            "df = pd.DataFrame({'a': [1, 2]})\nfill()",
+            "two = df.head(1)",
+            "free()",
+            "three = two.copy()\nout = three.assign(b=1)",
+            namespace=limits,
+        )
+    told = streams["marimo_dataframe_lineage"]
+    assert [event["output_dataframes"][0]["variable_name"] for event in told] == ["three", "out"]
+    assert losses()["write"] > 0
+    assert "events are being lost" in capsys.readouterr().err
+    assert not (tmp_path / "out" / ".capture").exists()
 
 
 def test_a_rule_that_raises_costs_only_its_record(monkeypatch: pytest.MonkeyPatch, run_cells: Run) -> None:

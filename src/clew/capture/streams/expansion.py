@@ -98,16 +98,16 @@ class Expansion:
         yield LINEAGE, cell_event(execution, "START", self._engine)
 
     def _ended(self, entry: CellEnded) -> Iterator[Told]:
+        self._meet(entry)
         execution = self._running.pop(entry.run_id, None)
         if execution is None:
-            # The start of the cell was lost to a full disk.
+            # The start of the cell was lost to a full disk; later ones may speak of its frames.
             return
         self._engine = entry.engine
         execution.told_at = entry.moment
         execution.duration, execution.end_memory_mb = entry.duration, entry.memory_mb
         execution.is_stopped, execution.failure = entry.is_stopped, entry.failure
         self._session.failures += entry.failure is not None
-        self._meet(entry)
         yield from self._operations(execution, entry)
         yield LINEAGE, cell_event(execution, "FAIL" if entry.failure is not None else "COMPLETE", self._engine)
         yield RUNTIME, cell_ended(execution)

@@ -88,7 +88,8 @@ def is_abandoned(log: Path) -> bool:
     """Whether the kernel that wrote a log is gone: its lock goes with it, however it ended."""
     try:
         with log.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Shared, so that two who ask at once do not take each other for the kernel.
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except (BlockingIOError, FileNotFoundError):
         # It is at work, or somebody else has just completed it.
         return False

@@ -60,12 +60,17 @@ def measured(execution: Execution, held: list[Held]) -> dict[FrameVersion, dict[
         for _, frame, version in held:
             if version in made and version not in found:
                 version.nbytes = sum(block.values.nbytes for block in frame._mgr.blocks)
-                found[version] = frame_metrics(frame, deadline)
-    except Exception as error:  # noqa: BLE001 - metrics are an extra: their failure costs only themselves
-        count_loss("metrics", error)
+                _measure(version, frame, deadline, found)
     finally:
         guard.depth = 0
     return found
+
+
+def _measure(version: FrameVersion, frame: Any, deadline: float, found: dict[FrameVersion, dict[str, Any]]) -> None:
+    try:
+        found[version] = frame_metrics(frame, deadline)
+    except Exception as error:  # noqa: BLE001 - metrics are an extra: their failure costs only themselves
+        count_loss("metrics", error)
 
 
 def frame_metrics(frame: Any, deadline: float) -> dict[str, Any]:

@@ -5,22 +5,37 @@ from __future__ import annotations
 import functools
 import re
 
+_SECRETS = r"(?:password|passwd|pwd|secret|token|api_?key|access_?key|account_?key|credentials?|authorization)"
+
 _PATTERNS = (
     # scheme://user:password@host
-    (re.compile(r"(?P<keep>[a-zA-Z][a-zA-Z0-9+.-]*://[^\s:/@'\"]+:)[^\s@'\"]+(?=@)"), r"\g<keep>***"),
-    # password = "...", api_key="...", 'token': '...'
+    (re.compile(r"(?P<keep>[a-zA-Z][a-zA-Z0-9+.-]*://[^\s:/@'\"]*:)[^\s@'\"]+(?=@)"), r"\g<keep>***"),
+    # https://host/path?token=...
+    (
+        re.compile(rf"(?P<keep>[?&](?:sig|signature|[\w-]*{_SECRETS}[\w-]*|X-Amz-\w+)=)[^&\s'\"]+", re.IGNORECASE),
+        r"\g<keep>***",
+    ),
+    # password = "...", api_key="...", 'token': "..."; in three quotes, too
     (
         re.compile(
-            r"(?P<keep>\b[\w.]*(?:password|passwd|pwd|secret|token|api_?key|access_?key|credentials?|authorization)\w*['\"]?\s*\]?\s*[:=]\s*[rbuf]?)"
-            r"(?P<quote>['\"])(?:(?!(?P=quote)).)+(?P=quote)",
-            re.IGNORECASE,
+            rf"(?P<keep>\b[\w.]*{_SECRETS}\w*['\"]?\s*\]?\s*[:=]\s*[rbuf]{{0,2}})"
+            r"(?P<quote>\"{3}|'{3}|['\"])(?:\\.|(?!(?P=quote)).)+?(?P=quote)",
+            re.IGNORECASE | re.DOTALL,
         ),
         r"\g<keep>\g<quote>***\g<quote>",
     ),
+    # what drivers take for a connection: host=db password=... dbname=x
+    (
+        re.compile(rf"(?P<keep>(?<=[\s;'\"])\w*{_SECRETS}=)[^\s;'\"(),]+(?=[\s;'\"])", re.IGNORECASE),
+        r"\g<keep>***",
+    ),
+    (re.compile(r"(?P<keep>\b(?:Bearer|Basic)\s+)[A-Za-z0-9._~+/-]{8,}=*", re.IGNORECASE), r"\g<keep>***"),
+    (re.compile(r"-----BEGIN (?P<kind>[A-Z ]*PRIVATE KEY)-----.*?-----END (?P=kind)-----", re.DOTALL), "***"),
     # keys that show what they are: AWS, GitHub, Slack, OpenAI and the like
     (
         re.compile(
-            r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b|\bgh[pousr]_[A-Za-z0-9]{20,}\b|\bxox[baprs]-[A-Za-z0-9-]{10,}\b|\bsk-[A-Za-z0-9_-]{20,}\b"
+            r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b|\bgh[pousr]_[A-Za-z0-9]{20,}\b|\bgithub_pat_\w{20,}\b"
+            r"|\bxox[baprs]-[A-Za-z0-9-]{10,}\b|\bsk-[A-Za-z0-9_-]{20,}\b|\beyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]+"
         ),
         "***",
     ),

@@ -72,8 +72,7 @@ class Worker:
     def forget(self) -> None:
         """In a forked child: the worker is the parent's, whose death it must see although the child lives on."""
         if self._process is not None and self._process.stdin is not None:
-            os.close(self._process.stdin.fileno())
-            self._process.stdin = None
+            self._process.stdin.close()
         self._process = None
 
 
