@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import clew
 from clew.capture.losses import losses
 from clew.events.validation import STREAM_FILES, faults
 
@@ -152,6 +153,47 @@ def test_metrics_of_named_frames(run_cells: Run) -> None:
         3,
         {"n": {"nullCount": 1, "distinctCount": 2, "min": 1.0, "max": 2.0}, "t": {"nullCount": 0, "distinctCount": 2}},
     )
+
+
+def test_metrics_of_many_rows_are_sampled_and_say_so(run_cells: Run) -> None:
+    source = "big = pd.DataFrame({'n': range(200_000), 'x': [1.0, None] * 100_000, 't': ['u', None] * 100_000})"
+    output = next(event["outputs"][0] for event in run_cells(source)[LINEAGE] if event["outputs"])
+    metrics = output["facets"]["dataQualityMetrics"]
+    assert metrics["sampled"] is True
+    counted = {
+        name: (one["nullCount"], one.get("min"), one.get("max")) for name, one in metrics["columnMetrics"].items()
+    }
+    assert counted == {"n": (0, 0, 199_999), "x": (100_000, 1, 1), "t": (100_000, None, None)}
+    # Every twentieth row was looked at.
+    assert metrics["columnMetrics"]["n"]["distinctCount"] == 10_000
+
+
+def test_columns_beyond_the_budget_are_named(run_cells: Run) -> None:
+    events = run_cells("wide = pd.DataFrame({f'c{i}': [i] for i in range(300)})")[LINEAGE]
+    output = next(event["outputs"][0] for event in events if event["outputs"])
+    metrics = output["facets"]["dataQualityMetrics"]
+    assert {*metrics["columnMetrics"], *metrics["omitted"]} == {f"c{i}" for i in range(300)}
+    assert len(metrics["omitted"]) >= 100
+
+
+def test_nothing_secret_is_left_on_disk(run_cells: Run, tmp_path: Path) -> None:
+    run_cells(
+        "password = 'hunter2'\nurl = 'postgresql://ann:hunter2@db/shop'",
+        "df = pd.DataFrame({'a': [1]})\nout = df.assign(b='password=hunter2 ')",
+        "raise ValueError('cannot reach postgresql://ann:hunter2@db/shop')",
+    )
+    written = b"".join(file.read_bytes() for file in (tmp_path / "out").rglob("*") if file.is_file())
+    assert written.count(b"ann:***@db/shop") > 1
+    assert b"hunter2" not in written
+
+
+def test_a_frame_is_called_by_its_variable_before_its_cell_has_ended(run_cells: Run) -> None:
+    asked: dict[str, Any] = {}
+    run_cells(
+        "df = pd.DataFrame({'a': [1, 2]})\npart = df[df['a'] > 1]\nasked['edges'] = clew.lineage(part).edges()",
+        namespace={"clew": clew, "asked": asked},
+    )
+    assert {edge.source for edge in asked["edges"]} == {"df"}
 
 
 @pytest.mark.parametrize(("setting", "keys"), [("counts", {"nullCount", "distinctCount"}), ("off", None)])

@@ -26,7 +26,7 @@ _PATTERNS = (
     ),
     # what drivers take for a connection: host=db password=... dbname=x
     (
-        re.compile(rf"(?P<keep>(?<=[\s;'\"])\w*{_SECRETS}=)[^\s;'\"(),]+(?=[\s;'\"])", re.IGNORECASE),
+        re.compile(rf"(?P<keep>(?<![^\s;'\"])\w*{_SECRETS}=)[^\s;'\"(),]+(?![^\s;'\"])", re.IGNORECASE),
         r"\g<keep>***",
     ),
     (re.compile(r"(?P<keep>\b(?:Bearer|Basic)\s+)[A-Za-z0-9._~+/-]{8,}=*", re.IGNORECASE), r"\g<keep>***"),
