@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import sys
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from clew.capture.callers import is_user_code
+from clew.capture.records import Record
+from clew.capture.sessions import current_execution
 from clew.capture.versions import STATE, FrameVersion
+
+if TYPE_CHECKING:
+    from types import CodeType
 
 # Relations are compiled objects that take no attributes: their versions are kept beside them, for as long as they live.
 _relations: dict[int, tuple[weakref.ref[Any], FrameVersion]] = {}
@@ -30,6 +36,8 @@ def _is(value: Any, module: str, name: str) -> bool:
 
 def version_of_frame(frame: Any) -> FrameVersion:
     """The version of a frame of any library; one not seen before gets its first."""
+    if isinstance(frame, FrameVersion):
+        return frame
     if _is(frame, "pandas", "DataFrame"):
         from clew.capture.frames.state import version_of
 
@@ -40,6 +48,10 @@ def version_of_frame(frame: Any) -> FrameVersion:
 
 def known_version(frame: Any) -> FrameVersion | None:
     """The version that a frame was given, if it was."""
+    if is_polars(frame):
+        from clew.capture.polars.steps import resolved
+
+        return resolved(frame)
     if hasattr(frame, "__dict__"):
         found = frame.__dict__.get(STATE)
         return found if isinstance(found, FrameVersion) else None
@@ -77,3 +89,19 @@ def described(frame: Any) -> FrameVersion:
     if _is(frame, "polars", "DataFrame"):
         version.shape, version.nbytes = frame.shape, frame.estimated_size()
     return version
+
+
+def tell(entry: Record, code: CodeType, instruction: int, started: float, duration: float) -> None:
+    """Date and place a record, and give it to the running execution."""
+    entry.code, entry.instruction = code, instruction
+    entry.started, entry.duration = started, duration
+    if entry.output is not None:
+        entry.output.made_by = entry
+    execution = current_execution()
+    if execution is None:
+        entry.output = None
+    elif is_user_code(code):
+        execution.add(entry)
+    else:
+        entry.is_pending = True
+        execution.session.has_pending = True

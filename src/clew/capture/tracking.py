@@ -29,6 +29,7 @@ def track() -> None:
     when_imported("pandas", _hook_pandas)
     when_imported("duckdb", _hook_duckdb)
     when_imported("marimo", _hook_marimo)
+    when_imported("polars", _hook_polars)
     from clew.capture.adapters import ipython, marimo, script
 
     marimo.watch()
@@ -45,6 +46,10 @@ def untrack() -> None:
         from clew.capture.frames.catalogue import uninstall
 
         uninstall()
+    if "polars" in sys.modules:
+        from clew.capture.polars import hooks as polars_hooks
+
+        polars_hooks.remove_hooks()
     from clew.capture.queries.hooks import remove_hooks
 
     remove_hooks()
@@ -62,6 +67,13 @@ def _hook_marimo() -> None:
         from clew.capture.queries.hooks import hook_marimo
 
         hook_marimo()
+
+
+def _hook_polars() -> None:
+    if _state["on"]:
+        from clew.capture.polars.hooks import hook_polars
+
+        hook_polars()
 
 
 def _hook_pandas() -> None:

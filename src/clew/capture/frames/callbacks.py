@@ -9,8 +9,8 @@ import pandas as pd
 
 from clew.capture.flags import TRANSFORMATION
 from clew.capture.frames.calls import Call, value_provenance
-from clew.capture.frames.guard import user_code
 from clew.capture.frames.state import is_scalar, provenance_of
+from clew.capture.guard import user_code
 from clew.capture.provenance import Provenance, through
 from clew.capture.versions import STATE, FrameVersion
 

@@ -13,7 +13,7 @@ import pandas as pd
 
 from clew.capture.frames.calls import Call, failed
 from clew.capture.frames.chained import warns_in_place, warns_on_assignment
-from clew.capture.frames.guard import guard
+from clew.capture.guard import guard
 from clew.capture.losses import count_loss
 
 if TYPE_CHECKING:

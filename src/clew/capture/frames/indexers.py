@@ -15,10 +15,10 @@ from clew.capture.flags import CONDITIONAL, FILTER, IDENTITY, TRANSFORMATION
 from clew.capture.frames.callbacks import evaluated, is_callback
 from clew.capture.frames.calls import Call, changed, failed, made, took, value_provenance
 from clew.capture.frames.chained import warns_on_indexer
-from clew.capture.frames.guard import guard
 from clew.capture.frames.hooks import disguise, replace
 from clew.capture.frames.series import mask_uses
 from clew.capture.frames.state import is_mask, is_scalar, known, series_parts, used_as, version_of
+from clew.capture.guard import guard
 from clew.capture.losses import count_loss
 from clew.capture.provenance import Provenance, mark_series, through, union
 from clew.capture.records import SameLabels

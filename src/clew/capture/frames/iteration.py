@@ -11,9 +11,9 @@ from pandas.core.groupby import DataFrameGroupBy, SeriesGroupBy
 
 from clew.capture.frames.calls import Call
 from clew.capture.frames.grouping import group_frame, groups_of
-from clew.capture.frames.guard import guard
 from clew.capture.frames.hooks import replace
 from clew.capture.frames.state import provenance_of, version_of
+from clew.capture.guard import guard
 from clew.capture.losses import count_loss
 from clew.capture.provenance import mark_series, union
 from clew.capture.statements import note_read

@@ -15,10 +15,10 @@ from clew.capture.flags import CONDITIONAL, FILTER, IDENTITY, SORT, TRANSFORMATI
 from clew.capture.frames.callbacks import evaluated, is_callback
 from clew.capture.frames.calls import Call, changed, failed, made, made_or_changed, spread
 from clew.capture.frames.functions import used_outside
-from clew.capture.frames.guard import guard
 from clew.capture.frames.hooks import replace
 from clew.capture.frames.series import entry, mask_uses
 from clew.capture.frames.state import as_labels, is_mask, known, used_as, version_of
+from clew.capture.guard import guard
 from clew.capture.losses import count_loss
 from clew.capture.provenance import Provenance, SeriesState, mark_series, through, union, used_for
 from clew.capture.records import Listed, SameLabels

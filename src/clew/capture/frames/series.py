@@ -13,7 +13,6 @@ from pandas.api.extensions import ExtensionArray
 from clew.capture.flags import AGGREGATION, CONDITIONAL, FILTER, GROUP_BY, IDENTITY, JOIN, OPAQUE, SORT, TRANSFORMATION
 from clew.capture.frames.calls import Call, made, statement_provenance, took
 from clew.capture.frames.functions import is_opaque, used_outside
-from clew.capture.frames.guard import guard
 from clew.capture.frames.hooks import replace
 from clew.capture.frames.state import (
     index_names,
@@ -25,6 +24,7 @@ from clew.capture.frames.state import (
     series_parts,
     used_as,
 )
+from clew.capture.guard import guard
 from clew.capture.losses import count_loss
 from clew.capture.provenance import (
     Provenance,

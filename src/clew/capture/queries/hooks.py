@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clew.capture.datasets import FileDataset, located_at
 from clew.capture.flags import IDENTITY
-from clew.capture.foreign import described, is_frame, known_version, remembered
-from clew.capture.frames.guard import guard
+from clew.capture.foreign import described, is_frame, known_version, remembered, tell
+from clew.capture.guard import guard
 from clew.capture.losses import count_loss
-from clew.capture.queries.records import Query, QueryRecord, tables_named_in, tell
+from clew.capture.queries.records import Query, QueryRecord, tables_named_in
 from clew.capture.records import Record, SameLabels
 from clew.capture.versions import STATE
 from clew.capture.written import outside, remember_written
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import FrameType
+    from types import CodeType, FrameType
 
 _installed: list[tuple[Any, str, Any]] = []
 _QUERIES = ("sql", "query", "from_query")
@@ -175,9 +175,13 @@ def _database(connection: Any) -> str:
     return next((row[0] for row in rows if row[0]), ":memory:")
 
 
+def _placed(frame: FrameType, started: float) -> tuple[CodeType, int, float, float]:
+    return frame.f_code, frame.f_lasti, started, time.perf_counter() - started
+
+
 def _made(name: str, query: Query, result: Any, frame: FrameType, started: float) -> None:
     version = described(result)
-    tell(QueryRecord(name, query, version), frame, started)
+    tell(QueryRecord(name, query, version), *_placed(frame, started))
     remembered(result, version)
 
 
@@ -187,10 +191,10 @@ def _fetched(name: str, source: Any, result: Any, frame: FrameType, started: flo
     if behind is not None:
         entry = Record(name, "selection", version, SameLabels(behind, IDENTITY))
         entry.parents = (behind,)
-        tell(entry, frame, started)
+        tell(entry, *_placed(frame, started))
     elif source in _last:
         query, begun = _last[source]
-        tell(QueryRecord("execute", query, version), frame, begun)
+        tell(QueryRecord("execute", query, version), *_placed(frame, begun))
     else:
         return
     remembered(result, version)
@@ -212,6 +216,6 @@ def _wrote(name: str, query: Query, frame: FrameType, started: float) -> bool:
         return False
     written = outside(dataset)
     written.columns = list(inner.reading.columns)
-    tell(QueryRecord(name, inner, written), frame, started)
+    tell(QueryRecord(name, inner, written), *_placed(frame, started))
     remember_written(written)
     return True

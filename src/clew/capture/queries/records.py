@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from clew.capture.callers import is_user_code
 from clew.capture.datasets import FileDataset, located_at
 from clew.capture.flags import INFERRED, TRANSFORMATION
 from clew.capture.losses import count_loss
 from clew.capture.provenance import Provenance, composed, union
 from clew.capture.queries.reading import FILE, Reading, Uses, read_query
 from clew.capture.records import Kind, Listed, Record
-from clew.capture.sessions import current_execution
 from clew.capture.versions import FrameVersion
 from clew.capture.written import outside, written_to
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
-    from types import FrameType
 
 
 class Query:
@@ -157,19 +153,3 @@ def tables_named_in(text: str, namespaces: Mapping[str, Any]) -> dict[str, Frame
 
     named = {word: namespaces[word] for word in set(re.findall(r"\w+", text)) if word in namespaces}
     return {name: version_of_frame(value) for name, value in named.items() if is_frame(value)}
-
-
-def tell(entry: Record, frame: FrameType, started: float) -> None:
-    """Date and place a record, and give it to the running execution."""
-    entry.code, entry.instruction = frame.f_code, frame.f_lasti
-    entry.started, entry.duration = started, time.perf_counter() - started
-    if entry.output is not None:
-        entry.output.made_by = entry
-    execution = current_execution()
-    if execution is None:
-        entry.output = None
-    elif is_user_code(frame.f_code):
-        execution.add(entry)
-    else:
-        entry.is_pending = True
-        execution.session.has_pending = True

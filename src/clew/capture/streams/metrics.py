@@ -51,7 +51,7 @@ def measured(execution: Execution, held: list[Held]) -> dict[FrameVersion, dict[
     made = {record.output for record in execution.records if record.output is not None}
     if not made or not held or os.environ.get("CLEW_METRICS") == "off":
         return {}
-    from clew.capture.frames.guard import guard
+    from clew.capture.guard import guard
 
     deadline = time.perf_counter() + max(_LEAST_SECONDS, execution.duration * _SHARE)
     found: dict[FrameVersion, dict[str, Any]] = {}

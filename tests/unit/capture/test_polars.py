@@ -1,0 +1,132 @@
+"""Lineage of polars frames, eager and lazy: each case is an expression over two frames, run for real."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import polars as pl
+import pytest
+
+import clew
+from clew.capture.losses import losses
+
+KEPT = "k <- t.k IDENTITY, v <- t.v IDENTITY, w <- t.w IDENTITY"
+
+CASES = [
+    (
+        "t.select('k', (pl.col('v') * 2 + pl.col('w')).alias('c'))",
+        "k <- t.k IDENTITY, c <- t.v TRANSFORMATION, c <- t.w TRANSFORMATION",
+    ),
+    ("t.filter(pl.col('v') > 1).select('k')", "k <- t.k IDENTITY, * <- t.v FILTER"),
+    ("t.filter(k='a')", f"{KEPT}, * <- t.k FILTER"),
+    ("t.with_columns(s=pl.col('v').sum().over('k'))", f"{KEPT}, s <- t.v AGGREGATION, s <- t.k WINDOW"),
+    (
+        "t.with_columns(f=pl.when(pl.col('w') > 4).then(pl.col('v')).otherwise(0)).select('f')",
+        "f <- t.v TRANSFORMATION, f <- t.w CONDITIONAL",
+    ),
+    (
+        "t.select(pl.col('v').fill_null(pl.col('w')))",
+        "v <- t.v TRANSFORMATION, v <- t.v CONDITIONAL, v <- t.w TRANSFORMATION, v <- t.w CONDITIONAL",
+    ),
+    ("t.select(pl.col('w').cum_sum(), pl.col('v').shift())", "w <- t.w AGGREGATION, v <- t.v TRANSFORMATION"),
+    ("t.select(pl.exclude('k') * 2)", "v <- t.v TRANSFORMATION, w <- t.w TRANSFORMATION"),
+    (
+        "t.group_by('k').agg(pl.col('v').sum().alias('s'), pl.len(), m=pl.col('w').max())",
+        "k <- t.k IDENTITY, s <- t.v AGGREGATION, m <- t.w AGGREGATION, * <- t.k GROUP_BY",
+    ),
+    ("t.group_by('k').mean()", "k <- t.k IDENTITY, v <- t.v AGGREGATION, w <- t.w AGGREGATION, * <- t.k GROUP_BY"),
+    (
+        "t.join(u, on='k', how='left')",
+        f"{KEPT}, x <- u.x IDENTITY, v_right <- u.v IDENTITY, * <- t.k JOIN, * <- u.k JOIN",
+    ),
+    (
+        "t.select('k').join(u.select('k'), on='k', how='full', coalesce=True)",
+        (
+            "k <- t.k TRANSFORMATION, k <- t.k CONDITIONAL, k <- u.k TRANSFORMATION, k <- u.k CONDITIONAL, "
+            "* <- t.k JOIN, * <- u.k JOIN"
+        ),
+    ),
+    ("t.sort('v').head(1).select('k')", "k <- t.k IDENTITY, * <- t.v SORT"),
+    ("t.unique(subset=['k']).drop_nulls('w').select('v')", "v <- t.v IDENTITY, * <- t.k FILTER, * <- t.w FILTER"),
+    ("t.rename({'v': 'w', 'w': 'v'}).select('v')", "v <- t.w IDENTITY"),
+    ("t.unpivot(['v', 'w'], index='k')", "k <- t.k IDENTITY, value <- t.v IDENTITY, value <- t.w IDENTITY"),
+    (
+        "t.pivot('k', index='w', values='v', aggregate_function='sum')",
+        "w <- t.w IDENTITY, a <- t.v AGGREGATION, b <- t.v AGGREGATION, * <- t.k GROUP_BY, * <- t.w GROUP_BY",
+    ),
+    ("pl.concat([t.select('k'), u.select('k')])", "k <- t.k IDENTITY, k <- u.k IDENTITY"),
+    ("t[['v']].sum()", "v <- t.v AGGREGATION"),
+    ("pl.DataFrame({'z': t['v'] * 2, 'l': [1, 2, 3]})", "z <- t.v TRANSFORMATION"),
+    ("t.filter(t['v'] > 1).select('w')", "w <- t.w IDENTITY, * <- t.v FILTER"),
+    ("t.to_pandas().rename(columns={'v': 'z'})[['z']]", "z <- t.v IDENTITY"),
+    (
+        "t.lazy().filter(pl.col('w') > 4).group_by('k').agg(pl.col('v').mean()).sort('v').collect()",
+        "k <- t.k IDENTITY, v <- t.v AGGREGATION, * <- t.w FILTER, * <- t.k GROUP_BY, * <- t.v SORT",
+    ),
+    (
+        "t.lazy().join(u.lazy().filter(pl.col('x') > 1), on='k').select('w', 'x').collect()",
+        "w <- t.w IDENTITY, x <- u.x IDENTITY, * <- u.x FILTER, * <- t.k JOIN, * <- u.k JOIN",
+    ),
+    ("t.lazy().select('v')", "v <- t.v IDENTITY"),
+]
+
+
+def told(target: Any, **frames: Any) -> set[str]:
+    tokens = [clew.version(frame, name=name) for name, frame in frames.items()]
+    return {
+        f"{'*' if edge.column is None else edge.column} <- {edge.source}.{edge.source_column} {edge.subtype}"
+        for edge in clew.lineage(target, until=tokens).edges()
+    }
+
+
+@pytest.mark.parametrize(("code", "expected"), CASES, ids=[code for code, _ in CASES])
+def test_a_frame(code: str, expected: str) -> None:
+    t = pl.DataFrame({"k": ["a", "a", "b"], "v": [1.0, 2.0, 3.0], "w": [4, 5, 6]})
+    u = pl.DataFrame({"k": ["a", "b"], "x": [1, 2], "v": [0, 1]})
+    assert told(eval(code), t=t, u=u) == set(expected.split(", "))
+    assert losses() == {}
+
+
+def test_a_function_is_opaque() -> None:
+    t = pl.DataFrame({"v": [1.0, 2.0]})
+    start = clew.version(t, name="t")
+    out = t.select(pl.col("v").map_elements(abs, return_dtype=pl.Float64))
+    (edge,) = clew.lineage(out, until=[start]).edges()
+    assert (edge.source_column, edge.subtype, edge.opaque) == ("v", "TRANSFORMATION", True)
+
+
+def test_files(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("a,b\n1,2\n")
+    pl.scan_csv(tmp_path / "in.csv").filter(pl.col("b") > 1).select("a").collect().write_parquet(
+        tmp_path / "out.parquet"
+    )
+    source = f"file:{tmp_path}/in.csv"
+    assert told(str(tmp_path / "out.parquet")) == {f"a <- {source}.a IDENTITY", f"* <- {source}.b FILTER"}
+
+
+def test_from_pandas_and_back() -> None:
+    frame = pd.DataFrame({"a": [1, 2], "b": [3, 4]})
+    out = pl.from_pandas(frame).with_columns(c=pl.col("a") + pl.col("b")).to_pandas()
+    assert told(out[["c"]], frame=frame) == {"c <- frame.a TRANSFORMATION", "c <- frame.b TRANSFORMATION"}
+
+
+def test_a_plan_is_told_step_by_step_when_it_is_collected(run_cells: Any) -> None:
+    streams = run_cells(
+        "import polars as pl\nt = pl.DataFrame({'k': [1, 1], 'v': [2, 3]})",
+        "plan = t.lazy().filter(pl.col('v') > 2).select('k')\nout = plan.collect()",
+    )
+    operations = streams["marimo_dataframe_lineage"][1:]
+    assert [event["operation_method"] for event in operations] == ["lazy", "filter", "select", "collect"]
+    assert operations[-1]["output_dataframes"][0]["variable_name"] == "out"
+    assert losses() == {}
+
+
+def test_errors_are_polars_own() -> None:
+    t = pl.DataFrame({"v": [1.0]})
+    with pytest.raises(pl.exceptions.ColumnNotFoundError):
+        t.select("nope")
+    with pytest.raises(pl.exceptions.ColumnNotFoundError):
+        t.lazy().select("nope").collect()
+    assert losses() == {}
