@@ -30,10 +30,11 @@ def track() -> None:
     when_imported("duckdb", _hook_duckdb)
     when_imported("marimo", _hook_marimo)
     when_imported("polars", _hook_polars)
-    from clew.capture.adapters import ipython, marimo, script
+    from clew.capture.adapters import ipython, marimo, script, spark
 
     marimo.watch()
     ipython.watch()
+    spark.watch()
     caller = sys._getframe(1)
     if caller.f_globals.get("__name__") == "__main__" and is_user_code(caller.f_code) and not marimo.is_running():
         script.begin(caller.f_globals)

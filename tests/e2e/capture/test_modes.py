@@ -154,7 +154,7 @@ def test_run_keeps_visitors_apart(notebook: Path) -> None:
 def test_an_interrupted_cell(tmp_path: Path) -> None:
     (tmp_path / "book.py").write_text(
         "import marimo\napp = marimo.App()\n\n@app.cell\ndef endless():\n    import time\n"
-        "    print('begun', flush=True)\n    while True:\n        time.sleep(0.01)\n    return\n"
+        "    print('be' + 'gun', flush=True)\n    while True:\n        time.sleep(0.01)\n    return\n"
     )
     with serving("edit", tmp_path / "book.py") as server, server.session("one") as tab:
         server.wait_for(tab, "kernel-ready")

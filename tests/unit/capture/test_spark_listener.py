@@ -1,0 +1,91 @@
+"""What a Spark session is given so that OpenLineage's listener reports to the cell that made it; no JVM is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from clew.capture.adapters.spark import LISTENER, SPARK, listener_properties, prepare
+from clew.capture.losses import losses
+from clew.capture.sessions import Cell, Execution, Session, enter, leave
+
+PACKAGE = {"spark.jars.packages": "io.openlineage:openlineage-spark_2.13:1.40.0"}
+
+
+@pytest.fixture
+def execution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Execution]:
+    monkeypatch.setenv("CLEW_STREAMS", str(tmp_path))
+    running = Execution(Session("book.py"), Cell(id="Hbol", source="", name="load"))
+    token = enter(running)
+    yield running
+    leave(token)
+
+
+def test_parents_are_the_cell_and_the_session(execution: Execution, tmp_path: Path) -> None:
+    session = execution.session
+    assert listener_properties(PACKAGE, execution) == {
+        "spark.extraListeners": LISTENER,
+        "spark.openlineage.parentJobNamespace": "marimo",
+        "spark.openlineage.parentJobName": "book/load",
+        "spark.openlineage.parentRunId": execution.run_id,
+        "spark.openlineage.rootParentJobNamespace": "marimo",
+        "spark.openlineage.rootParentJobName": "book",
+        "spark.openlineage.rootParentRunId": session.run_id,
+        "spark.openlineage.transport.type": "file",
+        "spark.openlineage.transport.location": str(tmp_path / session.session_id / SPARK),
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "submitted", "is_configured"),
+    [
+        ({}, "", False),
+        ({"spark.jars": "/jars/delta.jar"}, "", False),
+        ({"spark.jars": "/jars/a.jar,/jars/openlineage-spark_2.13-1.40.0.jar"}, "", True),
+        ({"spark.driver.extraClassPath": "/jars/openlineage-spark_2.13-1.40.0.jar"}, "", True),
+        ({}, "--packages io.openlineage:openlineage-spark_2.13:1.40.0 pyspark-shell", True),
+    ],
+)
+def test_nothing_without_the_jar(
+    execution: Execution,
+    monkeypatch: pytest.MonkeyPatch,
+    options: dict[str, str],
+    submitted: str,
+    is_configured: bool,
+) -> None:
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", submitted)
+    assert bool(listener_properties(options, execution)) == is_configured
+
+
+def test_what_the_user_chose_stays(execution: Execution, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENLINEAGE_URL", "http://localhost:5000")
+    own = {
+        **PACKAGE,
+        "spark.extraListeners": "my.Listener",
+        "spark.openlineage.parentRunId": "mine",
+        "spark.openlineage.transport.type": "console",
+    }
+    found = listener_properties(own, execution)
+    assert found["spark.extraListeners"] == f"my.Listener,{LISTENER}"
+    assert "spark.openlineage.parentRunId" not in found
+    assert not any("transport" in name for name in found)
+
+
+def test_the_endpoint_of_the_environment(execution: Execution, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENLINEAGE_URL", "http://localhost:5000")
+    found = listener_properties(PACKAGE, execution)
+    assert found["spark.openlineage.transport.type"] == "http"
+    assert found["spark.openlineage.transport.url"] == "http://localhost:5000"
+
+
+def test_a_builder_is_prepared(execution: Execution) -> None:
+    builder: Any = SparkSession.Builder()
+    for name, value in PACKAGE.items():
+        builder.config(name, value)
+    prepare(builder)
+    assert builder._options["spark.openlineage.parentRunId"] == execution.run_id
+    assert losses() == {}
