@@ -11,7 +11,7 @@ import pandas as pd
 from pandas.api.extensions import ExtensionArray
 
 from clew.capture.flags import AGGREGATION, CONDITIONAL, FILTER, GROUP_BY, IDENTITY, JOIN, OPAQUE, SORT, TRANSFORMATION
-from clew.capture.frames.calls import Call, made, statement_provenance, took
+from clew.capture.frames.calls import Call, is_literal, made, statement_provenance, took
 from clew.capture.frames.functions import is_opaque, used_outside
 from clew.capture.frames.hooks import replace
 from clew.capture.frames.state import (
@@ -150,7 +150,8 @@ def given(value: Any, call: Call) -> Provenance:
     operand = _operand(value)
     if operand is not None:
         return operand.whole()
-    return statement_provenance(call, call.name) if isinstance(value, _CONTAINERS) else {}
+    is_guessed = isinstance(value, _CONTAINERS) and not is_literal(value, call)
+    return statement_provenance(call, call.name) if is_guessed else {}
 
 
 def _give(name: str, series: Any, kwargs: dict[str, Any], result: Any, state: SeriesState, frame: Any) -> None:
