@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +37,7 @@ class Join:
     @classmethod
     def of(cls, call: Call, left: Any, right: Any, how: str, by: Iterable[Any] = ()) -> Join:
         """Read the arguments that `merge` and its relatives share."""
-        left_version, right_version = version_of(left), version_of_any(right)
+        left_version, right_version = version_of_any(left), version_of_any(right)
         shared = (
             call.kwargs.get("on") if "on" in call.kwargs else call.argument(2, "on") if call.name == "merge" else None
         )
@@ -208,7 +208,9 @@ def join_method(call: Call) -> None:
 def concat(call: Call) -> None:
     """pd.concat(objects, ...)."""
     objects = call.argument(0, "objs")
-    items = [objects[key] for key in call.kwargs.get("keys") or objects] if isinstance(objects, dict) else list(objects)
+    items = (
+        [objects[key] for key in call.kwargs.get("keys") or objects] if isinstance(objects, Mapping) else list(objects)
+    )
     concatenated(call, [item for item in items if item is not None], call.argument(1, "axis", 0))
 
 
