@@ -14,7 +14,7 @@ from msgspec import Struct
 from clew.index.reader import IndexReader, Progress
 from clew.query.graph.stored import StoredArrays, store, stored
 
-# A graph that takes longer to make than a caller should wait is made while the one before still answers,
+# In CPU. A graph that takes longer to make than a caller should wait is made while the one before still answers,
 # and a core is kept busy with that for at most a fifth of the time.
 _PATIENCE_SECONDS = 0.25
 _SHARE = 5
@@ -77,11 +77,11 @@ class KeptGraph(Generic[G]):
             known = self._graph
             if known is not None and known[0].progress == progress:
                 return known
-            began = time.perf_counter()
+            began = time.thread_time()
             mark = Mark(progress, self._content(index))
             same = known if known is not None and _is_same(known[0], mark) else self._from_file(mark)
             self._graph = (mark, same[1]) if same is not None else (mark, self._built(index, mark))
-            self._seconds = time.perf_counter() - began
+            self._seconds = time.thread_time() - began
         return self._graph
 
     def _from_file(self, mark: Mark) -> tuple[Mark, G] | None:

@@ -44,6 +44,8 @@ class SearchFile:
         self._lock = threading.Lock()
         self._refreshing = threading.Lock()
         self._progress: Progress | None = None
+        # What it cost last, in CPU, to see what has changed and to take that in.
+        self._seconds = 0.0
         self._is_busy = False
 
     def close(self) -> None:
@@ -56,7 +58,9 @@ class SearchFile:
     @contextmanager
     def connected(self, index: IndexReader) -> Iterator[tuple[sqlite3.Connection, bool]]:
         """The file, and whether all of the index is in it: what takes long is done aside, and found a little later."""
-        is_whole = self._progress == index.progress() or self._refreshed(time.monotonic() + _PATIENCE_SECONDS)
+        is_whole = self._progress == index.progress()
+        if not is_whole and self._seconds < _PATIENCE_SECONDS:
+            is_whole = self._refreshed(time.monotonic() + _PATIENCE_SECONDS)
         if not is_whole:
             self._refresh_aside()
         connection = self._connection()
@@ -88,9 +92,11 @@ class SearchFile:
         """Take in what has changed, in pieces, for as long as there is time."""
         if not self._refreshing.acquire(blocking=until is None):
             return False
+        began = time.thread_time()
         try:
             return self._taken_in(until)
         finally:
+            self._seconds = time.thread_time() - began
             self._refreshing.release()
 
     def _taken_in(self, until: float | None) -> bool:
