@@ -14,14 +14,18 @@ from msgspec import Struct
 from clew.index.reader import IndexReader, Progress
 from clew.query.graph.stored import StoredArrays, store, stored
 
-# In CPU. A graph that takes longer to make than a caller should wait is made while the one before still answers,
-# and a core is kept busy with that for at most a fifth of the time.
-_PATIENCE_SECONDS = 0.25
-_SHARE = 5
+# A graph of so many edges is made in a quarter of a second. A larger one is made while the one before still answers,
+# and a core is kept busy with that for at most a sixth of the time.
+_FEW_EDGES = 50_000
+_PAUSES = 5
 
 
 class Graph(Protocol):
     """A graph that can be stored."""
+
+    @property
+    def edge_count(self) -> int:
+        """How many edges there are."""
 
     def arrays(self) -> dict[str, Any]:
         """What there is to store."""
@@ -65,7 +69,7 @@ class KeptGraph(Generic[G]):
         progress = index.progress()
         if known is not None and known[0].progress == progress:
             return known
-        if known is None or known[0].progress.identity != progress.identity or self._seconds < _PATIENCE_SECONDS:
+        if known is None or known[0].progress.identity != progress.identity or known[1].edge_count < _FEW_EDGES:
             with self._lock:
                 return self._renewed()
         self._renew_aside()
@@ -112,7 +116,7 @@ class KeptGraph(Generic[G]):
         try:
             self._renewed()
         finally:
-            self._not_before = time.monotonic() + _SHARE * self._seconds
+            self._not_before = time.monotonic() + _PAUSES * self._seconds
             self._is_busy = False
 
 

@@ -51,7 +51,7 @@ def upstream(edges: set[Edge], start: str) -> dict[str, str]:
     return found
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(told=st.lists(runs, min_size=1, max_size=8))
 def test_values_are_followed_as_a_plain_search_follows_them(told: list[Any]) -> None:
     with TemporaryDirectory() as folder:

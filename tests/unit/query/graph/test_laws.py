@@ -65,7 +65,7 @@ def turned(edges: dict[Node, set[Node]]) -> dict[Node, set[Node]]:
     return found
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(told=st.lists(runs | links | names, min_size=1, max_size=12), depth=st.integers(0, 6))
 def test_a_walk_finds_what_a_plain_search_finds(world_in: Any, told: list[Any], depth: int) -> None:
     with TemporaryDirectory() as folder:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
 
+from clew.query.graph import kept
 from clew.query.graph.lens import Lens, Sight
 from clew.query.graph.lineage import LineageGraph
 from clew.query.graph.nodes import Node
@@ -185,3 +187,19 @@ def test_the_graph_follows_the_index_and_is_kept_beside_it(world: Any, holdings:
     assert world.index.with_name("index.sqlite.lineage").exists()
     with Holdings(world.index) as other:
         assert "totals" in walked(other, "raw")
+
+
+def test_a_large_graph_is_renewed_aside_while_the_one_before_answers(
+    world: Any, holdings: Holdings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept, "_FEW_EDGES", 0)
+    world.run("load", "raw", "orders")
+    world.tell()
+    assert set(walked(holdings, "raw")) == {"raw", "job load", "orders"}
+    world.run("total", "orders", "totals")
+    world.tell()
+    assert "totals" not in walked(holdings, "raw")
+    for thread in threading.enumerate():
+        if thread.name == "clew-graph":
+            thread.join()
+    assert "totals" in walked(holdings, "raw")
