@@ -32,9 +32,9 @@ def question_routes(holdings: Holdings) -> list[Route]:
     async def openapi(request: Request) -> Response:
         return _response(request, document)
 
-    # The longest first: `/facets/history` is no run, and a run's id may be anything.
-    operations = sorted(OPERATIONS, key=lambda operation: "{" in operation.path)
-    return [Route(_PATH, openapi), *(Route(one.path, _endpoint(one, holdings)) for one in operations)]
+    # Routes are tried one after the other: what is quick is not to wait for the others.
+    operations = sorted(OPERATIONS, key=lambda operation: not operation.is_quick)
+    return [*(Route(one.path, _endpoint(one, holdings)) for one in operations), Route(_PATH, openapi)]
 
 
 def _endpoint(operation: Operation, holdings: Holdings) -> Callable[[Request], Awaitable[Response]]:
