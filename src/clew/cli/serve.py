@@ -8,7 +8,7 @@ from starlette.applications import Starlette
 from clew.api.app import create_app
 from clew.api.both import Both
 from clew.api.guarded import Guarded
-from clew.api.marquez.app import MarquezApi
+from clew.api.marquez.app import MarquezApi, MarquezFirst
 from clew.api.marquez.writing import Store, store_in
 from clew.api.pages import Views, page_routes
 from clew.api.questions import question_routes
@@ -56,8 +56,9 @@ def answering_app(home: Home, store: Store | None = None) -> Starlette:
     holdings.warm()
     views = Views(holdings, lambda: Browser(home.index), home.lake, lambda: status(home))
     marquez = MarquezApi(Catalogs(home.index, home.log), holdings, store or store_in(home.log))
-    routes = [*question_routes(holdings), *page_routes(views), *marquez.routes]
-    return create_app(lambda: Answers(home.index), routes)
+    app = create_app(lambda: Answers(home.index), [*question_routes(holdings), *page_routes(views)])
+    app.add_middleware(MarquezFirst, marquez=marquez)
+    return app
 
 
 def _say(text: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable
@@ -37,6 +36,10 @@ select dataset_namespace, dataset_name, coalesce(version, ''), null, created_at,
     nullif(lifecycle_state, ''), last_seq
 from {_NAMED} cross join dataset_declarations on dataset_namespace = wanted.namespace and dataset_name = wanted.name
 order by created_at, seq"""  # noqa: S608
+_USED = """select run_io.run_uuid, direction, dataset_namespace, dataset_name, dataset_version, body
+from json_each(?) cross join run_io on run_io.run_uuid = value
+left join facets on kind = case direction when 'INPUT' then 'input' else 'output' end
+    and entity = dataset_namespace || char(31) || dataset_name || char(31) || dataset_version || char(31) || run_uuid"""
 _STATEMENTS = f"""select said.dataset_namespace, said.dataset_name, said.author, said.job_namespace, said.job_name,
     said.edge_set
 from {_NAMED} cross join statements said
@@ -101,22 +104,35 @@ class CatalogReader(IndexReader):
         return None if row is None else row[0]
 
     def runs_of(self, run_uuids: Iterable[str]) -> dict[str, Row]:
-        """Runs by their ids; those that are only known by name are placeholders."""
+        """Runs by their ids, with their facets, packed; those that are only known by name are placeholders."""
         wanted = list(run_uuids)
-        query = "select runs.*, 0 as is_placeholder from json_each(?) cross join runs on run_uuid = value"
-        rows = {row["run_uuid"]: row for row in self._all(query, json.dumps(wanted))}
+        query = """select runs.*, 0 as is_placeholder, body from json_each(?) cross join runs on run_uuid = value
+            left join facets on kind = 'run' and entity = run_uuid"""
+        rows = {row["run_uuid"]: row for row in self._all(query, _listed(wanted))}
         missing = [one for one in wanted if one not in rows]
         if missing:
-            named = "select * from all_runs where is_placeholder and run_uuid in (select value from json_each(?))"
-            rows |= {row["run_uuid"]: row for row in self._all(named, json.dumps(missing))}
+            named = """select *, null as body from all_runs
+                where is_placeholder and run_uuid in (select value from json_each(?))"""
+            rows |= {row["run_uuid"]: row for row in self._all(named, _listed(missing))}
         return rows
+
+    def used_by(self, run_uuids: Iterable[str]) -> dict[str, list[Row]]:
+        """What runs read and wrote, each with the facets that the run gave it, packed."""
+        found: defaultdict[str, list[Row]] = defaultdict(list)
+        for row in self._all(_USED, _listed(list(run_uuids))):
+            found[row["run_uuid"]].append(row)
+        return found
+
+    def unpacked(self, body: bytes | None) -> Facets:
+        """The facets that stand in a body."""
+        return {} if body is None else _standing(self._unpack(body))
 
     def io_of(self, run_uuids: Iterable[str]) -> dict[str, list[Row]]:
         """What runs read and wrote."""
         found: defaultdict[str, list[Row]] = defaultdict(list)
         query = """select run_uuid, direction, dataset_namespace, dataset_name, dataset_version
             from json_each(?) cross join run_io on run_uuid = value"""
-        for row in self._all(query, json.dumps(list(run_uuids))):
+        for row in self._all(query, _listed(list(run_uuids))):
             found[row["run_uuid"]].append(row)
         return found
 
@@ -140,11 +156,12 @@ class CatalogReader(IndexReader):
         """The ids of the last runs of each job, the last started first."""
         return {name: self.runs_of_job(*name, most, 0) for name in names}
 
-    def facets_of(self, kind: str, entities: Collection[str]) -> dict[str, Facets]:
-        """The facets that stand, of entities of a kind."""
-        query = "select entity, body from json_each(?2) cross join facets on kind = ?1 and entity = value"
-        found = self._all(query, kind, json.dumps(list(entities))) if entities else []
-        return {row["entity"]: _standing(self._unpack(row["body"])) for row in found}
+    def facets_of(self, entities: Collection[tuple[str, str]]) -> dict[tuple[str, str], Facets]:
+        """The facets that stand, of entities by their kinds and keys."""
+        query = """select kind, entity, body from json_each(?)
+            cross join facets on kind = value ->> 0 and entity = value ->> 1"""
+        found = self._all(query, _listed(entities)) if entities else []
+        return {(row["kind"], row["entity"]): _standing(self._unpack(row["body"])) for row in found}
 
     def dataset_facets_of(self, names: Iterable[Name]) -> dict[Name, Facets]:
         """The facets of datasets, each in the version that was described last."""
@@ -152,7 +169,7 @@ class CatalogReader(IndexReader):
         query = """select value ->> 0 as namespace, value ->> 1 as name, body from json_each(?)
             cross join facets on kind = 'dataset' and entity >= value ->> 2 and entity < value ->> 3
             order by last_seq"""
-        last = {(row["namespace"], row["name"]): row["body"] for row in self._all(query, json.dumps(ranges))}
+        last = {(row["namespace"], row["name"]): row["body"] for row in self._all(query, _listed(ranges))}
         return {name: _standing(self._unpack(body)) for name, body in last.items()}
 
     def stored_facets(self, kind: str, *identity: str | None) -> list[StoredFacet]:
@@ -256,14 +273,14 @@ class CatalogReader(IndexReader):
         found: defaultdict[str, list[Row]] = defaultdict(list)
         query = """select edge_sets.* from json_each(?) cross join edge_sets on edge_set = value
             where "column" is not null and source_column is not null order by edge_set, ordinal"""
-        for row in self._all(query, json.dumps(list(edge_sets))):
+        for row in self._all(query, _listed(list(edge_sets))):
             found[row["edge_set"]].append(row)
         return found
 
     def schemas_of(self, schema_ids: Iterable[str]) -> dict[str, str]:
         """Schemas as JSON, by their ids."""
         query = "select schema_id, fields from json_each(?) cross join schemas on schema_id = value"
-        return {row["schema_id"]: row["fields"] for row in self._all(query, json.dumps(list(schema_ids)))}
+        return {row["schema_id"]: row["fields"] for row in self._all(query, _listed(list(schema_ids)))}
 
     def run_events(
         self, after_at: int, before_at: int, since: int, limit: int, offset: int, *, last_first: bool

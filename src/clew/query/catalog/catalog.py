@@ -162,11 +162,14 @@ class Catalog:
 
     def run_facets(self, run_uuid: str, kind: str) -> Facets | None:
         """The facets of a run, or of the job that it is of; None if there is no such run."""
+        own = self.reader.facets_of([("run", run_uuid)]).get(("run", run_uuid)) if kind == "run" else None
+        if own is not None:
+            return own
         run = self.reader.runs_of([run_uuid]).get(run_uuid)
         if run is None:
             return None
-        key = run_uuid if kind == "run" else entity(run["job_namespace"], run["job_name"])
-        return self.reader.facets_of(kind, [key]).get(key, {})
+        key = "job", entity(run["job_namespace"], run["job_name"])
+        return {} if kind == "run" else self.reader.facets_of([key]).get(key, {})
 
     def datasets(self, namespace: str, limit: int, offset: int) -> list[Dataset]:
         """The datasets of a namespace by name."""

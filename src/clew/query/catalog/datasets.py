@@ -48,27 +48,20 @@ class Lineage:
 
     def __init__(self, reader: CatalogReader) -> None:
         self._reader = reader
-        self._sets: dict[str, list[Row]] = {}
+        self._columns: dict[tuple[str, ...], tuple[ColumnSources, ...]] = {}
 
     def of(self, names: dict[Name, tuple[Name, ...]]) -> dict[Name, tuple[ColumnSources, ...]]:
         """The sources of each column of datasets, given with all their names: by the last word of each job."""
         owners = {one: name for name, all_names in names.items() for one in all_names}
         said = _last_words(self._reader.statements_on(list(owners)), owners)
-        self._load({edge_set for sets in said.values() for edge_set in sets})
-        return {
-            name: _columns(row for edge_set in edge_sets for row in self._sets[edge_set])
-            for name, edge_sets in said.items()
-        }
-
-    def _load(self, edge_sets: set[str]) -> None:
-        missing = edge_sets - self._sets.keys()
-        if not missing:
-            return
-        if len(self._sets) > _MOST_REMEMBERED:
-            self._sets.clear()
-            missing = edge_sets
-        found = self._reader.edges_in(missing)
-        self._sets |= {edge_set: found.get(edge_set, []) for edge_set in missing}
+        if len(self._columns) > _MOST_REMEMBERED:
+            self._columns.clear()
+        missing = {edge_sets for edge_sets in said.values() if edge_sets not in self._columns}
+        if missing:
+            found = self._reader.edges_in({one for edge_sets in missing for one in edge_sets})
+            for edge_sets in missing:
+                self._columns[edge_sets] = _columns(row for one in edge_sets for row in found.get(one, ()))
+        return {name: self._columns[edge_sets] for name, edge_sets in said.items()}
 
 
 def datasets_of(
@@ -197,7 +190,7 @@ def _description(facets: Facets) -> str | None:
     return None if facet is None else text_in(value_of(bytes(facet)), "description")
 
 
-def _last_words(rows: Iterable[Row], owners: dict[Name, Name]) -> dict[Name, list[str]]:
+def _last_words(rows: Iterable[Row], owners: dict[Name, Name]) -> dict[Name, tuple[str, ...]]:
     """The sets of edges that count for each dataset; rows come the last first, and of each job its last run counts."""
     authors: dict[tuple[Name, str | None, str | None], str] = {}
     found: dict[Name, dict[str, None]] = {}
@@ -205,7 +198,7 @@ def _last_words(rows: Iterable[Row], owners: dict[Name, Name]) -> dict[Name, lis
         name = owners[row["dataset_namespace"], row["dataset_name"]]
         if authors.setdefault((name, row["job_namespace"], row["job_name"]), row["author"]) == row["author"]:
             found.setdefault(name, {})[row["edge_set"]] = None
-    return {name: list(sets) for name, sets in found.items()}
+    return {name: tuple(sets) for name, sets in found.items()}
 
 
 def _columns(rows: Iterable[Row]) -> tuple[ColumnSources, ...]:

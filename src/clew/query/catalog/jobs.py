@@ -27,7 +27,7 @@ def jobs_of(
     latest: dict[Name, list[str]] = reader.latest_runs(rows, latest_runs) if latest_runs else {}
     last = {row["latest_run_uuid"] for row in rows.values() if row["latest_run_uuid"] is not None}
     runs = runs_of(reader, versions, sorted(last.union(*latest.values())))
-    facets = reader.facets_of("job", [entity(*name) for name in rows])
+    facets = reader.facets_of([("job", entity(*name)) for name in rows])
     current = _current_versions(reader, list(rows))
     io = _known_io(reader, [name for name in rows if name not in current])
     made = []
@@ -36,7 +36,7 @@ def jobs_of(
             version = current.get(name)
             inputs, outputs = io[name] if version is None else (version.inputs, version.outputs)
             found = [runs[run] for run in latest.get(name, ())]
-            said = facets.get(entity(*name), {})
+            said = facets.get(("job", entity(*name)), {})
             made.append(_job(rows[name], said, notes, version, (inputs, outputs), runs, found))
     return made
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from clew.index.catalog import CatalogReader
-from clew.index.keys import entity
 from clew.index.reader import Row
-from clew.query.catalog.model import Facets, Name, Parent, Run, RunDataset
+from clew.query.catalog.model import Name, Parent, Run, RunDataset
 from clew.query.catalog.versions import Version, Versions, version_id
 from clew.query.moments import moment
 
@@ -17,23 +16,13 @@ _OUTPUT = "OUTPUT"
 def runs_of(reader: CatalogReader, versions: Versions, run_uuids: Collection[str]) -> dict[str, Run]:
     """Runs by their ids, each with its facets and what it read and wrote."""
     rows = reader.runs_of(run_uuids)
-    io = reader.io_of(rows)
-    facets = reader.facets_of("run", list(rows))
-    listed = [one for used in io.values() for one in used]
-    versions.load({_dataset(one) for one in listed if one["direction"] != _OUTPUT})
-    of_io = {
-        direction: reader.facets_of(
-            direction.lower(), [_entity(one) for one in listed if one["direction"] == direction]
-        )
-        for direction in ("INPUT", _OUTPUT)
-    }
-    return {
-        run_uuid: _run(row, _used(row, io.get(run_uuid, ()), of_io, versions), facets.get(run_uuid, {}))
-        for run_uuid, row in rows.items()
-    }
+    used = reader.used_by(rows)
+    versions.load({_dataset(one) for io in used.values() for one in io if one["direction"] != _OUTPUT})
+    return {run_uuid: _run(reader, versions, row, used.get(run_uuid, ())) for run_uuid, row in rows.items()}
 
 
-def _run(row: Row, used: tuple[list[RunDataset], list[RunDataset]], facets: Facets) -> Run:
+def _run(reader: CatalogReader, versions: Versions, row: Row, io: Iterable[Row]) -> Run:
+    inputs, outputs = _used(reader, versions, row, list(io))
     return Run(
         id=row["run_uuid"],
         job=None if row["job_name"] is None else (row["job_namespace"], row["job_name"]),
@@ -46,31 +35,30 @@ def _run(row: Row, used: tuple[list[RunDataset], list[RunDataset]], facets: Face
         ended_at=moment(row["ended_at"]),
         parent=Parent(row["parent_run_uuid"], row["parent_job_namespace"], row["parent_job_name"]),
         job_version=row["job_version"],
-        inputs=tuple(used[0]),
-        outputs=tuple(used[1]),
-        facets=facets,
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
+        facets=reader.unpacked(row["body"]),
     )
 
 
 def _used(
-    run: Row, io: Iterable[Row], facets: dict[str, dict[str, Facets]], versions: Versions
+    reader: CatalogReader, versions: Versions, run: Row, io: list[Row]
 ) -> tuple[list[RunDataset], list[RunDataset]]:
     """Inputs and outputs of a run; of one that has not completed, outputs are no versions yet."""
     inputs, outputs = [], []
     is_done = run["state"] == "COMPLETED"
-    rows = list(io)
-    versioned = {(one["direction"], _dataset(one)) for one in rows if one["dataset_version"]}
-    for one in rows:
-        dataset, said = _dataset(one), one["dataset_version"]
-        if not said and (one["direction"], dataset) in versioned:
+    versioned = {(one["direction"], _dataset(one)) for one in io if one["dataset_version"]}
+    for one in io:
+        dataset, said, direction = _dataset(one), one["dataset_version"], one["direction"]
+        if not said and (direction, dataset) in versioned:
             # Said before its version was known: it is one use with the other.
             continue
-        of_run = facets[one["direction"]].get(_entity(one), {})
-        if one["direction"] == _OUTPUT:
+        facets = reader.unpacked(one["body"])
+        if direction == _OUTPUT:
             written = version_id(dataset, said, run["run_uuid"]) if is_done else None
-            outputs.append(RunDataset(*dataset, written, of_run))
+            outputs.append(RunDataset(*dataset, written, facets))
         else:
-            inputs.append(RunDataset(*dataset, _id(versions.read_by(run, dataset, said)), of_run))
+            inputs.append(RunDataset(*dataset, _id(versions.read_by(run, dataset, said)), facets))
     return inputs, outputs
 
 
@@ -80,7 +68,3 @@ def _id(version: Version | None) -> str | None:
 
 def _dataset(io: Row) -> Name:
     return io["dataset_namespace"], io["dataset_name"]
-
-
-def _entity(io: Row) -> str:
-    return entity(io["dataset_namespace"], io["dataset_name"], io["dataset_version"], io["run_uuid"])
