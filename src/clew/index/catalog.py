@@ -327,16 +327,6 @@ class CatalogReader(IndexReader):
             *span,
         )
 
-    def edges_said_by(self, run_uuid: str, dataset: Name) -> list[Row]:
-        """The edges into columns of a dataset that one run stated."""
-        return self._all(
-            """select "column", source_namespace, source_name, source_column, type, subtype, description, masking
-            from column_edges where author = ?1 and dataset_namespace = ?2 and dataset_name = ?3
-            and "column" is not null and source_column is not null order by ordinal""",
-            run_uuid,
-            *dataset,
-        )
-
     def _count(self, query: str, *values: object) -> int:
         row = self._one(query, *values)
         return 0 if row is None else int(row[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +25,10 @@ Endpoint = Callable[[Catalog, Asked], Answer]
 
 _LOG = logging.getLogger("clew.api")
 _JSON = (b"content-type", b"application/json")
+_VARY = (b"vary", b"accept-encoding")
+_WORTH_PACKING = 1024
+# A third of the time of the usual level, for a tenth more bytes.
+_GZIP_LEVEL = 1
 _ANY: Final = "*"
 _PREFIXES: Final = ("/api/v1/", "/api/v2beta/")
 # Lists and walks take milliseconds: they are answered aside, so that whoever asks for one document need not wait.
@@ -134,7 +139,7 @@ class MarquezApi:
         except ClewError as fault:
             status = 404 if isinstance(fault, UsageError) else 503
             answer = Refusal(status, str(fault).replace("\n", " ")).answer()
-        headers = [_JSON, (b"content-length", str(len(answer.body)).encode()), *answer.headers]
+        headers = [_JSON, _VARY, (b"content-length", str(len(answer.body)).encode()), *answer.headers]
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         body = b"" if scope["method"] == "HEAD" else answer.body
         await send({"type": "http.response.body", "body": body})
@@ -144,13 +149,18 @@ class MarquezApi:
         path, parts = self._found(method, path_parts(scope)[1:])
         body = b"" if method == "GET" else await read_body(receive)
         asked = Asked(parts, scope["query_string"], body)
+        takes_gzip = any(name == b"accept-encoding" and b"gzip" in value for name, value in scope["headers"])
         if path.is_quick:
-            return self._ask(path, asked)
-        return await asyncio.get_running_loop().run_in_executor(self._aside, self._ask, path, asked)
+            return self._ask(path, asked, takes_gzip)
+        return await asyncio.get_running_loop().run_in_executor(self._aside, self._ask, path, asked, takes_gzip)
 
-    def _ask(self, path: Path, asked: Asked) -> Answer:
+    def _ask(self, path: Path, asked: Asked, takes_gzip: bool) -> Answer:  # noqa: FBT001  # a thread takes no names
         with self._catalogs.opened() as catalog:
-            return path.endpoint(catalog, asked)
+            found = path.endpoint(catalog, asked)
+        if not takes_gzip or len(found.body) < _WORTH_PACKING:
+            return found
+        packed = gzip.compress(found.body, _GZIP_LEVEL, mtime=0)
+        return Answer(packed, found.status, (*found.headers, (b"content-encoding", b"gzip")))
 
     def _found(self, method: str, parts: list[str]) -> tuple[Path, tuple[str, ...]]:
         methods = set()

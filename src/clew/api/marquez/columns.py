@@ -63,6 +63,8 @@ class ColumnGraphs:
         if version is not None and is_downstream:
             raise Refusal(400, "Node version cannot be specified when withDownstream is set to true")
         start = _columns(catalog, node_id)
+        if version is not None and kind_in(node_id) != "job" and not _has_version(catalog, start, version):
+            raise Refusal(404, "Could not find node")
         _, graph = self._holdings.columns(catalog.reader)
         numbers = [number for column in start for number in _numbers(graph, column)]
         if not numbers:
@@ -92,6 +94,10 @@ def _columns(catalog: Catalog, node_id: str) -> list[Column]:
     except UsageError:
         raise Refusal(404, "Could not find node") from None
     return [Column(*name) for one in catalog.jobs_named([(job.namespace, job.name)]) for name in one.outputs]
+
+
+def _has_version(catalog: Catalog, columns: list[Column], version: str) -> bool:
+    return any(catalog.dataset_version((one.namespace, one.dataset), version) is not None for one in columns)
 
 
 def _numbers(graph: ColumnGraph, column: Column) -> Iterable[int]:

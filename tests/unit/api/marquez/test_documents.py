@@ -176,6 +176,14 @@ def test_a_dataset_is_found_by_all_its_names(empty_shop: Shop) -> None:
     assert found["currentVersion"] == empty_shop.get(f"{WAREHOUSE}/public.orders")["currentVersion"]
 
 
+def test_long_answers_are_packed_for_who_can_open_them(shared_shop: Shop) -> None:
+    packed = shared_shop.client.get("/api/v1/jobs")
+    plain = shared_shop.client.get("/api/v1/jobs", headers={"accept-encoding": "identity"})
+    assert (packed.headers["content-encoding"], plain.headers.get("content-encoding")) == ("gzip", None)
+    assert packed.content == plain.content
+    assert int(packed.headers["content-length"]) < len(plain.content)
+
+
 def test_events_are_given_as_they_came(shop: Shop) -> None:
     raw = b'{"eventType": "START",  "eventTime":"2026-01-02T10:00:00.000Z","run":{"runId":"r 1"},"x": 1.0}'
     shop.send([raw])

@@ -86,6 +86,9 @@ def test_columns_upstream_and_both_ways(shared_shop: Shop) -> None:
     assert nodes(shared_shop.get("/column-lineage", nodeId=price, withDownstream="true")) == [price, total]
     assert nodes(shared_shop.get("/column-lineage", nodeId=SUM)) == [price, total]
     assert nodes(shared_shop.get("/column-lineage", nodeId=f"dataset:{TOTALS}")) == [price, total]
+    version = shared_shop.get("/namespaces/postgres%3A%2F%2Fdb%3A5432/datasets/public.totals")["currentVersion"]
+    assert nodes(shared_shop.get("/column-lineage", nodeId=f"{total}#{version}")) == [price, total]
+    shared_shop.get("/column-lineage", 404, nodeId=f"{total}#{run_id('none')}")
 
 
 def test_a_run_that_reads_what_no_run_made(empty_shop: Shop) -> None:
