@@ -146,6 +146,7 @@ export type ChangeKind =
   | "types"
   | "added"
   | "removed"
+  | "lineage"
   | "code"
   | "slower"
   | "faster";
@@ -159,6 +160,7 @@ export interface Change {
   removed: string[];
   textBefore: string | null;
   textAfter: string | null;
+  diff: string | null;
 }
 
 export interface RunChanges {

@@ -75,7 +75,7 @@ def page_routes(views: Views) -> list[Route]:
             f"{root}/run/{{run_uuid}}", asked(lambda index, request: run_view(index, request.path_params["run_uuid"]))
         ),
         Route(f"{root}/changes/{{session_id}}", asked(_changes)),
-        Route(f"{root}/diff", asked(_diff)),
+        Route(f"{root}/diff", asked(lambda index, request: _diff(index, views.lake, request))),
         Route(f"{root}/search", asked(lambda index, request: search(index, views.holdings, _text(request)))),
         Route(f"{root}/graph", asked(lambda index, request: _graph(index, views.holdings, request))),
         Route(f"{root}/events", events),
@@ -106,8 +106,8 @@ def _changes(index: Browser, request: Request) -> RunChanges | NoRunBefore:
     return NoRunBefore() if named is None else run_changes(notebook_run(index, named), after)
 
 
-def _diff(index: Browser, request: Request) -> Struct:
-    return run_diff(index, _required(request, "before"), _required(request, "after"))
+def _diff(index: Browser, lake: Path, request: Request) -> Struct:
+    return run_diff(index, lake, _required(request, "before"), _required(request, "after"))
 
 
 def _graph(index: Browser, holdings: Holdings, request: Request) -> Struct:

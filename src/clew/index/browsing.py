@@ -142,11 +142,6 @@ class Browser(IndexReader):
             most,
         )
 
-    def schema(self, schema_id: str) -> str | None:
-        """The fields of a schema, as JSON."""
-        row = self._one("select fields from schemas where schema_id = ?", schema_id)
-        return None if row is None else row["fields"]
-
     def columns_like(self, text: str) -> list[Row]:
         """Columns whose name holds a text, with their datasets."""
         return self._all(

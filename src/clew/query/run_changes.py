@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import Literal
+from typing import Literal, get_args
 
 from msgspec import Struct
 
@@ -16,7 +16,9 @@ from clew.query.run_page_states import dataset_label
 # Less is the noise of a machine that does other things as well.
 _SLOWER, _SLOWER_MS = 1.5, 1000
 
-ChangeKind = Literal["failed", "mended", "rows", "columns", "types", "code", "added", "removed", "slower", "faster"]
+ChangeKind = Literal[
+    "failed", "mended", "rows", "columns", "types", "added", "removed", "lineage", "code", "slower", "faster"
+]
 
 
 class Change(Struct, frozen=True, rename="camel"):
@@ -30,6 +32,8 @@ class Change(Struct, frozen=True, rename="camel"):
     removed: tuple[str, ...] = ()
     text_before: str | None = None
     text_after: str | None = None
+    # Of code: where the texts themselves are not at hand, a unified diff of them.
+    diff: str | None = None
 
 
 class RunChanges(Struct, frozen=True, rename="camel"):
@@ -45,7 +49,7 @@ class RunChanges(Struct, frozen=True, rename="camel"):
 
 def run_changes(before: NotebookRun, after: NotebookRun) -> RunChanges:
     """Compare two runs."""
-    changes = [*_cells(before, after), *data_changes(_last_states(before), _last_states(after))]
+    changes = [*_cells(before, after), *_data(_last_states(before), _last_states(after))]
     changes += time_changes(total_ms(before), total_ms(after))
     return RunChanges(
         before=before.session_id,
@@ -53,22 +57,14 @@ def run_changes(before: NotebookRun, after: NotebookRun) -> RunChanges:
         after=after.session_id,
         after_at=after.started_at,
         name=after.notebook,
-        changes=tuple(sorted(changes, key=lambda change: _ORDER.index(change.kind))),
+        changes=in_order(changes),
     )
 
 
-_ORDER: tuple[ChangeKind, ...] = (
-    "failed",
-    "mended",
-    "rows",
-    "columns",
-    "types",
-    "added",
-    "removed",
-    "code",
-    "slower",
-    "faster",
-)
+def in_order(changes: Iterable[Change]) -> tuple[Change, ...]:
+    """What matters most first."""
+    kinds: tuple[ChangeKind, ...] = get_args(ChangeKind)
+    return tuple(sorted(changes, key=lambda change: kinds.index(change.kind)))
 
 
 def _cells(before: NotebookRun, after: NotebookRun) -> Iterator[Change]:
@@ -95,8 +91,7 @@ def _title(cell: CellExecution) -> str:
     return cell.name if cell.name and cell.name != "_" else cell.cell_id
 
 
-def data_changes(old: Mapping[str, DatasetState], new: Mapping[str, DatasetState]) -> Iterator[Change]:
-    """What is different in datasets, by the names that people call them."""
+def _data(old: Mapping[str, DatasetState], new: Mapping[str, DatasetState]) -> Iterator[Change]:
     for label, state in new.items():
         was = old.get(label)
         if was is None:

@@ -126,7 +126,7 @@ def events() -> Iterator[Json]:
             ],
             error=None if day % 6 != 5 else "relation bi.dashboard is locked",
         )
-    at = _START + timedelta(days=DAYS - 1, hours=4)
+    at = _START + timedelta(days=DAYS - 1, hours=1)
     for number in range(11):
         name = f"report.consumer_{number:02}"
         yield from _run(

@@ -99,7 +99,7 @@ def test_a_job_and_its_runs(index: Browser) -> None:
 
 def test_two_runs_of_a_job_differ_in_rows_and_columns(index: Browser) -> None:
     runs = job_view(index, Name("airflow", "finance.load_daily")).runs
-    changes = run_diff(index, runs[5].run_uuid, runs[0].run_uuid).changes
+    changes = run_diff(index, None, runs[5].run_uuid, runs[0].run_uuid).changes
     assert [(change.kind, change.label, change.added) for change in changes] == [
         ("rows", "finance.margin", ()),
         ("columns", "finance.margin", ("orders",)),

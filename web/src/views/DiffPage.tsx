@@ -1,5 +1,5 @@
 import type { Change, ChangeKind, RunChanges } from "../documents";
-import { lineDiff } from "../lineDiff";
+import { type DiffLine, lineDiff } from "../lineDiff";
 import { Loaded, useFetched } from "../parts/Loaded";
 import { Heading, Nothing } from "../parts/marks";
 import { href, type Place } from "../router";
@@ -11,6 +11,7 @@ const GROUPS: readonly [string, readonly ChangeKind[]][] = [
   ["Rows", ["rows"]],
   ["Columns", ["columns", "types"]],
   ["New and gone", ["added", "removed"]],
+  ["Column lineage", ["lineage"]],
   ["Code", ["code"]],
   ["Time", ["slower", "faster"]],
 ];
@@ -62,7 +63,7 @@ function ChangeRow({ change }: { change: Change }) {
         <bdi>{change.label}</bdi>
       </b>
       <span>{changeWords(change)}</span>
-      {change.kind === "code" && <CodeDiff before={change.textBefore ?? ""} after={change.textAfter ?? ""} />}
+      {change.kind === "code" && <CodeDiff lines={codeLines(change)} />}
     </li>
   );
 }
@@ -78,6 +79,7 @@ export function changeWords(change: Change): string {
     case "rows":
       return `${count(before ?? 0)} → ${count(after ?? 0)} rows${percent(before, after)}`;
     case "columns":
+    case "lineage":
       return [added.length && `+ ${added.join(", ")}`, removed.length && `− ${removed.join(", ")}`]
         .filter(Boolean)
         .join("; ");
@@ -101,10 +103,17 @@ function percent(before: number | null, after: number | null): string {
   return `, ${share > 0 ? "+" : "−"}${Math.abs(share).toFixed(Math.abs(share) < 10 ? 1 : 0)} %`;
 }
 
-function CodeDiff({ before, after }: { before: string; after: string }) {
+/** The lines of both texts, or those of a unified diff without its head. */
+function codeLines({ diff, textBefore, textAfter }: Change): DiffLine[] {
+  if (diff === null) return lineDiff(textBefore ?? "", textAfter ?? "");
+  const lines = diff.split("\n").filter((line) => !/^(---|\+\+\+|@@)/.test(line));
+  return lines.map((line) => ({ sign: line[0] === "+" || line[0] === "-" ? line[0] : " ", line: line.slice(1) }));
+}
+
+function CodeDiff({ lines }: { lines: readonly DiffLine[] }) {
   return (
     <pre className="code-block diff" tabIndex={0}>
-      {lineDiff(before, after).map(({ sign, line }, i) => (
+      {lines.map(({ sign, line }, i) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: lines have no other name
         <div key={i} data-sign={sign}>
           <span aria-hidden="true">{sign} </span>

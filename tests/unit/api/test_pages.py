@@ -1,0 +1,96 @@
+"""The documents of the page's views over HTTP: what is asked wrongly is said, and nothing is a fault of ours."""
+
+from __future__ import annotations
+
+import json
+import runpy
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from msgspec import Struct
+from starlette.testclient import TestClient
+
+from clew.api.app import create_app
+from clew.api.pages import Views, page_routes
+from clew.events.received import decode
+from clew.events.stream import Stream
+from clew.index.browsing import Browser
+from clew.index.observer import Observer
+from clew.index.sink import IndexSink
+from clew.query.answers import Answers
+from clew.query.holdings import Holdings
+
+SHOP = runpy.run_path(str(Path(__file__).parents[2] / "e2e" / "page" / "shop.py"))
+MARGIN = f"namespace={quote(SHOP['WAREHOUSE'], safe='')}&name=finance.margin"
+NODE = quote(f"dataset/{quote(SHOP['WAREHOUSE'], safe='')}/finance.margin", safe="")
+
+
+class Fine(Struct):
+    """How a pipeline does of which nothing is known."""
+
+    words: str = "fine"
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    folder = tmp_path_factory.mktemp("shop")
+    observer = Observer()
+    for seq, event in enumerate(SHOP["events"]()):
+        observer.note(decode(Stream.OPENLINEAGE, json.dumps(event).encode()), f"event {seq}", seq)
+    with IndexSink(folder / "index.sqlite") as sink:
+        sink.apply("shop/0", observer.changes())
+    with Holdings(folder / "index.sqlite") as holdings:
+        views = Views(holdings, lambda: Browser(folder / "index.sqlite"), folder / "lake", Fine)
+        app = create_app(lambda: Answers(folder / "index.sqlite"), page_routes(views))
+        yield TestClient(app, raise_server_exceptions=False)
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ("activity", '"counts":{"datasets":'),
+        ("datasets?text=margin", '"total":1'),
+        ("jobs?limit=2", '"bi.refresh"'),
+        ("runs?state=FAILED", '"total":2'),
+        (f"dataset?{MARGIN}", '"margin_pct"'),
+        ("job?namespace=airflow&name=bi.refresh", '"runTotal":14'),
+        ("search?text=margin_pct", '"kind":"column"'),
+        (f"graph?node={NODE}", '"hiddenDownstream":4'),
+        (f"graph?node={NODE}&asOf=2020-01-01T00:00:00", '"links":[]'),
+        ("events", '"items":[],"total":0'),
+        ("health", '"fine"'),
+    ],
+)
+def test_each_view_has_its_document(client: TestClient, place: str, words: str) -> None:
+    answer = client.get(f"/api/v2/pages/{place}")
+    assert answer.status_code == 200
+    assert words in answer.text
+
+
+@pytest.mark.parametrize(
+    ("place", "status", "words"),
+    [
+        ("datasets?limit=0", 400, "give a number from 1 to 500"),
+        ("jobs?limit=-1", 400, "give a number from 1 to 500"),
+        ("dataset?name=x", 400, "The parameter 'namespace' is missing."),
+        (f"dataset?{MARGIN}x", 404, "Did you mean finance.margin?"),
+        ("job?namespace=airflow&name=nobody", 404, "There is no job 'nobody'."),
+        ("run/nothing", 404, "There is no run 'nothing'."),
+        ("diff?before=a&after=b", 404, "'a'"),
+        ("graph?node=rubbish", 404, "names no node"),
+        (f"graph?node={NODE}&depth=1000000000", 400, "A depth of '1000000000' is not possible"),
+        (f"graph?node={NODE}&open=sideways:x", 400, "opens nothing"),
+        (f"graph?node={NODE}&asOf=yesterday", 400, "is no time"),
+        (f"graph?node={NODE}&to=dataset%2Fa%2Fb", 404, "Nothing leads"),
+        ("events?before=x", 400, "is no position"),
+        ("events?stream=none", 404, "There is no stream 'none'."),
+        ("events/lineage/5", 404, "There is no event 5"),
+        ("changes/nothing", 404, "nothing"),
+    ],
+)
+def test_what_is_asked_wrongly_is_said(client: TestClient, place: str, status: int, words: str) -> None:
+    answer = client.get(f"/api/v2/pages/{place}")
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
+    assert words in answer.json()["title"] + answer.json()["detail"]
