@@ -2,6 +2,7 @@ import { useMemo } from "react";
 import type { LineageGraph } from "../documents";
 import { Loaded, useFetched } from "../parts/Loaded";
 import { StateMark } from "../parts/marks";
+import { Legend } from "../RunTab";
 import { change, datasetHref, jobHref, type Place } from "../router";
 import { SearchBox } from "../SearchBox";
 import { moment } from "../words";
@@ -115,6 +116,7 @@ function Lineage({ graph, place }: { graph: LineageGraph; place: Place }) {
         <LineageCanvas graph={graph} openings={place.values.getAll("open")} />
         <LineagePanel />
       </div>
+      <Legend />
     </LineageContext>
   );
 }
