@@ -26,8 +26,7 @@ import { duration, shape, shownOf } from "./words";
 // Up to this many nodes a person sees more in the whole than in a part of it.
 const SMALL = 60;
 
-/** Below this zoom only names can be read. */
-export const FAR = 0.6;
+const FAR = 0.6;
 
 const SCOPES: readonly [Scope, string][] = [
   ["hop", "One hop"],
@@ -109,8 +108,8 @@ function Canvas({ view }: { view: GraphView }) {
 }
 
 /** From afar only names can be read: they then take the room of the rest. */
-export function Distance() {
-  const isFar = useStore((flow) => flow.transform[2] < FAR);
+export function Distance({ far = FAR }: { far?: number }) {
+  const isFar = useStore((flow) => flow.transform[2] < far);
   const scale = useStore((flow) => Math.round(20 * flow.transform[2]) / 20);
   const flow = useStore((store) => store.domNode);
   useEffect(() => {

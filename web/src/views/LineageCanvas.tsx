@@ -10,7 +10,7 @@ import {
 } from "@xyflow/react";
 import { type CSSProperties, type KeyboardEvent, memo, useMemo } from "react";
 import type { LineageGraph, LineageNode } from "../documents";
-import { Distance, FAR } from "../GraphTab";
+import { Distance } from "../GraphTab";
 import { nearest, portKey, samePort, strengthOf } from "../lineage";
 import type { Port } from "../page";
 import { change, datasetHref, jobHref } from "../router";
@@ -20,6 +20,9 @@ import { type LineageThread, lineageThreads } from "./lineageThreads";
 
 type BoxNode = Node<{ node: LineageNode; place: number; openings: readonly string[] }>;
 type GroupNode = Node<{ name: string }>;
+
+// One hop with all that is drawn at first must show its columns on a small screen, too.
+const FAR = 0.42;
 
 const NODE_TYPES = { dataset: DatasetNode, job: JobNode, group: GroupFrame };
 
@@ -46,7 +49,7 @@ export function LineageCanvas({ graph, openings }: { graph: LineageGraph; openin
         elementsSelectable={false}
         onlyRenderVisibleElements={graph.nodes.length > 100}
       >
-        <Distance />
+        <Distance far={FAR} />
         <Threads threads={threads} />
         <Background variant={BackgroundVariant.Dots} gap={22} size={1} color="var(--line)" />
         <Controls showInteractive={false} />
