@@ -15,6 +15,7 @@ import sys
 import time
 from pathlib import Path
 
+import msgspec
 from bench.figures import Report
 from bench.many_runs import job, run_id, session_id, table, write_index
 from bench.rounds import asked_for, scratch
@@ -119,7 +120,7 @@ def _characters(index: Path) -> list[int]:
                 if result.is_error:
                     raise SystemExit(f"{tool}: {result.content}")
                 length = sum(len(getattr(part, "text", "")) for part in result.content)
-                found.append(length + len(str(result.structured_content)))
+                found.append(length + len(msgspec.json.encode(result.structured_content)))
                 print(f"  tool {tool}: {found[-1] // 3:,} tokens, {time.process_time() - began:.2f} s")
             return found
 

@@ -19,8 +19,9 @@ Row = sqlite3.Row
 _SESSIONS = """select session_id, max(notebook) as notebook, min(started_at) as started_at, min(first_seq) as first_seq,
 count(*) as cell_count, sum(state = 'failed') as failed_cell_count
 from cell_executions group by session_id order by min(started_at) desc, min(first_seq) desc limit ?"""
-_SESSION_RUNS = """select runs.*, row_number() over (partition by session_id order by state_seq desc) as place
-from runs join jobs on jobs.namespace = job_namespace and jobs.name = job_name where job_type = 'NOTEBOOK'"""
+# The run that stands for a whole session; by its session, so that other runs are not looked at.
+_SESSION_RUN = """select run_uuid from runs join jobs on jobs.namespace = job_namespace and jobs.name = job_name
+where session_id = {session} and job_type = 'NOTEBOOK' order by state_seq desc limit 1"""
 
 # All names of the dataset that is called ?2 in ?1.
 NAMES = """with names (namespace, name) as (
@@ -194,14 +195,14 @@ class IndexReader:
         """Notebook sessions, the newest first, each with the state and end of the run that stands for it."""
         return self._all(
             f"""select cells.*, run.state, run.ended_at from ({_SESSIONS}) cells
-            left join ({_SESSION_RUNS}) run on run.session_id = cells.session_id and run.place = 1
+            left join runs run on run.run_uuid = ({_SESSION_RUN.format(session="cells.session_id")})
             order by cells.started_at desc, cells.first_seq desc""",  # noqa: S608
             limit,
         )
 
     def session_run(self, session_id: str) -> Row | None:
         """The run that stands for the whole session."""
-        return self._one(f"select * from ({_SESSION_RUNS}) where session_id = ? and place = 1", session_id)  # noqa: S608
+        return self._one(f"select * from runs where run_uuid = ({_SESSION_RUN.format(session='?')})", session_id)  # noqa: S608
 
     def cells(self, session_id: str) -> list[Row]:
         """A session's cell executions in the order in which they ran."""
@@ -221,7 +222,12 @@ class IndexReader:
 
     def session_io(self, session_id: str) -> list[Row]:
         """What the operations of a session read and wrote."""
-        return self._all("select * from run_io where session_id = ? order by last_seq", session_id)
+        # By its runs: run_io is not indexed by session.
+        return self._all(
+            """select * from run_io where session_id = ?1
+            and run_uuid in (select run_uuid from runs where session_id = ?1) order by last_seq""",
+            session_id,
+        )
 
     def session_edges(self, session_id: str) -> list[Row]:
         """All column edges that a session stated."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import Struct
 
 from clew.index.entities import run_row
 from clew.index.reader import IndexReader
-from clew.query.graph.nodes import Node
+from clew.query.graph.nodes import Node, NodeKind
 from clew.query.model import Dataset
-from clew.query.names import AmbiguousNameError, UnknownNameError, find_column, find_dataset
+from clew.query.names import AmbiguousNameError, UnknownNameError, datasets_called, find_column
 from clew.query.node_ids import DATASET, FIELD, JOB, RUN, find_field, find_node
 
 MeantKind = Literal["dataset", "column", "job", "run"]
@@ -75,21 +76,19 @@ def _by_id(index: IndexReader, text: str) -> Meant:
 
 
 def _by_name(index: IndexReader, text: str) -> Meant:
-    try:
-        dataset = find_dataset(index, text)
-    except AmbiguousNameError:
-        raise
-    except UnknownNameError:
-        jobs = _jobs(index, text)
-        if len(jobs) > 1:
-            raise AmbiguousNameError.among("job", text, [f"{job.namespace}:{job.name}" for job in jobs]) from None
-        if jobs:
-            return Meant("job", jobs[0].id)
-        if "." not in text and ":" not in text:
-            raise UnknownNameError.of("dataset, job or run", text, _known(index)) from None
-        owner, column = find_column(index, text)
-        return Meant("column", Node("dataset", owner.namespace, owner.name).id, column)
-    return Meant("dataset", Node("dataset", dataset.namespace, dataset.name).id)
+    candidates: dict[NodeKind, Sequence[Dataset | Node]] = {
+        "dataset": datasets_called(index, text),
+        "job": _jobs(index, text),
+    }
+    for kind, named in candidates.items():
+        if len(named) > 1:
+            raise AmbiguousNameError.among(kind, text, [f"{one.namespace}:{one.name}" for one in named])
+        if named:
+            return Meant(kind, Node(kind, named[0].namespace, named[0].name).id)
+    if "." not in text and ":" not in text:
+        raise UnknownNameError.of("dataset, job or run", text, _known(index))
+    owner, column = find_column(index, text)
+    return Meant("column", Node("dataset", owner.namespace, owner.name).id, column)
 
 
 def _known(index: IndexReader) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from itertools import islice
 
 from clew.errors import UsageError
 from clew.index.reader import IndexReader
@@ -11,6 +12,8 @@ from clew.query.model import Dataset
 from clew.query.schemas import column_names
 
 _MOST_NAMED = 5
+# To compare a name with a million others would take half a minute.
+_MOST_COMPARED = 5_000
 _COLUMN_FORM = "Write it as DATASET.COLUMN, such as orders.csv.price."
 
 
@@ -20,7 +23,7 @@ class UnknownNameError(UsageError):
     @classmethod
     def of(cls, what: str, text: str, known: Iterable[str]) -> UnknownNameError:
         """Say so, with what was perhaps meant."""
-        known = list(known)
+        known = list(islice(known, _MOST_COMPARED))
         close = get_close_matches(text, known, n=_MOST_NAMED, cutoff=0.5)
         if close:
             return cls(f"There is no {what} {text!r}.", hint=f"Did you mean {_listed(close)}?")
@@ -46,15 +49,21 @@ class UnknownColumnError(UnknownNameError):
 
 def find_dataset(index: IndexReader, text: str) -> Dataset:
     """The dataset of that name: whole, or by its last parts (`orders.csv` for `/data/orders.csv`)."""
-    known = [Dataset(row["namespace"], row["name"]) for row in index.datasets()]
-    found = [dataset for dataset in known if text in {dataset.name, full_name(dataset)}]
-    found = found or [dataset for dataset in known if dataset.name.endswith(f"/{text}")]
-    found = found or _by_symlink(index, text)
+    found = datasets_called(index, text)
     if not found:
+        known = [Dataset(row["namespace"], row["name"]) for row in index.datasets()]
         raise UnknownNameError.of("dataset", text, _short_names(known))
     if len(found) > 1:
         raise AmbiguousNameError.among("dataset", text, [full_name(dataset) for dataset in found])
     return found[0]
+
+
+def datasets_called(index: IndexReader, text: str) -> list[Dataset]:
+    """All datasets of that name, likewise."""
+    known = [Dataset(row["namespace"], row["name"]) for row in index.datasets()]
+    found = [dataset for dataset in known if text in {dataset.name, full_name(dataset)}]
+    found = found or [dataset for dataset in known if dataset.name.endswith(f"/{text}")]
+    return found or _by_symlink(index, text)
 
 
 def _by_symlink(index: IndexReader, text: str) -> list[Dataset]:
