@@ -15,6 +15,7 @@ from clew.errors import UsageError
 from clew.home import Home
 from clew.query.graph.lens import Sight
 from clew.query.graph_answers import ColumnPath, GraphAnswers
+from clew.query.lineage import Path as NodePath
 
 
 @click.command("path")
@@ -29,11 +30,14 @@ def command(start: str, end: str, sight: Sight, as_json: bool, home: Home) -> No
     Ends with 1 if there is none, whichever of the two is taken for the source.
     """
     with GraphAnswers(home.index) as answers:
-        kinds = {answers.meant(name).kind for name in (start, end)}
+        meant = [answers.meant(name) for name in (start, end)]
+        kinds = {one.kind for one in meant}
         if "run" in kinds or ("column" in kinds and len(kinds) > 1):
             raise UsageError(f"{start} and {end} are not of a kind.", hint="Name two columns, or two datasets or jobs.")
-        ask = answers.column_path if kinds == {"column"} else answers.path
-        found = ask(start, end, sight)
+        if kinds == {"column"}:
+            found: ColumnPath | NodePath = answers.column_path(start, end, sight)
+        else:
+            found = answers.path(meant[0].id, meant[1].id, sight)
     if as_json:
         print_json(found)
     elif found.edges:

@@ -14,6 +14,8 @@ from clew.query.schemas import column_names
 _MOST_NAMED = 5
 # To compare a name with a million others would take half a minute.
 _MOST_COMPARED = 5_000
+_DATASETS = "select namespace, name from datasets"
+_LAST_FIRST = "order by last_seq desc, namespace, name"
 _COLUMN_FORM = "Write it as DATASET.COLUMN, such as orders.csv.price."
 
 
@@ -60,10 +62,9 @@ def find_dataset(index: IndexReader, text: str) -> Dataset:
 
 def datasets_called(index: IndexReader, text: str) -> list[Dataset]:
     """All datasets of that name, likewise."""
-    known = [Dataset(row["namespace"], row["name"]) for row in index.datasets()]
-    found = [dataset for dataset in known if text in {dataset.name, full_name(dataset)}]
-    found = found or [dataset for dataset in known if dataset.name.endswith(f"/{text}")]
-    return found or _by_symlink(index, text)
+    rows = index.ask(f"{_DATASETS} where name = ?1 or namespace || ':' || name = ?1 {_LAST_FIRST}", text)
+    rows = rows or index.ask(f"{_DATASETS} where substr(name, -length(?1)) = ?1 {_LAST_FIRST}", f"/{text}")
+    return [Dataset(row["namespace"], row["name"]) for row in rows] or _by_symlink(index, text)
 
 
 def _by_symlink(index: IndexReader, text: str) -> list[Dataset]:
