@@ -223,11 +223,8 @@ class IndexReader:
     def session_io(self, session_id: str) -> list[Row]:
         """What the operations of a session read and wrote."""
         # By its runs: run_io is not indexed by session.
-        return self._all(
-            """select * from run_io where session_id = ?1
-            and run_uuid in (select run_uuid from runs where session_id = ?1) order by last_seq""",
-            session_id,
-        )
+        own = "session_id = ?1 and run_uuid in (select run_uuid from runs where session_id = ?1)"
+        return self._all(f"select * from run_io where {own} order by last_seq", session_id)  # noqa: S608
 
     def session_edges(self, session_id: str) -> list[Row]:
         """All column edges that a session stated."""
