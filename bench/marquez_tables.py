@@ -44,14 +44,17 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 @contextmanager
 def filled(events: Iterable[bytes]) -> Iterator[Connection]:
     """A PostgreSQL of its own with these events."""
-    with tempfile.TemporaryDirectory(prefix="clew-bench-") as folder:
-        with started(Path(folder)) as address, psycopg.connect(address, autocommit=True) as connection:
-            connection.execute(_TABLES)
-            _load(connection, events)
-            for statement in _INDEXES.split(";"):
-                connection.execute(statement)
-            connection.execute("set jit = off")
-            yield connection
+    with (
+        tempfile.TemporaryDirectory(prefix="clew-bench-") as folder,
+        started(Path(folder)) as address,
+        psycopg.connect(address, autocommit=True) as connection,
+    ):
+        connection.execute(_TABLES)
+        _load(connection, events)
+        for statement in _INDEXES.split(";"):
+            connection.execute(statement)
+        connection.execute("set jit = off")
+        yield connection
 
 
 def _load(connection: Connection, events: Iterable[bytes]) -> None:
