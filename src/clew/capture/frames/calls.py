@@ -213,7 +213,9 @@ def _scalar_provenance(value: Any, call: Call) -> Provenance:
     if value is None or isinstance(value, bool) or any(value is constant for constant in call.frame.f_code.co_consts):
         return {}
     named = [provenance_of(one) for one, _ in names_loaded(call.frame) if is_scalar(one)]
-    return through(union(*scalars_of(call.frame), *named), TRANSFORMATION | INFERRED)
+    taken = through(union(*scalars_of(call.frame), *named), TRANSFORMATION | INFERRED)
+    # Something else than pandas may have reduced a column to a value.
+    return taken or statement_provenance(call)
 
 
 def is_literal(value: Any, call: Call) -> bool:

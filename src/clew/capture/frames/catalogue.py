@@ -60,6 +60,7 @@ FRAME_RULES: dict[str, Callable[[Call], None]] = {
     **joins.RULES,
     **expressions.RULES,
     **files.RULES,
+    **dict.fromkeys(("to_dict", "to_records"), selection.handed_out),
     "groupby": grouping.groupby,
     "resample": grouping.resample,
     **dict.fromkeys(("rolling", "expanding", "ewm"), grouping.window),
@@ -74,8 +75,8 @@ SERIES_RULES: dict[str, Callable[[Call], None]] = {
 
 # These make no data, or hand it out in a form that has no provenance to carry.
 _LEFT_ALONE = frozenset(
-    "plot hist boxplot info keys memory_usage pipe to_string to_html to_latex to_markdown to_clipboard to_dict "
-    "to_records equals first_valid_index last_valid_index attrs iloc loc at iat style sparse to_xarray to_iceberg "
+    "plot hist boxplot info keys memory_usage pipe to_string to_html to_latex to_markdown to_clipboard "
+    "equals first_valid_index last_valid_index attrs iloc loc at iat style sparse to_xarray to_iceberg "
     "items iterrows itertuples tolist to_list view".split()
 )
 _IN_PLACE = ("fillna", "replace", "interpolate", "ffill", "bfill", "clip", "where", "mask", "update")

@@ -25,6 +25,7 @@ _SAME_SHAPE = frozenset(
 )
 _OVER_GROUP = frozenset("transform cumsum cumprod cummax cummin".split())
 _WHOLE_ROWS = frozenset("head tail nth sample filter get_group take".split())
+_SIZE = "size"
 _COUNTS_ROWS = frozenset(["size", "ngroup", "cumcount", "value_counts"])
 
 
@@ -247,7 +248,7 @@ class Outcome:
     def source(self, label: Any) -> Provenance:
         """The provenance of one column of the result."""
         step = self.step()
-        if self.name in _COUNTS_ROWS:
+        if self._counts_rows(label):
             return {}
         version, selected = self.groups.version, self.groups.selected
         if version is None or self.name in ("corr", "cov"):
@@ -260,6 +261,14 @@ class Outcome:
         if column is not None:
             return through(version.field(column[0]), step)
         return through(version.fields(self._value_columns(version)), step)
+
+    def _counts_rows(self, label: Any) -> bool:
+        """Whether a column counts rows, of which no column is the source."""
+        given = self.call.argument(0, "func")
+        by_column = given.get(label) if isinstance(given, dict) and is_scalar(label) else None
+        is_named = isinstance(label, tuple) and label[-1] == _SIZE
+        is_given = any(isinstance(one, str) and one == _SIZE for one in (given, by_column))
+        return self.name in _COUNTS_ROWS or is_given or is_named
 
     def _own(self) -> Provenance:
         """The values that groups or windows are made of."""
@@ -293,7 +302,11 @@ class Outcome:
         for label in listed(result.columns):
             if label in named and version is not None:
                 column, function = named[label]
-                fields[label] = through(version.field(column), AGGREGATION | (OPAQUE if is_opaque(function) else 0))
+                fields[label] = (
+                    {}
+                    if function == _SIZE
+                    else through(version.field(column), AGGREGATION | (OPAQUE if is_opaque(function) else 0))
+                )
             elif label not in fields:
                 fields[label] = self.source(label)
         for name in levels:

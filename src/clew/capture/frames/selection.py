@@ -271,6 +271,11 @@ def deleted(call: Call) -> None:
     changed(call, "selection", SameLabels(call.before))
 
 
+def handed_out(call: Call) -> None:
+    """df.to_dict(), df.to_records(): plain values, of which nothing is seen until they are back in a frame."""
+    note_read(call.frame, call.before)
+
+
 def aligned(call: Call) -> None:
     """df.align(other): both come back with the same labels."""
     other = call.argument(0, "other")
