@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cache
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -38,6 +39,6 @@ def _table(spark: SparkSession, lake: Lake, name: str) -> DataFrame:
     if table is None:
         hint = "Derived tables are written at the end of `clew pipeline run`."
         raise ClewError(f"The lake {lake.root} has no table {name} yet.", hint=hint)
-    schema = from_arrow_schema(table.schema().to_arrow())
+    schema = from_arrow_schema(pa.schema(table.schema().to_arrow()))
     files = lake.files(name)
     return spark.read.schema(schema).parquet(*files) if files else spark.createDataFrame([], schema)
