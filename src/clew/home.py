@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -13,33 +14,57 @@ from clew.settings import chosen
 
 FOLDER_NAME = ".clew"
 
+_SCHEMES = "postgresql://", "postgres://"
+
+
+@dataclass(frozen=True)
+class DatabaseUrl:
+    """A PostgreSQL database by its URL, and a folder for what is kept beside an index. Its password is never shown."""
+
+    text: str
+    folder: Path
+
+    def __str__(self) -> str:
+        return re.sub(r"(?<=://)([^/@]*?):[^/@]*@", r"\1@", re.sub(r"[?&]password=[^&]*", "", self.text))
+
+    def __repr__(self) -> str:
+        return f"DatabaseUrl({self})"
+
+
+# Where an index is: a file, or a database.
+Place = Path | DatabaseUrl
+
 
 @dataclass(frozen=True)
 class Home:
     """Where each stage of one installation lives. Copy `root` and you have copied everything.
 
-    Unless the lake is `elsewhere`.
+    Unless the lake is `elsewhere`, or the index in a `database`.
     """
 
     root: Path
     elsewhere: Path | None = None
+    database: str | None = None
 
     @classmethod
-    def find(cls, given: str | os.PathLike[str] | None = None, lake: str | None = None) -> Self:
+    def find(
+        cls, given: str | os.PathLike[str] | None = None, lake: str | None = None, index: str | None = None
+    ) -> Self:
         """`--home`, else CLEW_HOME or clew.toml, else the nearest `.clew` above the working directory, else `~/.clew`.
 
-        Its lake is `--lake`, else CLEW_LAKE or clew.toml, else a folder in it.
+        Its lake is `--lake`, else CLEW_LAKE or clew.toml, else a folder in it; its index likewise, else a file in it.
         """
         place = chosen("lake", lake).value
         elsewhere = _folder(place) if place else None
+        database = _database(chosen("index", index).value)
         root = chosen("home", None if given is None else os.fspath(given)).value
         if root:
-            return cls(Path(root).expanduser().absolute(), elsewhere)
+            return cls(Path(root).expanduser().absolute(), elsewhere, database)
         here = Path.cwd()
         for folder in (here, *here.parents):
             if (folder / FOLDER_NAME).is_dir():
-                return cls(folder / FOLDER_NAME, elsewhere)
-        return cls(Path.home() / FOLDER_NAME, elsewhere)
+                return cls(folder / FOLDER_NAME, elsewhere, database)
+        return cls(Path.home() / FOLDER_NAME, elsewhere, database)
 
     @property
     def streams(self) -> Path:
@@ -57,8 +82,13 @@ class Home:
         return self.elsewhere or self.root / "lake"
 
     @property
-    def index(self) -> Path:
-        """The SQLite file that answers come from."""
+    def index(self) -> Place:
+        """The SQLite file or the database that answers come from."""
+        return self.index_file if self.database is None else DatabaseUrl(self.database, self.root)
+
+    @property
+    def index_file(self) -> Path:
+        """The index, unless it is in a database."""
         return self.root / "index.sqlite"
 
     @property
@@ -98,3 +128,10 @@ def _folder(place: str) -> Path:
         return Path(unquote(url.path))
     hint = "Name a folder, or a URL that starts with file:///. A folder that is synced to the store works as well."
     raise UsageError(f"The lake cannot be at {place}: object stores and other hosts are not supported yet.", hint=hint)
+
+
+def _database(url: str | None) -> str | None:
+    if not url or url.startswith(_SCHEMES):
+        return url or None
+    hint = "Give a URL: postgresql://user@host/database. Without one, the index is a file in the home."
+    raise UsageError(f"The index cannot be at {url!r}.", hint=hint)

@@ -31,6 +31,7 @@ class Chosen(NamedTuple):
 SETTINGS: Final[Mapping[str, Setting]] = {
     "home": Setting("CLEW_HOME", is_path=True),
     "lake": Setting("CLEW_LAKE", is_path=True),
+    "index": Setting("CLEW_INDEX"),
     "java": Setting("CLEW_JAVA", "auto", choices=("auto", "system", "bundled")),
     "master": Setting("CLEW_MASTER", "local[2]"),
     "metrics": Setting("CLEW_METRICS", "all", choices=("all", "counts", "off")),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,6 +13,7 @@ from tests.oracle.expected import Rows, normal
 from tests.oracle.lineage import Row
 from tests.oracle.packed import index_facets
 
+from clew.index.database import Database
 from clew.index.store import connect_reader
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -43,11 +43,16 @@ def index_tables(path: Path, wanted: Rows) -> Rows:
         return index_rows(index, wanted)
 
 
-def index_rows(index: sqlite3.Connection, wanted: Rows) -> Rows:
-    index.row_factory = sqlite3.Row
-    found = {name: index.execute(f"select * from {VIEWS.get(name, name)}") for name in wanted if name != "facets"}
-    tables = {name: [cut(dict(row), columns(wanted[name])) for row in table] for name, table in found.items()}
+def index_rows(index: Database, wanted: Rows) -> Rows:
+    found = {name: all_rows(index, VIEWS.get(name, name)) for name in wanted if name != "facets"}
+    tables = {name: [cut(row, columns(wanted[name])) for row in table] for name, table in found.items()}
     return normal({**tables, "facets": standing_facets(index)})
+
+
+def all_rows(index: Database, table: str) -> list[Row]:
+    rows = index.execute(f"select * from {table}")
+    names = [column[0] for column in rows.description or ()]
+    return [dict(zip(names, row, strict=True)) for row in rows]
 
 
 def kept_in_index(wanted: Rows) -> Rows:
@@ -61,7 +66,7 @@ def kept_in_index(wanted: Rows) -> Rows:
     )
 
 
-def standing_facets(index: sqlite3.Connection) -> list[Row]:
+def standing_facets(index: Database) -> list[Row]:
     return [
         {
             "kind": row["kind"],

@@ -1,15 +1,21 @@
-"""The facets that an index holds, each as a row of its own."""
+"""What there is in an index, be it in a file or a database: its tables, and its facets one by one."""
 
 from __future__ import annotations
 
-import sqlite3
+import re
+from pathlib import Path
 from typing import Any
 
 from clew.index.bodies import Unpacker
+from clew.index.database import Database
 from clew.index.store import dictionaries_in
 
+SCHEMA = (Path(__file__).parents[2] / "src" / "clew" / "index" / "schema.sql").read_text()
+TABLES: list[str] = re.findall(r"create table if not exists (\w+)", SCHEMA)
+VIEWS: list[str] = re.findall(r"create view if not exists (\w+)", SCHEMA)
 
-def index_facets(index: sqlite3.Connection) -> list[dict[str, Any]]:
+
+def index_facets(index: Database) -> list[dict[str, Any]]:
     """One row per entity and name; the body of one that was deleted is empty."""
     unpack = Unpacker(dictionaries_in(index)).unpack
     return [

@@ -3,21 +3,67 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-from uuid import NAMESPACE_OID, uuid5
+from uuid import NAMESPACE_OID, uuid4, uuid5
 
 import pytest
 from hypothesis import settings
 from tests.unit.worlds import World
+
+from clew.home import DatabaseUrl, Place
+from clew.index.places import store_of
 
 # A slow machine is no fault.
 settings.register_profile("unit", deadline=None, max_examples=50)
 settings.load_profile("unit")
 
 START = datetime(2026, 1, 1, 10, tzinfo=UTC)
+
+
+class PostgresPlaces:
+    """Empty places for an index in one database: a schema is made once, and emptied for each test."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self._url, self._folder = url, folder
+        self._schemas: set[str] = set()
+
+    def empty(self, name: str = "tests") -> DatabaseUrl:
+        """A place that holds no events."""
+        place = self.missing(f"{name}_{os.getpid()}")
+        if name not in self._schemas:
+            store_of(place).remove()
+            self._schemas.add(name)
+        writer = store_of(place).writer()
+        query = "select tablename from pg_tables where schemaname = current_schema"
+        for (table,) in writer.database.execute(query).fetchall():
+            writer.database.execute(f"delete from {table} where {'key' if table == 'meta' else repr('')} != 'format'")
+        writer.database.execute("insert into meta values ('identity', ?)", (uuid4().hex,))
+        writer.database.close()
+        return place
+
+    def missing(self, schema: str) -> DatabaseUrl:
+        """A place where nothing is."""
+        mark = "&" if "?" in self._url else "?"
+        return DatabaseUrl(f"{self._url}{mark}schema={schema}", self._folder)
+
+
+@pytest.fixture(scope="session")
+def postgres_places(postgres: str, tmp_path_factory: pytest.TempPathFactory) -> PostgresPlaces:
+    """Places in the tests' PostgreSQL."""
+    return PostgresPlaces(postgres, tmp_path_factory.mktemp("beside"))
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    """Where to put an index: one after the other, a file and a database."""
+    if request.param == "sqlite":
+        return tmp_path / "index.sqlite"
+    places: PostgresPlaces = request.getfixturevalue("postgres_places")
+    return places.empty()
 
 
 class Clock:
@@ -149,8 +195,8 @@ class Session:
 class Story:
     """Sessions on one clock, and the index that comes of them."""
 
-    def __init__(self, folder: Path) -> None:
-        self.index = folder / "index.sqlite"
+    def __init__(self, index: Place) -> None:
+        self.index = index
         self._clock = Clock()
         self._sessions: list[Session] = []
 
@@ -160,7 +206,7 @@ class Story:
         self._sessions.append(made)
         return made
 
-    def tell(self, sessions: Iterable[Session] | None = None) -> Path:
+    def tell(self, sessions: Iterable[Session] | None = None) -> Place:
         """Index the events, session by session, in the order given: the order in which the log received them."""
         from clew.events.received import decode
         from clew.index.observer import Observer
@@ -178,7 +224,7 @@ class Story:
 @pytest.fixture
 def story(tmp_path: Path) -> Story:
     """An empty story, to be filled with sessions."""
-    return Story(tmp_path)
+    return Story(tmp_path / "index.sqlite")
 
 
 @pytest.fixture

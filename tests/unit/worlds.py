@@ -9,6 +9,7 @@ from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
 from clew.events.received import decode
+from clew.home import Place
 from clew.index.observer import Observer
 from clew.index.sink import IndexSink
 
@@ -21,8 +22,8 @@ class World:
     A column's sources are written `table.column` or `table.column!FILTER`; an influence is INDIRECT.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.index = folder / "index.sqlite"
+    def __init__(self, folder: Path, index: Place | None = None) -> None:
+        self.index = index or folder / "index.sqlite"
         self.events: list[dict[str, Any]] = []
         self._told = 0
         self._batches = 0
@@ -73,7 +74,7 @@ class World:
         change = {"lifecycleStateChange": "RENAME", "previousIdentifier": named("db", old)}
         self.dataset(new, lifecycleStateChange=change)
 
-    def tell(self) -> Path:
+    def tell(self) -> Place:
         """Index what was not indexed yet, as one batch."""
         observer = Observer()
         for seq, event in enumerate(self.events[self._told :], start=self._told):

@@ -24,14 +24,15 @@ class Shown(Struct, frozen=True):
 @click.command("config")
 @click.option("--home", default=None, help="As other commands take it.")
 @click.option("--lake", default=None, metavar="PATH", help="As other commands take it.")
+@click.option("--index", default=None, metavar="URL", help="As other commands take it.")
 @click.option("--master", default=None, help="As other commands take it.")
 @json_option
-def command(home: str | None, lake: str | None, master: str | None, as_json: bool) -> None:  # noqa: FBT001
+def command(*, as_json: bool, **flags: str | None) -> None:
     """Show the settings that count here, and where each was said.
 
     A flag goes before the environment, the environment before clew.toml, and that before the default.
     """
-    shown = settings({"home": home, "lake": lake, "master": master})
+    shown = settings(flags)
     if as_json:
         print_json(shown)
         return
@@ -44,9 +45,10 @@ def command(home: str | None, lake: str | None, master: str | None, as_json: boo
 
 
 def settings(flags: dict[str, str | None]) -> list[Shown]:
-    """All settings, with the folders that home and lake come to."""
+    """All settings, with the places that home, lake and index come to."""
     found = {name: chosen(name, flags.get(name)) for name in SETTINGS}
-    home = Home.find(flags["home"], flags["lake"])
+    home = Home.find(flags["home"], flags["lake"], flags["index"])
     found["home"] = Chosen(str(home.root), found["home"].origin)
     found["lake"] = Chosen(str(home.lake), found["lake"].origin)
+    found["index"] = Chosen(str(home.index), found["index"].origin)
     return [Shown(name, one.value, one.origin, SETTINGS[name].variable) for name, one in found.items()]

@@ -138,13 +138,17 @@ def _lake(home: Home) -> Check:
 
 
 def _index(home: Home) -> Check:
-    if not home.index.exists():
-        return Check("index", "note", f"none at {home.index} yet", "Run `clew pipeline run`.")
     from clew.index.reader import IndexReader
+    from clew.index.store import MissingIndexError
 
-    with IndexReader(home.index) as index:
-        last = index.meta("indexed_at") or "never"
-    return Check("index", "ok", f"{filesize(home.index.stat().st_size)}, last written {last}")
+    place = home.index
+    try:
+        with IndexReader(place) as index:
+            last = index.meta("indexed_at") or "never"
+    except MissingIndexError:
+        return Check("index", "note", f"none at {place} yet", "Run `clew pipeline run`.")
+    what = filesize(place.stat().st_size) if isinstance(place, Path) else str(place)
+    return Check("index", "ok", f"{what}, last written {last}")
 
 
 def _table(checks: list[Check]) -> Table:

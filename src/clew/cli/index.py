@@ -10,7 +10,7 @@ from clew.cli.screen import print_json, progress, talk
 from clew.errors import ClewError
 from clew.events.facet_order import FacetOrder
 from clew.home import Home
-from clew.index.store import remove
+from clew.index.places import store_of
 from clew.lake.delta import Lake
 from clew.pipeline.lock import BACKFILL_LOCK, held
 from clew.pipeline.work import open_pipeline
@@ -27,9 +27,9 @@ def command() -> None:
 @lake_option
 @spark_options
 def rebuild(facet_order: FacetOrder | None, as_json: bool, home: Home, master: str, conf: dict[str, str]) -> None:  # noqa: FBT001
-    """Throw the index away and build it anew from the lake."""
-    _remove_index(home, facet_order)
-    with progress() as say, open_pipeline(home, say=say, master=master, conf=conf) as pipeline:
+    """Build the index anew from the lake; the old one answers until the new one is whole."""
+    _prepare(home, facet_order)
+    with progress() as say, open_pipeline(home, say=say, master=master, conf=conf, is_rebuilt=True) as pipeline:
         count = pipeline.index.event_count
         if facet_order is not None:
             pipeline.refresh()
@@ -39,7 +39,7 @@ def rebuild(facet_order: FacetOrder | None, as_json: bool, home: Home, master: s
         talk().print(f"The index holds {count:,} events again.")
 
 
-def _remove_index(home: Home, facet_order: FacetOrder | None) -> None:
+def _prepare(home: Home, facet_order: FacetOrder | None) -> None:
     if not home.lake.is_dir():
         raise ClewError(
             f"There is no lake at {home.lake} to build an index from.", hint="Run `clew pipeline run` first."
@@ -47,6 +47,7 @@ def _remove_index(home: Home, facet_order: FacetOrder | None) -> None:
     with held(home.lake / ".lock"), held(home.lake / BACKFILL_LOCK, "backfill"):
         lake = Lake(home.lake)
         lake.prepare()
-        remove(home.index)
         if facet_order is not None:
+            # The index goes first: it knows only the order before, and must not be taken for one of the new.
+            store_of(home.index).remove()
             lake.set_facet_order(facet_order)

@@ -28,14 +28,16 @@ def home_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def lake_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """`--home DIR` and `--lake PATH`, given to the command as a Home."""
+    """`--home DIR`, `--lake PATH` and `--index URL`, given to the command as a Home."""
 
     @wraps(command)
-    def with_lake(*args: Any, home: str | None, lake: str | None, **kwargs: Any) -> Any:
-        return command(*args, home=Home.find(home, lake), **kwargs)
+    def with_lake(*args: Any, home: str | None, lake: str | None, index: str | None, **kwargs: Any) -> Any:
+        return command(*args, home=Home.find(home, lake, index), **kwargs)
 
     text = "Folder of the lake, or its file:// URL. Default: CLEW_LAKE, or the folder lake in the home."
-    return _home(click.option("--lake", metavar="PATH", default=None, help=text)(with_lake))
+    index_text = "postgresql:// URL of the index. Default: CLEW_INDEX, or a file in the home."
+    index_option = click.option("--index", metavar="URL", default=None, help=index_text)
+    return _home(click.option("--lake", metavar="PATH", default=None, help=text)(index_option(with_lake)))
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")

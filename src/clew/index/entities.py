@@ -26,7 +26,9 @@ def run_io_rows(index: IndexReader, run_uuid: str) -> list[Row]:
 def child_runs(index: IndexReader, run_uuid: str, limit: int) -> list[Row]:
     """The runs that name a run as their parent: found by reading all runs, so not asked for where it can be avoided."""
     return index.ask(
-        "select * from runs where parent_run_uuid = ? order by started_at, run_uuid limit ?", run_uuid, limit
+        "select * from runs where parent_run_uuid = ? order by started_at nulls first, run_uuid limit ?",
+        run_uuid,
+        limit,
     )
 
 
@@ -146,7 +148,8 @@ def run_edges(index: IndexReader, run_uuid: str, limit: int) -> list[Row]:
     """The column edges that a run stated."""
     return index.ask(
         """select * from column_edges where author = ?
-        order by dataset_namespace, dataset_name, "column", source_namespace, source_name, source_column limit ?""",
+        order by dataset_namespace, dataset_name, "column" nulls first, source_namespace, source_name,
+        source_column nulls first limit ?""",
         run_uuid,
         limit,
     )
@@ -183,11 +186,13 @@ def readers_after(index: IndexReader, written: Row, writer: Row, limit: int) -> 
         writer["state_seq"],
     )
     return index.ask(
-        f"""{NAMES} select distinct runs.* from names
-        join run_io on dataset_namespace = names.namespace and dataset_name = names.name and direction = 'INPUT'
-        join runs using (run_uuid)
-        where run_uuid != ?3 and {_BEGAN} >= ?4 and (?5 is null or {_BEGAN} < ?5)
-        and (?6 = '' or dataset_version in (?6, '')) order by {_BEGAN}, run_uuid limit ?7""",  # noqa: S608
+        f"""{NAMES} select * from (
+            select distinct runs.* from names
+            join run_io on dataset_namespace = names.namespace and dataset_name = names.name and direction = 'INPUT'
+            join runs using (run_uuid)
+            where run_uuid != ?3 and {_BEGAN} >= ?4 and ({_BEGAN} < ?5 or ?5 is null)
+            and (?6 = '' or dataset_version in (?6, ''))
+        ) runs order by {_BEGAN}, run_uuid limit ?7""",  # noqa: S608
         namespace,
         name,
         writer["run_uuid"],

@@ -13,7 +13,8 @@ Rule = Callable[[str], str]
 
 def of_first_in(seq: str) -> Rule:
     """The value said first, by the position that decided it."""
-    return lambda column: f"case when {seq} is null or excluded.{seq} < {seq} then excluded.{column} else {column} end"
+    is_earlier = f"known.{seq} is null or excluded.{seq} < known.{seq}"
+    return lambda column: f"case when {is_earlier} then excluded.{column} else known.{column} end"
 
 
 @dataclass(frozen=True)
@@ -26,8 +27,8 @@ class OfLastIn:
     def __call__(self, column: str) -> str:
         """The value of a column after the merge."""
         turn = _moment_and_position if self.is_by_time else str
-        is_later = f"{self.seq} is null or {turn(f'excluded.{self.seq}')} >= {turn(self.seq)}"
-        return f"case when {is_later} then excluded.{column} else {column} end"
+        is_later = f"known.{self.seq} is null or {turn(f'excluded.{self.seq}')} >= {turn(f'known.{self.seq}')}"
+        return f"case when {is_later} then excluded.{column} else known.{column} end"
 
 
 def _moment_and_position(seq: str) -> str:
@@ -36,35 +37,36 @@ def _moment_and_position(seq: str) -> str:
 
 def of_latest_in(moment: str, seq: str) -> Rule:
     """The value of the event that is the latest by its own time, by the moment and position that decided it."""
-    later = f"{moment} is null or (excluded.{moment}, excluded.{seq}) >= ({moment}, {seq})"
-    return lambda column: f"case when {later} then excluded.{column} else {column} end"
+    later = f"known.{moment} is null or (excluded.{moment}, excluded.{seq}) >= (known.{moment}, known.{seq})"
+    return lambda column: f"case when {later} then excluded.{column} else known.{column} end"
 
 
 def of_last(column: str) -> str:
     """The value of the row received last, even if it is null: rows that are whole are not mixed."""
-    return f"case when excluded.last_seq >= last_seq then excluded.{column} else {column} end"
+    return f"case when excluded.last_seq >= known.last_seq then excluded.{column} else known.{column} end"
 
 
 def least(column: str) -> str:
     """The smaller of both, or the one that is known."""
-    return f"min(coalesce({column}, excluded.{column}), coalesce(excluded.{column}, {column}))"
+    return f"min(coalesce(known.{column}, excluded.{column}), coalesce(excluded.{column}, known.{column}))"
 
 
 def greatest(column: str) -> str:
     """The larger of both, or the one that is known."""
-    return f"max(coalesce({column}, excluded.{column}), coalesce(excluded.{column}, {column}))"
+    return f"max(coalesce(known.{column}, excluded.{column}), coalesce(excluded.{column}, known.{column}))"
 
 
 def of_higher_state(column: str) -> str:
     """A terminal state is sticky: by rank, then by event time, then by arrival."""
-    rank = "(state_rank, coalesce(state_at, 0), state_seq)"
+    rank = "(known.state_rank, coalesce(known.state_at, 0), known.state_seq)"
     incoming = "(excluded.state_rank, coalesce(excluded.state_at, 0), excluded.state_seq)"
-    return f"case when {incoming} >= {rank} then excluded.{column} else {column} end"
+    return f"case when {incoming} >= {rank} then excluded.{column} else known.{column} end"
 
 
 def of_stronger_end(column: str) -> str:
     """A cell that has ended does not run again, and one that failed has not completed."""
-    return f"case when {_end_rank(f'excluded.{column}')} > {_end_rank(column)} then excluded.{column} else {column} end"
+    is_stronger = f"{_end_rank(f'excluded.{column}')} > {_end_rank(f'known.{column}')}"
+    return f"case when {is_stronger} then excluded.{column} else known.{column} end"
 
 
 def _end_rank(column: str) -> str:
@@ -80,21 +82,22 @@ class Merge:
     # The column that marks a row which gives way, whole, to one that is not so marked.
     provisional: str | None = None
 
-    def upsert(self, table: str, names: Sequence[str]) -> str:
-        """The statement that takes one row, its values in the order of `names`."""
+    def upsert(self, table: str, names: Sequence[str], source: str | None = None) -> str:
+        """The statement that takes one row, its values in the order of `names`; or all rows of another table."""
         sets = ", ".join(f'"{column}" = {self._merged(column)}' for column in self.columns)
-        columns, marks = ", ".join(f'"{name}"' for name in names), ", ".join("?" * len(names))
+        columns, key = (", ".join(f'"{name}"' for name in some) for some in (names, self.key))
+        rows = f"values ({', '.join('?' * len(names))})" if source is None else f"select {columns} from {source}"  # noqa: S608
         conflict = f"update set {sets}" if sets else "nothing"
         if self.provisional is not None:
-            conflict += f" where excluded.{self.provisional} <= {self.provisional}"
-        return f"insert into {table} ({columns}) values ({marks}) on conflict do {conflict}"  # noqa: S608
+            conflict += f" where excluded.{self.provisional} <= known.{self.provisional}"
+        return f"insert into {table} as known ({columns}) {rows} on conflict ({key}) do {conflict}"
 
     def _merged(self, column: str) -> str:
         merged = self.columns[column](column)
         if self.provisional is None:
             return merged
         mark = self.provisional
-        return f"case when excluded.{mark} < {mark} then excluded.{column} else {merged} end"
+        return f"case when excluded.{mark} < known.{mark} then excluded.{column} else {merged} end"
 
 
 def _all(rule: Rule, *columns: str) -> dict[str, Rule]:

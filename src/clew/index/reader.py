@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from operator import attrgetter
-from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
+from clew.home import Place
+from clew.index import database
 from clew.index.bodies import DELETED, StoredFacet, Unpacker
 from clew.index.keys import after, entity, parts
-from clew.index.store import BUSY_SECONDS, connect_reader, dictionaries_in
+from clew.index.places import store_of
+from clew.index.store import BUSY_SECONDS, dictionaries_in
 
-Row = sqlite3.Row
+Row = database.Row
 
 _SESSIONS = """select session_id, max(notebook) as notebook, min(started_at) as started_at, min(first_seq) as first_seq,
-count(*) as cell_count, sum(state = 'failed') as failed_cell_count
+count(*) as cell_count, count(*) filter (where state = 'failed') as failed_cell_count
 from cell_executions group by session_id order by min(started_at) desc, min(first_seq) desc limit ?"""
 # The run that stands for a whole session; by its session, so that other runs are not looked at.
 _SESSION_RUN = """select run_uuid from runs join jobs on jobs.namespace = job_namespace and jobs.name = job_name
@@ -72,11 +73,16 @@ last_event_at from jobs"""
 _PROGRESS = "select key, value from meta where key in ('identity', 'indexed_seq', 'indexed_at', 'last_batch')"
 # What each job said last of each dataset; of a frame, which has versions within one session, of each version.
 _LAST_STATEMENTS = """select job_namespace, job_name, dataset_namespace, dataset_name, dataset_version, session_id,
-run_uuid, edge_set, max(event_time) from statements where origin = 'lineage' or not exists (
-    select 1 from statements explicit where explicit.author = statements.author
-    and explicit.dataset_namespace = statements.dataset_namespace and explicit.dataset_name = statements.dataset_name
-    and explicit.origin = 'lineage' and explicit.edge_set != '')
-group by 1, 2, 3, 4, iif(dataset_namespace = ?, dataset_version, '')"""
+run_uuid, edge_set, event_time from (
+    select *, row_number() over (
+        partition by job_namespace, job_name, dataset_namespace, dataset_name,
+            case when dataset_namespace = ? then dataset_version else '' end
+        order by event_time desc, seq desc, author desc) as place
+    from statements where origin = 'lineage' or not exists (
+        select 1 from statements explicit where explicit.author = statements.author
+        and explicit.dataset_namespace = statements.dataset_namespace
+        and explicit.dataset_name = statements.dataset_name and explicit.origin = 'lineage' and explicit.edge_set != '')
+) said where place = 1"""
 _EDGE_SET = """select "column", source_namespace, source_name, source_column, type, subtype, description, masking
 from edge_sets where edge_set = ? order by ordinal"""
 
@@ -120,8 +126,8 @@ class SaidEdge(NamedTuple):
 class IndexReader:
     """A view of the index that never writes."""
 
-    def __init__(self, path: Path, busy_seconds: float = BUSY_SECONDS) -> None:
-        self._database = connect_reader(path, busy_seconds)
+    def __init__(self, place: Place, busy_seconds: float = BUSY_SECONDS) -> None:
+        self._database = store_of(place).reader(busy_seconds)
         self._unpacker = self._make_unpacker()
 
     def __enter__(self) -> Self:
@@ -163,9 +169,7 @@ class IndexReader:
 
     def _plain(self, query: str, *values: object) -> Iterator[Any]:
         """Rows as tuples: of a million, names would cost more than values."""
-        cursor = self._database.cursor()
-        cursor.row_factory = None
-        return cursor.execute(query, values)
+        return self._database.plain(query, values)
 
     def meta(self, key: str) -> str | None:
         """What the pipeline noted: `indexed_at`, `indexed_seq`, `last_batch`."""
@@ -207,7 +211,7 @@ class IndexReader:
     def cells(self, session_id: str) -> list[Row]:
         """A session's cell executions in the order in which they ran."""
         return self._all(
-            "select * from cells where session_id = ? order by coalesce(started_at, ended_at), first_seq",
+            "select * from cells where session_id = ? order by coalesce(started_at, ended_at) nulls first, first_seq",
             session_id,
         )
 
@@ -257,7 +261,7 @@ class IndexReader:
                 union all
                 select source_column, ordinal from names
                 join edge_sets on source_namespace = names.namespace and source_name = names.name
-            ) where column_name is not null group by 1 order by 2, 1""",  # noqa: S608
+            ) told where column_name is not null group by 1 order by 2, 1""",  # noqa: S608
             namespace,
             name,
         )

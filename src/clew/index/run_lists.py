@@ -19,7 +19,7 @@ def whole_runs(index: IndexReader, since: int, limit: int, *, is_failed: bool = 
 def slow_runs(index: IndexReader, since: int, among: int, limit: int) -> list[Row]:
     """Of the newest `among` runs that began at `since` or later, those that took longest."""
     return index.ask(
-        f"""select * from ({_WHOLE_RUNS} and first_event_at >= ? order by first_event_at desc limit ?)
+        f"""select * from ({_WHOLE_RUNS} and first_event_at >= ? order by first_event_at desc limit ?) newest
         where ended_at is not null and started_at is not null order by ended_at - started_at desc limit ?""",  # noqa: S608
         since,
         among,

@@ -99,7 +99,7 @@ create table if not exists renames (
 -- Dropped or renamed, and not written since, by the times of events, then by arrival. The event that drops may name it as output.
 create view if not exists dataset_states as
 select datasets.*,
-    (lifecycle_state is 'DROP' and (written_at is null or (lifecycle_at, lifecycle_seq) >= (written_at, written_seq)))
+    (lifecycle_state is not distinct from 'DROP' and (written_at is null or (lifecycle_at, lifecycle_seq) >= (written_at, written_seq)))
     or (renamed_at is not null
         and (written_at is null or (renamed_at, renames.last_seq) > (written_at, written_seq))
         and (lifecycle_at is null or (renamed_at, renames.last_seq) > (lifecycle_at, lifecycle_seq))) as is_deleted
@@ -110,12 +110,6 @@ create table if not exists symlinks (
     namespace text not null, name text not null, identifiers text not null, last_seq integer not null,
     primary key (namespace, name)
 ) without rowid;
-create trigger if not exists symlinks_added after insert on symlinks begin
-    insert into meta select 'symlinks_changed', '1' where not exists (select 1 from meta where key = 'symlinks_changed');
-end;
-create trigger if not exists symlinks_replaced after update of identifiers on symlinks when old.identifiers != new.identifiers begin
-    insert into meta select 'symlinks_changed', '1' where not exists (select 1 from meta where key = 'symlinks_changed');
-end;
 create table if not exists nodes (
     namespace text not null, name text not null, node_namespace text not null, node_name text not null,
     primary key (namespace, name)
@@ -160,10 +154,10 @@ create view if not exists job_links as
 select distinct job_namespace, job_name, upstream_namespace, upstream_name, first_value(run_uuid) over said as last_run_uuid,
     max(event_time) over link as last_event_at, min(seq) over link as first_seq, max(seq) over link as last_seq
 from (
-    select job_namespace, job_name, json_extract(source.value, '$[0]') as upstream_namespace,
-        json_extract(source.value, '$[1]') as upstream_name, run_uuid, event_time, seq
+    select job_namespace, job_name, source.value ->> 0 as upstream_namespace,
+        source.value ->> 1 as upstream_name, run_uuid, event_time, seq
     from links, json_each(links.upstream) source
-)
+) sources
 window link as (partition by job_namespace, job_name, upstream_namespace, upstream_name), said as (link order by seq desc);
 
 -- Without a run, a job declares all its explicit lineage at once: what it declared before is gone.
@@ -255,7 +249,7 @@ select job_namespace, job_name, version,
         select json_group_array(json_object('namespace', dataset_namespace, 'name', dataset_name)) from (
             select distinct dataset_namespace, dataset_name from run_io
             where run_uuid = latest_run_uuid and direction = 'INPUT' order by dataset_namespace, dataset_name
-        )
+        ) named
     )) as inputs,
     coalesce((
         select outputs from job_declarations declared where declared.job_namespace = found.job_namespace
@@ -264,7 +258,7 @@ select job_namespace, job_name, version,
         select json_group_array(json_object('namespace', dataset_namespace, 'name', dataset_name)) from (
             select distinct dataset_namespace, dataset_name from run_io
             where run_uuid = latest_run_uuid and direction = 'OUTPUT' order by dataset_namespace, dataset_name
-        )
+        ) named
     )) as outputs,
     location, created_at, first_run_uuid, latest_run_uuid, run_count, first_seq, last_seq
 from (
@@ -284,7 +278,7 @@ select job_namespace, job_name, version from (
     select job_namespace, job_name, version,
         row_number() over (partition by job_namespace, job_name order by at desc, seq desc) as place
     from said_job_versions
-) where place = 1;
+) said where place = 1;
 
 -- One row per completed write, and per state that a DatasetEvent declares. What a run wrote under a version of its own
 -- is one write with what it wrote without, before the version was known.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 
 from clew.events.nodes import nodes_of
 from clew.index.changes import Changes
+from clew.index.database import Database
 
 # Where facets count by arrival there are no moments, and the position alone decides.
 _TURN = "coalesce((select at from moments where position = {table}.seq), 0), {table}.seq"
@@ -17,14 +17,14 @@ _NO_LONGER_DECLARED = f"""delete from {{table}} where author = ?1 {{also}} and (
 _WERE_CHANGED = "delete from meta where key = 'symlinks_changed'"
 
 
-def settle_lineage(database: sqlite3.Connection, changes: Changes) -> None:
+def settle_lineage(database: Database, changes: Changes) -> None:
     """Bring the index to what it says whatever the order in which batches came, within a batch's transaction."""
     _forget_declared(database, changes)
     if changes.symlinks and database.execute(_WERE_CHANGED).rowcount:
         _find_nodes(database)
 
 
-def _forget_declared(database: sqlite3.Connection, changes: Changes) -> None:
+def _forget_declared(database: Database, changes: Changes) -> None:
     """Explicit lineage that a job declared before its last declaration."""
     authors = {(row.author,) for row in changes.lineage_declarations}
     authors |= {(row.author,) for row in changes.statements if row.run_uuid is None}
@@ -33,7 +33,7 @@ def _forget_declared(database: sqlite3.Connection, changes: Changes) -> None:
         database.executemany(_NO_LONGER_DECLARED.format(table=table, also=also), authors)
 
 
-def _find_nodes(database: sqlite3.Connection) -> None:
+def _find_nodes(database: Database) -> None:
     known = database.execute("select namespace, name, identifiers from symlinks order by 1, 2").fetchall()
     pairs = (((namespace, name), tuple(other)) for namespace, name, others in known for other in json.loads(others))
     nodes = {(*name, *node) for name, node in nodes_of(pairs).items()}

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
@@ -13,18 +11,23 @@ from msgspec import Struct
 from msgspec.structs import astuple
 
 from clew.events.facet_order import FacetOrder
+from clew.home import Place
 from clew.index.bodies import DELETED, ENOUGH_SAMPLES, Packer, Unpacker, merged, train
-from clew.index.changes import Changes, FacetsRow
+from clew.index.changes import Changes
+from clew.index.database import Writer
 from clew.index.job_versions import settle_job_versions
-from clew.index.merging import merges
+from clew.index.merging import Merge, merges
+from clew.index.places import store_of
 from clew.index.settling import settle_lineage
-from clew.index.store import connect_writer, dictionaries_in, make_tables, transaction
+from clew.index.store import dictionaries_in
 
 _IDS_PER_QUERY = 500
 _EVENT_COUNT = """select (select count(*) from events) + (
     select count(*) from rejected where event_id not in (select event_id from events))"""
+_NOTE = "insert into meta values (?, ?) on conflict (key) do update set value = excluded.value"
 _FIRST = 1
 _BATCH_OF = "batch of "
+_EVENTS, _EVENTS_ROW = Merge(("event_id",)), ("event_id", "batch")
 # A job says the same of its output run after run: sets of edges and schemas that were just written need no second look.
 _MOST_REMEMBERED = 100_000
 
@@ -34,18 +37,18 @@ class IndexSink:
 
     def __init__(
         self,
-        path: Path,
+        place: Place,
         order: FacetOrder = FacetOrder.RECEIVED,
-        connect: Callable[[Path], sqlite3.Connection] = connect_writer,
+        connect: Callable[[], Writer] | None = None,
     ) -> None:
-        self.path = path
-        self._connect = connect
+        self.place = place
+        self._connect = connect or store_of(place).writer
         self._order = order
         self._merges = merges(order)
 
     def __enter__(self) -> Self:
-        self._database = self._connect(self.path)
-        self._database.create_function("merged", 2, self._merged_facets)
+        self._writer = self._connect()
+        self._database = self._writer.database
         # Remembered, because it is asked for while a batch is being written.
         self.dictionary: bytes | None = None
         self._use_dictionaries()
@@ -87,19 +90,18 @@ class IndexSink:
 
     def note_batch(self, app: str, number: int) -> None:
         """Say that all batches of a pipeline up to this one were taken."""
-        self._database.execute("insert or replace into meta values (?, ?)", (f"{_BATCH_OF}{app}", str(number)))
+        self._database.execute(_NOTE, (f"{_BATCH_OF}{app}", str(number)))
 
     def apply(self, batch: str, changes: Changes, aside: Iterable[Changes] = ()) -> None:
         """Merge what a batch changed; applying it again changes nothing.
 
         `aside` are more changes, so large that no two are held in memory: of events that `changes` names.
         """
-        with transaction(self._database):
+        with self._writer.transaction():
             # A backfill may have learnt one meanwhile.
             self._use_dictionaries()
             for table, events in (("events", changes.events), ("rejected", changes.rejected)):
-                new = ((identity, batch) for _, identity in events)
-                self._database.executemany(f"insert or ignore into {table} values (?, ?)", new)  # noqa: S608
+                self._writer.merge(table, _EVENTS, _EVENTS_ROW, [(identity, batch) for _, identity in events])
             self._merge_all(changes)
             for more in aside:
                 self._merge_all(more)
@@ -112,32 +114,26 @@ class IndexSink:
 
     def complete(self) -> None:
         """Make what a builder has left out."""
-        make_tables(self._database)
+        self._writer.complete()
 
     def let_go(self) -> None:
-        """Give back the memory of pages that were read; they are read again when they are needed."""
-        self._database.execute("pragma shrink_memory")
+        """Give back memory that can be had again."""
+        self._writer.let_go()
 
-    def _merge_all(self, changes: Changes) -> None:
+    def _merge_all(self, said: Changes) -> None:
+        changes = self._writer.fitted(said)
         changes.edge_sets = [edge for edge in changes.edge_sets if edge.edge_set not in self._known_edge_sets]
         changes.schemas = [schema for schema in changes.schemas if schema.schema_id not in self._known_schemas]
         for table in self._merges:
             self._merge(table, getattr(changes, table))
         settle_lineage(self._database, changes)
         settle_job_versions(self._database, {run.run_uuid for run in changes.runs})
-        self._put_facets(changes.facets)
+        self._writer.put_facets(changes.facets, self._merged_facets)
 
     def _merge(self, table: str, rows: Sequence[Struct]) -> None:
         if rows:
-            statement = self._merges[table].upsert(table, type(rows[0]).__struct_fields__)
-            self._database.executemany(statement, map(astuple, rows))
-
-    def _put_facets(self, facets: Iterable[FacetsRow]) -> None:
-        self._database.executemany(
-            """insert into facets values (?, ?, ?, ?) on conflict do update
-            set last_seq = max(last_seq, excluded.last_seq), body = merged(body, excluded.body)""",
-            map(astuple, facets),
-        )
+            names = type(rows[0]).__struct_fields__
+            self._writer.merge(table, self._merges[table], names, list(map(astuple, rows)))
 
     def _merged_facets(self, known: bytes, said: bytes) -> bytes:
         facets, news = self._unpacker.unpack(known), self._unpacker.unpack(said)
@@ -151,12 +147,12 @@ class IndexSink:
 
     def _note_progress(self, batch: str, seq: int) -> None:
         self._database.execute(
-            """insert into meta values ('indexed_seq', ?) on conflict do update
-            set value = max(cast(value as integer), cast(excluded.value as integer))""",
+            """insert into meta as known values ('indexed_seq', ?) on conflict (key) do update
+            set value = cast(max(cast(known.value as bigint), cast(excluded.value as bigint)) as text)""",
             (str(seq),),
         )
         progress = {"last_batch": batch, "indexed_at": datetime.now(UTC).isoformat(timespec="milliseconds")}
-        self._database.executemany("insert or replace into meta values (?, ?)", progress.items())
+        self._database.executemany(_NOTE, list(progress.items()))
         app, _, number = batch.rpartition("/")
         if number.isdecimal():
             self.note_batch(app, int(number))
@@ -164,7 +160,7 @@ class IndexSink:
     def _learn(self, facets: Sequence[bytes]) -> None:
         if len(facets) >= ENOUGH_SAMPLES:
             dictionary = _FIRST, train(facets, _FIRST)
-            self._database.execute("insert or ignore into dictionaries values (?, ?)", dictionary)
+            self._database.execute("insert into dictionaries values (?, ?) on conflict do nothing", dictionary)
 
     def _use_dictionaries(self) -> None:
         """Pack and unpack with what is stored; with none as long as too few facets are known to learn from."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from clew.errors import ClewError
+from clew.index.database import Database
 
 INDEX_FORMAT: Final = 3
 # A stream and a backfill may both write: one waits while the other's batch is being merged.
@@ -19,19 +20,30 @@ _PAGE_BYTES = 8 << 10
 _CACHE_KIB = 64 << 10
 _INDEXES = "select name from sqlite_master where type = 'index' and sql is not null"
 _REBUILD = "Move it away and run `clew index rebuild`."
+_SCHEMA = "schema.sql", "triggers.sql"
 
 
 class MissingIndexError(ClewError):
     """Nothing was indexed yet."""
 
     @classmethod
-    def at(cls, path: Path) -> MissingIndexError:
-        """Say which file is missing and how it comes to be."""
+    def at(cls, place: object) -> MissingIndexError:
+        """Say where none is and how it comes to be."""
         hint = "Run `clew demo`, or `clew run NOTEBOOK` and `clew pipeline run`."
-        return cls(f"There is no index at {path}.", hint=hint)
+        return cls(f"There is no index at {place}.", hint=hint)
 
 
-def connect_reader(path: Path, busy_seconds: float = BUSY_SECONDS) -> sqlite3.Connection:
+class SqliteDatabase(sqlite3.Connection):
+    """A connection to a file."""
+
+    def plain(self, query: str, values: Sequence[Any] = ()) -> Iterator[Any]:
+        """The rows of a query as tuples: of a million, names would cost more than values."""
+        cursor = self.cursor()
+        cursor.row_factory = None
+        return cursor.execute(query, values)
+
+
+def connect_reader(path: Path, busy_seconds: float = BUSY_SECONDS) -> SqliteDatabase:
     """Open for reading; a missing or newer file is an error with a way out."""
     if not path.exists():
         raise MissingIndexError.at(path)
@@ -42,7 +54,7 @@ def connect_reader(path: Path, busy_seconds: float = BUSY_SECONDS) -> sqlite3.Co
     return connection
 
 
-def connect_writer(path: Path) -> sqlite3.Connection:
+def connect_writer(path: Path) -> SqliteDatabase:
     """Open for writing, making the tables where they are missing."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -62,13 +74,13 @@ def connect_writer(path: Path) -> sqlite3.Connection:
 
 def make_tables(connection: sqlite3.Connection) -> None:
     """Make what is missing, in one transaction: an index is there whole or not at all."""
-    schema = files("clew.index").joinpath("schema.sql").read_text()
+    schema = "".join(files("clew.index").joinpath(name).read_text() for name in _SCHEMA)
     # An index that was built anew has another identity, so that who keeps something beside it can tell.
     made = f"('format', '{INDEX_FORMAT}'), ('identity', lower(hex(randomblob(16))))"
     connection.executescript(f"begin immediate; {schema} insert or ignore into meta values {made}; commit;")  # noqa: S608
 
 
-def connect_builder(path: Path) -> sqlite3.Connection:
+def connect_builder(path: Path) -> SqliteDatabase:
     """Open for writing in haste, without what keeps a file whole in a crash.
 
     Indexes cost less when they are made at the end: `make_tables` makes them.
@@ -81,7 +93,7 @@ def connect_builder(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def dictionaries_in(connection: sqlite3.Connection) -> dict[int, bytes]:
+def dictionaries_in(connection: Database) -> dict[int, bytes]:
     """What facets are packed with, by id."""
     return {row[0]: row[1] for row in connection.execute("select id, body from dictionaries order by id")}
 
@@ -110,12 +122,19 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 @contextmanager
-def _opened(path: Path, uri: str, done: str, busy_seconds: float = BUSY_SECONDS) -> Iterator[sqlite3.Connection]:
+def _opened(path: Path, uri: str, done: str, busy_seconds: float = BUSY_SECONDS) -> Iterator[SqliteDatabase]:
     """A connection that is closed again if it turns out to be unusable."""
     connection = None
     try:
         # Spark calls back on a thread of its own; calls never overlap.
-        connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=busy_seconds)
+        connection = sqlite3.connect(
+            uri,
+            uri=True,
+            isolation_level=None,
+            check_same_thread=False,
+            timeout=busy_seconds,
+            factory=SqliteDatabase,
+        )
         yield connection
     except BaseException as fault:
         if connection is not None:
@@ -138,13 +157,18 @@ def _is_made(connection: sqlite3.Connection, path: Path) -> bool:
     found = connection.execute("select value from meta where key = 'format'").fetchone() if named else None
     if found is None:
         return False
-    if not str(found[0]).isdecimal():
-        raise ClewError(f"{path} is no index of clew: its format is {found[0]!r}.", hint=_REBUILD)
-    if int(found[0]) < INDEX_FORMAT:
-        message = f"The index {path} has the old format {found[0]}; this clew has format {INDEX_FORMAT}."
+    require_format(str(found[0]), path)
+    return True
+
+
+def require_format(found: str, place: object) -> None:
+    """Refuse an index of another format than this program's."""
+    if not found.isdecimal():
+        raise ClewError(f"{place} is no index of clew: its format is {found!r}.", hint=_REBUILD)
+    if int(found) < INDEX_FORMAT:
+        message = f"The index {place} has the old format {found}; this clew has format {INDEX_FORMAT}."
         raise ClewError(message, hint="Run `clew index rebuild`.")
-    if int(found[0]) > INDEX_FORMAT:
-        message = f"The index {path} has format {found[0]}; this clew reads up to format {INDEX_FORMAT}."
+    if int(found) > INDEX_FORMAT:
+        message = f"The index {place} has format {found}; this clew reads up to format {INDEX_FORMAT}."
         hint = "Upgrade: pip install -U clew, or move the index away and run `clew index rebuild`."
         raise ClewError(message, hint=hint)
-    return True

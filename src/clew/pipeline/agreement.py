@@ -73,7 +73,7 @@ def _require_index(index: IndexSink, lake: Lake) -> None:
     rows = lake.row_counts()
     stored, known = sum(rows.get(name, 0) for name in ONE_ROW_PER_EVENT), index.event_count
     if known > stored:
-        message = f"The index {index.path} knows {known:,} events, and the lake {lake.root} holds {stored:,}."
+        message = f"The index {index.place} knows {known:,} events, and the lake {lake.root} holds {stored:,}."
         hint = (
             "They do not belong together. Move the index away, and it is built anew from the lake; if events are"
             " missing there, move the checkpoint away as well: the log fills them in."

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 from pyspark.sql import SparkSession
 
+from clew.home import Place
 from clew.index.building import drafted
 from clew.index.changes import Changes
 from clew.index.sink import IndexSink
@@ -24,9 +24,9 @@ APP: Final = "rebuild"
 Say = Callable[[str], None]
 
 
-def rebuild_index(spark: SparkSession, lake: Lake, path: Path, say: Say = lambda _: None) -> None:
-    """Replace the index at `path`, or make it: the old one is there until the new one is whole."""
-    with drafted(path, lake.facet_order) as index:
+def rebuild_index(spark: SparkSession, lake: Lake, place: Place, say: Say = lambda _: None) -> None:
+    """Replace the index at that place, or make it: the old one is there until the new one is whole."""
+    with drafted(place, lake.facet_order) as index:
         feed_index(spark, lake, index, say)
 
 

@@ -9,8 +9,9 @@ from msgspec import Struct, field
 from clew.collector.expiry import drop_segments
 from clew.collector.lag import next_line
 from clew.home import Home
+from clew.index.places import store_of
 from clew.index.reader import IndexReader
-from clew.index.store import MissingIndexError, remove
+from clew.index.store import MissingIndexError
 from clew.lake.delta import Lake
 from clew.lake.retention import drop_rows, old_events
 from clew.pipeline.checkpoint import Checkpoint
@@ -54,7 +55,7 @@ def drop_older(home: Home, age: timedelta) -> Dropped:
         lake, dropped = Lake(home.lake), Dropped()
         events = old_events(lake, cutoff)
         if len(events):
-            remove(home.index)
+            store_of(home.index).remove()
             dropped.rows = drop_rows(lake, cutoff, events)
         taken = Checkpoint(home.checkpoint).position
         dropped.segments, dropped.segment_bytes = drop_segments(home.log, cutoff, taken)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from clew.collector.intake import waiting_in_streams
 from clew.collector.lag import Lag, lag_behind, next_line
-from clew.home import Home
+from clew.home import Home, Place
 from clew.index.reader import IndexReader
 from clew.index.store import MissingIndexError
 from clew.lake.history import CommittedBatch, TableSize, last_batches, table_sizes
@@ -99,10 +99,10 @@ def _with_time(batch: CommittedBatch, time: TakenBatch | None) -> CommittedBatch
     return replace(batch, seconds=time.seconds, events_per_second=round(events / max(time.seconds, 0.001), 1))
 
 
-def _index(path: Path) -> tuple[Indexed | None, int | None]:
+def _index(place: Place) -> tuple[Indexed | None, int | None]:
     """What the index says of itself, and how many rejected events were not taken in since."""
     try:
-        with IndexReader(path) as index:
+        with IndexReader(place) as index:
             seq = index.meta("indexed_seq")
             indexed = Indexed(index.meta("indexed_at"), index.meta("last_batch"), None if seq is None else int(seq))
             return indexed, index.rejected_count()

@@ -156,22 +156,30 @@ def open_pipeline(
     conf: Mapping[str, str] | None = None,
     listeners: tuple[Listener, ...] = (),
     facet_order: FacetOrder | None = None,
+    is_rebuilt: bool = False,
 ) -> Iterator[Pipeline]:
-    """Prepare lake and index, start Spark unless a session is given, and hold the lake's lock."""
+    """Prepare lake and index, start Spark unless a session is given, and hold the lake's lock.
+
+    An index that is lost, or shall be rebuilt, is built anew from the lake; until that is done the old one answers.
+    """
     home.create()
     lake = Lake(home.lake)
     with held(home.lake / ".lock"):
         lake.prepare(facet_order)
-        with IndexSink(home.index, lake.facet_order) as index:
-            require_agreement(home, lake, index)
-            is_lost = index.event_count == 0 and any(lake.row_counts().values())
+        must_be_built = is_rebuilt or _is_lost(home, lake)
         say("Starting Spark")
         session = spark or build_session(master=master, conf=conf, launchers=home.root / "java")
-        if is_lost:
+        if must_be_built:
             with held(home.lake / BACKFILL_LOCK, "backfill"):
                 rebuild_index(session, lake, home.index, say)
         with IndexSink(home.index, lake.facet_order) as index:
             yield Pipeline(session, home, lake, index, say, listeners=listeners)
+
+
+def _is_lost(home: Home, lake: Lake) -> bool:
+    with IndexSink(home.index, lake.facet_order) as index:
+        require_agreement(home, lake, index)
+        return index.event_count == 0 and any(lake.row_counts().values())
 
 
 def _await(query: StreamingQuery) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from clew.errors import UsageError
+from clew.home import Place
 from clew.index.reader import IndexReader
 from clew.query.documentation import Documentation, documentation
 from clew.query.drift import Drift, drift
@@ -23,7 +23,7 @@ from clew.query.upstream import MOST_HOPS, upstream
 class Answers:
     """Answers from one index."""
 
-    def __init__(self, index: Path) -> None:
+    def __init__(self, index: Place) -> None:
         self._index = IndexReader(index)
 
     def __enter__(self) -> Self:

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from clew.errors import ClewError
+from clew.home import Place
 from clew.index.reader import IndexReader, Progress
 from clew.query.facets import has_raw_events
 from clew.query.graph.columns import ColumnGraph, column_graph
@@ -26,19 +27,19 @@ _BUSY_SECONDS = 1.0
 class Holdings:
     """An index, and the lake beside it if there is one, for all threads of a process."""
 
-    def __init__(self, index: Path, lake: Path | None = None) -> None:
-        self.path = index
+    def __init__(self, index: Place, lake: Path | None = None) -> None:
+        self.place = index
         self.lake = lake
         self._idle: list[tuple[int, IndexReader]] = []
         self._lock = threading.Lock()
         self._raw: tuple[Progress, bool] | None = None
         self._lineage = KeptGraph(
-            LineageGraph, _beside(index, "lineage"), lineage_graph, IndexReader.lineage_content, self._opened
+            LineageGraph, beside(index, "lineage"), lineage_graph, IndexReader.lineage_content, self._opened
         )
         self._columns = KeptGraph(
-            ColumnGraph, _beside(index, "columns"), column_graph, IndexReader.column_content, self._opened
+            ColumnGraph, beside(index, "columns"), column_graph, IndexReader.column_content, self._opened
         )
-        self.search_file = SearchFile(_beside(index, "search"), self._opened)
+        self.search_file = SearchFile(beside(index, "search"), self._opened)
 
     def __enter__(self) -> Self:
         return self
@@ -81,7 +82,7 @@ class Holdings:
             if getattr(fault, "sqlite_errorcode", sqlite3.SQLITE_ERROR) == sqlite3.SQLITE_ERROR:
                 raise
             hint = "Ask again in a moment. If it stays so, look at what else has the file open, or rebuild the index."
-            raise ClewError(f"The index {self.path} cannot be read now: {fault}.", hint=hint) from fault
+            raise ClewError(f"The index {self.place} cannot be read now: {fault}.", hint=hint) from fault
         except BaseException:
             self._give_back(file, reader)
             raise
@@ -107,12 +108,12 @@ class Holdings:
         return found
 
     def _opened(self) -> IndexReader:
-        return IndexReader(self.path, busy_seconds=_BUSY_SECONDS)
+        return IndexReader(self.place, busy_seconds=_BUSY_SECONDS)
 
     def _file(self) -> int:
-        """Which file it is: an index that is built anew takes the place of the one before."""
+        """Which file it is: an index that is built anew takes the place of the one before. A database stays."""
         try:
-            return self.path.stat().st_ino
+            return self.place.stat().st_ino if isinstance(self.place, Path) else 0
         except OSError:
             return -1
 
@@ -133,5 +134,6 @@ class Holdings:
         reader.close()
 
 
-def _beside(index: Path, what: str) -> Path:
-    return index.with_name(f"{index.name}.{what}")
+def beside(index: Place, what: str) -> Path:
+    """The file in which something made of an index is kept: beside it, or in the folder of the home."""
+    return index.with_name(f"{index.name}.{what}") if isinstance(index, Path) else index.folder / f"index.{what}"

@@ -61,7 +61,7 @@ def record(home: Home, *but: str) -> Record:
     """All rows of the lake and of the index, but for columns that say which batch brought them, or are named."""
     lake = Lake(home.lake)
     rows = {name: table.to_pyarrow_table().to_pylist() for name in lake.row_counts() if (table := lake.table(name))}
-    with closing(connect_reader(home.index)) as index:
+    with closing(connect_reader(home.index_file)) as index:
         names = [row["name"] for row in index.execute("select name from sqlite_master where type = 'table'")]
         for name in set(names) - {"meta", "dictionaries"}:
             rows[f"index.{name}"] = [dict(row) for row in index.execute(f"select * from {name}")]

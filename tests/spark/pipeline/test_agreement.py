@@ -52,7 +52,7 @@ def test_the_lake_says_the_same_as_the_index(table: str, home: Home) -> None:
     delta = Lake(home.lake).table(table)
     assert delta is not None
     of_lake = sorted(map(comparable, delta.to_pyarrow_table().to_pylist()))
-    found = [dict(row) for row in connect_reader(home.index).execute(SAME[table])]
+    found = [dict(row) for row in connect_reader(home.index_file).execute(SAME[table])]
     assert of_lake
     assert sorted(map(comparable, found)) == of_lake
 
@@ -60,7 +60,7 @@ def test_the_lake_says_the_same_as_the_index(table: str, home: Home) -> None:
 def test_a_rebuilt_index_is_the_same(home: Home, spark: SparkSession, tmp_path: Path) -> None:
     rebuilt = tmp_path / "index.sqlite"
     rebuild_index(spark, Lake(home.lake), rebuilt)
-    assert contents(rebuilt) == contents(home.index)
+    assert contents(rebuilt) == contents(home.index_file)
 
 
 def contents(index: Path) -> dict[str, list[str]]:

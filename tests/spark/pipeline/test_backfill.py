@@ -70,7 +70,7 @@ def test_raw_events_are_filled_in(whole: Home, spark: SparkSession, tmp_path: Pa
     assert done.chunks > 2
     assert lake_rows(home) == lake_rows(whole)
     assert set(lake_rows(home)) == {*EVENT_TABLE_NAMES, *DERIVED_TABLE_NAMES}
-    assert index_rows(home.index) == index_rows(whole.index) == index_rows(rebuilt(home, spark))
+    assert index_rows(home.index_file) == index_rows(whole.index_file) == index_rows(rebuilt(home, spark))
 
 
 def test_a_stream_goes_on_beside_a_backfill(spark: SparkSession, tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_stream_goes_on_beside_a_backfill(spark: SparkSession, tmp_path: Path)
         pipeline.take_new()
     expected = lake_rows(other)
     assert {name: rows for name, rows in lake_rows(home).items() if name in expected} == expected
-    assert index_rows(home.index) == index_rows(other.index)
+    assert index_rows(home.index_file) == index_rows(other.index_file)
 
 
 def test_an_index_by_event_time_is_rebuilt_the_same(whole: Home, spark: SparkSession, tmp_path: Path) -> None:
@@ -111,10 +111,10 @@ def test_an_index_by_event_time_is_rebuilt_the_same(whole: Home, spark: SparkSes
     shutil.copytree(whole.log, home.log)
     with open_pipeline(home, spark=spark, facet_order=FacetOrder.EVENT_TIME) as pipeline:
         replace(pipeline, bytes_per_trigger=CHUNK_BYTES).take_available()
-    assert index_rows(home.index) == index_rows(rebuilt(home, spark))
+    assert index_rows(home.index_file) == index_rows(rebuilt(home, spark))
     assert column_of(home, "current_run_facets") == {f"run-{number}": 4 * number for number in range(EVENTS // 4)}
     Lake(home.lake).set_facet_order(FacetOrder.RECEIVED)
-    assert index_rows(rebuilt(home, spark)) == index_rows(whole.index)
+    assert index_rows(rebuilt(home, spark)) == index_rows(whole.index_file)
 
 
 def column_of(home: Home, table: str) -> dict[str, int]:

@@ -126,7 +126,7 @@ def derived_rows(tables: Derivation, table: str) -> list[dict[str, Any]]:
 def stored_facets(home: Home) -> list[dict[str, Any]]:
     return [
         {"kind": row["kind"], "name": row["name"], "facet": json.loads(row["body"] or "null")}
-        for row in index_facets(connect_reader(home.index))
+        for row in index_facets(connect_reader(home.index_file))
     ]
 
 

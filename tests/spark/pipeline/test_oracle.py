@@ -114,7 +114,7 @@ def test_tables_and_index_are_as_the_oracle_says(
     of_lake = expected(lines, LAKE, is_by_time=is_by_time)
     of_index = kept_in_index(expected(lines, INDEX, is_by_time=is_by_time))
     assert differences(lake_tables(home.lake, of_lake), of_lake) == {}
-    assert differences(index_tables(home.index, of_index), of_index) == {}
+    assert differences(index_tables(home.index_file, of_index), of_index) == {}
     if mode == "stream":
         assert differences(index_tables(rebuilt(home, spark), of_index), of_index) == {}
 

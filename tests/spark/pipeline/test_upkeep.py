@@ -56,7 +56,7 @@ def without_arrival(row: dict[str, Any]) -> str:
 
 
 def index_rows(home: Home) -> dict[str, list[str]]:
-    index = connect_reader(home.index)
+    index = connect_reader(home.index_file)
     names = [row["name"] for row in index.execute("select name from sqlite_master where type = 'table'")]
     rows = {
         name: sorted(str({key: row[key] for key in row.keys() if key != "batch"}) for row in found)  # noqa: SIM118

@@ -23,10 +23,12 @@ def test_config_says_what_counts_and_who_said_so(tmp_path: Path, monkeypatch: py
     (tmp_path / "clew.toml").write_text('home = "lineage"\nmaster = "local[4]"')
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CLEW_JAVA", "system")
+    monkeypatch.setenv("CLEW_INDEX", "postgresql://me:secret@db/clew")
     shown = {one["name"]: one for one in json.loads(invoke("config", "--master", "local[1]", "--json").stdout)}
     assert {name: (one["value"], one["origin"]) for name, one in shown.items()} == {
         "home": (str(tmp_path / "lineage"), str(tmp_path / "clew.toml")),
         "lake": (str(tmp_path / "lineage" / "lake"), "default"),
+        "index": ("postgresql://me@db/clew", "CLEW_INDEX"),
         "java": ("system", "CLEW_JAVA"),
         "master": ("local[1]", "flag"),
         "metrics": ("all", "default"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -10,9 +11,21 @@ from clew.index.sink import IndexSink
 
 
 @pytest.fixture(scope="module")
-def sink(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IndexSink]:
+def file_sink(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IndexSink]:
+    """For laws that take thousands of batches; what PostgreSQL then holds is held against the file's."""
     with IndexSink(tmp_path_factory.mktemp("index") / "index.sqlite") as opened:
         # Thousands of small transactions, none of which has to survive.
         opened._database.execute("pragma synchronous = off")
         opened._database.execute("pragma journal_mode = memory")
+        yield opened
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def sink(request: pytest.FixtureRequest) -> Iterator[IndexSink]:
+    """An index in a file, then one in a database."""
+    if request.param == "sqlite":
+        yield request.getfixturevalue("file_sink")
+        return
+    places: Any = request.getfixturevalue("postgres_places")
+    with IndexSink(places.empty("sink")) as opened:
         yield opened

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from clew.events.received import decode
+from clew.home import Place
 from clew.index.observer import Observer
 from clew.index.reader import IndexReader
 from clew.index.sink import IndexSink
@@ -42,13 +42,13 @@ def session_run(kind: str, session: str = "s", parent: str | None = None) -> dic
     ],
 )
 def test_a_cell_is_lost_once_its_session_has_ended_or_gone_on(
-    log: list[dict[str, Any]], states: dict[str, str], tmp_path: Path
+    log: list[dict[str, Any]], states: dict[str, str], place: Place
 ) -> None:
     observer = Observer()
     for seq, event in enumerate(log):
         stream = "runtime" if "event_type" in event else "openlineage"
         observer.note(decode(stream, json.dumps(event).encode()), str(seq), seq)
-    with IndexSink(tmp_path / "index.sqlite") as sink:
+    with IndexSink(place) as sink:
         sink.apply("test/0", observer.changes())
-    with IndexReader(tmp_path / "index.sqlite") as reader:
+    with IndexReader(place) as reader:
         assert {row["execution_id"]: row["state"] for row in reader.cells("s")} == states

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 
 from clew.events.facet_order import FacetOrder
 from clew.events.openlineage import decode
+from clew.home import Place
 from clew.index.bodies import DELETED, ENOUGH_SAMPLES, Packer, StoredFacet, Unpacker
 from clew.index.changes import Changes, FacetsRow
 from clew.index.keys import entity
@@ -73,21 +73,21 @@ def said(*facets: StoredFacet, version: str | None = None) -> FacetsRow:
         ([facet("other", 1, b"1")], "schema", None),
     ],
 )
-def test_the_last_facet_counts(rows: list[FacetsRow], name: str, body: bytes | None, tmp_path: Path) -> None:
-    with IndexSink(tmp_path / "index") as sink:
+def test_the_last_facet_counts(rows: list[FacetsRow], name: str, body: bytes | None, place: Place) -> None:
+    with IndexSink(place) as sink:
         for number, row in enumerate(rows):
             sink.apply(str(number), Changes(facets=[row]))
-    with IndexReader(tmp_path / "index") as reader:
+    with IndexReader(place) as reader:
         assert reader.dataset_facet("n", "d", None, name) == body
 
 
-def test_a_facet_of_the_first_notebook_format_has_the_name_of_today(tmp_path: Path) -> None:
-    with IndexSink(tmp_path / "index") as sink:
+def test_a_facet_of_the_first_notebook_format_has_the_name_of_today(place: Place) -> None:
+    with IndexSink(place) as sink:
         for seq, name in enumerate(("dataQualityMetrics", "columnMetrics")):
             observer = Observer()
             observer.note(decode(dataset_event(name, seq)), f"e{seq}", seq)
             sink.apply(str(seq), observer.changes())
-    with IndexReader(tmp_path / "index") as reader:
+    with IndexReader(place) as reader:
         assert reader.dataset_facet("n", "d", None, "dataQualityMetrics") == b'{"rowCount": 1}'
         assert reader.dataset_facet("n", "d", None, "columnMetrics") is None
 
@@ -98,20 +98,20 @@ def dataset_event(facet_name: str, count: int) -> bytes:
     return b'{"eventTime": "2026-01-01T10:00:00Z", "dataset": %s}' % dataset
 
 
-def test_a_dictionary_is_learnt_once_and_what_it_packed_is_read_by_who_came_before(tmp_path: Path) -> None:
+def test_a_dictionary_is_learnt_once_and_what_it_packed_is_read_by_who_came_before(place: Place) -> None:
     def schema(number: int) -> bytes:
         return (
             b'{"_producer": "https://example.org/producer", "fields": [{"name": "column_%d", "type": "int"}]}' % number
         )
 
     samples = [schema(number) for number in range(ENOUGH_SAMPLES)]
-    with IndexSink(tmp_path / "index") as sink:
+    with IndexSink(place) as sink:
         assert sink.dictionary is None
         facets = [StoredFacet(f"f{number}", number, 0, body) for number, body in enumerate(samples)]
         sink.apply("0", Changes(facets=[said(*facets)]))
         learnt = sink.dictionary
         assert learnt is not None
-        with IndexReader(tmp_path / "index") as reader:
+        with IndexReader(place) as reader:
             news = [StoredFacet("late", 9, 0, schema(7777))]
             late = Packer(learnt).pack(news)
             assert len(late) < len(pack(news))
@@ -130,7 +130,7 @@ def test_a_dictionary_is_learnt_once_and_what_it_packed_is_read_by_who_came_befo
     ],
 )
 def test_facets_of_an_entity_are_merged_name_by_name(
-    order: FacetOrder, expected: dict[str, bytes], tmp_path: Path
+    order: FacetOrder, expected: dict[str, bytes], place: Place
 ) -> None:
     batches = [
         [StoredFacet("a", 1, 50, b"1"), StoredFacet("b", 1, 50, b"1")],
@@ -139,23 +139,23 @@ def test_facets_of_an_entity_are_merged_name_by_name(
     ]
     orders = [batches, batches[::-1], [*batches, batches[0]]]
     for number, given_in in enumerate(orders):
-        with IndexSink(tmp_path / f"index-{number}", order) as sink:
+        with IndexSink(place, order) as sink:
             for batch, facets in enumerate(given_in):
-                sink.apply(str(batch), Changes(facets=[said(*facets)]))
-        with IndexReader(tmp_path / f"index-{number}") as reader:
-            assert reader.facets("dataset", "n", "d", None, None) == expected
+                sink.apply(str(batch), Changes(facets=[said(*facets, version=str(number))]))
+        with IndexReader(place) as reader:
+            assert reader.facets("dataset", "n", "d", str(number), None) == expected
 
 
-def test_a_sink_merges_with_a_dictionary_that_another_has_learnt(tmp_path: Path) -> None:
+def test_a_sink_merges_with_a_dictionary_that_another_has_learnt(place: Place) -> None:
     news = [StoredFacet("late", 9, 0, b'{"n": 1}')]
-    with IndexSink(tmp_path / "index") as sink, IndexSink(tmp_path / "index") as backfill:
+    with IndexSink(place) as sink, IndexSink(place) as backfill:
         backfill.learn([b'{"_producer": "https://example.org/producer", "n": %d}' % n for n in range(ENOUGH_SAMPLES)])
         learnt = backfill.dictionary
         assert learnt is not None
         key = entity("n", "d", None, None)
         backfill.apply("0", Changes(facets=[FacetsRow("dataset", key, 9, Packer(learnt).pack(news))]))
         sink.apply("1", Changes(facets=[facet("early", 1, b"1")]))
-    with IndexReader(tmp_path / "index") as reader:
+    with IndexReader(place) as reader:
         assert reader.facets("dataset", "n", "d", None, None) == {"early": b"1", "late": b'{"n": 1}'}
 
 

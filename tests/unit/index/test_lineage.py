@@ -105,7 +105,7 @@ def rows(path: Path, batches: list[list[tuple[int, dict[str, Any]]]]) -> dict[st
 
 def table_rows(sink: IndexSink, table: str) -> list[dict[str, Any]]:
     cursor = sink._database.execute(f"select * from {table}")
-    names = [column[0] for column in cursor.description]
+    names = [column[0] for column in cursor.description or ()]
     return sorted((dict(zip(names, row, strict=True)) for row in cursor), key=str)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import runpy
-import sqlite3
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -24,6 +23,7 @@ from clew.events.identity import event_id
 from clew.events.received import decode
 from clew.events.rejection import RejectedError
 from clew.index.changes import Changes
+from clew.index.database import Database
 from clew.index.observer import Observer
 from clew.index.sink import IndexSink
 
@@ -101,7 +101,7 @@ def indexed(path: Path, batches: list[Lines], wanted: Rows, order: FacetOrder) -
         return index_rows(sink._database, wanted)
 
 
-def empty(database: sqlite3.Connection) -> None:
+def empty(database: Database) -> None:
     # Thousands of small transactions, none of which has to survive.
     database.execute("pragma synchronous = off")
     for (table,) in database.execute("select name from sqlite_master where type = 'table'").fetchall():

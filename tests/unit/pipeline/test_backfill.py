@@ -153,7 +153,7 @@ def fill(
 
 
 def runs(home: Home) -> list[str]:
-    index = connect_reader(home.index)
+    index = connect_reader(home.index_file)
     names = [row["run_uuid"] for row in index.execute("select run_uuid from runs order by run_uuid")]
     index.close()
     return names
@@ -172,7 +172,7 @@ def record(home: Home) -> dict[str, list[str]]:
         delta = lake.table(table.name)
         rows = [] if delta is None else delta.to_pyarrow_table().to_pylist()
         found[table.name] = sorted(str({**row, "is_raw_only": None}) for row in rows)
-    index = connect_reader(home.index)
+    index = connect_reader(home.index_file)
     names = [row["name"] for row in index.execute("select name from sqlite_master where type in ('table', 'view')")]
     for name in set(names) - {"meta", "dictionaries"}:
         rows = (

@@ -72,7 +72,7 @@ def test_the_index_takes_all_that_was_put_aside(home: Home, take: Take, told: li
     assert len(told[0].aside) >= 5
     assert told[0].changes.statements == []
     wanted = kept_in_index(expected(list(log_lines(home.log)), INDEX))
-    assert differences(index_tables(home.index, wanted), wanted) == {}
+    assert differences(index_tables(home.index_file, wanted), wanted) == {}
     assert left_over(home) == []
 
 
@@ -84,7 +84,7 @@ def test_what_is_written_twice_is_taken_once(home: Home, take: Take, told: list[
     taken = take(end)
     assert (taken.events, taken.repeated, len(told)) == (2, 2, 3)
     wanted = kept_in_index(expected(list(log_lines(home.log)), INDEX))
-    assert differences(index_tables(home.index, wanted), wanted) == {}
+    assert differences(index_tables(home.index_file, wanted), wanted) == {}
     assert left_over(home) == []
 
 

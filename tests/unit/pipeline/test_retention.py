@@ -84,7 +84,7 @@ def test_only_what_is_younger_is_left(home: Home, receive: Receive, is_merged: b
     assert (dropped.rows["lineage_events"], dropped.rows["run_facets"], dropped.rows["large_facets"]) == (2, 4, 2)
     assert dropped.segments == 2
     assert end_position(home.log) == end, "numbers go on where they were"
-    assert not home.index.exists(), "it would know what is gone"
+    assert not home.index_file.exists(), "it would know what is gone"
 
 
 def test_what_comes_afterwards_is_taken_in(home: Home, receive: Receive) -> None:
@@ -99,7 +99,7 @@ def test_nothing_old_is_nothing_done(home: Home, receive: Receive) -> None:
     versions = {name: Lake(home.lake).table(name).version() for name in Lake(home.lake).row_counts()}  # type: ignore[union-attr]
     assert drop_older(home, timedelta(days=90)) == retention.Dropped()
     assert {name: Lake(home.lake).table(name).version() for name in versions} == versions  # type: ignore[union-attr]
-    assert home.index.exists()
+    assert home.index_file.exists()
 
 
 def test_not_under_a_pipeline_at_work(home: Home, receive: Receive) -> None:

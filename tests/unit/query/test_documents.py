@@ -52,7 +52,7 @@ def test_a_run_that_others_name_is_a_placeholder(builds: Any, holdings: Holdings
 
 @pytest.mark.parametrize("name", ["out", "alias"])
 def test_a_dataset_by_any_name(builds: Any, holdings: Holdings, name: str) -> None:
-    assert builds.index.exists()
+    assert builds.events
     with holdings.reader() as index:
         found = dataset_document(index, "db", name)
     assert (found.id, found.description) == ("dataset:db:out", "What is built")

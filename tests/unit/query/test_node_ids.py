@@ -50,13 +50,13 @@ def named(world: Any) -> Any:
     ],
 )
 def test_the_split_that_is_known_is_meant(named: Any, holdings: Holdings, text: str, expected: Node) -> None:
-    assert named.index.exists()
+    assert named.events
     with holdings.reader() as index:
         assert find_node(index, text) == expected
 
 
 def test_a_field_may_hold_colons_too(named: Any, holdings: Holdings) -> None:
-    assert named.index.exists()
+    assert named.events
     with holdings.reader() as index:
         found = find_field(index, "datasetField:arn:aws:glue:eu-1:42:table/shop:orders:a:b")
         assert found == Column("arn:aws:glue:eu-1:42", "table/shop:orders", "a:b")
@@ -68,13 +68,13 @@ def test_a_field_may_hold_colons_too(named: Any, holdings: Holdings) -> None:
     "text", ["", ":", "dataset", "dataset:", "dataset:x", "table:a:b", "run:1", "dataset::", "::::"]
 )
 def test_what_names_nothing_is_said_to_be_malformed(named: Any, holdings: Holdings, text: str) -> None:
-    assert named.index.exists()
+    assert named.events
     with holdings.reader() as index, pytest.raises(MalformedNodeError):
         find_node(index, text)
 
 
 def test_an_unknown_name_is_told_what_is_like_it(named: Any, holdings: Holdings) -> None:
-    assert named.index.exists()
+    assert named.events
     with (
         holdings.reader() as index,
         pytest.raises(UnknownNameError, match="Did you mean postgres://host:5432:2024_orders"),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from clew.query.holdings import Holdings
+from clew.query.holdings import Holdings, beside
 from clew.query.search.hits import Hits, search
 
 
@@ -54,7 +54,7 @@ def shop(world: Any) -> Any:
     ],
 )
 def test_every_kind_of_text_is_found(shop: Any, holdings: Holdings, text: str, expected: list[str]) -> None:
-    assert shop.index.exists()
+    assert shop.events
     hits = found(holdings, text)
     assert sorted(names(hits)) == sorted(expected)
     assert names(hits)[:1] == expected[:1]
@@ -62,7 +62,7 @@ def test_every_kind_of_text_is_found(shop: Any, holdings: Holdings, text: str, e
 
 
 def test_pages_and_kinds(shop: Any, holdings: Holdings) -> None:
-    assert shop.index.exists()
+    assert shop.events
     everything = names(found(holdings, "orders"))
     paged = [name for offset in range(4) for name in names(found(holdings, "orders", limit=1, offset=offset))]
     assert paged == everything
@@ -71,7 +71,7 @@ def test_pages_and_kinds(shop: Any, holdings: Holdings) -> None:
 
 
 def test_what_is_not_there_is_told_what_is_like_it(shop: Any, holdings: Holdings) -> None:
-    assert shop.index.exists()
+    assert shop.events
     assert found(holdings, "purchasse").did_you_mean == ("purchases",)
 
 
@@ -91,5 +91,5 @@ def test_what_comes_later_is_found_and_what_is_said_no_more_is_not(shop: Any, ho
 
 
 def test_a_file_that_is_none_is_made_anew(shop: Any, holdings: Holdings) -> None:
-    shop.index.with_name("index.sqlite.search").write_bytes(b"no database" * 100)
+    beside(shop.index, "search").write_bytes(b"no database" * 100)
     assert names(found(holdings, "purchases")) == ["orders"]

@@ -46,7 +46,7 @@ def shop(world: Any) -> Any:
 
 
 def test_values_are_followed_upstream_and_influences_named(shop: Any, holdings: Holdings) -> None:
-    assert shop.index.exists()
+    assert shop.events
     assert walked(holdings, "report.total") == {
         "report.total": (0, "D"),
         "totals.sum": (-1, "D"),
@@ -66,7 +66,7 @@ def test_values_are_followed_upstream_and_influences_named(shop: Any, holdings: 
 def test_an_influence_breaks_what_takes_values_from_what_it_had_a_say_in(
     shop: Any, holdings: Holdings, influence: Influence, expected: dict[str, tuple[int, str]]
 ) -> None:
-    assert shop.index.exists()
+    assert shop.events
     assert walked(holdings, "raw.day", "downstream", influence) == expected
 
 

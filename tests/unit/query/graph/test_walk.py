@@ -12,7 +12,7 @@ from clew.query.graph.lens import Lens, Sight
 from clew.query.graph.lineage import LineageGraph
 from clew.query.graph.nodes import Node
 from clew.query.graph.walk import Direction, path, walk
-from clew.query.holdings import Holdings
+from clew.query.holdings import Holdings, beside
 
 
 def node(text: str) -> Node:
@@ -69,12 +69,12 @@ def chain(world: Any) -> Any:
 def test_a_walk_goes_one_way_and_takes_no_siblings(
     chain: Any, holdings: Holdings, direction: Direction, expected: dict[str, int]
 ) -> None:
-    assert chain.index.exists()
+    assert chain.events
     assert walked(holdings, "totals", direction) == expected
 
 
 def test_bounds_leave_out_what_is_far_and_count_it(chain: Any, holdings: Holdings) -> None:
-    assert chain.index.exists()
+    assert chain.events
     assert walked(holdings, "totals", "upstream", depth=2) == {"totals": 0, "job total": -1, "orders": -2}
     graph = graph_of(holdings)
     found = walk(Lens(graph), number(graph, "totals"), "upstream", depth=2)
@@ -87,7 +87,7 @@ def test_bounds_leave_out_what_is_far_and_count_it(chain: Any, holdings: Holding
 
 
 def test_edges_are_those_between_the_nodes_that_are_told(chain: Any, holdings: Holdings) -> None:
-    assert chain.index.exists()
+    assert chain.events
     graph = graph_of(holdings)
     found = walk(Lens(graph), number(graph, "orders"), depth=1)
     edges = {(text(graph.node(start)), text(graph.node(end))) for start, end in found.edges}
@@ -184,7 +184,7 @@ def test_the_graph_follows_the_index_and_is_kept_beside_it(world: Any, holdings:
     world.run("total", "orders", "totals")
     world.tell()
     assert "totals" in walked(holdings, "raw")
-    assert world.index.with_name("index.sqlite.lineage").exists()
+    assert beside(world.index, "lineage").exists()
     with Holdings(world.index) as other:
         assert "totals" in walked(other, "raw")
 

@@ -1,0 +1,1 @@
+"""The index in a PostgreSQL database, for several who write and read."""

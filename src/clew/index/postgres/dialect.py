@@ -1,0 +1,45 @@
+"""The SQL of the index, which is written as SQLite knows it, in PostgreSQL's words."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from itertools import count
+
+_TYPES = {"integer": "bigint", "real": "double precision", "blob": "bytea", "text": 'text collate "C"'}
+_TYPE = re.compile(rf"\b({'|'.join(_TYPES)})\b")
+_WITHOUT = re.compile(r" without rowid\b")
+_VIEW = "create view if not exists", "create or replace view"
+_INDEX = re.compile(r"(create index if not exists \w+ on \w+ )\(([^)]*)\)")
+
+_FUNCTIONS = {"group_concat": "string_agg", "total": "sum", "char": "chr"}
+_FUNCTION = re.compile(rf"\b({'|'.join(_FUNCTIONS)})(?=\()")
+_OBJECTS = re.compile(r"json_group_array\(json_object\('(\w+)', (\w+), '(\w+)', (\w+)\)\)")
+_OBJECTS_JOINED = r"""'[' || coalesce(string_agg(
+    '{"\1":' || to_json(\2) || ',"\3":' || to_json(\4) || '}', ','), '') || ']'"""
+# To SQLite a null is less than any value, to PostgreSQL greater.
+_DESCENDING = re.compile(r"\bdesc\b")
+_MARK = re.compile(r"\?(\d*)")
+
+
+def schema_in_postgres(schema: str) -> str:
+    """Statements that make tables, indexes and views. Texts are compared byte by byte, as SQLite does."""
+    typed = _TYPE.sub(lambda found: _TYPES[found[1]], _WITHOUT.sub("", schema))
+    return _in_words(_INDEX.sub(_with_nulls_first, typed.replace(*_VIEW)))
+
+
+@lru_cache(maxsize=1024)
+def in_postgres(statement: str) -> str:
+    """A statement, its values marked by `$1` and so on."""
+    places = count(1)
+    return _MARK.sub(lambda found: f"${found[1] or next(places)}", _in_words(statement))
+
+
+def _in_words(sql: str) -> str:
+    ordered = _DESCENDING.sub("desc nulls last", sql)
+    return _FUNCTION.sub(lambda found: _FUNCTIONS[found[1]], _OBJECTS.sub(_OBJECTS_JOINED, ordered))
+
+
+def _with_nulls_first(index: re.Match[str]) -> str:
+    """An index that gives the order in which SQLite has nulls, be it read forwards or backwards."""
+    return f"{index[1]}({', '.join(f'{column} nulls first' for column in index[2].split(', '))})"

@@ -1,0 +1,9 @@
+-- What SQLite has and PostgreSQL has not, so that views and statements can be written once.
+create or replace function min(anyelement, anyelement) returns anyelement language sql immutable
+as 'select case when $1 is not null and $2 is not null then least($1, $2) end';
+create or replace function max(anyelement, anyelement) returns anyelement language sql immutable
+as 'select case when $1 is not null and $2 is not null then greatest($1, $2) end';
+create or replace function iif(boolean, text, text) returns text language sql immutable
+as 'select case when $1 then $2 else $3 end';
+create or replace function json_each(text) returns table (value json) language sql immutable
+as 'select json_array_elements($1::json)';

@@ -1,0 +1,24 @@
+"""Questions are asked of both databases, one after the other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.worlds import World
+
+from clew.home import Place
+
+
+@pytest.fixture
+def world(tmp_path: Path, place: Place) -> World:
+    """An empty world."""
+    return World(tmp_path, place)
+
+
+@pytest.fixture
+def story(story: Any, place: Place) -> Any:
+    """An empty story, to be filled with sessions."""
+    story.index = place
+    return story
