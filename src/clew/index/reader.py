@@ -73,16 +73,11 @@ last_event_at from jobs"""
 _PROGRESS = "select key, value from meta where key in ('identity', 'indexed_seq', 'indexed_at', 'last_batch')"
 # What each job said last of each dataset; of a frame, which has versions within one session, of each version.
 _LAST_STATEMENTS = """select job_namespace, job_name, dataset_namespace, dataset_name, dataset_version, session_id,
-run_uuid, edge_set, event_time from (
-    select *, row_number() over (
-        partition by job_namespace, job_name, dataset_namespace, dataset_name,
-            case when dataset_namespace = ? then dataset_version else '' end
-        order by event_time desc, seq desc, author desc) as place
-    from statements where origin = 'lineage' or not exists (
-        select 1 from statements explicit where explicit.author = statements.author
-        and explicit.dataset_namespace = statements.dataset_namespace
-        and explicit.dataset_name = statements.dataset_name and explicit.origin = 'lineage' and explicit.edge_set != '')
-) said where place = 1"""
+run_uuid, edge_set, max(event_time) from statements where origin = 'lineage' or not exists (
+    select 1 from statements explicit where explicit.author = statements.author
+    and explicit.dataset_namespace = statements.dataset_namespace and explicit.dataset_name = statements.dataset_name
+    and explicit.origin = 'lineage' and explicit.edge_set != '')
+group by 1, 2, 3, 4, iif(dataset_namespace = ?1, dataset_version, '')"""
 _EDGE_SET = """select "column", source_namespace, source_name, source_column, type, subtype, description, masking
 from edge_sets where edge_set = ? order by ordinal"""
 

@@ -17,6 +17,9 @@ _FUNCTION = re.compile(rf"\b({'|'.join(_FUNCTIONS)})(?=\()")
 _OBJECTS = re.compile(r"json_group_array\(json_object\('(\w+)', (\w+), '(\w+)', (\w+)\)\)")
 _OBJECTS_JOINED = r"""'[' || coalesce(string_agg(
     '{"\1":' || to_json(\2) || ',"\3":' || to_json(\4) || '}', ','), '') || ']'"""
+# Beside a single max(), SQLite gives the other values of the row that has it.
+_OF_GREATEST = re.compile(r"\Aselect ([^()]*), max\((\w+)\) from (.*)\sgroup by (.*)\Z", re.DOTALL)
+_FIRST_OF_EACH = r"select distinct on (\4) \1, \2 from \3 order by \4, \2 desc"
 # To SQLite a null is less than any value, to PostgreSQL greater.
 _DESCENDING = re.compile(r"\bdesc\b")
 _MARK = re.compile(r"\?(\d*)")
@@ -32,7 +35,8 @@ def schema_in_postgres(schema: str) -> str:
 def in_postgres(statement: str) -> str:
     """A statement, its values marked by `$1` and so on."""
     places = count(1)
-    return _MARK.sub(lambda found: f"${found[1] or next(places)}", _in_words(statement))
+    words = _in_words(_OF_GREATEST.sub(_FIRST_OF_EACH, statement))
+    return _MARK.sub(lambda found: f"${found[1] or next(places)}", words)
 
 
 def _in_words(sql: str) -> str:
