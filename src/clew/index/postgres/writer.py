@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from operator import itemgetter
 from typing import Any
 
 import psycopg
@@ -112,13 +113,12 @@ class PostgresWriter:
 
 def _turns(merge: Merge, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[int]:
     """How many rows of its key come before each: one statement merges only one row of a key."""
-    if not merge.columns:
+    keys = list(map(itemgetter(*map(names.index, merge.key)), rows))
+    if not merge.columns or len(set(keys)) == len(keys):
         return [0] * len(rows)
-    places = [names.index(name) for name in merge.key]
     turns: list[int] = []
-    seen: defaultdict[tuple[Any, ...], int] = defaultdict(int)
-    for row in rows:
-        key = tuple([row[place] for place in places])
+    seen: defaultdict[Any, int] = defaultdict(int)
+    for key in keys:
         turns.append(seen[key])
         seen[key] += 1
     return turns
