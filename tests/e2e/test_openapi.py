@@ -38,11 +38,12 @@ KNOWN = (
 
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    world = World(tmp_path_factory.mktemp("world"))
+    folder = tmp_path_factory.mktemp("world")
+    world = World(folder)
     source, target = "file:/data/orders.csv", "file:/data/totals.parquet"
     world.run("orders", source, target, columns={target: {"sum": f"{source}.price"}})
     world.tell()
-    lake = Lake(world.index.parent / "lake")
+    lake = Lake(folder / "lake")
     lake.prepare()
     return create_app(lambda: Answers(world.index), question_routes(Holdings(world.index, lake.root)))
 

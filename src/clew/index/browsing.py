@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from clew.home import Place
+from clew.index.places import require_file
 from clew.index.reader import IndexReader, Row
+from clew.index.store import BUSY_SECONDS
 
 # What a notebook's agent calls its frames and operations by: there are thousands, and they are told with their run.
 _FRAMES = "marimo"
@@ -21,6 +24,10 @@ Name: TypeAlias = tuple[str, str]
 
 class Browser(IndexReader):
     """A view of the index for people who look around."""
+
+    def __init__(self, place: Place, busy_seconds: float = BUSY_SECONDS) -> None:
+        require_file(place)
+        super().__init__(place, busy_seconds)
 
     def counts(self) -> Row | None:
         """How many datasets, jobs, runs and notebook sessions there are, as the lists count them."""

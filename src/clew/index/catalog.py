@@ -9,9 +9,12 @@ from collections.abc import Collection, Iterable
 import msgspec
 from msgspec import Raw, Struct
 
+from clew.home import Place
 from clew.index.bodies import DELETED, StoredFacet
 from clew.index.keys import after, entity, parts
+from clew.index.places import require_file
 from clew.index.reader import IndexReader, Row
+from clew.index.store import BUSY_SECONDS
 
 Name = tuple[str, str]
 Facets = dict[str, Raw]
@@ -68,6 +71,10 @@ class Hidden(Struct, frozen=True, array_like=True):
 
 class CatalogReader(IndexReader):
     """Answers for many entities at once."""
+
+    def __init__(self, place: Place, busy_seconds: float = BUSY_SECONDS) -> None:
+        require_file(place)
+        super().__init__(place, busy_seconds)
 
     def change(self) -> int:
         """A number that is another one after every change of the index."""

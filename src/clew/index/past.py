@@ -12,13 +12,14 @@ _STATED = """select * from column_edges edges where event_time <= ?4 and {where}
     select 1 from statements later where later.dataset_namespace = edges.dataset_namespace
     and later.dataset_name = edges.dataset_name
     and (later.dataset_namespace != ?5 or later.dataset_version = edges.dataset_version)
-    and later.job_namespace is edges.job_namespace and later.job_name is edges.job_name
+    and later.job_namespace is not distinct from edges.job_namespace
+    and later.job_name is not distinct from edges.job_name
     and later.event_time <= ?4 and (later.event_time, later.seq) > (edges.event_time, edges.seq))
 order by dataset_namespace, dataset_name, ordinal"""
 _INTO_IT = """(dataset_namespace, dataset_name) in (select * from names)
-and (?3 is null or "column" = ?3 or "column" is null)"""
+and ("column" = ?3 or "column" is null or ?3 is null)"""
 _FROM_IT = """(source_namespace, source_name) in (select * from names)
-and (?3 is null or source_column = ?3 or source_column is null)"""
+and (source_column = ?3 or source_column is null or ?3 is null)"""
 _INTO = " ".join((NAMES, _STATED.format(where=_INTO_IT)))
 _FROM = " ".join((NAMES, _STATED.format(where=_FROM_IT)))
 _RENAMED = """select to_namespace, to_name from renames where namespace = ?1 and name = ?2 and renamed_at <= ?3"""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated, Final
 
 from mcp.server.mcpserver import MCPServer
@@ -13,6 +12,7 @@ from pydantic import Field
 
 from clew import __version__
 from clew.errors import ClewError
+from clew.home import Place
 from clew.mcp.ancestry import ancestry
 from clew.mcp.budget import DEFAULT_TOKENS, FEWEST_TOKENS, MOST_TOKENS, Reply, start_of
 from clew.mcp.cells import explanation
@@ -65,7 +65,7 @@ _READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent
 _HITS_A_PAGE = 20
 
 
-def create_server(index: Path) -> MCPServer[None]:
+def create_server(index: Place) -> MCPServer[None]:
     """The server over an index, which may be made, or made anew, while it runs."""
     server: MCPServer[None] = MCPServer("clew", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING")
     graph = GraphAnswers(index)
@@ -75,7 +75,7 @@ def create_server(index: Path) -> MCPServer[None]:
     return server
 
 
-def _add_names(server: MCPServer[None], index: Path, graph: GraphAnswers) -> None:
+def _add_names(server: MCPServer[None], index: Place, graph: GraphAnswers) -> None:
     """Finding things, and what is known of them."""
 
     @server.tool(title="Find by words", annotations=_READS)
@@ -100,7 +100,7 @@ def _add_names(server: MCPServer[None], index: Path, graph: GraphAnswers) -> Non
         return _answered(lambda: _description(index, graph, name, max_tokens))
 
 
-def _add_walks(server: MCPServer[None], index: Path, graph: GraphAnswers) -> None:
+def _add_walks(server: MCPServer[None], index: Place, graph: GraphAnswers) -> None:
     """Following lineage, both ways."""
 
     @server.tool(title="Where it came from", annotations=_READS)
@@ -148,7 +148,7 @@ def _add_walks(server: MCPServer[None], index: Path, graph: GraphAnswers) -> Non
         return _answered(lambda: impact_reply(graph.impact(name, Bounds(depth=depth)), cursor, max_tokens))
 
 
-def _add_runs(server: MCPServer[None], index: Path, graph: GraphAnswers) -> None:
+def _add_runs(server: MCPServer[None], index: Place, graph: GraphAnswers) -> None:
     """Runs, their cells, and what differs between them."""
 
     @server.tool(title="Runs", annotations=_READS)
@@ -190,7 +190,7 @@ def _add_runs(server: MCPServer[None], index: Path, graph: GraphAnswers) -> None
         return _answered(ask)
 
 
-def _description(index: Path, graph: GraphAnswers, name: str | None, tokens: int) -> Reply:
+def _description(index: Place, graph: GraphAnswers, name: str | None, tokens: int) -> Reply:
     with Answers(index) as answers:
         if name is None or answers.is_session(name):
             return run_description(one_run(answers, name), tokens)

@@ -10,6 +10,7 @@ from typing import Self
 
 from msgspec import Struct
 
+from clew.home import Place
 from clew.index.reader import IndexReader
 from clew.query.column_paths import column_path
 from clew.query.diff import RunDiff, VersionDiff, run_diff, version_diff
@@ -48,7 +49,7 @@ class ColumnPath(Struct, frozen=True, rename="camel"):
 class GraphAnswers:
     """Answers from the graph of one index. What it keeps beside the index serves the next who asks."""
 
-    def __init__(self, index: Path, lake: Path | None = None) -> None:
+    def __init__(self, index: Place, lake: Path | None = None) -> None:
         self._holdings = Holdings(index, lake)
 
     def __enter__(self) -> Self:

@@ -128,7 +128,7 @@ def test_the_log_alone_may_be_kept_short(home: Home, receive: Receive) -> None:
         dropped = drop_log(home, timedelta(days=30))
     assert (dropped.rows, dropped.segments) == ({}, 2)
     assert runs(home) == ["new", "old", "young"]
-    assert home.index.exists()
+    assert home.index_file.exists()
     assert end_position(home.log) == end
     receive(0, "newer")
     assert runs(home) == ["new", "newer", "old", "young"]

@@ -29,11 +29,11 @@ from clew.query.holdings import Holdings
 
 
 @pytest.fixture
-def raw(world: Any) -> Path:
+def raw(world: Any, tmp_path: Path) -> Path:
     """A lake and an index that have taken in two events of a run, without their facets."""
     for kind, facet in (("START", {"x": 1}), ("COMPLETE", {"x": 2})):
         world.run("load", "raw", "orders", run="1", kind=kind, run_facets={"own": facet})
-    lake, observer, rows = Lake(world.index.with_name("lake")), RawObserver(), LineageRows()
+    lake, observer, rows = Lake(tmp_path / "lake"), RawObserver(), LineageRows()
     lake.prepare()
     for seq, event in enumerate(world.events):
         body = json.dumps(event).encode()

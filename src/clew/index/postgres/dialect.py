@@ -20,6 +20,18 @@ _OBJECTS_JOINED = r"""'[' || coalesce(string_agg(
 # Beside a single max(), SQLite gives the other values of the row that has it.
 _OF_GREATEST = re.compile(r"\Aselect ([^()]*), max\((\w+)\) from (.*)\sgroup by (.*)\Z", re.DOTALL)
 _FIRST_OF_EACH = r"select distinct on (\4) \1, \2 from \3 order by \4, \2 desc"
+# PostgreSQL lets a recursive query name itself only once.
+_NAMES_EVER = re.compile(
+    r"with recursive names \(namespace, name\) as \(.*?\(names\.namespace, names\.name\)\)", re.DOTALL
+)
+_NAMES_EVER_AT_ONCE = """with recursive names (namespace, name) as (
+    select ?1::text collate "C", ?2::text collate "C" union
+    select other.namespace, other.name from names cross join lateral (
+        select other.namespace, other.name from nodes own join nodes other using (node_namespace, node_name)
+        where (own.namespace, own.name) = (names.namespace, names.name)
+        union all select renames.namespace, renames.name from renames
+        where (to_namespace, to_name) = (names.namespace, names.name)
+    ) other)"""
 # To SQLite a null is less than any value, to PostgreSQL greater.
 _DESCENDING = re.compile(r"\bdesc\b")
 _MARK = re.compile(r"\?(\d*)")
@@ -35,7 +47,8 @@ def schema_in_postgres(schema: str) -> str:
 def in_postgres(statement: str) -> str:
     """A statement, its values marked by `$1` and so on."""
     places = count(1)
-    words = _in_words(_OF_GREATEST.sub(_FIRST_OF_EACH, statement))
+    own = _NAMES_EVER.sub(_NAMES_EVER_AT_ONCE, _OF_GREATEST.sub(_FIRST_OF_EACH, statement))
+    words = _in_words(own)
     return _MARK.sub(lambda found: f"${found[1] or next(places)}", words)
 
 

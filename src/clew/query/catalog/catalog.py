@@ -13,6 +13,7 @@ from msgspec import Raw, Struct
 
 from clew.errors import ClewError
 from clew.events.timestamps import microseconds
+from clew.home import Place
 from clew.index.catalog import CatalogReader, Hidden
 from clew.index.keys import entity
 from clew.query.catalog import notes as noted
@@ -277,7 +278,7 @@ class Catalog:
 class Catalogs:
     """A catalogue for each thread that asks, over whatever index is at a path by then."""
 
-    def __init__(self, index: Path, log: Path) -> None:
+    def __init__(self, index: Place, log: Path) -> None:
         self.pending = PendingNotes()
         self._index = index
         self._log = log
@@ -307,7 +308,9 @@ class Catalogs:
         return opened
 
     def _identity(self) -> tuple[int, int] | None:
-        """Which file it is: an index that is built anew takes the place of the one before."""
+        """Which file it is: an index that is built anew takes the place of the one before. A database stays."""
+        if not isinstance(self._index, Path):
+            return 0, 0
         try:
             file = self._index.stat()
         except OSError:

@@ -114,13 +114,13 @@ def test_an_index_that_takes_the_place_of_the_one_before(shop: Shop) -> None:
     assert shop.get("/jobs")["totalCount"] == 4
     shop.rebuild()
     assert shop.get("/jobs")["totalCount"] == 4
-    shop.home.index.unlink()
-    shop.home.index.write_bytes(b"no database, but a file that is as long as any")
+    shop.home.index_file.unlink()
+    shop.home.index_file.write_bytes(b"no database, but a file that is as long as any")
     assert "is no index of clew" in shop.get("/jobs", 503)["message"]
 
 
 def test_a_locked_index_is_not_waited_for(shop: Shop) -> None:
-    with closing(sqlite3.connect(shop.home.index)) as other:
+    with closing(sqlite3.connect(shop.home.index_file)) as other:
         other.execute("pragma locking_mode = exclusive")
         other.execute("begin immediate")
         other.execute("insert into meta values ('x', 'y')")
