@@ -101,11 +101,6 @@ class Home:
         """Hashes of the API keys."""
         return self.root / "keys.json"
 
-    @property
-    def spool(self) -> Path:
-        """Large bodies and what could not be delivered yet."""
-        return self.root / "spool"
-
     def create(self) -> Self:
         """Make the folder, or say why it cannot be made."""
         try:

@@ -48,7 +48,7 @@ def test_without_any_word_it_is_in_the_users_folder(below: Path, monkeypatch: py
 
 def test_everything_is_in_the_one_folder(tmp_path: Path) -> None:
     home = Home(tmp_path)
-    places = (home.streams, home.log, home.lake, home.index_file, home.checkpoint, home.spool)
+    places = (home.streams, home.log, home.lake, home.index_file, home.checkpoint)
     assert {place.parent for place in places} == {tmp_path}
     assert len(set(places)) == 6
 

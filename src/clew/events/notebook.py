@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 from msgspec import Meta, Raw, Struct
@@ -13,6 +13,8 @@ from clew.events.documents import Document, opened, part
 from clew.events.rejection import Reason, RejectedError
 from clew.events.timestamps import parse_time
 
+# The namespace of a notebook's frames, cells and operations.
+FRAMES: Final = "marimo"
 # What a table can hold: a longer number in one event must not stop all others.
 Long = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from clew.events.notebook import FRAMES
 from clew.home import Place
 from clew.index.places import require_file
 from clew.index.reader import IndexReader, Row
 from clew.index.store import BUSY_SECONDS
 
-# What a notebook's agent calls its frames and operations by: there are thousands, and they are told with their run.
-_FRAMES = "marimo"
-_IS_OPERATION = f"(namespace = '{_FRAMES}' and name like '%/%')"
+# There are thousands, and they are told with their run.
+_IS_OPERATION = f"(namespace = '{FRAMES}' and name like '%/%')"
 _IS_PART = "exists (select 1 from runs parent where parent.run_uuid = runs.parent_run_uuid)"
 _RUN = """run_uuid, job_namespace, job_name, state, coalesce(started_at, first_event_at) as started_at, ended_at,
 session_id, parent_run_uuid, error_message"""
@@ -110,7 +110,7 @@ class Browser(IndexReader):
     def job_and_operations(self, job: Name) -> list[Name]:
         """A job; of a notebook, the jobs of its operations as well."""
         rows = self._all(
-            f"""select namespace, name from jobs where namespace = ?1 and namespace = '{_FRAMES}'
+            f"""select namespace, name from jobs where namespace = ?1 and namespace = '{FRAMES}'
             and name >= ?2 || '/' and name < ?2 || '0' order by name""",  # noqa: S608
             *job,
         )

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import msgspec
 
+from clew.events.notebook import FRAMES
 from clew.query.model import ColumnEdge, Dataset, Hop
 
-FRAMES = "marimo"
 # OpenLineage: a value that was aggregated on its way was aggregated, whatever else was done to it.
 STRENGTH = {None: 0, "IDENTITY": 1, "TRANSFORMATION": 2, "AGGREGATION": 3}
 

@@ -7,8 +7,8 @@ from collections import defaultdict
 import msgspec
 from msgspec import Struct
 
+from clew.events.notebook import FRAMES
 from clew.index.reader import IndexReader, Row
-from clew.query.folding import FRAMES
 from clew.query.model import (
     CellError,
     CellExecution,

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
+from clew.events.notebook import FRAMES
 from clew.query.model import ColumnEdge, Dataset, DatasetState, Field, NotebookRun, Operation
 from clew.query.run_page_model import PageEdge, PageOperation, PageState, Port
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-
-_FRAMES = "marimo"
 
 
 class RunStates(Struct, frozen=True):
@@ -188,7 +187,7 @@ def _page_state(state: DatasetState, producer: int | None) -> PageState:
         namespace=state.dataset.namespace,
         name=state.dataset.name,
         label=dataset_label(state.dataset),
-        kind="frame" if state.dataset.namespace == _FRAMES else "file",
+        kind="frame" if state.dataset.namespace == FRAMES else "file",
         version=state.version,
         row_count=state.row_count,
         columns=state.fields,
@@ -198,7 +197,7 @@ def _page_state(state: DatasetState, producer: int | None) -> PageState:
 
 def dataset_label(dataset: Dataset) -> str:
     """What a person calls a dataset: the variable of a frame, the last part of a path."""
-    if dataset.namespace != _FRAMES:
+    if dataset.namespace != FRAMES:
         return PurePosixPath(dataset.name).name or dataset.name
     _, _, name = dataset.name.partition("/")
     cell, slash, operation = name.partition("/")

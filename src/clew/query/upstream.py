@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from clew.events.notebook import FRAMES
 from clew.index.reader import IndexReader, Row
-from clew.query.folding import FRAMES, is_unnamed
+from clew.query.folding import is_unnamed
 from clew.query.model import CellExecution, Dataset, Hop, NotebookRun, Operation
 from clew.query.notebook_runs import edge_of, find_run
 

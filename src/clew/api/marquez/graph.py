@@ -12,8 +12,9 @@ from clew.api.marquez.nodes import Edge, NodeShape, kind_in
 from clew.api.marquez.reading import answer
 from clew.api.marquez.requests import Answer, Asked, Refusal, not_found
 from clew.api.marquez.shapes import (
+    DatasetHead,
     Identity,
-    RunShape,
+    JobHead,
     identities,
     job_type,
     job_uuid,
@@ -23,7 +24,7 @@ from clew.api.marquez.shapes import (
 from clew.errors import UsageError
 from clew.index.reader import Progress
 from clew.query.catalog.catalog import Catalog
-from clew.query.catalog.model import Dataset, Job, SchemaField
+from clew.query.catalog.model import Dataset, Job
 from clew.query.catalog.surroundings import around
 from clew.query.graph.lineage import LineageGraph
 from clew.query.graph.nodes import Node
@@ -34,42 +35,10 @@ from clew.query.node_ids import MalformedNodeError, find_node
 _DEPTH = 20
 
 
-class JobData(Struct, frozen=True, rename="camel"):
+class JobData(JobHead, frozen=True, rename="camel"):
     """A job as a node has it."""
 
-    id: Identity
-    type: Literal["BATCH", "STREAM"]
-    name: str
-    simple_name: str
-    parent_job_name: str | None
-    parent_job_uuid: str | None
-    created_at: datetime | None
-    updated_at: datetime | None
-    namespace: str
-    inputs: list[Identity]
-    outputs: list[Identity]
-    location: str | None
-    description: str | None
-    latest_run: RunShape | None
     current_run_uuid: str | None
-
-
-class DatasetData(Struct, frozen=True, rename="camel"):
-    """A dataset as a node has it."""
-
-    id: Identity
-    type: Literal["DB_TABLE"]
-    name: str
-    physical_name: str
-    created_at: datetime | None
-    updated_at: datetime | None
-    namespace: str
-    source_name: str
-    fields: tuple[SchemaField, ...]
-    tags: tuple[str, ...]
-    last_modified_at: datetime | None
-    last_lifecycle_state: str | None
-    description: str | None
 
 
 class RunJob(Struct, frozen=True):
@@ -218,8 +187,8 @@ def _job_data(job: Job) -> JobData:
     )
 
 
-def _dataset_data(dataset: Dataset) -> DatasetData:
-    return DatasetData(
+def _dataset_data(dataset: Dataset) -> DatasetHead:
+    return DatasetHead(
         Identity(dataset.namespace, dataset.name),
         "DB_TABLE",
         dataset.name,

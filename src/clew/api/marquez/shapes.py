@@ -75,8 +75,8 @@ class RunShape(Struct, frozen=True, rename="camel"):
     facets: dict[str, Raw]
 
 
-class JobShape(Struct, frozen=True, rename="camel"):
-    """A job."""
+class JobHead(Struct, frozen=True, rename="camel"):
+    """What is said of a job wherever it stands."""
 
     id: Identity
     type: Literal["BATCH", "STREAM"]
@@ -92,6 +92,11 @@ class JobShape(Struct, frozen=True, rename="camel"):
     location: str | None
     description: str | None
     latest_run: RunShape | None
+
+
+class JobShape(JobHead, frozen=True, rename="camel"):
+    """A job."""
+
     latest_runs: list[RunShape] | None
     facets: dict[str, Raw]
     current_version: str | None
@@ -133,8 +138,8 @@ class ColumnLineageShape(Struct, frozen=True, rename="camel"):
     transformation_type: str | None
 
 
-class DatasetShape(Struct, frozen=True, rename="camel"):
-    """A dataset."""
+class DatasetHead(Struct, frozen=True, rename="camel"):
+    """What is said of a dataset wherever it stands."""
 
     id: Identity
     type: Literal["DB_TABLE"]
@@ -149,6 +154,11 @@ class DatasetShape(Struct, frozen=True, rename="camel"):
     last_modified_at: datetime | None
     last_lifecycle_state: str | None
     description: str | None
+
+
+class DatasetShape(DatasetHead, frozen=True, rename="camel"):
+    """A dataset."""
+
     current_version: str | None
     column_lineage: list[ColumnLineageShape] | None
     facets: dict[str, Raw]

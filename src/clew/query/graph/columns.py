@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from clew.events.notebook import FRAMES
 from clew.index.keys import BETWEEN_PARTS, entity
 from clew.index.reader import IndexReader, Said, SaidEdge
-from clew.query.folding import FRAMES
 from clew.query.graph.adjacency import Adjacency, adjacency
 from clew.query.graph.nodes import Column, column_key, column_of
 from clew.query.graph.stored import StoredArrays

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Literal
 
+from clew.events.notebook import FRAMES
 from clew.index.keys import BETWEEN_PARTS
 from clew.index.reader import IndexReader
-from clew.query.folding import FRAMES
 from clew.query.graph.adjacency import Adjacency, adjacency
 from clew.query.graph.nodes import Node, key_of, node_of
 from clew.query.graph.stored import StoredArrays

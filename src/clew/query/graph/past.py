@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from clew.events.notebook import FRAMES
 from clew.index.past import PastEdge, PastIndex
 from clew.index.reader import IndexReader
-from clew.query.folding import FRAMES
 from clew.query.graph.columns import RENAMED, ColumnStep, Transformation
 from clew.query.graph.nodes import Column
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from clew.events.notebook import FRAMES
 from clew.index.browsing import Browser
-from clew.query.folding import FRAMES
 from clew.query.model import EdgeType, NotebookRun
 from clew.query.run_page_model import PageEdge, Port
 from clew.query.run_page_states import RunStates, run_states

@@ -7,8 +7,8 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from clew.events.notebook import FRAMES
 from clew.index.browsing import Browser
-from clew.query.folding import FRAMES
 from clew.query.graph import nodes as graph_nodes
 from clew.query.graph.lens import Lens, Sight
 from clew.query.graph.walk import path

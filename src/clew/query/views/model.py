@@ -8,8 +8,8 @@ from typing import Literal
 
 from msgspec import Raw, Struct
 
+from clew.events.notebook import FRAMES
 from clew.index.reader import Row
-from clew.query.folding import FRAMES
 from clew.query.model import State
 from clew.query.moments import moment
 

@@ -9,9 +9,9 @@ from urllib.parse import quote, unquote
 from msgspec import Struct
 
 from clew.errors import UsageError
+from clew.events.notebook import FRAMES
 from clew.index.browsing import Browser
 from clew.index.reader import Row
-from clew.query.folding import FRAMES
 from clew.query.views.model import Name, NodeKind, told_as
 
 Side = Literal["up", "down"]
