@@ -63,7 +63,9 @@ def find_dataset(index: IndexReader, text: str) -> Dataset:
 def datasets_called(index: IndexReader, text: str) -> list[Dataset]:
     """All datasets of that name, likewise."""
     rows = index.ask(f"{_DATASETS} where name = ?1 or namespace || ':' || name = ?1 {_LAST_FIRST}", text)
-    rows = rows or index.ask(f"{_DATASETS} where substr(name, -length(?1)) = ?1 {_LAST_FIRST}", f"/{text}")
+    if not rows:
+        ending = "substr(name, length(name) - length(?1) + 1) = ?1"
+        rows = index.ask(f"{_DATASETS} where {ending} {_LAST_FIRST}", f"/{text}")
     return [Dataset(row["namespace"], row["name"]) for row in rows] or _by_symlink(index, text)
 
 
