@@ -92,7 +92,7 @@ def index(sink: IndexSink, batches: list[list[tuple[int, Json]]]) -> dict[str, l
     """All rows of all tables and views of an index that was empty before the batches came."""
     database = sink._database
     for name in TABLES:
-        database.execute(f"delete from {name}")
+        database.execute(f"delete from {name} where {'key' if name == 'meta' else repr('')} != 'format'")
     sink._known_edge_sets.clear()
     sink._known_schemas.clear()
     for number, batch in enumerate(batches):

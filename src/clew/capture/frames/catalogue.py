@@ -17,6 +17,7 @@ from clew.capture.frames import (
     elementwise,
     expressions,
     files,
+    group_results,
     grouping,
     joins,
     reductions,
@@ -203,20 +204,20 @@ def _hook_groups() -> None:
             if name in ("rolling", "expanding", "ewm", "resample"):
                 hook_method(owner, name, grouping.window_of_groups)
             elif name not in _NOT_OVER_GROUPS:
-                hook_method(owner, name, grouping.over_groups(name))
+                hook_method(owner, name, group_results.over_groups(name))
         hook_method(owner, "__getitem__", grouping.selection_of_groups)
     for name in ("__call__", "__getitem__"):
-        hook_method(GroupByNthSelector, name, grouping.nth_rows)
+        hook_method(GroupByNthSelector, name, group_results.nth_rows)
 
 
 def _hook_windows() -> None:
     for owner in (BaseWindow, *_subclasses(BaseWindow)):
         for name in _WINDOW_METHODS:
             if name in vars(owner):
-                hook_method(owner, name, grouping.over_groups(name))
+                hook_method(owner, name, group_results.over_groups(name))
     for name in (*_WINDOW_METHODS, *_RESAMPLER_METHODS):
         if hasattr(Resampler, name):
-            hook_method(Resampler, name, grouping.over_groups(name))
+            hook_method(Resampler, name, group_results.over_groups(name))
     for owner in (BaseWindow, Resampler):
         hook_method(owner, "__getitem__", grouping.selection_of_groups)
 

@@ -10,7 +10,8 @@ import pandas as pd
 from pandas.core.groupby import DataFrameGroupBy, SeriesGroupBy
 
 from clew.capture.frames.calls import Call
-from clew.capture.frames.grouping import group_frame, groups_of
+from clew.capture.frames.group_results import group_frame
+from clew.capture.frames.grouping import groups_of
 from clew.capture.frames.hooks import replace
 from clew.capture.frames.state import provenance_of, version_of
 from clew.capture.guard import guard
