@@ -39,11 +39,16 @@ def job(namespace: str, name: str) -> str:
     return f"#/job?{urlencode({'namespace': namespace, 'name': name})}"
 
 
-def test_a_column_is_searched_from_anywhere_and_leads_to_its_path(open_page: Open, shop: str) -> None:
-    page = open_page(f"{shop}#/health")
+def search_margin(page: Page) -> None:
+    """Look for a column by keyboard, until it is found."""
     page.keyboard.press("/")
     page.keyboard.type("margin_pct")
     expect(page.get_by_role("option", name="margin_pct finance.margin")).to_be_visible()
+
+
+def test_a_column_is_searched_from_anywhere_and_leads_to_its_path(open_page: Open, shop: str) -> None:
+    page = open_page(f"{shop}#/health")
+    search_margin(page)
     while "finance.margin" not in (page.locator("[aria-selected=true]").text_content() or ""):
         page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
@@ -102,14 +107,19 @@ def test_a_failing_run_shows_its_error(open_page: Open, shop: str) -> None:
     expect(page.locator(".failure pre")).to_contain_text('File "refresh.py", line 12')
 
 
-def test_two_runs_that_are_chosen_are_compared(open_page: Open, shop: str) -> None:
-    page = open_page(f"{shop}{job('airflow', 'finance.load_daily')}")
+def compare(page: Page, one: int, other: int) -> None:
+    """Choose two of the runs of a job."""
     bars = page.get_by_role("group", name="Runs, the oldest first").get_by_role("button")
     expect(bars).to_have_count(14)
-    bars.nth(8).click()
+    bars.nth(one).click()
     expect(page.get_by_text("choose another run to compare")).to_be_visible()
-    bars.nth(11).click()
+    bars.nth(other).click()
     expect(page.get_by_role("heading", name="finance.load_daily")).to_be_visible()
+
+
+def test_two_runs_that_are_chosen_are_compared(open_page: Open, shop: str) -> None:
+    page = open_page(f"{shop}{job('airflow', 'finance.load_daily')}")
+    compare(page, 8, 11)
     changes = page.locator(".changes")
     expect(changes.filter(has_text="1.1 k → 1.4 k rows")).to_have_count(1)
     expect(changes.filter(has_text="+ orders")).to_have_count(1)
@@ -294,6 +304,12 @@ PAGES = {
     "events": "#/events?stream=rejected",
     "health": "#/health",
 }
+# What has no fixed address: where to begin, and what to do there.
+WAYS: dict[str, tuple[str, Callable[[Page], None]]] = {
+    "run": ("#/runs?state=FAILED", lambda page: page.get_by_role("link", name="bi.refresh").first.click()),
+    "difference": (job("airflow", "finance.load_daily"), lambda page: compare(page, 8, 11)),
+    "search": ("", search_margin),
+}
 SERIOUS = """async () => (await axe.run({ resultTypes: ["violations"] })).violations
     .filter((fault) => fault.impact === "serious" || fault.impact === "critical")
     .map((fault) => [fault.id, fault.nodes.slice(0, 3).map((node) => node.html.slice(0, 200))])"""
@@ -305,9 +321,12 @@ def test_no_page_has_a_serious_fault_of_accessibility(open_page: Open, shop: str
     # Not as a script of the page: its policy lets none in.
     page.add_init_script(path=AXE)
     faults: dict[str, Any] = {}
-    for name, place in PAGES.items():
+    for name in (*PAGES, *WAYS):
+        place, go_on = WAYS.get(name) or (PAGES[name], None)
         page.goto(f"{shop}{place}")
         page.wait_for_selector("main > :not(.skeleton) >> nth=0")
+        if go_on is not None:
+            go_on(page)
         page.wait_for_load_state("networkidle")
         if found := page.evaluate(SERIOUS):
             faults[name] = found
