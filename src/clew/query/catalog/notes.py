@@ -24,7 +24,7 @@ NAMESPACE: Final = "clew"
 NAME: Final = "notes"
 # While a note is not in the index, it counts as later than all that is.
 _LAST = 2**62
-_PRODUCER = "https://clew.dev/notes"
+_PRODUCER = "https://github.com/clew-lineage/clew/notes"
 _FACET_SCHEMA = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/DatasetFacet"
 _EVENT_SCHEMA = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/DatasetEvent"
 _PREFIX = "clew_note"
