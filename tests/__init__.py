@@ -1,0 +1,1 @@
+"""A package, since some that are installed bring one of the same name."""
