@@ -53,7 +53,7 @@ def test_a_notebook_is_told_alike_by_every_release(
 
 
 def test_lineage_and_warnings_of_pandas_2(environment: Environment) -> None:
-    python = environment(NEWEST_PANDAS_2, "pyarrow", "pytest", "pytest-timeout", "hypothesis", "pyyaml")
+    python = environment(NEWEST_PANDAS_2, "pyarrow", "pytest", "pytest-timeout", "hypothesis", "pyyaml", "zstandard")
     tests = ROOT / "tests" / "unit" / "capture"
     ended = subprocess.run(
         [
