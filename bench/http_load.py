@@ -18,6 +18,8 @@ from statistics import quantiles
 from bench.costs import TICKS
 from bench.processes import family
 
+_REST_SECONDS = 1.0
+
 
 @dataclass(frozen=True)
 class Server:
@@ -30,6 +32,16 @@ class Server:
     def cpu_seconds(self) -> float:
         """What it has taken so far."""
         return sum(one.ticks for one in family(self.process)) / TICKS
+
+    def until_it_rests(self) -> float:
+        """Wait until the server has done what it does by itself; gives the seconds that it took."""
+        began = rested = time.perf_counter()
+        spent = self.cpu_seconds()
+        while time.perf_counter() - rested < _REST_SECONDS:
+            time.sleep(0.1)
+            if self.cpu_seconds() > spent + 0.02:
+                rested, spent = time.perf_counter(), self.cpu_seconds()
+        return rested - began
 
 
 @contextmanager

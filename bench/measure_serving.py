@@ -170,6 +170,7 @@ def ask(report: Report, server: Server, runs: list[str], jobs: list[Name], datas
     ]
     pages = [f"/api/v1/namespaces/scheduler-{number}/jobs?limit=25" for number in range(6)]
     report.at_most("API start to first answer", server.seconds_to_start, 2, " s")
+    report.say(f"graphs and search, which a first start makes of the index aside: {server.until_it_rests():.1f} s more")
     for what, paths, count, bar in (
         ("a page of 25 jobs, p95 over HTTP", pages, 100, 20),
         ("one job, p95 over HTTP", one_job, 400, 2),
