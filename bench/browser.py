@@ -7,11 +7,12 @@ import runpy
 import shutil
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import uvicorn
 from playwright.sync_api import Browser, sync_playwright
+from starlette.applications import Starlette
 
 from clew.cli.serve import answering_app
 from clew.errors import ClewError
@@ -28,11 +29,16 @@ def fill_shop(home: Home) -> None:
     fill(home)
 
 
-@contextmanager
-def served(home: Home) -> Iterator[str]:
+def served(home: Home) -> AbstractContextManager[str]:
     """The URL of the page over a home."""
+    return serving_app(answering_app(home))
+
+
+@contextmanager
+def serving_app(app: Starlette) -> Iterator[str]:
+    """An application on a real port, for as long as it is needed; gives its URL."""
     with listen("127.0.0.1", 0) as listener:
-        config = uvicorn.Config(answering_app(home), log_level="critical", lifespan="off", ws="none")
+        config = uvicorn.Config(app, log_level="critical", lifespan="off", ws="none")
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()

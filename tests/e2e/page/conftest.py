@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import runpy
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
+from bench.browser import serving_app
 from playwright.sync_api import Browser, Page, sync_playwright
-from starlette.applications import Starlette
 
 from clew.api.app import create_app
 from clew.api.export import page_html
@@ -21,7 +19,6 @@ from clew.api.source import OpenSource
 from clew.cli.serve import answering_app
 from clew.home import Home
 from clew.query.run_page_model import RunPage
-from clew.serving.server import address, listen
 
 SAMPLE = runpy.run_path(str(Path(__file__).parent / "orders_run.py"))
 SHOP = runpy.run_path(str(Path(__file__).parent / "shop.py"))
@@ -97,21 +94,6 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def served(open_source: OpenSource) -> AbstractContextManager[str]:
     """The page of runs alone, from whatever gives them."""
     return serving_app(create_app(open_source))
-
-
-@contextmanager
-def serving_app(app: Starlette) -> Iterator[str]:
-    """An application on a real port, for as long as it is needed."""
-    with listen("127.0.0.1", 0) as listener:
-        config = uvicorn.Config(app, log_level="critical", lifespan="off", ws="none")
-        server = uvicorn.Server(config)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
-        try:
-            yield address(listener)
-        finally:
-            server.should_exit = True
-            thread.join()
 
 
 @pytest.fixture(scope="session")

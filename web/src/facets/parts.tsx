@@ -49,6 +49,20 @@ export function linked(value: string): ReactNode {
 
 const MOST = 100;
 
+export function Heads({ names }: { names: readonly string[] }) {
+  return (
+    <thead>
+      <tr>
+        {names.map((name) => (
+          <th key={name} scope="col">
+            {name}
+          </th>
+        ))}
+      </tr>
+    </thead>
+  );
+}
+
 /** Rows of cells; a long list is cut and says so. */
 export function Grid({ heads, rows }: { heads: readonly string[]; rows: readonly (readonly ReactNode[])[] }) {
   const [isWhole, setWhole] = useState(false);
@@ -57,15 +71,7 @@ export function Grid({ heads, rows }: { heads: readonly string[]; rows: readonly
   return (
     <>
       <table className="grid">
-        <thead>
-          <tr>
-            {heads.map((head) => (
-              <th key={head} scope="col">
-                {head}
-              </th>
-            ))}
-          </tr>
-        </thead>
+        <Heads names={heads} />
         <tbody>
           {shown.map((row, i) => (
             // biome-ignore lint/suspicious/noArrayIndexKey: rows keep their order

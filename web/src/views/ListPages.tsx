@@ -1,5 +1,6 @@
 import { type ReactNode, useState } from "react";
 import type { DatasetLine, JobLine, RunLine, Some } from "../documents";
+import { Heads } from "../facets/parts";
 import { Loaded, useFetched } from "../parts/Loaded";
 import { Ago, DatasetLink, JobLink, Nothing, RunLink, StateMark, Took } from "../parts/marks";
 import { TinyBars } from "../parts/RunBars";
@@ -50,15 +51,7 @@ function ListPage<T>({ place, what, title, empty, heads, extra, row }: Props<T>)
               <Nothing>{text || state ? `No ${what} match. Clear the filter to see all.` : empty}</Nothing>
             ) : (
               <table className="grid wide">
-                <thead>
-                  <tr>
-                    {heads.map((head) => (
-                      <th key={head} scope="col">
-                        {head}
-                      </th>
-                    ))}
-                  </tr>
-                </thead>
+                <Heads names={heads} />
                 <tbody>{items.map(row)}</tbody>
               </table>
             )}

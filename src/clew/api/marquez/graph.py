@@ -7,24 +7,16 @@ from typing import Literal
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import asdict
 
 from clew.api.marquez.nodes import Edge, NodeShape, kind_in
 from clew.api.marquez.reading import answer
 from clew.api.marquez.requests import Answer, Asked, Refusal, not_found
-from clew.api.marquez.shapes import (
-    DatasetHead,
-    Identity,
-    JobHead,
-    identities,
-    job_type,
-    job_uuid,
-    run_shape,
-    simple_name,
-)
+from clew.api.marquez.shapes import JobHead, dataset_head, job_head, run_shape
 from clew.errors import UsageError
 from clew.index.reader import Progress
 from clew.query.catalog.catalog import Catalog
-from clew.query.catalog.model import Dataset, Job
+from clew.query.catalog.model import Job
 from clew.query.catalog.surroundings import around
 from clew.query.graph.lineage import LineageGraph
 from clew.query.graph.nodes import Node
@@ -125,7 +117,7 @@ class Graphs:
         if node.kind == "job":
             data = [msgspec.json.encode(_job_data(job)) for job in catalog.jobs_in_graphs([name])]
         else:
-            data = [msgspec.json.encode(_dataset_data(one)) for one in catalog.datasets_in_graphs([name])]
+            data = [msgspec.json.encode(dataset_head(one)) for one in catalog.datasets_in_graphs([name])]
         return [NodeShape(node.id, _type(node), Raw(one), [], []) for one in data]
 
     def _nodes(self, catalog: Catalog, graph: LineageGraph, numbers: list[int]) -> list[NodeShape]:
@@ -163,46 +155,14 @@ def _encoded(catalog: Catalog, nodes: dict[int, Node]) -> dict[int, Raw]:
     )
     encode = msgspec.json.Encoder().encode
     found = {numbers["job", job.namespace, job.name]: Raw(encode(_job_data(job))) for job in jobs}
-    found |= {numbers["dataset", one.namespace, one.name]: Raw(encode(_dataset_data(one))) for one in datasets}
+    found |= {numbers["dataset", one.namespace, one.name]: Raw(encode(dataset_head(one))) for one in datasets}
     return found
 
 
 def _job_data(job: Job) -> JobData:
-    return JobData(
-        Identity(job.namespace, job.name),
-        job_type(job.processing_type),
-        job.name,
-        simple_name(job),
-        None if job.parent is None else job.parent[1],
-        None if job.parent is None else job_uuid(*job.parent),
-        job.created_at,
-        job.updated_at,
-        job.namespace,
-        identities(job.inputs),
-        identities(job.outputs),
-        job.location,
-        job.description,
-        None if job.latest_run is None else run_shape(job.latest_run),
-        None if job.latest_run is None else job.latest_run.id,
-    )
-
-
-def _dataset_data(dataset: Dataset) -> DatasetHead:
-    return DatasetHead(
-        Identity(dataset.namespace, dataset.name),
-        "DB_TABLE",
-        dataset.name,
-        dataset.physical_name,
-        dataset.created_at,
-        dataset.updated_at,
-        dataset.namespace,
-        dataset.source,
-        dataset.fields,
-        dataset.tags,
-        dataset.modified_at,
-        dataset.lifecycle_state,
-        dataset.description,
-    )
+    last = job.latest_run
+    head = job_head(job, None if last is None else run_shape(last))
+    return JobData(**asdict(head), current_run_uuid=None if last is None else last.id)
 
 
 def _type(node: Node) -> Literal["DATASET", "JOB"]:

@@ -7,6 +7,7 @@ from hashlib import md5
 from typing import Literal
 
 from msgspec import Raw, Struct
+from msgspec.structs import asdict
 
 from clew.index.keys import entity
 from clew.query.catalog import model
@@ -225,31 +226,39 @@ def run_shape(run: model.Run) -> RunShape:
     )
 
 
+def job_head(job: model.Job, latest_run: RunShape | None) -> JobHead:
+    """What Marquez says of a job everywhere."""
+    return JobHead(
+        Identity(job.namespace, job.name),
+        "STREAM" if job.processing_type == "STREAMING" else "BATCH",
+        job.name,
+        _simple_name(job),
+        None if job.parent is None else job.parent[1],
+        None if job.parent is None else _job_uuid(*job.parent),
+        job.created_at,
+        job.updated_at,
+        job.namespace,
+        _identities(job.inputs),
+        _identities(job.outputs),
+        job.location,
+        job.description,
+        latest_run,
+    )
+
+
 def job_shape(job: model.Job) -> JobShape:
     """A job as Marquez writes it."""
     latest = [run_shape(run) for run in job.latest_runs]
     by_id = {run.id: run for run in latest}
     last = job.latest_run
+    head = job_head(job, None if last is None else by_id.get(last.id) or run_shape(last))
     return JobShape(
-        Identity(job.namespace, job.name),
-        job_type(job.processing_type),
-        job.name,
-        simple_name(job),
-        None if job.parent is None else job.parent[1],
-        None if job.parent is None else job_uuid(*job.parent),
-        job.created_at,
-        job.updated_at,
-        job.namespace,
-        identities(job.inputs),
-        identities(job.outputs),
-        job.location,
-        job.description,
-        None if last is None else by_id.get(last.id) or run_shape(last),
-        latest or None,
-        job.facets,
-        job.current_version,
-        job.labels,
-        job.tags,
+        **asdict(head),
+        latest_runs=latest or None,
+        facets=job.facets,
+        current_version=job.current_version,
+        labels=job.labels,
+        tags=job.tags,
     )
 
 
@@ -262,15 +271,15 @@ def job_version_shape(version: model.JobVersion) -> JobVersionShape:
         version.version,
         version.namespace,
         version.location,
-        identities(version.inputs),
-        identities(version.outputs),
+        _identities(version.inputs),
+        _identities(version.outputs),
         None if version.latest_run is None else run_shape(version.latest_run),
     )
 
 
-def dataset_shape(dataset: model.Dataset) -> DatasetShape:
-    """A dataset as Marquez writes it."""
-    return DatasetShape(
+def dataset_head(dataset: model.Dataset) -> DatasetHead:
+    """What Marquez says of a dataset everywhere."""
+    return DatasetHead(
         Identity(dataset.namespace, dataset.name),
         "DB_TABLE",
         dataset.name,
@@ -284,10 +293,17 @@ def dataset_shape(dataset: model.Dataset) -> DatasetShape:
         dataset.modified_at,
         dataset.lifecycle_state,
         dataset.description,
-        dataset.current_version,
-        [_column(one) for one in dataset.columns] or None,
-        dataset.facets,
-        dataset.is_deleted,
+    )
+
+
+def dataset_shape(dataset: model.Dataset) -> DatasetShape:
+    """A dataset as Marquez writes it."""
+    return DatasetShape(
+        **asdict(dataset_head(dataset)),
+        current_version=dataset.current_version,
+        column_lineage=[_column(one) for one in dataset.columns] or None,
+        facets=dataset.facets,
+        deleted=dataset.is_deleted,
     )
 
 
@@ -312,22 +328,17 @@ def dataset_version_shape(version: model.DatasetVersion) -> DatasetVersionShape:
     )
 
 
-def identities(names: tuple[model.Name, ...]) -> list[Identity]:
+def _identities(names: tuple[model.Name, ...]) -> list[Identity]:
     """Jobs or datasets by their names."""
     return [Identity(*name) for name in names]
 
 
-def job_type(processing_type: str | None) -> Literal["BATCH", "STREAM"]:
-    """What kind of job it is."""
-    return "STREAM" if processing_type == "STREAMING" else "BATCH"
-
-
-def simple_name(job: model.Job) -> str:
+def _simple_name(job: model.Job) -> str:
     """The name without that of the parent, where it begins with it."""
     return job.name if job.parent is None else job.name.removeprefix(f"{job.parent[1]}.")
 
 
-def job_uuid(namespace: str, name: str) -> str:
+def _job_uuid(namespace: str, name: str) -> str:
     """A job as one id."""
     # A name, not a secret.
     text = md5(entity("job", namespace, name).encode(errors="surrogatepass"), usedforsecurity=False).hexdigest()

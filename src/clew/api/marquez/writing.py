@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
@@ -200,6 +199,6 @@ def _namespace(catalog: Catalog, name: str) -> Namespace:
 def _field(catalog: Catalog, asked: Asked) -> str:
     dataset: Dataset = required_dataset(catalog, asked)
     name = asked.parts[2]
-    with suppress(StopIteration):
-        return next(field.name for field in dataset.fields if field.name == name)
-    raise not_found("Field", name)
+    if all(field.name != name for field in dataset.fields):
+        raise not_found("Field", name)
+    return name
