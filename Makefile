@@ -48,7 +48,7 @@ test: web check test-web browser ## Run the checks and every test (ARGS="-k edge
 	$(UNIT_TESTS) $(ARGS) || $(NONE_CHOSEN)
 	$(BIN)/pytest tests/spark tests/e2e $(ARGS) || $(NONE_CHOSEN)
 
-test-fast: .venv/.dev ## Run the tests that need no Java, on all cores: about a minute on two
+test-fast: .venv/.dev ## Run the tests that need no Java, on all cores: about two minutes on two
 	$(UNIT_TESTS) $(ARGS)
 
 test-pandas: .venv/.dev ## Run pandas' own tests without capture and under it (ARGS="groupby" to choose): half an hour
