@@ -10,7 +10,7 @@ PYTHON ?= python3
 TOOLS := $(CURDIR)/.tools
 BIN := .venv/bin
 ARGS ?=
-UNIT_TESTS = $(BIN)/pytest tests/unit -n auto --dist loadfile
+ON_ALL_CORES = -n auto --dist loadfile
 # What ARGS choose may all be in the other folders.
 NONE_CHOSEN = test $$? -eq 5
 
@@ -45,11 +45,12 @@ demo: .venv/.demo web ## Run the example notebook and follow one of its columns 
 	$(BIN)/clew demo $(ARGS)
 
 test: web check test-web browser ## Run the checks and every test (ARGS="-k edges" to choose)
-	$(UNIT_TESTS) $(ARGS) || $(NONE_CHOSEN)
-	$(BIN)/pytest tests/spark tests/e2e $(ARGS) || $(NONE_CHOSEN)
+	$(BIN)/pytest tests/unit $(ON_ALL_CORES) $(ARGS) || $(NONE_CHOSEN)
+	$(BIN)/pytest tests/e2e -m "not spark" $(ON_ALL_CORES) --no-loadscope-reorder $(ARGS) || $(NONE_CHOSEN)
+	$(BIN)/pytest tests/spark tests/e2e -m spark $(ARGS) || $(NONE_CHOSEN)
 
-test-fast: .venv/.dev ## Run the tests that need no Java, on all cores: about two minutes on two
-	$(UNIT_TESTS) $(ARGS)
+test-fast: .venv/.dev ## Run the quick ones of the tests that need no Java, on all cores: about a minute on two
+	$(BIN)/pytest tests/unit -m "not slow" $(ON_ALL_CORES) $(ARGS)
 
 test-pandas: .venv/.dev ## Run pandas' own tests without capture and under it (ARGS="groupby" to choose): half an hour
 	$(BIN)/python scripts/pandas_suite.py $(ARGS)

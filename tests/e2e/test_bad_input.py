@@ -14,6 +14,8 @@ import pytest
 
 from clew.lake.delta import Lake
 
+pytestmark = pytest.mark.spark
+
 EVENT = {
     "eventType": "COMPLETE",
     "eventTime": "2026-01-01T10:00:00Z",

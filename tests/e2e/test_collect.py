@@ -224,6 +224,7 @@ def test_what_was_begun_is_ended_when_it_is_told_to_stop(
     assert acknowledged <= {event["run"]["runId"] for event in stored(tmp_path)}
 
 
+@pytest.mark.spark
 def test_a_pipeline_takes_in_what_a_collector_holds(
     tmp_path: Path, clew: Callable[..., Any], collecting: Collecting
 ) -> None:

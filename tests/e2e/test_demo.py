@@ -11,6 +11,8 @@ import pytest
 
 from clew.lake.delta import Lake
 
+pytestmark = pytest.mark.spark
+
 
 def test_the_demo_answers_where_the_column_came_from(demo_home: Path) -> None:
     told = (demo_home / "demo.stdout").read_text()

@@ -24,6 +24,8 @@ from clew.errors import ClewError
 from clew.index.store import connect_reader
 from clew.lake.tables import DERIVED_TABLE_NAMES
 
+pytestmark = pytest.mark.spark
+
 ROOT = Path(__file__).parent.parent.parent
 # The demo comes first; a page may go on where the one before it ended.
 PAGES = ("README.md", "docs/cli.md", "docs/pipeline.md", "docs/tables.md", "docs/reports.md")

@@ -12,8 +12,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import pytest
+
 from clew.lake.delta import Lake
 from clew.pipeline.lock import held
+
+pytestmark = pytest.mark.spark
 
 EVENTS = 40
 EVENT_BYTES = 100_000

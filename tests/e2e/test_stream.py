@@ -10,6 +10,10 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.spark
+
 RUN = "01930a00-0000-7000-8000-000000000001"
 
 

@@ -19,6 +19,8 @@ from openlineage.client.event_v2 import Job, Run, RunEvent, RunState
 from openlineage.client.transport.http import HttpConfig, HttpTransport
 from openlineage.client.uuid import generate_new_uuid
 
+pytestmark = pytest.mark.spark
+
 PATIENCE_SECONDS = 120
 
 

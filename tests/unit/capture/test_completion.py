@@ -23,6 +23,8 @@ from clew.capture.streams.completion import Completion, complete, complete_below
 from clew.capture.streams.files import FILES
 from clew.capture.streams.log import FOLDER, logs_in
 
+pytestmark = pytest.mark.slow
+
 CELLS = ("df = pd.DataFrame({'a': [1, 2], 'b': [3, 4]})", "df['c'] = df['a'] * 2\nout = df[df['b'] > 3]", "out['nope']")
 
 Write = Callable[..., Session]

@@ -151,6 +151,7 @@ def test_data_is_freed_with_its_frame() -> None:
     assert {edge.source_column for edge in clew.lineage(part).edges()} == {"a"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "work",
     [

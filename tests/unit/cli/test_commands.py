@@ -184,6 +184,7 @@ main()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "command", "extra"),
     [

@@ -149,6 +149,7 @@ def zstd_frames(data: bytes) -> bytes:
     return b"".join(zstandard.compress(part) for part in (data[:half], data[half:]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("suffix", "pack"), [("", bytes), (".gz", gzip.compress), (".zst", zstd_frames)])
 def test_archives_hold_what_they_were_made_of(
     log: LogWriter, tmp_path: Path, suffix: str, pack: Callable[[bytes], bytes]
@@ -162,6 +163,7 @@ def test_archives_hold_what_they_were_made_of(
     assert told[-1] == (path.stat().st_size, path.stat().st_size, 100_000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("suffix", "pack"), [(".gz", gzip.compress), (".zst", zstd_frames)])
 @pytest.mark.parametrize(
     "damage", [lambda data: data[:-12], lambda _: b"plain text", lambda data: data[:20] + b"\x00" * 30]

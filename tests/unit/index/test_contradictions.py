@@ -102,6 +102,7 @@ def index(sink: IndexSink, batches: list[list[tuple[int, Json]]]) -> dict[str, l
     return {name: sorted(map(repr, rows)) for name, rows in tables}
 
 
+@pytest.mark.slow
 @given(log=logs, data=st.data())
 def test_the_order_and_the_size_of_batches_do_not_matter(
     file_sink: IndexSink, log: list[Json], data: st.DataObject

@@ -109,6 +109,7 @@ def table_rows(sink: IndexSink, table: str) -> list[dict[str, Any]]:
     return sorted((dict(zip(names, row, strict=True)) for row in cursor), key=str)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(log=st.lists(events, min_size=1, max_size=5), data=st.data())
 def test_order_and_size_of_batches_do_not_matter(

@@ -117,6 +117,7 @@ def all_rows(sink: IndexSink) -> dict[str, list[tuple[Any, ...]]]:
     return found
 
 
+@pytest.mark.slow
 @given(log=logs, data=st.data())
 def test_order_repetition_and_size_of_batches_do_not_matter(
     file_sink: IndexSink, log: list[dict[str, Any]], data: st.DataObject
@@ -159,6 +160,7 @@ AT_ODDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("log", AT_ODDS.values(), ids=AT_ODDS)
 def test_events_at_odds_are_settled_alike_in_every_order(log: list[dict[str, Any]], sink: IndexSink) -> None:
     batches = [(str(seq), observed([(seq, event)])) for seq, event in enumerate(log)]

@@ -27,6 +27,8 @@ from clew.index.database import Database
 from clew.index.observer import Observer
 from clew.index.sink import IndexSink
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 GENERATE = runpy.run_path(str(ROOT / "bench" / "generate.py"))
 PERMUTATIONS = 4

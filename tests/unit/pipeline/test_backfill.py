@@ -37,6 +37,8 @@ from clew.pipeline.ingest import Ingest
 from clew.pipeline.lock import BACKFILL_LOCK, held
 from clew.pipeline.raw_spans import RawSpans
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 CASES = sorted((ROOT / "tests" / "cases" / "pipeline").glob("*/events.ndjson"))
 GENERATE = runpy.run_path(str(ROOT / "bench" / "generate.py"))

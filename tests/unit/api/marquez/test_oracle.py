@@ -15,6 +15,8 @@ from tests.unit.api.marquez.conftest import Shop
 
 from clew.events.timestamps import parse_time
 
+pytestmark = pytest.mark.slow
+
 GENERATE = runpy.run_path(str(Path(__file__).parents[4] / "bench" / "generate.py"))
 ENDED = {"COMPLETE": "COMPLETED", "FAIL": "FAILED", "ABORT": "ABORTED"}
 

@@ -24,6 +24,8 @@ from clew.index.changes import Changes
 from clew.index.observer import Observer
 from clew.index.sink import IndexSink
 
+pytestmark = pytest.mark.slow
+
 CASES = sorted((Path(__file__).parents[3] / "cases" / "pipeline").iterdir())
 # An identity is of one index, and `indexed_at` of one moment.
 OWN = "select key, value from meta where key not in ('identity', 'indexed_at')"
