@@ -1,26 +1,15 @@
-import {
-  Background,
-  BackgroundVariant,
-  BaseEdge,
-  Controls,
-  type Edge,
-  type EdgeProps,
-  Handle,
-  type Node,
-  type NodeProps,
-  Position,
-  ReactFlow,
-  useStore,
-} from "@xyflow/react";
-import { type CSSProperties, useEffect, useMemo } from "react";
+import { BaseEdge, type Edge, type EdgeProps, Handle, type Node, type NodeProps, Position } from "@xyflow/react";
+import { type CSSProperties, useMemo } from "react";
 import { answerFor } from "./answer";
 import { ColumnButton } from "./ColumnButton";
 import { useFollowed } from "./follow";
-import { type GraphThread, graphThreads } from "./graph";
+import { graphThreads } from "./graph";
 import { at, type CardMetrics, type GraphNode, type GraphView, type Scope } from "./page";
+import { Canvas } from "./parts/Canvas";
 import { go, type Route } from "./route";
 import { HopChain } from "./TextTwin";
 import { visibleColumns } from "./threads";
+import type { BoxThread } from "./weave";
 import { duration, shape, shownOf } from "./words";
 
 // Up to this many nodes a person sees more in the whole than in a part of it.
@@ -61,7 +50,7 @@ export function GraphTab({ route }: { route: Route }) {
         <span className="facts">{shownOf(view.nodes.length, view.total) || `all ${view.total}`} nodes</span>
       </div>
       <div className="graph-stage">
-        <Canvas key={`${view.centre}`} view={view} />
+        <Graph key={`${view.centre}`} view={view} />
         <Origin />
       </div>
     </div>
@@ -69,12 +58,12 @@ export function GraphTab({ route }: { route: Route }) {
 }
 
 type BoxNode = Node<{ node: GraphNode; card: CardMetrics }>;
-type ThreadEdge = Edge<{ thread: GraphThread }>;
+type ThreadEdge = Edge<{ thread: BoxThread }>;
 
 const NODE_TYPES = { dataset: DatasetNode, cell: CellNode };
 const EDGE_TYPES = { thread: ThreadLine };
 
-function Canvas({ view }: { view: GraphView }) {
+function Graph({ view }: { view: GraphView }) {
   const { page, path, pinnedPath } = useFollowed();
   const nodes = useMemo(() => view.nodes.map((node) => boxNode(node, view.card)), [view]);
   const edges = useMemo(() => {
@@ -82,41 +71,15 @@ function Canvas({ view }: { view: GraphView }) {
     return graphThreads(page, view, path, columnsOf).map(threadEdge);
   }, [page, view, path, pinnedPath]);
   return (
-    <div className="canvas">
-      <ReactFlow
-        nodes={nodes}
-        edges={edges}
-        nodeTypes={NODE_TYPES}
-        edgeTypes={EDGE_TYPES}
-        fitView
-        fitViewOptions={{ padding: 0.06, maxZoom: 1 }}
-        minZoom={0.05}
-        maxZoom={1.6}
-        nodesDraggable={false}
-        nodesConnectable={false}
-        nodesFocusable={false}
-        edgesFocusable={false}
-        elementsSelectable={false}
-        onlyRenderVisibleElements={view.nodes.length > 100}
-      >
-        <Distance />
-        <Background variant={BackgroundVariant.Dots} gap={22} size={1} color="var(--line)" />
-        <Controls showInteractive={false} />
-      </ReactFlow>
-    </div>
+    <Canvas
+      nodes={nodes}
+      edges={edges}
+      nodeTypes={NODE_TYPES}
+      edgeTypes={EDGE_TYPES}
+      fitViewOptions={{ padding: 0.06, maxZoom: 1 }}
+      far={FAR}
+    />
   );
-}
-
-/** From afar only names can be read: they then take the room of the rest. */
-export function Distance({ far = FAR }: { far?: number }) {
-  const isFar = useStore((flow) => flow.transform[2] < far);
-  const scale = useStore((flow) => Math.round(20 * flow.transform[2]) / 20);
-  const flow = useStore((store) => store.domNode);
-  useEffect(() => {
-    flow?.toggleAttribute("data-far", isFar);
-    flow?.style.setProperty("--zoom", `${Math.max(scale, 0.1)}`);
-  }, [flow, isFar, scale]);
-  return null;
 }
 
 function boxNode(node: GraphNode, card: CardMetrics): BoxNode {
@@ -125,7 +88,7 @@ function boxNode(node: GraphNode, card: CardMetrics): BoxNode {
   return { id: node.id, type, position: { x, y }, width, height, data: { node, card } };
 }
 
-function threadEdge(thread: GraphThread): ThreadEdge {
+function threadEdge(thread: BoxThread): ThreadEdge {
   const { key: id, source, target } = thread;
   return {
     id,

@@ -1,22 +1,14 @@
-import {
-  Background,
-  BackgroundVariant,
-  Controls,
-  type Node,
-  type NodeProps,
-  ReactFlow,
-  useStore,
-  ViewportPortal,
-} from "@xyflow/react";
+import { type Node, type NodeProps, useStore, ViewportPortal } from "@xyflow/react";
 import { type CSSProperties, type KeyboardEvent, memo, useMemo } from "react";
 import type { LineageGraph, LineageNode } from "../documents";
-import { Distance } from "../GraphTab";
 import { nearest, portKey, samePort, strengthOf } from "../lineage";
 import type { Port } from "../page";
+import { Canvas } from "../parts/Canvas";
 import { change, datasetHref, jobHref } from "../router";
+import type { BoxThread } from "../weave";
 import { ago, RUN_WORDS } from "../words";
 import { useLineageFollowed } from "./lineageFollow";
-import { type LineageThread, lineageThreads } from "./lineageThreads";
+import { lineageThreads } from "./lineageThreads";
 
 type BoxNode = Node<{ node: LineageNode; place: number; openings: readonly string[] }>;
 type GroupNode = Node<{ name: string }>;
@@ -34,27 +26,14 @@ export function LineageCanvas({ graph, openings }: { graph: LineageGraph; openin
   );
   const threads = useMemo(() => lineageThreads(graph, path, columnsOf), [graph, path, columnsOf]);
   return (
-    <div className="canvas">
-      <ReactFlow<BoxNode | GroupNode>
-        nodes={nodes}
-        nodeTypes={NODE_TYPES}
-        fitView
-        fitViewOptions={{ padding: 0.08, maxZoom: 1, minZoom: 0.2 }}
-        minZoom={0.05}
-        maxZoom={1.6}
-        nodesDraggable={false}
-        nodesConnectable={false}
-        nodesFocusable={false}
-        edgesFocusable={false}
-        elementsSelectable={false}
-        onlyRenderVisibleElements={graph.nodes.length > 100}
-      >
-        <Distance far={FAR} />
-        <Threads threads={threads} />
-        <Background variant={BackgroundVariant.Dots} gap={22} size={1} color="var(--line)" />
-        <Controls showInteractive={false} />
-      </ReactFlow>
-    </div>
+    <Canvas<BoxNode | GroupNode>
+      nodes={nodes}
+      nodeTypes={NODE_TYPES}
+      fitViewOptions={{ padding: 0.08, maxZoom: 1, minZoom: 0.2 }}
+      far={FAR}
+    >
+      <Threads threads={threads} />
+    </Canvas>
   );
 }
 
@@ -68,7 +47,7 @@ function groupNode({ name, box: { x, y, width, height } }: LineageGraph["groups"
 }
 
 /** All lines in one drawing below the nodes, those at rest as a single path: a thousand cost as much as one. */
-const Threads = memo(function Threads({ threads }: { threads: readonly LineageThread[] }) {
+const Threads = memo(function Threads({ threads }: { threads: readonly BoxThread[] }) {
   const lit = threads.filter((thread) => thread.strength !== null);
   const ordered = lit.toSorted((a, b) => Number(a.strength === "direct") - Number(b.strength === "direct"));
   const resting = threads.filter((thread) => thread.strength === null).map((thread) => thread.d);

@@ -1,63 +1,39 @@
 /** The threads of the lineage graph: resting ones between boxes, lit ones from column through job to column. */
 
 import type { LineageGraph, LineageNode } from "../documents";
-import type { Path, Strength } from "../lineage";
+import type { Path } from "../lineage";
 import { at, type Port } from "../page";
 import { across, rowY } from "../threads";
-
-export interface LineageThread {
-  key: string;
-  source: string;
-  target: string;
-  d: string;
-  strength: Strength | null;
-  isGuessed: boolean;
-}
+import { type BoxThread, Weave } from "../weave";
 
 export function lineageThreads(
   graph: LineageGraph,
   path: Path | null,
   columnsOf: (node: number) => string[],
-): LineageThread[] {
+): BoxThread[] {
   const byId = new Map(graph.nodes.map((node) => [node.id, node]));
-  const threads = new Map<string, LineageThread>();
+  const weave = new Weave();
   for (const { source, target } of graph.links) {
     const [from, to] = [byId.get(source), byId.get(target)];
     if (!from || !to) continue;
-    const d = across({ x: right(from), y: headY(graph, from) }, { x: to.box.x, y: headY(graph, to) });
-    threads.set(`${source}>${target}`, {
-      key: `${source}>${target}`,
-      source,
-      target,
-      d,
-      strength: null,
-      isGuessed: false,
-    });
+    weave.rest(source, target, across({ x: right(from), y: headY(graph, from) }, { x: to.box.x, y: headY(graph, to) }));
   }
   for (const [i, strength] of path?.edges ?? []) {
     const edge = at(graph.edges, i);
     const [from, to] = [at(graph.nodes, edge.source.state), at(graph.nodes, edge.target.state)];
     const job = edge.job === null ? null : at(graph.nodes, edge.job);
-    const ends = {
-      from: portPoint(graph, edge.source, columnsOf, true),
-      to: portPoint(graph, edge.target, columnsOf, false),
-    };
-    const look = { strength, isGuessed: edge.flag !== null };
-    const parts: [LineageNode, LineageNode, string][] = job
-      ? [
-          [from, job, across(ends.from, { x: job.box.x, y: headY(graph, job) })],
-          [job, to, across({ x: right(job), y: headY(graph, job) }, ends.to)],
-        ]
-      : [[from, to, across(ends.from, ends.to)]];
-    for (const [source, target, d] of parts) {
-      threads.delete(`${source.id}>${target.id}`);
-      const known = threads.get(d);
-      if (!known || (known.strength === "indirect" && strength === "direct")) {
-        threads.set(d, { key: d, source: source.id, target: target.id, d, ...look });
-      }
+    const start = portPoint(graph, edge.source, columnsOf, true);
+    const end = portPoint(graph, edge.target, columnsOf, false);
+    const isGuessed = edge.flag !== null;
+    if (job) {
+      const y = headY(graph, job);
+      weave.light(from.id, job.id, across(start, { x: job.box.x, y }), strength, isGuessed);
+      weave.light(job.id, to.id, across({ x: right(job), y }, end), strength, isGuessed);
+    } else {
+      weave.light(from.id, to.id, across(start, end), strength, isGuessed);
     }
   }
-  return [...threads.values()];
+  return weave.threads();
 }
 
 function right(node: LineageNode): number {
