@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -26,8 +27,20 @@ _HEADERS = {"content-security-policy": _POLICY, "x-content-type-options": "nosni
 _FOREVER = {"cache-control": "public, max-age=31536000, immutable"}
 
 
-def create_app(open_source: OpenSource, more: Sequence[BaseRoute] = ()) -> Starlette:
-    """The application, answering from whatever `open_source` opens for a request; `more` are routes beside its own."""
+def create_app(
+    open_source: OpenSource, more: Sequence[BaseRoute] = (), closed: Sequence[Callable[[], None]] = ()
+) -> Starlette:
+    """The application, answering from whatever `open_source` opens for a request; `more` are routes beside its own.
+
+    At the end of the server, `closed` are called.
+    """
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        yield
+        for close in closed:
+            close()
+
     return Starlette(
         routes=[
             Route("/", _page),
@@ -38,6 +51,7 @@ def create_app(open_source: OpenSource, more: Sequence[BaseRoute] = ()) -> Starl
         ],
         middleware=[Middleware(GZipMiddleware, minimum_size=1024, compresslevel=5)],
         exception_handlers={ClewError: on_clew_error, HTTPException: on_http_error, 500: on_fault},
+        lifespan=lifespan,
     )
 
 

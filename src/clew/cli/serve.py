@@ -55,8 +55,10 @@ def answering_app(home: Home, store: Store | None = None) -> Starlette:
     holdings = Holdings(home.index, home.lake)
     holdings.warm()
     views = Views(holdings, lambda: Browser(home.index), home.lake, lambda: status(home))
-    marquez = MarquezApi(Catalogs(home.index, home.log), holdings, store or store_in(home.log))
-    app = create_app(lambda: Answers(home.index), [*question_routes(holdings), *page_routes(views)])
+    catalogs = Catalogs(home.index, home.log)
+    marquez = MarquezApi(catalogs, holdings, store or store_in(home.log))
+    routes = [*question_routes(holdings), *page_routes(views)]
+    app = create_app(lambda: Answers(home.index), routes, [catalogs.close, holdings.close])
     app.add_middleware(MarquezFirst, marquez=marquez)
     return app
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from clew.events.notebook import FRAMES
-from clew.home import Place
-from clew.index.places import require_file
-from clew.index.reader import IndexReader, Row
-from clew.index.store import BUSY_SECONDS
+from clew.index.reader import IndexReader, Row, lowered
 
 # There are thousands, and they are told with their run.
 _IS_OPERATION = f"(namespace = '{FRAMES}' and name like '%/%')"
@@ -17,6 +14,12 @@ _RUN = """run_uuid, job_namespace, job_name, state, coalesce(started_at, first_e
 session_id, parent_run_uuid, error_message"""
 _TOUCHING = """select job_edges.*, runs.state from job_edges left join runs on runs.run_uuid = last_run_uuid
 where direction = ? and {} order by job_edges.last_event_at desc, 1, 2, 4, 5"""
+# A text in small letters.
+_HOLDS = "instr(lower({}), ?1) > 0"
+_IS_NAMED_LIKE = _HOLDS.format("namespace || ' ' || name")
+_IS_RUN_LIKE = _HOLDS.format("coalesce(job_namespace, '') || ' ' || coalesce(job_name, '')")
+_IS_COLUMN_LIKE = _HOLDS.format("field.value ->> 'name'")
+_IS_CODE_LIKE = _HOLDS.format("operation_code")
 _MOST_FOUND = 100
 
 Name: TypeAlias = tuple[str, str]
@@ -24,10 +27,6 @@ Name: TypeAlias = tuple[str, str]
 
 class Browser(IndexReader):
     """A view of the index for people who look around."""
-
-    def __init__(self, place: Place, busy_seconds: float = BUSY_SECONDS) -> None:
-        require_file(place)
-        super().__init__(place, busy_seconds)
 
     def counts(self) -> Row | None:
         """How many datasets, jobs, runs and notebook sessions there are, as the lists count them."""
@@ -40,22 +39,26 @@ class Browser(IndexReader):
 
     def dataset_page(self, text: str, limit: int) -> tuple[list[Row], int]:
         """Datasets whose name holds a text, the last touched first, and how many there are."""
-        where = f"from dataset_states where not {_IS_OPERATION} and instr(lower(namespace || ' ' || name), lower(?))"
-        rows = self._all(f"select * {where} order by last_seq desc limit ?", text, limit)
-        return rows, self._count(f"select count(*) {where}", text)
+        where = f"from dataset_states where not {_IS_OPERATION} and {_IS_NAMED_LIKE}"
+        rows = self._all(f"select * {where} order by last_seq desc, namespace, name limit ?2", lowered(text), limit)
+        return rows, self._count(f"select count(*) {where}", lowered(text))
 
     def job_page(self, text: str, limit: int) -> tuple[list[Row], int]:
         """Jobs whose name holds a text, the last that ran first, and how many there are."""
-        where = f"from jobs where not {_IS_OPERATION} and instr(lower(namespace || ' ' || name), lower(?))"
-        rows = self._all(f"select * {where} order by last_event_at desc, last_seq desc limit ?", text, limit)
-        return rows, self._count(f"select count(*) {where}", text)
+        where = f"from jobs where not {_IS_OPERATION} and {_IS_NAMED_LIKE}"
+        rows = self._all(
+            f"select * {where} order by last_event_at desc, last_seq desc, namespace, name limit ?2",
+            lowered(text),
+            limit,
+        )
+        return rows, self._count(f"select count(*) {where}", lowered(text))
 
     def run_page(self, text: str, state: str, limit: int) -> tuple[list[Row], int]:
         """Runs that are part of no other, the newest first, and how many there are."""
-        where = f"""from runs where not {_IS_PART} and (?2 = '' or state = ?2)
-            and instr(lower(coalesce(job_namespace, '') || ' ' || coalesce(job_name, '')), lower(?1))"""
-        rows = self._all(f"select {_RUN} {where} order by last_event_at desc limit ?3", text, state, limit)
-        return rows, self._count(f"select count(*) {where}", text, state)
+        where = f"from runs where not {_IS_PART} and (?2 = '' or state = ?2) and {_IS_RUN_LIKE}"
+        query = f"select {_RUN} {where} order by last_event_at desc, run_uuid limit ?3"
+        rows = self._all(query, lowered(text), state, limit)
+        return rows, self._count(f"select count(*) {where}", lowered(text), state)
 
     def run(self, run_uuid: str) -> Row | None:
         """One run, be it only known as another's parent."""
@@ -64,12 +67,15 @@ class Browser(IndexReader):
     def children(self, run_uuid: str, limit: int) -> tuple[list[Row], int]:
         """The runs that are part of a run, as they started, and how many there are."""
         where = "from runs where parent_run_uuid = ?"
-        rows = self._all(f"select {_RUN} {where} order by 5, first_event_at limit ?", run_uuid, limit)
+        rows = self._all(f"select {_RUN} {where} order by 5, first_event_at, run_uuid limit ?", run_uuid, limit)
         return rows, self._count(f"select count(*) {where}", run_uuid)
 
     def run_io(self, run_uuid: str) -> list[Row]:
         """What a run read and wrote."""
-        return self._all("select * from run_io where run_uuid = ? order by direction, last_seq", run_uuid)
+        return self._all(
+            "select * from run_io where run_uuid = ? order by direction, last_seq, dataset_namespace, dataset_name",
+            run_uuid,
+        )
 
     def job(self, job: Name) -> Row | None:
         """One job, be it only known by name."""
@@ -78,7 +84,7 @@ class Browser(IndexReader):
     def runs_of(self, job: Name, limit: int) -> tuple[list[Row], int]:
         """A job's runs, the newest first, and how many there are."""
         where = "from runs where job_namespace = ? and job_name = ?"
-        rows = self._all(f"select {_RUN} {where} order by started_at desc limit ?", *job, limit)
+        rows = self._all(f"select {_RUN} {where} order by started_at desc, run_uuid desc limit ?", *job, limit)
         return rows, self._count(f"select count(*) {where}", *job)
 
     def dataset(self, dataset: Name) -> Row | None:
@@ -143,7 +149,8 @@ class Browser(IndexReader):
         return self._all(
             """select * from column_edges where (author, dataset_namespace, dataset_name, dataset_version) = (
                 select author, dataset_namespace, dataset_name, dataset_version from statements
-                where dataset_namespace = ? and dataset_name = ? and edge_set != '' order by event_time desc, seq desc
+                where dataset_namespace = ? and dataset_name = ? and edge_set != ''
+                order by event_time desc, seq desc limit 1
             ) order by ordinal limit ?""",
             *dataset,
             most,
@@ -152,20 +159,21 @@ class Browser(IndexReader):
     def columns_like(self, text: str) -> list[Row]:
         """Columns whose name holds a text, with their datasets."""
         return self._all(
-            f"""select distinct namespace, name, json_extract(field.value, '$.name') as column_name from (
-                select distinct dataset_namespace as namespace, dataset_name as name, schema_id from run_io
-                where schema_id is not null
-            ) described join schemas using (schema_id), json_each(schemas.fields) field
-            where not {_IS_OPERATION} and instr(lower(json_extract(field.value, '$.name')), lower(?))
-            order by length(column_name), 1, 2 limit ?""",  # noqa: S608
-            text,
+            f"""select * from (
+                select distinct namespace, name, field.value ->> 'name' as column_name from (
+                    select distinct dataset_namespace as namespace, dataset_name as name, schema_id from run_io
+                    where schema_id is not null
+                ) described join schemas using (schema_id), json_each(schemas.fields) field
+                where not {_IS_OPERATION} and {_IS_COLUMN_LIKE}
+            ) columns order by length(column_name), 1, 2, 3 limit ?2""",  # noqa: S608
+            lowered(text),
             _MOST_FOUND,
         )
 
     def runs_like(self, text: str) -> list[Row]:
         """Runs whose id begins with a text."""
         return self._all(
-            f"select {_RUN} from runs where run_uuid >= ?1 and run_uuid < ?1 || '~' limit ?2",  # noqa: S608
+            f"select {_RUN} from runs where run_uuid >= ?1 and run_uuid < ?1 || '~' order by run_uuid limit ?2",  # noqa: S608
             text.lower(),
             _MOST_FOUND,
         )
@@ -173,9 +181,12 @@ class Browser(IndexReader):
     def code_like(self, text: str) -> list[Row]:
         """Operations of notebooks whose code holds a text, of each code the last."""
         return self._all(
-            """select notebook, session_id, operation_code as line, max(event_time) from operations
-            where instr(lower(operation_code), lower(?)) group by notebook, operation_code order by 4 desc limit ?""",
-            text,
+            f"""select notebook, session_id, operation_code as line from (
+                select operations.*, row_number() over (
+                    partition by notebook, operation_code order by event_time desc, last_seq desc) as place
+                from operations where {_IS_CODE_LIKE}
+            ) found where place = 1 order by event_time desc, last_seq desc limit ?2""",  # noqa: S608
+            lowered(text),
             _MOST_FOUND,
         )
 

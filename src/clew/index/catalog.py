@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 
 import msgspec
 from msgspec import Raw, Struct
 
-from clew.home import Place
 from clew.index.bodies import DELETED, StoredFacet
 from clew.index.keys import after, entity, parts
-from clew.index.places import require_file
-from clew.index.reader import IndexReader, Row
-from clew.index.store import BUSY_SECONDS
+from clew.index.reader import IndexReader, Row, lowered
 
 Name = tuple[str, str]
 Facets = dict[str, Raw]
 
-_LIKE_SIGNS = re.compile(r"[\\%_]")
 # Names as a JSON list of pairs, one row for each. SQLite keeps the order of a `cross join`: by the few that are asked
-# for, never by all that there are.
-_NAMED = "(select value ->> 0 as namespace, value ->> 1 as name from json_each(?1)) wanted"
+# for, never by all that there are. Of a list of texts, `atom` is one.
+_NAMED = "(select value ->> 0 as namespace, value ->> 1 as name from json_each(?1) named) wanted"
 _CONTEXT = "runs.state as latest_state, runs.location, runs.parent_job_namespace, runs.parent_job_name"
 # Names that were hidden, each until the position of an event that tells of it again.
-_VISIBLE = """(?1 is null or namespace = ?1) and not exists (
+_VISIBLE = """(namespace = ?1 or ?1 is null) and not exists (
     select 1 from json_each(?2) hidden
-    where value ->> 0 = namespace and coalesce(value ->> 1, name) = name and value ->> 2 >= last_seq)"""
-_HAS_STATE = """exists (select 1 from runs join json_each(?3) on state = value where run_uuid = latest_run_uuid)"""
+    where value ->> 0 = namespace and coalesce(value ->> 1, name) = name and cast(value ->> 2 as bigint) >= last_seq)"""
+_HAS_STATE = """exists (
+    select 1 from runs join json_each(?3) wanted on state = atom where run_uuid = latest_run_uuid)"""
 _WRITES = f"""select written.dataset_namespace, written.dataset_name, written.dataset_version, written.run_uuid,
     runs.ended_at as created_at, written.schema_id, null as lifecycle_state, runs.state_seq as seq
 from {_NAMED} cross join run_io written on written.dataset_namespace = wanted.namespace
@@ -40,9 +36,10 @@ select dataset_namespace, dataset_name, coalesce(version, ''), null, created_at,
 from {_NAMED} cross join dataset_declarations on dataset_namespace = wanted.namespace and dataset_name = wanted.name
 order by created_at, seq"""  # noqa: S608
 _USED = """select run_io.run_uuid, direction, dataset_namespace, dataset_name, dataset_version, body
-from json_each(?) cross join run_io on run_io.run_uuid = value
+from json_each(?) wanted cross join run_io on run_io.run_uuid = atom
 left join facets on kind = case direction when 'INPUT' then 'input' else 'output' end
-    and entity = dataset_namespace || char(31) || dataset_name || char(31) || dataset_version || char(31) || run_uuid"""
+    and entity = dataset_namespace || char(31) || dataset_name || char(31) || dataset_version || char(31) || run_uuid
+order by direction, dataset_namespace, dataset_name, dataset_version"""
 _STATEMENTS = f"""select said.dataset_namespace, said.dataset_name, said.author, said.job_namespace, said.job_name,
     said.edge_set
 from {_NAMED} cross join statements said
@@ -72,15 +69,6 @@ class Hidden(Struct, frozen=True, array_like=True):
 class CatalogReader(IndexReader):
     """Answers for many entities at once."""
 
-    def __init__(self, place: Place, busy_seconds: float = BUSY_SECONDS) -> None:
-        require_file(place)
-        super().__init__(place, busy_seconds)
-
-    def change(self) -> int:
-        """A number that is another one after every change of the index."""
-        row = self._one("pragma data_version")
-        return 0 if row is None else int(row[0])
-
     def symlinked(self) -> dict[Name, tuple[Name, ...]]:
         """All names of each dataset that has several, that of its node first."""
         by_node: defaultdict[Name, list[Name]] = defaultdict(list)
@@ -97,14 +85,14 @@ class CatalogReader(IndexReader):
             """select namespace, min(first_event_at) as first_event_at, max(last_event_at) as last_event_at from (
                 select namespace, first_event_at, last_event_at from all_jobs
                 union all select namespace, first_event_at, last_event_at from datasets
-            ) group by namespace order by namespace"""
+            ) told group by namespace order by namespace"""
         )
 
     def last_told(self, kind: str, namespace: str, name: str | None) -> int | None:
         """The position of the last event that tells of a job, a dataset or a whole namespace."""
         table = "all_jobs" if kind == "job" else "datasets"
         row = self._one(
-            f"select max(last_seq) from {table} where namespace = ?1 and (?2 is null or name = ?2)",  # noqa: S608
+            f"select max(last_seq) from {table} where namespace = ?1 and (name = ?2 or ?2 is null)",  # noqa: S608
             namespace,
             name,
         )
@@ -113,13 +101,13 @@ class CatalogReader(IndexReader):
     def runs_of(self, run_uuids: Iterable[str]) -> dict[str, Row]:
         """Runs by their ids, with their facets, packed; those that are only known by name are placeholders."""
         wanted = list(run_uuids)
-        query = """select runs.*, 0 as is_placeholder, body from json_each(?) cross join runs on run_uuid = value
+        query = """select runs.*, 0 as is_placeholder, body from json_each(?) wanted cross join runs on run_uuid = atom
             left join facets on kind = 'run' and entity = run_uuid"""
         rows = {row["run_uuid"]: row for row in self._all(query, _listed(wanted))}
         missing = [one for one in wanted if one not in rows]
         if missing:
             named = """select *, null as body from all_runs
-                where is_placeholder and run_uuid in (select value from json_each(?))"""
+                where is_placeholder = 1 and run_uuid in (select atom from json_each(?) wanted)"""
             rows |= {row["run_uuid"]: row for row in self._all(named, _listed(missing))}
         return rows
 
@@ -138,7 +126,8 @@ class CatalogReader(IndexReader):
         """What runs read and wrote."""
         found: defaultdict[str, list[Row]] = defaultdict(list)
         query = """select run_uuid, direction, dataset_namespace, dataset_name, dataset_version
-            from json_each(?) cross join run_io on run_uuid = value"""
+            from json_each(?) wanted cross join run_io on run_uuid = atom
+            order by direction, dataset_namespace, dataset_name, dataset_version"""
         for row in self._all(query, _listed(list(run_uuids))):
             found[row["run_uuid"]].append(row)
         return found
@@ -165,7 +154,7 @@ class CatalogReader(IndexReader):
 
     def facets_of(self, entities: Collection[tuple[str, str]]) -> dict[tuple[str, str], Facets]:
         """The facets that stand, of entities by their kinds and keys."""
-        query = """select kind, entity, body from json_each(?)
+        query = """select kind, entity, body from json_each(?) wanted
             cross join facets on kind = value ->> 0 and entity = value ->> 1"""
         found = self._all(query, _listed(entities)) if entities else []
         return {(row["kind"], row["entity"]): _standing(self._unpack(row["body"])) for row in found}
@@ -173,7 +162,7 @@ class CatalogReader(IndexReader):
     def dataset_facets_of(self, names: Iterable[Name]) -> dict[Name, Facets]:
         """The facets of datasets, each in the version that was described last."""
         ranges = [(*name, begin := entity(*name, ""), after(begin)) for name in names]
-        query = """select value ->> 0 as namespace, value ->> 1 as name, body from json_each(?)
+        query = """select value ->> 0 as namespace, value ->> 1 as name, body from json_each(?) wanted
             cross join facets on kind = 'dataset' and entity >= value ->> 2 and entity < value ->> 3
             order by last_seq"""
         last = {(row["namespace"], row["name"]): row["body"] for row in self._all(query, _listed(ranges))}
@@ -185,7 +174,8 @@ class CatalogReader(IndexReader):
 
     def described_since(self, seq: int) -> list[tuple[Name, int, Facets]]:
         """Datasets that got a facet after a position: their names, when that was, and their facets."""
-        rows = self._all("select entity, last_seq, body from facets where kind = 'dataset' and last_seq > ?", seq)
+        where = "kind = 'dataset' and last_seq > ?"
+        rows = self._all(f"select entity, last_seq, body from facets where {where} order by last_seq, entity", seq)  # noqa: S608
         found = []
         for row in rows:
             namespace, name, *_ = parts(row["entity"])
@@ -201,12 +191,11 @@ class CatalogReader(IndexReader):
         offset: int,
     ) -> list[Name]:
         """Names of jobs, the last changed first: of one namespace or all, by the states of their last runs."""
+        where, values = _shown(namespace, hidden, states)
         rows = self._all(
-            f"""select namespace, name from all_jobs where {_visible(states)}
-            order by last_event_at desc, namespace, name limit ?4 offset ?5""",  # noqa: S608
-            namespace,
-            _listed(hidden),
-            _listed(states or ()),
+            f"""select namespace, name from all_jobs where {where}
+            order by last_event_at desc, namespace, name limit ?{len(values) + 1} offset ?{len(values) + 2}""",  # noqa: S608
+            *values,
             limit,
             offset,
         )
@@ -214,8 +203,8 @@ class CatalogReader(IndexReader):
 
     def count_jobs(self, namespace: str | None, hidden: Collection[Hidden], states: Collection[str] | None) -> int:
         """How many jobs `job_names` would list without a limit."""
-        query = f"select count(*) + 0 * count(?3) from all_jobs where {_visible(states)}"  # noqa: S608
-        return self._count(query, namespace, _listed(hidden), _listed(states or ()))
+        where, values = _shown(namespace, hidden, states)
+        return self._count(f"select count(*) from all_jobs where {where}", *values)  # noqa: S608
 
     def jobs_of(self, names: Collection[Name]) -> dict[Name, Row]:
         """Jobs by their names, with what their last runs say."""
@@ -229,7 +218,7 @@ class CatalogReader(IndexReader):
         if missing:
             rows = self._all(
                 f"""select all_jobs.*, {_CONTEXT} from {_NAMED} cross join all_jobs using (namespace, name)
-                left join runs on run_uuid = latest_run_uuid where is_placeholder""",  # noqa: S608
+                left join runs on run_uuid = latest_run_uuid where is_placeholder = 1""",  # noqa: S608
                 _listed(missing),
             )
             found |= {(row["namespace"], row["name"]): row for row in rows}
@@ -250,7 +239,7 @@ class CatalogReader(IndexReader):
     def dataset_names(self, namespace: str, hidden: Collection[Hidden], limit: int, offset: int) -> list[Name]:
         """Names of the datasets of a namespace, in their order."""
         rows = self._all(
-            f"select namespace, name from datasets where {_VISIBLE} order by namespace, name limit ? offset ?",  # noqa: S608
+            f"select namespace, name from datasets where {_VISIBLE} order by namespace, name limit ?3 offset ?4",  # noqa: S608
             namespace,
             _listed(hidden),
             limit,
@@ -278,7 +267,7 @@ class CatalogReader(IndexReader):
     def edges_in(self, edge_sets: Collection[str]) -> dict[str, list[Row]]:
         """The edges between columns of each set."""
         found: defaultdict[str, list[Row]] = defaultdict(list)
-        query = """select edge_sets.* from json_each(?) cross join edge_sets on edge_set = value
+        query = """select edge_sets.* from json_each(?) wanted cross join edge_sets on edge_set = atom
             where "column" is not null and source_column is not null order by edge_set, ordinal"""
         for row in self._all(query, _listed(list(edge_sets))):
             found[row["edge_set"]].append(row)
@@ -286,7 +275,7 @@ class CatalogReader(IndexReader):
 
     def schemas_of(self, schema_ids: Iterable[str]) -> dict[str, str]:
         """Schemas as JSON, by their ids."""
-        query = "select schema_id, fields from json_each(?) cross join schemas on schema_id = value"
+        query = "select schema_id, fields from json_each(?) wanted cross join schemas on schema_id = atom"
         return {row["schema_id"]: row["fields"] for row in self._all(query, _listed(list(schema_ids)))}
 
     def run_events(
@@ -326,11 +315,11 @@ class CatalogReader(IndexReader):
         """Jobs or datasets whose names hold a text, in whichever letters, and that were told of last in a span."""
         table = "all_jobs" if kind == "job" else "datasets"
         return self._all(
-            f"""select namespace, name, last_event_at from {table} where {_VISIBLE} and name like ? escape '\\'
-            and coalesce(last_event_at, 0) >= ? and coalesce(last_event_at, 0) < ? order by name, namespace""",  # noqa: S608
+            f"""select namespace, name, last_event_at from {table} where {_VISIBLE} and instr(lower(name), ?3) > 0
+            and coalesce(last_event_at, 0) >= ?4 and coalesce(last_event_at, 0) < ?5 order by name, namespace""",  # noqa: S608
             namespace,
             _listed(hidden),
-            _containing(text),
+            lowered(text),
             *span,
         )
 
@@ -343,13 +332,12 @@ def _standing(facets: Iterable[StoredFacet]) -> Facets:
     return {facet.name: Raw(facet.body) for facet in facets if facet.body != DELETED}
 
 
-def _containing(text: str) -> str:
-    escaped = _LIKE_SIGNS.sub(lambda sign: f"\\{sign[0]}", text)
-    return f"%{escaped}%"
-
-
-def _visible(states: Collection[str] | None) -> str:
-    return _VISIBLE if states is None else f"{_VISIBLE} and {_HAS_STATE}"
+def _shown(
+    namespace: str | None, hidden: Collection[Hidden], states: Collection[str] | None
+) -> tuple[str, tuple[object, ...]]:
+    """Which jobs to list: the condition, and its values."""
+    values = namespace, _listed(hidden)
+    return (_VISIBLE, values) if states is None else (f"{_VISIBLE} and {_HAS_STATE}", (*values, _listed(states)))
 
 
 def _listed(values: Collection[object]) -> str:

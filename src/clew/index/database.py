@@ -57,6 +57,9 @@ class Database(Protocol):
     def plain(self, query: str, values: Sequence[Any] = ()) -> Iterator[Any]:
         """The rows of a query as tuples: of a million, names would cost more than values."""
 
+    def change(self) -> object:
+        """A value that is another one after every change by others."""
+
     def close(self) -> None:
         """Let go of it."""
 

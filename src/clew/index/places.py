@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from clew.errors import ClewError, MissingExtraError
+from clew.errors import MissingExtraError
 from clew.home import Place
 from clew.index.database import Store
 from clew.index.sqlite import SqliteStore
@@ -19,10 +19,3 @@ def store_of(place: Place) -> Store:
     except ModuleNotFoundError as fault:
         raise MissingExtraError.named("postgres", "psycopg") from fault
     return PostgresStore(place)
-
-
-def require_file(place: Place) -> None:
-    """Refuse a database where questions are not asked in its words yet."""
-    if not isinstance(place, Path):
-        message = f"The lists of the page and Marquez's API are not answered from {place} yet."
-        raise ClewError(message, hint="Ask under /api/v2, or serve from an index in a file: leave CLEW_INDEX out.")

@@ -171,6 +171,10 @@ class IndexReader:
         row = self._one("select value from meta where key = ?", key)
         return None if row is None else str(row["value"])
 
+    def change(self) -> object:
+        """A value that is another one after every change of the index."""
+        return self._database.change()
+
     def progress(self) -> Progress:
         """Which index this is, and how far it has come."""
         noted = {row["key"]: str(row["value"]) for row in self._all(_PROGRESS)}
@@ -397,3 +401,8 @@ class IndexReader:
 
     def _make_unpacker(self) -> Unpacker:
         return Unpacker(dictionaries_in(self._database))
+
+
+def lowered(text: str) -> str:
+    """A text as `lower` writes it in every database: small letters for those of English, and no others."""
+    return text.encode(errors="replace").lower().decode()

@@ -42,6 +42,10 @@ class SqliteDatabase(sqlite3.Connection):
         cursor.row_factory = None
         return cursor.execute(query, values)
 
+    def change(self) -> object:
+        """A value that is another one after every change by others."""
+        return self.execute("pragma data_version").fetchone()[0]
+
 
 def connect_reader(path: Path, busy_seconds: float = BUSY_SECONDS) -> SqliteDatabase:
     """Open for reading; a missing or newer file is an error with a way out."""

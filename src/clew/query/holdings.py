@@ -32,6 +32,7 @@ class Holdings:
         self.lake = lake
         self._idle: list[tuple[int, IndexReader]] = []
         self._lock = threading.Lock()
+        self._is_closed = False
         self._raw: tuple[Progress, bool] | None = None
         self._lineage = KeptGraph(
             LineageGraph, beside(index, "lineage"), lineage_graph, IndexReader.lineage_content, self._opened
@@ -52,7 +53,7 @@ class Holdings:
     def close(self) -> None:
         """Let go of the files."""
         with self._lock:
-            idle, self._idle = self._idle, []
+            idle, self._idle, self._is_closed = self._idle, [], True
         for _, reader in idle:
             reader.close()
         self.search_file.close()
@@ -128,7 +129,7 @@ class Holdings:
 
     def _give_back(self, file: int, reader: IndexReader) -> None:
         with self._lock:
-            if len(self._idle) < _MOST_IDLE:
+            if len(self._idle) < _MOST_IDLE and not self._is_closed:
                 self._idle.append((file, reader))
                 return
         reader.close()

@@ -16,6 +16,7 @@ from clew.api.app import create_app
 from clew.api.pages import Views, page_routes
 from clew.events.received import decode
 from clew.events.stream import Stream
+from clew.home import Place
 from clew.index.browsing import Browser
 from clew.index.observer import Observer
 from clew.index.sink import IndexSink
@@ -33,17 +34,19 @@ class Fine(Struct):
     words: str = "fine"
 
 
-@pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     folder = tmp_path_factory.mktemp("shop")
+    is_file = request.param == "sqlite"
+    place: Place = folder / "index.sqlite" if is_file else request.getfixturevalue("postgres_places").empty("pages")
     observer = Observer()
     for seq, event in enumerate(SHOP["events"]()):
         observer.note(decode(Stream.OPENLINEAGE, json.dumps(event).encode()), f"event {seq}", seq)
-    with IndexSink(folder / "index.sqlite") as sink:
+    with IndexSink(place) as sink:
         sink.apply("shop/0", observer.changes())
-    with Holdings(folder / "index.sqlite") as holdings:
-        views = Views(holdings, lambda: Browser(folder / "index.sqlite"), folder / "lake", Fine)
-        app = create_app(lambda: Answers(folder / "index.sqlite"), page_routes(views))
+    with Holdings(place) as holdings:
+        views = Views(holdings, lambda: Browser(place), folder / "lake", Fine)
+        app = create_app(lambda: Answers(place), page_routes(views))
         yield TestClient(app, raise_server_exceptions=False)
 
 

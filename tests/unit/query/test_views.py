@@ -12,6 +12,7 @@ import pytest
 
 from clew.events.received import decode
 from clew.events.stream import Stream
+from clew.home import Place
 from clew.index.browsing import Browser
 from clew.index.observer import Observer
 from clew.index.sink import IndexSink
@@ -34,9 +35,11 @@ WAREHOUSE = SHOP["WAREHOUSE"]
 MARGIN = Name(WAREHOUSE, "finance.margin")
 
 
-@pytest.fixture(scope="module")
-def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("shop") / "index.sqlite"
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Place:
+    is_file = request.param == "sqlite"
+    file = tmp_path_factory.mktemp("shop") / "index.sqlite"
+    path: Place = file if is_file else request.getfixturevalue("postgres_places").empty("views")
     observer = Observer()
     for seq, event in enumerate(SHOP["events"]()):
         observer.note(decode(Stream.OPENLINEAGE, json.dumps(event).encode()), f"event {seq}", seq)
@@ -46,13 +49,13 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def index(path: Path) -> Iterator[Browser]:
+def index(path: Place) -> Iterator[Browser]:
     with Browser(path) as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
-def holdings(path: Path) -> Iterator[Holdings]:
+def holdings(path: Place) -> Iterator[Holdings]:
     with Holdings(path) as opened:
         yield opened
 

@@ -13,6 +13,7 @@ from psycopg.rows import RowFactory, tuple_row
 from clew.errors import ClewError
 from clew.home import DatabaseUrl
 from clew.index.postgres.dialect import in_postgres
+from clew.index.postgres.fitting import NUL, NUL_SHOWN
 from clew.index.postgres.url import connection_text, malformed, schema_in
 from clew.index.store import MissingIndexError
 
@@ -21,6 +22,8 @@ _CONNECT_SECONDS = 10
 # Names are looked up anew in every statement. Whoever lets another index take this one's place waits for this lock,
 # else a snapshot would end in tables that were empty when it was taken.
 _BEGIN = "begin; lock table meta in access share mode"
+_CHANGE = """select string_agg(value, ' ' order by key) from meta
+where key in ('identity', 'indexed_at', 'indexed_seq', 'last_batch')"""
 _REACH = "Is the server running, and are host, port, database, user and password right? Try the URL with psql."
 
 
@@ -69,6 +72,10 @@ class PostgresDatabase:
         """The rows of a query as tuples: of a million, names would cost more than values."""
         return iter(self._run(in_postgres(query), values, tuple_row))
 
+    def change(self) -> object:
+        """A value that is another one after every change by others."""
+        return self._run(_CHANGE, (), tuple_row).fetchone()
+
     def script(self, statements: str) -> None:
         """Run several statements that are in PostgreSQL's words already."""
         self.connection.execute(statements)
@@ -94,7 +101,8 @@ class PostgresDatabase:
         return self._ask(query, values, rows)
 
     def _ask(self, query: str, values: Sequence[Any], rows: RowFactory[Any]) -> psycopg.Cursor[Any]:
-        return self.connection.cursor(row_factory=rows).execute(query, values or None)
+        known = [value.replace(NUL, NUL_SHOWN) if isinstance(value, str) else value for value in values]
+        return self.connection.cursor(row_factory=rows).execute(query, known or None)
 
     def _open(self) -> None:
         self.connection = connect(self.url)

@@ -32,9 +32,25 @@ _NAMES_EVER_AT_ONCE = """with recursive names (namespace, name) as (
         union all select renames.namespace, renames.name from renames
         where (to_namespace, to_name) = (names.namespace, names.name)
     ) other)"""
+# SQLite joins in the order of a `cross join`; PostgreSQL chooses by itself, and takes no condition there.
+_CROSS_JOIN = re.compile(r"\bcross join (?!lateral)")
+# A list that is given as JSON; NUL is no character to PostgreSQL.
+_LIST = re.compile(r"\bjson_each\((\?\d*)\)")
+_LIST_OF_JSON = r"""(select value, value #>> '{}' as atom
+    from json_array_elements(replace(\1, '\\u0000', '\\ufffd')::json) value)"""
+# SQLite makes small letters of those of English only, and so does PostgreSQL where nothing is said of a language.
+_HOLDS = re.compile(r"\binstr\(lower\((.*?)\), (\?\d*)\)")
+_HOLDS_LETTERS = r'strpos(lower((\1) collate "C"), \2)'
 # To SQLite a null is less than any value, to PostgreSQL greater.
 _DESCENDING = re.compile(r"\bdesc\b")
 _MARK = re.compile(r"\?(\d*)")
+_OWN_WORDS = (
+    (_OF_GREATEST, _FIRST_OF_EACH),
+    (_CROSS_JOIN, "join "),
+    (_NAMES_EVER, _NAMES_EVER_AT_ONCE),
+    (_LIST, _LIST_OF_JSON),
+    (_HOLDS, _HOLDS_LETTERS),
+)
 
 
 def schema_in_postgres(schema: str) -> str:
@@ -47,9 +63,10 @@ def schema_in_postgres(schema: str) -> str:
 def in_postgres(statement: str) -> str:
     """A statement, its values marked by `$1` and so on."""
     places = count(1)
-    own = _NAMES_EVER.sub(_NAMES_EVER_AT_ONCE, _OF_GREATEST.sub(_FIRST_OF_EACH, statement))
-    words = _in_words(own)
-    return _MARK.sub(lambda found: f"${found[1] or next(places)}", words)
+    own = statement
+    for pattern, words in _OWN_WORDS:
+        own = pattern.sub(words, own)
+    return _MARK.sub(lambda found: f"${found[1] or next(places)}", _in_words(own))
 
 
 def _in_words(sql: str) -> str:

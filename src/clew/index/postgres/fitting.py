@@ -21,7 +21,8 @@ _DIGEST = 32
 # UTF-8 has at most four bytes for a character.
 _SURELY_SHORT = MOST_BYTES // 4
 
-_NUL, _NUL_SHOWN = "\x00", "\ufffd"
+NUL: Final = "\x00"
+NUL_SHOWN: Final = "\ufffd"
 _NUL_IN_JSON = "\\u0000"
 _IS_NAME = re.compile(r"(^|_)(author|column|id|name|namespace|state|uuid|version)$")
 _IS_LIST = {"identifiers", "upstream"}
@@ -40,7 +41,7 @@ def fitted(changes: Changes) -> Changes:
 
 def name(text: str) -> str:
     """A name that an index takes: the beginning of one that is long, and a hash of the whole."""
-    whole = text.replace(_NUL, _NUL_SHOWN)
+    whole = text.replace(NUL, NUL_SHOWN)
     if len(whole) <= _SURELY_SHORT or len(encoded := whole.encode()) <= MOST_BYTES:
         return whole
     digest = sha256(encoded).hexdigest()[:_DIGEST]
@@ -59,7 +60,7 @@ def _fit(rows: Sequence[Struct], column: str) -> None:
     # Most often all texts are short, and that is told much faster of all of them at once.
     texts = list(filter(None, map(attrgetter(column), rows)))
     whole = "".join(texts)
-    if max(map(len, texts), default=0) > _SURELY_SHORT or _NUL in whole or _NUL_IN_JSON in whole:
+    if max(map(len, texts), default=0) > _SURELY_SHORT or NUL in whole or _NUL_IN_JSON in whole:
         way = _way(column)
         for row in rows:
             value = getattr(row, column)
@@ -72,7 +73,7 @@ def _entity(text: str) -> str:
 
 
 def _content(text: str) -> str:
-    return text.replace(_NUL, _NUL_SHOWN)
+    return text.replace(NUL, NUL_SHOWN)
 
 
 def _list(text: str) -> str:

@@ -85,9 +85,8 @@ class Catalog:
         self.reader = reader
         self._pending = pending
         self._log = log
-        self._sources = Sources()
-        self._lineage = Lineage(reader)
-        self._change: int | None = None
+        self._change: object = None
+        self._identity: str | None = None
         self._notes: Notes | None = None
 
     def refresh(self) -> None:
@@ -95,8 +94,15 @@ class Catalog:
         change = self.reader.change()
         if change != self._change:
             self._change, self._notes = change, None
+            self._keep_what_stays(self.reader.progress().identity)
             self._symlinked = self.reader.symlinked()
             self._versions = Versions(self.reader, self._symlinked)
+
+    def _keep_what_stays(self, identity: str) -> None:
+        """What is remembered of an index is forgotten when another has taken its place."""
+        if identity != self._identity:
+            self._identity = identity
+            self._sources, self._lineage = Sources(), Lineage(self.reader)
 
     @property
     def notes(self) -> Notes:
@@ -283,6 +289,15 @@ class Catalogs:
         self._index = index
         self._log = log
         self._own = threading.local()
+        self._lock = threading.Lock()
+        self._readers: set[CatalogReader] = set()
+
+    def close(self) -> None:
+        """Let go of the index, whichever thread has opened it."""
+        with self._lock:
+            readers, self._readers = self._readers, set()
+        for reader in readers:
+            reader.close()
 
     @contextmanager
     def opened(self) -> Iterator[Catalog]:
@@ -303,7 +318,10 @@ class Catalogs:
         if catalog is not None and self._own.identity == identity:
             return catalog
         self._close()
-        opened = Catalog(CatalogReader(self._index, busy_seconds=_BUSY_SECONDS), self.pending, self._log)
+        reader = CatalogReader(self._index, busy_seconds=_BUSY_SECONDS)
+        with self._lock:
+            self._readers.add(reader)
+        opened = Catalog(reader, self.pending, self._log)
         self._own.catalog, self._own.identity = opened, identity
         return opened
 
@@ -321,4 +339,6 @@ class Catalogs:
         catalog: Catalog | None = getattr(self._own, "catalog", None)
         if catalog is not None:
             self._own.catalog = None
+            with self._lock:
+                self._readers.discard(catalog.reader)
             catalog.reader.close()

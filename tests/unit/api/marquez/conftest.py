@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 from uuid import NAMESPACE_OID, uuid5
@@ -12,24 +12,25 @@ import pytest
 from starlette.testclient import TestClient
 
 from clew.cli.serve import answering_app
+from clew.collector.intake import stream_of
 from clew.collector.log import LogWriter, Received
 from clew.collector.segments import decode_line, end_position, ranges, read_lines
 from clew.events.identity import event_id
 from clew.events.received import decode
 from clew.events.rejection import RejectedError
-from clew.events.stream import Stream
-from clew.home import Home
+from clew.home import DatabaseUrl, Home, Place
 from clew.index.observer import Observer
+from clew.index.places import store_of
 from clew.index.sink import IndexSink
 
 Event = dict[str, Any]
 
 
 class Shop:
-    """A home, what is sent to it, and its API."""
+    """A home, what is sent to it, and its API; its index may be in a database."""
 
-    def __init__(self, root: Path) -> None:
-        self.home = Home(root).create()
+    def __init__(self, root: Path, index: Place | None = None) -> None:
+        self.home = Home(root, None, index.text if isinstance(index, DatabaseUrl) else None).create()
         self._position = 0
         self._batches = 0
         self.client = TestClient(answering_app(self.home))
@@ -38,7 +39,7 @@ class Shop:
         """Store events, and take them in."""
         bodies = [event if isinstance(event, bytes) else json.dumps(event).encode() for event in events]
         with LogWriter(self.home.log) as log:
-            log.append([Received(Stream.OPENLINEAGE, "test", body) for body in bodies])
+            log.append([Received(stream_of(body), "test", body) for body in bodies])
         self.take()
 
     def take(self) -> None:
@@ -48,9 +49,10 @@ class Shop:
             observer = Observer(sink.dictionary)
             for part in ranges(self.home.log, self._position, end, max(1, end)):
                 for seq, line in read_lines(part):
-                    body = decode_line(line).body
+                    received = decode_line(line)
+                    body = received.body
                     try:
-                        observer.note(decode(Stream.OPENLINEAGE, body), event_id(body), seq)
+                        observer.note(decode(received.stream, body), event_id(body), seq)
                     except RejectedError:
                         observer.note(None, event_id(body), seq)
             sink.apply(f"test/{self._batches}", observer.changes())
@@ -59,8 +61,7 @@ class Shop:
 
     def rebuild(self) -> None:
         """Lose the index, and build it from the log."""
-        for path in self.home.root.glob("index.sqlite*"):
-            path.unlink()
+        store_of(self.home.index).remove()
         self._position = 0
         self.take()
 
@@ -121,9 +122,11 @@ def event(kind: str, minute: int, run: str, job: str = "daily.load", **more: Any
 
 
 @pytest.fixture
-def empty_shop(tmp_path: Path) -> Shop:
+def empty_shop(tmp_path: Path, place: Place) -> Iterator[Shop]:
     """A home in which nothing has happened."""
-    return Shop(tmp_path / "home")
+    shop = Shop(tmp_path / "home", place)
+    with shop.client:
+        yield shop
 
 
 @pytest.fixture
@@ -132,10 +135,13 @@ def shop(empty_shop: Shop) -> Shop:
     return filled(empty_shop)
 
 
-@pytest.fixture(scope="session")
-def shared_shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
+@pytest.fixture(scope="session", params=["sqlite", "postgres"])
+def shared_shop(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     """The same for all tests that only ask."""
-    return filled(Shop(tmp_path_factory.mktemp("shop") / "home"))
+    index = None if request.param == "sqlite" else request.getfixturevalue("postgres_places").empty("shop")
+    shop = filled(Shop(tmp_path_factory.mktemp("shop") / "home", index))
+    with shop.client:
+        yield shop
 
 
 def filled(empty_shop: Shop) -> Shop:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.unit.api.marquez.conftest import Shop, dataset, event, run_id
+from tests.unit.api.marquez.conftest import Shop, dataset, event, filled, run_id
 
 from clew.api.marquez.app import READ
+from clew.home import DatabaseUrl, Place
+from clew.index.postgres.url import connection_text, schema_in
 
 PG = "postgres%3A%2F%2Fdb%3A5432"
 
@@ -105,29 +111,66 @@ def test_times_beyond_all_events(shared_shop: Shop) -> None:
     assert len(shared_shop.get("/lineage", nodeId="job:shop:daily.sum", depth=10**30)["graph"]) == 5
 
 
-def test_no_index_yet(tmp_path: Path) -> None:
-    found = Shop(tmp_path / "home").get("/jobs", 503)
-    assert "There is no index at" in found["message"]
+def test_no_index_yet(tmp_path: Path, postgres_places: Any) -> None:
+    for place in (None, postgres_places.missing("nothing")):
+        found = Shop(tmp_path / "home", place).get("/jobs", 503)
+        assert "There is no index at" in found["message"]
+
+
+def test_a_server_that_cannot_be_reached(tmp_path: Path) -> None:
+    nowhere = Shop(tmp_path / "home", DatabaseUrl("postgresql://me:secret@127.0.0.1:1/x", tmp_path))
+    for path in ("/api/v1/jobs", "/api/v2beta/search/jobs?q=a", "/api/v2/datasets", "/api/v2/pages/activity"):
+        answer = nowhere.client.get(path)
+        assert answer.status_code == 503
+        assert "The index postgresql://me@127.0.0.1:1/x does not answer: " in answer.text
+
+
+def test_connections_that_are_lost_are_made_anew(tmp_path: Path, postgres_places: Any) -> None:
+    own = f"clew-{os.getpid()}"
+    place = DatabaseUrl(f"{postgres_places.empty().text}&application_name={own}", tmp_path)
+    shop = filled(Shop(tmp_path / "home", place))
+    paths = ("/api/v1/jobs", "/api/v1/lineage?nodeId=job:shop:daily.sum", "/api/v2/datasets", "/api/v2/pages/activity")
+    with shop.client as client:
+        before = [client.get(path).content for path in paths]
+        with psycopg.connect(connection_text(postgres_places.empty("other"), 5)) as other:
+            query = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = %s"
+            assert len(other.execute(query, (own,)).fetchall()) >= 2
+        assert [client.get(path).content for path in paths] == before
 
 
 def test_an_index_that_takes_the_place_of_the_one_before(shop: Shop) -> None:
     assert shop.get("/jobs")["totalCount"] == 4
     shop.rebuild()
     assert shop.get("/jobs")["totalCount"] == 4
-    shop.home.index_file.unlink()
+
+
+def test_a_file_that_is_no_index(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
     shop.home.index_file.write_bytes(b"no database, but a file that is as long as any")
     assert "is no index of clew" in shop.get("/jobs", 503)["message"]
 
 
+@contextmanager
+def locked(place: Place) -> Iterator[None]:
+    """While another has the whole index to itself."""
+    if isinstance(place, Path):
+        with closing(sqlite3.connect(place)) as other:
+            other.execute("pragma locking_mode = exclusive")
+            other.execute("begin immediate")
+            other.execute("insert into meta values ('x', 'y')")
+            other.execute("commit")
+            yield
+    else:
+        with psycopg.connect(connection_text(place, 5)) as other:
+            other.execute(f"lock table {schema_in(place)}.meta in access exclusive mode")
+            yield
+
+
 def test_a_locked_index_is_not_waited_for(shop: Shop) -> None:
-    with closing(sqlite3.connect(shop.home.index_file)) as other:
-        other.execute("pragma locking_mode = exclusive")
-        other.execute("begin immediate")
-        other.execute("insert into meta values ('x', 'y')")
-        other.execute("commit")
+    with locked(shop.home.index):
         answer = shop.client.get("/api/v1/jobs")
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
-    assert "database is locked" in answer.json()["message"]
+    assert re.search(r"database is locked|canceling statement due to lock timeout", answer.json()["message"])
     shop.get("/jobs")
 
 

@@ -23,6 +23,11 @@ from clew.index.postgres.dialect import in_postgres, schema_in_postgres
             ),
         ),
         ("select a, count(*), max(c) from t group by 1", "select a, count(*), max(c) from t group by 1"),
+        ("select a from t cross join u on b = c", "select a from t join u on b = c"),
+        (
+            "select a from t where instr(lower(b || 'c'), ?1) > 0",
+            "select a from t where strpos(lower((b || 'c') collate \"C\"), $1) > 0",
+        ),
     ],
 )
 def test_statements(statement: str, expected: str) -> None:

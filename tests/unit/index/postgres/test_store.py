@@ -12,8 +12,6 @@ import pytest
 
 from clew.errors import ClewError, UsageError
 from clew.home import DatabaseUrl
-from clew.index.browsing import Browser
-from clew.index.catalog import CatalogReader
 from clew.index.changes import Changes, JobRow
 from clew.index.places import store_of
 from clew.index.postgres.url import schema_in
@@ -168,9 +166,3 @@ def test_a_batch_whose_connection_is_lost_leaves_nothing(index: DatabaseUrl, exe
 def end_session(execute: Execute, user: IndexSink | IndexReader) -> None:
     database: Any = user._database
     execute(f"select pg_terminate_backend({database.connection.info.backend_pid}, 5000)")
-
-
-@pytest.mark.parametrize("kind", [Browser, CatalogReader])
-def test_what_is_not_asked_in_its_words_yet_is_refused(kind: type[IndexReader], index: DatabaseUrl) -> None:
-    with pytest.raises(ClewError, match=r"not answered from postgresql://.* yet\.\nAsk under /api/v2"):
-        kind(index)
