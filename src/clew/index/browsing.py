@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from clew.events.notebook import FRAMES
-from clew.index.reader import IndexReader, Row, lowered
+from clew.index.reader import IS_LIKE, IndexReader, Row, containing
 
 # There are thousands, and they are told with their run.
 _IS_OPERATION = f"(namespace = '{FRAMES}' and name like '%/%')"
@@ -14,12 +14,9 @@ _RUN = """run_uuid, job_namespace, job_name, state, coalesce(started_at, first_e
 session_id, parent_run_uuid, error_message"""
 _TOUCHING = """select job_edges.*, runs.state from job_edges left join runs on runs.run_uuid = last_run_uuid
 where direction = ? and {} order by job_edges.last_event_at desc, 1, 2, 4, 5"""
-# A text in small letters.
-_HOLDS = "instr(lower({}), ?1) > 0"
-_IS_NAMED_LIKE = _HOLDS.format("namespace || ' ' || name")
-_IS_RUN_LIKE = _HOLDS.format("coalesce(job_namespace, '') || ' ' || coalesce(job_name, '')")
-_IS_COLUMN_LIKE = _HOLDS.format("field.value ->> 'name'")
-_IS_CODE_LIKE = _HOLDS.format("operation_code")
+_IS_LIKE = IS_LIKE.format(1)
+_IS_NAMED_LIKE = f"namespace || ' ' || name {_IS_LIKE}"
+_IS_RUN_LIKE = f"coalesce(job_namespace, '') || ' ' || coalesce(job_name, '') {_IS_LIKE}"
 _MOST_FOUND = 100
 
 Name: TypeAlias = tuple[str, str]
@@ -40,25 +37,25 @@ class Browser(IndexReader):
     def dataset_page(self, text: str, limit: int) -> tuple[list[Row], int]:
         """Datasets whose name holds a text, the last touched first, and how many there are."""
         where = f"from dataset_states where not {_IS_OPERATION} and {_IS_NAMED_LIKE}"
-        rows = self._all(f"select * {where} order by last_seq desc, namespace, name limit ?2", lowered(text), limit)
-        return rows, self._count(f"select count(*) {where}", lowered(text))
+        rows = self._all(f"select * {where} order by last_seq desc, namespace, name limit ?2", containing(text), limit)
+        return rows, self._count(f"select count(*) {where}", containing(text))
 
     def job_page(self, text: str, limit: int) -> tuple[list[Row], int]:
         """Jobs whose name holds a text, the last that ran first, and how many there are."""
         where = f"from jobs where not {_IS_OPERATION} and {_IS_NAMED_LIKE}"
         rows = self._all(
             f"select * {where} order by last_event_at desc, last_seq desc, namespace, name limit ?2",
-            lowered(text),
+            containing(text),
             limit,
         )
-        return rows, self._count(f"select count(*) {where}", lowered(text))
+        return rows, self._count(f"select count(*) {where}", containing(text))
 
     def run_page(self, text: str, state: str, limit: int) -> tuple[list[Row], int]:
         """Runs that are part of no other, the newest first, and how many there are."""
         where = f"from runs where not {_IS_PART} and (?2 = '' or state = ?2) and {_IS_RUN_LIKE}"
         query = f"select {_RUN} {where} order by last_event_at desc, run_uuid limit ?3"
-        rows = self._all(query, lowered(text), state, limit)
-        return rows, self._count(f"select count(*) {where}", lowered(text), state)
+        rows = self._all(query, containing(text), state, limit)
+        return rows, self._count(f"select count(*) {where}", containing(text), state)
 
     def run(self, run_uuid: str) -> Row | None:
         """One run, be it only known as another's parent."""
@@ -164,9 +161,9 @@ class Browser(IndexReader):
                     select distinct dataset_namespace as namespace, dataset_name as name, schema_id from run_io
                     where schema_id is not null
                 ) described join schemas using (schema_id), json_each(schemas.fields) field
-                where not {_IS_OPERATION} and {_IS_COLUMN_LIKE}
+                where not {_IS_OPERATION} and field.value ->> 'name' {_IS_LIKE}
             ) columns order by length(column_name), 1, 2, 3 limit ?2""",  # noqa: S608
-            lowered(text),
+            containing(text),
             _MOST_FOUND,
         )
 
@@ -184,9 +181,9 @@ class Browser(IndexReader):
             f"""select notebook, session_id, operation_code as line from (
                 select operations.*, row_number() over (
                     partition by notebook, operation_code order by event_time desc, last_seq desc) as place
-                from operations where {_IS_CODE_LIKE}
+                from operations where operation_code {_IS_LIKE}
             ) found where place = 1 order by event_time desc, last_seq desc limit ?2""",  # noqa: S608
-            lowered(text),
+            containing(text),
             _MOST_FOUND,
         )
 

@@ -10,7 +10,7 @@ from msgspec import Raw, Struct
 
 from clew.index.bodies import DELETED, StoredFacet
 from clew.index.keys import after, entity, parts
-from clew.index.reader import IndexReader, Row, lowered
+from clew.index.reader import IS_LIKE, IndexReader, Row, containing
 
 Name = tuple[str, str]
 Facets = dict[str, Raw]
@@ -36,10 +36,10 @@ select dataset_namespace, dataset_name, coalesce(version, ''), null, created_at,
 from {_NAMED} cross join dataset_declarations on dataset_namespace = wanted.namespace and dataset_name = wanted.name
 order by created_at, seq"""  # noqa: S608
 _USED = """select run_io.run_uuid, direction, dataset_namespace, dataset_name, dataset_version, body
-from json_each(?) wanted cross join run_io on run_io.run_uuid = atom
-left join facets on kind = case direction when 'INPUT' then 'input' else 'output' end
+from run_io left join facets on kind = case direction when 'INPUT' then 'input' else 'output' end
     and entity = dataset_namespace || char(31) || dataset_name || char(31) || dataset_version || char(31) || run_uuid
-order by direction, dataset_namespace, dataset_name, dataset_version"""
+where run_uuid in (select atom from json_each(?) wanted)
+order by run_uuid, direction, dataset_namespace, dataset_name, dataset_version"""
 _STATEMENTS = f"""select said.dataset_namespace, said.dataset_name, said.author, said.job_namespace, said.job_name,
     said.edge_set
 from {_NAMED} cross join statements said
@@ -126,8 +126,8 @@ class CatalogReader(IndexReader):
         """What runs read and wrote."""
         found: defaultdict[str, list[Row]] = defaultdict(list)
         query = """select run_uuid, direction, dataset_namespace, dataset_name, dataset_version
-            from json_each(?) wanted cross join run_io on run_uuid = atom
-            order by direction, dataset_namespace, dataset_name, dataset_version"""
+            from run_io where run_uuid in (select atom from json_each(?) wanted)
+            order by run_uuid, direction, dataset_namespace, dataset_name, dataset_version"""
         for row in self._all(query, _listed(list(run_uuids))):
             found[row["run_uuid"]].append(row)
         return found
@@ -315,11 +315,11 @@ class CatalogReader(IndexReader):
         """Jobs or datasets whose names hold a text, in whichever letters, and that were told of last in a span."""
         table = "all_jobs" if kind == "job" else "datasets"
         return self._all(
-            f"""select namespace, name, last_event_at from {table} where {_VISIBLE} and instr(lower(name), ?3) > 0
+            f"""select namespace, name, last_event_at from {table} where name {IS_LIKE.format(3)} and {_VISIBLE}
             and coalesce(last_event_at, 0) >= ?4 and coalesce(last_event_at, 0) < ?5 order by name, namespace""",  # noqa: S608
             namespace,
             _listed(hidden),
-            lowered(text),
+            containing(text),
             *span,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from operator import attrgetter
@@ -34,6 +35,12 @@ _NAMES_EVER = """with recursive names (namespace, name) as (
     join nodes other on (other.node_namespace, other.node_name) = (own.node_namespace, own.node_name)
     union select renames.namespace, renames.name from names
     join renames on (to_namespace, to_name) = (names.namespace, names.name))"""
+
+# Holds the text of a pattern, whether its letters, those of English, are small or large.
+IS_LIKE = "like ?{} escape '\\'"
+_LIKE_SIGNS = re.compile(r"[\\%_]")
+# SQLite refuses patterns of more than 50,000 bytes.
+_MOST_LIKE = 2000
 
 # Keys as the graph writes them.
 _KEY = "'{kind}' || char(31) || {namespace} || char(31) || {name}"
@@ -403,6 +410,9 @@ class IndexReader:
         return Unpacker(dictionaries_in(self._database))
 
 
-def lowered(text: str) -> str:
-    """A text as `lower` writes it in every database: small letters for those of English, and no others."""
-    return text.encode(errors="replace").lower().decode()
+def containing(text: str) -> str:
+    """The pattern of names that hold a text; of one that is longer than names are, its beginning."""
+    # A pattern would end at a NUL.
+    plain = text[:_MOST_LIKE].replace("\x00", "\ufffd")
+    escaped = _LIKE_SIGNS.sub(lambda sign: f"\\{sign[0]}", plain)
+    return f"%{escaped}%"

@@ -38,9 +38,9 @@ _CROSS_JOIN = re.compile(r"\bcross join (?!lateral)")
 _LIST = re.compile(r"\bjson_each\((\?\d*)\)")
 _LIST_OF_JSON = r"""(select value, value #>> '{}' as atom
     from json_array_elements(replace(\1, '\\u0000', '\\ufffd')::json) value)"""
-# SQLite makes small letters of those of English only, and so does PostgreSQL where nothing is said of a language.
-_HOLDS = re.compile(r"\binstr\(lower\((.*?)\), (\?\d*)\)")
-_HOLDS_LETTERS = r'strpos(lower((\1) collate "C"), \2)'
+# To SQLite small letters of English are like large ones, and no others; so they are to PostgreSQL by this collation.
+_LIKE = re.compile(r"\blike (?=\?)")
+_LIKE_LETTERS = 'collate "C" ilike '
 # To SQLite a null is less than any value, to PostgreSQL greater.
 _DESCENDING = re.compile(r"\bdesc\b")
 _MARK = re.compile(r"\?(\d*)")
@@ -49,7 +49,7 @@ _OWN_WORDS = (
     (_CROSS_JOIN, "join "),
     (_NAMES_EVER, _NAMES_EVER_AT_ONCE),
     (_LIST, _LIST_OF_JSON),
-    (_HOLDS, _HOLDS_LETTERS),
+    (_LIKE, _LIKE_LETTERS),
 )
 
 

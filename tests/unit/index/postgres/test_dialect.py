@@ -24,10 +24,7 @@ from clew.index.postgres.dialect import in_postgres, schema_in_postgres
         ),
         ("select a, count(*), max(c) from t group by 1", "select a, count(*), max(c) from t group by 1"),
         ("select a from t cross join u on b = c", "select a from t join u on b = c"),
-        (
-            "select a from t where instr(lower(b || 'c'), ?1) > 0",
-            "select a from t where strpos(lower((b || 'c') collate \"C\"), $1) > 0",
-        ),
+        ("select a from t where b like ?1 escape '!'", "select a from t where b collate \"C\" ilike $1 escape '!'"),
     ],
 )
 def test_statements(statement: str, expected: str) -> None:
