@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
+from zlib import crc32
 
 import msgspec
 import zstandard
@@ -78,8 +79,13 @@ def merged(known: Iterable[StoredFacet], said: Iterable[StoredFacet], order: Fac
     return list(found.values())
 
 
-def train(facets: Sequence[bytes], name: int) -> bytes:
-    """A dictionary for facets like these; every body packed with it bears its name."""
+def train(facets: Sequence[bytes]) -> tuple[int, bytes]:
+    """A dictionary for facets like these, and its name, which every body packed with it bears.
+
+    The name follows from the facets: whoever has an index open while another takes its place sees that it is another.
+    """
     step = max(1, len(facets) // _MOST_SAMPLES)
     samples: list[bytes | bytearray | memoryview] = list(facets[::step])
-    return zstandard.train_dictionary(_DICTIONARY_BYTES, samples, d=8, k=512, dict_id=name).as_bytes()
+    # Two bytes in each body.
+    name = 1 + crc32(b"".join(samples)) % 0xFFFF
+    return name, zstandard.train_dictionary(_DICTIONARY_BYTES, samples, d=8, k=512, dict_id=name).as_bytes()

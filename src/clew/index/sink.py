@@ -25,7 +25,6 @@ _IDS_PER_QUERY = 500
 _EVENT_COUNT = """select (select count(*) from events) + (
     select count(*) from rejected where event_id not in (select event_id from events))"""
 _NOTE = "insert into meta values (?, ?) on conflict (key) do update set value = excluded.value"
-_FIRST = 1
 _BATCH_OF = "batch of "
 _EVENTS, _EVENTS_ROW = Merge(("event_id",)), ("event_id", "batch")
 # A job says the same of its output run after run: sets of edges and schemas that were just written need no second look.
@@ -159,8 +158,7 @@ class IndexSink:
 
     def _learn(self, facets: Sequence[bytes]) -> None:
         if len(facets) >= ENOUGH_SAMPLES:
-            dictionary = _FIRST, train(facets, _FIRST)
-            self._database.execute("insert into dictionaries values (?, ?) on conflict do nothing", dictionary)
+            self._database.execute("insert into dictionaries values (?, ?) on conflict do nothing", train(facets))
 
     def _use_dictionaries(self) -> None:
         """Pack and unpack with what is stored; with none as long as too few facets are known to learn from."""

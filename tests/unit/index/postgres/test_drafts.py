@@ -10,8 +10,10 @@ import psycopg
 import pytest
 
 from clew.home import DatabaseUrl
+from clew.index.bodies import ENOUGH_SAMPLES, Packer, StoredFacet
 from clew.index.building import drafted
-from clew.index.changes import Changes, JobRow
+from clew.index.changes import Changes, FacetsRow, JobRow
+from clew.index.keys import entity
 from clew.index.places import store_of
 from clew.index.reader import IndexReader
 from clew.index.sink import IndexSink
@@ -104,3 +106,21 @@ def test_there_need_be_no_old_one(index: DatabaseUrl) -> None:
         sink.apply("rebuild/0", Changes(jobs=[job("nightly")]))
     with IndexReader(index) as reader:
         assert jobs(reader) == ["nightly"]
+
+
+def test_facets_are_read_by_the_dictionary_of_the_index_that_is_there(index: DatabaseUrl) -> None:
+    def facet(word: str) -> bytes:
+        return b'{"words": "%s"}' % b" ".join(b"%s_%d" % (word.encode(), number) for number in range(20))
+
+    def described(sink: IndexSink, word: str) -> None:
+        sink.learn([facet(f"{word}_{number % 7}") for number in range(ENOUGH_SAMPLES)])
+        body = Packer(sink.dictionary).pack([StoredFacet("documentation", 1, 1, facet(f"{word}_3"))])
+        sink.apply("app/1", Changes(facets=[FacetsRow("job", entity("shop", "daily"), 1, body)]))
+
+    with IndexSink(index) as sink:
+        described(sink, "old")
+    with IndexReader(index) as reader:
+        assert reader.facets("job", "shop", "daily") == {"documentation": facet("old_3")}
+        with drafted(index) as sink:
+            described(sink, "new")
+        assert reader.facets("job", "shop", "daily") == {"documentation": facet("new_3")}
