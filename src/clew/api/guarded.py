@@ -12,6 +12,8 @@ from clew.api.problems import problem
 from clew.errors import ClewError
 from clew.serving.grants import Grant, NotAllowedError, Scope, UnknownCallerError
 from clew.serving.guard import CHALLENGE, Guard
+from clew.serving.plain import Caller
+from clew.serving.quick import Read, Reply
 
 _READING: Final = frozenset(("GET", "HEAD", "OPTIONS"))
 
@@ -37,6 +39,19 @@ class Guarded:
     async def _admit(self, request: Request) -> None:
         needed = Scope.READ if request.method in _READING else Scope.WRITE
         _require_everywhere(await self._guard.admit(request, needed))
+
+
+def guarded_read(read: Read, guard: Guard) -> Read | None:
+    """The same for what is answered without ASGI; who is refused hears of it the long way."""
+
+    def admitted(caller: Caller, url: bytes) -> Reply | None:
+        try:
+            _require_everywhere(guard.admit_key(caller, Scope.READ))
+        except (UnknownCallerError, NotAllowedError):
+            return None
+        return read(caller, url)
+
+    return admitted if guard.is_quick else None
 
 
 def _require_everywhere(grant: Grant) -> None:

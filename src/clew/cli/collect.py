@@ -14,6 +14,7 @@ from clew.collector.http import Limits, create_collector
 from clew.collector.log import LogWriter
 from clew.home import Home
 from clew.serving.log_lines import log_to_stderr
+from clew.serving.quick import Quick
 from clew.serving.server import serve
 
 _LOG = logging.getLogger("clew.collector")
@@ -45,4 +46,4 @@ def command(*, max_body_mb: int, max_rate: float, is_json: bool, listening: List
     with LogWriter(home.create().log) as log:
         app = create_collector(log, limits, home.streams, guard, complete_below)
         say = _LOG.info if is_json else console.print
-        serve(app, listening.host, listening.port, say, listening.tls, app.quick)
+        serve(app, listening.host, listening.port, say, listening.tls, Quick(app.takes))

@@ -7,7 +7,7 @@ from starlette.applications import Starlette
 
 from clew.api.app import create_app
 from clew.api.both import Both
-from clew.api.guarded import Guarded
+from clew.api.guarded import Guarded, guarded_read
 from clew.api.marquez.app import MarquezApi, MarquezFirst
 from clew.api.marquez.writing import Store, store_in
 from clew.api.pages import Views, page_routes
@@ -25,6 +25,7 @@ from clew.query.answers import Answers
 from clew.query.catalog.catalog import Catalogs
 from clew.query.holdings import Holdings
 from clew.serving.guard import Guard
+from clew.serving.quick import Quick, Read
 from clew.serving.server import DEFAULT_PORT, serve
 
 
@@ -36,7 +37,9 @@ def command(*, collect: bool, listening: Listening, home: Home) -> None:
     """Serve the web page of the last notebook run, and the API behind it, until interrupted."""
     guard = listening.guard(home)
     if not collect:
-        serve(Guarded(answering_app(home), guard), listening.host, listening.port, _say, listening.tls)
+        app, read = answering(home)
+        quick = Quick(read=guarded_read(read, guard))
+        serve(Guarded(app, guard), listening.host, listening.port, _say, listening.tls, quick)
         return
     with LogWriter(home.create().log) as log:
         serve_all(home, log, listening, guard)
@@ -45,13 +48,22 @@ def command(*, collect: bool, listening: Listening, home: Home) -> None:
 def serve_all(home: Home, log: LogWriter, listening: Listening, guard: Guard) -> None:
     """Serve page, API and collector on one port until interrupted."""
     collector = create_collector(log, Limits(), home.streams, guard, complete_below)
-    api = answering_app(home, lambda event: collector.appender.append([event]))
+    api, read = answering(home, lambda event: collector.appender.append([event]))
     whole = Both(Guarded(api, guard), collector)
-    serve(whole, listening.host, listening.port, _say, listening.tls, collector.quick)
+    quick = Quick(collector.takes, guarded_read(read, guard))
+    serve(whole, listening.host, listening.port, _say, listening.tls, quick)
 
 
-def answering_app(home: Home, store: Store | None = None) -> Starlette:
-    """The application over the index and the lake of a home; `store` appends to its log, if someone holds that."""
+def answering_app(home: Home) -> Starlette:
+    """The application over the index and the lake of a home."""
+    return answering(home)[0]
+
+
+def answering(home: Home, store: Store | None = None) -> tuple[Starlette, Read]:
+    """The application over the index and the lake of a home, and what answers for it without ASGI.
+
+    `store` appends to its log, if someone holds that.
+    """
     holdings = Holdings(home.index, home.lake)
     holdings.warm()
     views = Views(holdings, lambda: Browser(home.index), home.lake, lambda: status(home))
@@ -60,7 +72,7 @@ def answering_app(home: Home, store: Store | None = None) -> Starlette:
     routes = [*question_routes(holdings), *page_routes(views)]
     app = create_app(lambda: Answers(home.index), routes, [catalogs.close, holdings.close])
     app.add_middleware(MarquezFirst, marquez=marquez)
-    return app
+    return app, marquez.read
 
 
 def _say(text: str) -> None:

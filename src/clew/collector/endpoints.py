@@ -13,11 +13,13 @@ from starlette.types import Receive, Scope, Send
 from clew.collector.answers import REFUSALS, refusal
 from clew.collector.metrics import Metrics
 from clew.collector.refusals import RefusalLog
+from clew.serving.plain import Caller
+from clew.serving.quick import Reply, reply_of
 
 Work: TypeAlias = Callable[[Request], Awaitable[Response]]
 # Gives the answer, unless there is a fault.
 End: TypeAlias = Callable[[Callable[[], Response], Exception | None], None]
-Begin: TypeAlias = Callable[[Request, bytes, End], None]
+Begin: TypeAlias = Callable[[Caller, bytes, End], None]
 
 
 class Endpoint:
@@ -46,27 +48,27 @@ class Endpoint:
         self._count(response, start)
         await response(scope, receive, send)
 
-    def answer(self, request: Request, body: bytes, send: Callable[[Response], None]) -> None:
+    def answer(self, caller: Caller, body: bytes, send: Callable[[Reply], None]) -> None:
         """Answer a request whose body has come."""
         start = time.perf_counter()
 
         def end(result: Callable[[], Response], fault: Exception | None) -> None:
             try:
-                response = result() if fault is None else self._refused(request, fault)
+                response = result() if fault is None else self._refused(caller, fault)
             except REFUSALS as refused:
-                response = self._refused(request, refused)
+                response = self._refused(caller, refused)
             self._count(response, start)
-            send(response)
+            send(reply_of(response))
 
         try:
             if self._begin is not None:
-                self._begin(request, body, end)
+                self._begin(caller, body, end)
         except Exception as fault:  # noqa: BLE001  # who waits for an answer must get one, whatever it is
             end(Response, fault)
 
-    def _refused(self, request: Request, fault: Exception) -> Response:
+    def _refused(self, caller: Caller, fault: Exception) -> Response:
         response = refusal(fault)
-        self._refusals.note(request, response.status_code, fault)
+        self._refusals.note(self.path, caller, response.status_code, fault)
         return response
 
     def _count(self, response: Response, start: float) -> None:

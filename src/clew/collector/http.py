@@ -34,7 +34,8 @@ from clew.serving.grants import ANYONE, Grant
 from clew.serving.grants import Scope as Right
 from clew.serving.guard import Guard
 from clew.serving.health import healthz
-from clew.serving.quick import Quick
+from clew.serving.plain import Caller
+from clew.serving.quick import Take
 from clew.serving.rates import Rates
 
 # Lists and lines of events are opened in memory.
@@ -56,17 +57,17 @@ class Door:
     guard: Guard
     rates: Rates | None
 
-    async def admit(self, request: Request, right: Right) -> Grant:
+    async def admit(self, caller: Caller, right: Right) -> Grant:
         """The grant of whoever calls."""
-        return self._counted(request, await self.guard.admit(request, right))
+        return self._counted(caller, await self.guard.admit(caller, right))
 
-    def admit_key(self, request: Request, right: Right) -> Grant:
+    def admit_key(self, caller: Caller, right: Right) -> Grant:
         """The same of whoever calls with a key."""
-        return self._counted(request, self.guard.admit_key(request, right))
+        return self._counted(caller, self.guard.admit_key(caller, right))
 
-    def _counted(self, request: Request, grant: Grant) -> Grant:
+    def _counted(self, caller: Caller, grant: Grant) -> Grant:
         if self.rates is not None:
-            address = request.client.host if request.client else "someone"
+            address = caller.client.host if caller.client else "someone"
             self.rates.count(address if grant is ANYONE else grant.caller)
         return grant
 
@@ -74,7 +75,7 @@ class Door:
 class Collector:
     """The application. Events go straight to their endpoint: Starlette's layers would cost as much as storing them.
 
-    `quick` has those that take a small request without ASGI, by their path.
+    `takes` has those that take a small request without ASGI, by their path.
     """
 
     def __init__(self, app: Starlette, events: Sequence[Endpoint], appender: Appender) -> None:
@@ -82,7 +83,7 @@ class Collector:
         self.appender = appender
         self._app = app
         self._events = {endpoint.path: endpoint for endpoint in events}
-        self.quick: Mapping[bytes, Quick] = {
+        self.takes: Mapping[bytes, Take] = {
             endpoint.path.encode(): endpoint.answer for endpoint in events if endpoint.is_quick
         }
 
@@ -169,9 +170,9 @@ class _Intake:
     def beginning(self, stream: Stream) -> Begin:
         """The same for a small request, without waiting: `end` is called when its events are stored."""
 
-        def begin(request: Request, body: bytes, end: End) -> None:
-            grant = self._door.admit_key(request, Right.WRITE)
-            events = _events_in(body, stream, request, grant)
+        def begin(caller: Caller, body: bytes, end: End) -> None:
+            grant = self._door.admit_key(caller, Right.WRITE)
+            events = _events_in(body, stream, caller, grant)
 
             def stored(fault: Exception | None) -> None:
                 if fault is None:
@@ -230,10 +231,10 @@ class _Intake:
         patience.begin()
 
 
-def _events_in(payload: bytes, stream: Stream, request: Request, grant: Grant) -> list[Taken]:
-    source = _source(request)
+def _events_in(payload: bytes, stream: Stream, caller: Caller, grant: Grant) -> list[Taken]:
+    source = _source(caller)
     return [taken(stream, source, body, grant) for body in bodies_in(payload)]
 
 
-def _source(request: Request) -> str:
-    return request.headers.get("user-agent", "http")[:200]
+def _source(caller: Caller) -> str:
+    return caller.headers.get("user-agent", "http")[:200]

@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 import time
 
-from starlette.requests import Request
-
 from clew.collector.answers import is_fault_of_ours, sentence
+from clew.serving.plain import Caller
 
 _LOG = logging.getLogger("clew.collector")
 _SECONDS_BETWEEN = 1.0
@@ -19,19 +18,19 @@ class RefusalLog:
     def __init__(self) -> None:
         self._last: dict[tuple[str, int], tuple[float, int]] = {}
 
-    def note(self, request: Request, status: int, fault: Exception) -> None:
+    def note(self, path: str, caller: Caller, status: int, fault: Exception) -> None:
         """Tell of a refusal, unless one like it was told a moment ago."""
-        kind, now = (request.scope["path"], status), time.monotonic()
+        kind, now = (path, status), time.monotonic()
         last, unsaid = self._last.get(kind, (-_SECONDS_BETWEEN, 0))
         if now - last < _SECONDS_BETWEEN:
             self._last[kind] = (last, unsaid + 1)
             return
         self._last[kind] = (now, 0)
         facts = {
-            "path": kind[0],
+            "path": path,
             "status": status,
-            "address": request.client.host if request.client else None,
-            "agent": request.headers.get("user-agent"),
+            "address": caller.client.host if caller.client else None,
+            "agent": caller.headers.get("user-agent"),
             "unsaid": unsaid,
         }
         level = logging.ERROR if is_fault_of_ours(fault) else logging.WARNING

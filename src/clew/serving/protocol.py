@@ -23,6 +23,9 @@ class CarefulProtocol(HttpToolsProtocol):
     patience_seconds: ClassVar = 30.0
     slowest_bytes_per_second: ClassVar = 16 << 10
 
+    # Whether nothing has come of the next request.
+    is_between = True
+
     _begun_at = 0.0
     _came = 0
     _is_in_head = True
@@ -36,7 +39,7 @@ class CarefulProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nobody is waited for."""
-        self._stop_waiting()
+        self.stop_waiting()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -46,13 +49,13 @@ class CarefulProtocol(HttpToolsProtocol):
         if self._is_in_head and self._came > self.head_bytes:
             self._refuse_head()
         elif self._is_whole:
-            self._stop_waiting()
+            self.stop_waiting()
         elif self._timer is None:
             self._wait()
 
     def on_message_begin(self) -> None:
         """A head begins."""
-        self._is_in_head, self._is_whole = True, False
+        self._is_in_head, self._is_whole, self.is_between = True, False, False
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
@@ -74,20 +77,21 @@ class CarefulProtocol(HttpToolsProtocol):
 
     def end_message(self) -> None:
         """What comes next is another request."""
-        self._is_whole, self._came = True, 0
+        self._is_whole, self.is_between, self._came = True, True, 0
 
     def send_400_response(self, msg: str) -> None:
         """What is no HTTP, or was refused already."""
         self._refuse(400, msg)
 
-    def _wait(self) -> None:
-        self._begun_at = self.loop.time()
-        self._timer = self.loop.call_later(self.patience_seconds, self._look)
-
-    def _stop_waiting(self) -> None:
+    def stop_waiting(self) -> None:
+        """What was waited for has come, or nobody is there to send it."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def _wait(self) -> None:
+        self._begun_at = self.loop.time()
+        self._timer = self.loop.call_later(self.patience_seconds, self._look)
 
     def _look(self) -> None:
         """Go on waiting for who is not too slow, or is made to wait by us."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -48,17 +48,17 @@ def serve(
     port: int = DEFAULT_PORT,
     say: Callable[[str], None] = print,
     tls: Tls | None = None,
-    quick: Mapping[bytes, Quick] | None = None,
+    quick: Quick | None = None,
 ) -> None:
     """Serve until interrupted; `say` is told the address, which is the way to learn it when `port` is 0.
 
-    Small requests to the paths in `quick` go there and not to the application.
+    Small requests go to `quick`, if it has an answer, and not to the application.
     """
     with listen(host, port) as listener:
         say(f"Serving on {address(listener, 'http' if tls is None else 'https')} (Ctrl-C stops)")
         config = uvicorn.Config(
             app,
-            http=QuickProtocol.of(quick or {}),
+            http=QuickProtocol.of(quick or Quick()),
             ws="none",
             log_config=None,
             access_log=False,

@@ -6,14 +6,13 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
 from starlette.responses import Response
 from starlette.testclient import TestClient
+from tests.unit.wires import Wire, serving
 
 from clew.collector import patience
 from clew.collector.http import Collector, Limits, create_collector
@@ -23,7 +22,7 @@ from clew.errors import ClewError
 from clew.serving.grants import ANYONE, Scope
 from clew.serving.guard import Guard
 from clew.serving.keys import KeyFile
-from clew.serving.quick import QuickProtocol
+from clew.serving.quick import Quick
 
 LINEAGE = "/api/v1/lineage"
 
@@ -36,53 +35,6 @@ def event(name: str = "r", **more: Any) -> bytes:
 def post(body: bytes, *headers: str, path: str = LINEAGE, version: str = "1.1") -> bytes:
     lines = [f"POST {path} HTTP/{version}", "host: x", f"content-length: {len(body)}", *headers, "", ""]
     return "\r\n".join(lines).encode() + body
-
-
-class Wire:
-    """One connection, and what comes back on it."""
-
-    def __init__(self, opened: socket.socket) -> None:
-        self.opened = opened
-        self._came = b""
-
-    def ask(self, *requests: bytes) -> list[tuple[int, dict[str, str], bytes]]:
-        """Send requests in one go, and give status, headers and body of each answer."""
-        self.opened.sendall(b"".join(requests))
-        return [self.answer() for _ in requests]
-
-    def answer(self) -> tuple[int, dict[str, str], bytes]:
-        while b"\r\n\r\n" not in self._came:
-            self._receive()
-        head, _, self._came = self._came.partition(b"\r\n\r\n")
-        status, *lines = head.decode().split("\r\n")
-        headers = dict(line.split(": ", 1) for line in lines)
-        size = int(headers["content-length"])
-        while len(self._came) < size:
-            self._receive()
-        body, self._came = self._came[:size], self._came[size:]
-        return int(status.split()[1]), headers, body
-
-    def is_closed(self) -> bool:
-        return not self._came and self.opened.recv(1) == b""
-
-    def _receive(self) -> None:
-        piece = self.opened.recv(1 << 16)
-        assert piece, "the connection was closed"
-        self._came += piece
-
-
-@contextmanager
-def serving(app: Collector) -> Iterator[tuple[int, uvicorn.Server]]:
-    config = uvicorn.Config(app, http=QuickProtocol.of(app.quick), ws="none", log_config=None)
-    server = uvicorn.Server(config)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
-        try:
-            yield listener.getsockname()[1], server
-        finally:
-            server.should_exit = True
-            thread.join()
 
 
 @pytest.fixture
@@ -98,7 +50,10 @@ def app(log: LogWriter, tmp_path: Path) -> Collector:
 
 @pytest.fixture
 def wire(app: Collector) -> Iterator[Wire]:
-    with serving(app) as (port, _), socket.create_connection(("127.0.0.1", port), timeout=20) as opened:
+    with (
+        serving(app, Quick(app.takes)) as (port, _),
+        socket.create_connection(("127.0.0.1", port), timeout=20) as opened,
+    ):
         yield Wire(opened)
 
 
@@ -182,7 +137,10 @@ def test_keys_are_asked_for(log: LogWriter, tmp_path: Path) -> None:
     keys = KeyFile(tmp_path / "keys.json")
     key = keys.add("airflow", [Scope.WRITE], ["n"])
     app = create_collector(log, Limits(), tmp_path, Guard(keys))
-    with serving(app) as (port, _), socket.create_connection(("127.0.0.1", port), timeout=20) as opened:
+    with (
+        serving(app, Quick(app.takes)) as (port, _),
+        socket.create_connection(("127.0.0.1", port), timeout=20) as opened,
+    ):
         wire = Wire(opened)
         bearer = f"authorization: Bearer {key}"
         answers = wire.ask(post(event()), post(event(), bearer), post(event(job={"namespace": "x"}), bearer))
@@ -192,7 +150,10 @@ def test_keys_are_asked_for(log: LogWriter, tmp_path: Path) -> None:
 
 def test_behind_a_proxy_each_address_has_a_rate_of_its_own(log: LogWriter, tmp_path: Path) -> None:
     app = create_collector(log, Limits(requests_per_second=0.01), tmp_path)
-    with serving(app) as (port, _), socket.create_connection(("127.0.0.1", port), timeout=20) as opened:
+    with (
+        serving(app, Quick(app.takes)) as (port, _),
+        socket.create_connection(("127.0.0.1", port), timeout=20) as opened,
+    ):
         senders = [f"x-forwarded-for: 10.0.0.{number}" for number in (1, 2, 1)]
         answers = Wire(opened).ask(*(post(event(f"{place}"), sender) for place, sender in enumerate(senders)))
     assert [status for status, _, _ in answers] == [201, 201, 503]
@@ -200,7 +161,7 @@ def test_behind_a_proxy_each_address_has_a_rate_of_its_own(log: LogWriter, tmp_p
 
 
 def test_tokens_may_have_to_wait_and_go_the_long_way(log: LogWriter, tmp_path: Path) -> None:
-    assert create_collector(log, Limits(), tmp_path, Guard(None, lambda _: ANYONE)).quick == {}
+    assert create_collector(log, Limits(), tmp_path, Guard(None, lambda _: ANYONE)).takes == {}
 
 
 @pytest.mark.parametrize("fault", [ClewError("No space left on device."), RuntimeError("a fault of ours")])
@@ -245,7 +206,10 @@ def test_whoever_is_waiting_when_it_stops_is_answered(
         return store(entries)
 
     monkeypatch.setattr(log, "append_entries", slow)
-    with serving(app) as (port, server), socket.create_connection(("127.0.0.1", port), timeout=20) as opened:
+    with (
+        serving(app, Quick(app.takes)) as (port, server),
+        socket.create_connection(("127.0.0.1", port), timeout=20) as opened,
+    ):
         opened.sendall(post(event()))
         assert begun.wait(20)
         server.should_exit = True
@@ -264,7 +228,7 @@ def test_whoever_has_gone_is_no_harm(app: Collector, log: LogWriter, monkeypatch
         return store(entries)
 
     monkeypatch.setattr(log, "append_entries", slow)
-    with serving(app) as (port, _):
+    with serving(app, Quick(app.takes)) as (port, _):
         with socket.create_connection(("127.0.0.1", port), timeout=20) as opened:
             opened.sendall(post(event()))
             assert begun.wait(20)
@@ -283,4 +247,4 @@ def test_a_bug_is_answered_too(app: Collector, wire: Wire, monkeypatch: pytest.M
         ((status, headers, _),) = wire.ask(post(event()))
     assert (status, headers["retry-after"]) == (503, "1")
     assert wire.ask(post(event()))[0][0] == 201
-    assert app.quick
+    assert app.takes

@@ -15,11 +15,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from clew.api.marquez import reading, search
 from clew.api.marquez.columns import ColumnGraphs
 from clew.api.marquez.graph import Graphs
-from clew.api.marquez.requests import Answer, Asked, Refusal, path_parts, read_body
+from clew.api.marquez.requests import Answer, Asked, Refusal, parts_of, path_parts, read_body
 from clew.api.marquez.writing import Store, Writing, left_out
 from clew.errors import ClewError, UsageError
 from clew.query.catalog.catalog import Catalog, Catalogs
 from clew.query.holdings import Holdings
+from clew.serving.plain import Caller
+from clew.serving.quick import Reply
 
 Endpoint = Callable[[Catalog, Asked], Answer]
 
@@ -31,6 +33,8 @@ _WORTH_PACKING = 1024
 _GZIP_LEVEL = 1
 _ANY: Final = "*"
 _PREFIXES: Final = ("/api/v1/", "/api/v2beta/")
+# Where all stand that are there at once.
+_DOCUMENTS: Final = (b"/api/v1/jobs/", b"/api/v1/namespaces/")
 # Lists and walks take milliseconds: they are answered aside, so that whoever asks for one document need not wait.
 _THREADS = 4
 
@@ -134,15 +138,28 @@ class MarquezApi:
         """Answer a request."""
         try:
             answer = await self._answer(scope, receive)
-        except Refusal as refusal:
-            answer = refusal.answer()
-        except ClewError as fault:
-            status = 404 if isinstance(fault, UsageError) else 503
-            answer = Refusal(status, str(fault).replace("\n", " ")).answer()
-        headers = [_JSON, _VARY, (b"content-length", str(len(answer.body)).encode()), *answer.headers]
-        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+        except (Refusal, ClewError) as fault:
+            answer = _refused(fault)
+        await send({"type": "http.response.start", "status": answer.status, "headers": _headers(answer)})
         body = b"" if scope["method"] == "HEAD" else answer.body
         await send({"type": "http.response.body", "body": body})
+
+    def read(self, caller: Caller, url: bytes) -> Reply | None:
+        """The same without ASGI, of a document that is there at once; None of all else."""
+        if not url.startswith(_DOCUMENTS):
+            return None
+        raw, _, query = url.partition(b"?")
+        try:
+            path, parts = self._found("GET", parts_of(raw)[1:])
+        except Refusal:
+            return None
+        if not path.is_quick:
+            return None
+        try:
+            answer = self._ask(path, Asked(parts, query), "gzip" in caller.headers.get("accept-encoding", ""))
+        except (Refusal, ClewError) as fault:
+            answer = _refused(fault)
+        return Reply.of(answer.status, _headers(answer), answer.body)
 
     async def _answer(self, scope: Scope, receive: Receive) -> Answer:
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
@@ -173,6 +190,16 @@ class MarquezApi:
         if methods:
             raise Refusal(405, f"HTTP 405 Method Not Allowed: {', '.join(sorted(methods))} would be.")
         raise Refusal(404, "HTTP 404 Not Found")
+
+
+def _refused(fault: Refusal | ClewError) -> Answer:
+    if isinstance(fault, ClewError):
+        fault = Refusal(404 if isinstance(fault, UsageError) else 503, str(fault).replace("\n", " "))
+    return fault.answer()
+
+
+def _headers(answer: Answer) -> list[tuple[bytes, bytes]]:
+    return [_JSON, _VARY, (b"content-length", b"%d" % len(answer.body)), *answer.headers]
 
 
 class MarquezFirst:

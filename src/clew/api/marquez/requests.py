@@ -130,7 +130,12 @@ def path_parts(scope: Scope) -> list[str]:
     raw = scope.get("raw_path")
     if raw is None:
         return str(scope["path"]).strip("/").split("/")
-    path = raw.partition(b"?")[0].decode("ascii", "replace")
+    return parts_of(raw.partition(b"?")[0])
+
+
+def parts_of(raw: bytes) -> list[str]:
+    """The same of a path as it came."""
+    path = raw.decode("ascii", "replace")
     return [unquote(part) if "%" in part else part for part in path.strip("/").split("/")]
 
 
