@@ -119,18 +119,23 @@ class Record:
         """The versions that went in, parents first, each once."""
         seen: dict[FrameVersion, None] = {}
         for parent in self.parents:
-            _ground(parent, seen)
+            if parent.substitutes is None:
+                seen[parent] = None
+            else:
+                seen.update(dict.fromkeys(grounded(parent)))
         if self.read_from is not None:
             seen[self.read_from] = None
         edges = self.edges
         if isinstance(edges, SameLabels):
-            _ground(edges.source, seen)
+            if edges.source not in seen:
+                seen.update(dict.fromkeys(grounded(edges.source)))
             fields = edges.changed
         else:
             fields = edges.by_label
-        for provenance in fields.values() if fields else ():
-            for version, _ in provenance:
-                seen[version] = None
+        if fields:
+            for provenance in fields.values():
+                for version, _ in provenance:
+                    seen[version] = None
         for version, _ in self.rows:
             seen[version] = None
         return list(seen)
@@ -161,13 +166,6 @@ def _origin(version: FrameVersion) -> Any:
         return version.dataset
     maker = version.made_by
     return version.uid if maker is None else (maker.code, maker.instruction)
-
-
-def _ground(version: FrameVersion, seen: dict[FrameVersion, None]) -> None:
-    if version.substitutes is None:
-        seen[version] = None
-    else:
-        seen.update(dict.fromkeys(grounded(version)))
 
 
 def grounded(version: FrameVersion) -> list[FrameVersion]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import time
+from collections import deque
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from clew.capture.streams.entries import Failure
 
 
+# So many operations are looked through at once: together they cost half of what each would cost in its place.
+_RECORDS_WAITING = 256
 _FIXED_BITS = (0xF << 76) | (0x3 << 62)
 _VERSION_4 = (0x4 << 76) | (0x2 << 62)
 # Its own generator: the user's random.seed() must neither be disturbed nor make ids repeat.
@@ -123,6 +126,8 @@ class Execution:
     cell: Cell
     code: CodeType | None = None
     run_id: str = field(default_factory=new_run_id)
+    # As they come, and as they are told.
+    waiting: deque[Record] = field(default_factory=deque)
     records: list[Record] = field(default_factory=list)
     started_at: float = field(default_factory=time.time)
     clock: float = field(default_factory=time.perf_counter)
@@ -146,17 +151,26 @@ class Execution:
         return self.started_at + (clock - self.clock)
 
     def add(self, record: Record) -> None:
-        """Keep a record, after those of libraries that led to it; a loop's repetitions only count."""
-        # By the code's identity, since hashing it hashes all of its constants; its records keep it alive.
-        place = (id(record.code), record.instruction)
-        earlier = self.by_place.get(place)
-        if earlier is None:
-            self.by_place[place] = [record]
-        elif self._repeats(earlier, record):
-            return
-        if self.session.has_pending and record.output is not None:
-            self.records.extend(_pending_before(record))
-        self.records.append(record)
+        """Keep a record."""
+        self.waiting.append(record)
+        if len(self.waiting) >= _RECORDS_WAITING:
+            self.settle()
+
+    def settle(self) -> None:
+        """Put every record after those of libraries that led to it; a loop's repetitions only count."""
+        waiting = self.waiting
+        while waiting:
+            record = waiting.popleft()
+            # By the code's identity, since hashing it hashes all of its constants; its records keep it alive.
+            place = (id(record.code), record.instruction)
+            earlier = self.by_place.get(place)
+            if earlier is None:
+                self.by_place[place] = [record]
+            elif self._repeats(earlier, record):
+                continue
+            if self.session.has_pending and record.output is not None:
+                self.records.extend(_pending_before(record))
+            self.records.append(record)
 
     def _repeats(self, earlier: list[Record], record: Record) -> bool:
         shape = record.shape()

@@ -53,8 +53,8 @@ class Statement(NamedTuple):
 
 class _Reads(threading.local):
     def __init__(self) -> None:
-        # By place: a loop's later round replaces what its earlier one read.
-        self.recent: dict[tuple[int, int], tuple[CodeType, Provenance | FrameVersion]] = {}
+        # By place: what each round of a loop read stands beside what the one before it did, until somebody asks.
+        self.recent: dict[tuple[int, int], tuple[CodeType, list[Provenance | FrameVersion]]] = {}
         # Single values go on in plain arithmetic, of which nothing is seen but its result.
         self.scalars: dict[tuple[int, int], tuple[CodeType, Provenance]] = {}
 
@@ -69,15 +69,27 @@ def note_read(frame: FrameType, read: Provenance | FrameVersion) -> None:
     code = frame.f_code
     # By the code's identity, since hashing it hashes all of its constants; it is kept, so that no other takes its id.
     place = (id(code), frame.f_lasti)
-    earlier = recent.pop(place, None)
-    if earlier is None:
+    known = recent.pop(place, None)
+    if known is None:
         if len(recent) >= _READS_KEPT:
             del recent[next(iter(recent))]
-    elif earlier[1] != read:
-        before = earlier[1]
-        if isinstance(read, dict) and isinstance(before, dict) and len(before) < _READS_KEPT:
-            read = before | read
-    recent[place] = (code, read)
+        known = (code, [read])
+    elif len(known[1]) < _READS_KEPT:
+        known[1].append(read)
+    else:
+        known = (code, [_merged(known[1]), read])
+    recent[place] = known
+
+
+def _merged(reads: list[Provenance | FrameVersion]) -> Provenance:
+    """What the rounds of a loop read at one place; a later one replaces whole frames, and very many columns."""
+    found: Provenance | FrameVersion = {}
+    for read in reads:
+        if isinstance(found, dict) and isinstance(read, dict) and len(found) < _READS_KEPT:
+            found = found | read
+        else:
+            found = read
+    return found if isinstance(found, dict) else found.fields()
 
 
 def note_scalar(frame: FrameType, provenance: Provenance) -> None:
@@ -123,13 +135,14 @@ def reads_filling(frame: FrameType, names: set[str]) -> list[Provenance]:
 
 
 def _read_within(frame: FrameType, spans: list[tuple[int, int]]) -> list[Provenance]:
-    return [
-        read if isinstance(read, dict) else read.fields()
-        for (_, instruction), (code, read) in [*_reads.recent.items(), *_reads.scalars.items()]
+    def is_within(code: CodeType, instruction: int) -> bool:
         # What this very instruction gave belongs to an earlier round of a loop.
-        if code is frame.f_code
-        and instruction != frame.f_lasti
-        and any(first <= instruction <= last for first, last in spans)
+        is_earlier = code is frame.f_code and instruction != frame.f_lasti
+        return is_earlier and any(first <= instruction <= last for first, last in spans)
+
+    return [
+        *[_merged(reads) for (_, place), (code, reads) in _reads.recent.items() if is_within(code, place)],
+        *[read for (_, place), (code, read) in _reads.scalars.items() if is_within(code, place)],
     ]
 
 

@@ -77,13 +77,15 @@ class FrameVersion:
         """The version that describes `frame` as it is now."""
         self = cls(uid)
         manager = frame._mgr
-        self.columns = manager.axes[0]
-        self.index_names = index_names(manager.axes[1])
-        self.shape = (len(manager.axes[1]), len(self.columns))
+        columns, index = manager.axes
+        self.columns = columns
+        self.index_names = index_names(index)
+        self.shape = (len(index), len(columns))
         self.object_id = id(frame)
         blocks = manager.blocks
         if len(blocks) <= _BLOCKS_READ:
-            self.blocks = tuple([(block.values.dtype, block.mgr_locs) for block in blocks])
+            # Its attribute, since the property above it is asked a hundred times in a cell.
+            self.blocks = tuple([(block.values.dtype, block._mgr_locs) for block in blocks])
         return self
 
     @classmethod

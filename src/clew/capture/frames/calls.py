@@ -55,8 +55,8 @@ class Call:
         self.frame = frame
         self.result: Any = None
         self.is_module_function = False
-        # Where nothing sets them anew, an operation took no time at the moment it was seen.
-        self.started = self.ended = _clock()
+        # Where nothing sets them, an operation took no time at the moment it was seen.
+        self.started = self.ended = 0.0
 
     def argument(self, position: int, name: str, default: Any = None) -> Any:
         """An argument given by position or by name."""
@@ -138,25 +138,27 @@ def record(
         entry.rows = rows
     entry.parents = parents
     entry.is_module_function = call.is_module_function
-    entry.code, entry.instruction = call.frame.f_code, call.frame.f_lasti
-    version.made_by = folded(entry)
     hand_over(call, entry)
     return entry
 
 
 def hand_over(call: Call, entry: Record) -> None:
     """Date and place a record, and give it to the running execution."""
-    entry.code, entry.instruction = call.frame.f_code, call.frame.f_lasti
-    if not call.started:
+    frame, output = call.frame, entry.output
+    code = frame.f_code
+    entry.code, entry.instruction = code, frame.f_lasti
+    if output is not None:
+        output.made_by = folded(entry)
+    started, ended = call.started, call.ended
+    if not started:
         # A wrapper that did not time its call: it is dated by its end, and its duration is not known.
-        call.started = call.ended = call.ended or time.perf_counter()
-    entry.started, entry.duration = call.started, call.ended - call.started
+        started = ended = ended or _clock()
+    entry.started, entry.duration = started, ended - started
     execution = current_execution()
     if execution is None:
         entry.output = None
-        return
-    if is_user_code(entry.code):
-        entry.overhead = time.perf_counter() - call.ended
+    elif is_user_code(code):
+        entry.overhead = _clock() - ended
         execution.add(entry)
     else:
         # A library at work: told only if what it made reaches the user's code.
@@ -173,7 +175,7 @@ def failed(call: Call, error: BaseException) -> None:
     entry.is_module_function = call.is_module_function
     entry.parents = (call.before,) if isinstance(call.before, FrameVersion) else ()
     entry.error = (type(error).__name__, str(error))
-    call.ended = time.perf_counter()
+    call.ended = _clock()
     hand_over(call, entry)
 
 

@@ -148,39 +148,33 @@ def hook_getter(owner: Any, name: str, rule: Rule) -> None:
 
 
 def _observed(hook: Hook, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType) -> Any:
+    original, name, rule, before, prepare, is_function = hook
     guard.depth = 1
     try:
-        call = _call(hook, args, kwargs, frame)
-        if hook.prepare is not None:
+        call = Call(name, None, args, kwargs, None, frame) if is_function else Call(name, args[0], args[1:], kwargs, None, frame)
+        call.is_module_function = is_function
+        if before is not nothing:
+            try:
+                call.before = before(args[0])
+            except Exception as error:  # noqa: BLE001 - capture must never change what the user's call does
+                count_loss(name, error)
+        if prepare is not None:
             args, kwargs = _prepared(hook, call, args, kwargs)
         call.started = _clock()
         try:
-            result = hook.original(*args, **kwargs)
+            result = original(*args, **kwargs)
         except BaseException as error:
             failed(call, error)
             raise
         call.ended = _clock()
         call.result = result
         try:
-            hook.rule(call)
+            rule(call)
         except Exception as error:  # noqa: BLE001 - capture must never change what the user's call does
-            count_loss(hook.name, error)
+            count_loss(name, error)
         return result
     finally:
         guard.depth = 0
-
-
-def _call(hook: Hook, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType) -> Call:
-    if hook.is_function:
-        call = Call(hook.name, None, args, kwargs, None, frame)
-        call.is_module_function = True
-        return call
-    call = Call(hook.name, args[0], args[1:], kwargs, None, frame)
-    try:
-        call.before = hook.before(args[0])
-    except Exception as error:  # noqa: BLE001 - capture must never change what the user's call does
-        count_loss(hook.name, error)
-    return call
 
 
 def _prepared(

@@ -106,7 +106,9 @@ def _prepared(name: str, subject: Any, key: Any, frame: Any) -> tuple[Call, Any]
             key = (lambda _: value) if isinstance(value, tuple) else value
     except Exception as error:  # noqa: BLE001 - capture must never change what the user's call does
         count_loss(name, error)
-    return Call(name, subject, (key,), {}, before, frame), key
+    call = Call(name, subject, (key,), {}, before, frame)
+    call.started = time.perf_counter()
+    return call, key
 
 
 def _rows_and_columns(subject: Any, key: Any) -> tuple[Any, Any]:

@@ -80,8 +80,8 @@ def _version(frame: Any) -> FrameVersion | None:
 def _chosen(frame: Any, key: Any, result: Any, version: FrameVersion, caller: Any, started: float) -> None:
     if isinstance(result, pd.Series):
         column = version.field(key)
-        names = version.index_names
-        result.__dict__[STATE] = SeriesState(column, {name: version.field(name) for name in names} if names else None)
+        levels = {name: version.field(name) for name in version.index_names} if version.index_names else None
+        result.__dict__[STATE] = SeriesState(column, levels)
         note_read(caller, column)
         return
     call = Call("__getitem__", frame, (key,), {}, version, caller)
@@ -168,8 +168,9 @@ def by_values(position: int, name: str, use: int, *, all_by_default: bool) -> Ca
         labels = [label for label in as_labels(given) if version.has(label)]
         if given is None and all_by_default:
             labels = list(version.columns)
-        by_key = used_for(used_outside(call.kwargs.get("key"), call.frame), use)
-        rows = union(*[used_for(version.field(label), use) for label in labels], by_key)
+        rows = union(*[used_for(version.field(label), use) for label in labels])
+        if call.kwargs.get("key") is not None:
+            rows = union(rows, used_for(used_outside(call.kwargs["key"], call.frame), use))
         made_or_changed(call, "sort" if use == SORT else "selection", SameLabels(version), rows)
 
     return rule

@@ -102,6 +102,7 @@ class LogSink:
 
     def execution_ended(self, execution: Execution, namespace: dict[str, Any]) -> None:
         """Write the operations of a cell and its end."""
+        execution.settle()
         held = frames_held(namespace)
         told = _Told(self._known)
         records = [one for record in execution.records if (one := told.record(record, execution.clock)) is not None]
