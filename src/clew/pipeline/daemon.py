@@ -16,7 +16,7 @@ from types import ModuleType
 
 from pyspark.daemon import manager
 
-from clew.pipeline.memory import giving_back
+from clew.pipeline.memory import giving_back, reuse
 
 _WORKER = "pyspark.worker"
 _NEEDED = (_WORKER, "clew.pipeline.worker", "clew.pipeline.backfill_worker", "clew.pipeline.rebuild_worker")
@@ -48,6 +48,7 @@ def prepare(worker: str) -> None:
         # Spark keeps a worker for its next task, and an idle one must not keep the memory of the last.
         workers = sys.modules[_WORKER]
         vars(workers)["main"] = giving_back(vars(workers)["main"])
+        reuse()
         # Nothing that workers make stands in cycles, so looking for them is in vain. Spark's loop does between tasks.
         gc.freeze()
         gc.disable()

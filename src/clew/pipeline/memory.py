@@ -14,6 +14,11 @@ P = ParamSpec("P")
 
 _SIZES = Path("/proc/self/statm")
 _MUCH_BYTES = 128 << 20
+# What usual events need at once stays below both; what events of megabytes need does not, and goes back when free.
+_MOST_KEPT_BYTES = 256 << 20
+_LARGEST_KEPT_BYTES = 12 << 20
+# From malloc.h.
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 
 
 class _Next:
@@ -25,6 +30,17 @@ class _Next:
 def keep() -> None:
     """Keep this task's memory for the next, which is like it: to give it back costs a thirtieth of the work."""
     _Next.is_alike = True
+
+
+def reuse() -> None:
+    """Let this process, and those that it forks, use freed memory again rather than ask the system each time.
+
+    The C library returns it at every batch of rows, and the system clears each page anew: a twentieth of the work.
+    """
+    library = ctypes.CDLL(None)
+    if hasattr(library, "mallopt"):
+        library.mallopt(_TRIM_THRESHOLD, _MOST_KEPT_BYTES)
+        library.mallopt(_MMAP_THRESHOLD, _LARGEST_KEPT_BYTES)
 
 
 def give_back() -> None:
