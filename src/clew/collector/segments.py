@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
 
 import msgspec
@@ -27,6 +28,8 @@ _LET_GO_BYTES = 8 << 20
 # A line begins with its time, and an event may be too large to be read for it.
 _HEAD_BYTES = 64
 _AT = re.compile(rb'\{"at":"([^"]+)"')
+_BEFORE_EVENT = b',"event":'
+_WHOLE_HEAD_BYTES = 1024
 _UNKNOWN_TIME = "1970-01-01T00:00:00+00:00"
 _BY_HAND = "log"
 
@@ -80,6 +83,24 @@ def decode_line(text: bytes) -> Line:
     except (ValueError, RecursionError, msgspec.DecodeError):
         return Line(_UNKNOWN_TIME, Stream.OPENLINEAGE, _BY_HAND, encoded=base64.b64encode(text).decode())
     return line
+
+
+def written_line(text: bytes) -> Line | None:
+    """A line that looks as the writer writes it; None if `decode_line` must tell.
+
+    The event is not looked at: that the line is what it seems is known when its event, an object, could be opened.
+    To go through its bytes for that alone costs as much as to open it.
+    """
+    place = text.find(_BEFORE_EVENT + b"{", 0, _WHOLE_HEAD_BYTES)
+    head = _head(text[:place]) if place >= 0 and text.endswith(b"}}") else None
+    return None if head is None else Line(*head, Raw(text[place + len(_BEFORE_EVENT) : -1]))
+
+
+@lru_cache
+def _head(text: bytes) -> tuple[str, str, str] | None:
+    """Time, stream and source, which events that came together share."""
+    line = decode_line(text + b"}")
+    return None if line.encoded is not None else (line.at, line.stream, line.source)
 
 
 def segment_path(folder: Path, base: int) -> Path:

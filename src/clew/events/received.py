@@ -8,14 +8,16 @@ from clew.events.notebook import DataFrameEvent, RuntimeEvent
 from clew.events.openlineage import Event
 from clew.events.stream import Stream
 
+AnyEvent = Event | RuntimeEvent | DataFrameEvent
 
-def decode(stream: str, body: bytes) -> Event | RuntimeEvent | DataFrameEvent:
+
+def decode(stream: str, body: bytes) -> AnyEvent:
     """Open an event of any stream; RejectedError for what is none."""
     require_text(body)
     return decode_text(stream, body)
 
 
-def decode_text(stream: str, body: Document) -> Event | RuntimeEvent | DataFrameEvent:
+def decode_text(stream: str, body: Document) -> AnyEvent:
     """The same of bytes that are known to be text."""
     if stream == Stream.RUNTIME:
         return notebook.decode(body, RuntimeEvent)

@@ -8,11 +8,11 @@ from functools import partial
 
 import pyarrow as pa
 
-from clew.collector.segments import Range, decode_line, read_lines
+from clew.collector.segments import Line, Range, decode_line, read_lines, written_line
 from clew.events.facet_order import FacetOrder
 from clew.events.identity import event_id
 from clew.events.openlineage import Event
-from clew.events.received import decode
+from clew.events.received import AnyEvent, decode
 from clew.events.rejection import RejectedError
 from clew.index.changes import Changes
 from clew.index.observer import Observer
@@ -92,13 +92,10 @@ class EventWorker:
         yield rows.batches()
 
     def _take(self, seq: int, text: bytes, rows: EventRows, observers: _Observers) -> None:
-        line = decode_line(text)
-        body = line.body
+        line, body, event = _opened(text)
         arrival = Arrival(event_id(body), seq, datetime.fromisoformat(line.at), line.source, body)
-        try:
-            event = decode(line.stream, body)
-        except RejectedError as fault:
-            rows.reject(fault, line.stream, arrival)
+        if isinstance(event, RejectedError):
+            rows.reject(event, line.stream, arrival)
             observers.whole.note(None, arrival.event_id, seq)
             return
         if isinstance(event, Event) and is_raw(seq, self._raw_spans):
@@ -109,6 +106,22 @@ class EventWorker:
             observers.whole.note(event, arrival.event_id, seq)
         if len(body) >= LARGE_BYTES:
             observers.large_bytes += len(body)
+
+
+def _opened(text: bytes) -> tuple[Line, bytes, AnyEvent | RejectedError]:
+    """A line of the log, its event's bytes, and the event or why there is none."""
+    line = written_line(text)
+    found = None if line is None else _event_in(line)
+    # A line that seemed to be the writer's may be none, if its event cannot be opened.
+    return _event_in(decode_line(text)) if found is None or isinstance(found[2], RejectedError) else found
+
+
+def _event_in(line: Line) -> tuple[Line, bytes, AnyEvent | RejectedError]:
+    body = line.body
+    try:
+        return line, body, decode(line.stream, body)
+    except RejectedError as fault:
+        return line, body, fault
 
 
 class _Observers:

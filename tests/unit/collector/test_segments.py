@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.collector.segments import (
     Range,
+    decode_line,
     end_position,
     ranges,
     read_lines,
     segment_path,
     segments,
     whole_lines_size,
+    written_line,
 )
 
 texts = st.lists(st.binary(max_size=30).map(lambda text: text.replace(b"\n", b"?")), max_size=12)
@@ -84,3 +87,48 @@ def test_what_is_appended_while_it_is_read_is_left_for_later(tmp_path: Path) -> 
     write(tmp_path, [[b"one", b"two"]])
     part = Range(str(segment_path(tmp_path, 0)), 0, 0, 4)
     assert list(read_lines(part)) == [(0, b"one")]
+
+
+HEAD = b'{"at":"2026-01-01T00:00:00+00:00","stream":"openlineage","source":"s"'
+
+
+def test_a_line_as_it_is_written_needs_no_second_look() -> None:
+    line = written_line(HEAD + b',"event":{"a":{"b":1}}}')
+    assert line == decode_line(HEAD + b',"event":{"a":{"b":1}}}')
+    assert line is not None
+    assert line.body == b'{"a":{"b":1}}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HEAD + b"}",
+        HEAD + b',"event":5}',
+        HEAD + b',"event": {"a":1}}',
+        HEAD + b',"event":{"a":1} }',
+        HEAD + b',"event":{"a":1},"event":{"b":2}}',
+        HEAD + b',"event":{"a":1},"bytes":"eA==","x":{}}',
+        HEAD + b',"bytes":"eA==","event":{"a":1}}',
+        HEAD + b',"x":{"y":1,"event":{"a":1}}',
+        HEAD + b',"event":{"a":1}}}',
+        HEAD + b',"event":{"a":{}',
+        HEAD + b',"event":{}}',
+        b'{"stream":"openlineage","source":"s","event":{"a":{}}}',
+        b'{"at":"soon","stream":"openlineage","source":"s","event":{"a":{}}}',
+        b'{"at":"2026-01-01","stream":"openlineage","source":"\xff","event":{"a":{}}}',
+        b',"event":{}}',
+        b"",
+    ],
+)
+def test_a_line_is_taken_as_written_only_if_it_is(text: bytes) -> None:
+    line = written_line(text)
+    assert line is None or not is_json(line.body) or line == decode_line(text)
+
+
+def is_json(body: bytes) -> bool:
+    """Whether bytes can be opened."""
+    try:
+        msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        return False
+    return True
