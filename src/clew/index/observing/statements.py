@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from itertools import chain
+from typing import NamedTuple
 
 from msgspec import structs
 
 from clew.events.explicit_lineage import FACET, JOB
+from clew.events.facet_values import remembered
 from clew.events.nodes import Name
 from clew.events.statements import (
     TAKEN_BACK,
@@ -29,6 +31,24 @@ from clew.index.observing.sighting import Sighting
 from clew.index.observing.turns import Turns
 
 
+class _Opened(NamedTuple):
+    """The edges that a statement states; None if it takes back what was stated before."""
+
+    edge_set: str
+    sources: tuple[Name, ...]
+    edges: list[EdgeRow] | None
+
+
+# A job says the same of its output run after run, in this batch and in the next.
+@remembered
+def _opened(text: bytes) -> _Opened:
+    name, edges = edge_set_of(text), stated_edges_of(text)
+    if edges is None:
+        return _Opened(name, (), None)
+    rows = [EdgeRow(name, place, *structs.astuple(edge)) for place, edge in enumerate(edges)]
+    return _Opened(name, sources_in(edges), rows)
+
+
 class SeenStatements:
     """The last statement of each author on each dataset, the sets of edges that they name, and what they imply."""
 
@@ -40,7 +60,6 @@ class SeenStatements:
         self._links: dict[tuple[str, ...], JobLinksRow] = {}
         self._declarations: dict[str, LineageDeclarationRow] = {}
         self._edge_sets: dict[str, list[EdgeRow]] = {}
-        self._sources: dict[str, tuple[Name, ...]] = {}
 
     def note(self, sighting: Sighting) -> None:
         """Take an event that may bear facets of lineage."""
@@ -54,21 +73,13 @@ class SeenStatements:
     def _note_statements(self, statements: Iterable[Statement], sighting: Sighting) -> None:
         inputs = {(dataset.namespace, dataset.name) for dataset in sighting.event.inputs or ()}
         for statement in statements:
-            text = statement.text
-            name = edge_set_of(text)
-            if name not in self._sources:
-                self._open(name, text)
-            self._note_statement(statement, name if name in self._edge_sets else TAKEN_BACK, sighting)
-            for source in self._sources[name]:
+            said = _opened(statement.text)
+            if said.edges is not None:
+                self._edge_sets[said.edge_set] = said.edges
+            self._note_statement(statement, TAKEN_BACK if said.edges is None else said.edge_set, sighting)
+            for source in said.sources:
                 if source not in inputs:
                     self._imply(source, sighting)
-
-    def _open(self, name: str, text: bytes) -> None:
-        """Take apart what is said, once for all statements that say the same."""
-        edges = stated_edges_of(text)
-        self._sources[name] = sources_in(edges or ())
-        if edges is not None:
-            self._edge_sets[name] = [EdgeRow(name, place, *structs.astuple(edge)) for place, edge in enumerate(edges)]
 
     def _note_statement(self, said: Statement, edge_set: str, sighting: Sighting) -> None:
         key = _author(sighting), said.dataset_namespace, said.dataset_name, said.dataset_version or "", said.origin
