@@ -77,6 +77,14 @@ def union(*provenances: Provenance | None) -> Provenance:
     return merged
 
 
+def by_position(labels: list[Hashable], sources: list[Provenance]) -> dict[Hashable, Provenance]:
+    """The provenance of columns that keep their places; those that share a label share it too."""
+    fields: dict[Hashable, Provenance] = {}
+    for label, source in zip(labels, sources, strict=False):
+        fields[label] = union(fields[label], source) if label in fields else source
+    return fields
+
+
 class _Scalars(threading.local):
     def __init__(self) -> None:
         self.kept: dict[int, tuple[object, Provenance]] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from pandas.core.arrays.categorical import CategoricalAccessor
 from pandas.core.indexes.accessors import (
@@ -30,6 +31,7 @@ try:
 except ImportError:  # before pandas 2.2
     _ARROW = ()
 
+_OPERANDS = (pd.Series, pd.Index, pd.DataFrame, np.ndarray, list)
 _OWNERS = (
     StringMethods,
     DatetimeProperties,
@@ -44,7 +46,7 @@ _OWNERS = (
 def derived(call: Call) -> None:
     """Anything an accessor returns: a transformation of its Series and of the arguments that have provenance."""
     state = _behind(call.subject)
-    others = [provenance_of(value) for value in call.values() if isinstance(value, (pd.Series, pd.Index, list))]
+    others = [provenance_of(value) for value in call.values() if isinstance(value, _OPERANDS)]
     provenance = through(union(state.provenance, *others), TRANSFORMATION)
     if not provenance:
         return

@@ -26,10 +26,18 @@ _ELEMENTWISE = (
 def where(call: Call) -> None:
     """np.where(condition, x, y); with the condition alone it gives positions."""
     if len(call.args) < 3:
+        positions(call)
         return
     condition, one, other = call.args[:3]
     values = through(union(known(one), known(other)), TRANSFORMATION)
     remember_array(call.result, union(values, used_for(known(condition), CONDITIONAL)))
+
+
+def positions(call: Call) -> None:
+    """np.nonzero(condition) and its like: arrays of positions, one for each dimension."""
+    provenance = through(known(call.args[0]), TRANSFORMATION)
+    for found in call.result if isinstance(call.result, tuple) else (call.result,):
+        remember_array(found, provenance)
 
 
 def select(call: Call) -> None:
@@ -85,6 +93,8 @@ def hook_arrays() -> None:
     hook_method(NDFrame, "__array_ufunc__", ufunc)
     hook_function(np, "where", where)
     hook_function(np, "select", select)
+    for name in ("nonzero", "flatnonzero", "argwhere"):
+        hook_function(np, name, positions)
     for name in _ELEMENTWISE:
         hook_function(np, name, derived(TRANSFORMATION))
     for name in ("dot", "percentile", "average"):

@@ -159,7 +159,7 @@ def fillna(call: Call) -> None:
     value = call.argument(0, "value")
     fields = {}
     for label in call.target.columns:
-        if isinstance(value, dict) and label not in value:
+        if isinstance(value, (dict, pd.Series, pd.DataFrame)) and label not in value:
             continue
         # A Series fills each column from its entry of that label, as `df.fillna(df.mean())` does.
         both = union(version.field(label), entry_of(value, label))

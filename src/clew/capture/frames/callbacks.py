@@ -36,6 +36,26 @@ def evaluated(callback: Any, frame: Any) -> Any:
         return callback._eval_expression(frame) if is_expression(callback) else callback(frame)
 
 
+def evaluate_arguments(call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """`where(lambda d: ..., other)`: functions among the arguments are evaluated where that is seen."""
+    call.args = tuple(_value_of(value, call.subject) for value in call.args)
+    call.kwargs = {name: _value_of(value, call.subject) for name, value in call.kwargs.items()}
+    return call.args, call.kwargs
+
+
+def evaluate_cases(call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """`case_when([(lambda s: ..., value)])`: the same for each condition and replacement."""
+    cases = call.argument(0, "caselist")
+    if isinstance(cases, list) and all(isinstance(case, tuple) for case in cases):
+        cases = [tuple(_value_of(part, call.subject) for part in case) for case in cases]
+        call.args, call.kwargs = (cases,), {}
+    return call.args, call.kwargs
+
+
+def _value_of(value: Any, subject: Any) -> Any:
+    return evaluated(value, subject) if is_callback(value) else value
+
+
 class Watched:
     """A callback that notes the provenance of what it returns.
 

@@ -27,6 +27,7 @@ from clew.capture.frames import (
 )
 from clew.capture.frames.accessors import hook_accessors
 from clew.capture.frames.arrays import hook_arrays
+from clew.capture.frames.callbacks import evaluate_arguments, evaluate_cases
 from clew.capture.frames.calls import Call, made, spread
 from clew.capture.frames.hooks import (
     hook_classmethod,
@@ -138,7 +139,7 @@ def _hook_frames() -> None:
         if name in _LEVELLED:
             hook_levelled(frame, name, rule, version_of)
         elif name in _IN_PLACE:
-            hook_in_place(frame, name, rule, version_of)
+            hook_in_place(frame, name, rule, version_of, _PREPARATIONS.get(name))
         else:
             hook_method(frame, name, rule, version_of, _PREPARATIONS.get(name))
     hook_setitem(frame, assignment.setitem, version_of, assignment.evaluate_key)
@@ -147,7 +148,13 @@ def _hook_frames() -> None:
     _hook_values(frame)
 
 
-_PREPARATIONS = {"assign": assignment.watch_assigned, "select": assignment.watch_selected}
+_PREPARATIONS = {
+    "assign": assignment.watch_assigned,
+    "select": assignment.watch_selected,
+    "where": evaluate_arguments,
+    "mask": evaluate_arguments,
+    "case_when": evaluate_cases,
+}
 
 
 def _hook_series() -> None:
@@ -157,9 +164,9 @@ def _hook_series() -> None:
     for name in dict.fromkeys((*_public_methods(owner), *operators, "__matmul__", *special)):
         rule = SERIES_RULES.get(name)
         if name in _IN_PLACE:
-            hook_in_place(owner, name, rule or _series_in_place(name), series_parts)
+            hook_in_place(owner, name, rule or _series_in_place(name), series_parts, _PREPARATIONS.get(name))
         elif rule is not None:
-            hook_method(owner, name, rule, series_parts)
+            hook_method(owner, name, rule, series_parts, _PREPARATIONS.get(name))
         else:
             series.hook_series(name)
     hook_setitem(owner, series.assigned, series_parts)

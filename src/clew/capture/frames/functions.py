@@ -32,6 +32,13 @@ def is_opaque(function: Any) -> bool:
     return not is_of_text and getattr(function, "__module__", None) not in _PLAIN_MODULES
 
 
+def has_function(given: Any) -> bool:
+    """Whether a function of the user is among what was given to `agg`, `transform` or `pivot_table`."""
+    if isinstance(given, dict):
+        return any(has_function(one) for one in given.values())
+    return any(map(is_opaque, given)) if isinstance(given, (list, tuple)) else is_opaque(given)
+
+
 def columns_named_in(function: Any, version: FrameVersion) -> list[Hashable]:
     """Columns whose names stand in the function's code as constants or attributes; empty if none do."""
     found: dict[Hashable, None] = {}

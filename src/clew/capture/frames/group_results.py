@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from clew.capture.flags import AGGREGATION, FILTER, GROUP_BY, IDENTITY, OPAQUE, TRANSFORMATION, WINDOW
+from clew.capture.flags import AGGREGATION, FILTER, GROUP_BY, IDENTITY, OPAQUE, SORT, TRANSFORMATION, WINDOW
 from clew.capture.frames.calls import Call, made
-from clew.capture.frames.functions import columns_named_in, is_opaque, used_outside
+from clew.capture.frames.functions import columns_named_in, has_function, is_opaque, used_outside
 from clew.capture.frames.grouping import Groups, groups_of
 from clew.capture.frames.state import as_labels, index_names, is_scalar, known
 from clew.capture.provenance import Provenance, SeriesState, mark_series, through, union, used_for
@@ -25,6 +25,7 @@ _SAME_SHAPE = frozenset(
 )
 _OVER_GROUP = frozenset("transform cumsum cumprod cummax cummin".split())
 _WHOLE_ROWS = frozenset("head tail nth sample filter get_group take".split())
+_GREATEST = frozenset(["nlargest", "nsmallest"])
 _SIZE = "size"
 _COUNTS_ROWS = frozenset(["size", "ngroup", "cumcount", "value_counts"])
 
@@ -68,10 +69,11 @@ class Outcome:
 
     def step(self) -> int:
         """What happens to values."""
-        opaque = OPAQUE if self.name == "apply" or _has_function(self.call.argument(0, "func")) else 0
+        given = self.call.values() if self._is_named() else self.call.argument(0, "func")
+        opaque = OPAQUE if self.name == "apply" or has_function(given) else 0
         if self.name == "apply" and self.groups.use != WINDOW:
             return TRANSFORMATION | OPAQUE
-        if self.name in _WHOLE_ROWS:
+        if self.name in _WHOLE_ROWS or self.name in _GREATEST:
             return IDENTITY
         if self.name in _SAME_SHAPE and self.name not in _OVER_GROUP:
             return TRANSFORMATION
@@ -82,6 +84,8 @@ class Outcome:
         uses = self.groups.key_uses(WINDOW if self.keeps_shape else GROUP_BY)
         if self.name == "filter":
             return union(uses, used_for(self._judged(), FILTER))
+        if self.name in _GREATEST:
+            return union(uses, used_for(self._own(), SORT))
         if self.name == "value_counts":
             return union(uses, *[used_for(counted, GROUP_BY) for counted in self._counted().values()])
         return uses
@@ -120,9 +124,9 @@ class Outcome:
 
     def _counts_rows(self, label: Any) -> bool:
         """Whether a column counts rows, of which no column is the source."""
-        given = self.call.argument(0, "func")
+        given = self.call.kwargs if self._is_named() else self.call.argument(0, "func")
         by_column = given.get(label) if isinstance(given, dict) and is_scalar(label) else None
-        is_named = isinstance(label, tuple) and label[-1] == _SIZE
+        is_named = (isinstance(label, tuple) and label[-1] == _SIZE) or (isinstance(given, list) and label == _SIZE)
         is_given = any(isinstance(one, str) and one == _SIZE for one in (given, by_column))
         return self.name in _COUNTS_ROWS or is_given or is_named
 
@@ -170,9 +174,12 @@ class Outcome:
                 fields[name] = version.field(name)
         return fields
 
+    def _is_named(self) -> bool:
+        return self.name in ("agg", "aggregate") and self.call.argument(0, "func") is None
+
     def _named_aggregations(self) -> dict[str, tuple[Any, Any]]:
         """`agg(total=("amount", "sum"))`: the column and the function of each result."""
-        if self.name not in ("agg", "aggregate") or self.call.argument(0, "func") is not None:
+        if not self._is_named():
             return {}
         found: dict[str, tuple[Any, Any]] = {}
         for label, given in self.call.kwargs.items():
@@ -213,13 +220,6 @@ class Outcome:
         if self.name == "apply":
             return self._of_function(version, self.step())
         return through(version.fields(self._value_columns(version)), self.step())
-
-
-def _has_function(given: Any) -> bool:
-    """Whether a function of the user is among what was given to `agg` or `transform`."""
-    if isinstance(given, dict):
-        return any(_has_function(one) for one in given.values())
-    return any(map(is_opaque, given)) if isinstance(given, (list, tuple)) else is_opaque(given)
 
 
 def _column_behind(version: FrameVersion, label: Any) -> tuple[Any] | None:

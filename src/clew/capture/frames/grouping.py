@@ -47,18 +47,20 @@ def groups_of(subject: Any) -> Groups | None:
 def groupby(call: Call) -> None:
     """df.groupby(by), df.groupby(level=...)."""
     version: FrameVersion = call.before
-    keys = [_frame_key(version, key) for key in _key_list(call.argument(0, "by"))]
+    keys = [frame_key(version, key) for key in key_list(call.argument(0, "by"))]
     keys += [
         (name, version.field(name)) for name in _levels(call.subject, call.argument(1, "level")) if version.has(name)
     ]
     call.result.__dict__[STATE] = Groups(version, None, keys)
 
 
-def _key_list(by: Any) -> list[Any]:
+def key_list(by: Any) -> list[Any]:
+    """The keys of a grouping, each for itself."""
     return by if isinstance(by, list) else [] if by is None else [by]
 
 
-def _frame_key(version: FrameVersion, key: Any) -> tuple[Hashable | None, Provenance]:
+def frame_key(version: FrameVersion, key: Any) -> tuple[Hashable | None, Provenance]:
+    """A key of a grouping: the name that it has in the result, and where it comes from."""
     if isinstance(key, pd.Grouper):
         label = key.key if key.key is not None else key.level
         step = TRANSFORMATION if getattr(key, "freq", None) is not None else IDENTITY
@@ -89,7 +91,7 @@ def groupby_series(call: Call) -> None:
     """series.groupby(by), series.groupby(level=...)."""
     state: SeriesState = call.before
     keys: list[tuple[Hashable | None, Provenance]] = []
-    for key in _key_list(call.argument(0, "by")):
+    for key in key_list(call.argument(0, "by")):
         if isinstance(key, (pd.Series, pd.Index, np.ndarray)):
             keys.append((getattr(key, "name", None), known(key)))
         elif state.index and is_scalar(key) and key in state.index:

@@ -59,10 +59,10 @@ def hook_method(owner: Any, name: str, rule: Rule, before: Before = nothing, pre
     _install(owner, name, wrapper, original)
 
 
-def hook_in_place(owner: Any, name: str, rule: Rule, before: Before) -> None:
+def hook_in_place(owner: Any, name: str, rule: Rule, before: Before, prepare: Prepare | None = None) -> None:
     """Like `hook_method`, for methods that warn when they change a temporary object."""
     original = getattr(owner, name)
-    hook = Hook(original, name, rule, before)
+    hook = Hook(original, name, rule, before, prepare)
     is_update = name == "update"
 
     def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from clew.capture.flags import CONDITIONAL, DIRECT, IDENTITY, JOIN, TRANSFORMATION
+from clew.capture.flags import CONDITIONAL, DIRECT, JOIN, TRANSFORMATION
 from clew.capture.frames.calls import Call, made
 from clew.capture.frames.state import as_labels, index_names, is_scalar, known, series_parts, version_of
-from clew.capture.provenance import Provenance, mark_series, through, union, used_for
+from clew.capture.provenance import Provenance, by_position, mark_series, through, union, used_for
 from clew.capture.records import Listed
 from clew.capture.versions import FrameVersion, listed
 
@@ -35,7 +35,9 @@ class Join:
     suffixes: tuple[str | None, str | None]
 
     @classmethod
-    def of(cls, call: Call, left: Any, right: Any, how: str, by: Iterable[Any] = ()) -> Join:
+    def of(
+        cls, call: Call, left: Any, right: Any, how: str, left_by: Iterable[Any] = (), right_by: Iterable[Any] = ()
+    ) -> Join:
         """Read the arguments that `merge` and its relatives share."""
         left_version, right_version = version_of_any(left), version_of_any(right)
         shared = (
@@ -54,7 +56,8 @@ class Join:
             left_keys = list(left_version.index_names) if left_index else _keys(left_on)
             right_keys = list(right_version.index_names) if right_index else _keys(right_on)
         suffixes = call.kwargs.get("suffixes", ("_x", "_y"))
-        return cls(left_version, right_version, [*left_keys, *by], [*right_keys, *by], how, (suffixes[0], suffixes[1]))
+        left_keys, right_keys = [*left_keys, *left_by], [*right_keys, *right_by]
+        return cls(left_version, right_version, left_keys, right_keys, how, (suffixes[0], suffixes[1]))
 
     def shared_keys(self) -> list[Any]:
         """Keys of the same label on both sides: one column in the result."""
@@ -170,20 +173,22 @@ def merge_function(call: Call) -> None:
 
 def merge_ordered(call: Call) -> None:
     """pd.merge_ordered(left, right, ...)."""
-    _merge_by_keyword(call, "merge_ordered", call.kwargs.get("how", "outer"), as_labels(call.kwargs.get("left_by")))
+    _merge_by_keyword(call, "merge_ordered", call.kwargs.get("how", "outer"))
 
 
 def merge_asof(call: Call) -> None:
     """pd.merge_asof(left, right, ...): a left join on the nearest key."""
-    _merge_by_keyword(call, "merge_asof", "left", as_labels(call.kwargs.get("by")))
+    _merge_by_keyword(call, "merge_asof", "left")
 
 
-def _merge_by_keyword(call: Call, method: str, how: str, by: list[Any]) -> None:
+def _merge_by_keyword(call: Call, method: str, how: str) -> None:
     call.subject, call.args, call.kwargs = _without_left(call)
     right = call.argument(0, "right")
     if len(call.args) > 1:
         call.kwargs = {**call.kwargs, "on": call.args[1]}
-    _joined(call, Join.of(call, call.subject, right, how, by), right, method)
+    by = call.kwargs.get("by")
+    left_by, right_by = (as_labels(call.kwargs.get(name, by)) for name in ("left_by", "right_by"))
+    _joined(call, Join.of(call, call.subject, right, how, left_by, right_by), right, method)
 
 
 def _without_left(call: Call) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
@@ -263,7 +268,7 @@ def _stacked(sides: list[FrameVersion], objects: list[Any], result: Any) -> dict
 
 def _side_by_side(sides: list[FrameVersion], result: Any) -> dict[Hashable, Provenance]:
     sources = [side.field(label) for side in sides for label in listed(side.columns)]
-    return {label: through(source, IDENTITY) for label, source in zip(listed(result.columns), sources, strict=False)}
+    return by_position(listed(result.columns), sources)
 
 
 RULES: dict[str, Callable[[Call], None]] = {"merge": merge, "join": join_method}

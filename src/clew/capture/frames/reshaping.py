@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from clew.capture.flags import AGGREGATION, FILTER, GROUP_BY, IDENTITY, TRANSFORMATION
+from clew.capture.flags import AGGREGATION, FILTER, GROUP_BY, IDENTITY, OPAQUE, TRANSFORMATION
 from clew.capture.frames.calls import Call, made, spread
-from clew.capture.frames.state import as_labels, index_names, is_scalar, known, version_of
+from clew.capture.frames.functions import has_function
+from clew.capture.frames.grouping import frame_key, key_list
+from clew.capture.frames.state import as_labels, index_names, known, version_of
 from clew.capture.provenance import Provenance, mark_series, through, union, used_for
 from clew.capture.records import Listed, SameLabels
 
@@ -37,16 +39,23 @@ def pivot(call: Call) -> None:
     """df.pivot(columns=..., index=..., values=...)."""
     arguments = (call.kwargs.get("index"), call.kwargs.get("columns"), call.kwargs.get("values"))
     index, columns, values = [_given(argument) for argument in arguments]
+    if index is None:
+        # Rows are then the entries of the index.
+        index = list(call.before.index_names)
     _pivoted(call, index, columns, values, IDENTITY, drops_empty=False)
 
 
 def pivot_table(call: Call) -> None:
     """df.pivot_table(values, index, columns, aggfunc)."""
     values, index, columns = call.argument(0, "values"), call.argument(1, "index"), call.argument(2, "columns")
-    if call.argument(3, "aggfunc", "mean") == "size":
+    function = call.argument(3, "aggfunc", "mean")
+    if isinstance(function, str) and function == "size":
         # A count of rows, of which no column is the source.
         values = []
-    _pivoted(call, index, columns, values, AGGREGATION, drops_empty=bool(call.kwargs.get("dropna", True)))
+    elif isinstance(function, dict) and values is None:
+        values = list(function)
+    step = AGGREGATION | (OPAQUE if has_function(function) else 0)
+    _pivoted(call, index, columns, values, step, drops_empty=bool(call.argument(6, "dropna", default=True)))
 
 
 def _given(argument: Any) -> Any:
@@ -59,20 +68,17 @@ def _pivoted(call: Call, index: Any, columns: Any, values: Any, step: int, *, dr
     if not isinstance(result, pd.DataFrame):
         spread(call, version.fields(None, step))
         return
-    rows_by, columns_by = as_labels(index), as_labels(columns)
-    measured = (
-        as_labels(values)
-        if values is not None
-        else [label for label in version.columns if label not in (*rows_by, *columns_by)]
-    )
-    keys = [label for label in (*rows_by, *columns_by) if is_scalar(label) and version.has(label)]
-    rows = version.fields(keys, GROUP_BY)
+    rows_by, columns_by = key_list(index), key_list(columns)
+    keys = [frame_key(version, key) for key in (*rows_by, *columns_by)]
+    names = dict(keys)
+    measured = as_labels(values) if values is not None else [label for label in version.columns if label not in names]
+    rows = union(*[used_for(key, GROUP_BY) for _, key in keys])
     if drops_empty:
         # Rows and columns that aggregate to nothing but NaN are dropped.
         rows = union(rows, *[used_for(version.field(label), FILTER) for label in measured if version.has(label)])
     fields: dict[Hashable, Provenance] = {}
     for name in index_names(result.index):
-        fields[name] = version.field(name) if version.has(name) else {}
+        fields[name] = names.get(name) or (version.field(name) if version.has(name) else {})
     for label in result.columns:
         fields[label] = through(version.fields(_measured(label, measured, columns_by, result)), step)
     made(call, "reshape", Listed(fields), rows, (version,))

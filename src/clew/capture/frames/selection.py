@@ -20,7 +20,7 @@ from clew.capture.frames.series import entry, mask_uses
 from clew.capture.frames.state import as_labels, is_mask, known, used_as, version_of
 from clew.capture.guard import guard
 from clew.capture.losses import count_loss
-from clew.capture.provenance import Provenance, SeriesState, mark_series, through, union, used_for
+from clew.capture.provenance import Provenance, SeriesState, by_position, mark_series, through, union, used_for
 from clew.capture.records import Listed, SameLabels
 from clew.capture.statements import note_read
 from clew.capture.versions import STATE, FrameVersion, index_names, listed
@@ -159,6 +159,19 @@ def same_columns(call: Call) -> None:
         spread(call, version.fields())
 
 
+def cross_section(call: Call) -> None:
+    """df.xs(key, axis, level): of the columns, those that the key chose, by position."""
+    version: FrameVersion = call.before
+    key, axis, level = (call.argument(place, name) for place, name in enumerate(("key", "axis", "level")))
+    if axis not in (1, "columns") or not isinstance(call.result, pd.DataFrame):
+        same_columns(call)
+        return
+    chosen, _ = call.subject.columns.get_loc_level(key, level=0 if level is None else level)
+    sources = [version.field(label) for label in listed(version.columns[chosen])]
+    fields = {name: version.field(name) for name in version.index_names}
+    made(call, "selection", Listed(fields | by_position(listed(call.result.columns), sources)), None, (version,))
+
+
 def by_values(position: int, name: str, use: int, *, all_by_default: bool) -> Callable[[Call], None]:
     """Rows chosen or ordered by the values of some columns."""
 
@@ -230,10 +243,7 @@ def renamed(call: Call) -> None:
     if len(target.columns) != len(version.columns):
         made_or_changed(call, "transformation", SameLabels(version))
         return
-    fields = {
-        after: version.field(before)
-        for before, after in zip(listed(version.columns), listed(target.columns), strict=True)
-    }
+    fields = by_position(listed(target.columns), [version.field(before) for before in listed(version.columns)])
     # An index level may have been renamed too: levels keep their order.
     for before, after in zip(version.index_names, index_names(target.index), strict=False):
         fields.setdefault(after, version.field(before))
@@ -288,12 +298,13 @@ def aligned(call: Call) -> None:
 
 SAME_COLUMNS = (
     "copy set_flags head tail take truncate between_time at_time sort_index reindex reindex_like asfreq infer_objects "
-    "xs squeeze filter select_dtypes __copy__ __deepcopy__ get asof first last"
+    "squeeze filter select_dtypes __copy__ __deepcopy__ get asof first last"
 ).split()
 
 RULES: dict[str, Callable[[Call], None]] = {
     **dict.fromkeys(SAME_COLUMNS, same_columns),
     **dict.fromkeys(("droplevel", "swaplevel", "reorder_levels"), levelled),
+    "xs": cross_section,
     "sample": sampled,
     "drop": dropped,
     "sort_values": by_values(0, "by", SORT, all_by_default=False),
