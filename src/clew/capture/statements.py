@@ -9,7 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from types import CodeType, FrameType
 
     from clew.capture.provenance import Provenance
@@ -100,21 +100,108 @@ def note_scalar(frame: FrameType, provenance: Provenance) -> None:
         del scalars[next(iter(scalars))]
 
 
-def scalars_of(frame: FrameType) -> list[Provenance]:
-    """The single values that the running statement took."""
-    running = _at(_statements_of(frame.f_code), frame.f_lasti)
-    if running is None:
+def scalars_behind(value: Any, frame: FrameType, is_plain: Callable[[Any], bool]) -> list[Provenance]:
+    """The single values that `value` was computed from: taken by the statements that filled its name, or by this one.
+
+    Names are followed back as long as what they hold is itself a single value.
+    """
+    if not _reads.scalars:
         return []
-    taken = list(_reads.scalars.items())
-    return [
-        read for (_, place), (code, read) in taken if code is frame.f_code and running.start <= place <= running.end
+    reach = _reach_of(frame.f_code, frame.f_lasti)
+    if id(value) in reach.constants:
+        return []
+    taken = [
+        (place, read)
+        for (_, place), (code, read) in list(_reads.scalars.items())
+        if code is frame.f_code and _is_within(place, reach.spans)
     ]
+    if not taken:
+        return []
+    known, outer = frame.f_locals, frame.f_globals
+
+    def held(name: str) -> Any:
+        return known[name] if name in known else outer.get(name)
+
+    own = {name for name in reach.loaded if held(name) is value}
+    wanted = own or {name for name in reach.loaded if is_plain(held(name))}
+    spans = _spans_of_scalars(reach.filling, wanted, lambda name: is_plain(held(name)))
+    if not own:
+        spans.append(reach.spans[0])
+    return [read for place, read in taken if _is_within(place, spans)]
+
+
+def scalars_filling(name: str, frame: FrameType, is_plain: Callable[[Any], bool]) -> list[Provenance]:
+    """The same for a value of which only the name is known, as in the text of a query."""
+    known, outer = frame.f_locals, frame.f_globals
+    statements = _statements_of(frame.f_code)
+    earlier = [one for one in reversed(statements) if one.end < frame.f_lasti]
+    spans = _spans_of_scalars(earlier, {name}, lambda one: is_plain(known[one] if one in known else outer.get(one)))
+    return [
+        read
+        for (_, place), (code, read) in list(_reads.scalars.items())
+        if code is frame.f_code and _is_within(place, spans)
+    ]
+
+
+def _spans_of_scalars(
+    earlier: list[Statement], names: set[str], is_plain: Callable[[str], bool]
+) -> list[tuple[int, int]]:
+    """Where single values were taken that went into the given names: back through names of single values alone."""
+    spans, wanted = [], set(names)
+    for statement in earlier:
+        if not wanted.isdisjoint(statement.stores):
+            spans.append((statement.start, statement.end))
+            wanted.update(load.name for load in statement.loads if is_plain(load.name))
+    return spans
+
+
+class _Reach(NamedTuple):
+    """What an instruction can have got a value from: constants, the names it loads, and what may have filled those."""
+
+    code: CodeType
+    constants: frozenset[int]
+    loaded: frozenset[str]
+    filling: list[Statement]
+    # Where the running statement lies up to the instruction, then where those that fill its names lie.
+    spans: list[tuple[int, int]]
+
+
+_reaches: dict[tuple[int, int], _Reach] = {}
+
+
+def _reach_of(code: CodeType, instruction: int) -> _Reach:
+    # By the code's identity, since hashing it hashes all of its constants; it is kept, so that no other takes its id.
+    known = _reaches.get((id(code), instruction))
+    if known is None:
+        known = _reaches[id(code), instruction] = _reached(code, instruction)
+    return known
+
+
+def _reached(code: CodeType, instruction: int) -> _Reach:
+    constants = frozenset(map(id, code.co_consts))
+    statements = _statements_of(code)
+    running = _at(statements, instruction)
+    if running is None:
+        return _Reach(code, constants, frozenset(), [], [(instruction, instruction)])
+    loaded = frozenset(load.name for load in running.loads if load.place <= instruction)
+    wanted, filling = set(loaded), []
+    for statement in reversed([one for one in statements if one.end < running.start]):
+        if not wanted.isdisjoint(statement.stores):
+            filling.append(statement)
+            wanted.update(load.name for load in statement.loads)
+    spans = [(running.start, instruction), *[(one.start, one.end) for one in filling]]
+    return _Reach(code, constants, loaded, filling, spans)
+
+
+def _is_within(place: int, spans: list[tuple[int, int]]) -> bool:
+    return any(first <= place <= last for first, last in spans)
 
 
 def reads_of(frame: FrameType, given_to: str | None = None) -> list[Provenance]:
     """What the running statement read, and what those read that filled the names it loads.
 
-    With `given_to`, only what was read for the arguments of the method or function of that name.
+    With `given_to`, only what was read for the arguments of the method or function of that name. What an assignment
+    read to find the place that it fills is left out.
     """
     statements = _statements_of(frame.f_code)
     running = _at(statements, frame.f_lasti)
@@ -123,8 +210,41 @@ def reads_of(frame: FrameType, given_to: str | None = None) -> list[Provenance]:
     start, end = (
         (running.start, running.end) if given_to is None else (_opened(running, given_to, frame.f_lasti), frame.f_lasti)
     )
-    wanted = {load.name for load in running.loads if start <= load.place <= end}
-    return _read_within(frame, [(start, end), *_spans_filling(statements, running, wanted)])
+    target = _target_of(frame.f_code, frame.f_lasti, running)
+    spans = [(start, end)] if target is None else [(start, target[0] - 1), (target[1] + 1, end)]
+    wanted = {load.name for load in running.loads if _is_within(load.place, spans)}
+    return _read_within(frame, [*spans, *_spans_filling(statements, running, wanted)])
+
+
+def reads_of_target(frame: FrameType) -> list[Provenance]:
+    """What an assignment read to find the place that it fills; what the whole statement read if it is none."""
+    statements = _statements_of(frame.f_code)
+    running = _at(statements, frame.f_lasti)
+    target = _target_of(frame.f_code, frame.f_lasti, running) if running is not None else None
+    if running is None or target is None:
+        return reads_of(frame)
+    wanted = {load.name for load in running.loads if _is_within(load.place, [target])}
+    return _read_within(frame, [target, *_spans_filling(statements, running, wanted)])
+
+
+def _target_of(code: CodeType, instruction: int, running: Statement) -> tuple[int, int] | None:
+    """The instructions that work out `df.loc[...]` of `df.loc[...] = value`, by where they stand in the source."""
+    if dis.opname[code.co_code[instruction]] != "STORE_SUBSCR":
+        return None
+    places = list(code.co_positions())
+    whole = places[instruction // 2]
+    inside = [
+        offset
+        for offset in range(running.start, instruction, 2)
+        if None not in (*whole, *places[offset // 2]) and _stands_within(places[offset // 2], whole)
+    ]
+    return (inside[0], instruction) if inside else None
+
+
+def _stands_within(place: Any, whole: Any) -> bool:
+    line, last_line, column, last_column = place
+    first, last, start, end = whole
+    return bool((first, start) <= (line, column) and (last_line, last_column) <= (last, end))
 
 
 def reads_filling(frame: FrameType, names: set[str]) -> list[Provenance]:
@@ -138,7 +258,7 @@ def _read_within(frame: FrameType, spans: list[tuple[int, int]]) -> list[Provena
     def is_within(code: CodeType, instruction: int) -> bool:
         # What this very instruction gave belongs to an earlier round of a loop.
         is_earlier = code is frame.f_code and instruction != frame.f_lasti
-        return is_earlier and any(first <= instruction <= last for first, last in spans)
+        return is_earlier and _is_within(instruction, spans)
 
     return [
         *[_merged(reads) for (_, place), (code, reads) in _reads.recent.items() if is_within(code, place)],
@@ -158,7 +278,10 @@ def names_loaded(frame: FrameType, given_to: str | None = None) -> list[tuple[An
     if running is None:
         return []
     if given_to is None:
-        counts = Counter(load.name for load in running.loads)
+        target = _target_of(frame.f_code, frame.f_lasti, running)
+        within = [target] if target is not None else []
+        outside = {load.name for load in running.loads if not _is_within(load.place, within)}
+        counts = Counter(load.name for load in running.loads if load.name in outside)
     else:
         start = _opened(running, given_to, frame.f_lasti)
         counts = Counter(load.name for load in running.loads if start < load.place < frame.f_lasti)

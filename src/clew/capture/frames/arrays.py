@@ -9,7 +9,7 @@ import pandas as pd
 from pandas.core.generic import NDFrame
 
 from clew.capture.flags import AGGREGATION, CONDITIONAL, TRANSFORMATION
-from clew.capture.frames.calls import Call, spread
+from clew.capture.frames.calls import Call, known_here, spread
 from clew.capture.frames.elementwise import columnwise
 from clew.capture.frames.hooks import hook_function, hook_method
 from clew.capture.frames.state import known, series_parts, version_of
@@ -29,7 +29,7 @@ def where(call: Call) -> None:
         positions(call)
         return
     condition, one, other = call.args[:3]
-    values = through(union(known(one), known(other)), TRANSFORMATION)
+    values = through(union(known_here(one, call.frame), known_here(other, call.frame)), TRANSFORMATION)
     remember_array(call.result, union(values, used_for(known(condition), CONDITIONAL)))
 
 
@@ -47,7 +47,7 @@ def select(call: Call) -> None:
         call.argument(1, "choicelist"),
         call.argument(2, "default"),
     )
-    values = union(*[known(choice) for choice in choices], known(default))
+    values = union(*[known_here(choice, call.frame) for choice in (*choices, default)])
     uses = union(*[used_for(known(condition), CONDITIONAL) for condition in conditions])
     remember_array(call.result, union(through(values, TRANSFORMATION), uses))
 

@@ -16,7 +16,7 @@ from clew.capture.loops import folded
 from clew.capture.provenance import Provenance, mark_series, remember_array, remember_scalar, through, union
 from clew.capture.records import Kind, Listed, Record, SameLabels
 from clew.capture.sessions import current_execution
-from clew.capture.statements import names_loaded, note_scalar, reads_of, scalars_of
+from clew.capture.statements import names_loaded, note_scalar, reads_of, scalars_behind
 from clew.capture.versions import STATE, FrameVersion
 
 if TYPE_CHECKING:
@@ -207,17 +207,31 @@ def value_provenance(value: Any, call: Call) -> Provenance:
         return provenance
     if is_scalar(value):
         return _scalar_provenance(value, call)
-    return statement_provenance(call) if not isinstance(value, pd.Index) else {}
+    return {} if isinstance(value, pd.Index) or is_literal(value, call) else statement_provenance(call)
 
 
 def _scalar_provenance(value: Any, call: Call) -> Provenance:
     """A literal comes from nowhere; `df['x'].max() * 2` from the single values that its statement took."""
     if value is None or isinstance(value, bool) or any(value is constant for constant in call.frame.f_code.co_consts):
         return {}
-    named = [provenance_of(one) for one, _ in names_loaded(call.frame) if is_scalar(one)]
-    taken = through(union(*scalars_of(call.frame), *named), TRANSFORMATION | INFERRED)
     # Something else than pandas may have reduced a column to a value.
-    return taken or statement_provenance(call)
+    return computed_scalar(value, call.frame) or statement_provenance(call)
+
+
+def computed_scalar(value: Any, frame: FrameType) -> Provenance:
+    """What a single value that is not known itself was computed from in plain arithmetic, marked as inferred."""
+    if value is None or value.__class__ is bool:
+        return {}
+    found = scalars_behind(value, frame, is_scalar)
+    return through(union(*found), TRANSFORMATION | INFERRED) if found else {}
+
+
+def known_here(value: Any, frame: FrameType) -> Provenance:
+    """The provenance of an operand, also of one that plain arithmetic made of single values."""
+    found = provenance_of(value)
+    if found is not None:
+        return found
+    return computed_scalar(value, frame) if is_scalar(value) else {}
 
 
 def is_literal(value: Any, call: Call) -> bool:

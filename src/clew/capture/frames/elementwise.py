@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from clew.capture.flags import AGGREGATION, IDENTITY, OPAQUE, TRANSFORMATION
-from clew.capture.frames.calls import Call, changed, made, spread
+from clew.capture.frames.calls import Call, changed, computed_scalar, made, spread
 from clew.capture.frames.functions import is_opaque
 from clew.capture.frames.selection import entry_of, of_column
-from clew.capture.frames.state import known, provenance_of, version_of
+from clew.capture.frames.state import is_scalar, known, provenance_of, version_of
 from clew.capture.provenance import Provenance, scalar_provenance, through, union
 from clew.capture.records import SameLabels
 
@@ -27,11 +27,15 @@ def columnwise(step: int) -> Callable[[Call], None]:
     def rule(call: Call) -> None:
         version: FrameVersion = call.before
         operands = [value for value in call.values() if _brings_provenance(value)]
+        plain = [value for value in call.values() if is_scalar(value) and scalar_provenance(value) is None]
+        computed = union(*[computed_scalar(value, call.frame) for value in plain])
         target = call.target
         if not isinstance(target, pd.DataFrame):
-            spread(call, through(union(version.fields(), *map(known, operands)), step))
+            spread(call, through(union(version.fields(), *map(known, operands), computed), step))
             return
-        fields = _with_operands(version, target.columns, operands, step, _meets(call)) if operands else None
+        fields = None
+        if operands or computed:
+            fields = _with_operands(version, target.columns, operands, step, _meets(call), computed)
         edges = SameLabels(version, step, fields)
         parents = [version_of(value) for value in operands if isinstance(value, pd.DataFrame)]
         if call.is_in_place or call.result is call.subject:
@@ -60,11 +64,12 @@ def _with_operands(
     operands: list[Any],
     step: int,
     meets: Callable[[Any, Hashable], Provenance],
+    computed: Provenance,
 ) -> dict[Hashable, Provenance]:
     fields = {}
     for label in labels:
         own = version.field(label) if version.has(label) else {}
-        fields[label] = through(union(own, *[meets(operand, label) for operand in operands]), step)
+        fields[label] = through(union(own, *[meets(operand, label) for operand in operands], computed), step)
     return fields
 
 

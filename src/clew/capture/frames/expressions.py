@@ -13,7 +13,7 @@ from clew.capture.frames.calls import Call, made_or_changed, spread
 from clew.capture.frames.state import inferred, is_scalar, provenance_of
 from clew.capture.provenance import Provenance, mark_series, through, union, used_for
 from clew.capture.records import SameLabels
-from clew.capture.statements import reads_filling
+from clew.capture.statements import reads_filling, scalars_filling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -83,10 +83,12 @@ def _variable(call: Call, name: str) -> Provenance:
     given = call.kwargs.get("local_dict") or {}
     value = given.get(name, call.frame.f_locals.get(name, call.frame.f_globals.get(name)))
     found = provenance_of(value)
-    if found is None and not is_scalar(value):
-        # A list or the like left pandas on its way here.
-        return inferred(union(*reads_filling(call.frame, {name})))
-    return found or {}
+    if found is None:
+        # A list or the like left pandas on its way here, a single value went through plain arithmetic.
+        is_single = is_scalar(value)
+        reads = scalars_filling(name, call.frame, is_scalar) if is_single else reads_filling(call.frame, {name})
+        return inferred(union(*reads))
+    return found
 
 
 def evaluate(call: Call) -> None:

@@ -13,20 +13,21 @@ from pandas.core.indexing import _AtIndexer, _iAtIndexer, _iLocIndexer, _LocInde
 
 from clew.capture.flags import CONDITIONAL, FILTER, IDENTITY, TRANSFORMATION
 from clew.capture.frames.callbacks import evaluated, is_callback
-from clew.capture.frames.calls import Call, changed, failed, made, took, value_provenance
+from clew.capture.frames.calls import Call, changed, computed_scalar, failed, made, took, value_provenance
 from clew.capture.frames.chained import warns_on_indexer
 from clew.capture.frames.hooks import disguise, replace
 from clew.capture.frames.series import mask_uses
 from clew.capture.frames.state import is_mask, is_scalar, known, series_parts, used_as, version_of
 from clew.capture.guard import guard
 from clew.capture.losses import count_loss
-from clew.capture.provenance import Provenance, mark_series, through, union
+from clew.capture.provenance import Provenance, mark_series, through, union, used_for
 from clew.capture.records import SameLabels
 from clew.capture.statements import note_read
 from clew.capture.versions import FrameVersion
 
 _EVERYTHING = slice(None)
 _PAIR = 2
+_LABELS_READ = 16
 INDEXERS = {"loc": _LocIndexer, "iloc": _iLocIndexer, "at": _AtIndexer, "iat": _iAtIndexer}
 
 
@@ -137,7 +138,13 @@ def _labels(subject: Any, chosen: Any, *, by_label: bool) -> list[Hashable]:
 def _row_uses(rows: Any, call: Call, use: int) -> Provenance:
     if is_mask(rows):
         return mask_uses(rows, call, use)
-    return used_as(rows, use) if not isinstance(rows, slice) else {}
+    if isinstance(rows, slice):
+        return {}
+    found = used_as(rows, use)
+    if found or call.name not in ("loc", "iloc"):
+        return found
+    labels = rows if isinstance(rows, list) and len(rows) <= _LABELS_READ else [rows]
+    return used_for(union(*[computed_scalar(label, call.frame) for label in labels if is_scalar(label)]), use)
 
 
 def _read(call: Call, key: Any, *, by_label: bool) -> None:

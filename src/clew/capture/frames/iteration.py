@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 from pandas.core.groupby import DataFrameGroupBy, SeriesGroupBy
 
+from clew.capture.flags import AGGREGATION
 from clew.capture.frames.calls import Call
 from clew.capture.frames.group_results import group_frame
 from clew.capture.frames.grouping import groups_of
@@ -17,7 +18,7 @@ from clew.capture.frames.state import provenance_of, version_of
 from clew.capture.guard import guard
 from clew.capture.losses import count_loss
 from clew.capture.provenance import mark_series, union
-from clew.capture.statements import note_read
+from clew.capture.statements import note_read, note_scalar
 
 
 def hook_iteration() -> None:
@@ -110,6 +111,9 @@ def _hook_elements() -> None:
             provenance = provenance_of(self)
             if provenance:
                 note_read(sys._getframe(1), provenance)
+                if any(flags & AGGREGATION for flags in provenance.values()):
+                    # `low, high = column.quantile([0.1, 0.9])`: each is a single value.
+                    note_scalar(sys._getframe(1), provenance)
         elements: Iterator[Any] = original(self)
         return elements
 

@@ -11,12 +11,13 @@ import pandas as pd
 from pandas.api.extensions import ExtensionArray
 
 from clew.capture.flags import AGGREGATION, CONDITIONAL, FILTER, GROUP_BY, IDENTITY, JOIN, OPAQUE, SORT, TRANSFORMATION
-from clew.capture.frames.calls import Call, is_literal, made, statement_provenance, took
+from clew.capture.frames.calls import Call, computed_scalar, is_literal, known_here, made, statement_provenance, took
 from clew.capture.frames.functions import is_opaque, used_outside
 from clew.capture.frames.hooks import replace
 from clew.capture.frames.state import (
     index_names,
     index_state,
+    inferred,
     is_mask,
     is_scalar,
     known,
@@ -38,6 +39,7 @@ from clew.capture.provenance import (
     used_for,
 )
 from clew.capture.records import Kind, Listed
+from clew.capture.statements import reads_of_target
 from clew.capture.versions import STATE
 
 if TYPE_CHECKING:
@@ -117,7 +119,7 @@ def _compose(
     provenance = state.provenance if state is not None else None
     rows = state.rows if state is not None else None
     for value in (*args, *kwargs.values()) if kwargs else args:
-        operand = _operand(value)
+        operand = _operand(value, frame)
         if operand is not None:
             provenance = union(provenance, operand.provenance)
             rows = union(rows, operand.rows) if operand.rows else rows
@@ -131,7 +133,7 @@ def _compose(
     _give(method.name, series, kwargs, result, SeriesState(through(provenance, method.step), index, rows), frame)
 
 
-def _operand(value: Any) -> SeriesState | None:
+def _operand(value: Any, frame: Any) -> SeriesState | None:
     """What an argument brings; None for one of which nothing is known."""
     if isinstance(value, pd.Series):
         state: SeriesState | None = value.__dict__.get(STATE)
@@ -141,13 +143,13 @@ def _operand(value: Any) -> SeriesState | None:
     if isinstance(value, _OPERANDS):
         found = provenance_of(value)
     else:
-        found = scalar_provenance(value) if value.__class__ is not str else None
-    return SeriesState(found) if found is not None else None
+        found = scalar_provenance(value) or (computed_scalar(value, frame) if is_scalar(value) else None)
+    return SeriesState(found) if found else None
 
 
 def given(value: Any, call: Call) -> Provenance:
     """What an argument brings; guessed from the statement for a list or a mapping that left pandas on its way."""
-    operand = _operand(value)
+    operand = _operand(value, call.frame)
     if operand is not None:
         return operand.whole()
     is_guessed = isinstance(value, _CONTAINERS) and not is_literal(value, call)
@@ -218,13 +220,13 @@ def _mark(
 def where(call: Call) -> None:
     """Series.where, Series.mask."""
     state, condition, other = call.before, call.argument(0, "cond"), call.argument(1, "other")
-    branches = union(through(state.provenance, TRANSFORMATION), through(known(other), TRANSFORMATION))
+    branches = through(union(state.provenance, known_here(other, call.frame)), TRANSFORMATION)
     _mark(call, union(branches, used_for(known(condition), CONDITIONAL)), state.index, state.rows)
 
 
 def coalesce(call: Call) -> None:
     """Series.fillna, Series.combine_first: either operand may be the value, and both decide which."""
-    state, other = call.before, known(call.argument(0, "value", call.kwargs.get("other")))
+    state, other = call.before, known_here(call.argument(0, "value", call.kwargs.get("other")), call.frame)
     both = union(state.provenance, other)
     _mark(call, union(through(both, TRANSFORMATION), used_for(both, CONDITIONAL)), state.index, state.rows)
 
@@ -283,7 +285,10 @@ def aligned(call: Call) -> None:
 
 def mask_uses(key: Any, call: Call, use: int) -> Provenance:
     """What a mask depends on; guessed from the statement if the mask left pandas on its way."""
-    return used_as(key, use) if provenance_of(key) is not None else used_for(statement_provenance(call), use)
+    if provenance_of(key) is not None:
+        return used_as(key, use)
+    read = statement_provenance(call) if use == FILTER else inferred(union(*reads_of_target(call.frame)))
+    return used_for(read, use)
 
 
 def assigned(call: Call) -> None:
@@ -330,7 +335,7 @@ def case_when(call: Call) -> None:
     """Series.case_when: conditions decide, replacements are values."""
     state, cases = call.before, call.argument(0, "caselist")
     conditions = union(*[known(condition) for condition, _ in cases])
-    values = union(state.provenance, *[known(value) for _, value in cases])
+    values = union(state.provenance, *[known_here(value, call.frame) for _, value in cases])
     _mark(call, union(through(values, TRANSFORMATION), used_for(conditions, CONDITIONAL)), state.index, state.rows)
 
 
