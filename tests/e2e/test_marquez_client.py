@@ -18,13 +18,16 @@ from marquez_client import MarquezClient
 from marquez_client.errors import APIError
 from tests.unit.api.marquez.conftest import Shop
 
+from clew.home import DatabaseUrl, Home
+
 GENERATE = runpy.run_path(str(Path(__file__).parents[2] / "bench" / "generate.py"))
 EVENTS = 400
 
 
 @contextmanager
-def serving(home: Path, *options: str) -> Iterator[str]:
-    command = [sys.executable, "-m", "clew", "serve", "--port", "0", "--home", str(home), *options]
+def serving(home: Home, *options: str) -> Iterator[str]:
+    where = ["--home", str(home.root), *([] if home.database is None else ["--index", home.database])]
+    command = [sys.executable, "-m", "clew", "serve", "--port", "0", *where, *options]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         found = re.search(r"(http://\S+:\d+)/", process.stderr.readline())
@@ -36,15 +39,18 @@ def serving(home: Path, *options: str) -> Iterator[str]:
             process.wait(20)
 
 
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
-    shop = Shop(tmp_path_factory.mktemp("marquez") / "home")
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def shop(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    home = tmp_path_factory.mktemp("marquez") / "home"
+    is_file = request.param == "sqlite"
+    shop = Shop(home, None if is_file else DatabaseUrl(request.getfixturevalue("postgres"), home))
     shop.send(islice(GENERATE["events"](10_000, 7), EVENTS))
-    return shop
+    with shop.client:
+        yield shop
 
 
 def test_every_call_of_the_client(shop: Shop) -> None:
-    with serving(shop.home.root) as url:
+    with serving(shop.home) as url:
         client = MarquezClient(url)
         asked = {
             "namespace": client.list_namespaces()["namespaces"][0]["name"],
@@ -93,7 +99,7 @@ def write(client: MarquezClient, output: dict[str, str], dataset: dict[str, Any]
 
 def test_events_are_taken_on_the_same_port(shop: Shop) -> None:
     event = next(islice(GENERATE["events"](10_000, 8), 300, None))
-    with serving(shop.home.root, "--collect") as url:
+    with serving(shop.home, "--collect") as url:
         sent = httpx2.post(f"{url}/api/v1/lineage", content=event)
         tagged = MarquezClient(url).create_tag("BOTH", "Events and tags")
         listed = httpx2.get(f"{url}/api/v1/jobs?limit=1").json()

@@ -6,7 +6,7 @@ import click
 
 from clew.cli.graph_text import run_diff_text, version_diff_text
 from clew.cli.names import complete_dataset, complete_session
-from clew.cli.options import home_option, json_option
+from clew.cli.options import index_option, json_option
 from clew.cli.screen import data, print_json, talk
 from clew.home import Home
 from clew.query.diff import RunDiff
@@ -18,7 +18,7 @@ from clew.query.graph_answers import GraphAnswers
 @click.argument("right", metavar="RUN", required=False, shell_complete=complete_session)
 @click.option("--dataset", shell_complete=complete_dataset, help="Compare versions of this dataset; the last two.")
 @json_option
-@home_option
+@index_option
 def command(left: str | None, right: str | None, dataset: str | None, as_json: bool, home: Home) -> None:  # noqa: FBT001
     """Show what differs between two runs: state, time, data, columns, lineage and code.
 

@@ -6,7 +6,7 @@ import click
 
 from clew.cli.graph_text import walk_summary, walk_tree
 from clew.cli.names import complete_column
-from clew.cli.options import home_option, json_option
+from clew.cli.options import index_option, json_option
 from clew.cli.screen import data, print_json, talk
 from clew.cli.walk_options import bounds_options, sight_options
 from clew.home import Home
@@ -20,7 +20,7 @@ from clew.query.lineage import Bounds
 @bounds_options(200, "nodes")
 @sight_options
 @json_option
-@home_option
+@index_option
 def command(name: str, bounds: Bounds, sight: Sight, as_json: bool, home: Home) -> None:  # noqa: FBT001
     """Show what a column, a dataset, a job or a run went into.
 

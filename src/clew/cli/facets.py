@@ -8,7 +8,7 @@ import click
 from msgspec import Raw
 from rich.table import Table
 
-from clew.cli.options import home_option, json_option, lake_option
+from clew.cli.options import index_option, json_option, lake_option
 from clew.cli.screen import data, print_json
 from clew.errors import ClewError
 from clew.home import Home
@@ -57,7 +57,7 @@ def run(run_id: str, as_json: bool, home: Home) -> None:  # noqa: FBT001
 @click.argument("namespace")
 @click.argument("name")
 @json_option
-@home_option
+@index_option
 def job(namespace: str, name: str, as_json: bool, home: Home) -> None:  # noqa: FBT001
     """Show the facets that a job has now, after all its events."""
     with IndexReader(home.index) as index:
@@ -73,7 +73,7 @@ def job(namespace: str, name: str, as_json: bool, home: Home) -> None:  # noqa: 
 @click.argument("name")
 @click.option("--dataset-version", "version", help="The dataset's version. Default: the one described last.")
 @json_option
-@home_option
+@index_option
 def dataset(namespace: str, name: str, version: str | None, as_json: bool, home: Home) -> None:  # noqa: FBT001
     """Show the facets that a dataset has now, after all its events."""
     with IndexReader(home.index) as index:

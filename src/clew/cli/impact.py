@@ -7,7 +7,7 @@ import click
 from clew.cli.figures import counted
 from clew.cli.graph_text import impact_table
 from clew.cli.names import complete_column
-from clew.cli.options import home_option, json_option
+from clew.cli.options import index_option, json_option
 from clew.cli.screen import data, print_json, talk
 from clew.cli.walk_options import bounds_options, frames_option
 from clew.home import Home
@@ -20,7 +20,7 @@ from clew.query.lineage import Bounds
 @bounds_options(1000, "columns")
 @frames_option
 @json_option
-@home_option
+@index_option
 def command(name: str, bounds: Bounds, has_frames: bool, as_json: bool, home: Home) -> None:  # noqa: FBT001
     """Show which datasets a change of a column would reach: by its values, or because it has a say in them."""
     with GraphAnswers(home.index) as answers:

@@ -9,7 +9,7 @@ import click
 import uvicorn
 from mcp.server.mcpserver import MCPServer
 
-from clew.cli.options import home_option
+from clew.cli.options import index_option
 from clew.cli.screen import talk
 from clew.errors import UsageError
 from clew.home import Home
@@ -24,7 +24,7 @@ _PATH = "/mcp"
 @click.command("mcp")
 @click.option("--http", "is_http", is_flag=True, help="Listen on a port of this machine instead of stdin and stdout.")
 @click.option("--port", type=int, default=None, help=f"Port for --http; 0 picks a free one. Default: {DEFAULT_PORT}.")
-@home_option
+@index_option
 def command(is_http: bool, port: int | None, home: Home) -> None:  # noqa: FBT001
     """Serve the answers to agents, as an MCP server with read-only tools.
 

@@ -52,7 +52,7 @@ def _datasets(index: IndexReader, text: str) -> list[str]:
 @contextmanager
 def _index(ctx: click.Context) -> Iterator[IndexReader | None]:
     try:
-        index = IndexReader(Home.find(ctx.params.get("home")).index)
+        index = IndexReader(Home.find(ctx.params.get("home"), index=ctx.params.get("index")).index)
     except ClewError:
         yield None
         return

@@ -27,6 +27,16 @@ def home_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return _home(with_home)
 
 
+def index_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--home DIR` and `--index URL`, given to the command as a Home."""
+
+    @wraps(command)
+    def with_index(*args: Any, home: str | None, index: str | None, **kwargs: Any) -> Any:
+        return command(*args, home=Home.find(home, index=index), **kwargs)
+
+    return _home(_index(with_index))
+
+
 def lake_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """`--home DIR`, `--lake PATH` and `--index URL`, given to the command as a Home."""
 
@@ -35,9 +45,7 @@ def lake_option(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(*args, home=Home.find(home, lake, index), **kwargs)
 
     text = "Folder of the lake, or its file:// URL. Default: CLEW_LAKE, or the folder lake in the home."
-    index_text = "postgresql:// URL of the index. Default: CLEW_INDEX, or a file in the home."
-    index_option = click.option("--index", metavar="URL", default=None, help=index_text)
-    return _home(click.option("--lake", metavar="PATH", default=None, help=text)(index_option(with_lake)))
+    return _home(click.option("--lake", metavar="PATH", default=None, help=text)(_index(with_lake)))
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
@@ -73,6 +81,11 @@ def age(text: str) -> timedelta:
 def _home(command: Callable[..., Any]) -> Callable[..., Any]:
     text = "Folder of all clew's state. Default: CLEW_HOME, the nearest .clew above, or ~/.clew."
     return click.option("--home", type=click.Path(file_okay=True), default=None, help=text)(command)
+
+
+def _index(command: Callable[..., Any]) -> Callable[..., Any]:
+    text = "postgresql:// URL of the index. Default: CLEW_INDEX, or a file in the home."
+    return click.option("--index", metavar="URL", default=None, help=text)(command)
 
 
 def _setting(text: str) -> tuple[str, str]:

@@ -8,7 +8,7 @@ import click
 
 from clew.cli.graph_text import column_path_text, path_text
 from clew.cli.names import complete_column
-from clew.cli.options import home_option, json_option
+from clew.cli.options import index_option, json_option
 from clew.cli.screen import data, print_json, talk
 from clew.cli.walk_options import sight_options
 from clew.errors import UsageError
@@ -23,7 +23,7 @@ from clew.query.lineage import Path as NodePath
 @click.argument("end", metavar="B", shell_complete=complete_column)
 @sight_options
 @json_option
-@home_option
+@index_option
 def command(start: str, end: str, sight: Sight, as_json: bool, home: Home) -> None:  # noqa: FBT001
     """Show a shortest way between two columns, or between two datasets or jobs, along the flow of data.
 

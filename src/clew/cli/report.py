@@ -10,7 +10,7 @@ from rich.table import Table
 
 from clew.cli.figures import counted, duration, megabytes
 from clew.cli.names import complete_dataset, complete_session
-from clew.cli.options import home_option, json_option, lake_option, spark_options
+from clew.cli.options import index_option, json_option, lake_option, spark_options
 from clew.cli.screen import data, print_json, progress, talk
 from clew.errors import ClewError, UsageError
 from clew.home import Home
@@ -33,7 +33,7 @@ def command() -> None:
 @click.argument("session", required=False, shell_complete=complete_session)
 @click.option("--limit", type=click.IntRange(1), default=10, show_default=True, help="How many sessions at most.")
 @json_option
-@home_option
+@index_option
 def performance(session: str | None, limit: int, as_json: bool, home: Home) -> None:  # noqa: FBT001
     """Show time and memory by session, and the cells that took most of it.
 
@@ -50,7 +50,7 @@ def performance(session: str | None, limit: int, as_json: bool, home: Home) -> N
 @command.command("audit")
 @click.argument("session", required=False, shell_complete=complete_session)
 @json_option
-@home_option
+@index_option
 def audit(session: str | None, as_json: bool, home: Home) -> None:  # noqa: FBT001
     """Show the trail of a session: what was done when, and with which data.
 
@@ -68,7 +68,7 @@ def audit(session: str | None, as_json: bool, home: Home) -> None:  # noqa: FBT0
 @command.command("quality")
 @click.argument("dataset", shell_complete=complete_dataset)
 @json_option
-@home_option
+@index_option
 def quality(dataset: str, as_json: bool, home: Home) -> None:  # noqa: FBT001
     """Show how a dataset changed from run to run: rows, columns and types, and the metrics of each column.
 
@@ -87,7 +87,7 @@ def quality(dataset: str, as_json: bool, home: Home) -> None:  # noqa: FBT001
 @click.argument("name", metavar="[NOTEBOOK|SESSION]", required=False, shell_complete=complete_session)
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write this file, .md or .html.")
 @json_option
-@home_option
+@index_option
 def documentation(name: str | None, out: Path | None, as_json: bool, home: Home) -> None:  # noqa: FBT001
     """Describe a notebook as a pipeline, in Markdown or HTML: what it reads, does and writes, column by column."""
     from clew.cli.documents import html, markdown

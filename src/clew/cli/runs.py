@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from clew.cli.figures import duration
-from clew.cli.options import age, home_option, json_option
+from clew.cli.options import age, index_option, json_option
 from clew.cli.screen import data, print_json, talk
 from clew.home import Home
 from clew.query.answers import Answers
@@ -27,7 +27,7 @@ _LONGEST_ERROR = 80
 @click.option("--since", metavar="AGE", default=None, help="Only runs that began within this time: 90d or 36h.")
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="How many at most.")
 @json_option
-@home_option
+@index_option
 def command(kind: RunKind | None, since: str | None, limit: int, as_json: bool, home: Home) -> None:  # noqa: FBT001
     """List runs of notebooks and of other jobs, the newest first.
 

@@ -8,7 +8,7 @@ import click
 
 from clew.cli.figures import counted
 from clew.cli.graph_text import hit_table
-from clew.cli.options import home_option, json_option
+from clew.cli.options import index_option, json_option
 from clew.cli.screen import data, print_json, talk
 from clew.home import Home
 from clew.query.graph_answers import GraphAnswers
@@ -18,7 +18,7 @@ from clew.query.graph_answers import GraphAnswers
 @click.argument("words", nargs=-1, required=True)
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="How many at most.")
 @json_option
-@home_option
+@index_option
 def command(words: tuple[str, ...], limit: int, as_json: bool, home: Home) -> None:  # noqa: FBT001
     """Find jobs and datasets by their names, columns, descriptions, tags, code and facets; a run by its id.
 

@@ -14,7 +14,7 @@ from clew.api.pages import Views, page_routes
 from clew.api.questions import question_routes
 from clew.capture.streams.completion import complete_below
 from clew.cli.listening import Listening, listening_options
-from clew.cli.options import home_option
+from clew.cli.options import lake_option
 from clew.cli.screen import talk
 from clew.collector.http import Limits, create_collector
 from clew.collector.log import LogWriter
@@ -32,7 +32,7 @@ from clew.serving.server import DEFAULT_PORT, serve
 @click.command("serve")
 @click.option("--collect", is_flag=True, help="Take OpenLineage events, too, as `clew collect` does.")
 @listening_options(DEFAULT_PORT)
-@home_option
+@lake_option
 def command(*, collect: bool, listening: Listening, home: Home) -> None:
     """Serve the web page of the last notebook run, and the API behind it, until interrupted."""
     guard = listening.guard(home)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from clew.cli.names import complete_session
-from clew.cli.options import home_option, json_option
+from clew.cli.options import index_option, json_option
 from clew.cli.runs_text import cell_table, summary
 from clew.cli.screen import data, print_json
 from clew.errors import ClewError
@@ -17,7 +17,7 @@ from clew.query.model import NotebookRun
 @click.command("show")
 @click.argument("session", required=False, shell_complete=complete_session)
 @json_option
-@home_option
+@index_option
 def command(session: str | None, as_json: bool, home: Home) -> None:  # noqa: FBT001
     """Show what happened in a notebook run: its cells, their cost, what was read and written.
 

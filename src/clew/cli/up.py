@@ -14,7 +14,7 @@ from typing import NoReturn
 import click
 
 from clew.cli.listening import Listening, listening_options
-from clew.cli.options import home_option, spark_options
+from clew.cli.options import lake_option, spark_options
 from clew.cli.serve import serve_all
 from clew.collector.log import LogWriter
 from clew.errors import ClewError
@@ -26,7 +26,7 @@ _PORT = 5000
 
 @click.command("up")
 @listening_options(_PORT)
-@home_option
+@lake_option
 @spark_options
 def command(*, listening: Listening, home: Home, master: str, conf: dict[str, str]) -> None:
     """Take events over HTTP, turn them into tables and an index as they come, and serve page and API on one port.
@@ -44,11 +44,16 @@ def command(*, listening: Listening, home: Home, master: str, conf: dict[str, st
 @contextmanager
 def _pipeline_beside(home: Home, master: str, conf: Mapping[str, str]) -> Iterator[None]:
     """A stream in a process of its own, stopped at the end; should it stop by itself, so does this process."""
+    # By the environment: a URL may hold a password, and command lines are for all to see.
+    places = {"CLEW_LAKE": str(home.lake), "CLEW_INDEX": home.database or ""}
     settings = [f"--conf={key}={value}" for key, value in conf.items()]
     options = ["--home", str(home.root), "--master", master, *settings, "--parent", str(os.getpid())]
     # Ctrl-C is for the server, which drains first.
     stream = subprocess.Popen(
-        [sys.executable, "-m", "clew", "pipeline", "stream", *options], start_new_session=True, stdin=subprocess.DEVNULL
+        [sys.executable, "-m", "clew", "pipeline", "stream", *options],
+        env={**os.environ, **places},
+        start_new_session=True,
+        stdin=subprocess.DEVNULL,
     )
     is_over = threading.Event()
     threading.Thread(target=_watch, args=(stream, is_over), name="clew-up", daemon=True).start()

@@ -6,7 +6,7 @@ import click
 
 from clew.cli.hops import tree
 from clew.cli.names import complete_column
-from clew.cli.options import home_option, json_option
+from clew.cli.options import index_option, json_option
 from clew.cli.screen import data, print_json
 from clew.home import Home
 from clew.query.answers import Answers
@@ -18,7 +18,7 @@ from clew.query.upstream import MOST_HOPS
 @click.option("--depth", type=int, default=MOST_HOPS, show_default=True, help="How many hops back.")
 @click.option("--all", "is_whole", is_flag=True, help="Show frames that no variable held, too.")
 @json_option
-@home_option
+@index_option
 def command(column: str, depth: int, is_whole: bool, as_json: bool, home: Home) -> None:  # noqa: FBT001
     """Show where a column came from, with the cell and line of code on each hop.
 

@@ -39,6 +39,30 @@ def test_answers_are_the_same_wherever_the_index_is(
     assert found["state"] == "ok"
 
 
+READING = (
+    "facets dataset file /data/totals.parquet",
+    "facets job marimo orders",
+    "runs",
+    "show",
+    "upstream totals.parquet.sum",
+    "downstream dataset:file:/data/orders.csv",
+    "path dataset:file:/data/orders.csv dataset:file:/data/totals.parquet",
+    "impact orders.csv.price",
+    "search totals",
+    "report performance",
+    "report audit",
+    "report quality totals.parquet",
+    "report documentation",
+)
+
+
+def test_commands_that_read_take_a_flag(orders: Any, tmp_path: Path) -> None:
+    flags = () if isinstance(orders.index, Path) else ("--index", orders.index.text)
+    for command in READING:
+        ended = invoke(*command.split(), "--home", str(tmp_path), *flags)
+        assert (command, ended.exit_code, bool(ended.stdout)) == (command, 0, True)
+
+
 def test_a_file_names_it_and_a_flag_has_the_last_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "clew.toml").write_text('index = "postgresql://me@127.0.0.1:1/file"')
