@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from clew.events.notebook import FRAMES
+from clew.index.notes import IS_NOTES
 from clew.index.reader import IS_LIKE, IndexReader, Row, containing
 
 # There are thousands, and they are told with their run.
 _IS_OPERATION = f"(namespace = '{FRAMES}' and name like '%/%')"
+_IS_NO_DATASET = f"({_IS_OPERATION} or {IS_NOTES})"
 _IS_PART = "exists (select 1 from runs parent where parent.run_uuid = runs.parent_run_uuid)"
 _RUN = """run_uuid, job_namespace, job_name, state, coalesce(started_at, first_event_at) as started_at, ended_at,
 session_id, parent_run_uuid, error_message"""
@@ -28,7 +30,7 @@ class Browser(IndexReader):
     def counts(self) -> Row | None:
         """How many datasets, jobs, runs and notebook sessions there are, as the lists count them."""
         return self._one(
-            f"""select (select count(*) from datasets where not {_IS_OPERATION}) as datasets,
+            f"""select (select count(*) from datasets where not {_IS_NO_DATASET}) as datasets,
             (select count(*) from jobs where not {_IS_OPERATION}) as jobs,
             (select count(*) from runs where not {_IS_PART}) as runs,
             (select count(distinct session_id) from cell_executions) as sessions"""  # noqa: S608
@@ -36,7 +38,7 @@ class Browser(IndexReader):
 
     def dataset_page(self, text: str, limit: int) -> tuple[list[Row], int]:
         """Datasets whose name holds a text, the last touched first, and how many there are."""
-        where = f"from dataset_states where not {_IS_OPERATION} and {_IS_NAMED_LIKE}"
+        where = f"from dataset_states where not {_IS_NO_DATASET} and {_IS_NAMED_LIKE}"
         rows = self._all(f"select * {where} order by last_seq desc, namespace, name limit ?2", containing(text), limit)
         return rows, self._count(f"select count(*) {where}", containing(text))
 

@@ -10,6 +10,7 @@ from msgspec import Raw, Struct
 
 from clew.index.bodies import DELETED, StoredFacet
 from clew.index.keys import after, entity, parts
+from clew.index.notes import IS_NOTES
 from clew.index.reader import IS_LIKE, IndexReader, Row, containing
 
 Name = tuple[str, str]
@@ -82,10 +83,10 @@ class CatalogReader(IndexReader):
     def namespaces(self) -> list[Row]:
         """All namespaces, with the times of the first and the last event that speaks of one."""
         return self._all(
-            """select namespace, min(first_event_at) as first_event_at, max(last_event_at) as last_event_at from (
+            f"""select namespace, min(first_event_at) as first_event_at, max(last_event_at) as last_event_at from (
                 select namespace, first_event_at, last_event_at from all_jobs
-                union all select namespace, first_event_at, last_event_at from datasets
-            ) told group by namespace order by namespace"""
+                union all select namespace, first_event_at, last_event_at from datasets where not {IS_NOTES}
+            ) told group by namespace order by namespace"""  # noqa: S608
         )
 
     def last_told(self, kind: str, namespace: str, name: str | None) -> int | None:
@@ -305,8 +306,8 @@ class CatalogReader(IndexReader):
 
     def first_seen(self, kind: str, before_at: int) -> list[int]:
         """When each job or dataset was first told of, up to a moment."""
-        table = "jobs" if kind == "job" else "datasets"
-        query = f"select first_event_at from {table} where first_event_at < ? order by 1"  # noqa: S608
+        told = "jobs where" if kind == "job" else f"datasets where not {IS_NOTES} and"
+        query = f"select first_event_at from {told} first_event_at < ? order by 1"  # noqa: S608
         return [row[0] for row in self._all(query, before_at)]
 
     def named_like(

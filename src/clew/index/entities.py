@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from clew.index.notes import IS_NOTES
 from clew.index.reader import NAMES, IndexReader, Row
 
 # Times of a run whose START or end was never seen.
@@ -66,8 +67,8 @@ def other_names(index: IndexReader, namespace: str, name: str) -> list[Row]:
 def datasets_after(index: IndexReader, namespace: str | None, after: tuple[str, str], limit: int) -> list[Row]:
     """A page of datasets by name, behind the one given."""
     return index.ask(
-        """select * from dataset_states where (namespace, name) > (?1, ?2) and namespace = coalesce(?3, namespace)
-        order by namespace, name limit ?4""",
+        f"""select * from dataset_states where (namespace, name) > (?1, ?2) and namespace = coalesce(?3, namespace)
+        and not {IS_NOTES} order by namespace, name limit ?4""",  # noqa: S608
         *after,
         namespace,
         limit,

@@ -13,6 +13,7 @@ from clew.home import Place
 from clew.index import database
 from clew.index.bodies import DELETED, StoredFacet, Unpacker
 from clew.index.keys import after, entity, parts
+from clew.index.notes import IS_NOTES
 from clew.index.places import store_of
 from clew.index.store import BUSY_SECONDS, dictionaries_in
 
@@ -69,14 +70,15 @@ _LINEAGE_CONTENT = """select (select count(*) || ' ' || max(first_seq) || ' ' ||
 (select count(*) || ' ' || max(seq) from statements where run_uuid is null)"""
 _COLUMN_CONTENT = """select (select count(*) || ' ' || max(seq) from statements), (select count(*) from edge_sets),
 (select count(*) || ' ' || max(last_seq) from renames), (select count(*) || ' ' || max(last_seq) from symlinks)"""
+_DATASETS = f"datasets where not {IS_NOTES}"
 # Facets that come late leave no trace in positions, but in the size of what is packed.
-_STAMPS = """select 'dataset', namespace, name, last_seq * 10007 + coalesce((
+_STAMPS = f"""select 'dataset', namespace, name, last_seq * 10007 + coalesce((
     select sum(last_seq + length(body)) from facets where kind = 'dataset'
     and entity >= namespace || char(31) || name || char(31) and entity < namespace || char(31) || name || ' '), 0),
-last_event_at from datasets
+last_event_at from {_DATASETS}
 union all select 'job', namespace, name, last_seq * 10007 + coalesce((
     select last_seq + length(body) from facets where kind = 'job' and entity = namespace || char(31) || name), 0),
-last_event_at from jobs"""
+last_event_at from jobs"""  # noqa: S608
 _PROGRESS = "select key, value from meta where key in ('identity', 'indexed_seq', 'indexed_at', 'last_batch')"
 # What each job said last of each dataset; of a frame, which has versions within one session, of each version.
 _LAST_STATEMENTS = """select job_namespace, job_name, dataset_namespace, dataset_name, dataset_version, session_id,
@@ -286,7 +288,7 @@ class IndexReader:
 
     def datasets(self) -> list[Row]:
         """All datasets, the last touched first."""
-        return self._all("select namespace, name from datasets order by last_seq desc, namespace, name")
+        return self._all(f"select namespace, name from {_DATASETS} order by last_seq desc, namespace, name")  # noqa: S608
 
     def has_job(self, namespace: str, name: str) -> bool:
         """Whether anything is known of a job."""
@@ -304,7 +306,8 @@ class IndexReader:
 
     def some_datasets(self, count: int) -> list[tuple[str, str]]:
         """The names of datasets, the last touched first, but not more than so many."""
-        return list(self._plain("select namespace, name from datasets order by last_seq desc limit ?", count))
+        query = f"select namespace, name from {_DATASETS} order by last_seq desc limit ?"  # noqa: S608
+        return list(self._plain(query, count))
 
     def input_version(self, run_uuid: str, namespace: str, name: str) -> str:
         """The version of a dataset that a run read; empty if it named none."""

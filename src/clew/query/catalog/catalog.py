@@ -16,7 +16,7 @@ from clew.events.timestamps import microseconds
 from clew.home import Place
 from clew.index.catalog import CatalogReader, Hidden
 from clew.index.keys import entity
-from clew.query.catalog import notes as noted
+from clew.index.notes import NAME, NAMESPACE
 from clew.query.catalog.datasets import Lineage, dataset_versions, datasets_of
 from clew.query.catalog.jobs import job_versions, jobs_of
 from clew.query.catalog.model import (
@@ -42,7 +42,7 @@ from clew.query.moments import moment
 
 # Readers of a WAL wait for no writer; whoever has locked the whole file is not waited for long.
 _BUSY_SECONDS = 0.25
-_NOT_SHOWN = Hidden(noted.NAMESPACE, None, 2**63 - 1)
+_NOTES = Hidden(NAMESPACE, NAME, 2**63 - 1)
 
 
 class Match(Struct, frozen=True):
@@ -108,7 +108,7 @@ class Catalog:
     def notes(self) -> Notes:
         """What people noted."""
         if self._notes is None or not self._pending.is_empty:
-            stored = self.reader.stored_facets("dataset", noted.NAMESPACE, noted.NAME, None, None)
+            stored = self.reader.stored_facets("dataset", NAMESPACE, NAME, None, None)
             self._notes = Notes(stored, self._pending.beyond(self.reader))
         return self._notes
 
@@ -266,7 +266,8 @@ class Catalog:
         return entity_counts(self.reader, kind, intervals)
 
     def _hidden(self, kind: str) -> list[Hidden]:
-        return [_NOT_SHOWN, *self.notes.hidden(kind)]
+        hidden = self.notes.hidden(kind)
+        return [_NOTES, *hidden] if kind == "dataset" else hidden
 
     def _shown(self, kind: str, names: Collection[Name]) -> list[Name]:
         hidden = {(one.namespace, one.name) for one in self._hidden(kind)}

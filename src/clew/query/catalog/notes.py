@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
@@ -18,10 +18,9 @@ from msgspec import Raw, Struct
 from clew.events.labels import tags_of
 from clew.index.bodies import DELETED, StoredFacet
 from clew.index.catalog import Hidden
+from clew.index.notes import NAME, NAMESPACE
 from clew.query.catalog.model import Facets, Name, Tag
 
-NAMESPACE: Final = "clew"
-NAME: Final = "notes"
 # While a note is not in the index, it counts as later than all that is.
 _LAST = 2**62
 _PRODUCER = "https://github.com/clew-lineage/clew/notes"

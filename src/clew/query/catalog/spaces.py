@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from clew.events.facet_values import text_in, value_of
 from clew.index.catalog import CatalogReader
-from clew.query.catalog import notes as noted
 from clew.query.catalog.datasets import DEFAULT_SOURCE
 from clew.query.catalog.model import Name, Namespace, Source
 from clew.query.catalog.notes import Notes
@@ -15,7 +14,7 @@ ANONYMOUS = "anonymous"
 
 def namespaces(reader: CatalogReader, notes: Notes) -> list[Namespace]:
     """All namespaces by name: those that events speak of, and those that people made."""
-    rows = {row["namespace"]: row for row in reader.namespaces() if row["namespace"] != noted.NAMESPACE}
+    rows = {row["namespace"]: row for row in reader.namespaces()}
     made = []
     for name in sorted({*rows, *notes.namespaces()}):
         row, note = rows.get(name), notes.namespace(name)

@@ -109,3 +109,41 @@ def test_nothing_can_be_changed_while_another_writes_the_log(shop: Shop) -> None
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
     assert "clew serve --collect" in answer.json()["message"]
     assert shop.get(ORDERS)["tags"] == []
+
+
+def test_where_notes_are_kept_is_shown_nowhere(shop: Shop) -> None:
+    lists = (
+        "/api/v1/namespaces",
+        "/api/v1/namespaces/clew/datasets",
+        "/api/v1/search?q=note",
+        "/api/v1/stats/datasets?period=DAY",
+        "/api/v2beta/search/datasets?q=note",
+        "/api/v2/datasets",
+        "/api/v2/search?q=notes",
+        "/api/v2/search?q=PII",
+        "/api/v2/pages/activity",
+        "/api/v2/pages/datasets",
+        "/api/v2/pages/search?text=note",
+    )
+    before = [asked(shop, path) for path in lists]
+    shop.ask("POST", f"{ORDERS}/tags/PII")
+    shop.take()
+    assert [asked(shop, path) for path in lists] == before
+    shop.get("/namespaces/clew/datasets/notes", 404)
+    assert shop.get("/lineage", nodeId="dataset:clew:notes") == {"graph": []}
+
+
+def asked(shop: Shop, path: str) -> Any:
+    found = shop.client.get(path).json()
+    return {key: value for key, value in found.items() if key != "indexedUpTo"} if isinstance(found, dict) else found
+
+
+def test_a_namespace_of_that_name_is_like_any_other(shop: Shop) -> None:
+    own = {**event("COMPLETE", 20, "own"), "job": {"namespace": "clew", "name": "nightly"}}
+    shop.send([{**own, "outputs": [{"namespace": "clew", "name": "books"}]}])
+    shop.ask("POST", f"{ORDERS}/tags/PII")
+    shop.take()
+    assert shop.get("/namespaces/clew")["createdAt"] == "2026-01-01T10:20:00Z"
+    assert [one["name"] for one in shop.get("/namespaces/clew/jobs")["jobs"]] == ["nightly"]
+    found = shop.get("/namespaces/clew/datasets")
+    assert ([one["name"] for one in found["datasets"]], found["totalCount"]) == (["books"], 1)
