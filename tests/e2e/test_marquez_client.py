@@ -17,8 +17,9 @@ import pytest
 from marquez_client import MarquezClient
 from marquez_client.errors import APIError
 from tests.unit.api.marquez.conftest import Shop
+from tests.unit.conftest import PostgresPlaces
 
-from clew.home import DatabaseUrl, Home
+from clew.home import Home
 
 GENERATE = runpy.run_path(str(Path(__file__).parents[2] / "bench" / "generate.py"))
 EVENTS = 400
@@ -43,7 +44,7 @@ def serving(home: Home, *options: str) -> Iterator[str]:
 def shop(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     home = tmp_path_factory.mktemp("marquez") / "home"
     is_file = request.param == "sqlite"
-    shop = Shop(home, None if is_file else DatabaseUrl(request.getfixturevalue("postgres"), home))
+    shop = Shop(home, None if is_file else PostgresPlaces(request.getfixturevalue("postgres"), home).empty("client"))
     shop.send(islice(GENERATE["events"](10_000, 7), EVENTS))
     with shop.client:
         yield shop

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,14 +17,21 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 from starlette.testclient import TestClient
+from tests.unit.conftest import Clock, PostgresPlaces, Session
 from tests.unit.worlds import World
 
 from clew.api.app import create_app
+from clew.api.notebook_runs import NOTEBOOK_QUESTIONS
 from clew.api.questions import OPERATIONS, question_routes
+from clew.events.received import decode
+from clew.index.observer import Observer
+from clew.index.sink import IndexSink
 from clew.lake.delta import Lake
 from clew.query.answers import Answers
 from clew.query.holdings import Holdings
 
+QUESTIONS = (*OPERATIONS, *NOTEBOOK_QUESTIONS)
+SESSION = "5eed0001"
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 
 # What is there, and what is nearly there: names made at random lead no further than the door.
@@ -36,19 +45,31 @@ KNOWN = (
 )
 
 
-@pytest.fixture(scope="module")
-def app(tmp_path_factory: pytest.TempPathFactory) -> Any:
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def app(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     folder = tmp_path_factory.mktemp("world")
-    world = World(folder)
+    is_file = request.param == "sqlite"
+    world = World(folder, None if is_file else PostgresPlaces(request.getfixturevalue("postgres"), folder).empty("api"))
     source, target = "file:/data/orders.csv", "file:/data/totals.parquet"
     world.run("orders", source, target, columns={target: {"sum": f"{source}.price"}})
-    world.tell()
+    place = world.tell()
+    session = Session(Clock(), SESSION, "orders")
+    session.run("START")
+    session.operation("load", "df@1", {"price": [("orders.csv", "price")]}, code="pd.read_csv(path)")
+    session.operation("save", "totals.parquet", {"sum": [("df@1", "price", "AGGREGATION")]}, error="'prise'")
+    session.run("FAIL")
+    observer = Observer()
+    for seq, (stream, event) in enumerate(session.events, 100):
+        observer.note(decode(stream, json.dumps(event).encode()), f"event {seq}", seq)
+    with IndexSink(place) as sink:
+        sink.apply("notebook/0", observer.changes())
     lake = Lake(folder / "lake")
     lake.prepare()
-    return create_app(lambda: Answers(world.index), question_routes(Holdings(world.index, lake.root)))
+    with Holdings(world.index, lake.root) as holdings:
+        yield create_app(lambda: Answers(world.index), question_routes(holdings))
 
 
-@pytest.mark.parametrize("path", [operation.path for operation in OPERATIONS])
+@pytest.mark.parametrize("path", [question.path for question in QUESTIONS])
 def test_whatever_the_document_allows_is_answered(app: Any, path: str) -> None:
     schema = schemathesis.openapi.from_asgi("/api/v2/openapi.json", app)
 
@@ -63,6 +84,10 @@ def test_whatever_the_document_allows_is_answered(app: Any, path: str) -> None:
     def ask(case: Any, known: str | None) -> None:
         for name in {"nodeId", "from", "to"} & set(case.query or {}) if known else ():
             case.query[name] = known
+        if known and "column" in (case.query or {}):
+            case.query["column"] = "totals.parquet.sum"
+        if known and "sessionId" in case.path_parameters:
+            case.path_parameters["sessionId"] = SESSION
         case.call_and_validate(checks=CHECKS)
 
     ask()
@@ -71,6 +96,6 @@ def test_whatever_the_document_allows_is_answered(app: Any, path: str) -> None:
 def test_the_document_is_served_and_names_every_question(app: Any) -> None:
     with TestClient(app) as client:
         document = client.get("/api/v2/openapi.json").json()
-    assert set(document["paths"]) == {operation.path for operation in OPERATIONS}
+    assert set(document["paths"]) == {question.path for question in QUESTIONS}
     names = [one["name"] for one in document["paths"]["/api/v2/lineage"]["get"]["parameters"]]
     assert names == ["nodeId", "column", "direction", "depth", "limit", "asOf", "rollUp", "frames"]

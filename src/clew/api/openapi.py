@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from clew import __version__
-from clew.api.operations import Operation
+from clew.api.operations import Question
 from clew.api.parameters import Parameter
 from clew.api.problems import Problem
 
@@ -20,9 +20,9 @@ _PROBLEMS = {
 }
 
 
-def openapi_document(operations: Sequence[Operation]) -> dict[str, Any]:
+def openapi_document(questions: Sequence[Question]) -> dict[str, Any]:
     """All questions with their parameters, answers and problems."""
-    types = [Problem, *(operation.answer for operation in operations)]
+    types = [Problem, *(question.answer for question in questions)]
     found, components = msgspec.json.schema_components(types, ref_template=_REF)
     problem, answers = found[0], found[1:]
     return {
@@ -33,21 +33,21 @@ def openapi_document(operations: Sequence[Operation]) -> dict[str, Any]:
             "description": "Lineage of jobs, datasets, columns and runs, answered from the index.",
         },
         "paths": {
-            operation.path: {"get": _get(operation, answer, problem)}
-            for operation, answer in zip(operations, answers, strict=True)
+            question.path: {"get": _get(question, answer, problem)}
+            for question, answer in zip(questions, answers, strict=True)
         },
         "components": {"schemas": components},
     }
 
 
-def _get(operation: Operation, answer: dict[str, Any], problem: dict[str, Any]) -> dict[str, Any]:
+def _get(question: Question, answer: dict[str, Any], problem: dict[str, Any]) -> dict[str, Any]:
     content = {"application/problem+json": {"schema": problem}}
     return {
-        "operationId": operation.name,
-        "summary": operation.summary,
-        "parameters": [_parameter(one) for one in operation.parameters],
+        "operationId": question.name,
+        "summary": question.summary,
+        "parameters": [_parameter(one) for one in question.parameters],
         "responses": {
-            "200": {"description": operation.summary, "content": {"application/json": {"schema": answer}}},
+            "200": {"description": question.summary, "content": {"application/json": {"schema": answer}}},
             "304": {"description": "The caller has this answer already."},
             **{status: {"description": text, "content": content} for status, text in _PROBLEMS.items()},
         },

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from clew.api.notebook_runs import NOTEBOOK_QUESTIONS
 from clew.api.openapi import openapi_document
 from clew.api.operations import Asked, Operation, TakesLongerError
 from clew.api.operations.changes import CHANGE_OPERATIONS
@@ -27,7 +28,7 @@ _PATH: Final = "/api/v2/openapi.json"
 
 def question_routes(holdings: Holdings) -> list[Route]:
     """The routes, which answer from what a process keeps."""
-    document = msgspec.json.encode(openapi_document(OPERATIONS))
+    document = msgspec.json.encode(openapi_document((*OPERATIONS, *NOTEBOOK_QUESTIONS)))
 
     async def openapi(request: Request) -> Response:
         return _response(request, document)

@@ -31,13 +31,19 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Operation:
-    """A question that can be asked. One that is quick is answered at once, without a thread."""
+class Question:
+    """What can be asked at a path, with which parameters, and what the answer is."""
 
     name: str
     path: str
     summary: str
     parameters: tuple[Parameter, ...]
     answer: type[Struct]
+
+
+@dataclass(frozen=True)
+class Operation(Question):
+    """A question, and who answers it. One that is quick is answered at once, without a thread."""
+
     ask: Callable[[Asked], Struct]
     is_quick: bool = False
