@@ -16,6 +16,7 @@ from clew.api.marquez import reading, search
 from clew.api.marquez.columns import ColumnGraphs
 from clew.api.marquez.graph import Graphs
 from clew.api.marquez.requests import Answer, Asked, Refusal, parts_of, path_parts, read_body
+from clew.api.marquez.text_search import TextSearch
 from clew.api.marquez.writing import Store, Writing, left_out
 from clew.errors import ClewError, UsageError
 from clew.query.catalog.catalog import Catalog, Catalogs
@@ -87,17 +88,18 @@ READ: Final = (
     _path("GET", "v1/stats/datasets", reading.dataset_stats),
     _path("GET", "v1/stats/sources", reading.source_stats),
     _path("GET", "v1/search", search.search),
-    _path("GET", "v2beta/search/jobs", search.search_jobs),
-    _path("GET", "v2beta/search/datasets", search.search_datasets),
 )
 
 
-def _walks(holdings: Holdings) -> tuple[Path, ...]:
-    graphs, columns = Graphs(holdings), ColumnGraphs(holdings)
+def _kept(holdings: Holdings) -> tuple[Path, ...]:
+    """What is answered from the graphs and the words that a process keeps."""
+    graphs, columns, words = Graphs(holdings), ColumnGraphs(holdings), TextSearch(holdings)
     return (
         _path("GET", "v1/lineage", graphs.lineage),
         _path("GET", "v1/column-lineage", columns.lineage),
         _path("GET", "v1/runlineage/upstream", graphs.runs),
+        _path("GET", "v2beta/search/jobs", words.jobs),
+        _path("GET", "v2beta/search/datasets", words.datasets),
     )
 
 
@@ -130,7 +132,7 @@ class MarquezApi:
         self._catalogs = catalogs
         self._paths: dict[int, list[Path]] = {}
         changes = _changes(Writing(store, catalogs.pending))
-        for path in (*READ, *_walks(holdings), *changes):
+        for path in (*READ, *_kept(holdings), *changes):
             self._paths.setdefault(len(path.pattern), []).append(path)
         self._aside = ThreadPoolExecutor(_THREADS, thread_name_prefix="clew-marquez")
 

@@ -226,11 +226,16 @@ def run_shape(run: model.Run) -> RunShape:
     )
 
 
+def job_type(job: model.Job) -> Literal["BATCH", "STREAM"]:
+    """Whether a job ends by itself."""
+    return "STREAM" if job.processing_type == "STREAMING" else "BATCH"
+
+
 def job_head(job: model.Job, latest_run: RunShape | None) -> JobHead:
     """What Marquez says of a job everywhere."""
     return JobHead(
         Identity(job.namespace, job.name),
-        "STREAM" if job.processing_type == "STREAMING" else "BATCH",
+        job_type(job),
         job.name,
         _simple_name(job),
         None if job.parent is None else job.parent[1],

@@ -234,6 +234,14 @@ class Catalog:
             for one in found
         }
 
+    def last_writers(self, names: Collection[Name]) -> dict[Name, Run]:
+        """The runs that made the current versions of datasets."""
+        self._versions.load(names)
+        current = {name: self._versions.current(name) for name in names}
+        made_by = {name: version.run_uuid for name, version in current.items() if version and version.run_uuid}
+        runs = self.runs(set(made_by.values()))
+        return {name: runs[run_uuid] for name, run_uuid in made_by.items() if run_uuid in runs}
+
     def runs_upstream(self, run_uuid: str, depth: int) -> list[UpstreamRun]:
         """A run and those that led to it, the nearest first."""
         return runs_upstream(self.reader, self._versions, run_uuid, depth)

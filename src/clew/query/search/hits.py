@@ -67,7 +67,7 @@ def search(
     offset: int = 0,
 ) -> Hits:
     """All jobs and datasets of which every word of a text is said; a run by its id."""
-    words = _WORD.findall(text)[:_MOST_WORDS]
+    words = words_in(text)
     run = _run(index, text.strip()) if kind is None and offset == 0 else ()
     if not words:
         return Hits(run, len(run), is_complete=True)
@@ -78,6 +78,11 @@ def search(
         total = database.execute(_COUNT, (query, kind, namespace, MOST_HITS)).fetchone()[0]
         like = () if total or run else _did_you_mean(database, words)
     return Hits((*run, *map(_hit, found)), total + len(run), is_complete, like)
+
+
+def words_in(text: str) -> list[str]:
+    """The words of a text that are looked for."""
+    return _WORD.findall(text)[:_MOST_WORDS]
 
 
 def _hit(row: sqlite3.Row) -> Hit:

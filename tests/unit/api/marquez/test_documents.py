@@ -200,5 +200,28 @@ def test_a_search_finds_parts_of_names_and_sorts(shared_shop: Shop) -> None:
     by_time = shared_shop.get("/search", q="daily", sort="updated_at", filter="job", limit=1)
     assert (by_time["totalCount"], by_time["results"][0]["nodeId"]) == (3, "job:shop:daily.load")
     assert shared_shop.get("/search", q="%")["totalCount"] == 0
-    beta = shared_shop.client.get("/api/v2beta/search/datasets?q=ord").json()
-    assert (beta["hits"][0]["name"], beta["highlights"]) == ("public.orders", [{"name": ["public.<em>ord</em>ers"]}])
+
+
+@pytest.mark.parametrize(
+    ("kind", "word", "name", "marked"),
+    [
+        ("datasets", "ord", "public.orders", {"name": ["public.<em>ord</em>ers"]}),
+        ("datasets", "price", "public.orders", {"facets.schema.fields.name": ["<em>price</em>"]}),
+        ("jobs", "FRAUD", "daily.score", {"facets.sql.query": ["select * from <em>fraud</em>_cases"]}),
+    ],
+)
+def test_a_search_for_words_says_where_they_stand(shop: Shop, kind: str, word: str, name: str, marked: Any) -> None:
+    sql = {"sql": {"query": "select * from fraud_cases"}}
+    shop.send([event("COMPLETE", 20, "score-1", "daily.score", job_facets=sql)])
+    found = shop.client.get(f"/api/v2beta/search/{kind}?q={word}").json()
+    place = [hit["name"] for hit in found["hits"]].index(name)
+    assert found["highlights"][place] == marked
+    hit = found["hits"][place]
+    assert hit["eventType"] == "COMPLETE"
+    if kind == "jobs":
+        assert (hit["run_id"], hit["type"], list(hit["runFacets"])) == (run_id("score-1"), "BATCH", ["nominalTime"])
+        assert list(hit) == ["run_id", "name", "namespace", "eventType", "type", "facets", "runFacets"]
+    else:
+        assert hit["run_id"] == run_id("load-2")
+        fields = ["run_id", "name", "namespace", "eventType", "facets", "inputFacets", "outputFacets"]
+        assert list(hit) == fields
