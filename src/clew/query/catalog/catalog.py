@@ -95,6 +95,7 @@ class Catalog:
         if change != self._change:
             self._change, self._notes = change, None
             self._keep_what_stays(self.reader.progress().identity)
+            self._lineage.forget()
             self._symlinked = self.reader.symlinked()
             self._versions = Versions(self.reader, self._symlinked)
 

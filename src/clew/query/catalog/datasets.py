@@ -44,16 +44,23 @@ _decode_schema = msgspec.json.Decoder(_Schema).decode
 
 
 class Lineage:
-    """Where the columns of datasets come from. A set of edges is named by its content: read once, it stays."""
+    """Where the columns of datasets come from. A set of edges is named by its content: read once, it stays.
+
+    Which sets count for a dataset is remembered until the index changes.
+    """
 
     def __init__(self, reader: CatalogReader) -> None:
         self._reader = reader
         self._columns: dict[tuple[str, ...], tuple[ColumnSources, ...]] = {}
+        self._said: dict[Name, tuple[str, ...]] = {}
+
+    def forget(self) -> None:
+        """The index has changed."""
+        self._said.clear()
 
     def of(self, names: dict[Name, tuple[Name, ...]]) -> dict[Name, tuple[ColumnSources, ...]]:
         """The sources of each column of datasets, given with all their names: by the last word of each job."""
-        owners = {one: name for name, all_names in names.items() for one in all_names}
-        said = _last_words(self._reader.statements_on(list(owners)), owners)
+        said = self._sets(names)
         if len(self._columns) > _MOST_REMEMBERED:
             self._columns.clear()
         missing = {edge_sets for edge_sets in said.values() if edge_sets not in self._columns}
@@ -62,6 +69,17 @@ class Lineage:
             for edge_sets in missing:
                 self._columns[edge_sets] = _columns(row for one in edge_sets for row in found.get(one, ()))
         return {name: self._columns[edge_sets] for name, edge_sets in said.items()}
+
+    def _sets(self, names: dict[Name, tuple[Name, ...]]) -> dict[Name, tuple[str, ...]]:
+        """The sets of edges that count for datasets, without those of which nothing was said."""
+        if len(self._said) > _MOST_REMEMBERED:
+            self._said.clear()
+        missing = {name: all_names for name, all_names in names.items() if name not in self._said}
+        if missing:
+            owners = {one: name for name, all_names in missing.items() for one in all_names}
+            found = _last_words(self._reader.statements_on(list(owners)), owners)
+            self._said |= {name: found.get(name, ()) for name in missing}
+        return {name: sets for name in names if (sets := self._said[name])}
 
 
 def datasets_of(
