@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from operator import attrgetter
 from types import TracebackType
 from typing import Any, NamedTuple, Self
+from zlib import crc32
 
 from clew.home import Place
 from clew.index import database
@@ -72,21 +73,28 @@ _COLUMN_CONTENT = """select (select count(*) || ' ' || max(seq) from statements)
 (select count(*) || ' ' || max(last_seq) from renames), (select count(*) || ' ' || max(last_seq) from symlinks)"""
 _DATASETS = f"datasets where not {IS_NOTES}"
 # Facets that come late leave no trace in positions, but in the size of what is packed.
-_STAMPS = f"""select 'dataset', namespace, name, last_seq * 10007 + coalesce((
+STAMPS = f"""select 'dataset' as kind, namespace, name, last_seq * 10007 + coalesce((
     select sum(last_seq + length(body)) from facets where kind = 'dataset'
-    and entity >= namespace || char(31) || name || char(31) and entity < namespace || char(31) || name || ' '), 0),
-last_event_at from {_DATASETS}
+    and entity >= namespace || char(31) || name || char(31) and entity < namespace || char(31) || name || ' '), 0)
+    as stamp, last_event_at from {_DATASETS}
 union all select 'job', namespace, name, last_seq * 10007 + coalesce((
     select last_seq + length(body) from facets where kind = 'job' and entity = namespace || char(31) || name), 0),
 last_event_at from jobs"""  # noqa: S608
 _PROGRESS = "select key, value from meta where key in ('identity', 'indexed_seq', 'indexed_at', 'last_batch')"
-# What each job said last of each dataset; of a frame, which has versions within one session, of each version.
-_LAST_STATEMENTS = """select job_namespace, job_name, dataset_namespace, dataset_name, dataset_version, session_id,
-run_uuid, edge_set, max(event_time) from statements where origin = 'lineage' or not exists (
-    select 1 from statements explicit where explicit.author = statements.author
-    and explicit.dataset_namespace = statements.dataset_namespace and explicit.dataset_name = statements.dataset_name
-    and explicit.origin = 'lineage' and explicit.edge_set != '')
-group by 1, 2, 3, 4, iif(dataset_namespace = ?1, dataset_version, '')"""
+# What each job said last of each dataset that is asked for; of a frame, which has versions within one session, of each.
+LAST_STATEMENTS = """select job_namespace, job_name, dataset_namespace, dataset_name, dataset_version, session_id,
+run_uuid, edge_set, event_time from (
+    select *, row_number() over (
+        partition by job_namespace, job_name, dataset_namespace, dataset_name,
+            case when dataset_namespace = ?1 then dataset_version else '' end
+        order by event_time desc, seq desc) as place
+    from statements where {of} and (origin = 'lineage' or not exists (
+        select 1 from statements explicit where explicit.author = statements.author
+        and explicit.dataset_namespace = statements.dataset_namespace
+        and explicit.dataset_name = statements.dataset_name and explicit.origin = 'lineage'
+        and explicit.edge_set != ''))
+) said where place = 1"""
+_ALL_LAST_STATEMENTS = LAST_STATEMENTS.format(of="true")
 _EDGE_SET = """select "column", source_namespace, source_name, source_column, type, subtype, description, masking
 from edge_sets where edge_set = ? order by ordinal"""
 
@@ -341,7 +349,7 @@ class IndexReader:
 
     def last_statements(self, frames: str) -> Iterator[Said]:
         """What was said last of each dataset by each job; `frames` is the namespace of those in memory."""
-        return map(Said._make, self._plain(_LAST_STATEMENTS, frames))
+        return map(Said._make, self._plain(_ALL_LAST_STATEMENTS, frames))
 
     def edge_set(self, name: str) -> Iterator[SaidEdge]:
         """The edges of a set."""
@@ -349,7 +357,10 @@ class IndexReader:
 
     def lineage_content(self) -> str:
         """A text that is another when jobs, datasets and edges between them are others."""
-        return "/".join(map(str, next(self._plain(_LINEAGE_CONTENT))))
+        parents = 0
+        for job, parent in self.parent_jobs():
+            parents ^= crc32(f"{job}{parent}".encode())
+        return "/".join(map(str, (*next(self._plain(_LINEAGE_CONTENT)), parents)))
 
     def column_content(self) -> str:
         """A text that is another when something was said of columns since."""
@@ -357,7 +368,7 @@ class IndexReader:
 
     def stamps(self) -> Iterator[tuple[Any, str, str, int, int | None]]:
         """Kind and name of each dataset and job, a number that is another when it or its facets are, and a time."""
-        return self._plain(_STAMPS)
+        return self._plain(STAMPS)
 
     def node_names(self) -> Iterator[tuple[str, str]]:
         """The keys of names that symlinks make another's, and of the nodes that they are names of."""

@@ -68,7 +68,7 @@ _HITS_A_PAGE = 20
 def create_server(index: Place) -> MCPServer[None]:
     """The server over an index, which may be made, or made anew, while it runs."""
     server: MCPServer[None] = MCPServer("clew", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING")
-    graph = GraphAnswers(index)
+    graph = GraphAnswers(index, is_brief=False)
     _add_names(server, index, graph)
     _add_walks(server, index, graph)
     _add_runs(server, index, graph)

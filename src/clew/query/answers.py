@@ -12,8 +12,9 @@ from clew.index.reader import IndexReader
 from clew.query.documentation import Documentation, documentation
 from clew.query.drift import Drift, drift
 from clew.query.folding import folded
+from clew.query.meant import meant_column
 from clew.query.model import Hop, NotebookRun, RunSummary
-from clew.query.names import find_column, find_dataset
+from clew.query.names import find_dataset
 from clew.query.notebook_runs import latest_session, notebook_run, summaries
 from clew.query.run_entries import RunEntry, RunKind, run_entries
 from clew.query.session_costs import SessionCost, session_cost
@@ -72,7 +73,7 @@ class Answers:
         """Where `dataset.column` came from; folded, a chain of calls is one hop."""
         if depth < 1:
             raise UsageError(f"A depth of {depth} shows nothing.", hint="Give a depth of 1 or more.")
-        dataset, name = find_column(self._index, column)
+        dataset, name = meant_column(self._index, column)
         hop = upstream(self._index, dataset, name, depth=depth)
         return folded(hop) if is_folded else hop
 

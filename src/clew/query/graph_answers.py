@@ -49,8 +49,8 @@ class ColumnPath(Struct, frozen=True, rename="camel"):
 class GraphAnswers:
     """Answers from the graph of one index. What it keeps beside the index serves the next who asks."""
 
-    def __init__(self, index: Place, lake: Path | None = None) -> None:
-        self._holdings = Holdings(index, lake)
+    def __init__(self, index: Place, lake: Path | None = None, *, is_brief: bool = True) -> None:
+        self._holdings = Holdings(index, lake, is_brief=is_brief)
 
     def __enter__(self) -> Self:
         return self
@@ -111,12 +111,10 @@ class GraphAnswers:
 
     def search(self, text: str, *, limit: int, offset: int = 0, is_patient: bool = False) -> Hits:
         """Jobs, datasets and runs of which the words are said; who is patient waits until all can be found."""
+        if is_patient:
+            self._holdings.search_file.refresh()
         with self._reader() as index:
-            found = search(self._holdings.search_file, index, text, limit=limit, offset=offset)
-            if is_patient and not found.is_complete:
-                self._holdings.search_file.refresh()
-                found = search(self._holdings.search_file, index, text, limit=limit, offset=offset)
-            return found
+            return search(self._holdings.search_file, index, text, limit=limit, offset=offset)
 
     def run_and_session(self, name: str) -> tuple[str, str | None]:
         """The id of a run; and of its session, if it is a notebook's as a whole."""

@@ -4,32 +4,42 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from clew.errors import ClewError
 from clew.home import Place
 from clew.index.reader import IndexReader, Progress
 from clew.query.facets import has_raw_events
+from clew.query.graph.asked_columns import AskedColumns
+from clew.query.graph.asked_lineage import AskedLineage
 from clew.query.graph.columns import ColumnGraph, column_graph
+from clew.query.graph.far import TooFarError
 from clew.query.graph.kept import KeptGraph, Mark
+from clew.query.graph.lens import Lineages
 from clew.query.graph.lineage import LineageGraph, lineage_graph
 from clew.query.search.kept import SearchFile
 
 _MOST_IDLE = 16
 # Readers wait for nobody but who has the whole file: a caller is told rather than kept waiting.
 _BUSY_SECONDS = 1.0
+A = TypeVar("A")
 
 
 class Holdings:
-    """An index, and the lake beside it if there is one, for all threads of a process."""
+    """An index, and the lake beside it if there is one, for all threads of a process.
 
-    def __init__(self, index: Place, lake: Path | None = None) -> None:
+    One that is brief answers a question or two and ends: it makes no graph for a question that does not go far, and
+    searches what can be had at once.
+    """
+
+    def __init__(self, index: Place, lake: Path | None = None, *, is_brief: bool = False) -> None:
         self.place = index
         self.lake = lake
+        self._is_brief = is_brief
         self._idle: list[tuple[int, IndexReader]] = []
         self._lock = threading.Lock()
         self._is_closed = False
@@ -40,7 +50,8 @@ class Holdings:
         self._columns = KeptGraph(
             ColumnGraph, beside(index, "columns"), column_graph, IndexReader.column_content, self._opened
         )
-        self.search_file = SearchFile(beside(index, "search"), self._opened)
+        index_file = index if isinstance(index, Path) else None
+        self.search_file = SearchFile(beside(index, "search"), self._opened, index_file, is_brief=is_brief)
 
     def __enter__(self) -> Self:
         return self
@@ -62,12 +73,18 @@ class Holdings:
         """Load what the first questions will need, in the background; what is wrong is told to whoever asks."""
         threading.Thread(target=self._load, name="clew-warm", daemon=True).start()
 
-    def _load(self) -> None:
-        with suppress(ClewError, sqlite3.Error), self.reader() as index:
+    def renew(self) -> None:
+        """Bring all that is kept beside the index up to date."""
+        with self.reader() as index:
             self.lineage(index)
             self.columns(index)
-            self.search_file.refresh()
-            self.look_for_raw_events(index)
+        self.search_file.refresh()
+
+    def _load(self) -> None:
+        with suppress(ClewError, sqlite3.Error):
+            self.renew()
+            with self.reader() as index:
+                self.look_for_raw_events(index)
 
     @contextmanager
     def reader(self) -> Iterator[IndexReader]:
@@ -96,6 +113,22 @@ class Holdings:
     def columns(self, index: IndexReader) -> tuple[Mark, ColumnGraph]:
         """The graph of columns, and how far it goes."""
         return self._columns.at(index)
+
+    def ask_lineage(self, index: IndexReader, question: Callable[[Progress, Lineages], A]) -> A:
+        """Put a question to the graph of jobs and datasets: the one that is kept, or the index itself."""
+        if self._is_brief and not self._lineage.is_at(index):
+            with suppress(TooFarError):
+                return question(index.progress(), AskedLineage(index))
+        mark, graph = self.lineage(index)
+        return question(mark.progress, graph)
+
+    def ask_columns(self, index: IndexReader, question: Callable[[Progress, ColumnGraph | AskedColumns], A]) -> A:
+        """Put a question to the graph of columns, likewise."""
+        if self._is_brief and not self._columns.is_at(index):
+            with suppress(TooFarError):
+                return question(index.progress(), AskedColumns(index))
+        mark, graph = self.columns(index)
+        return question(mark.progress, graph)
 
     def has_raw_events(self, index: IndexReader) -> bool | None:
         """Whether the lake has facets that the index has not; None if nobody has looked since the index has changed."""

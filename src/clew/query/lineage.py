@@ -9,10 +9,10 @@ from msgspec import Struct, field
 
 from clew.errors import MalformedError
 from clew.index.reader import IndexReader, Progress
+from clew.query.graph.asked_columns import AskedColumns
 from clew.query.graph.column_walk import Columns, ColumnWalk, column_walk
 from clew.query.graph.columns import ColumnGraph
 from clew.query.graph.lens import Lens, Sight
-from clew.query.graph.lineage import LineageGraph
 from clew.query.graph.nodes import Column, Node
 from clew.query.graph.past import PastColumns
 from clew.query.graph.walk import Direction, path, walk
@@ -132,27 +132,34 @@ def lineage(
     if kind == FIELD or column is not None:
         return _of_column(holdings, index, _field(index, node_id, column), direction, bounds, sight)
     node = find_node(index, node_id)
-    mark, graph = holdings.lineage(index)
+    return holdings.ask_lineage(
+        index, lambda progress, graph: _of_node(Lens(graph, sight), node, direction, bounds, _up_to(progress))
+    )
+
+
+def _of_node(lens: Lens, node: Node, direction: Direction, bounds: Bounds, up_to: IndexedUpTo) -> Lineage:
+    graph = lens.graph
     start = graph.find(node)
     if start is None:
         alone = LineageNode(node.id, node.kind, node.namespace, node.name, 0)
-        return Lineage(node.id, direction, (alone,), (), is_cut=False, indexed_up_to=_up_to(mark.progress))
-    lens = Lens(graph, sight)
+        return Lineage(node.id, direction, (alone,), (), is_cut=False, indexed_up_to=up_to)
     found = walk(lens, start, direction, depth=bounds.depth, limit=bounds.limit)
     nodes = tuple(
         _node(graph.node(one.number), one.distance, one.hidden_upstream, one.hidden_downstream) for one in found.found
     )
-    edges = tuple(_edge(lens, graph, *edge) for edge in found.edges)
-    return Lineage(nodes[0].id, direction, nodes, edges, found.is_cut, _up_to(mark.progress))
+    edges = tuple(_edge(lens, *edge) for edge in found.edges)
+    return Lineage(nodes[0].id, direction, nodes, edges, found.is_cut, up_to)
 
 
 def way(holdings: Holdings, index: IndexReader, start_id: str, end_id: str, sight: Sight | None = None) -> Path:
     """A shortest way between two jobs or datasets."""
     start, end = find_node(index, start_id), find_node(index, end_id)
-    mark, graph = holdings.lineage(index)
-    lens = Lens(graph, sight)
+    return holdings.ask_lineage(index, lambda progress, graph: _way(Lens(graph, sight), start, end, _up_to(progress)))
+
+
+def _way(lens: Lens, start: Node, end: Node, up_to: IndexedUpTo) -> Path:
+    graph = lens.graph
     one, other = graph.find(start), graph.find(end)
-    up_to = _up_to(mark.progress)
     if one is None or other is None:
         return Path((), (), None, up_to)
     direction: Direction = "downstream"
@@ -162,7 +169,7 @@ def way(holdings: Holdings, index: IndexReader, start_id: str, end_id: str, sigh
     if numbers is None:
         return Path((), (), None, up_to)
     nodes = tuple(_node(graph.node(number), distance) for distance, number in enumerate(numbers))
-    edges = tuple(_edge(lens, graph, *pair) for pair in pairwise(numbers))
+    edges = tuple(_edge(lens, *pair) for pair in pairwise(numbers))
     return Path(nodes, edges, direction, up_to)
 
 
@@ -178,11 +185,18 @@ def impact(
     """What takes values from a column, or lets it decide; of a dataset, from any of its columns."""
     bounds = bounds or Bounds()
     wanted = _field(index, node_id, column)
-    mark, graph = holdings.columns(index)
-    numbers = _numbers(graph, wanted)
+    return holdings.ask_columns(
+        index,
+        lambda progress, graph: _impact(graph, wanted, bounds, _up_to(progress), has_frames=has_frames),
+    )
+
+
+def _impact(
+    graph: ColumnGraph | AskedColumns, wanted: Column, bounds: Bounds, up_to: IndexedUpTo, *, has_frames: bool
+) -> Impact:
     found = column_walk(
         graph,
-        numbers,
+        _numbers(graph, wanted),
         "downstream",
         depth=bounds.depth,
         limit=bounds.limit,
@@ -196,19 +210,29 @@ def impact(
         direct=sum(one.how == "DIRECT" for one in affected),
         indirect=sum(one.how == "INDIRECT" for one in affected),
         is_cut=found.is_cut,
-        indexed_up_to=_up_to(mark.progress),
+        indexed_up_to=up_to,
     )
 
 
 def _of_column(
     holdings: Holdings, index: IndexReader, wanted: Column, direction: Direction, bounds: Bounds, sight: Sight
 ) -> Lineage:
-    graph: ColumnGraph | PastColumns
-    if sight.as_of is None:
-        mark, graph = holdings.columns(index)
-        progress = mark.progress
-    else:
-        graph, progress = PastColumns(index, sight.as_of), index.progress()
+    def walked(progress: Progress, graph: ColumnGraph | AskedColumns | PastColumns) -> Lineage:
+        return _along_columns(graph, wanted, direction, bounds, sight, _up_to(progress))
+
+    if sight.as_of is not None:
+        return walked(index.progress(), PastColumns(index, sight.as_of))
+    return holdings.ask_columns(index, walked)
+
+
+def _along_columns(
+    graph: ColumnGraph | AskedColumns | PastColumns,
+    wanted: Column,
+    direction: Direction,
+    bounds: Bounds,
+    sight: Sight,
+    up_to: IndexedUpTo,
+) -> Lineage:
     number = graph.find_most(wanted)
     found = column_walk(
         graph,
@@ -221,7 +245,7 @@ def _of_column(
     nodes = tuple(_column_node(graph.column(one.number), one.distance, one.how) for one in found.found) or (
         _column_node(wanted, 0, "DIRECT"),
     )
-    return Lineage(nodes[0].id, direction, nodes, _column_edges(graph, found), found.is_cut, _up_to(progress))
+    return Lineage(nodes[0].id, direction, nodes, _column_edges(graph, found), found.is_cut, up_to)
 
 
 def _of_run(index: IndexReader, node_id: str, direction: Direction, bounds: Bounds, sight: Sight) -> Lineage:
@@ -265,14 +289,14 @@ def _field(index: IndexReader, node_id: str, column: str | None) -> Column:
     return Column(node.namespace, node.name, column)
 
 
-def _numbers(graph: ColumnGraph, wanted: Column) -> list[int]:
+def _numbers(graph: ColumnGraph | AskedColumns, wanted: Column) -> list[int]:
     if wanted.column is None:
         return list(graph.columns_of(wanted.namespace, wanted.dataset))
     number = graph.find_most(wanted)
     return [] if number is None else [number]
 
 
-def _affected(graph: ColumnGraph, found: ColumnWalk) -> tuple[Affected, ...]:
+def _affected(graph: Columns, found: ColumnWalk) -> tuple[Affected, ...]:
     jobs: dict[int, set[str]] = {}
     for edge in found.edges:
         if edge.job is not None:
@@ -308,8 +332,8 @@ def _node(node: Node, distance: int, hidden_upstream: int = 0, hidden_downstream
     )
 
 
-def _edge(lens: Lens, graph: LineageGraph, start: int, end: int) -> LineageEdge:
-    return LineageEdge(graph.node(start).id, graph.node(end).id, lens.how(start, end) or "MEMORY")
+def _edge(lens: Lens, start: int, end: int) -> LineageEdge:
+    return LineageEdge(lens.graph.node(start).id, lens.graph.node(end).id, lens.how(start, end) or "MEMORY")
 
 
 def _column_node(column: Column, distance: int, how: EdgeType) -> LineageNode:

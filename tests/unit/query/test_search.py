@@ -93,3 +93,21 @@ def test_what_comes_later_is_found_and_what_is_said_no_more_is_not(shop: Any, ho
 def test_a_file_that_is_none_is_made_anew(shop: Any, holdings: Holdings) -> None:
     beside(shop.index, "search").write_bytes(b"no database" * 100)
     assert names(found(holdings, "purchases")) == ["orders"]
+
+
+def test_who_is_brief_takes_in_what_is_called_so_and_says_that_there_is_more(
+    shop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clew.query.search.kept._AT_ONCE", 1)
+    with Holdings(shop.index, is_brief=True) as brief:
+        first = found(brief, "totals")
+        assert (names(first), first.is_complete) == (["totals_of_orders"], False)
+        assert names(found(brief, "purchases")) == []
+        brief.search_file.refresh()
+        assert (names(found(brief, "purchases")), found(brief, "purchases").is_complete) == (["orders"], True)
+    with Holdings(shop.index, is_brief=True) as brief:
+        assert found(brief, "purchases").is_complete
+    shop.run("another", "orders", "more_totals")
+    shop.tell()
+    with Holdings(shop.index, is_brief=True) as brief:
+        assert "more_totals" in names(found(brief, "more"))

@@ -6,7 +6,6 @@ from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -153,19 +152,30 @@ def column_graph(index: IndexReader) -> ColumnGraph:
             frames.append(said)
         else:
             draft.add_all(index, said)
-    for said in sorted(_of_last_sessions(frames), key=attrgetter("event_time")):
+    for said in of_last_sessions(frames):
         draft.add_all(index, said)
     draft.add_renames([(_name(old), _name(new)) for old, new, _ in index.all_renames()])
     return draft.graph()
 
 
-def _of_last_sessions(frames: list[Said]) -> Iterator[Said]:
-    """Of a frame, which is made anew in every session, only what the last session said of it."""
-    last: dict[str, Said] = {}
-    for said in frames:
-        known = last.setdefault(said.dataset_name, said)
-        last[said.dataset_name] = max(known, said, key=attrgetter("event_time"))
-    return (said for said in frames if last[said.dataset_name].session_id == said.session_id)
+def turn_of(said: Said) -> tuple[Any, ...]:
+    """What statements are taken in order by: those on frames after all others, in the order of their times."""
+    is_frame = said.dataset_namespace == FRAMES
+    when = (said.event_time, said.dataset_version) if is_frame else ()
+    return is_frame, *when, said.job_namespace or "", said.job_name or "", said.dataset_namespace, said.dataset_name
+
+
+def of_last_sessions(frames: Iterable[Said]) -> list[Said]:
+    """Of frames, which are made anew in every session, only what the last session said of each; in order."""
+    in_order = sorted(frames, key=turn_of)
+    last = {said.dataset_name: said.session_id for said in in_order}
+    return [said for said in in_order if last[said.dataset_name] == said.session_id]
+
+
+def transformation_of(edge: SaidEdge) -> Transformation:
+    """How an edge of a set says that a column went into another."""
+    masking = None if edge.masking is None else bool(edge.masking)
+    return Transformation("INDIRECT" if edge.type == "INDIRECT" else "DIRECT", edge.subtype, edge.description, masking)
 
 
 def _name(key: str) -> _Name:
@@ -191,30 +201,25 @@ class _Draft:
 
     def add_all(self, index: IndexReader, said: Said) -> None:
         """Take what a job said last of a dataset; nothing if it was taken back."""
-        for edge in index.edge_set(said.edge_set):
-            is_frame = edge.source_namespace == FRAMES and said.run_uuid is not None
-            version = index.input_version(said.run_uuid or "", FRAMES, edge.source_name) if is_frame else ""
-            self.add(said, edge, version)
-
-    def add(self, said: Said, edge: SaidEdge, source_version: str) -> None:
+        edges = list(index.edge_set(said.edge_set))
+        sources = [self._source(index, said, edge) for edge in edges]
         dataset = said.dataset_namespace, said.dataset_name
-        source = self._node(edge.source_namespace, edge.source_name)
         # A variable is one frame after the other: each is a dataset of its own, and the name alone means the last.
-        if said.dataset_namespace == FRAMES and said.dataset_version:
+        if edges and said.dataset_namespace == FRAMES and said.dataset_version:
             self._aliases[dataset] = FRAMES, f"{said.dataset_name}@{said.dataset_version}"
-        dataset = self._node(*dataset)
-        if source_version:
-            source = FRAMES, f"{edge.source_name}@{source_version}"
+        target = self._node(*dataset)
         job = -1
-        if said.job_name is not None:
+        if edges and said.job_name is not None:
             job = self._jobs.setdefault(entity(said.job_namespace, said.job_name), len(self._jobs))
-        how = Transformation(
-            "INDIRECT" if edge.type == "INDIRECT" else "DIRECT",
-            edge.subtype,
-            edge.description,
-            None if edge.masking is None else bool(edge.masking),
-        )
-        self._add((*source, edge.source_column), (*dataset, edge.column), how, job)
+        for source, edge in zip(sources, edges, strict=True):
+            self._add((*source, edge.source_column), (*target, edge.column), transformation_of(edge), job)
+
+    def _source(self, index: IndexReader, said: Said, edge: SaidEdge) -> _Name:
+        is_frame = edge.source_namespace == FRAMES and said.run_uuid is not None
+        version = index.input_version(said.run_uuid or "", FRAMES, edge.source_name) if is_frame else ""
+        if version:
+            return FRAMES, f"{edge.source_name}@{version}"
+        return self._node(edge.source_namespace, edge.source_name)
 
     def add_renames(self, renames: Iterable[tuple[_Name, _Name]]) -> None:
         """Say of every column of a dataset that was renamed that it is the column of that name afterwards."""

@@ -75,12 +75,25 @@ class KeptGraph(Generic[G]):
         self._renew_aside()
         return known
 
+    def is_at(self, index: IndexReader) -> bool:
+        """Whether the graph of this state of the index is there already, in memory or in the file."""
+        progress = index.progress()
+        if self._graph is None or self._graph[0].progress != progress:
+            found = self._as_stored()
+            if found is None or found[0].progress != progress:
+                return False
+            self._graph = found
+        return True
+
+    def _as_stored(self) -> tuple[Mark, G] | None:
+        found = stored(self._path)
+        return None if found is None else (msgspec.json.decode(found.about, type=Mark), self._kind.stored(found))
+
     def _renewed(self) -> tuple[Mark, G]:
         with self._open() as index:
-            progress = index.progress()
-            known = self._graph
-            if known is not None and known[0].progress == progress:
-                return known
+            if self.is_at(index) and self._graph is not None:
+                return self._graph
+            known, progress = self._graph, index.progress()
             began = time.thread_time()
             mark = Mark(progress, self._content(index))
             same = known if known is not None and _is_same(known[0], mark) else self._from_file(mark)
@@ -89,10 +102,8 @@ class KeptGraph(Generic[G]):
         return self._graph
 
     def _from_file(self, mark: Mark) -> tuple[Mark, G] | None:
-        found = stored(self._path)
-        if found is None or not _is_same(msgspec.json.decode(found.about, type=Mark), mark):
-            return None
-        return mark, self._kind.stored(found)
+        found = self._as_stored()
+        return None if found is None or not _is_same(found[0], mark) else (mark, found[1])
 
     def _built(self, index: IndexReader, mark: Mark) -> G:
         graph = self._build(index)

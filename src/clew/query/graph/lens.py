@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from clew.query.graph.lineage import How, LineageGraph
+from clew.query.graph.lineage import How
+from clew.query.graph.nodes import Node
 
 RollUp = Literal["none", "parent", "root"]
 
@@ -25,27 +26,80 @@ class Sight(Struct, frozen=True):
     has_frames: bool = False
 
 
+class Side(Protocol):
+    """The edges of nodes in one direction."""
+
+    def ends_of(self, node: int, /) -> Sequence[int]:
+        """The neighbours of a node, in order."""
+
+    def edges_of(self, node: int, /) -> Sequence[int]:
+        """The numbers of a node's edges, beside their ends."""
+
+    def edge_to(self, node: int, end: int, /) -> int | None:
+        """The number of an edge between two nodes."""
+
+
+class Lineages(Protocol):
+    """A graph of jobs and datasets."""
+
+    @property
+    def forward(self) -> Side:
+        """The edges along the flow of data."""
+
+    @property
+    def backward(self) -> Side:
+        """The edges against it."""
+
+    @property
+    def since(self) -> Sequence[int]:
+        """Since when each edge is known."""
+
+    def find(self, node: Node, /) -> int | None:
+        """The number of a job or dataset; None if lineage tells nothing of it."""
+
+    def node(self, number: int, /) -> Node:
+        """The job or dataset of a number."""
+
+    def is_job(self, number: int, /) -> bool:
+        """Whether a number is a job's."""
+
+    def is_frame(self, number: int, /) -> bool:
+        """Whether a number is that of a dataset that was only ever in memory."""
+
+    def how(self, edge: int, /) -> How:
+        """What an edge says."""
+
+    def first(self, numbers: Iterable[int], /) -> int:
+        """Of several nodes the one whose name comes first."""
+
+    def parent(self, number: int, /) -> int:
+        """The job that started a job; itself if none did."""
+
+    def children(self) -> Mapping[int, Sequence[int]]:
+        """The jobs that were started by others, by those."""
+
+
 class Lens:
     """Neighbours of nodes in a graph, seen in one way."""
 
-    def __init__(self, graph: LineageGraph, sight: Sight | None = None) -> None:
+    def __init__(self, graph: Lineages, sight: Sight | None = None) -> None:
         self.graph = graph
         self.sight = sight or Sight()
         self._is_plain = self.sight.as_of is None and self.sight.roll_up == "none"
 
     def seen_as(self, number: int) -> int:
         """The node that a node is shown as."""
-        parents = self.graph.parents
-        if self.sight.roll_up == "none" or parents[number] == number:
+        parent = self.graph.parent
+        if self.sight.roll_up == "none" or parent(number) == number:
             return number
         if self.sight.roll_up == "parent":
-            return number if number in self.graph.children() else parents[number]
+            return number if number in self.graph.children() else parent(number)
         passed = {number}
-        while parents[number] not in passed:
-            number = parents[number]
+        while parent(number) not in passed:
+            number = parent(number)
             passed.add(number)
-        # In a circle of parents all are the least of them.
-        return number if parents[number] == number else min(self._circle(number))
+        # In a circle of parents all are the first of them.
+        return number if parent(number) == number else self.graph.first(self._circle(number))
 
     def neighbours(self, number: int, *, is_forward: bool) -> Sequence[int]:
         """Which nodes a node feeds, or is fed by, each once; what is passed through is no node."""
@@ -98,16 +152,16 @@ class Lens:
         children = self.graph.children()
         if self.sight.roll_up == "parent":
             return (number, *(child for child in children.get(number, ()) if child not in children))
-        members, pending = {number}, [number]
+        members, pending = {number: None}, [number]
         while pending:
             for child in children.get(pending.pop(), ()):
                 if child not in members:
-                    members.add(child)
+                    members[child] = None
                     pending.append(child)
         return members
 
     def _circle(self, number: int) -> set[int]:
         circle = {number}
-        while (number := self.graph.parents[number]) not in circle:
+        while (number := self.graph.parent(number)) not in circle:
             circle.add(number)
         return circle

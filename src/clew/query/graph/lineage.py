@@ -60,6 +60,14 @@ class LineageGraph:
         """What an edge says."""
         return HOWS[self.hows[edge] & ~IMPLIED]
 
+    def first(self, numbers: Iterable[int]) -> int:
+        """Of several nodes the one whose name comes first."""
+        return min(numbers)
+
+    def parent(self, number: int) -> int:
+        """The job that started a job; itself if none did."""
+        return self.parents[number]
+
     def children(self) -> dict[int, list[int]]:
         """The jobs whose runs name a run of another job as their parent, by that job."""
         return self._children

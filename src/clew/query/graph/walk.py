@@ -75,7 +75,7 @@ def path(lens: Lens, start: int, end: int, *, most: int = 500_000) -> tuple[int,
         frontiers[is_forward] = beyond
         met = [one for one in beyond if one in came[not is_forward]]
         if met:
-            return _way(came, min(met))
+            return _way(came, lens.graph.first(met))
     return None
 
 

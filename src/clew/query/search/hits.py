@@ -72,7 +72,7 @@ def search(
     if not words:
         return Hits(run, len(run), is_complete=True)
     query = " ".join(f'"{word}"*' for word in words)
-    with file.connected(index) as (database, is_complete):
+    with file.connected(index, words) as (database, is_complete):
         database.row_factory = sqlite3.Row
         found = database.execute(_HITS, (query, kind, namespace, text.strip(), limit, offset)).fetchall()
         total = database.execute(_COUNT, (query, kind, namespace, MOST_HITS)).fetchone()[0]

@@ -1,0 +1,109 @@
+"""What is asked of the index step by step is what the graph in arrays tells, to the order of the nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.worlds import World, lineage_of
+
+from clew.index.reader import IndexReader
+from clew.query.graph.asked_lineage import AskedLineage
+from clew.query.graph.far import Patience, TooFarError
+from clew.query.graph.lens import Lens, Sight
+from clew.query.graph.nodes import Node
+from clew.query.graph.walk import Direction, walk
+from clew.query.holdings import Holdings
+from clew.query.lineage import Bounds, impact, lineage, way
+
+TABLES = ["t0", "t1", "t2", "marimo:f0", "marimo:f1"]
+COLUMNS = [f"{table}.{column}" for table in TABLES for column in ("x", "y")]
+DIRECTIONS: list[Direction] = ["upstream", "downstream", "both"]
+SIGHTS = [Sight(), Sight(has_frames=True), Sight(roll_up="parent"), Sight(roll_up="root"), Sight(as_of=1)]
+
+tables = st.sampled_from(TABLES)
+sources = st.lists(st.sampled_from([*COLUMNS, *(f"{name}!FILTER" for name in COLUMNS)]), max_size=2).map(" ".join)
+stated = st.dictionaries(st.sampled_from(["x", "y", ""]), sources, max_size=2)
+versions = st.dictionaries(tables, st.sampled_from(["1", "2"]), max_size=3)
+runs = st.fixed_dictionaries(
+    {
+        "job": st.sampled_from(["j0", "j1", "j2"]),
+        "inputs": st.lists(tables, max_size=2).map(" ".join),
+        "output": tables,
+        "columns": stated,
+        "versions": versions,
+        "parent": st.sampled_from([None, None, "j0", "j2", "p"]),
+        "minute": st.integers(0, 3),
+    }
+)
+named = st.sampled_from(["t0", "t1", "t2", "t3"])
+others = st.tuples(st.sampled_from(["symlink", "rename"]), named, named) | st.tuples(st.just("said"), named, stated)
+
+
+def tell(world: World, told: list[Any]) -> None:
+    for one in told:
+        if isinstance(one, dict):
+            facets = {name: {"version": {"datasetVersion": version}} for name, version in one["versions"].items()}
+            columns, minute = {one["output"]: one["columns"]}, one["minute"]
+            about = {"columns": columns, "dataset_facets": facets, "parent": one["parent"], "minute": minute}
+            world.run(one["job"], one["inputs"], one["output"], **about)
+        elif one[0] == "said":
+            world.dataset(one[1], columnLineage=lineage_of(one[2]))
+        else:
+            getattr(world, one[0])(*one[1:])
+    world.tell()
+
+
+def answers(holdings: Holdings) -> Iterator[tuple[Any, ...]]:
+    """All that can be asked of all that is known."""
+    with holdings.reader() as index:
+        datasets = [Node("dataset", *name).id for name in index.some_datasets(20)]
+        nodes = [*datasets, *(Node("job", *name).id for name in index.some_jobs(20))]
+        for node, direction, sight in product(nodes, DIRECTIONS, SIGHTS):
+            for bounds in (Bounds(), Bounds(1, 3)):
+                yield node, direction, sight, lineage(holdings, index, node, None, direction, bounds, sight)
+        for start, end, sight in product(nodes, nodes, SIGHTS[::2]):
+            yield start, end, sight, way(holdings, index, start, end, sight)
+        for node in datasets:
+            yield node, impact(holdings, index, node), impact(holdings, index, node, has_frames=True)
+            for column, sight in product(index.columns(*node.split(":")[1:]), SIGHTS[:2]):
+                yield node, column, sight, lineage(holdings, index, node, column, "both", None, sight)
+                yield node, column, impact(holdings, index, node, column)
+
+
+@settings(max_examples=12)
+@given(before=st.lists(runs | others, min_size=1, max_size=5), since=st.lists(runs | others, min_size=1, max_size=4))
+def test_step_by_step_is_as_in_arrays(before: list[Any], since: list[Any]) -> None:
+    with TemporaryDirectory() as folder:
+        world = World(Path(folder))
+        tell(world, before)
+        with Holdings(world.index) as holdings, holdings.reader() as index:
+            holdings.lineage(index), holdings.columns(index)
+        tell(world, since)
+        with Holdings(world.index, is_brief=True) as brief:
+            asked = list(answers(brief))
+        with Holdings(world.index) as holdings:
+            for one, other in zip(asked, answers(holdings), strict=True):
+                assert one == other
+
+
+def test_a_question_that_goes_far_makes_the_graph(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(5):
+        world.run(f"j{number}", f"t{number}", f"t{number + 1}")
+    place = world.tell()
+    with IndexReader(place) as index:
+        lens = Lens(AskedLineage(index, Patience(3)))
+        start = lens.graph.find(Node("dataset", "db", "t0"))
+        assert start is not None
+        with pytest.raises(TooFarError):
+            walk(lens, start)
+    monkeypatch.setattr("clew.query.graph.far.MOST_ASKED", 3)
+    with Holdings(place, is_brief=True) as holdings, holdings.reader() as index:
+        assert len(lineage(holdings, index, "dataset:db:t0").nodes) == 11
+        assert holdings.lineage(index)[1].edge_count == 10
