@@ -20,6 +20,7 @@ from clew.index.changes import (
     StatementRow,
 )
 from clew.index.keys import entity
+from clew.index.sink import IndexSink
 
 JOBS = 20_000
 COLUMNS = ("id", "amount", "price", "status", "opened_at")
@@ -61,6 +62,25 @@ def write_index(path: Path, runs: int) -> None:
         for batch, start in enumerate(range(0, runs, _BATCH), start=1):
             sink.apply(f"bench/{batch}", _runs(range(start, min(start + _BATCH, runs))))
         sink.apply("bench/sessions", _sessions(runs))
+
+
+def add_batch(path: Path, first: int, count: int = 1_000) -> None:
+    """Change the index: so many runs from a number on, and a job that is new and feeds on the first group."""
+    changes = _runs(range(first, first + count))
+    last, at, fresh = first + count, _START + first * 1_000_000, JOBS + first
+    for own in {number % JOBS for number in range(first, first + count)}:
+        changes.jobs.append(JobRow(_JOBS, job(own), _START, at, 1, last, run_id(first), at, last, job_type="BATCH"))
+        changes.datasets.append(DatasetRow(_STORE, table(own), _START, at, 1, last, at, last))
+    changes.jobs.append(JobRow(_JOBS, job(fresh), at, at, last, last, run_id(first), at, last, job_type="BATCH"))
+    changes.datasets.append(DatasetRow(_STORE, table(fresh), at, at, last, last, at, last))
+    changes.job_edges += [_edge(fresh, "INPUT", 5, last), _edge(fresh, "OUTPUT", fresh, last)]
+    changes.edge_sets += [
+        EdgeRow(f"set {fresh}", 0, "amount", _STORE, table(5), "amount", "DIRECT", "IDENTITY", None, None)
+    ]
+    named = _STORE, table(fresh), "", "columnLineage", last, at, run_id(first), _JOBS, job(fresh), None
+    changes.statements.append(StatementRow(run_id(first), *named, f"set {fresh}"))
+    with IndexSink(path) as sink:
+        sink.apply(f"bench/after {first}", changes)
 
 
 def _sources(number: int) -> list[int]:

@@ -28,6 +28,12 @@ LARGEST_IMAGE = 200_000
 INTERNAL_VARIABLES = {"CLEW_PATH", "CLEW_DEMO_DATA", "CLEW_SESSION_ID"}
 COMMON_OPTIONS = {"--help", "-h", "--version"}
 
+RUN_PAGES = ("docs/cli.md", "docs/pipeline.md", "docs/tables.md", "docs/reports.md")
+# These serve until they are stopped, on ports that the page names.
+RUN_ELSEWHERE = {"clew up": "tests/e2e/test_up.py", "clew collect": "tests/e2e/conftest.py"}
+# They serve, or print what a shell reads.
+SILENT = {"clew up", "clew collect", "clew serve", "clew mcp", "clew completion"}
+
 
 def text(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
@@ -75,6 +81,20 @@ COMMANDS = dict(commands(cli))
 def test_every_command_has_its_section() -> None:
     documented = [title for title in sections(text("docs/cli.md"), 2) if title.startswith("clew ")]
     assert sorted(documented) == sorted(COMMANDS)
+
+
+def test_every_command_is_shown_and_run() -> None:
+    # The tests of the documentation run what stands in these blocks.
+    pages = ("README.md", *RUN_PAGES)
+    shown = [line for page in pages for line in re.findall(r"^\$ (clew [^\n]*)", text(page), re.MULTILINE)]
+    missing = {name for name in COMMANDS if not any(f"{line} ".startswith(f"{name} ") for line in shown)}
+    assert missing <= set(RUN_ELSEWHERE)
+    for name, test in RUN_ELSEWHERE.items():
+        assert f'"{name.split()[-1]}"' in text(test)
+
+
+def test_every_command_that_has_something_to_tell_tells_it_as_json() -> None:
+    assert {name for name, command in COMMANDS.items() if "--json" not in options(command)} == SILENT
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))

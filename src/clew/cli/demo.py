@@ -9,9 +9,9 @@ import click
 
 from clew.cli.figures import counted
 from clew.cli.hops import tree
-from clew.cli.options import home_option, spark_options
+from clew.cli.options import home_option, json_option, spark_options
 from clew.cli.runs_text import summary
-from clew.cli.screen import data, progress, talk
+from clew.cli.screen import data, print_json, progress, talk
 from clew.cli.serve import answering_app
 from clew.demo.job import Demo, run_demo
 from clew.home import Home
@@ -22,12 +22,14 @@ from clew.serving.server import DEFAULT_PORT, serve
 @click.option("--fresh", is_flag=True, help="Run the notebook again, even if its last run is recorded.")
 @click.option("--serve/--no-serve", "is_serving", default=None, help="Serve the page afterwards; asked on a terminal.")
 @click.option("--port", type=int, default=DEFAULT_PORT, show_default=True, help="Port of the page; 0 picks a free one.")
+@json_option
 @home_option
 @spark_options
 def command(
     fresh: bool,  # noqa: FBT001
     is_serving: bool | None,  # noqa: FBT001
     port: int,
+    as_json: bool,  # noqa: FBT001
     home: Home,
     master: str,
     conf: dict[str, str],
@@ -35,8 +37,12 @@ def command(
     """Run an example notebook under capture, take its events through Spark, and follow a column back to its source."""
     with progress() as say:
         demo = run_demo(home.create(), say=say, is_fresh=fresh, master=master, conf=conf)
-    _print(demo, home)
-    if _stays() if is_serving is None else is_serving:
+    if as_json:
+        told = {"column": demo.column, "session": demo.run.session_id, "page": str(demo.page)}
+        print_json({**told, "events": demo.taken.events, "was_recorded": demo.was_recorded, "upstream": demo.answer})
+    else:
+        _print(demo, home)
+    if (not as_json and _stays()) if is_serving is None else is_serving:
         serve(answering_app(home), port=port, say=talk().print)
 
 

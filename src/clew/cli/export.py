@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from clew.cli.names import complete_column
-from clew.cli.options import lake_option
-from clew.cli.screen import talk
+from clew.cli.options import json_option, lake_option
+from clew.cli.screen import print_json, talk
 from clew.cli.walk_options import bounds_options, sight_options
 from clew.errors import ClewError, UsageError
 from clew.home import Home
@@ -49,6 +49,7 @@ _TEXTS: dict[str, Callable[[Lineage], str]] = {"svg": drawings.svg, "mermaid": d
 )
 @bounds_options(200, "nodes")
 @sight_options
+@json_option
 @lake_option
 def command(
     name: str,
@@ -57,6 +58,7 @@ def command(
     direction: Direction,
     bounds: Bounds,
     sight: Sight,
+    as_json: bool,  # noqa: FBT001
     home: Home,
 ) -> None:
     """Write the lineage of a column, a dataset, a job or a run for other tools.
@@ -65,6 +67,8 @@ def command(
     session, from the lake.
     """
     chosen = form or _form_of(out)
+    if as_json and out is None:
+        raise UsageError("--json tells of a file that was written.", hint="Name it with --out.")
     if chosen == "ndjson":
         body = _events(home, name)
     elif chosen == "html" and _is_session(home, name):
@@ -74,6 +78,10 @@ def command(
             found = answers.walk(name, direction, bounds, sight)
         body = _drawn(found, chosen)
     _write(out, body)
+    if as_json:
+        print_json({"form": chosen, "file": str(out), "bytes": len(body)})
+    elif out is not None:
+        talk().print(f"Written: {out}")
 
 
 def _form_of(out: Path | None) -> str:
@@ -131,4 +139,3 @@ def _write(out: Path | None, body: bytes) -> None:
         out.write_bytes(body)
     except OSError as fault:
         raise ClewError(f"{out} cannot be written: {fault.strerror}.", hint="Name another file with --out.") from fault
-    talk().print(f"Written: {out}")

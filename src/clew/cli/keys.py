@@ -35,12 +35,16 @@ def command() -> None:
     metavar="PREFIX",
     help="Only for jobs and datasets whose namespace begins so; may be repeated.",
 )
+@json_option
 @home_option
-def add(name: str, scopes: tuple[str, ...], namespaces: tuple[str, ...], home: Home) -> None:
+def add(name: str, scopes: tuple[str, ...], namespaces: tuple[str, ...], as_json: bool, home: Home) -> None:  # noqa: FBT001
     """Make a key, and print it, this once: only a hash of it is kept."""
     key = KeyFile(home.create().keys).add(name, [Scope(scope) for scope in scopes], namespaces)
     talk().print("Keep it well: it cannot be shown again.")
-    data().print(key, soft_wrap=True)
+    if as_json:
+        print_json({"name": name, "key": key, "scopes": scopes, "namespaces": namespaces})
+    else:
+        data().print(key, soft_wrap=True)
 
 
 @command.command("list")
@@ -61,8 +65,12 @@ def listed(as_json: bool, home: Home) -> None:  # noqa: FBT001
 
 @command.command("revoke")
 @click.argument("name")
+@json_option
 @home_option
-def revoke(name: str, home: Home) -> None:
+def revoke(name: str, as_json: bool, home: Home) -> None:  # noqa: FBT001
     """Take a key back: from now on it lets nobody in."""
     KeyFile(home.keys).revoke(name)
-    talk().print(f"The key {name!r} lets nobody in any more.")
+    if as_json:
+        print_json({"revoked": name})
+    else:
+        talk().print(f"The key {name!r} lets nobody in any more.")

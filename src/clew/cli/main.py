@@ -28,7 +28,7 @@ _COMMANDS = {
     "validate": "Hold events against the schemas, and say what a producer could do better.",
     "runs": "List runs: the newest, those that failed, those that took longest.",
     "show": "Show what happened in a notebook run.",
-    "upstream": "Show where a column came from.",
+    "upstream": "Show where a column came from, or what a dataset, a job or a run was made from.",
     "downstream": "Show what a column, a dataset, a job or a run went into.",
     "path": "Show how one column, dataset or job leads to another.",
     "impact": "Show what a change of a column would reach.",

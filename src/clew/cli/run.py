@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -23,8 +24,9 @@ from clew.settings import chosen
     "--out", type=click.Path(file_okay=False, path_type=Path), help="Write the three streams into this folder."
 )
 @click.option("--home", type=click.Path(file_okay=False, path_type=Path), help="The folder of this installation.")
+@click.option("--json", "as_json", is_flag=True, help="Print at the end, as JSON, where the streams are.")
 @click.argument("what", nargs=-1, required=True, type=click.UNPROCESSED)
-def command(out: Path | None, home: Path | None, what: tuple[str, ...]) -> None:
+def command(out: Path | None, home: Path | None, as_json: bool, what: tuple[str, ...]) -> None:  # noqa: FBT001
     r"""Run a notebook, a script or a command under capture.
 
     \b
@@ -39,8 +41,11 @@ def command(out: Path | None, home: Path | None, what: tuple[str, ...]) -> None:
     for folder in folders:
         complete(folder)
     written = [folder for folder in folders if (folder / LINEAGE).is_file()]
-    for folder in written:
-        click.echo(f"clew: streams in {folder}", err=True)
+    if as_json:
+        click.echo(json.dumps({"streams": [str(folder) for folder in written], "exit_code": code}))
+    else:
+        for folder in written:
+            click.echo(f"clew: streams in {folder}", err=True)
     if not written:
         click.echo("clew: nothing was captured", err=True)
     sys.exit(code)

@@ -100,15 +100,25 @@ def test_upstream_json_is_the_whole_tree(orders: Any) -> None:
     assert hop["upstream"][0]["upstream"] == []
 
 
+def test_upstream_of_a_dataset_a_job_or_a_run_is_a_walk(orders: Any) -> None:
+    home = orders.index.parent
+    shown = json.loads(invoke("upstream", "totals.parquet", "--json", home=home).stdout)
+    last = shown["nodes"][-1]
+    assert (shown["direction"], last["name"], last["distance"]) == ("upstream", "/data/orders.csv", -4)
+    job = shown["nodes"][1]["id"]
+    assert json.loads(invoke("upstream", job, "--json", home=home).stdout)["start"] == job
+    run = json.loads(invoke("runs", "--json", home=home).stdout)[0]["run_uuid"]
+    assert json.loads(invoke("upstream", run, "--json", home=home).stdout)["start"] == f"run:{run}"
+    assert (
+        invoke("upstream", "totals.parquet", home=home).stdout.splitlines()[-1].strip(" │├└─").split()[0]
+        == "orders.csv"
+    )
+
+
 MISTAKES = {
     "unknown session": (["show", "ffff0000"], 2, "There is no notebook session 'ffff0000'.\n"),
     "unknown column": (["upstream", "totals.parquet.summ"], 2, "Did you mean sum?\n"),
-    "no column": (
-        ["upstream", "totals"],
-        2,
-        "clew: 'totals' is a dataset: name one of its columns, too.\nIt has sum.\n",
-    ),
-    "no depth": (["upstream", "totals.sum", "--depth", "0"], 2, "A depth of 0 shows nothing.\n"),
+    "no depth": (["upstream", "totals.sum", "--depth", "0"], 2, "Invalid value for '--depth'"),
     "malformed depth": (["upstream", "totals.sum", "--depth", "x"], 2, "Invalid value for '--depth'"),
     "malformed setting": (["pipeline", "run", "--conf", "spark.x"], 2, "--conf 'spark.x' is no setting.\n"),
     "setting without a key": (["pipeline", "run", "--conf", "=x"], 2, "Write it as --conf spark.some.key=value.\n"),
@@ -125,7 +135,7 @@ MISTAKES = {
     "too short a retention": (["pipeline", "compact", "--retention-hours", "0"], 2, "or add --force if nobody is"),
     "unknown command": (["shwo"], 2, "No such command 'shwo'"),
     "unknown option": (["show", "--jsn"], 2, "No such option"),
-    "no argument": (["upstream"], 2, "Missing argument 'DATASET.COLUMN'"),
+    "no argument": (["upstream"], 2, "Missing argument 'NAME'"),
 }
 
 

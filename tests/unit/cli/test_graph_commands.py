@@ -164,7 +164,8 @@ def test_a_lineage_is_exported_as_text(form: str, parts: list[str], home: Path) 
 
 def test_a_lineage_is_exported_as_parquet(home: Path, tmp_path: Path) -> None:
     out = tmp_path / "edges.parquet"
-    assert invoke(home, "export", "totals.parquet", "--out", str(out)).exit_code == 0
+    told = json.loads(invoke(home, "export", "totals.parquet", "--out", str(out), "--json").stdout)
+    assert told == {"form": "parquet", "file": str(out), "bytes": out.stat().st_size}
     table = pq.read_table(io.BytesIO(out.read_bytes()))
     assert table.num_rows == 6
     assert table.column("to").to_pylist()[0] == "dataset:file:/data/totals.parquet"
@@ -181,6 +182,7 @@ def test_a_lineage_is_exported_as_parquet(home: Path, tmp_path: Path) -> None:
         (("diff", "--dataset", "orders.csv"), "nothing to compare"),
         (("export", "orders.csv"), "The form is not told"),
         (("export", "orders.csv", "--out", "x.pdf"), "tells no form"),
+        (("export", "orders.csv", "--format", "svg", "--json"), "Name it with --out."),
         (("export", "orders.csv", "--out", "nowhere/x.svg"), "cannot be written"),
         (("export", "aaaa1111", "--format", "ndjson"), "There is no lake"),
     ],

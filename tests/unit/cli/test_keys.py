@@ -31,6 +31,13 @@ def test_a_key_is_printed_once_and_works_until_it_is_revoked(tmp_path: Path) -> 
     assert KeyFile(tmp_path / "keys.json").grant(key) is None
 
 
+def test_a_key_is_told_as_json(tmp_path: Path) -> None:
+    told = json.loads(invoke(tmp_path, "keys", "add", "airflow", "--json").stdout)
+    assert (told["name"], told["scopes"]) == ("airflow", ["write"])
+    assert KeyFile(tmp_path / "keys.json").grant(told["key"]) is not None
+    assert json.loads(invoke(tmp_path, "keys", "revoke", "airflow", "--json").stdout) == {"revoked": "airflow"}
+
+
 def test_keys_are_for_sending_unless_told_otherwise(tmp_path: Path) -> None:
     invoke(tmp_path, "keys", "add", "airflow")
     shown = invoke(tmp_path, "keys", "list").stdout.splitlines()

@@ -102,11 +102,12 @@ def test_who_is_brief_takes_in_what_is_called_so_and_says_that_there_is_more(
     with Holdings(shop.index, is_brief=True) as brief:
         first = found(brief, "totals")
         assert (names(first), first.is_complete) == (["totals_of_orders"], False)
-        assert names(found(brief, "purchases")) == []
+        assert names(found(brief, "channel")) == []
         brief.search_file.refresh()
-        assert (names(found(brief, "purchases")), found(brief, "purchases").is_complete) == (["orders"], True)
+        whole = found(brief, "channel")
+        assert (names(whole), whole.is_complete) == (["total"], True)
     with Holdings(shop.index, is_brief=True) as brief:
-        assert found(brief, "purchases").is_complete
+        assert found(brief, "channel").is_complete
     shop.run("another", "orders", "more_totals")
     shop.tell()
     with Holdings(shop.index, is_brief=True) as brief:
