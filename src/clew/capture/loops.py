@@ -13,11 +13,12 @@ _SOURCES_FOLDED = 64
 
 def folded(entry: Record) -> Record:
     """The record told from where the loop began, if the round before it stood at the same place; else itself."""
-    if len(entry.parents) != 1:
+    parents = entry.parents
+    if len(parents) != 1:
         return entry
-    before = entry.parents[0]
+    before = parents[0]
     earlier = before.made_by
-    if earlier is None or earlier.code is not entry.code or earlier.instruction != entry.instruction:
+    if earlier is None or earlier.instruction != entry.instruction or earlier.code is not entry.code:
         return entry
     edges, previous = entry.edges, earlier.edges
     if not (isinstance(edges, SameLabels) and isinstance(previous, SameLabels)):

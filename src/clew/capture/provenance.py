@@ -6,6 +6,8 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from msgspec import Struct
+
 from clew.capture.flags import COMPOSED, DIRECT, IDENTITY, INDIRECT, MARKS
 from clew.capture.versions import STATE
 
@@ -20,17 +22,12 @@ _SCALARS_KEPT = 256
 _SMALL_INTS = range(-5, 257)
 
 
-class SeriesState:
+class SeriesState(Struct, eq=False):
     """What a Series carries: its own provenance, that of its named index levels, and what selected its rows."""
 
-    __slots__ = ("index", "provenance", "rows")
-
-    def __init__(
-        self, provenance: Provenance, index: dict[Hashable, Provenance] | None = None, rows: Provenance | None = None
-    ) -> None:
-        self.provenance = provenance
-        self.index = index
-        self.rows = rows
+    provenance: Provenance
+    index: dict[Hashable, Provenance] | None = None
+    rows: Provenance | None = None
 
     def whole(self) -> Provenance:
         """Values and rows together: what a use of this Series as a value depends on."""

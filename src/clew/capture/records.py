@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+from msgspec import Struct
+
 from clew.capture.provenance import Provenance, through
 from clew.capture.versions import FrameVersion
 
@@ -27,18 +29,15 @@ Kind = Literal[
 ]
 
 
-class SameLabels:
+class SameLabels(Struct, eq=False):
     """Edges that need no list: every output label comes from the input's column of that label.
 
     Kept symbolic because a frame may have thousands of columns; expanded off the hot path.
     """
 
-    __slots__ = ("changed", "flags", "source")
-
-    def __init__(self, source: FrameVersion, flags: int = 1, changed: dict[Hashable, Provenance] | None = None) -> None:
-        self.source = source
-        self.flags = flags
-        self.changed = changed
+    source: FrameVersion
+    flags: int = 1
+    changed: dict[Hashable, Provenance] | None = None
 
     def of(self, label: Hashable) -> Provenance:
         """The provenance of one output column."""
@@ -51,65 +50,40 @@ class SameLabels:
         return through(self.source.field(label), 1 if is_level else self.flags)
 
 
-class Listed:
+class Listed(Struct, eq=False):
     """Edges given for each output label."""
 
-    __slots__ = ("by_label",)
-
-    def __init__(self, by_label: dict[Hashable, Provenance]) -> None:
-        self.by_label = by_label
+    by_label: dict[Hashable, Provenance]
 
     def of(self, label: Hashable) -> Provenance:
         """The provenance of one output column."""
         return self.by_label.get(label, {})
 
 
-class Record:
+class Record(Struct, eq=False):
     """One operation: what went in, what came out, and where in the code it stands."""
 
-    __slots__ = (
-        "_shape",
-        "code",
-        "count",
-        "duration",
-        "edges",
-        "error",
-        "instruction",
-        "is_module_function",
-        "is_pending",
-        "kind",
-        "method",
-        "output",
-        "overhead",
-        "parents",
-        "read_from",
-        "rows",
-        "started",
-        "written_types",
-    )
-
-    def __init__(self, method: str, kind: Kind, output: FrameVersion | None, edges: SameLabels | Listed) -> None:
-        self.method = method
-        self.kind = kind
-        # Only until it is told: a version knows its record, and the two must not keep each other alive.
-        self.output = output
-        self.edges = edges
-        # What holds for the whole output: filters, joins, groupings, sorting.
-        self.rows: Provenance = {}
-        # The frames whose rows the output is made of; what held for them as a whole holds for the output.
-        self.parents: tuple[FrameVersion, ...] = ()
-        self.read_from: FrameVersion | None = None
-        self.is_module_function = False
-        self.is_pending = False
-        self.code: CodeType | None = None
-        self.instruction = 0
-        self.started = 0.0
-        self.duration = 0.0
-        self.overhead = 0.0
-        self.count = 1
-        self.error: tuple[str, str] | None = None
-        self._shape: tuple[Any, ...] | None = None
-        self.written_types: dict[Hashable, str] | None = None
+    method: str
+    kind: Kind
+    # Only until it is told: a version knows its record, and the two must not keep each other alive.
+    output: FrameVersion | None
+    edges: SameLabels | Listed
+    # What holds for the whole output: filters, joins, groupings, sorting.
+    rows: Provenance = {}
+    # The frames whose rows the output is made of; what held for them as a whole holds for the output.
+    parents: tuple[FrameVersion, ...] = ()
+    is_module_function: bool = False
+    code: CodeType | None = None
+    instruction: int = 0
+    started: float = 0.0
+    duration: float = 0.0
+    overhead: float = 0.0
+    count: int = 1
+    is_pending: bool = False
+    read_from: FrameVersion | None = None
+    error: tuple[str, str] | None = None
+    written_types: dict[Hashable, str] | None = None
+    _shape: list[Any] | None = None
 
     def fields_of(self, version: FrameVersion) -> dict[Hashable, Provenance]:
         """The provenance of every column and named index level of the version that was made."""
@@ -140,15 +114,23 @@ class Record:
             seen[version] = None
         return list(seen)
 
-    def shape(self) -> tuple[Any, ...]:
+    def shape(self) -> list[Any]:
         """What two rounds of a loop must share to be told as one: the place, the files, where the inputs were made."""
         if self._shape is None:
-            self._shape = (
+            found: list[Any] = [
                 self.method,
                 self.error is None,
                 self.output.dataset if self.output is not None else None,
-                [_origin(version) for version in self.inputs()],
-            )
+            ]
+            for version in self.inputs():
+                maker = version.made_by
+                if version.dataset is not None:
+                    found.append(version.dataset)
+                elif maker is None:
+                    found.append(version.uid)
+                else:
+                    found += (maker.code, maker.instruction)
+            self._shape = found
         return self._shape
 
     def absorb(self, later: Record) -> None:
@@ -159,13 +141,6 @@ class Record:
         if later.output is not None:
             later.output.repeats = self.output
             later.output = None
-
-
-def _origin(version: FrameVersion) -> Any:
-    if version.dataset is not None:
-        return version.dataset
-    maker = version.made_by
-    return version.uid if maker is None else (maker.code, maker.instruction)
 
 
 def grounded(version: FrameVersion) -> list[FrameVersion]:

@@ -199,9 +199,8 @@ def _pending_before(record: Record) -> list[Record]:
 _current: ContextVar[Execution | None] = ContextVar("clew_execution", default=None)
 
 
-def current_execution() -> Execution | None:
-    """The execution that this code belongs to, if any."""
-    return _current.get()
+# The execution that this code belongs to, if any; the method itself, since every operation asks.
+current_execution = _current.get
 
 
 def enter(execution: Execution) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any, cast
 
+from msgspec import Struct, field
+
 from clew.capture.flags import IDENTITY
 
 if TYPE_CHECKING:
@@ -24,81 +26,54 @@ _TEXT_BYTES = 16
 _uids = itertools.count(1)
 
 
-class FrameVersion:
+class FrameVersion(Struct, eq=False, weakref=True):
     """One state of one frame: labels, shape and types, and the record that made it."""
 
-    __slots__ = (
-        "__weakref__",
-        "base",
-        "blocks",
-        "columns",
-        "dataset",
-        "index_names",
-        "logged_as",
-        "logged_in",
-        "made_by",
-        "name",
-        "nbytes",
-        "number",
-        "object_id",
-        "repeats",
-        "shape",
-        "substitutes",
-        "told",
-        "uid",
-    )
-
-    # Its number in the log of a session, once it stands in one.
-    logged_as: int
+    uid: int = field(default_factory=_uids.__next__)
+    columns: Any = ()
+    index_names: tuple[Any, ...] = ()
+    shape: tuple[int, int] | None = None
+    object_id: int = 0
+    blocks: tuple[tuple[Any, Any], ...] | None = None
+    nbytes: int | None = None
+    name: str | None = None
+    # The log of a session that it stands in, and its number there.
+    logged_in: object | None = None
+    logged_as: int = 0
+    dataset: FileDataset | None = None
+    made_by: Record | None = None
+    # For a frame that stands in for another inside a callback: the provenance of its columns.
+    substitutes: dict[Hashable, Provenance] | None = None
+    base: FrameVersion | None = None
+    # In a later round of a loop: the version of the first round, under whose name it is told.
+    repeats: FrameVersion | None = None
     # Where streams are written: which of its variable's versions it is, and its facets as they were encoded once.
-    number: int
-    told: Any
-
-    def __init__(self, uid: int | None = None) -> None:
-        self.uid = uid if uid is not None else next(_uids)
-        self.columns: Any = ()
-        self.index_names: tuple[Hashable, ...] = ()
-        self.shape: tuple[int, int] | None = None
-        self.object_id = 0
-        self.blocks: tuple[tuple[Any, Any], ...] | None = None
-        self.nbytes: int | None = None
-        self.name: str | None = None
-        self.logged_in: object | None = None
-        self.dataset: FileDataset | None = None
-        self.made_by: Record | None = None
-        # For a frame that stands in for another inside a callback: the provenance of its columns.
-        self.substitutes: dict[Hashable, Provenance] | None = None
-        self.base: FrameVersion | None = None
-        # In a later round of a loop: the version of the first round, under whose name it is told.
-        self.repeats: FrameVersion | None = None
+    number: int = 0
+    told: Any = None
 
     @classmethod
     def of(cls, frame: Any, uid: int | None = None) -> FrameVersion:
         """The version that describes `frame` as it is now."""
-        self = cls(uid)
         manager = frame._mgr
         columns, index = manager.axes
-        self.columns = columns
-        self.index_names = index_names(index)
-        self.shape = (len(index), len(columns))
-        self.object_id = id(frame)
         blocks = manager.blocks
-        if len(blocks) <= _BLOCKS_READ:
-            # Its attribute, since the property above it is asked a hundred times in a cell.
-            self.blocks = tuple([(block.values.dtype, block._mgr_locs) for block in blocks])
-        return self
+        return cls(
+            next(_uids) if uid is None else uid,
+            columns,
+            index_names(index),
+            (len(index), len(columns)),
+            id(frame),
+            # The attribute, since the property above it would be asked a hundred times in a cell.
+            tuple([(block.values.dtype, block._mgr_locs) for block in blocks]) if len(blocks) <= _BLOCKS_READ else None,
+        )
 
     @classmethod
     def standing_in(
         cls, base: FrameVersion | None, columns: Iterable[Hashable], provenances: dict[Hashable, Provenance]
     ) -> FrameVersion:
         """A version without a record of its own, whose columns are other fields."""
-        self = cls()
-        self.base = base
-        self.columns = columns
-        self.index_names = base.index_names if base is not None else ()
-        self.substitutes = provenances
-        return self
+        names = base.index_names if base is not None else ()
+        return cls(columns=columns, index_names=names, base=base, substitutes=provenances)
 
     def has(self, label: Any) -> bool:
         """Whether `label` names a column or an index level."""
@@ -159,7 +134,8 @@ def listed(columns: Any) -> list[Hashable]:
         return known[1]
     labels = _labels(columns)
     if len(_lists) >= _LISTS_KEPT:
-        _lists.pop(next(iter(_lists)), None)
+        # The first of a dict is found by walking over all that were removed before it.
+        _lists.clear()
     _lists[id(columns)] = (columns, labels)
     return labels
 
@@ -178,5 +154,6 @@ def index_names(index: Any) -> tuple[Hashable, ...]:
     names = getattr(index, "_names", None)
     if names is None:
         # `index.names` would build a list of its own for the only level.
-        return () if index.name is None else (index.name,)
+        name = index._name
+        return () if name is None else (name,)
     return tuple([name for name in names if name is not None])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from msgspec import Struct
 from pandas.api.extensions import ExtensionArray
 
 from clew.capture.callers import is_user_code
@@ -28,35 +29,20 @@ _clock = time.perf_counter
 _ITEMS_COMPARED = 64
 
 
-class Call:
+class Call(Struct, eq=False):
     """One call of the user: the method, its subject and arguments, the result, and who called."""
 
-    __slots__ = (
-        "args",
-        "before",
-        "ended",
-        "frame",
-        "is_module_function",
-        "kwargs",
-        "name",
-        "result",
-        "started",
-        "subject",
-    )
-
-    def __init__(
-        self, name: str, subject: Any, args: tuple[Any, ...], kwargs: dict[str, Any], before: Any, frame: FrameType
-    ) -> None:
-        self.name = name
-        self.subject = subject
-        self.args = args
-        self.kwargs = kwargs
-        self.before = before
-        self.frame = frame
-        self.result: Any = None
-        self.is_module_function = False
-        # Where nothing sets them, an operation took no time at the moment it was seen.
-        self.started = self.ended = 0.0
+    name: str
+    subject: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    before: Any
+    frame: FrameType
+    is_module_function: bool = False
+    result: Any = None
+    # Where nothing sets them, an operation took no time at the moment it was seen.
+    started: float = 0.0
+    ended: float = 0.0
 
     def argument(self, position: int, name: str, default: Any = None) -> Any:
         """An argument given by position or by name."""
@@ -133,31 +119,34 @@ def record(
     method: str | None = None,
 ) -> Record:
     """Make the record and hand it to the running execution."""
-    entry = Record(method or call.name, kind, version, edges)
-    if rows:
-        entry.rows = rows
-    entry.parents = parents
-    entry.is_module_function = call.is_module_function
-    hand_over(call, entry)
-    return entry
-
-
-def hand_over(call: Call, entry: Record) -> None:
-    """Date and place a record, and give it to the running execution."""
-    frame, output = call.frame, entry.output
-    code = frame.f_code
-    entry.code, entry.instruction = code, frame.f_lasti
-    if output is not None:
-        output.made_by = folded(entry)
-    started, ended = call.started, call.ended
+    frame, started, ended = call.frame, call.started, call.ended
     if not started:
         # A wrapper that did not time its call: it is dated by its end, and its duration is not known.
         started = ended = ended or _clock()
-    entry.started, entry.duration = started, ended - started
+    entry = Record(
+        method or call.name,
+        kind,
+        version,
+        edges,
+        rows or {},
+        parents,
+        call.is_module_function,
+        frame.f_code,
+        frame.f_lasti,
+        started,
+        ended - started,
+    )
+    version.made_by = folded(entry)
+    hand_over(entry, ended)
+    return entry
+
+
+def hand_over(entry: Record, ended: float) -> None:
+    """Give a record of what ended just now to the running execution."""
     execution = current_execution()
     if execution is None:
         entry.output = None
-    elif is_user_code(code):
+    elif is_user_code(entry.code):  # type: ignore[arg-type]
         entry.overhead = _clock() - ended
         execution.add(entry)
     else:
@@ -171,12 +160,14 @@ def failed(call: Call, error: BaseException) -> None:
     execution = current_execution()
     if execution is None or not isinstance(error, Exception) or not is_user_code(call.frame.f_code):
         return
-    entry = Record(call.name, "unknown", None, Listed({}))
-    entry.is_module_function = call.is_module_function
-    entry.parents = (call.before,) if isinstance(call.before, FrameVersion) else ()
+    parents = (call.before,) if isinstance(call.before, FrameVersion) else ()
+    frame, ended = call.frame, _clock()
+    started = call.started or ended
+    entry = Record(call.name, "unknown", None, Listed({}), {}, parents, call.is_module_function)
+    entry.code, entry.instruction = frame.f_code, frame.f_lasti
+    entry.started, entry.duration = started, ended - started
     entry.error = (type(error).__name__, str(error))
-    call.ended = _clock()
-    hand_over(call, entry)
+    hand_over(entry, ended)
 
 
 def spread(call: Call, provenance: Provenance, kind: Kind = "transformation") -> None:

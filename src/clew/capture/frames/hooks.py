@@ -151,8 +151,10 @@ def _observed(hook: Hook, args: tuple[Any, ...], kwargs: dict[str, Any], frame: 
     original, name, rule, before, prepare, is_function = hook
     guard.depth = 1
     try:
-        call = Call(name, None, args, kwargs, None, frame) if is_function else Call(name, args[0], args[1:], kwargs, None, frame)
-        call.is_module_function = is_function
+        if is_function:
+            call = Call(name, None, args, kwargs, None, frame, is_function)
+        else:
+            call = Call(name, args[0], args[1:], kwargs, None, frame)
         if before is not nothing:
             try:
                 call.before = before(args[0])

@@ -181,7 +181,7 @@ def _placed(frame: FrameType, started: float) -> tuple[CodeType, int, float, flo
 
 def _made(name: str, query: Query, result: Any, frame: FrameType, started: float) -> None:
     version = described(result)
-    tell(QueryRecord(name, query, version), *_placed(frame, started))
+    tell(QueryRecord.of(name, query, version), *_placed(frame, started))
     remembered(result, version)
 
 
@@ -194,7 +194,7 @@ def _fetched(name: str, source: Any, result: Any, frame: FrameType, started: flo
         tell(entry, *_placed(frame, started))
     elif source in _last:
         query, begun = _last[source]
-        tell(QueryRecord("execute", query, version), *_placed(frame, begun))
+        tell(QueryRecord.of("execute", query, version), *_placed(frame, begun))
     else:
         return
     remembered(result, version)
@@ -216,6 +216,6 @@ def _wrote(name: str, query: Query, frame: FrameType, started: float) -> bool:
         return False
     written = outside(dataset)
     written.columns = list(inner.reading.columns)
-    tell(QueryRecord(name, inner, written), *_placed(frame, started))
+    tell(QueryRecord.of(name, inner, written), *_placed(frame, started))
     remember_written(written)
     return True

@@ -104,43 +104,41 @@ def _spelled(version: FrameVersion, column: str) -> Hashable:
 class QueryEdges(Listed):
     """Edges that the text of a query gives when they are first asked for."""
 
-    __slots__ = ("_found", "_labels", "query")
+    query: Query
+    labels: list[Hashable]
+    found: dict[Hashable, Provenance] | None = None
 
-    def __init__(self, query: Query, labels: list[Hashable]) -> None:
-        self.query = query
-        self._labels = labels
-        self._found: dict[Hashable, Provenance] | None = None
-
-    @property
+    @property  # type: ignore[misc]
     def by_label(self) -> dict[Hashable, Provenance]:  # type: ignore[override]
         """The provenance of every column."""
-        if self._found is None:
-            self._found = self.query.fields(self._labels)
-        return self._found
+        if self.found is None:
+            self.found = self.query.fields(self.labels)
+        return self.found
 
 
-class QueryRecord(Record):
+class QueryRecord(Record, kw_only=True):
     """The record of a query: what chose its rows is known when its text is."""
 
-    __slots__ = ("_query",)
+    query: Query
 
-    def __init__(self, method: str, query: Query, output: FrameVersion) -> None:
-        self._query = query
-        super().__init__(method, query.kind(), output, QueryEdges(query, list(output.columns)))
+    @classmethod
+    def of(cls, method: str, query: Query, output: FrameVersion) -> QueryRecord:
+        """The record of a query that made `output`."""
+        return cls(method, query.kind(), output, QueryEdges({}, query, list(output.columns)), query=query)
 
-    @property
+    @property  # type: ignore[misc]
     def parents(self) -> tuple[FrameVersion, ...]:
         """The tables that the query reads."""
-        return self._query.sources()
+        return self.query.sources()
 
     @parents.setter
     def parents(self, _: tuple[FrameVersion, ...]) -> None:
         """Are known from the text alone."""
 
-    @property
+    @property  # type: ignore[misc]
     def rows(self) -> Provenance:
         """What holds for the whole output."""
-        return self._query.rows
+        return self.query.rows
 
     @rows.setter
     def rows(self, _: Provenance) -> None:

@@ -230,7 +230,7 @@ class _Told:
             self._labels(version.columns),
             list(version.index_names),
             version.shape,
-            [_blocks(dtype, places) for dtype, places in blocks] if blocks is not None else None,
+            _blocks(blocks) if blocks is not None else None,
             version.size(),
             version.dataset,
             self.number(version.repeats) if version.repeats is not None else None,
@@ -243,27 +243,37 @@ class _Told:
         if known is not None and known[0] is columns:
             return known[1]
         if len(kept) >= _LABELS_KEPT:
-            del kept[next(iter(kept))]
+            kept.clear()
         number = next(_numbers)
         self.labels.append(Labels(number, listed(columns)))
         kept[id(columns)] = (columns, number)
         return number
 
 
-_type_names: dict[Any, str] = {}
+# By identity, since the types of pandas hash themselves in Python; kept, so that no other takes its id.
+_type_names: dict[int, tuple[Any, str]] = {}
 
 
-def _blocks(dtype: Any, places: Any) -> Blocks:
-    name = _type_names.get(dtype)
-    if name is None:
-        if len(_type_names) >= _TYPES_KEPT:
-            # A categorical type holds its categories.
-            _type_names.clear()
-        name = _type_names[dtype] = str(dtype)
-    indexer = getattr(places, "indexer", None)
-    if isinstance(indexer, slice):
-        return Blocks(name, (indexer.start, indexer.stop, indexer.step or 1), None)
-    return Blocks(name, None, [int(place) for place in places])
+def _blocks(blocks: tuple[tuple[Any, Any], ...]) -> list[Blocks]:
+    found: list[Blocks] = []
+    for dtype, places in blocks:
+        known = _type_names.get(id(dtype))
+        name = known[1] if known is not None else _type_name(dtype)
+        indexer = getattr(places, "indexer", None)
+        if isinstance(indexer, slice):
+            found.append(Blocks(name, (indexer.start, indexer.stop, indexer.step or 1), None))
+        else:
+            found.append(Blocks(name, None, [int(place) for place in places]))
+    return found
+
+
+def _type_name(dtype: Any) -> str:
+    if len(_type_names) >= _TYPES_KEPT:
+        # A categorical type holds its categories.
+        _type_names.clear()
+    name = str(dtype)
+    _type_names[id(dtype)] = (dtype, name)
+    return name
 
 
 def _bound(held: list[Held]) -> dict[str, int]:
