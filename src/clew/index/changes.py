@@ -45,6 +45,8 @@ class RunRow(Row):
     error_seq: int | None = None
     location: str | None = None
     location_seq: int | None = None
+    # Of a run that has ended, as far as the events say that this row was made of.
+    job_version: str | None = None
 
 
 class JobRow(Row):

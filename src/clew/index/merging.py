@@ -46,6 +46,11 @@ def of_last(column: str) -> str:
     return f"case when excluded.last_seq >= known.last_seq then excluded.{column} else known.{column} end"
 
 
+def settled_afterwards(_: str) -> str:
+    """What follows from all that is known of a row that others join is found when all have joined it."""
+    return "null"
+
+
 def least(column: str) -> str:
     """The smaller of both, or the one that is known."""
     return f"min(coalesce(known.{column}, excluded.{column}), coalesce(excluded.{column}, known.{column}))"
@@ -118,6 +123,7 @@ MERGES: Final[dict[str, Merge]] = {
             **_all(OfLastIn("error_seq"), "error_message", "error_language", "error_seq"),
             **_all(OfLastIn("location_seq"), "location", "location_seq"),
             **_all(greatest, "session_id", "execution_id", "last_event_at", "last_seq"),
+            **_all(settled_afterwards, "job_version"),
         },
     ),
     "jobs": Merge(

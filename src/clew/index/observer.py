@@ -6,6 +6,7 @@ from clew.events.facet_order import FacetOrder
 from clew.events.notebook import DataFrameEvent, RuntimeEvent
 from clew.events.openlineage import Dataset, Event, version_of
 from clew.index.changes import Changes, RunEventRow
+from clew.index.job_versions import say_job_versions
 from clew.index.keys import entity
 from clew.index.observing.ancestors import SeenAncestors
 from clew.index.observing.contents import SeenSchemas
@@ -58,6 +59,7 @@ class Observer:
         noted.datasets = list(self._datasets.rows())
         noted.renames, noted.symlinks = list(self._datasets.renames()), list(self._datasets.symlinks())
         noted.run_io, noted.job_edges = list(self._io.of_runs()), list(self._io.of_jobs())
+        say_job_versions(noted.runs, noted.run_io)
         # After what they are the schemas of: those are read last.
         noted.schemas = list(self._schemas.rows())
         noted.statements, noted.edge_sets = list(self._statements.statements()), list(self._statements.edges())

@@ -16,7 +16,7 @@ create table if not exists run_events (
 create table if not exists moments (position integer primary key, at integer not null);
 
 -- Each `…_seq` is the position of the event that decided the values before it, so that late batches can be compared.
--- `job_version` is set by the sink once a run has ended.
+-- `job_version` is set once a run has ended.
 create table if not exists runs (
     run_uuid text primary key, job_namespace text, job_name text, job_seq integer,
     state text not null, state_rank integer not null, state_at integer not null, state_seq integer not null,

@@ -30,12 +30,17 @@ _IS_LIST = {"identifiers", "upstream"}
 
 def fitted(changes: Changes) -> Changes:
     """The changes with such texts replaced; a name is cut in the same way wherever it stands."""
+    are_others = False
     for table in Changes.__struct_fields__:
         rows = getattr(changes, table)
         if rows and isinstance(rows[0], Struct):
             for column, type_ in type(rows[0]).__annotations__.items():
                 if type_.startswith("str"):
-                    _fit(rows, column)
+                    are_others |= _fit(rows, column)
+    if are_others:
+        # They follow from names as they are kept.
+        for run in changes.runs:
+            run.job_version = None
     return changes
 
 
@@ -56,16 +61,19 @@ def _way(column: str) -> Callable[[str], str]:
     return name if _IS_NAME.search(column) else _content
 
 
-def _fit(rows: Sequence[Struct], column: str) -> None:
+def _fit(rows: Sequence[Struct], column: str) -> bool:
+    """Replace such texts of a column; whether there may have been one."""
     # Most often all texts are short, and that is told much faster of all of them at once.
     texts = list(filter(None, map(attrgetter(column), rows)))
     whole = "".join(texts)
-    if max(map(len, texts), default=0) > _SURELY_SHORT or NUL in whole or _NUL_IN_JSON in whole:
-        way = _way(column)
-        for row in rows:
-            value = getattr(row, column)
-            if value is not None:
-                setattr(row, column, way(value))
+    if max(map(len, texts), default=0) <= _SURELY_SHORT and NUL not in whole and _NUL_IN_JSON not in whole:
+        return False
+    way = _way(column)
+    for row in rows:
+        value = getattr(row, column)
+        if value is not None:
+            setattr(row, column, way(value))
+    return True
 
 
 def _entity(text: str) -> str:
