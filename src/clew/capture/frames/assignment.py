@@ -21,7 +21,7 @@ from clew.capture.frames.calls import (
 )
 from clew.capture.frames.selection import entry_of, of_column
 from clew.capture.frames.state import (
-    index_state,
+    given_levels,
     inferred,
     is_mask,
     is_scalar,
@@ -205,11 +205,16 @@ def _fields_of(data: Any, frame: Any, call: Call, function: str) -> dict[Hashabl
         state = series_parts(data)
         return {**dict.fromkeys(frame.columns, state.whole()), **(state.index or {})}
     found = provenance_of(data) if isinstance(data, (list, tuple, np.ndarray)) else {}
-    if found is None:
-        found = statement_provenance(call, function)
+    if found is None or _holds_rows(data):
+        found = through(union(found, statement_provenance(call, function)), TRANSFORMATION)
     # Of several columns in one array or list it is not known which is whose.
     several = inferred(found) if len(frame.columns) > 1 else found
     return dict.fromkeys(frame.columns, several) | _given_levels(call, names)
+
+
+def _holds_rows(data: Any) -> bool:
+    """Whether data is a list of rows, of which some values may be known and others not."""
+    return isinstance(data, (list, tuple)) and any(isinstance(row, (list, tuple, dict)) for row in data[:1])
 
 
 def _of_entries(data: dict[Any, Any], frame: Any, call: Call, function: str) -> dict[Hashable, Provenance]:
@@ -234,12 +239,7 @@ def _left_over(reads: list[Provenance], known_entries: Iterable[Provenance | Non
 def _given_levels(call: Call, names: list[Hashable]) -> dict[Hashable, Provenance]:
     """The levels of an index that was given and knows where it came from."""
     index = call.argument(1, "index")
-    if isinstance(index, pd.Series):
-        return dict.fromkeys(names, series_parts(index).provenance)
-    state = index_state(index) if isinstance(index, pd.Index) else None
-    if state is None:
-        return {}
-    return {name: (state.index or {}).get(name, state.provenance) for name in names}
+    return given_levels(index, names) if isinstance(index, pd.Series) or provenance_of(index) is not None else {}
 
 
 def _levels_of(series: list[Any], names: list[Hashable]) -> dict[Hashable, Provenance]:

@@ -180,6 +180,8 @@ def spread(call: Call, provenance: Provenance, kind: Kind = "transformation") ->
         made(call, kind, Listed(dict.fromkeys(labels, provenance)))
     elif isinstance(result, (np.ndarray, ExtensionArray)):
         remember_array(result, provenance)
+    elif isinstance(result, pd.Index):
+        mark_series(result, provenance, {result.name: provenance} if result.name is not None else None)
     elif is_scalar(result):
         took(call.frame, result, provenance)
 

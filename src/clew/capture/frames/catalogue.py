@@ -44,6 +44,7 @@ from clew.capture.frames.hooks import (
 from clew.capture.frames.indexers import hook_indexers
 from clew.capture.frames.indexes import hook_indexes
 from clew.capture.frames.iteration import hook_iteration
+from clew.capture.frames.operators import OPERATORS
 from clew.capture.frames.state import known, provenance_of, series_parts, version_of
 from clew.capture.provenance import mark_series, through, union
 from clew.capture.records import Listed, SameLabels
@@ -114,6 +115,7 @@ def install() -> None:
     hook_indexers()
     hook_accessors()
     _hook_functions()
+    files.hook_readers()
     hook_indexes()
     hook_iteration()
     hook_arrays()
@@ -159,7 +161,7 @@ _PREPARATIONS = {
 
 def _hook_series() -> None:
     owner = pd.Series
-    operators = [name for name in elementwise.OPERATORS if hasattr(owner, name)]
+    operators = [name for name in OPERATORS if hasattr(owner, name)]
     special = [name for name in SERIES_RULES if name.startswith("__") and name != "__setitem__"]
     for name in dict.fromkeys((*_public_methods(owner), *operators, "__matmul__", *special)):
         rule = SERIES_RULES.get(name)

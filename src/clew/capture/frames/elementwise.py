@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from clew.capture.flags import AGGREGATION, IDENTITY, OPAQUE, TRANSFORMATION
+from clew.capture.flags import AGGREGATION, IDENTITY, JOIN, OPAQUE, TRANSFORMATION
 from clew.capture.frames.calls import Call, changed, computed_scalar, made, spread
 from clew.capture.frames.functions import is_opaque
+from clew.capture.frames.operators import ARITHMETIC_METHODS, OPERATORS
 from clew.capture.frames.selection import entry_of, of_column
+from clew.capture.frames.series import is_aligned
 from clew.capture.frames.state import is_scalar, known, provenance_of, version_of
-from clew.capture.provenance import Provenance, scalar_provenance, through, union
+from clew.capture.provenance import Provenance, scalar_provenance, through, union, used_for
 from clew.capture.records import SameLabels
 
 if TYPE_CHECKING:
@@ -41,9 +43,20 @@ def columnwise(step: int) -> Callable[[Call], None]:
         if call.is_in_place or call.result is call.subject:
             changed(call, "transformation", edges)
         else:
-            made(call, "transformation", edges, None, (version, *parents))
+            rows = _aligned(call, edges, parents) if parents and version.index_names else None
+            made(call, "transformation", edges, rows, (version, *parents))
 
     return rule
+
+
+def _aligned(call: Call, edges: SameLabels, others: list[FrameVersion]) -> Provenance | None:
+    """Rows of frames that were brought together by their labels: levels come from all of them."""
+    if not is_aligned(call.subject, call.result):
+        return None
+    sides = [edges.source, *others]
+    levels = {name: union(*[side.field(name) for side in sides if side.has(name)]) for name in edges.source.index_names}
+    edges.changed = {**levels, **(edges.changed or {})}
+    return union(*[used_for(found, JOIN) for found in levels.values()])
 
 
 def _brings_provenance(value: Any) -> bool:
@@ -54,7 +67,8 @@ def _brings_provenance(value: Any) -> bool:
 
 def _meets(call: Call) -> Callable[[Any, Hashable], Provenance]:
     """How an operand meets a column: a Series by its entry of that label, unless it is laid along the rows."""
-    by_label = call.name in OPERATORS or (call.name in _ARITHMETIC_METHODS and call.argument(1, "axis", 1) in _COLUMNS)
+    is_method_by_label = call.name in ARITHMETIC_METHODS and call.argument(1, "axis", 1) in (1, "columns")
+    by_label = call.name in OPERATORS or is_method_by_label
     return entry_of if by_label else of_column
 
 
@@ -95,6 +109,21 @@ def named_columns(position: int, name: str) -> Callable[[Call], None]:
     return rule
 
 
+def index_moved(call: Call) -> None:
+    """tz_convert, to_period and the like: the index is computed anew, the columns stay."""
+    version: FrameVersion = call.before
+    levels = {name: through(version.field(name), TRANSFORMATION) for name in version.index_names}
+    made(call, "transformation", SameLabels(version, IDENTITY, levels), None, (version,))
+
+
+def shifted(call: Call) -> None:
+    """df.shift(periods): rows move, or with `freq` the index does."""
+    if call.argument(1, "freq") is None:
+        columnwise(TRANSFORMATION)(call)
+    else:
+        index_moved(call)
+
+
 def mapped(call: Call) -> None:
     """df.map(function), df.transform(function): each column by a function whose inside is unknown."""
     columnwise(TRANSFORMATION | (OPAQUE if is_opaque(call.argument(0, "func")) else 0))(call)
@@ -112,29 +141,19 @@ def compared(call: Call) -> None:
     made(call, "transformation", SameLabels(version, TRANSFORMATION, fields), None, (version, other))
 
 
-_ARITHMETIC = "add sub mul truediv floordiv mod pow and or xor".split()
-_COMPARISONS = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
-_UNARY = ("__neg__", "__pos__", "__abs__", "__invert__", "__round__")
-OPERATORS = (
-    *[f"__{name}__" for name in _ARITHMETIC],
-    *[f"__r{name}__" for name in _ARITHMETIC],
-    *[f"__i{name}__" for name in _ARITHMETIC],
-    *_COMPARISONS,
-    *_UNARY,
-)
-_COLUMNS = (1, "columns")
-_ARITHMETIC_METHODS = (
+_METHODS = (
     "add radd sub rsub subtract mul rmul multiply div rdiv divide truediv rtruediv floordiv rfloordiv mod rmod "
     "pow rpow eq ne lt le gt ge"
 ).split()
 _METHODS = (
-    "abs bfill clip convert_dtypes diff ffill interpolate isin isna isnull notna notnull "
-    "pct_change rank shift to_period to_timestamp tz_convert tz_localize combine"
+    "abs bfill clip convert_dtypes diff ffill interpolate isin isna isnull notna notnull pct_change rank combine"
 ).split()
 
 RULES: dict[str, Callable[[Call], None]] = {
-    **dict.fromkeys((*_METHODS, *_ARITHMETIC_METHODS, *OPERATORS), columnwise(TRANSFORMATION)),
+    **dict.fromkeys((*_METHODS, *ARITHMETIC_METHODS, *OPERATORS), columnwise(TRANSFORMATION)),
     **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin"), columnwise(AGGREGATION)),
+    **dict.fromkeys(("to_period", "to_timestamp", "tz_convert", "tz_localize"), index_moved),
+    "shift": shifted,
     "map": mapped,
     "transform": mapped,
     "compare": compared,

@@ -6,14 +6,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pandas as pd
+from pandas.io.json._json import JsonReader
+from pandas.io.parsers.readers import TextFileReader
 
 from clew.capture.datasets import FileDataset, located_at, table_in, tables_of_query
 from clew.capture.flags import IDENTITY, INFERRED
 from clew.capture.frames.calls import Call, made, record
+from clew.capture.frames.hooks import hook_method
 from clew.capture.frames.state import index_names, version_of
 from clew.capture.provenance import Provenance, union
 from clew.capture.records import Listed
-from clew.capture.versions import FrameVersion
+from clew.capture.versions import STATE, FrameVersion
 from clew.capture.written import outside, remember_written
 
 if TYPE_CHECKING:
@@ -22,14 +25,27 @@ if TYPE_CHECKING:
 _SOURCE_NAMES = ("filepath_or_buffer", "path_or_buf", "path_or_buffer", "io", "path", "sql", "table_name", "filepath")
 _TARGET_NAMES = ("path_or_buf", "path_or_buffer", "path", "excel_writer", "name", "fname")
 _WRITES_INDEX = frozenset(["to_csv", "to_sql", "to_excel", "to_parquet", "to_feather"])
+READERS = (TextFileReader, JsonReader)
 WRITERS = "to_csv to_parquet to_json to_excel to_feather to_pickle to_sql to_hdf to_orc to_stata to_xml".split()
 
 
 def read(call: Call) -> None:
     """pd.read_*: every column is the file's column of that name."""
-    if not isinstance(call.result, pd.DataFrame):
-        return
     sources = [outside(dataset) for dataset in _sources(call)]
+    if isinstance(call.result, READERS):
+        call.result.__dict__[STATE] = sources
+    elif isinstance(call.result, pd.DataFrame):
+        _made_of(call, sources)
+
+
+def read_part(call: Call) -> None:
+    """The next rows of a file that is read in parts."""
+    sources = call.subject.__dict__.get(STATE)
+    if sources and isinstance(call.result, pd.DataFrame):
+        _made_of(call, sources)
+
+
+def _made_of(call: Call, sources: list[FrameVersion]) -> None:
     labels = [*index_names(call.result.index), *call.result.columns]
     # A query over several tables does not say here which column is whose.
     step = IDENTITY if len(sources) == 1 else IDENTITY | INFERRED
@@ -93,5 +109,13 @@ def write_series(call: Call) -> None:
     remember_written(written)
 
 
+def hook_readers() -> None:
+    """Look on at files that are read in parts."""
+    for owner in READERS:
+        for name in ("__next__", "get_chunk", "read"):
+            if hasattr(owner, name):
+                hook_method(owner, name, read_part)
+
+
 RULES: dict[str, Callable[[Call], None]] = dict.fromkeys(WRITERS, write)
-__all__ = ["RULES", "WRITERS", "read", "write", "write_series"]
+__all__ = ["RULES", "WRITERS", "hook_readers", "read", "write", "write_series"]

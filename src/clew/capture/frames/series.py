@@ -14,13 +14,16 @@ from clew.capture.flags import AGGREGATION, CONDITIONAL, FILTER, GROUP_BY, IDENT
 from clew.capture.frames.calls import Call, computed_scalar, is_literal, known_here, made, statement_provenance, took
 from clew.capture.frames.functions import is_opaque, used_outside
 from clew.capture.frames.hooks import replace
+from clew.capture.frames.operators import ARITHMETIC_METHODS, OPERATORS
 from clew.capture.frames.state import (
+    given_levels,
     index_names,
     index_state,
     inferred,
     is_mask,
     is_scalar,
     known,
+    levels_by_place,
     provenance_of,
     series_parts,
     used_as,
@@ -76,17 +79,21 @@ def step_of(name: str) -> int:
 
 
 class Method(NamedTuple):
-    """What a method of Series does: to values, to the choice of rows, and whether its result has its own index."""
+    """What a method of Series does: to values, to the choice of rows, and what becomes of its index."""
 
     name: str
     step: int
     selects: int
     drops_index: bool
+    # Whether its arguments say which rows are wanted, or bring values that are aligned with its own.
+    is_told_rows: bool
+    aligns: bool
 
     @classmethod
     def named(cls, name: str) -> Method:
         """The traits of a method, known by its name."""
-        return cls(name, step_of(name), ORDERED_BY_VALUE.get(name, 0), name in REDUCTIONS)
+        aligns = name in ARITHMETIC_METHODS or name in OPERATORS
+        return cls(name, step_of(name), ORDERED_BY_VALUE.get(name, 0), name in REDUCTIONS, name in SAME_VALUES, aligns)
 
 
 def hook_series(name: str) -> None:
@@ -118,11 +125,17 @@ def _compose(
     state = series.__dict__.get(STATE)
     provenance = state.provenance if state is not None else None
     rows = state.rows if state is not None else None
+    beside = None
     for value in (*args, *kwargs.values()) if kwargs else args:
         operand = _operand(value, frame)
         if operand is not None:
-            provenance = union(provenance, operand.provenance)
+            if method.is_told_rows:
+                rows = union(rows, used_for(operand.provenance, FILTER))
+            else:
+                provenance = union(provenance, operand.provenance)
             rows = union(rows, operand.rows) if operand.rows else rows
+            if method.aligns and operand.index and isinstance(result, pd.Series):
+                beside = operand.index
         elif isinstance(value, _CONTAINERS):
             provenance = union(provenance, given(value, Call(method.name, series, args, kwargs, state, frame)))
     if not provenance and not rows:
@@ -130,7 +143,17 @@ def _compose(
     if method.selects:
         rows = union(rows, used_for(provenance, method.selects))
     index = state.index if state is not None and not method.drops_index else None
+    if beside is not None and is_aligned(series, result):
+        # Rows of both were brought together by their labels.
+        rows = union(rows, *[used_for(found, JOIN) for levels in (index or {}, beside) for found in levels.values()])
+        index = {name: union((index or {}).get(name), beside.get(name)) for name in index_names(result.index)}
     _give(method.name, series, kwargs, result, SeriesState(through(provenance, method.step), index, rows), frame)
+
+
+def is_aligned(subject: Any, result: Any) -> bool:
+    """Whether the rows of a result are not those of its subject: another index was aligned with its own."""
+    before, after = subject.index, result.index
+    return before is not after and not before.equals(after)
 
 
 def _operand(value: Any, frame: Any) -> SeriesState | None:
@@ -186,8 +209,7 @@ def framed(call: Call, state: SeriesState, kind: Kind | None = None) -> None:
     """Record a frame made of one Series."""
     result = call.result
     fields: dict[Hashable, Provenance] = dict.fromkeys(result.columns, state.provenance)
-    for name in index_names(result.index):
-        fields[name] = (state.index or {}).get(name, {})
+    fields.update(levels_by_place(state.index or {}, index_names(result.index)))
     made(call, kind or kind_of(state), Listed(fields), state.rows)
 
 
@@ -215,6 +237,43 @@ def _mark(
     target = call.result if isinstance(call.result, pd.Series) else call.subject if call.result is None else None
     if target is not None:
         mark_series(target, provenance, index, rows)
+
+
+def axis_renamed(call: Call) -> None:
+    """Series.rename_axis: the levels keep their places and get other names."""
+    state = call.before
+    if isinstance(call.result, pd.Series):
+        levels = levels_by_place(state.index or {}, index_names(call.result.index))
+        mark_series(call.result, state.provenance, levels or None, state.rows)
+
+
+def index_moved(call: Call) -> None:
+    """Series.tz_convert, Series.to_period and the like: the index is computed anew, the values stay."""
+    state = call.before
+    levels = {name: through(found, TRANSFORMATION) for name, found in (state.index or {}).items()}
+    mark_series(call.result, state.provenance, levels or None, state.rows)
+
+
+def shifted(call: Call) -> None:
+    """Series.shift(periods): values move, or with `freq` the index does."""
+    state = call.before
+    if call.argument(1, "freq") is not None:
+        index_moved(call)
+    elif isinstance(call.result, pd.Series):
+        mark_series(call.result, through(state.provenance, TRANSFORMATION), state.index, state.rows)
+    else:
+        framed(call, SeriesState(through(state.provenance, TRANSFORMATION), state.index, state.rows))
+
+
+def reindexed(call: Call) -> None:
+    """Series.reindex: values are looked up by labels, as `map` does."""
+    state, labels, result = call.before, call.argument(0, "index"), call.result
+    wanted = known(labels)
+    if not wanted:
+        mark_series(result, state.provenance, state.index, state.rows)
+        return
+    rows = union(state.rows, *[used_for(found, JOIN) for found in (wanted, *(state.index or {}).values())])
+    mark_series(result, state.provenance, given_levels(labels, index_names(result.index)) or None, rows)
 
 
 def where(call: Call) -> None:
@@ -308,9 +367,10 @@ def reset_index(call: Call) -> None:
     """Series.reset_index: the named levels become columns."""
     state, result = call.before, call.result
     if isinstance(result, pd.DataFrame):
-        *levels, values = list(result.columns)
-        fields: dict[Hashable, Provenance] = {level: (state.index or {}).get(level, {}) for level in levels}
-        fields[values] = state.provenance
+        names = index_names(call.subject.index)
+        found = levels_by_place(state.index or {}, names)
+        fields = {label: found.get(label, {}) for label in (*result.columns, *names)}
+        fields[result.columns[-1]] = state.provenance
         made(call, kind_of(state), Listed(fields), state.rows)
     else:
         _mark(call, state.provenance, None, state.rows)
@@ -364,9 +424,15 @@ def created(call: Call) -> None:
     elif found is not None:
         state = series_parts(data) if isinstance(data, pd.Series) else SeriesState(found)
         mark_series(call.subject, state.provenance, state.index, state.rows)
+    elif isinstance(data, (np.ndarray, ExtensionArray, *_CONTAINERS)) and not is_literal(data, call):
+        mark_series(call.subject, statement_provenance(call, "Series"))
 
 
 RULES: dict[str, Callable[[Call], None]] = {
+    "rename_axis": axis_renamed,
+    "reindex": reindexed,
+    "shift": shifted,
+    **dict.fromkeys(("to_period", "to_timestamp", "tz_convert", "tz_localize"), index_moved),
     "where": where,
     "mask": where,
     "fillna": coalesce,

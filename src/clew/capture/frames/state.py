@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -14,12 +14,16 @@ from clew.capture.provenance import (
     Provenance,
     SeriesState,
     array_provenance,
+    by_position,
     scalar_provenance,
     union,
     used_for,
 )
 from clew.capture.records import Listed, Record, SameLabels
-from clew.capture.versions import STATE, FrameVersion, index_names
+from clew.capture.versions import STATE, FrameVersion, index_names, listed
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable
 
 _ITEMS_READ = 64
 SCALARS = (str, bytes, int, float, complex, np.generic)
@@ -31,22 +35,39 @@ def version_of(frame: Any) -> FrameVersion:
     version: FrameVersion | None = state.get(STATE)
     if version is None:
         version = state[STATE] = FrameVersion.of(frame)
-    elif version.columns is not frame._mgr.axes[0]:
+    elif version.columns is not frame._mgr.axes[0] or (renames.seen and _has_other_levels(frame, version)):
         version = _relabelled(frame, version)
     return version
+
+
+class _Renames:
+    """Whether an index was ever renamed in place: only then are names of levels compared."""
+
+    __slots__ = ("seen",)
+
+    def __init__(self) -> None:
+        self.seen = False
+
+
+renames = _Renames()
+
+
+def _has_other_levels(frame: Any, version: FrameVersion) -> bool:
+    return index_names(frame._mgr.axes[1]) != version.index_names
 
 
 def _relabelled(frame: Any, known: FrameVersion) -> FrameVersion:
     """The labels changed behind our back, as by `df.columns = [...]`: a rename by position."""
     columns = frame._mgr.axes[0]
-    if len(columns) == len(known.columns) and columns.equals(known.columns):
+    version = FrameVersion.of(frame, uid=known.uid)
+    is_same = len(columns) == len(known.columns) and columns.equals(known.columns)
+    if is_same and version.index_names == known.index_names:
         known.columns = columns
         return known
-    version = FrameVersion.of(frame, uid=known.uid)
     if len(columns) == len(known.columns):
-        renamed = {after: known.field(before) for before, after in zip(known.columns, columns, strict=True)}
-        for name in version.index_names:
-            renamed.setdefault(name, known.field(name) if known.has(name) else {})
+        levels = [known.field(name) for name in known.index_names]
+        renamed = levels_by_place(dict(zip(known.index_names, levels, strict=True)), version.index_names)
+        renamed |= by_position(listed(columns), [known.field(before) for before in listed(known.columns)])
         record = Record("columns", "transformation", version, Listed(renamed))
     else:
         record = Record("columns", "unknown", version, SameLabels(known, IDENTITY | OPAQUE))
@@ -95,6 +116,24 @@ def _rows_above(version: FrameVersion) -> Provenance | None:
             waiting += above
             seen.update(above)
     return union(*found) or None
+
+
+def levels_by_place(levels: dict[Hashable, Provenance], names: Iterable[Hashable]) -> dict[Hashable, Provenance]:
+    """The same levels under the names that they have now: by name, or by place where they were renamed."""
+    wanted = list(names)
+    if len(wanted) == len(levels) and any(name not in levels for name in wanted):
+        return dict(zip(wanted, levels.values(), strict=True))
+    return {name: levels.get(name, {}) for name in wanted}
+
+
+def given_levels(index: Any, names: Iterable[Hashable]) -> dict[Hashable, Provenance]:
+    """Where the named levels of an index come from that was made of `index`."""
+    if isinstance(index, pd.Series):
+        return dict.fromkeys(names, series_parts(index).provenance)
+    state = index_state(index) if isinstance(index, pd.Index) else None
+    if state is None:
+        return {name: {} for name in names}
+    return {name: (state.index or {}).get(name, state.provenance) for name in names}
 
 
 def used_as(value: Any, use: int) -> Provenance:
