@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from clew.capture.versions import FrameVersion
 
 _READS_KEPT = 64
+_ROUNDS_KEPT = 16
 _ENDS = (
     "STORE_NAME",
     "STORE_FAST",
@@ -74,7 +75,10 @@ def note_read(frame: FrameType, read: Provenance | FrameVersion) -> None:
         if len(recent) >= _READS_KEPT:
             del recent[next(iter(recent))]
         known = (code, [read])
-    elif len(known[1]) < _READS_KEPT:
+    elif not isinstance(read, dict):
+        # A frame replaces what was read before it: held beside it, earlier ones would only fill the memory.
+        known = (code, [read])
+    elif len(known[1]) < _ROUNDS_KEPT:
         known[1].append(read)
     else:
         known = (code, [_merged(known[1]), read])

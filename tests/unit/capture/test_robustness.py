@@ -172,10 +172,10 @@ def test_memory_does_not_grow_with_the_rounds_of_a_loop(work: str) -> None:
 
     tracemalloc.start()
     try:
-        # Filled once: what was read last, and the scalars and labels seen last, are kept in bounded numbers.
+        # What was read last, and the scalars and labels seen last, are kept in bounded numbers: some 300 KB.
         held(300)
         few = held(300)
-        assert held(900) - few < 200_000
+        assert held(1200) - few < 500_000
     finally:
         tracemalloc.stop()
 
