@@ -89,6 +89,12 @@ class CatalogReader(IndexReader):
             ) told group by namespace order by namespace"""  # noqa: S608
         )
 
+    def has_namespace(self, name: str) -> bool:
+        """Whether an event speaks of a namespace."""
+        query = f"""select 1 from all_jobs where namespace = ?1
+            union all select 1 from datasets where namespace = ?1 and not {IS_NOTES} limit 1"""  # noqa: S608
+        return self._one(query, name) is not None
+
     def last_told(self, kind: str, namespace: str, name: str | None) -> int | None:
         """The position of the last event that tells of a job, a dataset or a whole namespace."""
         table = "all_jobs" if kind == "job" else "datasets"

@@ -68,6 +68,8 @@ def datasets(catalog: Catalog, asked: Asked) -> Answer:
     """`GET /namespaces/{namespace}/datasets`."""
     (name,) = asked.parts
     found = [dataset_shape(one) for one in catalog.datasets(name, *asked.page())]
+    if not found:
+        _require_namespace(catalog, name)
     return answer({"datasets": found, "totalCount": catalog.count_datasets(name)})
 
 
@@ -81,6 +83,7 @@ def required_dataset(catalog: Catalog, asked: Asked) -> Dataset:
     name = asked.parts[0], asked.parts[1]
     found = catalog.dataset(name)
     if found is None:
+        _require_namespace(catalog, name[0])
         raise not_found("Dataset", name[1])
     return found
 
@@ -121,6 +124,7 @@ def required_job(catalog: Catalog, asked: Asked) -> Job:
     name = asked.parts[0], asked.parts[1]
     found = catalog.job(name)
     if found is None:
+        _require_namespace(catalog, name[0])
         raise not_found("Job", name[1])
     return found
 
@@ -129,7 +133,7 @@ def job_versions(catalog: Catalog, asked: Asked) -> Answer:
     """`GET /namespaces/{namespace}/jobs/{job}/versions`."""
     limit, offset = asked.page()
     found = _job_versions(catalog, asked)
-    return answer({"versions": found[offset : offset + limit], "totalCount": len(found)})
+    return answer({"versions": found[offset : offset + limit]})
 
 
 def job_version(catalog: Catalog, asked: Asked) -> Answer:
@@ -251,6 +255,11 @@ def _states(asked: Asked) -> list[str] | None:
     for state in found:
         Asked((), f"lastRunStates={state}".encode()).choice("lastRunStates", _STATES)
     return found
+
+
+def _require_namespace(catalog: Catalog, name: str) -> None:
+    if not catalog.has_namespace(name):
+        raise not_found("Namespace", name)
 
 
 def _job_versions(catalog: Catalog, asked: Asked) -> list[JobVersionShape]:

@@ -200,5 +200,5 @@ def _field(catalog: Catalog, asked: Asked) -> str:
     dataset: Dataset = required_dataset(catalog, asked)
     name = asked.parts[2]
     if all(field.name != name for field in dataset.fields):
-        raise not_found("Field", name)
+        raise Refusal(404, f"Field '{name}' not found for dataset '{dataset.name}'.")
     return name

@@ -121,6 +121,10 @@ class Catalog:
         """All namespaces by name, those that are hidden included."""
         return namespaces(self.reader, self.notes)
 
+    def has_namespace(self, name: str) -> bool:
+        """Whether events speak of a namespace, or someone made it."""
+        return self.reader.has_namespace(name) or name in self.notes.namespaces()
+
     def sources(self) -> list[Source]:
         """All sources by name."""
         return self._sources.all(self.reader, self.notes)

@@ -52,6 +52,8 @@ class Sources:
         found: dict[str, Source] = {}
         for source in self._by_dataset.values():
             found.setdefault(source.name, source)
+        # Where a producer names none.
+        found.setdefault(DEFAULT_SOURCE, Source(DEFAULT_SOURCE, _type(""), None, None, "", None))
         for name, note in notes.sources().items():
             found[name] = Source(name, note.type, None, None, note.url, note.description)
         return [found[name] for name in sorted(found)]
@@ -71,5 +73,5 @@ class Sources:
 
 def _type(url: str) -> str:
     """What kind of store a URL leads to, by its scheme."""
-    scheme, found, _ = url.partition(":")
-    return scheme.removeprefix("jdbc:").upper() if found and scheme.isascii() else "UNKNOWN"
+    scheme, found, _ = url.removeprefix("jdbc:").partition(":")
+    return scheme.upper() if found and scheme.isascii() else "UNKNOWN"

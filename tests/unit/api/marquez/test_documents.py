@@ -225,3 +225,19 @@ def test_a_search_for_words_says_where_they_stand(shop: Shop, kind: str, word: s
         assert hit["run_id"] == run_id("load-2")
         fields = ["run_id", "name", "namespace", "eventType", "facets", "inputFacets", "outputFacets"]
         assert list(hit) == fields
+
+
+def test_sources_by_the_schemes_of_their_urls(empty_shop: Shop) -> None:
+    named = [dataset("a", facets={"dataSource": {"name": "old", "uri": "jdbc:mysql://db:3306/shop"}}), dataset("b")]
+    empty_shop.send([event("COMPLETE", 1, "one", outputs=[*named, {"namespace": "file", "name": "c"}])])
+    found = [(one["name"], one["type"], one["connectionUrl"]) for one in empty_shop.get("/sources")["sources"]]
+    assert found == [
+        ("default", "UNKNOWN", ""),
+        ("old", "MYSQL", "jdbc:mysql://db:3306/shop"),
+        ("warehouse", "POSTGRES", "postgres://db:5432/shop"),
+    ]
+    assert empty_shop.get("/namespaces/file/datasets/c")["sourceName"] == "default"
+
+
+def test_job_versions_have_no_total(shared_shop: Shop) -> None:
+    assert list(shared_shop.get("/namespaces/shop/jobs/daily.load/versions")) == ["versions"]
