@@ -169,11 +169,13 @@ class CatalogReader(IndexReader):
     def dataset_facets_of(self, names: Iterable[Name]) -> dict[Name, Facets]:
         """The facets of datasets, each in the version that was described last."""
         ranges = [(*name, begin := entity(*name, ""), after(begin)) for name in names]
-        query = """select value ->> 0 as namespace, value ->> 1 as name, body from json_each(?) wanted
-            cross join facets on kind = 'dataset' and entity >= value ->> 2 and entity < value ->> 3
-            order by last_seq"""
-        last = {(row["namespace"], row["name"]): row["body"] for row in self._all(query, _listed(ranges))}
-        return {name: _standing(self._unpack(body)) for name, body in last.items()}
+        query = """select value ->> 0 as namespace, value ->> 1 as name, (
+                select body from facets where kind = 'dataset' and entity >= value ->> 2 and entity < value ->> 3
+                order by last_seq desc, entity desc limit 1) as body
+            from json_each(?) wanted"""
+        rows = self._all(query, _listed(ranges))
+        found = {(row["namespace"], row["name"]): row["body"] for row in rows}
+        return {name: _standing(self._unpack(body)) for name, body in found.items() if body is not None}
 
     def stored_facets(self, kind: str, *identity: str | None) -> list[StoredFacet]:
         """The facets of one entity with the positions of the events that gave them, those deleted included."""

@@ -34,10 +34,12 @@ _NAMES_EVER_AT_ONCE = """with recursive names (namespace, name) as (
     ) other)"""
 # SQLite joins in the order of a `cross join`; PostgreSQL chooses by itself, and takes no condition there.
 _CROSS_JOIN = re.compile(r"\bcross join (?!lateral)")
-# A list that is given as JSON; NUL is no character to PostgreSQL.
+# A list that is given as JSON; NUL is no character to PostgreSQL. It expects a hundred rows of any list, and reads
+# whole tables for them. With a limit that it cannot know beforehand it expects ten, and looks each up by an index.
 _LIST = re.compile(r"\bjson_each\((\?\d*)\)")
 _LIST_OF_JSON = r"""(select value, value #>> '{}' as atom
-    from json_array_elements(replace(\1, '\\u0000', '\\ufffd')::json) value)"""
+    from json_array_elements(replace(\1, '\\u0000', '\\ufffd')::json) value
+    limit (select 2147483647))"""
 # To SQLite small letters of English are like large ones, and no others; so they are to PostgreSQL by this collation.
 _LIKE = re.compile(r"\blike (?=\?)")
 _LIKE_LETTERS = 'collate "C" ilike '
