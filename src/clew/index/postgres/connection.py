@@ -98,7 +98,10 @@ class PostgresDatabase:
             if is_within or not self.connection.closed:
                 raise unreachable(self.url, fault) from fault
         self._open()
-        return self._ask(query, values, rows)
+        try:
+            return self._ask(query, values, rows)
+        except psycopg.OperationalError as fault:
+            raise unreachable(self.url, fault) from fault
 
     def _ask(self, query: str, values: Sequence[Any], rows: RowFactory[Any]) -> psycopg.Cursor[Any]:
         known = [value.replace(NUL, NUL_SHOWN) if isinstance(value, str) else value for value in values]

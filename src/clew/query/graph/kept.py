@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 import msgspec
 from msgspec import Struct
 
+from clew.errors import ClewError
 from clew.index.reader import IndexReader, Progress
 from clew.query.graph.stored import StoredArrays, store, stored
 
@@ -125,7 +127,9 @@ class KeptGraph(Generic[G]):
 
     def _renew_in_thread(self) -> None:
         try:
-            self._renewed()
+            # An index that cannot be read is told to whoever asks next.
+            with suppress(ClewError):
+                self._renewed()
         finally:
             self._not_before = time.monotonic() + _PAUSES * self._seconds
             self._is_busy = False

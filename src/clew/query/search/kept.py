@@ -14,6 +14,7 @@ from zlib import crc32
 
 import msgspec
 
+from clew.errors import ClewError
 from clew.index.reader import STAMPS, IndexReader, Progress
 from clew.query.search.texts import Texts, texts_of
 
@@ -100,8 +101,8 @@ class SearchFile:
 
     def _refresh_in_thread(self) -> None:
         try:
-            # Whatever is wrong with a file, whoever asks next is told.
-            with suppress(sqlite3.Error):
+            # Whatever is wrong with a file or an index, whoever asks next is told.
+            with suppress(ClewError, sqlite3.Error):
                 self._refreshed(None)
         finally:
             self._is_busy = False
