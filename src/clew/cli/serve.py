@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import click
 from starlette.applications import Starlette
 
@@ -19,7 +22,6 @@ from clew.cli.screen import talk
 from clew.collector.http import Limits, create_collector
 from clew.collector.log import LogWriter
 from clew.home import Home
-from clew.index.browsing import Browser
 from clew.pipeline.status import status
 from clew.query.answers import Answers
 from clew.query.catalog.catalog import Catalogs
@@ -66,13 +68,19 @@ def answering(home: Home, store: Store | None = None) -> tuple[Starlette, Read]:
     """
     holdings = Holdings(home.index, home.lake)
     holdings.warm()
-    views = Views(holdings, lambda: Browser(home.index), home.lake, lambda: status(home))
+    views = Views(holdings, holdings.reader, home.lake, lambda: status(home))
     catalogs = Catalogs(home.index, home.log)
     marquez = MarquezApi(catalogs, holdings, store or store_in(home.log))
     routes = [*question_routes(holdings), *page_routes(views)]
-    app = create_app(lambda: Answers(home.index), routes, [catalogs.close, holdings.close])
+    app = create_app(lambda: _answers(holdings), routes, [catalogs.close, holdings.close])
     app.add_middleware(MarquezFirst, marquez=marquez)
     return app, marquez.read
+
+
+@contextmanager
+def _answers(holdings: Holdings) -> Iterator[Answers]:
+    with holdings.reader() as index:
+        yield Answers(index)
 
 
 def _say(text: str) -> None:

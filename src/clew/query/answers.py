@@ -24,8 +24,8 @@ from clew.query.upstream import MOST_HOPS, upstream
 class Answers:
     """Answers from one index."""
 
-    def __init__(self, index: Place) -> None:
-        self._index = IndexReader(index)
+    def __init__(self, index: Place | IndexReader) -> None:
+        self._index = index if isinstance(index, IndexReader) else IndexReader(index)
 
     def __enter__(self) -> Self:
         return self

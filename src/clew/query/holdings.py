@@ -12,6 +12,7 @@ from typing import Self, TypeVar
 
 from clew.errors import ClewError
 from clew.home import Place
+from clew.index.browsing import Browser
 from clew.index.reader import IndexReader, Progress
 from clew.query.facets import has_raw_events
 from clew.query.graph.asked_columns import AskedColumns
@@ -40,7 +41,7 @@ class Holdings:
         self.place = index
         self.lake = lake
         self._is_brief = is_brief
-        self._idle: list[tuple[int, IndexReader]] = []
+        self._idle: list[tuple[int, Browser]] = []
         self._lock = threading.Lock()
         self._is_closed = False
         self._raw: tuple[Progress, bool] | None = None
@@ -87,7 +88,7 @@ class Holdings:
                 self.look_for_raw_events(index)
 
     @contextmanager
-    def reader(self) -> Iterator[IndexReader]:
+    def reader(self) -> Iterator[Browser]:
         """A reader for one question, which sees one state of the index; given back, it serves the next."""
         file = self._file()
         reader = self._taken(file) or self._opened()
@@ -141,8 +142,8 @@ class Holdings:
         self._raw = index.progress(), found
         return found
 
-    def _opened(self) -> IndexReader:
-        return IndexReader(self.place, busy_seconds=_BUSY_SECONDS)
+    def _opened(self) -> Browser:
+        return Browser(self.place, busy_seconds=_BUSY_SECONDS)
 
     def _file(self) -> int:
         """Which file it is: an index that is built anew takes the place of the one before. A database stays."""
@@ -151,7 +152,7 @@ class Holdings:
         except OSError:
             return -1
 
-    def _taken(self, file: int) -> IndexReader | None:
+    def _taken(self, file: int) -> Browser | None:
         with self._lock:
             old = [reader for kept, reader in self._idle if kept != file]
             self._idle = [pair for pair in self._idle if pair[0] == file]
@@ -160,7 +161,7 @@ class Holdings:
             reader.close()
         return taken
 
-    def _give_back(self, file: int, reader: IndexReader) -> None:
+    def _give_back(self, file: int, reader: Browser) -> None:
         with self._lock:
             if len(self._idle) < _MOST_IDLE and not self._is_closed:
                 self._idle.append((file, reader))
