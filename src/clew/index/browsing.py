@@ -6,7 +6,8 @@ from typing import TypeAlias
 
 from clew.events.notebook import FRAMES
 from clew.index.notes import IS_NOTES
-from clew.index.reader import IS_LIKE, IndexReader, Row, containing
+from clew.index.patterns import IS_LIKE, containing
+from clew.index.reader import IndexReader, Row
 
 # There are thousands, and they are told with their run.
 _IS_OPERATION = f"(namespace = '{FRAMES}' and name like '%/%')"

@@ -11,7 +11,8 @@ from msgspec import Raw, Struct
 from clew.index.bodies import DELETED, StoredFacet
 from clew.index.keys import after, entity, parts
 from clew.index.notes import IS_NOTES
-from clew.index.reader import IS_LIKE, IndexReader, Row, containing
+from clew.index.patterns import IS_LIKE, containing
+from clew.index.reader import IndexReader, Row
 
 Name = tuple[str, str]
 Facets = dict[str, Raw]
@@ -69,6 +70,10 @@ class Hidden(Struct, frozen=True, array_like=True):
 
 class CatalogReader(IndexReader):
     """Answers for many entities at once."""
+
+    def change(self) -> object:
+        """A value that is another one after every change of the index."""
+        return self._database.change()
 
     def symlinked(self) -> dict[Name, tuple[Name, ...]]:
         """All names of each dataset that has several, that of its node first."""

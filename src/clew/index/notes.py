@@ -7,3 +7,5 @@ from typing import Final
 NAMESPACE: Final = "clew"
 NAME: Final = "notes"
 IS_NOTES: Final = f"(namespace = '{NAMESPACE}' and name = '{NAME}')"
+# All others.
+DATASETS: Final = f"datasets where not {IS_NOTES}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from operator import attrgetter
@@ -14,7 +13,7 @@ from clew.home import Place
 from clew.index import database
 from clew.index.bodies import DELETED, StoredFacet, Unpacker
 from clew.index.keys import after, entity, parts
-from clew.index.notes import IS_NOTES
+from clew.index.notes import DATASETS
 from clew.index.places import store_of
 from clew.index.store import BUSY_SECONDS, dictionaries_in
 
@@ -37,12 +36,6 @@ _NAMES_EVER = """with recursive names (namespace, name) as (
     join nodes other on (other.node_namespace, other.node_name) = (own.node_namespace, own.node_name)
     union select renames.namespace, renames.name from names
     join renames on (to_namespace, to_name) = (names.namespace, names.name))"""
-
-# Holds the text of a pattern, whether its letters, those of English, are small or large.
-IS_LIKE = "like ?{} escape '\\'"
-_LIKE_SIGNS = re.compile(r"[\\%_]")
-# SQLite refuses patterns of more than 50,000 bytes.
-_MOST_LIKE = 2000
 
 # Keys as the graph writes them.
 _KEY = "'{kind}' || char(31) || {namespace} || char(31) || {name}"
@@ -71,12 +64,11 @@ _LINEAGE_CONTENT = """select (select count(*) || ' ' || max(first_seq) || ' ' ||
 (select count(*) || ' ' || max(seq) from statements where run_uuid is null)"""
 _COLUMN_CONTENT = """select (select count(*) || ' ' || max(seq) from statements), (select count(*) from edge_sets),
 (select count(*) || ' ' || max(last_seq) from renames), (select count(*) || ' ' || max(last_seq) from symlinks)"""
-_DATASETS = f"datasets where not {IS_NOTES}"
 # Facets that come late leave no trace in positions, but in the size of what is packed.
 STAMPS = f"""select 'dataset' as kind, namespace, name, last_seq * 10007 + coalesce((
     select sum(last_seq + length(body)) from facets where kind = 'dataset'
     and entity >= namespace || char(31) || name || char(31) and entity < namespace || char(31) || name || ' '), 0)
-    as stamp, last_event_at from {_DATASETS}
+    as stamp, last_event_at from {DATASETS}
 union all select 'job', namespace, name, last_seq * 10007 + coalesce((
     select last_seq + length(body) from facets where kind = 'job' and entity = namespace || char(31) || name), 0),
 last_event_at from jobs"""  # noqa: S608
@@ -188,10 +180,6 @@ class IndexReader:
         row = self._one("select value from meta where key = ?", key)
         return None if row is None else str(row["value"])
 
-    def change(self) -> object:
-        """A value that is another one after every change of the index."""
-        return self._database.change()
-
     def progress(self) -> Progress:
         """Which index this is, and how far it has come."""
         noted = {row["key"]: str(row["value"]) for row in self._all(_PROGRESS)}
@@ -296,7 +284,7 @@ class IndexReader:
 
     def datasets(self) -> list[Row]:
         """All datasets, the last touched first."""
-        return self._all(f"select namespace, name from {_DATASETS} order by last_seq desc, namespace, name")  # noqa: S608
+        return self._all(f"select namespace, name from {DATASETS} order by last_seq desc, namespace, name")  # noqa: S608
 
     def has_job(self, namespace: str, name: str) -> bool:
         """Whether anything is known of a job."""
@@ -314,8 +302,7 @@ class IndexReader:
 
     def some_datasets(self, count: int) -> list[tuple[str, str]]:
         """The names of datasets, the last touched first, but not more than so many."""
-        query = f"select namespace, name from {_DATASETS} order by last_seq desc limit ?"  # noqa: S608
-        return list(self._plain(query, count))
+        return list(self._plain(f"select namespace, name from {DATASETS} order by last_seq desc limit ?", count))  # noqa: S608
 
     def input_version(self, run_uuid: str, namespace: str, name: str) -> str:
         """The version of a dataset that a run read; empty if it named none."""
@@ -422,11 +409,3 @@ class IndexReader:
 
     def _make_unpacker(self) -> Unpacker:
         return Unpacker(dictionaries_in(self._database))
-
-
-def containing(text: str) -> str:
-    """The pattern of names that hold a text; of one that is longer than names are, its beginning."""
-    # A pattern would end at a NUL.
-    plain = text[:_MOST_LIKE].replace("\x00", "\ufffd")
-    escaped = _LIKE_SIGNS.sub(lambda sign: f"\\{sign[0]}", plain)
-    return f"%{escaped}%"
