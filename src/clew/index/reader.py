@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 from zlib import crc32
 
 from clew.home import Place
-from clew.index import database
+from clew.index import database, edges
 from clew.index.bodies import DELETED, StoredFacet, Unpacker
 from clew.index.keys import after, entity, parts
 from clew.index.notes import DATASETS
@@ -36,27 +36,6 @@ _NAMES_EVER = """with recursive names (namespace, name) as (
     join nodes other on (other.node_namespace, other.node_name) = (own.node_namespace, own.node_name)
     union select renames.namespace, renames.name from names
     join renames on (to_namespace, to_name) = (names.namespace, names.name))"""
-
-# Keys as the graph writes them.
-_KEY = "'{kind}' || char(31) || {namespace} || char(31) || {name}"
-
-
-def _key(kind: str, prefix: str = "", table: str = "") -> str:
-    return _KEY.format(kind=kind, namespace=f"{table}{prefix}namespace", name=f"{table}{prefix}name")
-
-
-_JOB_EDGES = f"""select {_key("job", "job_")}, {_key("dataset", "dataset_")}, direction = 'INPUT', is_implied,
-first_event_at from job_edges"""  # noqa: S608
-_RENAMES = f"""select {_key("dataset")}, {_key("dataset", "to_")}, renamed_at from renames"""  # noqa: S608
-_JOB_LINKS = f"""select 'job' || char(31) || (source.value ->> 0) || char(31) || (source.value ->> 1),
-{_key("job", "job_")}, min(event_time) from links, json_each(links.upstream) source group by 1, 2"""  # noqa: S608
-_JOBLESS = f"""select distinct {_key("dataset", "source_")}, {_key("dataset", "dataset_")}, event_time
-from statements join edge_sets using (edge_set) where job_name is null"""  # noqa: S608
-_NODE_NAMES = f"""select {_key("dataset")}, {_key("dataset", "node_")} from nodes"""  # noqa: S608
-_PARENT_JOBS = f"""select {_key("job", table="jobs.")}, {_key("job", "parent_job_", "runs.")}
-from jobs join runs on runs.run_uuid = latest_run_uuid
-where parent_job_namespace is not null and parent_job_name is not null
-and (parent_job_namespace, parent_job_name) != (jobs.namespace, jobs.name)"""  # noqa: S608
 
 _LINEAGE_CONTENT = """select (select count(*) || ' ' || max(first_seq) || ' ' || total(first_event_at) from job_edges),
 (select count(*) || ' ' || max(last_seq) from renames), (select count(*) || ' ' || max(seq) from links),
@@ -320,19 +299,19 @@ class IndexReader:
 
     def all_job_edges(self) -> Iterator[tuple[str, str, int, int, int]]:
         """Who reads and writes what: the keys of job and dataset, whether as input, whether implied, and since when."""
-        return self._plain(_JOB_EDGES)
+        return self._plain(edges.JOB_EDGES)
 
     def all_renames(self) -> Iterator[tuple[str, str, int]]:
         """The keys of datasets before and after they were renamed, and when."""
-        return self._plain(_RENAMES)
+        return self._plain(edges.RENAMES)
 
     def all_job_links(self) -> Iterator[tuple[str, str, int]]:
         """The keys of jobs that feed jobs by explicit lineage, and since when."""
-        return self._plain(_JOB_LINKS)
+        return self._plain(edges.JOB_LINKS)
 
     def jobless_edges(self) -> Iterator[tuple[str, str, int]]:
         """The keys of datasets that feed datasets as these themselves say, without a job, and since when."""
-        return self._plain(_JOBLESS)
+        return self._plain(edges.JOBLESS)
 
     def last_statements(self, frames: str) -> Iterator[Said]:
         """What was said last of each dataset by each job; `frames` is the namespace of those in memory."""
@@ -359,11 +338,11 @@ class IndexReader:
 
     def node_names(self) -> Iterator[tuple[str, str]]:
         """The keys of names that symlinks make another's, and of the nodes that they are names of."""
-        return self._plain(_NODE_NAMES)
+        return self._plain(edges.NODE_NAMES)
 
     def parent_jobs(self) -> Iterator[tuple[str, str]]:
         """The keys of jobs and of those whose run their last run names as its parent."""
-        return self._plain(_PARENT_JOBS)
+        return self._plain(edges.PARENT_JOBS)
 
     def dataset_facet(self, namespace: str, name: str, version: str | None, facet: str) -> bytes | None:
         """A facet of a dataset in one of its versions."""
