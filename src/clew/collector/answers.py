@@ -10,9 +10,9 @@ from msgspec import Struct
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
-from clew.collector.appender import OverloadedError
 from clew.collector.bodies import TooLargeError
 from clew.collector.encodings import MalformedBodyError, UnknownEncodingError
+from clew.collector.patience import OverloadedError
 from clew.collector.payloads import Taken
 from clew.errors import ClewError
 from clew.events.rejection import RejectedError
@@ -72,6 +72,8 @@ class Refusal(Struct):
 
 def result_of(events: Sequence[Taken]) -> Response:
     """The answer to events that were stored as far as they could be; raises what is to be said of the others."""
+    if all(event.flaw is None for event in events):
+        return _CREATED
     _require_all(events)
     return _created(events)
 
@@ -79,8 +81,6 @@ def result_of(events: Sequence[Taken]) -> Response:
 def _created(events: Sequence[Taken]) -> Response:
     """All is stored; what could not be taken in as it is, is named."""
     reasons = {event.flaw.reason.value for event in events if isinstance(event.flaw, RejectedError)}
-    if not reasons:
-        return _CREATED
     return Response(status_code=201, headers={_DEAD_LETTER: ", ".join(sorted(reasons))})
 
 

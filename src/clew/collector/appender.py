@@ -10,22 +10,15 @@ from concurrent.futures import Future
 from itertools import chain
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeAlias
+from typing import Self
 
 from msgspec import Struct
 
 from clew.collector.log import Entry, LogWriter, Received
-from clew.errors import ClewError
-
-# Is told of the fault, or of none.
-Then: TypeAlias = Callable[[Exception | None], None]
+from clew.collector.patience import OverloadedError, Patience, Then
 
 # Some seconds of work for the slowest disk: who comes later is told to come back rather than kept waiting.
 _MOST_WAITING_BYTES = 64 << 20
-
-
-class OverloadedError(ClewError):
-    """More is waiting to be stored than can be within the time that a client waits."""
 
 
 class Group(Struct, frozen=True):
@@ -37,18 +30,11 @@ class Group(Struct, frozen=True):
     is_stored: bool
 
 
-class _Call(Struct, frozen=True):
-    """What a loop is to do when entries are stored, or could not be."""
-
-    loop: asyncio.AbstractEventLoop
-    then: Then
-
-
 class _Waiting(Struct, frozen=True):
     entries: Sequence[Entry]
     bytes: int
     # For a thread that waits, or for a loop that goes on meanwhile.
-    stored: Future[None] | _Call
+    stored: Future[None] | Patience
 
 
 class Appender:
@@ -66,9 +52,10 @@ class Appender:
         self._changed = threading.Condition()
         self._queue: list[_Waiting] = []
         self._queued_bytes = 0
-        # What has come in this turn of a loop, which is handed over as a whole.
-        self._arriving: list[_Waiting] = []
+        # What has come in this turn of a loop, which is handed over as a whole, and who waits for it.
+        self._arriving: list[Entry] = []
         self._arriving_bytes = 0
+        self._patience: Patience | None = None
         self._is_closed = False
         self._thread = threading.Thread(target=self._work, name="clew-appender")
 
@@ -110,7 +97,7 @@ class Appender:
         """Queue entries; what is returned is done when all of them are on disk, and fails if none of them is."""
         stored, size = Future[None](), _size(entries)
         self._require_room(size)
-        self._enqueue([_Waiting(entries, size, stored)])
+        self._enqueue(_Waiting(entries, size, stored))
         return stored
 
     def store_meanwhile(self, entries: Sequence[Entry], then: Then) -> None:
@@ -118,27 +105,32 @@ class Appender:
 
         To wake a thread, and a loop, costs more than to store an event: each is woken once for many.
         """
-        loop, size = asyncio.get_running_loop(), _size(entries)
+        size = _size(entries)
         self._require_room(size)
-        if not self._arriving:
-            loop.call_soon(self._hand_over)
-        self._arriving.append(_Waiting(entries, size, _Call(loop, then)))
+        if self._patience is None:
+            loop = asyncio.get_running_loop()
+            self._patience = Patience(loop)
+            loop.call_soon(self._hand_over, self._patience)
+        self._patience.add(then)
+        self._arriving += entries
         self._arriving_bytes += size
 
-    def _hand_over(self) -> None:
-        arrived, self._arriving = self._arriving, []
-        self._arriving_bytes = 0
+    def _hand_over(self, patience: Patience) -> None:
+        arrived = _Waiting(self._arriving, self._arriving_bytes, patience)
+        self._arriving, self._arriving_bytes, self._patience = [], 0, None
         try:
             self._enqueue(arrived)
         except OverloadedError as fault:
-            _answer(arrived, fault)
+            patience.end(fault)
+        else:
+            patience.begin()
 
-    def _enqueue(self, arrived: Sequence[_Waiting]) -> None:
+    def _enqueue(self, arrived: _Waiting) -> None:
         with self._changed:
             if self._is_closed:
                 raise _stopping()
-            self._queue += arrived
-            self._queued_bytes += sum(waiting.bytes for waiting in arrived)
+            self._queue.append(arrived)
+            self._queued_bytes += arrived.bytes
             self._changed.notify()
 
     def _require_room(self, size: int) -> None:
@@ -178,19 +170,19 @@ def _size(entries: Sequence[Entry]) -> int:
 
 
 def _answer(group: Sequence[_Waiting], fault: Exception | None) -> None:
-    calls: dict[asyncio.AbstractEventLoop, list[Then]] = {}
-    for waiting in group:
-        if isinstance(waiting.stored, _Call):
-            calls.setdefault(waiting.stored.loop, []).append(waiting.stored.then)
+    waiting: dict[asyncio.AbstractEventLoop, list[Patience]] = {}
+    for one in group:
+        if isinstance(one.stored, Patience):
+            waiting.setdefault(one.stored.loop, []).append(one.stored)
         elif fault is None:
-            waiting.stored.set_result(None)
+            one.stored.set_result(None)
         else:
-            waiting.stored.set_exception(fault)
-    for loop, thens in calls.items():
+            one.stored.set_exception(fault)
+    for loop, patiences in waiting.items():
         # A loop is woken once, not once for each.
-        loop.call_soon_threadsafe(_call_all, thens, fault)
+        loop.call_soon_threadsafe(_end_all, patiences, fault)
 
 
-def _call_all(thens: Sequence[Then], fault: Exception | None) -> None:
-    for then in thens:
-        then(fault)
+def _end_all(patiences: Sequence[Patience], fault: Exception | None) -> None:
+    for patience in patiences:
+        patience.end(fault)

@@ -17,13 +17,13 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from clew.collector.answers import batch_result, result_of
-from clew.collector.appender import Appender, Then
+from clew.collector.appender import Appender
 from clew.collector.bodies import read_body, require_within
 from clew.collector.endpoints import Begin, End, Endpoint, Work
 from clew.collector.log import LogWriter
 from clew.collector.metrics import Metrics
 from clew.collector.notebooks import taking_streams
-from clew.collector.patience import Patience
+from clew.collector.patience import Then
 from clew.collector.payloads import Taken, bodies_in, taken
 from clew.collector.readiness import require_ready
 from clew.collector.refusals import RefusalLog
@@ -223,12 +223,10 @@ class _Intake:
     def _store(self, events: Sequence[Taken], then: Then) -> None:
         """Store what can be, and tell when that is done, or takes longer than a client waits."""
         entries = [event.entry for event in events if event.entry is not None]
-        if not entries:
+        if entries:
+            self._appender.store_meanwhile(entries, then)
+        else:
             then(None)
-            return
-        patience = Patience(then)
-        self._appender.store_meanwhile(entries, patience.end)
-        patience.begin()
 
 
 def _events_in(payload: bytes, stream: Stream, caller: Caller, grant: Grant) -> list[Taken]:

@@ -130,8 +130,7 @@ class LogWriter:
             return 0
         now = datetime.now(UTC)
         self._rotate_if_due(now)
-        at = now.isoformat(timespec="microseconds")
-        self._store([part for entry in new.values() for part in _line(entry, at)])
+        self._store(_lines(new.values(), now.isoformat(timespec="microseconds")))
         self._begun_at = self._begun_at or now
         # Only now: an event that failed to be stored must not be taken for a repetition when it is sent again.
         self._remember(new)
@@ -151,13 +150,16 @@ class LogWriter:
         self._size += size
 
     def _write(self, parts: Sequence[bytes | memoryview]) -> None:
+        written = os.writev(self._file, parts)
+        if written == sum(map(len, parts)):
+            return
         left = deque[memoryview](memoryview(part) for part in parts)
         while left:
-            written = os.writev(self._file, left)
             while left and written >= len(left[0]):
                 written -= len(left.popleft())
             if written:
                 left[0] = left[0][written:]
+            written = os.writev(self._file, left) if left else 0
 
     @contextmanager
     def _refusals(self) -> Iterator[None]:
@@ -214,13 +216,21 @@ class LogWriter:
             self._remember(event_id(decode_line(text).body) for _, text in read_lines(part))
 
 
-def _line(entry: Entry, now: str) -> Iterable[bytes | memoryview]:
-    """The parts of a line: a large event is not copied for it."""
-    if not entry.is_json:
-        encoded = base64.b64encode(entry.body).decode()
-        return (msgspec.json.encode(Line(now, entry.stream, entry.source, encoded=encoded)), b"\n")
-    head = msgspec.json.encode(Line(now, entry.stream, entry.source))
-    return (head[:-1], b',"event":', entry.body, b"}\n")
+def _lines(entries: Iterable[Entry], now: str) -> list[bytes | memoryview]:
+    """The parts of lines: a large event is not copied for it, and those of one sender begin alike."""
+    heads: dict[tuple[Stream, str], bytes] = {}
+    parts: list[bytes | memoryview] = []
+    for entry in entries:
+        if not entry.is_json:
+            encoded = base64.b64encode(entry.body).decode()
+            parts += (msgspec.json.encode(Line(now, entry.stream, entry.source, encoded=encoded)), b"\n")
+            continue
+        sender = entry.stream, entry.source
+        head = heads.get(sender)
+        if head is None:
+            head = heads[sender] = msgspec.json.encode(Line(now, *sender))[:-1] + b',"event":'
+        parts += (head, entry.body, b"}\n")
+    return parts
 
 
 def _is_json(body: bytes) -> bool:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from functools import lru_cache
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from clew.collector.appender import Group
 from clew.collector.payloads import Taken
+from clew.collector.tallies import Spread, Tally
 from clew.events.stream import Stream
 
 _ANSWER_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
@@ -22,14 +22,12 @@ class Metrics:
 
     def __init__(self, folder: Path) -> None:
         self.registry = registry = CollectorRegistry()
-        self._answers = Counter(
-            "clew_collector_answers", "Requests answered.", ["endpoint", "status"], registry=registry
-        )
-        self._events = Counter("clew_collector_events", "Events received.", ["stream", "outcome"], registry=registry)
+        self._answers = Tally("clew_collector_answers", "Requests answered.", ("endpoint", "status"))
+        self._events = Tally("clew_collector_events", "Events received.", ("stream", "outcome"))
+        self._answer_seconds = Spread("clew_collector_answer_seconds", "How long an answer took.", _ANSWER_SECONDS)
+        for own in (self._answers, self._events, self._answer_seconds):
+            registry.register(own)
         self._bytes = Counter("clew_collector_event_bytes", "Bytes of events appended.", registry=registry)
-        self._answer_seconds = Histogram(
-            "clew_collector_answer_seconds", "How long an answer took.", buckets=_ANSWER_SECONDS, registry=registry
-        )
         self._sync_seconds = Histogram(
             "clew_collector_sync_seconds", "How long one sync took.", buckets=_ANSWER_SECONDS, registry=registry
         )
@@ -40,19 +38,16 @@ class Metrics:
         self.waiting = Gauge("clew_collector_waiting_bytes", "Bytes that wait to be stored.", registry=registry)
         free = Gauge("clew_collector_free_bytes", "Bytes free on the disk of the log.", registry=registry)
         free.set_function(lambda: shutil.disk_usage(folder).free)
-        # Finding a counter by its labels costs more than counting.
-        self._answer_counter = lru_cache(self._answers.labels)
-        self._event_counter = lru_cache(self._events.labels)
 
     def answered(self, endpoint: str, status: int, seconds: float) -> None:
         """Count an answer."""
-        self._answer_counter(endpoint, str(status)).inc()
-        self._answer_seconds.observe(seconds)
+        self._answers.add((endpoint, str(status)))
+        self._answer_seconds.add(seconds)
 
     def took(self, stream: Stream, events: Sequence[Taken]) -> None:
         """Count what became of the events of a request."""
         for event in events:
-            self._event_counter(stream.value, event.outcome).inc()
+            self._events.add((stream.value, event.outcome))
 
     def wrote(self, group: Group) -> None:
         """Count a group of events, written at once."""

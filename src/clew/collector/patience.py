@@ -1,32 +1,49 @@
-"""How long an answer may take."""
+"""How long those who sent events wait for an answer."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from typing import TypeAlias
 
-from clew.collector.appender import OverloadedError, Then
+from clew.errors import ClewError
 
 # Clients give up after five seconds and send the event again.
 ANSWER_SECONDS = 4.5
 
+# Is told of the fault, or of none.
+Then: TypeAlias = Callable[[Exception | None], None]
+
+
+class OverloadedError(ClewError):
+    """More is waiting to be stored than can be within the time that a client waits."""
+
 
 class Patience:
-    """Tells how something ended, once; that it takes too long, if it does."""
+    """Tells all who wait on a loop how something ended, once; that it takes too long, if it does.
 
-    def __init__(self, then: Then) -> None:
-        self._then: Then | None = then
+    Those who wait for the same share a timer: one for each would cost as much as reading its request.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self._thens: list[Then] = []
         self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, then: Then) -> None:
+        """One more waits."""
+        self._thens.append(then)
 
     def begin(self) -> None:
         """From now on the time runs."""
-        self._timer = asyncio.get_running_loop().call_later(ANSWER_SECONDS, self._give_up)
+        self._timer = self.loop.call_later(ANSWER_SECONDS, self._give_up)
 
     def end(self, fault: Exception | None) -> None:
         """It has ended."""
         if self._timer is not None:
             self._timer.cancel()
-        then, self._then = self._then, None
-        if then is not None:
+        thens, self._thens = self._thens, []
+        for then in thens:
             then(fault)
 
     def _give_up(self) -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from clew.collector.appender import Appender, OverloadedError
+from clew.collector.appender import Appender
 from clew.collector.log import Entry, LogWriter, Received
+from clew.collector.patience import OverloadedError
 from clew.errors import ClewError
 from clew.events.stream import Stream
 

@@ -7,6 +7,7 @@ import os
 import resource
 import subprocess
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -44,6 +45,18 @@ def test_what_has_been_read_is_let_go_and_read_all_the_same(tmp_path: Path, monk
     parts = ranges(tmp_path, 0, end_position(tmp_path), 700_000)
     assert len(parts) > 3
     assert [decode_line(text).body for part in parts for _, text in read_lines(part)] == sent
+
+
+@pytest.mark.parametrize("most", [1, 7, 100, 5000])
+def test_what_is_taken_piece_by_piece_is_whole(most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def reluctant(file: int, parts: Sequence[bytes]) -> int:
+        return os.write(file, b"".join(parts)[:most])
+
+    monkeypatch.setattr(os, "writev", reluctant)
+    sent = [b'"%d %s"' % (number, b"x" * number) for number in range(30)]
+    with LogWriter(tmp_path) as log:
+        log.append(received(*sent, b"no json"))
+    assert bodies(tmp_path) == [*sent, b"no json"]
 
 
 @pytest.mark.parametrize(
