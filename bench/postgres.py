@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import tempfile
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from multiprocessing import get_context
 from pathlib import Path
+from selectors import EVENT_READ, DefaultSelector
 
 import msgspec
 import psycopg
 from bench.processes import family
 from msgspec import Struct
+from psycopg.pq import ExecStatus
+from psycopg.pq.abc import PGconn, PGresult
 
 _TABLE = """
 create table lineage_events (
@@ -24,9 +27,7 @@ create table lineage_events (
 create index on lineage_events (run_id);
 create index on lineage_events (job_namespace, job_name, event_time);
 """
-_INSERT = "insert into lineage_events values (%s, %s, %s, %s, %s, %s)"
-# One could not make enough: the clients must not be what is measured.
-_PROCESSES = 2
+_INSERT = b"insert into lineage_events values ($1, $2, $3, $4, $5, $6)"
 
 
 class _Run(Struct):
@@ -46,14 +47,22 @@ class _Event(Struct):
 
 
 _decode = msgspec.json.Decoder(_Event).decode
-Row = tuple[str | None, ...]
+Row = tuple[bytes | None, ...]
+
+
+class Inserted(Struct):
+    """How long it took until all were acknowledged, and what the clients took of the CPU."""
+
+    seconds: float
+    cpu_seconds: float
 
 
 def row(body: bytes) -> Row:
     """The values of an event, made before the clock starts."""
     event = _decode(body)
     # JSONB knows no \\u0000; what is generated has none.
-    return event.eventTime, event.run.runId, event.job.namespace, event.job.name, event.eventType, body.decode()
+    values = event.eventTime, event.run.runId, event.job.namespace, event.job.name, event.eventType
+    return *(None if value is None else value.encode() for value in values), body
 
 
 @contextmanager
@@ -77,12 +86,10 @@ def postgres(folder: Path) -> Iterator[tuple[str, int]]:
         yield address, int((folder / "postmaster.pid").read_text().split()[0])
 
 
-def insert(address: str, rows: Sequence[Row], connections: int) -> float:
-    """Insert each by itself, over so many connections; gives the seconds that it took."""
-    shares = [rows[start::_PROCESSES] for start in range(_PROCESSES)]
-    with ProcessPoolExecutor(_PROCESSES, get_context("spawn")) as pool:
-        times = list(pool.map(_insert, [address] * _PROCESSES, shares, [connections // _PROCESSES] * _PROCESSES))
-    return max(end for _, end in times) - min(start for start, _ in times)
+def insert(address: str, rows: Sequence[Row], connections: int) -> Inserted:
+    """Insert each by itself, over so many connections, from a process of its own."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        return pool.submit(_insert, address, rows, connections).result()
 
 
 def count(address: str) -> int:
@@ -97,21 +104,47 @@ def ticks(server: int) -> int:
     return sum(process.ticks for process in family(server))
 
 
-def _insert(address: str, rows: Sequence[Row], connections: int) -> tuple[float, float]:
-    return asyncio.run(_insert_all(address, list(rows), connections))
+def _insert(address: str, rows: Sequence[Row], connections: int) -> Inserted:
+    waiting = deque(rows)
+    with ExitStack() as opened, DefaultSelector() as selector:
+        for _ in range(connections):
+            connection = opened.enter_context(psycopg.connect(address, autocommit=True))
+            selector.register(connection.fileno(), EVENT_READ, _Client(connection.pgconn, waiting))
+        start, cpu = time.perf_counter(), time.process_time()
+        for key in selector.get_map().values():
+            key.data.send()
+        working = min(connections, len(rows))
+        while working:
+            working -= sum(not key.data.go_on() for key, _ in selector.select())
+        return Inserted(time.perf_counter() - start, time.process_time() - cpu)
 
 
-async def _insert_all(address: str, waiting: list[Row], connections: int) -> tuple[float, float]:
-    opened = [await psycopg.AsyncConnection.connect(address, autocommit=True) for _ in range(connections)]
-    start = time.time()
-    await asyncio.gather(*(_insert_some(connection, waiting) for connection in opened))
-    end = time.time()
-    for connection in opened:
-        await connection.close()
-    return start, end
+class _Client:
+    """Sends the next row when the one before is acknowledged, with little more than the library's C between."""
+
+    def __init__(self, connection: PGconn, waiting: deque[Row]) -> None:
+        self._connection = connection
+        self._waiting = waiting
+        _require_done(connection.prepare(b"insert", _INSERT))
+
+    def send(self) -> bool:
+        """Send the next, if there is one."""
+        if not self._waiting:
+            return False
+        self._connection.send_query_prepared(b"insert", self._waiting.popleft())
+        return True
+
+    def go_on(self) -> bool:
+        """Take what came, and send the next if that is an acknowledgement; tells whether more is to come."""
+        self._connection.consume_input()
+        while not self._connection.is_busy():
+            result = self._connection.get_result()
+            if result is None:
+                return self.send()
+            _require_done(result)
+        return True
 
 
-async def _insert_some(connection: psycopg.AsyncConnection, waiting: list[Row]) -> None:
-    async with connection.cursor() as cursor:
-        while waiting:
-            await cursor.execute(_INSERT, waiting.pop(), prepare=True)
+def _require_done(result: PGresult) -> None:
+    if result.status != ExecStatus.COMMAND_OK:
+        raise RuntimeError(result.error_message.decode())

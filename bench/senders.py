@@ -22,9 +22,10 @@ _HEAD = (
 
 
 class Sent(Struct):
-    """How long it took until all were answered, and how often each status was."""
+    """How long it took until all were answered, what that took of the CPU, and how often each status was."""
 
     seconds: float
+    cpu_seconds: float
     answers: dict[str, int]
 
 
@@ -72,12 +73,12 @@ async def send(port: int, clients: int, requests: list[bytes]) -> Sent:
     waiting, answers = deque(requests), Counter[str]()
     loop = asyncio.get_running_loop()
     ends = [asyncio.Event() for _ in range(clients)]
-    start = time.perf_counter()
+    start, cpu = time.perf_counter(), time.process_time()
     for end in ends:
         await loop.create_connection(lambda end=end: Client(waiting, answers, end), "127.0.0.1", port)  # type: ignore[misc]
     for end in ends:
         await end.wait()
-    return Sent(time.perf_counter() - start, dict(answers))
+    return Sent(time.perf_counter() - start, time.process_time() - cpu, dict(answers))
 
 
 def main() -> None:
