@@ -114,11 +114,12 @@ class QuickProtocol(CarefulProtocol):
 
     def timeout_keep_alive_handler(self) -> None:
         """Close a connection that is idle; one that was not, all the time, is looked at again."""
-        left = self._answered_at + self.timeout_keep_alive - self.loop.time()
-        if self._is_free() and left <= 0:
-            super().timeout_keep_alive_handler()
+        since = self._answered_at if self._is_free() else self.loop.time()
+        left = since + self.timeout_keep_alive - self.loop.time()
+        if left > 0:
+            self._look_later(left)
         else:
-            self._look_later(max(left, 1.0))
+            super().timeout_keep_alive_handler()
 
     def _is_free(self) -> bool:
         # None before the first request, whatever its type says.

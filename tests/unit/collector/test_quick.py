@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -131,6 +132,20 @@ def test_it_does_not_matter_how_requests_are_cut(size: int, wire: Wire, log: Log
 def test_a_connection_is_closed_when_that_is_asked_for(request_: bytes, wire: Wire) -> None:
     ((status, headers, _),) = wire.ask(request_)
     assert (status, headers["connection"], wire.is_closed()) == (201, "close", True)
+
+
+def test_a_connection_is_closed_when_nothing_comes(app: Collector) -> None:
+    with serving(app, Quick(app.takes)) as (port, server):
+        server.config.timeout_keep_alive = 1
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as opened:
+            wire = Wire(opened)
+            # One timer for both: it starts with the first and counts from the second.
+            assert wire.ask(post(event("a")))[0][0] == 201
+            threading.Event().wait(0.6)
+            assert wire.ask(post(event("b")))[0][0] == 201
+            began = time.monotonic()
+            assert wire.is_closed()
+            assert time.monotonic() - began > 0.9
 
 
 def test_keys_are_asked_for(log: LogWriter, tmp_path: Path) -> None:
