@@ -42,6 +42,8 @@ from clew.query.moments import moment
 
 # Readers of a WAL wait for no writer; whoever has locked the whole file is not waited for long.
 _BUSY_SECONDS = 0.25
+# Documents stand all over a file: to read a page costs more than to look at it where the system holds it.
+_MAPPED = f"pragma mmap_size = {256 << 20}"
 _NOTES = Hidden(NAMESPACE, NAME, 2**63 - 1)
 
 
@@ -333,6 +335,8 @@ class Catalogs:
             return catalog
         self._close()
         reader = CatalogReader(self._index, busy_seconds=_BUSY_SECONDS)
+        if isinstance(self._index, Path):
+            reader.ask(_MAPPED)
         with self._lock:
             self._readers.add(reader)
         opened = Catalog(reader, self.pending, self._log)
