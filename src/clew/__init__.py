@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -34,3 +35,10 @@ def __getattr__(name: str) -> Any:
 
     value = globals()[name] = getattr(importlib.import_module(home), name)
     return value
+
+
+# `df.lineage`, for whoever has imported pandas before; a pandas that is just being imported has no frames yet.
+if hasattr(sys.modules.get("pandas"), "DataFrame"):
+    import importlib
+
+    importlib.import_module("clew.pandas")

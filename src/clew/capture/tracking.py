@@ -81,5 +81,7 @@ def _hook_pandas() -> None:
     if not _state["on"]:
         return
     from clew.capture.frames.catalogue import install
+    from clew.capture.frames.lineage_accessor import give_accessor
 
     install()
+    give_accessor()

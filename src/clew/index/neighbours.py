@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from clew.index.reader import LAST_STATEMENTS, NAMES, IndexReader, Said
+from clew.index.reader import NAMES, IndexReader
+from clew.index.said import LAST_STATEMENTS, Said
 
 # A dataset at the other end, by the name of its node.
 _NODE = "coalesce(node_namespace, {end}_namespace), coalesce(node_name, {end}_name)"

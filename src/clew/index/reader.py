@@ -15,6 +15,7 @@ from clew.index.bodies import DELETED, StoredFacet, Unpacker
 from clew.index.keys import after, entity, parts
 from clew.index.notes import DATASETS
 from clew.index.places import store_of
+from clew.index.said import ALL_LAST_STATEMENTS, EDGE_SET, Said, SaidEdge
 from clew.index.store import BUSY_SECONDS, dictionaries_in
 
 Row = database.Row
@@ -52,22 +53,6 @@ union all select 'job', namespace, name, last_seq * 10007 + coalesce((
     select last_seq + length(body) from facets where kind = 'job' and entity = namespace || char(31) || name), 0),
 last_event_at from jobs"""  # noqa: S608
 _PROGRESS = "select key, value from meta where key in ('identity', 'indexed_seq', 'indexed_at', 'last_batch')"
-# What each job said last of each dataset that is asked for; of a frame, which has versions within one session, of each.
-LAST_STATEMENTS = """select job_namespace, job_name, dataset_namespace, dataset_name, dataset_version, session_id,
-run_uuid, edge_set, event_time from (
-    select *, row_number() over (
-        partition by job_namespace, job_name, dataset_namespace, dataset_name,
-            case when dataset_namespace = ?1 then dataset_version else '' end
-        order by event_time desc, seq desc) as place
-    from statements where {of} and (origin = 'lineage' or not exists (
-        select 1 from statements explicit where explicit.author = statements.author
-        and explicit.dataset_namespace = statements.dataset_namespace
-        and explicit.dataset_name = statements.dataset_name and explicit.origin = 'lineage'
-        and explicit.edge_set != ''))
-) said where place = 1"""
-_ALL_LAST_STATEMENTS = LAST_STATEMENTS.format(of="true")
-_EDGE_SET = """select "column", source_namespace, source_name, source_column, type, subtype, description, masking
-from edge_sets where edge_set = ? order by ordinal"""
 
 
 class Progress(NamedTuple):
@@ -77,33 +62,6 @@ class Progress(NamedTuple):
     seq: int
     at: str
     batch: str
-
-
-class Said(NamedTuple):
-    """What a job, or nobody, said last of a dataset."""
-
-    job_namespace: str | None
-    job_name: str | None
-    dataset_namespace: str
-    dataset_name: str
-    dataset_version: str
-    session_id: str | None
-    run_uuid: str | None
-    edge_set: str
-    event_time: int
-
-
-class SaidEdge(NamedTuple):
-    """One edge of a set, into a dataset that the set does not name."""
-
-    column: str | None
-    source_namespace: str
-    source_name: str
-    source_column: str | None
-    type: str
-    subtype: str | None
-    description: str | None
-    masking: int | None
 
 
 class IndexReader:
@@ -315,11 +273,11 @@ class IndexReader:
 
     def last_statements(self, frames: str) -> Iterator[Said]:
         """What was said last of each dataset by each job; `frames` is the namespace of those in memory."""
-        return map(Said._make, self._plain(_ALL_LAST_STATEMENTS, frames))
+        return map(Said._make, self._plain(ALL_LAST_STATEMENTS, frames))
 
     def edge_set(self, name: str) -> Iterator[SaidEdge]:
         """The edges of a set."""
-        return map(SaidEdge._make, self._plain(_EDGE_SET, name))
+        return map(SaidEdge._make, self._plain(EDGE_SET, name))
 
     def lineage_content(self) -> str:
         """A text that is another when jobs, datasets and edges between them are others."""

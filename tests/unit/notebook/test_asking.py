@@ -159,3 +159,30 @@ def test_importing_clew_loads_nothing_of_this() -> None:
     check = "import clew; clew.track; import sys; print([name for name in sys.modules if 'clew.notebook' in name])"
     ended = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert ended.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "import clew; clew.track(); import pandas as pd",
+        "import pandas as pd; import clew",
+        "import clew, clew.pandas; import pandas as pd",
+    ],
+)
+def test_every_frame_has_its_lineage_once_pandas_and_clew_have_met(given: str) -> None:
+    code = f"""{given}
+frame = pd.DataFrame({{"x": [1]}})
+assert type(frame.lineage) is pd.DataFrame.lineage
+own = pd.DataFrame({{"lineage": [1, 2]}})
+own.lineage = own.lineage + 1
+assert own.lineage.tolist() == own["lineage"].tolist() == [2, 3]
+frame.lineage = "mine"
+assert frame.lineage == "mine"
+"""
+    ended = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_clew_alone_brings_no_pandas() -> None:
+    code = "import clew, sys; assert 'pandas' not in sys.modules and 'clew.pandas' not in sys.modules"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

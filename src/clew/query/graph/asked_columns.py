@@ -9,7 +9,8 @@ from clew.events.notebook import FRAMES
 from clew.index.entities import node_row
 from clew.index.keys import BETWEEN_PARTS
 from clew.index.neighbours import Neighbours
-from clew.index.reader import IndexReader, Said, SaidEdge
+from clew.index.reader import IndexReader
+from clew.index.said import Said, SaidEdge
 from clew.query.graph.columns import RENAMED, ColumnStep, Transformation, of_last_sessions, transformation_of, turn_of
 from clew.query.graph.far import Patience
 from clew.query.graph.nodes import Column, column_key

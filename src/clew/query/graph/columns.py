@@ -13,7 +13,8 @@ from msgspec import Struct
 
 from clew.events.notebook import FRAMES
 from clew.index.keys import BETWEEN_PARTS, entity
-from clew.index.reader import IndexReader, Said, SaidEdge
+from clew.index.reader import IndexReader
+from clew.index.said import Said, SaidEdge
 from clew.query.graph.adjacency import Adjacency, adjacency
 from clew.query.graph.nodes import Column, column_key, column_of
 from clew.query.graph.stored import StoredArrays
