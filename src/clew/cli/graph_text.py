@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -10,14 +11,16 @@ from rich.text import Text
 from rich.tree import Tree
 
 from clew.cli.figures import counted, duration
-from clew.query.diff import Change, CodeDiff, DatasetDiff, IoDiff, RunDiff, VersionDiff
 from clew.query.drawings import label
-from clew.query.graph_answers import ColumnPath
-from clew.query.lineage import Impact, Lineage, LineageEdge, LineageNode
-from clew.query.lineage import Path as NodePath
-from clew.query.model import Dataset
 from clew.query.names import full_name
-from clew.query.search.hits import Hits
+
+if TYPE_CHECKING:
+    from clew.query.diff import Change, CodeDiff, DatasetDiff, IoDiff, RunDiff, VersionDiff
+    from clew.query.graph_answers import ColumnPath
+    from clew.query.lineage import Impact, Lineage, LineageEdge, LineageNode
+    from clew.query.lineage import Path as NodePath
+    from clew.query.model import Dataset
+    from clew.query.search.hits import Hits
 
 _STYLES = {"dataset": "bold", "column": "bold medium_purple1", "job": "cyan", "run": "green"}
 _MOST_CODE_LINES = 40

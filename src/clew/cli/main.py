@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
+from io import TextIOWrapper
 from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
 from clew import __version__
-from clew.errors import MissingExtraError
+from clew.errors import MissingExtraError, UsageError
 
 _COMMANDS = {
     "demo": "Run an example notebook and follow one of its columns back to its source.",
@@ -78,11 +79,12 @@ class _Commands(click.Group):
         return command
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        _write_any_text()
         with _quiet_ends():
             return super().make_context(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with _quiet_ends(), _named_extras():
+        with _quiet_ends(), _named_extras(), _only_text():
             return super().invoke(ctx)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
@@ -93,6 +95,23 @@ class _Commands(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
             formatter.write_dl(list(_COMMANDS.items()))
+
+
+def _write_any_text() -> None:
+    """Let nothing that is printed be a fault, whatever the terminal can show."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+@contextmanager
+def _only_text() -> Iterator[None]:
+    """Say that an argument is no text: bytes that the terminal's encoding does not know cannot be looked up."""
+    try:
+        yield
+    except UnicodeEncodeError as fault:
+        hint = "Write it in UTF-8, and set a locale of UTF-8, or PYTHONUTF8=1."
+        raise UsageError(f"{fault.object!a} is not text in the encoding of this terminal.", hint=hint) from fault
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from clew.home import Home
 from clew.query.answers import Answers
 from clew.query.drift import ColumnDrift, Drift
 from clew.query.model import NotebookRun
-from clew.query.names import UnknownNameError, full_name
+from clew.query.names import NothingRecordedError, UnknownNameError, full_name
 from clew.query.session_costs import SessionCost
 from clew.query.trail import Entry, trail
 
@@ -146,8 +146,7 @@ def lake(
 
 def _recorded(run: NotebookRun | None) -> NotebookRun:
     if run is None:
-        hint = "Run `clew demo`, or `clew run NOTEBOOK` and `clew pipeline run`."
-        raise ClewError("No notebook run was recorded yet.", hint=hint)
+        raise NothingRecordedError.yet()
     return run
 
 

@@ -16,6 +16,8 @@ from clew.query.answers import Answers
 from clew.query.run_entries import SLOW_AMONG, RunEntry, RunKind
 
 _STYLES = {"COMPLETED": "green", "FAILED": "red", "ABORTED": "yellow", "RUNNING": "cyan"}
+# Ids of runs are long, and of no use when they are cut.
+_NARROWEST = 110
 _LONGEST_ERROR = 80
 
 
@@ -39,7 +41,7 @@ def command(kind: RunKind | None, since: str | None, limit: int, as_json: bool, 
     if as_json:
         print_json(found)
     elif found:
-        data().print(_table(found))
+        data(_NARROWEST).print(_table(found))
     else:
         talk().print("There are no such runs.")
 
@@ -47,7 +49,7 @@ def command(kind: RunKind | None, since: str | None, limit: int, as_json: bool, 
 def _table(runs: list[RunEntry]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     for title in ("started", "state", "took", "job", "run", "error"):
-        table.add_column(title, justify="right" if title == "took" else "left", no_wrap=title in {"started", "run"})
+        table.add_column(title, justify="right" if title == "took" else "left", no_wrap=title not in {"job", "error"})
     for run in runs:
         table.add_row(
             "" if run.started_at is None else f"{run.started_at:%Y-%m-%d %H:%M:%S}",

@@ -8,10 +8,10 @@ from clew.cli.names import complete_session
 from clew.cli.options import index_option, json_option
 from clew.cli.runs_text import cell_table, summary
 from clew.cli.screen import data, print_json
-from clew.errors import ClewError
 from clew.home import Home
 from clew.query.answers import Answers
 from clew.query.model import NotebookRun
+from clew.query.names import NothingRecordedError
 
 
 @click.command("show")
@@ -36,6 +36,5 @@ def command(session: str | None, as_json: bool, home: Home) -> None:  # noqa: FB
 def _run(answers: Answers, session: str | None) -> NotebookRun:
     run = answers.latest() if session is None else answers.run(session)
     if run is None:
-        hint = "Run `clew demo`, or `clew run NOTEBOOK` and `clew pipeline run`."
-        raise ClewError("No notebook run was recorded yet.", hint=hint)
+        raise NothingRecordedError.yet()
     return run

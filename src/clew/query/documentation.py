@@ -9,7 +9,7 @@ from msgspec import Struct
 from clew.index.reader import IndexReader
 from clew.query.folding import is_unnamed
 from clew.query.model import Dataset, DatasetState, Hop, NotebookRun, State
-from clew.query.names import UnknownNameError, full_name, short_name
+from clew.query.names import NothingRecordedError, UnknownNameError, full_name, short_name
 from clew.query.notebook_runs import notebook_run, summaries
 from clew.query.steps import is_influence
 from clew.query.upstream import upstream
@@ -69,8 +69,10 @@ def _session(index: IndexReader, name: str | None) -> str:
     for run in known:
         if name is None or name in {run.session_id, run.notebook, run.notebook.removesuffix(".py")}:
             return run.session_id
+    if name is None:
+        raise NothingRecordedError.yet()
     names = [*dict.fromkeys(run.notebook for run in known), *(run.session_id for run in known)]
-    raise UnknownNameError.of("notebook or session", name or "", names)
+    raise UnknownNameError.of("notebook or session", name, names)
 
 
 def _dataset(state: DatasetState, origins: dict[str, tuple[str, ...]] | None = None) -> DocumentedDataset:

@@ -9,6 +9,8 @@ from msgspec import Raw, Struct
 
 from clew.errors import ClewError, MissingExtraError
 from clew.index.reader import IndexReader
+from clew.query.graph.nodes import Node
+from clew.query.node_ids import find_node
 
 if TYPE_CHECKING:
     from clew.lake.delta import Lake
@@ -39,6 +41,7 @@ def job_facets(index: IndexReader, namespace: str, name: str) -> JobFacets:
     """The facets of a job."""
     facets = _raw(index.facets("job", namespace, name))
     if not facets:
+        find_node(index, Node("job", namespace, name).id)
         raise ClewError(f"There are no facets of a job {name!r} in namespace {namespace!r}.", hint=_BACKFILL)
     return JobFacets(namespace, name, facets)
 
@@ -46,6 +49,8 @@ def job_facets(index: IndexReader, namespace: str, name: str) -> JobFacets:
 def dataset_facets(index: IndexReader, namespace: str, name: str, version: str | None = None) -> DatasetFacets:
     """The facets of a dataset; without a version, of the one that was described last."""
     known = index.described_versions(namespace, name)
+    if not known:
+        find_node(index, Node("dataset", namespace, name).id)
     if not known or (version is not None and version not in known):
         which = "" if version is None else f"version {version!r} of "
         raise ClewError(f"There are no facets of {which}a dataset {name!r} in namespace {namespace!r}.", hint=_BACKFILL)

@@ -19,7 +19,7 @@ from clew.query.graph.walk import Direction, path, walk
 from clew.query.holdings import Holdings
 from clew.query.model import Dataset, EdgeType
 from clew.query.names import UnknownNameError
-from clew.query.node_ids import FIELD, RUN, find_field, find_node, kind_of
+from clew.query.node_ids import FIELD, JOB, RUN, find_field, find_node, kind_of
 from clew.query.run_walk import run_walk
 from clew.query.schemas import column_names
 
@@ -278,11 +278,11 @@ def _of_run(index: IndexReader, node_id: str, direction: Direction, bounds: Boun
 
 
 def _field(index: IndexReader, node_id: str, column: str | None) -> Column:
+    if kind_of(node_id) in (JOB, RUN):
+        raise MalformedError(f"A {kind_of(node_id)} has no columns.", hint="Name a dataset, or one of its columns.")
     if column is None:
         return find_field(index, node_id)
     node = find_node(index, node_id)
-    if node.kind == "job":
-        raise MalformedError("A job has no columns.", hint="Name a dataset with the column.")
     known = column_names(index, Dataset(node.namespace, node.name))
     if column not in known:
         raise UnknownNameError.of(f"column of {node.name}", column, known)

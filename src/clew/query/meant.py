@@ -12,7 +12,7 @@ from clew.index.entities import run_row
 from clew.index.reader import IndexReader
 from clew.query.graph.nodes import Node, NodeKind
 from clew.query.model import Dataset
-from clew.query.names import AmbiguousNameError, UnknownNameError, datasets_called, find_column
+from clew.query.names import AmbiguousNameError, UnknownColumnError, UnknownNameError, datasets_called, find_column
 from clew.query.node_ids import DATASET, FIELD, JOB, RUN, find_field, find_node
 
 MeantKind = Literal["dataset", "column", "job", "run"]
@@ -51,6 +51,8 @@ def meant_run(index: IndexReader, text: str) -> str:
     session = index.session_run(run)
     if session is None:
         known = [row["session_id"] for row in index.sessions(1000)]
+        if not known:
+            raise UnknownNameError(f"There is no run {text!r}.", hint="`clew runs` lists the runs that there are.")
         raise UnknownNameError.of("run or session", text, known)
     return str(session["run_uuid"])
 
@@ -87,7 +89,12 @@ def _by_name(index: IndexReader, text: str) -> Meant:
             return Meant(kind, Node(kind, named[0].namespace, named[0].name).id)
     if "." not in text and ":" not in text:
         raise UnknownNameError.of("dataset, job or run", text, _known(index))
-    owner, column = find_column(index, text)
+    try:
+        owner, column = find_column(index, text)
+    except UnknownNameError as fault:
+        if isinstance(fault, AmbiguousNameError | UnknownColumnError):
+            raise
+        raise UnknownNameError.of("dataset, column, job or run", text, _known(index)) from fault
     return Meant("column", Node("dataset", owner.namespace, owner.name).id, column)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from itertools import islice
 
-from clew.errors import UsageError
+from clew.errors import ClewError, UsageError
 from clew.index.reader import IndexReader
 from clew.query.model import Dataset
 from clew.query.schemas import column_names
@@ -33,6 +33,16 @@ class UnknownNameError(UsageError):
             return cls(f"There is no {what} {text!r}.", hint="Nothing of the kind was recorded yet: run `clew demo`.")
         hint = f"There {'is' if len(known) == 1 else 'are'} {_listed(known)}."
         return cls(f"There is no {what} {text!r}.", hint=hint)
+
+
+class NothingRecordedError(ClewError):
+    """No notebook has run, and none was named."""
+
+    @classmethod
+    def yet(cls) -> NothingRecordedError:
+        """Say how that changes."""
+        hint = "Run `clew demo`, or `clew run NOTEBOOK` and `clew pipeline run`."
+        return cls("No notebook run was recorded yet.", hint=hint)
 
 
 class AmbiguousNameError(UnknownNameError):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import subprocess
 import sys
 from collections.abc import Callable
@@ -236,68 +234,6 @@ def test_an_unexpected_fault_is_not_hidden(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setattr("clew.cli.show.Answers.__init__", broken)
     with pytest.raises(ZeroDivisionError):
         invoke("show", home=tmp_path)
-
-
-def started(*arguments: str, **more: Any) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-m", "clew", *arguments], stderr=subprocess.PIPE, **more)
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["show"],
-        ["show", "--json"],
-        ["upstream", "totals.parquet.sum"],
-        ["export", "orders.csv", "--format", "svg"],
-        ["--help"],
-    ],
-)
-def test_a_reader_that_has_gone_is_no_fault(arguments: list[str], orders: Any) -> None:
-    read, write = os.pipe()
-    os.close(read)
-    environment = {**os.environ, "CLEW_HOME": str(orders.index.parent)}
-    with started(*arguments, stdout=write, env=environment) as process:
-        os.close(write)
-        _, told = process.communicate(timeout=60)
-    assert (process.returncode, told) == (0, b"")
-
-
-def on_a_terminal(home: Path, **environment: str) -> str:
-    """What `clew show` writes to a terminal."""
-    ours, theirs = pty.openpty()
-    clean = {name: value for name, value in os.environ.items() if name not in {"NO_COLOR", "FORCE_COLOR", "COLORTERM"}}
-    process = started(
-        "show", "--home", str(home), stdout=theirs, env={**clean, "TERM": "xterm-256color", **environment}
-    )
-    os.close(theirs)
-    written = b""
-    try:
-        while part := os.read(ours, 4096):
-            written += part
-    except OSError:
-        # Linux: the other end was closed.
-        pass
-    finally:
-        os.close(ours)
-    assert process.wait(timeout=60) == 0
-    assert process.stderr is not None
-    process.stderr.close()
-    return written.decode()
-
-
-@pytest.mark.parametrize(
-    ("environment", "is_coloured"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)]
-)
-def test_colour_only_where_it_is_wanted(environment: dict[str, str], is_coloured: bool, orders: Any) -> None:
-    shown = on_a_terminal(orders.index.parent, **environment)
-    assert "orders.py" in shown
-    assert ("\x1b[31m" in shown) is is_coloured
-    assert "\x1b[3" not in shown or is_coloured
-
-
-def test_no_colour_in_a_pipe(orders: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERM", "xterm-256color")
-    assert "\x1b" not in invoke("show", home=orders.index.parent).stdout
 
 
 def test_an_error_carries_its_hint() -> None:

@@ -109,8 +109,8 @@ def test_facets_as_json(arguments: tuple[str, ...], key: str, expected: object, 
     ("arguments", "sentence"),
     [
         (("run", "none"), "There are no facets of a run 'none'"),
-        (("job", "n", "none"), "There are no facets of a job 'none' in namespace 'n'"),
-        (("dataset", "n", "none"), "There are no facets of a dataset 'none' in namespace 'n'"),
+        (("job", "n", "none"), "There is no job 'n:none'."),
+        (("dataset", "n", "none"), "There is no dataset 'n:none'."),
         (("dataset", "n", "o", "--dataset-version", "v3"), "There are no facets of version 'v3' of a dataset 'o'"),
     ],
 )

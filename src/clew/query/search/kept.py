@@ -45,8 +45,8 @@ _CHANGED = f"""select * from ({STAMPS}) found where not exists (
 class SearchFile:
     """The words of all jobs and datasets of an index.
 
-    Who is brief waits for one piece only, and does nothing aside: of what was touched since, what is called as the
-    longest word says comes first.
+    Who is brief waits for one piece only, and does nothing aside: of what was touched since, what has all the
+    words in its name comes first.
     """
 
     def __init__(
@@ -173,8 +173,8 @@ class SearchFile:
             connection.execute("attach ? as indexed", (f"{self._index_file.absolute().as_uri()}?mode=ro",))
             changed = connection.execute(_CHANGED).fetchall()
             connection.execute("detach indexed")
-        likeliest = max(words, key=len, default="").lower()
-        return sorted(changed, key=lambda entity: likeliest not in entity[2].lower())
+        wanted = [word.lower() for word in words]
+        return sorted(changed, key=lambda entity: not all(word in entity[2].lower() for word in wanted))
 
     def _connection(self) -> sqlite3.Connection:
         try:
