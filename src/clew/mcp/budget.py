@@ -58,8 +58,9 @@ def next_cursor(start: int, entries: int, total: int) -> str | None:
 
 
 def shown(entries: int, total: int) -> str:
-    """`3`, or `shown 2 of 3`."""
-    return f"{total:,}" if entries >= total else f"shown {entries:,} of {total:,}"
+    """`3`, or `shown 2 of 3`; a cursor of an answer that was longer shows nothing."""
+    past = "" if entries else ", the cursor is past the end"
+    return f"{total:,}" if entries >= total else f"shown {entries:,} of {total:,}{past}"
 
 
 def clipped(text: str, length: int) -> str:

@@ -12,6 +12,8 @@ from clew.query.model import Dataset
 from clew.query.schemas import column_names
 
 _MOST_NAMED = 5
+# A name that is longer is told by its beginning.
+_LONGEST_TOLD = 200
 # To compare a name with a million others would take half a minute.
 _MOST_COMPARED = 5_000
 _DATASETS = "select namespace, name from datasets"
@@ -25,6 +27,7 @@ class UnknownNameError(UsageError):
     @classmethod
     def of(cls, what: str, text: str, known: Iterable[str]) -> UnknownNameError:
         """Say so, with what was perhaps meant."""
+        text = text[:_LONGEST_TOLD]
         known = list(islice(known, _MOST_COMPARED))
         close = get_close_matches(text, known, n=_MOST_NAMED, cutoff=0.5)
         if close:
@@ -51,7 +54,7 @@ class AmbiguousNameError(UnknownNameError):
     @classmethod
     def among(cls, what: str, text: str, candidates: list[str]) -> AmbiguousNameError:
         """Say which ones it could be."""
-        message = f"{text!r} names {len(candidates)} {what}s: {_listed(candidates)}."
+        message = f"{text[:_LONGEST_TOLD]!r} names {len(candidates)} {what}s: {_listed(candidates)}."
         return cls(message, hint="Give more of the name.")
 
 
@@ -116,7 +119,7 @@ def _likeliest(index: IndexReader, text: str, faults: list[UnknownNameError]) ->
     try:
         columns = column_names(index, find_dataset(index, text))
     except UnknownNameError:
-        return faults[0] if faults else UsageError(f"{text!r} names no column.", hint=_COLUMN_FORM)
+        return faults[0] if faults else UsageError(f"{text[:_LONGEST_TOLD]!r} names no column.", hint=_COLUMN_FORM)
     return UsageError(f"{text!r} is a dataset: name one of its columns, too.", hint=f"It has {_listed(columns)}.")
 
 

@@ -156,7 +156,7 @@ def test_who_has_the_answer_already_is_not_sent_it_again(client: TestClient, sho
         ("lineage?nodeId=run:none", 404, "There is no run"),
         ("lineage?nodeId=run:none&asOf=2026-01-01", 400, "Leave out asOf"),
         ("path?from=dataset:db:orders", 400, "to is missing"),
-        ("impact?nodeId=job:jobs:load", 400, "is no id of a node"),
+        ("impact?nodeId=job:jobs:load", 400, "A job has no columns"),
         ("dataset?nodeId=job:jobs:load", 400, "Ask /api/v2/job for it"),
         ("runs/none", 404, "There is no run"),
         ("runs?nodeId=job:jobs:load&cursor=WyJ4Il0=", 400, "the cursor of the same list"),
