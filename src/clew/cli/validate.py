@@ -22,6 +22,9 @@ from clew.events.spec import Spec
 from clew.settings import chosen
 
 _STYLES = {"error": "red", "advice": "yellow"}
+_UNCHECKED = """\
+Standard facets were checked for _producer and _schemaURL only: the rest of the spec is not part of clew. To have it,
+git clone --depth 1 https://github.com/OpenLineage/OpenLineage, and name its folder spec with --spec or CLEW_SPEC."""
 
 
 class Report(Struct):
@@ -115,7 +118,7 @@ def _show(report: Report) -> None:
     told = f"{counted(total, 'event')}{f' ({events})' if events else ''}: {report.valid:,} valid"
     console.print(f"{told}; {counted(report.errors, 'error')}, {counted(report.advice, 'piece')} of advice.")
     if report.spec == "core" and report.events.get("openlineage"):
-        talk().print("Standard facets were not checked: name a folder of OpenLineage's schemas with --spec.")
+        talk().print(_UNCHECKED)
 
 
 def _table(findings: list[Finding]) -> Table:

@@ -325,3 +325,41 @@ def test_a_cursor_leads_through_all_of_a_list(large: Path) -> None:
             break
     assert len(seen) == len(set(seen)) == reply["node_total"]
     assert reply["node_total"] == 200
+
+
+ODD = [
+    "",
+    " ",
+    "nothing",
+    "a" * 50_000,
+    "dataset:",
+    "dataset:x:y",
+    "run:abc",
+    "'; drop table runs; --",
+    "\0",
+    "😀",
+    "..",
+]
+
+
+def test_odd_names_get_short_answers_from_every_tool(shop: Path) -> None:
+    async def ask() -> list[CallToolResult]:
+        async with Client(create_server(shop)) as client:
+            tools = (await client.list_tools()).tools
+            needed = {tool.name: tool.input_schema.get("required", []) for tool in tools}
+            return [
+                await client.call_tool(tool, dict.fromkeys(names, odd))
+                for tool, names in needed.items()
+                for odd in (ODD if names else ())
+            ]
+
+    for result in asyncio.run(ask()):
+        assert len(text(result)) < 1_000
+        assert "Traceback" not in text(result)
+        assert result.is_error or "Nothing was found" in text(result)
+
+
+def test_a_cursor_of_a_list_that_was_longer_is_past_the_end(shop: Path) -> None:
+    told = asked(shop, "runs", cursor="999")
+    assert not told.is_error
+    assert "the cursor is past the end" in text(told)
