@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
+import threading
 import time
 from collections import deque
 from contextvars import ContextVar
@@ -28,6 +30,20 @@ _VERSION_4 = (0x4 << 76) | (0x2 << 62)
 _random = random.Random()  # noqa: S311 - ids, not secrets
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_random.seed)
+
+
+# Held by whoever settles or writes records: the notebook's thread, or the one that writes while a cell runs.
+settling = threading.RLock()
+
+
+def _settle_anew() -> None:
+    # In a forked child the thread that may hold it does not exist.
+    global settling  # noqa: PLW0603 - a lock cannot be taken from another thread
+    settling = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_settle_anew)
 
 
 def new_run_id() -> str:
@@ -61,6 +77,9 @@ class Sink(Protocol):
     def part_found(self, session: Session, file: str, text: str, lines: tuple[int, int]) -> None:
         """Lines of a file, from the first to the last, are a cell of their own."""
 
+    def execution_goes_on(self, execution: Execution) -> None:
+        """A cell has been running for a while; called from another thread."""
+
     def execution_ended(self, execution: Execution, namespace: dict[str, Any]) -> None:
         """A cell ended, in whatever way; `namespace` holds the variables it left."""
 
@@ -75,6 +94,9 @@ class Silence:
         """Ignore it."""
 
     def part_found(self, session: Session, file: str, text: str, lines: tuple[int, int]) -> None:
+        """Ignore it."""
+
+    def execution_goes_on(self, execution: Execution) -> None:
         """Ignore it."""
 
     def execution_ended(self, execution: Execution, namespace: dict[str, Any]) -> None:
@@ -140,6 +162,10 @@ class Execution:
     failure: Failure | None = None
     told_at: float = 0.0
     by_place: dict[tuple[int, int], list[Record]] = field(default_factory=dict)
+    # Records that stand in the log already, with the count that they had then.
+    logged: list[tuple[Record, int]] = field(default_factory=list)
+    looked_at: int = 0
+    is_over: bool = False
 
     @property
     def execution_id(self) -> str:
@@ -152,14 +178,16 @@ class Execution:
 
     def add(self, record: Record) -> None:
         """Keep a record."""
-        self.waiting.append(record)
+        # Before it is added: who made it may not be done with it.
         if len(self.waiting) >= _RECORDS_WAITING:
-            self.settle()
+            with settling:
+                self.settle()
+        self.waiting.append(record)
 
-    def settle(self) -> None:
+    def settle(self, until: float = math.inf) -> None:
         """Put every record after those of libraries that led to it; a loop's repetitions only count."""
         waiting = self.waiting
-        while waiting:
+        while waiting and waiting[0].started + waiting[0].duration < until:
             record = waiting.popleft()
             # By the code's identity, since hashing it hashes all of its constants; its records keep it alive.
             place = (id(record.code), record.instruction)

@@ -168,6 +168,22 @@ def test_a_disk_that_fills_up_meanwhile_costs_nothing(log: Path, tmp_path: Path)
     assert streams_in(folder) == streams_in(tmp_path / "whole")
 
 
+def test_a_loop_that_goes_on_after_it_was_told_is_told_once(write_cells: Write, tmp_path: Path) -> None:
+    session = write_cells(CELLS[0])
+    (log,) = logs_in(tmp_path / "out")
+    df = pd.DataFrame({"a": [1, 2]})
+    rounds = 0
+    with running(session, Cell("loop", ""), None, {}) as execution:
+        while b'"so far"' not in log.read_bytes() or rounds % 7:
+            df.head()
+            rounds += 1
+            session.sink.execution_goes_on(execution)
+    session.end()
+    told = msgspec.json.decode((tmp_path / "out" / FILES[2]).read_bytes().splitlines()[-1])
+    assert (told["operation_method"], told["count"]) == ("head", rounds)
+    assert losses() == {}
+
+
 KILLED = """
 import os, signal
 import pandas as pd

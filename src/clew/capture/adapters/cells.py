@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from clew.capture.losses import count_loss
 from clew.capture.memory import memory_mb
 from clew.capture.sessions import Cell, Execution, Session, enter, leave
+from clew.capture.streams import ticker
 from clew.capture.streams.files import streams_folder
 from clew.capture.streams.log import KernelLog
 from clew.capture.streams.sink import LogSink
@@ -61,10 +62,12 @@ def running(session: Session, cell: Cell, code: CodeType | None, namespace: dict
     _guarded("cell start", session.sink.execution_started, execution)
     token = enter(execution)
     execution.clock = time.perf_counter()
+    ticker.watch(execution)
     try:
         yield execution
     finally:
         execution.duration = time.perf_counter() - execution.clock
+        ticker.leave(execution)
         leave(token)
         execution.end_memory_mb = memory_mb()
         _guarded("cell end", session.sink.execution_ended, execution, namespace)

@@ -111,8 +111,28 @@ class Recorded(Struct, frozen=True, array_like=True):
     written_types: list[tuple[Any, str]] | None
 
 
+class Repeated(Struct, frozen=True, array_like=True):
+    """A loop went on after its operation was told: its place among those of the cell, and its sums by now."""
+
+    place: int
+    count: int
+    duration: float
+    overhead: float
+
+
+class CellGoesOn(Struct, frozen=True, array_like=True, tag="so far"):
+    """What a cell that still runs did since it last told, and what of it was repeated since."""
+
+    moment: float
+    run_id: str
+    labels: list[Labels]
+    versions: list[Version]
+    records: list[Recorded]
+    repeated: list[Repeated]
+
+
 class CellEnded(Struct, frozen=True, array_like=True, tag="end"):
-    """A cell ended, with all that it did and the variables that hold frames now."""
+    """A cell ended, with what it did that was not told before, and the variables that hold frames now."""
 
     moment: float
     run_id: str
@@ -134,7 +154,7 @@ class SessionEnded(Struct, frozen=True, array_like=True, tag="close"):
     moment: float
 
 
-Entry: TypeAlias = SessionStarted | CellStarted | SourcePart | CellEnded | SessionEnded
+Entry: TypeAlias = SessionStarted | CellStarted | SourcePart | CellGoesOn | CellEnded | SessionEnded
 
 _encoder = msgspec.json.Encoder(enc_hook=str)
 _decoder: msgspec.json.Decoder[Entry] = msgspec.json.Decoder(Entry)

@@ -6,6 +6,8 @@ import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from msgspec.structs import replace
+
 from clew.capture.datasets import FileDataset
 from clew.capture.losses import count_loss
 from clew.capture.records import Listed, Record, SameLabels
@@ -13,6 +15,7 @@ from clew.capture.sessions import Cell, Execution, Session
 from clew.capture.sources import Position, SourceMap
 from clew.capture.streams.entries import (
     CellEnded,
+    CellGoesOn,
     CellStarted,
     Dependency,
     Entry,
@@ -48,6 +51,8 @@ class Expansion:
         self._versions: dict[int, FrameVersion] = {}
         self._counts: dict[str, int] = {}
         self._running: dict[str, Execution] = {}
+        # What running cells did, of whose variables nothing is known yet.
+        self._so_far: dict[str, list[Recorded]] = {}
         self._last_moment = 0.0
         self.is_ended = False
 
@@ -61,6 +66,8 @@ class Expansion:
             yield self._begun(entry)
         elif isinstance(entry, CellStarted):
             yield from self._started(entry)
+        elif isinstance(entry, CellGoesOn):
+            self._went_on(entry)
         elif isinstance(entry, CellEnded):
             yield from self._ended(entry)
         else:
@@ -74,6 +81,7 @@ class Expansion:
         for execution in self._running.values():
             execution.told_at = self._last_moment
             execution.duration = max(0.0, self._last_moment - execution.started_at)
+            yield from self._operations(execution, self._so_far.get(execution.run_id, []), {}, {})
             yield LINEAGE, cell_event(execution, "ABORT", self._engine)
         kind = "ABORT" if self._running else "FAIL" if self._session.failures else "COMPLETE"
         yield LINEAGE, session_event(self._session, kind, self._last_moment, self._engine)
@@ -97,6 +105,15 @@ class Expansion:
         yield RUNTIME, cell_started(execution)
         yield LINEAGE, cell_event(execution, "START", self._engine)
 
+    def _went_on(self, entry: CellGoesOn) -> None:
+        self._meet(entry)
+        records = self._so_far.setdefault(entry.run_id, [])
+        for one in entry.repeated:
+            records[one.place] = replace(
+                records[one.place], count=one.count, duration=one.duration, overhead=one.overhead
+            )
+        records += entry.records
+
     def _ended(self, entry: CellEnded) -> Iterator[Told]:
         self._meet(entry)
         execution = self._running.pop(entry.run_id, None)
@@ -108,15 +125,22 @@ class Expansion:
         execution.duration, execution.end_memory_mb = entry.duration, entry.memory_mb
         execution.is_stopped, execution.failure = entry.is_stopped, entry.failure
         self._session.failures += entry.failure is not None
-        yield from self._operations(execution, entry)
+        records = [*self._so_far.pop(entry.run_id, []), *entry.records]
+        metrics = {self._versions[number]: found for number, found in entry.metrics}
+        yield from self._operations(execution, records, entry.bound, metrics)
         yield LINEAGE, cell_event(execution, "FAIL" if entry.failure is not None else "COMPLETE", self._engine)
         yield RUNTIME, cell_ended(execution)
 
-    def _operations(self, execution: Execution, entry: CellEnded) -> Iterator[Told]:
-        names = Names(execution, entry.bound, self._counts)
-        metrics = {self._versions[number]: found for number, found in entry.metrics}
+    def _operations(
+        self,
+        execution: Execution,
+        records: list[Recorded],
+        bound: dict[str, int],
+        metrics: dict[FrameVersion, dict[str, Any]],
+    ) -> Iterator[Told]:
+        names = Names(execution, bound, self._counts)
         of_cell = uuid.UUID(execution.run_id)
-        for place, recorded in enumerate(entry.records):
+        for place, recorded in enumerate(records):
             try:
                 yield from self._operation(execution, recorded, names, metrics, str(uuid.uuid5(of_cell, str(place))))
             except Exception as error:  # noqa: BLE001 - one record that cannot be told must not cost the others
@@ -143,7 +167,7 @@ class Expansion:
         if record.error is None:
             yield DATAFRAME, told.dataframe()
 
-    def _meet(self, entry: CellEnded) -> None:
+    def _meet(self, entry: CellGoesOn | CellEnded) -> None:
         for labels in entry.labels:
             self._labels[labels.number] = _Columns(map(_label, labels.labels))
         for version in entry.versions:

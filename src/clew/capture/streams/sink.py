@@ -11,6 +11,7 @@ from weakref import WeakSet
 
 from msgspec.structs import replace
 
+from clew.capture import sessions
 from clew.capture.losses import count_loss, loss_summary, notice_once
 from clew.capture.records import Listed, Record, SameLabels, grounded
 from clew.capture.sources import first_line_of, position_of
@@ -18,10 +19,12 @@ from clew.capture.streams.endpoint import find_endpoint
 from clew.capture.streams.entries import (
     Blocks,
     CellEnded,
+    CellGoesOn,
     CellStarted,
     Dependency,
     Labels,
     Recorded,
+    Repeated,
     SessionEnded,
     SessionStarted,
     SourcePart,
@@ -40,6 +43,8 @@ if TYPE_CHECKING:
     from clew.capture.streams.log import KernelLog
     from clew.capture.streams.worker import Worker
 
+# An operation that ended so long ago is complete; whoever made a later one may still add to it.
+_SECONDS_TO_FINISH = 0.25
 _LABELS_KEPT = 256
 _TYPES_KEPT = 64
 _numbers = itertools.count(1)
@@ -100,12 +105,49 @@ class LogSink:
         session.sources.add_part(file, text, *lines)
         self._append(SourcePart(file, text, *lines))
 
+    def execution_goes_on(self, execution: Execution) -> None:
+        """Write what a running cell did until a moment ago."""
+        with sessions.settling:
+            if not execution.is_over:
+                execution.settle(time.perf_counter() - _SECONDS_TO_FINISH)
+                self._tell_so_far(execution)
+
+    def _tell_so_far(self, execution: Execution) -> None:
+        told = _Told(self._known)
+        logged, first = execution.logged, len(execution.logged)
+        repeated = [
+            Repeated(place, record.count, record.duration, record.overhead)
+            for place, (record, count) in enumerate(logged)
+            if record.count != count
+        ]
+        fresh = told.records(execution)
+        if not fresh and not repeated:
+            return
+        for one in repeated:
+            logged[one.place] = (logged[one.place][0], one.count)
+        line, written = _encoded(CellGoesOn(time.time(), execution.run_id, told.labels, told.versions, fresh, repeated))
+        logged[first:] = [logged[first + place] for place, one in enumerate(fresh) if one in written]
+        if not self._log.append(line):
+            # What it told is lost with it, and must be told again.
+            self._known = _Known()
+            del logged[first:]
+
     def execution_ended(self, execution: Execution, namespace: dict[str, Any]) -> None:
         """Write the operations of a cell and its end."""
-        execution.settle()
+        with sessions.settling:
+            execution.is_over = True
+            execution.settle()
+            if execution.logged:
+                self._tell_so_far(execution)
+            self._tell_end(execution, namespace)
+        # A script is a single cell, expanded when it ends; to send what it did, a worker is needed all the same.
+        if not execution.session.is_script or find_endpoint() is not None:
+            self._worker.start()
+
+    def _tell_end(self, execution: Execution, namespace: dict[str, Any]) -> None:
         held = frames_held(namespace)
         told = _Told(self._known)
-        records = [one for record in execution.records if (one := told.record(record, execution.clock)) is not None]
+        records = told.records(execution)
         metrics = [(told.number(version), found) for version, found in measured(execution, held).items()]
         for record in execution.records:
             record.output = None
@@ -123,12 +165,9 @@ class LogSink:
             records,
             metrics,
         )
-        if not self._log.append(_encoded(ended) + b"\n"):
+        if not self._log.append(_encoded(ended)[0]):
             # What it told of frames is lost with it, and must be told again.
             self._known = _Known()
-        # A script is a single cell, expanded when it ends; to send what it did, a worker is needed all the same.
-        if not execution.session.is_script or find_endpoint() is not None:
-            self._worker.start()
 
     def session_ended(self, session: Session) -> None:
         """Write the end of the session, have it expanded, and say what was lost."""
@@ -169,7 +208,18 @@ class _Told:
         self.labels: list[Labels] = []
         self.versions: list[Version] = []
 
-    def record(self, record: Record, clock: float) -> Recorded | None:
+    def records(self, execution: Execution) -> list[Recorded]:
+        """The records of an execution that were not told before, in numbers."""
+        found = []
+        for record in execution.records[execution.looked_at :]:
+            one = self._record(record, execution.clock)
+            if one is not None:
+                found.append(one)
+                execution.logged.append((record, one.count))
+        execution.looked_at = len(execution.records)
+        return found
+
+    def _record(self, record: Record, clock: float) -> Recorded | None:
         """A record in numbers; None if it cannot be told, which must not cost the others."""
         try:
             return self._recorded(record, clock)
@@ -289,15 +339,15 @@ def _engine() -> str:
     return getattr(sys.modules.get("pandas"), "__version__", "unknown")
 
 
-def _encoded(ended: CellEnded) -> bytes:
-    """The end of a cell as JSON, less the records whose labels fail when they are turned to text."""
+def _encoded(entry: CellGoesOn | CellEnded) -> tuple[bytes, list[Recorded]]:
+    """What a cell did as a line of JSON, less the records whose labels fail when they are turned to text."""
     try:
-        return encode_entry(ended)
+        return encode_entry(entry) + b"\n", entry.records
     except Exception:  # noqa: BLE001 - labels are the user's own objects
-        labels = [Labels(one.number, [*map(_writable, one.labels)]) for one in ended.labels]
-        versions = [replace(one, index_names=[*map(_writable, one.index_names)]) for one in ended.versions]
-        records = [one for one in ended.records if _is_writable(one)]
-        return encode_entry(replace(ended, labels=labels, versions=versions, records=records))
+        labels = [Labels(one.number, [*map(_writable, one.labels)]) for one in entry.labels]
+        versions = [replace(one, index_names=[*map(_writable, one.index_names)]) for one in entry.versions]
+        records = [one for one in entry.records if _is_writable(one)]
+        return encode_entry(replace(entry, labels=labels, versions=versions, records=records)) + b"\n", records
 
 
 def _writable(label: Any) -> Any:

@@ -1,0 +1,52 @@
+"""A kernel that is killed in the middle of a cell: what the cell had done is told, but for the last second of it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+# The cell has itself killed once the log tells of what it did.
+BOOK = """
+import marimo
+app = marimo.App()
+
+@app.cell
+def endless():
+    import os, signal, time
+    from pathlib import Path
+    import pandas as pd
+
+    orders = pd.DataFrame({"id": [1, 2], "qty": [0, 3]})
+    for _ in range(3):
+        sold = orders[orders["qty"] > 0]
+    log = next(Path("streams/.capture").glob("*.log"))
+    while b'"__getitem__"' not in log.read_bytes():
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+if __name__ == "__main__":
+    app.run()
+"""
+
+
+def test_what_a_cell_did_before_its_kernel_was_killed(tmp_path: Path) -> None:
+    (tmp_path / "book.py").write_text(BOOK)
+    command = [sys.executable, "-m", "clew", "run", "--out", "streams", "book.py"]
+    assert subprocess.run(command, cwd=tmp_path, check=False, timeout=60).returncode != 0
+    lines = (tmp_path / "streams" / "marimo_lineage_events.jsonl").read_text().splitlines()
+    events = [(event["eventType"], event["job"]["name"]) for event in map(json.loads, lines)]
+    assert events == [
+        ("START", "book"),
+        ("START", "book/endless"),
+        ("START", "book/endless/pandas_DataFrame"),
+        ("COMPLETE", "book/endless/pandas_DataFrame"),
+        ("START", "book/endless/dataframe_getitem"),
+        ("COMPLETE", "book/endless/dataframe_getitem"),
+        ("ABORT", "book/endless"),
+        ("ABORT", "book"),
+    ]
+    (made, chosen) = map(json.loads, (tmp_path / "streams" / "marimo_dataframe_lineage.jsonl").read_text().splitlines())
+    assert (made["output_dataframes"][0]["variable_name"], chosen["count"]) == ("orders", 3)
+    assert chosen["operation_code"] == 'orders[orders["qty"] > 0]'
