@@ -11,6 +11,7 @@ import pytest
 
 import clew
 from clew.capture.losses import losses
+from clew.capture.streams import metrics
 
 KEPT = "k <- t.k IDENTITY, v <- t.v IDENTITY, w <- t.w IDENTITY"
 
@@ -130,3 +131,37 @@ def test_errors_are_polars_own() -> None:
     with pytest.raises(pl.exceptions.ColumnNotFoundError):
         t.lazy().select("nope").collect()
     assert losses() == {}
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let metrics take their time: polars starts its threads when it is first asked."""
+    monkeypatch.setattr(metrics, "_LEAST_SECONDS", 60.0)
+
+
+@pytest.mark.usefixtures("patient")
+def test_metrics_of_named_frames(run_cells: Any) -> None:
+    source = "df = pl.DataFrame({'n': [1, 2, None], 't': ['secret', 'words', 'secret'], 'l': [[1], [1], [2]]})"
+    events = run_cells(source, namespace={"pl": pl})["marimo_lineage_events"]
+    found = next(event["outputs"][0]["facets"]["dataQualityMetrics"] for event in events if event["outputs"])
+    assert (found["rowCount"], found["columnMetrics"]) == (
+        3,
+        {
+            "n": {"nullCount": 1, "distinctCount": 2, "min": 1.0, "max": 2.0},
+            "t": {"nullCount": 0, "distinctCount": 2},
+            "l": {"nullCount": 0, "distinctCount": 2},
+        },
+    )
+    assert losses() == {}
+
+
+@pytest.mark.usefixtures("patient")
+def test_metrics_of_many_rows_are_sampled_and_say_so(run_cells: Any) -> None:
+    source = "big = pl.DataFrame({'n': range(200_000), 'o': pl.Series([object()] * 200_000, dtype=pl.Object)})"
+    events = run_cells(source, namespace={"pl": pl})["marimo_lineage_events"]
+    found = next(event["outputs"][0]["facets"]["dataQualityMetrics"] for event in events if event["outputs"])
+    assert found["sampled"] is True
+    assert found["columnMetrics"] == {
+        "n": {"nullCount": 0, "distinctCount": 10_000, "min": 0.0, "max": 199_999.0},
+        "o": {"nullCount": 0},
+    }

@@ -9,6 +9,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from clew.capture.foreign import is_polars
 from clew.capture.losses import count_loss
 from clew.capture.versions import STATE, FrameVersion, listed
 
@@ -35,10 +36,8 @@ class Held(NamedTuple):
 
 def frames_held(namespace: dict[str, Any]) -> list[Held]:
     """The variables of a notebook that hold frames which capture knows."""
-    if "pandas" not in sys.modules:
-        return []
-    frame_type = sys.modules["pandas"].DataFrame
-    frames = [(name, value) for name, value in list(namespace.items()) if isinstance(value, frame_type)]
+    kinds = tuple(sys.modules[module].DataFrame for module in ("pandas", "polars") if module in sys.modules)
+    frames = [(name, value) for name, value in list(namespace.items()) if isinstance(value, kinds)]
     return [
         Held(name, frame, version)
         for name, frame in frames
@@ -59,7 +58,6 @@ def measured(execution: Execution, held: list[Held]) -> dict[FrameVersion, dict[
     try:
         for _, frame, version in held:
             if version in made and version not in found:
-                version.nbytes = sum(block.values.nbytes for block in frame._mgr.blocks)
                 _measure(version, frame, deadline, found)
     finally:
         guard.depth = 0
@@ -68,6 +66,8 @@ def measured(execution: Execution, held: list[Held]) -> dict[FrameVersion, dict[
 
 def _measure(version: FrameVersion, frame: Any, deadline: float, found: dict[FrameVersion, dict[str, Any]]) -> None:
     try:
+        if not is_polars(frame):
+            version.nbytes = sum(block.values.nbytes for block in frame._mgr.blocks)
         found[version] = frame_metrics(frame, deadline)
     except Exception as error:  # noqa: BLE001 - metrics are an extra: their failure costs only themselves
         count_loss("metrics", error)
@@ -79,17 +79,33 @@ def frame_metrics(frame: Any, deadline: float) -> dict[str, Any]:
     omitted: list[str] = []
     rows = len(frame)
     step = max(1, rows // _SAMPLED_ROWS) if rows > _EXACT_ROWS else 1
-    for place, label in enumerate(listed(frame.columns)):
+    of_polars = is_polars(frame)
+    for place, label in enumerate(frame.columns if of_polars else listed(frame.columns)):
         if place >= _COLUMNS_MEASURED or time.perf_counter() > deadline:
             omitted.append(str(label))
-            continue
-        # The array itself: a Series around each would cost more than to count it.
-        columns[str(label)] = _column_metrics(frame._mgr.iget_values(place), step)
+        elif of_polars:
+            columns[str(label)] = _series_metrics(frame.to_series(place), step)
+        else:
+            # The array itself: a Series around each would cost more than to count it.
+            columns[str(label)] = _column_metrics(frame._mgr.iget_values(place), step)
     found: dict[str, Any] = {"rowCount": rows, "columnMetrics": columns}
     if step > 1:
         found["sampled"] = True
     if omitted:
         found["omitted"] = omitted[:_COLUMNS_MEASURED]
+    return found
+
+
+def _series_metrics(series: Any, step: int) -> dict[str, Any]:
+    """The same by polars' own functions."""
+    nulls = series.null_count()
+    found: dict[str, Any] = {"nullCount": nulls}
+    # Of some nested types it cannot tell which values are the same.
+    with contextlib.suppress(sys.modules["polars"].exceptions.PolarsError):
+        given = (series.gather_every(step) if step > 1 else series).drop_nulls()
+        found["distinctCount"] = given.n_unique()
+    if series.dtype.is_numeric() and len(series) > nulls and _tells_bounds():
+        found |= _bounds(series.min(), series.max())
     return found
 
 
