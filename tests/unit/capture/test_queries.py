@@ -45,6 +45,11 @@ def told(uses: Uses) -> str:
             "cust.id JOIN, cust.region GROUP_BY, orders.cust JOIN",
         ),
         (
+            "select cust, sum(price) total from orders group by all order by all",
+            {"cust": "orders.cust IDENTITY", "total": "orders.price AGGREGATION"},
+            "orders.cust GROUP_BY, orders.cust SORT, orders.price SORT",
+        ),
+        (
             "with big as (select *, price * qty amount from orders where qty > 1) select max(amount) m from big",
             {"m": "orders.price AGGREGATION, orders.qty AGGREGATION"},
             "orders.qty FILTER",
@@ -122,6 +127,48 @@ def test_a_relation_is_a_frame_for_the_next_query() -> None:
     assert part.shape == (1, 2)
     out = database.sql("select double + 1 as more from part").df()
     assert edges(out, orders=orders) == {"more orders.qty TRANSFORMATION", "None orders.id FILTER"}
+
+
+KEPT = "k t.k IDENTITY, v t.v IDENTITY, w t.w IDENTITY"
+
+
+@pytest.mark.parametrize(
+    ("verbs", "expected"),
+    [
+        ("r.filter('v > 1')", f"{KEPT}, None t.v FILTER"),
+        ("r.filter(duckdb.ColumnExpression('v') > duckdb.ConstantExpression(1))", f"{KEPT}, None t.v FILTER"),
+        ("r.project('k, v * w as x')", "k t.k IDENTITY, x t.v TRANSFORMATION, x t.w TRANSFORMATION"),
+        ("r.select('k', duckdb.ColumnExpression('w'))", "k t.k IDENTITY, w t.w IDENTITY"),
+        ("r.aggregate('k, sum(v) as s', 'k')", "k t.k IDENTITY, s t.v AGGREGATION, None t.k GROUP_BY"),
+        ("r.aggregate('k, sum(v) as s')", "k t.k IDENTITY, s t.v AGGREGATION, None t.k GROUP_BY"),
+        ("r.order('w desc').limit(1).project('v')", "v t.v IDENTITY, None t.w SORT"),
+        ("r.project('k').distinct()", "k t.k IDENTITY, None t.k FILTER"),
+        ("r.project('k').union(s.project('x'))", "k t.k IDENTITY, k u.x IDENTITY"),
+        ("r.join(s, 'k').project('v, x')", "v t.v IDENTITY, x u.x IDENTITY, None t.k JOIN, None u.k JOIN"),
+        ("r.set_alias('a').filter('a.v > 1').project('k')", "k t.k IDENTITY, None t.v FILTER"),
+        ("r.query('me', 'select w from me where k > 0')", "w t.w IDENTITY, None t.k FILTER"),
+        ("duckdb.from_df(t).project('w + 1 as w')", "w t.w TRANSFORMATION"),
+        ("r.project('v').sum('v')", "sum(v) t.v TRANSFORMATION"),
+    ],
+)
+def test_verbs_of_relations(verbs: str, expected: str) -> None:
+    t = pd.DataFrame({"k": [1, 2], "v": [2, 0], "w": [1, 1]})
+    u = pd.DataFrame({"k": [1, 2], "x": [5, 6]})
+    given = {"t": t, "duckdb": duckdb, "r": database.sql("select * from t"), "s": database.sql("select * from u")}
+    assert edges(eval(verbs, given).df(), t=t, u=u) == set(expected.split(", "))
+    assert losses() == {}
+
+
+def test_verbs_without_a_rule_are_opaque() -> None:
+    t = pd.DataFrame({"a": [1, 2], "b": [3, 4]})
+    u = pd.DataFrame({"a": [1, 2], "c": [3, 4]})
+    start = [clew.version(t, name="t"), clew.version(u, name="u")]
+    one, other = database.sql("select * from t").set_alias("one"), database.sql("select * from u").set_alias("other")
+    for relation in (one.join(other, "one.a = other.a"), one.except_(one.filter("a > 1")), one.row_number("over ()")):
+        found = clew.lineage(relation.df(), until=start).edges()
+        assert found
+        assert all(edge.opaque for edge in found if edge.column is not None)
+    assert losses() == {}
 
 
 def test_a_frame_is_read_as_it_was_when_the_query_ran() -> None:

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clew.capture.datasets import FileDataset, located_at
 from clew.capture.flags import IDENTITY
-from clew.capture.foreign import described, is_frame, known_version, remembered, tell
+from clew.capture.foreign import described, is_frame, known_version, remembered, tell, version_of_frame
 from clew.capture.guard import guard
 from clew.capture.losses import count_loss
 from clew.capture.queries.records import Query, QueryRecord, tables_named_in
+from clew.capture.queries.relations import verb_record
 from clew.capture.records import Record, SameLabels
 from clew.capture.versions import STATE
 from clew.capture.written import outside, remember_written
@@ -58,9 +59,13 @@ def hook_duckdb() -> None:
         for name in _QUERIES:
             _put(owner, name, _querying)
         _put(owner, "execute", _executing)
+        _put(owner, "from_df", _taking)
     for owner in (connection, relation):
         for name in _FETCHES:
             _put(owner, name, _fetching)
+    for name in dir(relation):
+        if not name.startswith("_") and name not in _FETCHES and callable(getattr(relation, name)):
+            _put(relation, name, _deriving)
 
 
 def hook_marimo() -> None:
@@ -121,6 +126,25 @@ def _fetching(hook: Hook, args: tuple[Any, ...], kwargs: dict[str, Any], frame: 
     result = _called(hook.original, args, kwargs, frame)
     if is_frame(result):
         _guarded(_fetched, hook.name, args[0], result, frame, started)
+    return result
+
+
+def _taking(hook: Hook, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType) -> Any:
+    """duckdb.from_df(frame): a relation over a frame."""
+    started = time.perf_counter()
+    result = _called(hook.original, args, kwargs, frame)
+    given = [one for one in (*args, *kwargs.values()) if is_frame(one)]
+    if len(given) == 1:
+        _guarded(_taken, hook.name, given[0], result, frame, started)
+    return result
+
+
+def _deriving(hook: Hook, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType) -> Any:
+    """relation.filter(...) and the other verbs: a relation made of another."""
+    started = time.perf_counter()
+    result = _called(hook.original, args, kwargs, frame)
+    if type(result) is type(args[0]) and result is not args[0]:
+        _guarded(_derived, hook.name, args, kwargs, result, frame, started)
     return result
 
 
@@ -185,13 +209,32 @@ def _made(name: str, query: Query, result: Any, frame: FrameType, started: float
     remembered(result, version)
 
 
+def _taken(name: str, source: Any, result: Any, frame: FrameType, started: float) -> None:
+    version, behind = described(result), version_of_frame(source)
+    tell(Record(name, "selection", version, SameLabels(behind), {}, (behind,)), *_placed(frame, started))
+    remembered(result, version)
+
+
+def _derived(
+    name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, frame: FrameType, started: float
+) -> None:
+    version = described(result)
+    tell(verb_record(name, args[0], args[1:], kwargs, version), *_placed(frame, started))
+    remembered(result, version)
+
+
 def _fetched(name: str, source: Any, result: Any, frame: FrameType, started: float) -> None:
     version = described(result)
     behind = known_version(source)
     if behind is not None:
-        entry = Record(name, "selection", version, SameLabels(behind, IDENTITY))
-        entry.parents = (behind,)
-        tell(entry, *_placed(frame, started))
+        # Of two columns of one name, the second is called otherwise in a frame.
+        renamed = {
+            after: behind.field(before)
+            for before, after in zip(behind.columns, version.columns, strict=False)
+            if before != after
+        }
+        edges = SameLabels(behind, IDENTITY, renamed)
+        tell(Record(name, "selection", version, edges, {}, (behind,)), *_placed(frame, started))
     elif source in _last:
         query, begun = _last[source]
         tell(QueryRecord.of("execute", query, version), *_placed(frame, begun))

@@ -101,12 +101,24 @@ class _Reader:
         for part, use in (("where", FILTER), ("having", FILTER), ("qualify", FILTER), ("group", GROUP_BY)):
             rows.append(self._condition(select.args.get(part), scope, use))
         rows.append(self._condition(select.args.get("order"), scope, SORT))
+        rows += self._by_all(select, scope)
         rows += [self._condition(join.args.get("on"), scope, JOIN) for join in select.args.get("joins") or ()]
         if select.args.get("distinct"):
             rows += [_used(uses, FILTER) for uses in columns.values()]
         # What a subquery in a condition depends on as a whole.
         rows += [self.scope(inner).rows for inner in scope.subquery_scopes]
         return Reading(columns, _joined(rows))
+
+    def _by_all(self, select: Any, scope: Any) -> list[Uses]:
+        """`GROUP BY ALL`: by all that is selected and no aggregate; `ORDER BY ALL`: by all that is selected."""
+        from sqlglot import expressions as exp
+
+        group, order = select.args.get("group"), select.args.get("order")
+        keys = [one for one in select.expressions if not one.find(exp.AggFunc)]
+        groups = keys if group is not None and group.args.get("all") else []
+        is_sorted = order is not None and any(isinstance(one.this, exp.Var) for one in order.expressions)
+        sorts = select.expressions if is_sorted else []
+        return [self._condition(one, scope, use) for ones, use in ((groups, GROUP_BY), (sorts, SORT)) for one in ones]
 
     @staticmethod
     def _sources(scope: Any) -> list[Any]:

@@ -59,12 +59,14 @@ class Query:
     def fields(self, labels: list[Hashable]) -> dict[Hashable, Provenance]:
         """The provenance of each column of the result."""
         if self.reading is None:
-            everything = union(*[version.fields(None) for version in self.tables.values()])
-            guessed = composed(everything, TRANSFORMATION | INFERRED)
-            return dict.fromkeys(labels, guessed)
+            return dict.fromkeys(labels, self.guessed(TRANSFORMATION | INFERRED))
         by_name = {name.lower(): uses for name, uses in self.reading.columns.items()}
         star = by_name.get("*", {})
         return {label: self._of(by_name.get(str(label).lower(), star), label) for label in labels}
+
+    def guessed(self, flags: int) -> Provenance:
+        """Every column of every table, used in a way that is not known."""
+        return composed(union(*[version.fields(None) for version in self.tables.values()]), flags)
 
     @cached_property
     def rows(self) -> Provenance:
