@@ -93,7 +93,8 @@ def written_line(text: bytes) -> Line | None:
     """
     place = text.find(_BEFORE_EVENT + b"{", 0, _WHOLE_HEAD_BYTES)
     head = _head(text[:place]) if place >= 0 and text.endswith(b"}}") else None
-    return None if head is None else Line(*head, Raw(text[place + len(_BEFORE_EVENT) : -1]))
+    # A view: the event may have megabytes.
+    return None if head is None else Line(*head, Raw(memoryview(text)[place + len(_BEFORE_EVENT) : -1]))
 
 
 @lru_cache
