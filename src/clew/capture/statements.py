@@ -31,6 +31,8 @@ _ENDS = (
 _LOADS = ("LOAD_NAME", "LOAD_FAST", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_FAST_BORROW", "LOAD_FAST_CHECK")
 _ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD")
 # `len(df)` and `df.shape` tell how large a frame is, not what is in it.
+# `values.append(f(x))` stores nothing, but fills `values`.
+_FILLS = frozenset(["add", "append", "extend", "insert", "setdefault", "update"])
 _NO_DATA = frozenset(["columns", "dtypes", "index", "ndim", "shape", "size"])
 
 
@@ -201,8 +203,8 @@ def _is_within(place: int, spans: list[tuple[int, int]]) -> bool:
     return any(first <= place <= last for first, last in spans)
 
 
-def reads_of(frame: FrameType, given_to: str | None = None) -> list[Provenance]:
-    """What the running statement read, and what those read that filled the names it loads.
+def reads_of(frame: FrameType, given_to: str | None = None, *, here: bool = False) -> list[Provenance]:
+    """What the running statement read, and what those read that filled the names it loads, unless it is asked `here`.
 
     With `given_to`, only what was read for the arguments of the method or function of that name. What an assignment
     read to find the place that it fills is left out.
@@ -216,8 +218,20 @@ def reads_of(frame: FrameType, given_to: str | None = None) -> list[Provenance]:
     )
     target = _target_of(frame.f_code, frame.f_lasti, running)
     spans = [(start, end)] if target is None else [(start, target[0] - 1), (target[1] + 1, end)]
+    if here:
+        return _read_within(frame, spans)
     wanted = {load.name for load in running.loads if _is_within(load.place, spans)}
     return _read_within(frame, [*spans, *_spans_filling(statements, running, wanted)])
+
+
+def reads_in(code: CodeType) -> list[Provenance]:
+    """What a function read when it last ran."""
+    return [read if isinstance(read, dict) else read.fields() for one, read in _reads.recent.values() if one is code]
+
+
+def scalars_in(code: CodeType) -> list[Provenance]:
+    """The single values that a function took when it last ran."""
+    return [read for one, read in _reads.scalars.values() if one is code]
 
 
 def reads_of_target(frame: FrameType) -> list[Provenance]:
@@ -276,6 +290,14 @@ def _opened(running: Statement, name: str, call: int) -> int:
     return max(places, default=running.start)
 
 
+def names_of(value: Any, frame: FrameType) -> set[str]:
+    """The names under which the running statement loads a value."""
+    running = _at(_statements_of(frame.f_code), frame.f_lasti)
+    known, outer = frame.f_locals, frame.f_globals
+    loaded = {load.name for load in running.loads} if running is not None else set()
+    return {name for name in loaded if (known[name] if name in known else outer.get(name)) is value}
+
+
 def names_loaded(frame: FrameType, given_to: str | None = None) -> list[tuple[Any, int]]:
     """The values of the names that the running statement loads, and how often it does."""
     running = _at(_statements_of(frame.f_code), frame.f_lasti)
@@ -302,7 +324,7 @@ def _spans_filling(statements: list[Statement], running: Statement, names: set[s
     """Back through plain names, where the statements lie that filled the given ones before the running statement."""
     found, wanted = [], set(names)
     for statement in reversed([one for one in statements if one.end < running.start]):
-        # `values.append(f(x))` stores nothing but fills `values`: its first load is what it works on.
+        # What stores nothing works on what it loads first.
         targets = statement.stores or tuple(load.name for load in statement.loads[:1])
         if not wanted.isdisjoint(targets):
             found.append((statement.start, statement.end))
@@ -330,8 +352,7 @@ def _split(code: CodeType) -> Iterator[Statement]:
                 del loads[-2:]
         elif name in _ATTRIBUTES:
             attributes.append(Load(instruction.offset, str(instruction.argval)))
-            if instruction.argval in _NO_DATA and loads:
-                loads.pop()
+            _look_at_attribute(instruction.argval, loads, stores)
         elif name == "UNPACK_SEQUENCE":
             # `x, y = ...` stores twice, and is one statement.
             left += int(instruction.arg or 1) - 1
@@ -342,6 +363,13 @@ def _split(code: CodeType) -> Iterator[Statement]:
             if left < 1:
                 yield Statement(start, instruction.offset, tuple(loads), tuple(stores), tuple(attributes))
                 start, left, loads, attributes, stores = instruction.offset + 2, 1, [], [], []
+
+
+def _look_at_attribute(name: str, loads: list[Load], stores: list[str]) -> None:
+    if loads and name in _NO_DATA:
+        loads.pop()
+    elif loads and name in _FILLS:
+        stores.append(loads[-1].name)
 
 
 def _names(instruction: dis.Instruction) -> list[str]:

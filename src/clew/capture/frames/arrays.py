@@ -36,8 +36,9 @@ def where(call: Call) -> None:
 def positions(call: Call) -> None:
     """np.nonzero(condition) and its like: arrays of positions, one for each dimension."""
     provenance = through(known(call.args[0]), TRANSFORMATION)
-    for found in call.result if isinstance(call.result, tuple) else (call.result,):
-        remember_array(found, provenance)
+    for result in call.result if isinstance(call.result, tuple) else (call.result,):
+        call.result = result
+        spread(call, provenance)
 
 
 def select(call: Call) -> None:
@@ -93,7 +94,7 @@ def hook_arrays() -> None:
     hook_method(NDFrame, "__array_ufunc__", ufunc)
     hook_function(np, "where", where)
     hook_function(np, "select", select)
-    for name in ("nonzero", "flatnonzero", "argwhere"):
+    for name in ("nonzero", "flatnonzero", "argwhere", "argsort"):
         hook_function(np, name, positions)
     for name in _ELEMENTWISE:
         hook_function(np, name, derived(TRANSFORMATION))

@@ -7,11 +7,12 @@ from typing import Any
 
 import pandas as pd
 
-from clew.capture.flags import TRANSFORMATION
+from clew.capture.flags import INFERRED, TRANSFORMATION
 from clew.capture.frames.calls import Call, value_provenance
 from clew.capture.frames.state import is_scalar, provenance_of
 from clew.capture.guard import user_code
-from clew.capture.provenance import Provenance, through
+from clew.capture.provenance import Provenance, through, union
+from clew.capture.statements import reads_in, scalars_in
 from clew.capture.versions import STATE, FrameVersion
 
 try:
@@ -89,4 +90,9 @@ class Watched:
         found = provenance_of(value)
         if found is not None:
             return found
+        code = getattr(self.callback, "__code__", None)
+        read = (scalars_in if is_scalar(value) else reads_in)(code) if code is not None else []
+        if read:
+            # The value left pandas inside of the callback.
+            return through(union(*read), TRANSFORMATION | INFERRED)
         return {} if is_scalar(value) else through(value_provenance(value, self.call), TRANSFORMATION)

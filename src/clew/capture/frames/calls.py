@@ -12,7 +12,7 @@ from pandas.api.extensions import ExtensionArray
 
 from clew.capture.callers import is_user_code
 from clew.capture.flags import IDENTITY, INFERRED, TRANSFORMATION
-from clew.capture.frames.state import is_scalar, provenance_of, version_of
+from clew.capture.frames.state import inferred, is_scalar, provenance_of, version_of
 from clew.capture.loops import folded
 from clew.capture.provenance import Provenance, mark_series, remember_array, remember_scalar, through, union
 from clew.capture.records import Kind, Listed, Record, SameLabels
@@ -197,10 +197,19 @@ def value_provenance(value: Any, call: Call) -> Provenance:
     """The provenance of a value that is stored in a frame; guessed from the statement for values that left pandas."""
     provenance = provenance_of(value)
     if provenance is not None:
-        return provenance
+        return provenance if not _holds_scalars(value) else _of_scalars(provenance, call)
     if is_scalar(value):
         return _scalar_provenance(value, call)
     return {} if isinstance(value, pd.Index) or is_literal(value, call) else statement_provenance(call)
+
+
+def _holds_scalars(value: Any) -> bool:
+    """Whether a list holds single values, of which some may be known and others not."""
+    return isinstance(value, (list, tuple)) and any(is_scalar(one) for one in value[:1])
+
+
+def _of_scalars(provenance: Provenance, call: Call) -> Provenance:
+    return through(union(inferred(provenance), statement_provenance(call)), TRANSFORMATION)
 
 
 def _scalar_provenance(value: Any, call: Call) -> Provenance:
@@ -240,7 +249,8 @@ def is_literal(value: Any, call: Call) -> bool:
 def statement_provenance(call: Call, given_to: str | None = None) -> Provenance:
     """Everything that the running statement read, or read to call `given_to` with it, marked as inferred."""
     reads = reads_of(call.frame, given_to)
-    touched = {uid for read in reads for version, _ in read for uid in _origins(version)}
+    here = reads_of(call.frame, given_to, here=True)
+    touched = {uid for read in here for version, _ in read for uid in _origins(version)}
     named = [_named_provenance(value, times, call, touched) for value, times in names_loaded(call.frame, given_to)]
     return through(union(*reads, *named), TRANSFORMATION | INFERRED)
 

@@ -46,7 +46,7 @@ from clew.capture.frames.indexes import hook_indexes
 from clew.capture.frames.iteration import hook_iteration
 from clew.capture.frames.operators import OPERATORS
 from clew.capture.frames.state import known, provenance_of, series_parts, version_of
-from clew.capture.provenance import mark_series, through, union
+from clew.capture.provenance import mark_series, remember_array, through, union
 from clew.capture.records import Listed, SameLabels
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def _hook_series() -> None:
     owner = pd.Series
     operators = [name for name in OPERATORS if hasattr(owner, name)]
     special = [name for name in SERIES_RULES if name.startswith("__") and name != "__setitem__"]
-    for name in dict.fromkeys((*_public_methods(owner), *operators, "__matmul__", *special)):
+    for name in dict.fromkeys((*_public_methods(owner), *operators, "__matmul__", "items", *special)):
         rule = SERIES_RULES.get(name)
         if name in _IN_PLACE:
             hook_in_place(owner, name, rule or _series_in_place(name), series_parts, _PREPARATIONS.get(name))
@@ -254,6 +254,7 @@ def _hook_functions() -> None:
             hook_function(pd, name, files.read)
     for name in ("from_dummies", "json_normalize", "lreshape"):
         hook_function(pd, name, unknown_function)
+    hook_method(pd.Categorical, "__init__", categorized)
     for name in ("from_dict", "from_records", "from_arrow"):
         if hasattr(pd.DataFrame, name):
             hook_classmethod(pd.DataFrame, name, assignment.created_from)
@@ -265,6 +266,11 @@ def unknown_function(call: Call) -> None:
     provenance = through(union(*[known(value) for value in call.values()]), TRANSFORMATION | OPAQUE)
     if isinstance(call.result, pd.DataFrame):
         made(call, "creation", Listed(dict.fromkeys(call.result.columns, provenance)), None, tuple(versions))
+
+
+def categorized(call: Call) -> None:
+    """pd.Categorical(values)."""
+    remember_array(call.subject, through(known(call.argument(0, "values")), TRANSFORMATION))
 
 
 def of_argument(call: Call) -> None:

@@ -12,7 +12,7 @@ import pandas as pd
 from clew.capture.flags import GROUP_BY, IDENTITY, OPAQUE, TRANSFORMATION, WINDOW
 from clew.capture.frames.calls import Call
 from clew.capture.frames.functions import is_opaque
-from clew.capture.frames.state import as_labels, is_scalar, known
+from clew.capture.frames.state import is_scalar, known, levels_named
 from clew.capture.provenance import Provenance, SeriesState, through, union, used_for
 from clew.capture.versions import STATE, FrameVersion
 
@@ -49,7 +49,9 @@ def groupby(call: Call) -> None:
     version: FrameVersion = call.before
     keys = [frame_key(version, key) for key in key_list(call.argument(0, "by"))]
     keys += [
-        (name, version.field(name)) for name in _levels(call.subject, call.argument(1, "level")) if version.has(name)
+        (name, version.field(name))
+        for name in levels_named(call.subject, call.argument(1, "level"))
+        if version.has(name)
     ]
     call.result.__dict__[STATE] = Groups(version, None, keys)
 
@@ -79,14 +81,6 @@ def frame_key(version: FrameVersion, key: Any) -> tuple[Hashable | None, Provena
     return (key, version.field(key)) if version.has(key) else (None, {})
 
 
-def _levels(subject: Any, level: Any) -> list[Hashable]:
-    if level is None:
-        return []
-    names = subject.index.names
-    chosen = [names[one] if isinstance(one, int) and one not in names else one for one in as_labels(level)]
-    return [name for name in chosen if name is not None]
-
-
 def groupby_series(call: Call) -> None:
     """series.groupby(by), series.groupby(level=...)."""
     state: SeriesState = call.before
@@ -96,7 +90,7 @@ def groupby_series(call: Call) -> None:
             keys.append((getattr(key, "name", None), known(key)))
         elif state.index and is_scalar(key) and key in state.index:
             keys.append((key, state.index[key]))
-    levels = _levels(call.subject, call.argument(1, "level"))
+    levels = levels_named(call.subject, call.argument(1, "level"))
     keys += [(name, state.index[name]) for name in levels if state.index and name in state.index]
     call.result.__dict__[STATE] = Groups(None, state, keys)
 

@@ -16,13 +16,13 @@ from clew.capture.frames.callbacks import evaluated, is_callback
 from clew.capture.frames.calls import Call, changed, computed_scalar, failed, made, took, value_provenance
 from clew.capture.frames.chained import warns_on_indexer
 from clew.capture.frames.hooks import disguise, replace
-from clew.capture.frames.series import mask_uses
-from clew.capture.frames.state import is_mask, is_scalar, known, series_parts, used_as, version_of
+from clew.capture.frames.series import entry, mask_uses
+from clew.capture.frames.state import inferred, is_mask, is_scalar, known, series_parts, used_as, version_of
 from clew.capture.guard import guard
 from clew.capture.losses import count_loss
 from clew.capture.provenance import Provenance, mark_series, through, union, used_for
 from clew.capture.records import SameLabels
-from clew.capture.statements import note_read
+from clew.capture.statements import names_of, note_read, reads_filling
 from clew.capture.versions import FrameVersion
 
 _EVERYTHING = slice(None)
@@ -143,8 +143,17 @@ def _row_uses(rows: Any, call: Call, use: int) -> Provenance:
     found = used_as(rows, use)
     if found or call.name not in ("loc", "iloc"):
         return found
-    labels = rows if isinstance(rows, list) and len(rows) <= _LABELS_READ else [rows]
-    return used_for(union(*[computed_scalar(label, call.frame) for label in labels if is_scalar(label)]), use)
+    return used_for(_read_for(rows, call), use)
+
+
+def _read_for(labels: Any, call: Call) -> Provenance:
+    """What labels or positions were computed from that left pandas on their way."""
+    if isinstance(labels, (list, np.ndarray)):
+        names = names_of(labels, call.frame)
+        if names:
+            return inferred(union(*reads_filling(call.frame, names)))
+    several = labels if isinstance(labels, list) and len(labels) <= _LABELS_READ else [labels]
+    return union(*[computed_scalar(label, call.frame) for label in several if is_scalar(label)])
 
 
 def _read(call: Call, key: Any, *, by_label: bool) -> None:
@@ -200,4 +209,7 @@ def _values(value: Any, labels: list[Hashable], call: Call) -> list[Provenance]:
     if isinstance(value, pd.DataFrame):
         source = version_of(value)
         return [source.field(label) if source.has(label) else {} for label in labels]
+    if isinstance(value, pd.Series) and len(labels) > 1 and all(label in value.index for label in labels):
+        # A Series that is laid along the columns, such as `df.sum()`.
+        return [entry(known(value), label) for label in labels]
     return [value_provenance(value, call)] * len(labels)

@@ -128,7 +128,8 @@ def index_set(call: Call) -> None:
         state = series_parts(subject)
         mark_series(subject, state.provenance, given_levels(labels, index_names(subject.index)) or None, state.rows)
     elif axis == 1:
-        levels = given_levels(labels, index_names(subject.index))
+        names = [name for name in index_names(subject.index) if name not in subject.columns]
+        levels = given_levels(labels, names)
         changed(call, "transformation", SameLabels(call.before, IDENTITY, levels), method="index")
         subject._mgr.axes[1].__dict__.setdefault(STATE, subject.__dict__[STATE])
 

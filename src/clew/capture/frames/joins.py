@@ -12,6 +12,7 @@ import pandas as pd
 from clew.capture.flags import CONDITIONAL, DIRECT, JOIN, TRANSFORMATION
 from clew.capture.frames.calls import Call, made
 from clew.capture.frames.state import as_labels, index_names, is_scalar, known, series_parts, version_of
+from clew.capture.guard import user_code
 from clew.capture.provenance import Provenance, by_position, mark_series, through, union, used_for
 from clew.capture.records import Listed
 from clew.capture.versions import FrameVersion, listed
@@ -220,12 +221,18 @@ def concat(call: Call) -> None:
 
 
 def listed_objects(call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """A generator can be read once only: pandas gets the list that was made of it."""
+    """A generator can be read once only, and is code of the user: pandas gets the list that was made of it."""
     if "objs" in call.kwargs:
-        objects = call.kwargs["objs"]
-        return call.args, {**call.kwargs, "objs": list(objects) if hasattr(objects, "__next__") else objects}
+        return call.args, {**call.kwargs, "objs": _listed(call.kwargs["objs"])}
     objects, *rest = call.args
-    return (list(objects) if hasattr(objects, "__next__") else objects, *rest), call.kwargs
+    return (_listed(objects), *rest), call.kwargs
+
+
+def _listed(objects: Any) -> Any:
+    if not hasattr(objects, "__next__"):
+        return objects
+    with user_code():
+        return list(objects)
 
 
 def concatenated(call: Call, objects: list[Any], axis: Any) -> None:

@@ -11,13 +11,13 @@ import numpy as np
 import pandas as pd
 from pandas.core.generic import NDFrame
 
-from clew.capture.flags import CONDITIONAL, FILTER, IDENTITY, SORT, TRANSFORMATION
+from clew.capture.flags import CONDITIONAL, FILTER, IDENTITY, JOIN, SORT, TRANSFORMATION
 from clew.capture.frames.callbacks import evaluated, is_callback
 from clew.capture.frames.calls import Call, changed, failed, made, made_or_changed, spread
 from clew.capture.frames.functions import used_outside
 from clew.capture.frames.hooks import replace
 from clew.capture.frames.series import entry, mask_uses
-from clew.capture.frames.state import as_labels, is_mask, known, used_as, version_of
+from clew.capture.frames.state import as_labels, given_levels, is_mask, known, levels_named, used_as, version_of
 from clew.capture.guard import guard
 from clew.capture.losses import count_loss
 from clew.capture.provenance import Provenance, SeriesState, by_position, mark_series, through, union, used_for
@@ -189,6 +189,15 @@ def by_values(position: int, name: str, use: int, *, all_by_default: bool) -> Ca
     return rule
 
 
+def sorted_by_index(call: Call) -> None:
+    """df.sort_index(level=...): ordered by the named levels, as by columns."""
+    version: FrameVersion = call.before
+    by_columns = call.kwargs.get("axis", 0) in (1, "columns")
+    names = [] if by_columns else levels_named(call.subject, call.kwargs.get("level")) or version.index_names
+    rows = union(*[used_for(version.field(name), SORT) for name in names])
+    made_or_changed(call, "sort", SameLabels(version), rows)
+
+
 def dropna(call: Call) -> None:
     """DataFrame.dropna: rows go by the columns looked at; with axis=1 columns go and no row does."""
     version: FrameVersion = call.before
@@ -223,6 +232,21 @@ def dropped(call: Call) -> None:
     given = call.kwargs.get("index", None if by_columns else call.argument(0, "labels"))
     rows = used_as(given, FILTER) if isinstance(given, (pd.Index, pd.Series)) else None
     made_or_changed(call, "selection", SameLabels(call.before), rows)
+
+
+def reindexed(call: Call) -> None:
+    """df.reindex(labels): rows are looked up by labels that may come from elsewhere."""
+    version: FrameVersion = call.before
+    by_columns = call.kwargs.get("axis", 0) in (1, "columns")
+    labels = call.kwargs.get("index", None if by_columns else call.argument(0, "labels"))
+    wanted = known(labels)
+    if not wanted:
+        same_columns(call)
+        return
+    # A column of that name keeps what it has.
+    levels = given_levels(labels, [name for name in index_names(call.result.index) if name not in version.columns])
+    rows = union(used_for(wanted, JOIN), *[used_for(version.field(name), JOIN) for name in version.index_names])
+    made(call, "selection", SameLabels(version, IDENTITY, levels), rows, (version,))
 
 
 def levelled(call: Call) -> None:
@@ -297,7 +321,7 @@ def aligned(call: Call) -> None:
 
 
 SAME_COLUMNS = (
-    "copy set_flags head tail take truncate between_time at_time sort_index reindex reindex_like asfreq infer_objects "
+    "copy set_flags head tail take truncate between_time at_time reindex_like asfreq infer_objects "
     "squeeze filter select_dtypes __copy__ __deepcopy__ get asof first last"
 ).split()
 
@@ -306,7 +330,9 @@ RULES: dict[str, Callable[[Call], None]] = {
     **dict.fromkeys(("droplevel", "swaplevel", "reorder_levels"), levelled),
     "xs": cross_section,
     "sample": sampled,
+    "reindex": reindexed,
     "drop": dropped,
+    "sort_index": sorted_by_index,
     "sort_values": by_values(0, "by", SORT, all_by_default=False),
     "nlargest": by_values(1, "columns", SORT, all_by_default=False),
     "nsmallest": by_values(1, "columns", SORT, all_by_default=False),

@@ -24,6 +24,7 @@ from clew.capture.frames.state import (
     is_scalar,
     known,
     levels_by_place,
+    levels_named,
     provenance_of,
     series_parts,
     used_as,
@@ -42,11 +43,13 @@ from clew.capture.provenance import (
     used_for,
 )
 from clew.capture.records import Kind, Listed
-from clew.capture.statements import reads_of_target
+from clew.capture.statements import note_read, reads_of_target
 from clew.capture.versions import STATE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
+
+    from clew.capture.versions import FrameVersion
 
 _OPERANDS = (pd.Series, np.ndarray, pd.Index, pd.DataFrame, list, tuple, ExtensionArray)
 # What is in them left pandas on its way, if it ever was there.
@@ -210,7 +213,13 @@ def framed(call: Call, state: SeriesState, kind: Kind | None = None) -> None:
     result = call.result
     fields: dict[Hashable, Provenance] = dict.fromkeys(result.columns, state.provenance)
     fields.update(levels_by_place(state.index or {}, index_names(result.index)))
-    made(call, kind or kind_of(state), Listed(fields), state.rows)
+    made(call, kind or kind_of(state), Listed(fields), state.rows, origin(state))
+
+
+def origin(state: SeriesState) -> tuple[FrameVersion, ...]:
+    """The frame whose rows the rows of a Series are; none if it was computed from several."""
+    found = {version for provenance in (state.provenance, *(state.index or {}).values()) for version, _ in provenance}
+    return tuple(found) if len(found) == 1 else ()
 
 
 def kind_of(state: SeriesState) -> Kind:
@@ -263,6 +272,14 @@ def shifted(call: Call) -> None:
         mark_series(call.result, through(state.provenance, TRANSFORMATION), state.index, state.rows)
     else:
         framed(call, SeriesState(through(state.provenance, TRANSFORMATION), state.index, state.rows))
+
+
+def sorted_by_index(call: Call) -> None:
+    """Series.sort_index(level=...): ordered by the named levels."""
+    state, levels = call.before, call.before.index or {}
+    names = levels_named(call.subject, call.kwargs.get("level")) or levels
+    rows = union(state.rows, *[used_for(levels.get(name), SORT) for name in names])
+    _mark(call, state.provenance, state.index, rows or None)
 
 
 def reindexed(call: Call) -> None:
@@ -371,9 +388,14 @@ def reset_index(call: Call) -> None:
         found = levels_by_place(state.index or {}, names)
         fields = {label: found.get(label, {}) for label in (*result.columns, *names)}
         fields[result.columns[-1]] = state.provenance
-        made(call, kind_of(state), Listed(fields), state.rows)
+        made(call, kind_of(state), Listed(fields), state.rows, origin(state))
     else:
         _mark(call, state.provenance, None, state.rows)
+
+
+def handed_out(call: Call) -> None:
+    """Series.to_dict, Series.items: values and labels, of which nothing is seen until they are back in a frame."""
+    note_read(call.frame, union(call.before.whole(), *(call.before.index or {}).values()))
 
 
 def value_counts(call: Call) -> None:
@@ -431,6 +453,7 @@ def created(call: Call) -> None:
 RULES: dict[str, Callable[[Call], None]] = {
     "rename_axis": axis_renamed,
     "reindex": reindexed,
+    "sort_index": sorted_by_index,
     "shift": shifted,
     **dict.fromkeys(("to_period", "to_timestamp", "tz_convert", "tz_localize"), index_moved),
     "where": where,
@@ -452,4 +475,6 @@ RULES: dict[str, Callable[[Call], None]] = {
     "case_when": case_when,
     "unstack": unstacked,
     "align": aligned,
+    "items": handed_out,
+    "to_dict": handed_out,
 }

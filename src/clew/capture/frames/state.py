@@ -183,6 +183,15 @@ def as_labels(value: Any) -> list[Any]:
     return [value]
 
 
+def levels_named(subject: Any, level: Any) -> list[Hashable]:
+    """The names of the levels of an index that are given by name or number."""
+    if level is None:
+        return []
+    names = subject.index.names
+    chosen = [names[one] if isinstance(one, int) and one not in names else one for one in as_labels(level)]
+    return [name for name in chosen if name is not None]
+
+
 def inferred(provenance: Provenance) -> Provenance:
     """The same, marked as a guess."""
     return {field: flags | INFERRED for field, flags in provenance.items()}
