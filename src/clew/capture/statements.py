@@ -114,8 +114,6 @@ def scalars_behind(value: Any, frame: FrameType, is_plain: Callable[[Any], bool]
     if not _reads.scalars:
         return []
     reach = _reach_of(frame.f_code, frame.f_lasti)
-    if id(value) in reach.constants:
-        return []
     taken = [
         (place, read)
         for (_, place), (code, read) in list(_reads.scalars.items())
@@ -129,6 +127,9 @@ def scalars_behind(value: Any, frame: FrameType, is_plain: Callable[[Any], bool]
         return known[name] if name in known else outer.get(name)
 
     own = {name for name in reach.loaded if held(name) is value}
+    # A small number that has no name is rather the literal than the one of the same value that was taken.
+    if not own and id(value) in reach.constants:
+        return []
     wanted = own or {name for name in reach.loaded if is_plain(held(name))}
     spans = _spans_of_scalars(reach.filling, wanted, lambda name: is_plain(held(name)))
     if not own:
@@ -173,6 +174,7 @@ class _Reach(NamedTuple):
 
 
 _reaches: dict[tuple[int, int], _Reach] = {}
+_literals: dict[int, tuple[CodeType, frozenset[tuple[int, ...]]]] = {}
 
 
 def _reach_of(code: CodeType, instruction: int) -> _Reach:
@@ -197,6 +199,29 @@ def _reached(code: CodeType, instruction: int) -> _Reach:
             wanted.update(load.name for load in statement.loads)
     spans = [(running.start, instruction), *[(one.start, one.end) for one in filling]]
     return _Reach(code, constants, loaded, filling, spans)
+
+
+def literals_of(code: CodeType) -> frozenset[tuple[int, ...]]:
+    """The lists and tuples of constants that stand in some code, by the ids of their items."""
+    known = _literals.get(id(code))
+    if known is None:
+        known = _literals[id(code)] = (code, frozenset(_literal_lists(code)))
+    return known[1]
+
+
+def _literal_lists(code: CodeType) -> Iterator[tuple[int, ...]]:
+    for constant in code.co_consts:
+        if isinstance(constant, tuple):
+            yield tuple(map(id, constant))
+    loaded: list[int] = []
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in ("LOAD_CONST", "LOAD_SMALL_INT"):
+            loaded.append(id(instruction.argval))
+            continue
+        count = int(instruction.arg or 0)
+        if instruction.opname == "BUILD_LIST" and len(loaded) >= count:
+            yield tuple(loaded[len(loaded) - count :])
+        loaded = []
 
 
 def _is_within(place: int, spans: list[tuple[int, int]]) -> bool:

@@ -17,7 +17,7 @@ from clew.capture.loops import folded
 from clew.capture.provenance import Provenance, mark_series, remember_array, remember_scalar, through, union
 from clew.capture.records import Kind, Listed, Record, SameLabels
 from clew.capture.sessions import current_execution
-from clew.capture.statements import names_loaded, note_scalar, reads_of, scalars_behind
+from clew.capture.statements import literals_of, names_loaded, note_scalar, reads_of, scalars_behind
 from clew.capture.versions import STATE, FrameVersion
 
 if TYPE_CHECKING:
@@ -214,10 +214,13 @@ def _of_scalars(provenance: Provenance, call: Call) -> Provenance:
 
 def _scalar_provenance(value: Any, call: Call) -> Provenance:
     """A literal comes from nowhere; `df['x'].max() * 2` from the single values that its statement took."""
-    if value is None or isinstance(value, bool) or any(value is constant for constant in call.frame.f_code.co_consts):
+    if value is None or isinstance(value, bool):
         return {}
+    found = computed_scalar(value, call.frame)
+    if found or any(value is constant for constant in call.frame.f_code.co_consts):
+        return found
     # Something else than pandas may have reduced a column to a value.
-    return computed_scalar(value, call.frame) or statement_provenance(call)
+    return statement_provenance(call)
 
 
 def computed_scalar(value: Any, frame: FrameType) -> Provenance:
@@ -240,10 +243,7 @@ def is_literal(value: Any, call: Call) -> bool:
     """Whether a list stands in the code of the caller as it is."""
     if not isinstance(value, (list, tuple)) or len(value) > _ITEMS_COMPARED:
         return False
-    constants = call.frame.f_code.co_consts
-    parts = {id(part) for constant in constants if isinstance(constant, tuple) for part in constant}
-    parts.update(map(id, constants))
-    return all(id(item) in parts for item in value)
+    return tuple(map(id, value)) in literals_of(call.frame.f_code)
 
 
 def statement_provenance(call: Call, given_to: str | None = None) -> Provenance:
