@@ -24,3 +24,13 @@ def user_code() -> Iterator[None]:
         yield
     finally:
         guard.depth = depth
+
+
+@contextmanager
+def own_code() -> Iterator[None]:
+    """While clew itself asks a library something, its calls are not the user's."""
+    depth, guard.depth = guard.depth, 1
+    try:
+        yield
+    finally:
+        guard.depth = depth

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -18,10 +19,14 @@ from clew.capture.flags import (
     TRANSFORMATION,
     WINDOW,
 )
+from clew.capture.guard import own_code
 from clew.capture.provenance import Provenance, SeriesState, composed, union
 from clew.capture.versions import STATE, FrameVersion
 
-_CUMULATIVE = ("CumSum", "CumProd", "CumMin", "CumMax", "CumCount")
+_AGGREGATING = frozenset(
+    "CumSum CumProd CumMin CumMax CumCount RollingExpr RollingExprBy EwmMean EwmStd EwmVar Quantile Correlation "
+    "ArgMax ArgMin".split()
+)
 _NAMING = ("Alias", "KeepName", "RenameAlias")
 # Nodes of which some parts give the value and others decide.
 _DECIDING = {
@@ -60,13 +65,31 @@ def used_by(expressions: Iterable[Any], version: FrameVersion) -> Provenance:
     return union(*[uses(one, version, "") for one in expressions])
 
 
-def output_names(expression: Any, version: FrameVersion, labels: list[str]) -> list[str]:
-    """The columns that an expression gives: one by its name, or, of a selector, those whose labels stay."""
+class Output(NamedTuple):
+    """A column that an expression gives, and the column that a selector in it stands for then."""
+
+    label: str
+    chosen: str
+
+
+def outputs(expression: Any, version: FrameVersion, labels: list[str], schema: Any) -> list[Output]:
+    """The columns that an expression gives: one by its name, of a selector as many as it chooses."""
     if not hasattr(expression, "meta"):
-        return [str(getattr(expression, "name", expression))]
+        name = str(getattr(expression, "name", expression))
+        return [Output(name, name)]
     if not expression.meta.has_multiple_outputs():
-        return [expression.meta.output_name(raise_if_undetermined=False) or ""]
-    return [label for label in labels if version.has(label)]
+        return [Output(expression.meta.output_name(raise_if_undetermined=False) or "", "")]
+    polars = sys.modules["polars"]
+    try:
+        with own_code():
+            # polars knows best what a selector chooses, and what it is called without another name.
+            plan = polars.LazyFrame(schema=schema)
+            named, chosen = [
+                plan.select(one).collect_schema().names() for one in (expression, expression.meta.undo_aliases())
+            ]
+        return [Output(*pair) for pair in zip(named, chosen, strict=True)]
+    except (polars.exceptions.PolarsError, TypeError, ValueError):
+        return [Output(label, label) for label in labels if version.has(label)]
 
 
 def _field(version: FrameVersion, name: str) -> Provenance:
@@ -103,8 +126,9 @@ def _parts(kind: str, inner: Any) -> list[tuple[Any, int]]:
         return [*given, *[(inner.get(name) or [], use) for name in decisions]]
     if kind == "Function":
         function = inner.get("function")
-        cumulates = isinstance(function, dict) and any(name in function for name in _CUMULATIVE)
-        return [(inner.get("input"), AGGREGATION if cumulates else TRANSFORMATION)]
+        names = function if isinstance(function, dict) else [function]
+        aggregates = not _AGGREGATING.isdisjoint(names)
+        return [(inner.get("input"), AGGREGATION if aggregates else TRANSFORMATION)]
     return [(inner, AGGREGATION if kind == "Agg" else TRANSFORMATION)]
 
 

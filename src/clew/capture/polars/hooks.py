@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _installed: list[tuple[Any, str, Any]] = []
 # `pipe` calls the user's function; the others make no frame or only show one.
 _LEFT_ALONE = frozenset(["pipe", "glimpse", "show", "explain", "inspect", "profile", "equals", "collect_schema"])
+_GROUP_AGGREGATES = ("sum", "mean", "median", "min", "max", "first", "last", "n_unique", "all")
 _GROUPINGS = frozenset(["group_by", "group_by_dynamic", "rolling"])
 _ARITHMETIC = "add sub mul truediv floordiv mod pow and or xor".split()
 _OPERATORS = frozenset(
@@ -46,7 +47,7 @@ def hook_polars() -> None:
     for name in (*_public(polars.Series), *_OPERATORS):
         _hook_method(polars.Series, name)
     for groups in _group_classes(polars):
-        for name in ("agg", "len", "sum", "mean", "min", "max", "first", "last", "n_unique"):
+        for name in ("agg", "len", "head", "tail", *_GROUP_AGGREGATES):
             _hook_method(groups, name)
     for name in dir(polars):
         if name.startswith(("read_", "scan_")) or name in ("concat", "from_pandas"):
@@ -189,11 +190,16 @@ def _keys(step: Step) -> list[Any]:
 def _aggregated(step: Step, groups: tuple[Any, list[Any]], result: Any) -> None:
     """group_by(keys).agg(expressions), and the shorter forms."""
     subject, keys = groups
+    if step.name in ("head", "tail"):
+        step.name, step.args, step.kwargs = "group_head", (keys,), {}
+        _made(step, [subject], result)
+        return
     polars = sys.modules["polars"]
     expressions = [one for part in step.args for one in (part if isinstance(part, (list, tuple)) else [part])]
     named = dict(step.kwargs)
     if step.name != "agg":
-        expressions, named = ([] if step.name == "len" else [getattr(polars.all(), step.name)()]), {}
+        every = polars.all() if step.name == "all" else getattr(polars.all(), step.name, polars.all)()
+        expressions, named = ([] if step.name == "len" else [every]), {}
     step.name, step.args, step.kwargs = "agg", (keys, expressions, named), {}
     _made(step, [subject], result)
 

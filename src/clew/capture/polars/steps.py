@@ -6,7 +6,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from clew.capture.foreign import described, remembered, tell, version_of_frame
+from clew.capture.foreign import described, is_polars, remembered, tell, version_of_frame
 from clew.capture.losses import count_loss
 from clew.capture.polars.verbs import RULES, Verb, unknown
 from clew.capture.records import Record
@@ -46,7 +46,8 @@ class Step:
         """Record how `frame` was made."""
         sources = tuple(version_of_frame(parent) for parent in self.parents)
         version = described(frame)
-        verb = Verb(self.name, sources, self.args, self.kwargs, list(version.columns))
+        schema = self.parents[0].collect_schema() if self.parents and is_polars(self.parents[0]) else None
+        verb = Verb(self.name, sources, self.args, self.kwargs, list(version.columns), schema)
         told = RULES.get(self.name, unknown)(verb)
         entry = Record(self.name, told.kind, version, told.edges)
         entry.rows = told.rows

@@ -16,7 +16,7 @@ from clew.capture.flags import (
     SORT,
     TRANSFORMATION,
 )
-from clew.capture.polars.expressions import output_names, used_by, uses
+from clew.capture.polars.expressions import of_series, outputs, used_by, uses
 from clew.capture.provenance import Provenance, composed, through, union, used_for
 from clew.capture.records import Kind, Listed, SameLabels
 from clew.capture.versions import FrameVersion
@@ -38,6 +38,8 @@ class Verb(NamedTuple):
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     labels: list[str]
+    # The types of the first frame's columns, where they are known.
+    schema: Any = None
 
     @property
     def source(self) -> FrameVersion:
@@ -73,8 +75,8 @@ def _computed(verb: Verb) -> dict[Any, Provenance]:
     """The columns that expressions give, by position or under the names of keywords."""
     found: dict[Any, Provenance] = {}
     for expression in _flat(verb.args):
-        for label in output_names(expression, verb.source, verb.labels):
-            found[label] = uses(expression, verb.source, label)
+        for label, chosen in outputs(expression, verb.source, verb.labels, verb.schema):
+            found[label] = uses(expression, verb.source, chosen)
     found.update({label: uses(value, verb.source, label) for label, value in verb.kwargs.items()})
     return found
 
@@ -150,13 +152,49 @@ def grouped(verb: Verb) -> Told:
     keys, expressions, named = verb.args
     fields: dict[Any, Provenance] = {}
     for key in keys:
-        fields.update({label: uses(key, verb.source, label) for label in output_names(key, verb.source, verb.labels)})
+        given = outputs(key, verb.source, verb.labels, verb.schema)
+        fields.update({label: uses(key, verb.source, chosen) for label, chosen in given})
     for expression in expressions:
-        for label in output_names(expression, verb.source, verb.labels):
+        for label, chosen in outputs(expression, verb.source, verb.labels, verb.schema):
             # `pl.all()` means all but the keys.
-            fields.setdefault(label, composed(uses(expression, verb.source, label), AGGREGATION))
+            fields.setdefault(label, composed(uses(expression, verb.source, chosen), AGGREGATION))
     fields.update({label: composed(uses(value, verb.source, label), AGGREGATION) for label, value in named.items()})
     return Told("aggregation", Listed(fields), used_for(used_by(keys, verb.source), GROUP_BY))
+
+
+def whole_groups(verb: Verb) -> Told:
+    """frame.group_by(keys).head(n): rows of each group as they are."""
+    return Told("selection", SameLabels(verb.source), used_for(used_by(verb.args[0], verb.source), GROUP_BY))
+
+
+def joined_where(verb: Verb) -> Told:
+    """frame.join_where(other, predicates): rows that meet a condition on columns of both."""
+    left, right = verb.sources[:2]
+    suffix = verb.kwargs.get("suffix", "_right")
+    both = FrameVersion.standing_in(None, verb.labels, {})
+    both.substitutes = {label: _joined_field(label, left, right, suffix) for label in verb.labels}
+    rows = used_for(used_by(_flat(verb.args[1:]), both), JOIN)
+    return Told("join", Listed(both.substitutes), rows)
+
+
+def beside(verb: Verb) -> Told:
+    """frame.hstack(columns): other columns, as they are."""
+    given = verb.args[0] if verb.args else verb.kwargs.get("columns")
+    found: dict[Any, Provenance] = {}
+    if len(verb.sources) > 1:
+        found = {label: verb.sources[1].field(label) for label in verb.sources[1].columns}
+    elif isinstance(given, (list, tuple)):
+        found = {series.name: of_series(series) for series in given}
+    return Told("assignment", SameLabels(verb.source, IDENTITY, found), {})
+
+
+def unnested(verb: Verb) -> Told:
+    """frame.unnest(columns): the fields of a struct become columns."""
+    structs = used_by(_flat(verb.args), verb.source)
+    new: dict[Any, Provenance] = {
+        label: through(structs, TRANSFORMATION) for label in verb.labels if not verb.source.has(label)
+    }
+    return Told("transformation", SameLabels(verb.source, IDENTITY, new), {})
 
 
 def joined(verb: Verb) -> Told:
@@ -205,7 +243,7 @@ def unknown(verb: Verb) -> Told:
 
 _SAME = (
     "head tail limit slice first last sample gather_every drop clone lazy collect rechunk set_sorted shrink_to_fit "
-    "with_row_index reverse cache collect_async unnest __getitem__"
+    "with_row_index reverse cache collect_async __getitem__"
 ).split()
 _AGGREGATES = "sum mean min max median std var count null_count quantile product n_unique describe".split()
 _CHANGED = "fill_null fill_nan cast shift interpolate map_columns".split()
@@ -231,6 +269,11 @@ RULES: dict[str, Rule] = {
     "unpivot": unpivoted,
     "pivot": pivoted,
     "agg": grouped,
+    "group_head": whole_groups,
+    "unnest": unnested,
+    "hstack": beside,
+    "join_where": joined_where,
+    **dict.fromkeys(("vstack", "extend"), concatenated),
     "join": joined,
     "join_asof": joined,
     "concat": concatenated,
