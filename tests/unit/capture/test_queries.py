@@ -74,6 +74,32 @@ def told(uses: Uses) -> str:
             "cust.id FILTER, cust.region FILTER, orders.cust FILTER",
         ),
         ("select id from orders union all select id from cust", {"id": "cust.id IDENTITY, orders.id IDENTITY"}, ""),
+        (
+            "select cust, sum(price) total from orders group by all order by all",
+            {"cust": "orders.cust IDENTITY", "total": "orders.price AGGREGATION"},
+            "orders.cust GROUP_BY, orders.cust SORT, orders.price SORT",
+        ),
+        (
+            "select id, qty from orders union all by name select id, name from cust",
+            {"id": "cust.id IDENTITY, orders.id IDENTITY", "qty": "orders.qty IDENTITY", "name": "cust.name IDENTITY"},
+            "",
+        ),
+        (
+            "select id, (select max(name) from cust where cust.id = orders.cust) m from orders",
+            {"id": "orders.id IDENTITY", "m": "cust.id FILTER, cust.name AGGREGATION, orders.cust FILTER"},
+            "",
+        ),
+        (
+            "select id from orders where exists (select 1 from cust where cust.id = orders.cust)",
+            {"id": "orders.id IDENTITY"},
+            "cust.id FILTER, orders.cust FILTER",
+        ),
+        (
+            "select distinct on (cust) cust, price from orders",
+            {"cust": "orders.cust IDENTITY", "price": "orders.price IDENTITY"},
+            "orders.cust FILTER",
+        ),
+        ("select list(price order by id) l from orders", {"l": "orders.id SORT, orders.price AGGREGATION"}, ""),
         ("select distinct region from cust", {"region": "cust.region IDENTITY"}, "cust.region FILTER"),
         ("select id from orders join cust using (id)", {"id": "orders.id IDENTITY"}, "cust.id JOIN, orders.id JOIN"),
         (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -214,6 +214,8 @@ def join_method(call: Call) -> None:
 def concat(call: Call) -> None:
     """pd.concat(objects, ...)."""
     objects = call.argument(0, "objs")
+    if isinstance(objects, Kept):
+        objects = objects.given
     items = (
         [objects[key] for key in call.kwargs.get("keys") or objects] if isinstance(objects, Mapping) else list(objects)
     )
@@ -221,18 +223,33 @@ def concat(call: Call) -> None:
 
 
 def listed_objects(call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """A generator can be read once only, and is code of the user: pandas gets the list that was made of it."""
+    """A generator can be read once only: pandas reads it through one that keeps what it gave."""
     if "objs" in call.kwargs:
-        return call.args, {**call.kwargs, "objs": _listed(call.kwargs["objs"])}
+        return call.args, {**call.kwargs, "objs": _kept(call.kwargs["objs"])}
     objects, *rest = call.args
-    return (_listed(objects), *rest), call.kwargs
+    return (_kept(objects), *rest), call.kwargs
 
 
-def _listed(objects: Any) -> Any:
-    if not hasattr(objects, "__next__"):
-        return objects
-    with user_code():
-        return list(objects)
+def _kept(objects: Any) -> Any:
+    return Kept(objects) if hasattr(objects, "__next__") else objects
+
+
+class Kept:
+    """A generator, whose code is the user's, and the objects that it has given."""
+
+    def __init__(self, objects: Iterator[Any]) -> None:
+        self.objects = objects
+        self.given: list[Any] = []
+
+    def __iter__(self) -> Iterator[Any]:
+        """The objects, one by one."""
+        return self
+
+    def __next__(self) -> Any:
+        """The next object."""
+        with user_code():
+            self.given.append(next(self.objects))
+        return self.given[-1]
 
 
 def concatenated(call: Call, objects: list[Any], axis: Any) -> None:

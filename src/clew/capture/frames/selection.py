@@ -163,11 +163,15 @@ def cross_section(call: Call) -> None:
     """df.xs(key, axis, level): of the columns, those that the key chose, by position."""
     version: FrameVersion = call.before
     key, axis, level = (call.argument(place, name) for place, name in enumerate(("key", "axis", "level")))
-    if axis not in (1, "columns") or not isinstance(call.result, pd.DataFrame):
+    if axis not in (1, "columns") or not isinstance(version.columns, pd.MultiIndex):
         same_columns(call)
         return
-    chosen, _ = call.subject.columns.get_loc_level(key, level=0 if level is None else level)
-    sources = [version.field(label) for label in listed(version.columns[chosen])]
+    chosen, _ = version.columns.get_loc_level(key, level=0 if level is None else level)
+    labels = [version.columns[chosen]] if isinstance(chosen, int) else listed(version.columns[chosen])
+    sources = [version.field(label) for label in labels]
+    if not isinstance(call.result, pd.DataFrame):
+        spread(call, union(*sources))
+        return
     fields = {name: version.field(name) for name in version.index_names}
     made(call, "selection", Listed(fields | by_position(listed(call.result.columns), sources)), None, (version,))
 

@@ -80,8 +80,12 @@ class _Reader:
 
     def _union(self, scope: Any, sides: list[Any]) -> Reading:
         first, second = map(self.scope, sides)
-        pairs = zip(first.columns.items(), second.columns.values(), strict=False)
-        columns = {name: _joined((one, other)) for (name, one), other in pairs}
+        if scope.expression.args.get("by_name"):
+            names = dict.fromkeys([*first.columns, *second.columns])
+            columns = {name: _joined(one.columns.get(name, {}) for one in (first, second)) for name in names}
+        else:
+            pairs = zip(first.columns.items(), second.columns.values(), strict=False)
+            columns = {name: _joined((one, other)) for (name, one), other in pairs}
         rows = _joined((first.rows, second.rows))
         if scope.expression.args.get("distinct"):
             rows = _joined((rows, *[_used(uses, FILTER) for uses in columns.values()]))
@@ -93,7 +97,7 @@ class _Reader:
         for one in select.expressions:
             is_star = one.is_star
             columns["*" if is_star else one.alias_or_name] = (
-                self._everything(scope) if is_star else self._uses(one.unalias(), scope, IDENTITY)
+                self._everything(scope) if is_star else self._projected(one.unalias(), scope)
             )
         # `ORDER BY total` names what was selected.
         self._selected[id(scope)] = columns
@@ -101,24 +105,28 @@ class _Reader:
         for part, use in (("where", FILTER), ("having", FILTER), ("qualify", FILTER), ("group", GROUP_BY)):
             rows.append(self._condition(select.args.get(part), scope, use))
         rows.append(self._condition(select.args.get("order"), scope, SORT))
-        rows += self._by_all(select, scope)
         rows += [self._condition(join.args.get("on"), scope, JOIN) for join in select.args.get("joins") or ()]
-        if select.args.get("distinct"):
-            rows += [_used(uses, FILTER) for uses in columns.values()]
+        rows += [_used(columns[name], use) for name, use in _by_all(select, columns)]
+        rows.append(self._distinct(scope, columns))
         # What a subquery in a condition depends on as a whole.
-        rows += [self.scope(inner).rows for inner in scope.subquery_scopes]
+        projected = {id(inner) for one in select.expressions for inner in _subqueries(one, scope)}
+        rows += [self.scope(inner).rows for inner in scope.subquery_scopes if id(inner) not in projected]
         return Reading(columns, _joined(rows))
 
-    def _by_all(self, select: Any, scope: Any) -> list[Uses]:
-        """`GROUP BY ALL`: by all that is selected and no aggregate; `ORDER BY ALL`: by all that is selected."""
-        from sqlglot import expressions as exp
+    def _projected(self, node: Any, scope: Any) -> Uses:
+        """What a selected expression uses; what chose the rows of a subquery in it holds for that column alone."""
+        inner = [self.scope(one).rows for one in _subqueries(node, scope)]
+        return _joined([self._uses(node, scope, IDENTITY), *inner])
 
-        group, order = select.args.get("group"), select.args.get("order")
-        keys = [one for one in select.expressions if not one.find(exp.AggFunc)]
-        groups = keys if group is not None and group.args.get("all") else []
-        is_sorted = order is not None and any(isinstance(one.this, exp.Var) for one in order.expressions)
-        sorts = select.expressions if is_sorted else []
-        return [self._condition(one, scope, use) for ones, use in ((groups, GROUP_BY), (sorts, SORT)) for one in ones]
+    def _distinct(self, scope: Any, columns: dict[str, Uses]) -> Uses:
+        """DISTINCT drops rows by all columns, DISTINCT ON by those that it names."""
+        distinct = scope.expression.args.get("distinct")
+        if distinct is None:
+            return {}
+        named = distinct.args.get("on")
+        if named is not None:
+            return self._condition(named, scope, FILTER)
+        return _joined(_used(uses, FILTER) for uses in columns.values())
 
     @staticmethod
     def _sources(scope: Any) -> list[Any]:
@@ -152,6 +160,10 @@ class _Reader:
 
     def _column(self, column: Any, scope: Any) -> Uses:
         name, source = column.name, scope.sources.get(column.table)
+        outer = scope.parent
+        while source is None and column.table and outer is not None:
+            # A subquery may name the tables of the query around it.
+            source, outer = outer.sources.get(column.table), outer.parent
         if source is None:
             selected, sources = self._selected.get(id(scope), {}), self._sources(scope)
             if name in selected or len(sources) != 1:
@@ -160,6 +172,28 @@ class _Reader:
         if _is_scope(source):
             return self.scope(source).columns.get(name, {})
         return {(table_name(source), name): IDENTITY}
+
+
+def _subqueries(node: Any, scope: Any) -> list[Any]:
+    """The scopes of the subqueries that stand in an expression."""
+    from sqlglot import expressions as exp
+
+    inside = {id(found) for found in node.find_all(exp.Query)}
+    return [one for one in scope.subquery_scopes if id(one.expression) in inside]
+
+
+def _by_all(select: Any, columns: dict[str, Uses]) -> list[tuple[str, int]]:
+    """GROUP BY ALL means every column that is no aggregate, ORDER BY ALL every column."""
+    from sqlglot import expressions as exp
+
+    found: list[tuple[str, int]] = []
+    group, order = select.args.get("group"), select.args.get("order")
+    if group is not None and group.args.get("all"):
+        plain = [one.alias_or_name for one in select.expressions if one.find(exp.AggFunc) is None]
+        found += [(name, GROUP_BY) for name in plain if name in columns]
+    if order is not None and any(isinstance(one.this, exp.Var) and one.this.name == "ALL" for one in order.expressions):
+        found += [(name, SORT) for name in columns]
+    return found
 
 
 def _shared_key(node: Any, scope: Any) -> Any:
@@ -208,6 +242,9 @@ def _deciding(node: Any, step: int) -> list[tuple[Any, int]] | None:
     if isinstance(node, exp.Window):
         keys = [*(node.args.get("partition_by") or ()), *[one for one in [node.args.get("order")] if one is not None]]
         return [(node.this, step), *[(key, WINDOW) for key in keys]]
+    if isinstance(node, exp.Order) and node.this is not None:
+        # `list(price ORDER BY id)`: an aggregate of ordered values.
+        return [(node.this, step), *[(one, SORT) for one in node.expressions]]
     if isinstance(node, exp.Filter):
         return [(node.this, step), (node.expression, CONDITIONAL)]
     if isinstance(node, exp.Case):

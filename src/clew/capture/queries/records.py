@@ -60,9 +60,14 @@ class Query:
         """The provenance of each column of the result."""
         if self.reading is None:
             return dict.fromkeys(labels, self.guessed(TRANSFORMATION | INFERRED))
-        by_name = {name.lower(): uses for name, uses in self.reading.columns.items()}
-        star = by_name.get("*", {})
-        return {label: self._of(by_name.get(str(label).lower(), star), label) for label in labels}
+        columns = self.reading.columns
+        if len(columns) == len(labels) and "*" not in columns:
+            # What has no name in the text has one of DuckDB's own in the result.
+            return {label: self._of(uses, label) for label, uses in zip(labels, columns.values(), strict=True)}
+        by_name = {name.lower(): uses for name, uses in columns.items()}
+        star = by_name.get("*")
+        found = {label: by_name.get(str(label).lower(), star) for label in labels}
+        return {label: self.guessed(TRANSFORMATION | INFERRED) if uses is None else self._of(uses, label) for label, uses in found.items()}
 
     def guessed(self, flags: int) -> Provenance:
         """Every column of every table, used in a way that is not known."""
