@@ -65,10 +65,19 @@ def setitem(call: Call) -> None:
 
 def _set_columns(call: Call, key: Any, value: Any) -> dict[Hashable, Provenance]:
     labels = list(key) if isinstance(key, (list, pd.Index, np.ndarray)) else [key]
+    if isinstance(call.subject.columns, pd.MultiIndex):
+        labels = [_padded(label, call.subject.columns) for label in labels]
     if isinstance(value, pd.DataFrame):
         source = version_of(value)
         return {label: source.field(column) for label, column in zip(labels, value.columns, strict=False)}
     return dict.fromkeys(labels, value_provenance(value, call))
+
+
+def _padded(label: Any, columns: pd.MultiIndex) -> Any:
+    """Among columns of several levels "x" is stored as ("x", "")."""
+    parts = label if isinstance(label, tuple) else (label,)
+    padded = (*parts, *[""] * (columns.nlevels - len(parts)))
+    return padded if padded in columns else label
 
 
 def _set_cells(call: Call, mask: Any, value: Any) -> dict[Hashable, Provenance]:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from clew.capture.flags import OPAQUE, TRANSFORMATION
-from clew.capture.frames.state import known, version_of
+from clew.capture.frames.state import known, series_parts, version_of
 from clew.capture.provenance import Provenance, through, union
 from clew.capture.statements import reads_filling
 
@@ -59,6 +59,9 @@ def _use(function: Any, name: str, value: Any, frame: FrameType) -> Provenance:
     if isinstance(value, pd.DataFrame):
         version = version_of(value)
         return version.fields(columns_named_in(function, version) or None)
+    if isinstance(value, pd.Series):
+        # A lookup in it goes by its labels.
+        return union(known(value), *(series_parts(value).index or {}).values())
     if isinstance(value, _CONTAINERS):
         return union(*reads_filling(frame, {name}))
     return known(value)

@@ -168,11 +168,17 @@ class Outcome:
                     else through(version.field(column), AGGREGATION | (OPAQUE if is_opaque(function) else 0))
                 )
             elif label not in fields:
-                fields[label] = self.source(label)
+                key = self._key_behind(label)
+                fields[label] = key if key is not None else self.source(label)
         for name in levels:
             if name not in fields and version is not None and version.has(name):
                 fields[name] = version.field(name)
         return fields
+
+    def _key_behind(self, label: Any) -> Provenance | None:
+        """A key that stands among columns of several levels, as ("k", "")."""
+        is_padded = isinstance(label, tuple) and len(label) > 1 and not any(label[1:])
+        return dict(self.groups.keys).get(label[0]) if is_padded and not self.keeps_shape else None
 
     def _is_named(self) -> bool:
         return self.name in ("agg", "aggregate") and self.call.argument(0, "func") is None

@@ -291,11 +291,13 @@ def reset_index(call: Call) -> None:
     """reset_index: named levels become columns of the same, or the given, names."""
     version: FrameVersion = call.before
     names = call.kwargs.get("names")
-    given = (
-        dict(zip(as_labels(names), [version.field(level) for level in version.index_names], strict=False))
-        if names is not None
-        else None
-    )
+    levels = as_labels(names) if names is not None else list(version.index_names)
+    found = dict(zip(levels, [version.field(level) for level in version.index_names], strict=False))
+    given: dict[Hashable, Provenance] | None = found if names is not None else None
+    if isinstance(version.columns, pd.MultiIndex):
+        # The level "k" becomes the column ("k", "").
+        new = [label for label in call.target.columns if not version.has(label)]
+        given = {label: next((found[part] for part in label if part in found), {}) for label in new}
     made_or_changed(call, "transformation", SameLabels(version, IDENTITY, given))
 
 
