@@ -59,7 +59,7 @@ class Query:
     def fields(self, labels: list[Hashable]) -> dict[Hashable, Provenance]:
         """The provenance of each column of the result."""
         if self.reading is None:
-            return dict.fromkeys(labels, self.guessed(TRANSFORMATION | INFERRED))
+            return dict.fromkeys(labels, self._unknown)
         columns = self.reading.columns
         if len(columns) == len(labels) and "*" not in columns:
             # What has no name in the text has one of DuckDB's own in the result.
@@ -67,7 +67,11 @@ class Query:
         by_name = {name.lower(): uses for name, uses in columns.items()}
         star = by_name.get("*")
         found = {label: by_name.get(str(label).lower(), star) for label in labels}
-        return {label: self.guessed(TRANSFORMATION | INFERRED) if uses is None else self._of(uses, label) for label, uses in found.items()}
+        return {label: self._unknown if uses is None else self._of(uses, label) for label, uses in found.items()}
+
+    @property
+    def _unknown(self) -> Provenance:
+        return self.guessed(TRANSFORMATION | INFERRED)
 
     def guessed(self, flags: int) -> Provenance:
         """Every column of every table, used in a way that is not known."""
