@@ -251,7 +251,7 @@ def reads_of(frame: FrameType, given_to: str | None = None, *, here: bool = Fals
 
 def reads_in(code: CodeType) -> list[Provenance]:
     """What a function read when it last ran."""
-    return [read if isinstance(read, dict) else read.fields() for one, read in _reads.recent.values() if one is code]
+    return [_merged(reads) for one, reads in _reads.recent.values() if one is code]
 
 
 def scalars_in(code: CodeType) -> list[Provenance]:
