@@ -69,7 +69,11 @@ class IndexReader:
 
     def __init__(self, place: Place, busy_seconds: float = BUSY_SECONDS) -> None:
         self._database = store_of(place).reader(busy_seconds)
-        self._unpacker = self._make_unpacker()
+        try:
+            self._unpacker = self._make_unpacker()
+        except BaseException:
+            self._database.close()
+            raise
 
     def __enter__(self) -> Self:
         return self
