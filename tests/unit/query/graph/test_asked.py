@@ -93,6 +93,23 @@ def test_step_by_step_is_as_in_arrays(before: list[Any], since: list[Any]) -> No
                 assert one == other
 
 
+def test_step_by_step_is_as_in_arrays_in_every_database(world: World) -> None:
+    world.run("load", "raw", "orders", columns={"orders": {"price": "raw.price", "": "raw.day!FILTER"}}, parent="dag")
+    world.run(
+        "total", "orders marimo:df", "totals", columns={"totals": {"sum": "orders.price marimo:df.x"}}, parent="dag"
+    )
+    world.run("frame", "orders", "marimo:df", columns={"marimo:df": {"x": "orders.price"}})
+    world.symlink("totals", "hive.totals")
+    world.rename("totals", "sums")
+    world.run("show", "hive.totals sums", "report", columns={"report": {"sum": "hive.totals.sum", "all": "sums.sum"}})
+    world.dataset("copy", columnLineage=lineage_of({"sum": "report.sum"}))
+    world.tell()
+    with Holdings(world.index, is_brief=True) as brief:
+        asked = list(answers(brief))
+    with Holdings(world.index) as holdings:
+        assert asked == list(answers(holdings))
+
+
 def test_a_question_that_goes_far_makes_the_graph(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(5):
         world.run(f"j{number}", f"t{number}", f"t{number + 1}")
