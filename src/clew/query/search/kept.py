@@ -6,7 +6,7 @@ import sqlite3
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, Literal
@@ -165,16 +165,19 @@ class SearchFile:
 
     def _changed(self, connection: sqlite3.Connection, index: IndexReader, words: Sequence[str]) -> list[_Entity]:
         """Jobs and datasets that events have touched since, or that were taken in late; likely ones first."""
-        changed: Iterable[_Entity]
+        changed: list[_Entity]
         if self._index_file is None:
             known = {row[:3]: row[3] for row in connection.execute(_KNOWN)}
-            changed = (entity for entity in index.stamps() if known.get(entity[:3]) != entity[3])
+            changed = [entity for entity in index.stamps() if known.get(entity[:3]) != entity[3]]
         else:
             connection.execute("attach ? as indexed", (f"{self._index_file.absolute().as_uri()}?mode=ro",))
             changed = connection.execute(_CHANGED).fetchall()
             connection.execute("detach indexed")
-        wanted = [word.lower() for word in words]
-        return sorted(changed, key=lambda entity: not all(word in entity[2].lower() for word in wanted))
+        likely = changed
+        for word in map(str.lower, words):
+            likely = [entity for entity in likely if word in entity[2].lower()]
+        first = set(likely)
+        return [*likely, *(entity for entity in changed if entity not in first)]
 
     def _connection(self) -> sqlite3.Connection:
         try:
