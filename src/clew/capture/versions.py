@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct, field
@@ -124,7 +125,8 @@ class FrameVersion(Struct, eq=False, weakref=True):
 
 
 _LISTS_KEPT = 256
-_lists: dict[int, tuple[Any, list[Hashable]]] = {}
+# Ordered: the first of a plain dict is found by walking over all that were removed before it.
+_lists: OrderedDict[int, tuple[Any, list[Hashable]]] = OrderedDict()
 
 
 def listed(columns: Any) -> list[Hashable]:
@@ -134,8 +136,7 @@ def listed(columns: Any) -> list[Hashable]:
         return known[1]
     labels = _labels(columns)
     if len(_lists) >= _LISTS_KEPT:
-        # The first of a dict is found by walking over all that were removed before it.
-        _lists.clear()
+        _lists.popitem(last=False)
     _lists[id(columns)] = (columns, labels)
     return labels
 

@@ -6,6 +6,7 @@ import itertools
 import os
 import sys
 import time
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -197,7 +198,7 @@ class _Known:
     """What stands in the log: versions bear it as a mark, columns are kept here."""
 
     def __init__(self) -> None:
-        self.columns: dict[int, tuple[Any, int]] = {}
+        self.columns: OrderedDict[int, tuple[Any, int]] = OrderedDict()
 
 
 class _Told:
@@ -293,7 +294,7 @@ class _Told:
         if known is not None and known[0] is columns:
             return known[1]
         if len(kept) >= _LABELS_KEPT:
-            kept.clear()
+            kept.popitem(last=False)
         number = next(_numbers)
         self.labels.append(Labels(number, listed(columns)))
         kept[id(columns)] = (columns, number)
