@@ -16,6 +16,7 @@ from bench.costs import Cost, measured
 from bench.logs import Log
 
 from clew.collector.segments import Range, ranges
+from clew.home import Place
 from clew.index.changes import Changes
 from clew.index.sink import IndexSink
 from clew.pipeline import ingest, worker
@@ -51,13 +52,17 @@ class TableWorker(EventWorker):
 
 
 class NoIndex(IndexSink):
-    """An index that takes nothing and knows nothing."""
+    """An index that knows which events there were, so that none is taken twice, and nothing else."""
 
     dictionary = None
 
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
+        self._taken: dict[str, str] = {}
+
     def known(self, event_ids: Sequence[str], batch: str, table: Literal["events", "rejected"] = "events") -> set[str]:  # noqa: ARG002
-        """None."""
-        return set()
+        """Those that came with another batch."""
+        return {identity for identity in event_ids if self._taken.get(identity, batch) != batch}
 
     def last_batch(self, app: str) -> None:
         """None."""
@@ -65,8 +70,9 @@ class NoIndex(IndexSink):
     def note_batch(self, app: str, number: int) -> None:
         """Forget it."""
 
-    def apply(self, batch: str, changes: Changes, aside: Iterable[Changes] = ()) -> None:
-        """Forget it."""
+    def apply(self, batch: str, changes: Changes, aside: Iterable[Changes] = ()) -> None:  # noqa: ARG002
+        """Remember who was there."""
+        self._taken.update((identity, batch) for _, identity in (*changes.events, *changes.rejected))
 
     def let_go(self) -> None:
         """There is nothing to give back."""

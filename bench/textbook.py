@@ -1,30 +1,41 @@
-"""The plan that Spark's guides lead to: text, `from_json` with a full schema, persist, one write per table."""
+"""The plan that Spark's guides lead to: text, `from_json` with a full schema, persist, one write per table.
+
+The tables are those of the pipeline: each event once, what is none apart with a reason, large facets out of line.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import reduce
 from importlib.resources import files
 from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from clew.lake.large_facets import LARGEST_INLINE
 from clew.pipeline.java import environment, find_java
 
 _FACETS = "map<string, string>"
+_DATASET = f"namespace: string, name: string, facets: {_FACETS}"
+_CORRUPT = "_corrupt_record"
 _EVENT = f"""
-    eventType string, eventTime timestamp, producer string, schemaURL string,
+    eventType string, eventTime timestamp, producer string, schemaURL string, session_id string, execution_id string,
     run struct<runId: string, facets: {_FACETS}>,
     job struct<namespace: string, name: string, facets: {_FACETS}>,
-    inputs array<struct<namespace: string, name: string, facets: {_FACETS}, inputFacets: {_FACETS}>>,
-    outputs array<struct<namespace: string, name: string, facets: {_FACETS}, outputFacets: {_FACETS}>>
+    dataset struct<{_DATASET}>,
+    inputs array<struct<{_DATASET}, inputFacets: {_FACETS}>>,
+    outputs array<struct<{_DATASET}, outputFacets: {_FACETS}>>,
+    {_CORRUPT} string
 """
-_ROW_OF_FACET = ("uuid", "created_at", "run_uuid", "lineage_event_time", "lineage_event_type", "name", "facet")
+_KEYS_OF_FACET = ("uuid", "created_at", "run_uuid", "lineage_event_time", "lineage_event_type")
+_BODY = ("name", "facet")
 _ORIGIN = ("event_id", "seq")
 _JOB = ("job_namespace", "job_name")
+_DATASET_COLUMNS = ("dataset_namespace", "dataset_name", "dataset_version", "direction")
 
 
 def stock_session(memory: str, more: Mapping[str, str]) -> SparkSession:
@@ -43,19 +54,24 @@ def stock_session(memory: str, more: Mapping[str, str]) -> SparkSession:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.parquet.compression.codec": "zstd",
+        # What is persisted keeps the partitions of its shuffle: with Spark's own 200, every table gets as many files.
+        "spark.sql.shuffle.partitions": "4",
         **more,
     }
     return SparkSession.builder.appName("textbook").master("local[2]").config(map=settings).getOrCreate()
 
 
 def write_tables(spark: SparkSession, events: Path, root: Path, kind: str) -> None:
-    """The four tables of lineage events, from a file of one event a line, in a format that Spark knows."""
+    """The tables that lineage events have rows in, from a file of one event a line, in a format that Spark knows."""
     parsed = spark.read.text(str(events)).transform(parse).persist()
+    sound = parsed.where("reason is null")
+    # Only a large event has a large facet: the others need not be taken apart once more.
+    large = sound.where(F.octet_length("event") > LARGEST_INLINE)
     tables = {
-        "lineage_events": parsed.transform(lineage_events),
-        "dataset_facets": parsed.transform(dataset_facets),
-        "job_facets": parsed.transform(lambda rows: own_facets(rows, "job")),
-        "run_facets": parsed.transform(lambda rows: own_facets(rows, "run")),
+        "large_facets": large_facets(facet_tables(large).values()),
+        **{name: rows.transform(slim) for name, rows in facet_tables(sound).items()},
+        "rejected_events": parsed.transform(rejected_events),
+        "lineage_events": sound.transform(lineage_events),
     }
     for name, rows in tables.items():
         rows.write.format(kind).save(str(root / name))
@@ -63,19 +79,35 @@ def write_tables(spark: SparkSession, events: Path, root: Path, kind: str) -> No
 
 
 def parse(lines: DataFrame) -> DataFrame:
-    """Lines as columns, the raw text among them."""
-    return lines.select(
+    """Each distinct line once, as columns, the raw text among them; `reason` says why one is no event."""
+    received = lines.select(
         F.md5("value").alias("event_id"),
         F.monotonically_increasing_id().alias("seq"),
         F.current_timestamp().alias("received_at"),
         F.col("value").alias("event"),
-        F.from_json("value", _EVENT).alias("e"),
+    )
+    opened = received.dropDuplicates(["event_id"]).withColumn(
+        "e", F.from_json("event", _EVENT, {"columnNameOfCorruptRecord": _CORRUPT})
+    )
+    return opened.withColumn("reason", _reason())
+
+
+def rejected_events(parsed: DataFrame) -> DataFrame:
+    """One row per line that is no event."""
+    return parsed.where("reason is not null").select(
+        *("event_id", "seq", "received_at"),
+        F.lit("openlineage").alias("stream"),
+        F.lit("bench").alias("source"),
+        "reason",
+        F.lit(None).cast("string").alias("detail"),
+        F.col("event").cast("binary").alias("body"),
     )
 
 
-def lineage_events(parsed: DataFrame) -> DataFrame:
+def lineage_events(sound: DataFrame) -> DataFrame:
     """One row per event."""
-    return parsed.select(
+    is_run, is_job = F.col("e.run.runId").isNotNull(), F.col("e.job").isNotNull()
+    return sound.select(
         "event_id",
         "seq",
         "received_at",
@@ -86,35 +118,83 @@ def lineage_events(parsed: DataFrame) -> DataFrame:
         F.col("e.job.name").alias("job_name"),
         F.col("e.job.namespace").alias("job_namespace"),
         F.col("e.producer").alias("producer"),
-        F.lit("RUN").alias("kind"),
+        F.when(is_run, "RUN").when(is_job, "JOB").otherwise("DATASET").alias("kind"),
         F.lit("bench").alias("source"),
         F.col("e.schemaURL").alias("schema_url"),
+        F.col("e.session_id").alias("session_id"),
+        F.col("e.execution_id").alias("execution_id"),
+        F.col("e.dataset.namespace").alias("dataset_namespace"),
+        F.col("e.dataset.name").alias("dataset_name"),
         F.transform("e.inputs", _identity).alias("inputs"),
         F.transform("e.outputs", _identity).alias("outputs"),
+        F.lit(None).cast("boolean").alias("is_raw_only"),
     )
 
 
-def own_facets(parsed: DataFrame, subject: str) -> DataFrame:
+def facet_tables(sound: DataFrame) -> dict[str, DataFrame]:
+    """One row per facet, by table."""
+    return {
+        "dataset_facets": sound.transform(dataset_facets),
+        "job_facets": sound.transform(lambda rows: own_facets(rows, "job")),
+        "run_facets": sound.transform(lambda rows: own_facets(rows, "run")),
+    }
+
+
+def own_facets(sound: DataFrame, subject: str) -> DataFrame:
     """One row per facet of the event's run, or of its job."""
-    rows = parsed.select(*_facet_columns(), F.explode(f"e.{subject}.facets").alias("name", "facet"))
-    return rows.select(*_ROW_OF_FACET, *_JOB, *_ORIGIN)
+    rows = sound.select(*_event_columns(), F.posexplode(f"e.{subject}.facets").alias("place", "name", "facet"))
+    named = rows.withColumn("uuid", _uuid(F.lit(subject), "place"))
+    return named.select(*_KEYS_OF_FACET, *_BODY, *_JOB, *_ORIGIN)
 
 
-def dataset_facets(parsed: DataFrame) -> DataFrame:
-    """One row per facet of each dataset, from all four places where one can stand."""
+def dataset_facets(sound: DataFrame) -> DataFrame:
+    """One row per facet of each dataset, from all places where one can stand."""
     inputs = F.transform("e.inputs", lambda dataset: _dataset(dataset, "INPUT", dataset.inputFacets))
     outputs = F.transform("e.outputs", lambda dataset: _dataset(dataset, "OUTPUT", dataset.outputFacets))
-    datasets = parsed.select(*_facet_columns(), F.explode(F.concat(inputs, outputs)).alias("dataset"))
-    facets = datasets.select("*", F.explode("dataset.facets").alias("one"))
+    subject = F.filter(F.array("e.dataset"), lambda dataset: dataset.isNotNull())
+    subjects = F.transform(subject, lambda dataset: _dataset(dataset, None, F.lit(None).cast(_FACETS)))
+    nothing = F.expr("array()")
+    all_of_them = F.concat(F.coalesce(inputs, nothing), F.coalesce(outputs, nothing), subjects)
+    datasets = sound.select(*_event_columns(), F.posexplode(all_of_them).alias("dataset_place", "dataset"))
+    facets = datasets.select("*", F.posexplode("dataset.facets").alias("place", "one"))
     identity = [F.col(f"dataset.{name}").alias(f"dataset_{name}") for name in ("namespace", "name", "version")]
     own = [F.col(f"one.{name}").alias(name) for name in ("type", "name", "facet")]
     rows = facets.select("*", *identity, *own, F.col("dataset.direction").alias("direction"))
-    return rows.select(
-        *_ROW_OF_FACET, "type", "dataset_namespace", "dataset_name", "dataset_version", "direction", *_ORIGIN
+    named = rows.withColumn("uuid", _uuid("dataset_place", "place"))
+    return named.select(*_KEYS_OF_FACET, "type", *_BODY, *_DATASET_COLUMNS, *_ORIGIN)
+
+
+def large_facets(tables: Iterable[DataFrame]) -> DataFrame:
+    """The facets that are kept out of line."""
+    parts = [rows.where(_is_large()).select("uuid", "facet", *_ORIGIN) for rows in tables]
+    return reduce(DataFrame.unionByName, parts)
+
+
+def slim(facets: DataFrame) -> DataFrame:
+    """A table of facets with null for those that are kept out of line; what is no object is flagged."""
+    return facets.select(
+        *(name for name in facets.columns if name not in ("facet", *_ORIGIN)),
+        *_ORIGIN,
+        F.when(~_is_large(), F.col("facet")).alias("facet"),
+        F.when(_is_large(), F.octet_length("facet").cast("long")).alias("facet_bytes"),
+        F.when(~F.col("facet").startswith("{"), "not_an_object").alias("flaw"),
     )
 
 
-def _facet_columns() -> list[Column]:
+def _is_large() -> Column:
+    return F.octet_length("facet") > LARGEST_INLINE
+
+
+def _reason() -> Column:
+    named = F.coalesce("e.run.runId", "e.job.name", "e.dataset.name")
+    return (
+        F.when(F.col(f"e.{_CORRUPT}").isNotNull(), "not_json")
+        .when(F.col("e.eventTime").isNull(), "no_time")
+        .when(named.isNull(), "no_identity")
+    )
+
+
+def _event_columns() -> list[Column]:
     columns = {
         "created_at": "received_at",
         "run_uuid": "e.run.runId",
@@ -125,7 +205,12 @@ def _facet_columns() -> list[Column]:
         "event_id": "event_id",
         "seq": "seq",
     }
-    return [F.expr("uuid()").alias("uuid"), *(F.col(path).alias(name) for name, path in columns.items())]
+    return [F.col(path).alias(name) for name, path in columns.items()]
+
+
+def _uuid(*place: Column | str) -> Column:
+    """The same whenever it is asked for: a large facet is found by it in another table."""
+    return F.concat_ws("-", "event_id", *place)
 
 
 def _identity(dataset: Column) -> Column:
@@ -136,18 +221,21 @@ def _version(dataset: Column) -> Column:
     return F.get_json_object(dataset.facets["version"], "$.datasetVersion")
 
 
-def _dataset(dataset: Column, direction: str, own: Column) -> Column:
+def _dataset(dataset: Column, direction: str | None, own: Column) -> Column:
     return F.struct(
         dataset.namespace.alias("namespace"),
         dataset.getField("name").alias("name"),
         _version(dataset).alias("version"),
-        F.lit(direction).alias("direction"),
+        F.lit(direction).cast("string").alias("direction"),
         F.concat(_entries(dataset.facets, "DATASET"), _entries(own, direction)).alias("facets"),
     )
 
 
-def _entries(facets: Column, kind: str) -> Column:
+def _entries(facets: Column, kind: str | None) -> Column:
     entries = F.coalesce(F.map_entries(facets), F.expr("array()"))
     return F.transform(
-        entries, lambda entry: F.struct(F.lit(kind).alias("type"), entry.key.alias("name"), entry.value.alias("facet"))
+        entries,
+        lambda entry: F.struct(
+            F.lit(kind).cast("string").alias("type"), entry.key.alias("name"), entry.value.alias("facet")
+        ),
     )
