@@ -19,7 +19,7 @@ from clew.index.reader import STAMPS, IndexReader, Progress
 from clew.query.search.texts import Texts, texts_of
 
 # Another number, and the file is made anew.
-_FORMAT: Final = "1"
+_FORMAT: Final = "2"
 _AT_ONCE = 250
 _PATIENCE_SECONDS = 0.5
 _SCHEMA = f"""
