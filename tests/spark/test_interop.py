@@ -13,7 +13,8 @@ from typing import Any
 import duckdb
 import polars as pl
 import pytest
-from bench.delta_jars import NoJarError, delta_settings
+from bench.delta_jars import delta_settings
+from bench.jars import NoJarError
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from tests.spark.pipeline.records import append, event, run

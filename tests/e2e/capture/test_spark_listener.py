@@ -6,18 +6,16 @@ import json
 import os
 import subprocess
 import sys
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pytest
+from bench.jars import NoJarError, fetched
 
 from clew.pipeline.java import environment, find_java
 
-JAR = "openlineage-spark_2.13-1.53.0.jar"
-ADDRESS = f"https://repo1.maven.org/maven2/io/openlineage/openlineage-spark_2.13/1.53.0/{JAR}"
-NETWORK_SECONDS = 20
+pytestmark = pytest.mark.spark
+
 SECONDS = 180
 
 BOOK = """
@@ -44,15 +42,10 @@ if __name__ == "__main__":
 def listener(pytestconfig: pytest.Config) -> Path:
     """The listener's jar, fetched once for a checkout; 43 MB."""
     assert pytestconfig.cache is not None
-    path = pytestconfig.cache.mkdir("jars") / JAR
-    if not path.exists():
-        try:
-            with urllib.request.urlopen(ADDRESS, timeout=NETWORK_SECONDS) as answer:
-                path.with_suffix(".part").write_bytes(answer.read())
-        except (urllib.error.URLError, TimeoutError) as fault:
-            pytest.skip(f"{JAR} cannot be had: {fault}")
-        path.with_suffix(".part").rename(path)
-    return path
+    try:
+        return fetched("io.openlineage", "openlineage-spark_2.13", "1.53.0", pytestconfig.cache.mkdir("jars"))
+    except NoJarError as fault:
+        pytest.skip(str(fault))
 
 
 def told(file: Path) -> list[dict[str, Any]]:

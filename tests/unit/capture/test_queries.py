@@ -75,11 +75,6 @@ def told(uses: Uses) -> str:
         ),
         ("select id from orders union all select id from cust", {"id": "cust.id IDENTITY, orders.id IDENTITY"}, ""),
         (
-            "select cust, sum(price) total from orders group by all order by all",
-            {"cust": "orders.cust IDENTITY", "total": "orders.price AGGREGATION"},
-            "orders.cust GROUP_BY, orders.cust SORT, orders.price SORT",
-        ),
-        (
             "select id, qty from orders union all by name select id, name from cust",
             {"id": "cust.id IDENTITY, orders.id IDENTITY", "qty": "orders.qty IDENTITY", "name": "cust.name IDENTITY"},
             "",
