@@ -24,6 +24,7 @@ from clew.capture.frames import (
     reshaping,
     selection,
     series,
+    series_labels,
 )
 from clew.capture.frames.accessors import hook_accessors
 from clew.capture.frames.arrays import hook_arrays
@@ -70,6 +71,7 @@ FRAME_RULES: dict[str, Callable[[Call], None]] = {
 }
 SERIES_RULES: dict[str, Callable[[Call], None]] = {
     **series.RULES,
+    **series_labels.RULES,
     **dict.fromkeys(files.WRITERS, files.write_series),
     "groupby": grouping.groupby_series,
     "resample": grouping.resample_series,

@@ -16,7 +16,6 @@ from clew.capture.frames.functions import is_opaque, used_outside
 from clew.capture.frames.hooks import replace
 from clew.capture.frames.operators import ARITHMETIC_METHODS, OPERATORS
 from clew.capture.frames.state import (
-    given_levels,
     index_names,
     index_state,
     inferred,
@@ -24,7 +23,6 @@ from clew.capture.frames.state import (
     is_scalar,
     known,
     levels_by_place,
-    levels_named,
     provenance_of,
     series_parts,
     used_as,
@@ -239,7 +237,7 @@ def kind_of(state: SeriesState) -> Kind:
     )
 
 
-def _mark(
+def mark_result(
     call: Call, provenance: Provenance, index: dict[Hashable, Provenance] | None = None, rows: Provenance | None = None
 ) -> None:
     """Give the state to the result, or to the subject that was changed in place."""
@@ -248,63 +246,18 @@ def _mark(
         mark_series(target, provenance, index, rows)
 
 
-def axis_renamed(call: Call) -> None:
-    """Series.rename_axis: the levels keep their places and get other names."""
-    state = call.before
-    if isinstance(call.result, pd.Series):
-        levels = levels_by_place(state.index or {}, index_names(call.result.index))
-        mark_series(call.result, state.provenance, levels or None, state.rows)
-
-
-def index_moved(call: Call) -> None:
-    """Series.tz_convert, Series.to_period and the like: the index is computed anew, the values stay."""
-    state = call.before
-    levels = {name: through(found, TRANSFORMATION) for name, found in (state.index or {}).items()}
-    mark_series(call.result, state.provenance, levels or None, state.rows)
-
-
-def shifted(call: Call) -> None:
-    """Series.shift(periods): values move, or with `freq` the index does."""
-    state = call.before
-    if call.argument(1, "freq") is not None:
-        index_moved(call)
-    elif isinstance(call.result, pd.Series):
-        mark_series(call.result, through(state.provenance, TRANSFORMATION), state.index, state.rows)
-    else:
-        framed(call, SeriesState(through(state.provenance, TRANSFORMATION), state.index, state.rows))
-
-
-def sorted_by_index(call: Call) -> None:
-    """Series.sort_index(level=...): ordered by the named levels."""
-    state, levels = call.before, call.before.index or {}
-    names = levels_named(call.subject, call.kwargs.get("level")) or levels
-    rows = union(state.rows, *[used_for(levels.get(name), SORT) for name in names])
-    _mark(call, state.provenance, state.index, rows or None)
-
-
-def reindexed(call: Call) -> None:
-    """Series.reindex: values are looked up by labels, as `map` does."""
-    state, labels, result = call.before, call.argument(0, "index"), call.result
-    wanted = known(labels)
-    if not wanted:
-        mark_series(result, state.provenance, state.index, state.rows)
-        return
-    rows = union(state.rows, *[used_for(found, JOIN) for found in (wanted, *(state.index or {}).values())])
-    mark_series(result, state.provenance, given_levels(labels, index_names(result.index)) or None, rows)
-
-
 def where(call: Call) -> None:
     """Series.where, Series.mask."""
     state, condition, other = call.before, call.argument(0, "cond"), call.argument(1, "other")
     branches = through(union(state.provenance, known_here(other, call.frame)), TRANSFORMATION)
-    _mark(call, union(branches, used_for(known(condition), CONDITIONAL)), state.index, state.rows)
+    mark_result(call, union(branches, used_for(known(condition), CONDITIONAL)), state.index, state.rows)
 
 
 def coalesce(call: Call) -> None:
     """Series.fillna, Series.combine_first: either operand may be the value, and both decide which."""
     state, other = call.before, known_here(call.argument(0, "value", call.kwargs.get("other")), call.frame)
     both = union(state.provenance, other)
-    _mark(call, union(through(both, TRANSFORMATION), used_for(both, CONDITIONAL)), state.index, state.rows)
+    mark_result(call, union(through(both, TRANSFORMATION), used_for(both, CONDITIONAL)), state.index, state.rows)
 
 
 def mapped(call: Call) -> None:
@@ -313,11 +266,11 @@ def mapped(call: Call) -> None:
     if isinstance(mapper, pd.Series):
         found = series_parts(mapper)
         keys = union(state.provenance, *(found.index or {}).values())
-        _mark(call, union(found.whole(), used_for(keys, JOIN)), state.index, state.rows)
+        mark_result(call, union(found.whole(), used_for(keys, JOIN)), state.index, state.rows)
     else:
         opaque = OPAQUE if is_opaque(mapper) else 0
         looked_up = statement_provenance(call, "map") if isinstance(mapper, dict) else used_outside(mapper, call.frame)
-        _mark(call, union(through(state.provenance, TRANSFORMATION | opaque), looked_up), state.index, state.rows)
+        mark_result(call, union(through(state.provenance, TRANSFORMATION | opaque), looked_up), state.index, state.rows)
 
 
 def applied(call: Call) -> None:
@@ -351,14 +304,6 @@ def entry(provenance: Provenance, label: Any) -> Provenance:
     return own or provenance
 
 
-def aligned(call: Call) -> None:
-    """series.align(other): both come back with the same index."""
-    for source, result in zip((call.subject, call.argument(0, "other")), call.result, strict=True):
-        if isinstance(source, pd.Series):
-            state = series_parts(source)
-            mark_series(result, state.provenance, state.index, state.rows)
-
-
 def mask_uses(key: Any, call: Call, use: int) -> Provenance:
     """What a mask depends on; guessed from the statement if the mask left pandas on its way."""
     if provenance_of(key) is not None:
@@ -378,19 +323,6 @@ def assigned(call: Call) -> None:
 def to_frame(call: Call) -> None:
     """Series.to_frame."""
     framed(call, call.before)
-
-
-def reset_index(call: Call) -> None:
-    """Series.reset_index: the named levels become columns."""
-    state, result = call.before, call.result
-    if isinstance(result, pd.DataFrame):
-        names = index_names(call.subject.index)
-        found = levels_by_place(state.index or {}, names)
-        fields = {label: found.get(label, {}) for label in (*result.columns, *names)}
-        fields[result.columns[-1]] = state.provenance
-        made(call, kind_of(state), Listed(fields), state.rows, origin(state))
-    else:
-        _mark(call, state.provenance, None, state.rows)
 
 
 def handed_out(call: Call) -> None:
@@ -418,21 +350,9 @@ def case_when(call: Call) -> None:
     state, cases = call.before, call.argument(0, "caselist")
     conditions = union(*[known(condition) for condition, _ in cases])
     values = union(state.provenance, *[known_here(value, call.frame) for _, value in cases])
-    _mark(call, union(through(values, TRANSFORMATION), used_for(conditions, CONDITIONAL)), state.index, state.rows)
-
-
-def unstacked(call: Call) -> None:
-    """Series.unstack: one level becomes the columns, the others stay."""
-    state, result = call.before, call.result
-    if not isinstance(result, pd.DataFrame):
-        return
-    names = index_names(result.index)
-    spread_level = union(
-        *[used_for(found, GROUP_BY) for level, found in (state.index or {}).items() if level not in names]
+    mark_result(
+        call, union(through(values, TRANSFORMATION), used_for(conditions, CONDITIONAL)), state.index, state.rows
     )
-    fields: dict[Hashable, Provenance] = dict.fromkeys(result.columns, state.provenance)
-    fields.update({name: (state.index or {}).get(name, {}) for name in names})
-    made(call, "reshape", Listed(fields), union(state.rows, spread_level))
 
 
 def created(call: Call) -> None:
@@ -451,11 +371,6 @@ def created(call: Call) -> None:
 
 
 RULES: dict[str, Callable[[Call], None]] = {
-    "rename_axis": axis_renamed,
-    "reindex": reindexed,
-    "sort_index": sorted_by_index,
-    "shift": shifted,
-    **dict.fromkeys(("to_period", "to_timestamp", "tz_convert", "tz_localize"), index_moved),
     "where": where,
     "mask": where,
     "fillna": coalesce,
@@ -467,14 +382,11 @@ RULES: dict[str, Callable[[Call], None]] = {
     "__getitem__": selected,
     "__setitem__": assigned,
     "to_frame": to_frame,
-    "reset_index": reset_index,
     "value_counts": value_counts,
     "unique": unique,
     "to_numpy": unique,
     "__array__": unique,
     "case_when": case_when,
-    "unstack": unstacked,
-    "align": aligned,
     "items": handed_out,
     "to_dict": handed_out,
 }
