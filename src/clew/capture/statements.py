@@ -2,56 +2,22 @@
 
 from __future__ import annotations
 
-import dis
 import threading
-from bisect import bisect_right
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from clew.capture.bytecode import is_within, make_room, spans_filling, statement_at, statements_of, target_of
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from types import CodeType, FrameType
 
+    from clew.capture.bytecode import Span, Statement
     from clew.capture.provenance import Provenance
     from clew.capture.versions import FrameVersion
 
 _READS_KEPT = 64
 _ROUNDS_KEPT = 16
-_ENDS = (
-    "STORE_NAME",
-    "STORE_FAST",
-    "STORE_GLOBAL",
-    "STORE_DEREF",
-    "STORE_SUBSCR",
-    "STORE_ATTR",
-    "POP_TOP",
-    "RETURN_VALUE",
-    "RETURN_CONST",
-)
-_LOADS = ("LOAD_NAME", "LOAD_FAST", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_FAST_BORROW", "LOAD_FAST_CHECK")
-_ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD")
-# `len(df)` and `df.shape` tell how large a frame is, not what is in it.
-# `values.append(f(x))` stores nothing, but fills `values`.
-_FILLS = frozenset(["add", "append", "extend", "insert", "setdefault", "update"])
-_NO_DATA = frozenset(["columns", "dtypes", "index", "ndim", "shape", "size"])
-
-
-class Load(NamedTuple):
-    """A name that is loaded, and where."""
-
-    place: int
-    name: str
-
-
-class Statement(NamedTuple):
-    """A run of instructions between two ends of statements, and the names it loads and stores."""
-
-    start: int
-    end: int
-    loads: tuple[Load, ...]
-    stores: tuple[str, ...]
-    # Where attributes are taken, by their names: what is loaded after `map` is given to `map`.
-    attributes: tuple[Load, ...] = ()
 
 
 class _Reads(threading.local):
@@ -63,7 +29,6 @@ class _Reads(threading.local):
 
 
 _reads = _Reads()
-_statements: dict[CodeType, list[Statement]] = {}
 
 
 def note_read(frame: FrameType, read: Provenance | FrameVersion) -> None:
@@ -117,7 +82,7 @@ def scalars_behind(value: Any, frame: FrameType, is_plain: Callable[[Any], bool]
     taken = [
         (place, read)
         for (_, place), (code, read) in list(_reads.scalars.items())
-        if code is frame.f_code and _is_within(place, reach.spans)
+        if code is frame.f_code and is_within(place, reach.spans)
     ]
     if not taken:
         return []
@@ -134,25 +99,23 @@ def scalars_behind(value: Any, frame: FrameType, is_plain: Callable[[Any], bool]
     spans = _spans_of_scalars(reach.filling, wanted, lambda name: is_plain(held(name)))
     if not own:
         spans.append(reach.spans[0])
-    return [read for place, read in taken if _is_within(place, spans)]
+    return [read for place, read in taken if is_within(place, spans)]
 
 
 def scalars_filling(name: str, frame: FrameType, is_plain: Callable[[Any], bool]) -> list[Provenance]:
     """The same for a value of which only the name is known, as in the text of a query."""
     known, outer = frame.f_locals, frame.f_globals
-    statements = _statements_of(frame.f_code)
+    statements = statements_of(frame.f_code)
     earlier = [one for one in reversed(statements) if one.end < frame.f_lasti]
     spans = _spans_of_scalars(earlier, {name}, lambda one: is_plain(known[one] if one in known else outer.get(one)))
     return [
         read
         for (_, place), (code, read) in list(_reads.scalars.items())
-        if code is frame.f_code and _is_within(place, spans)
+        if code is frame.f_code and is_within(place, spans)
     ]
 
 
-def _spans_of_scalars(
-    earlier: list[Statement], names: set[str], is_plain: Callable[[str], bool]
-) -> list[tuple[int, int]]:
+def _spans_of_scalars(earlier: list[Statement], names: set[str], is_plain: Callable[[str], bool]) -> list[Span]:
     """Where single values were taken that went into the given names: back through names of single values alone."""
     spans, wanted = [], set(names)
     for statement in earlier:
@@ -170,25 +133,25 @@ class _Reach(NamedTuple):
     loaded: frozenset[str]
     filling: list[Statement]
     # Where the running statement lies up to the instruction, then where those that fill its names lie.
-    spans: list[tuple[int, int]]
+    spans: list[Span]
 
 
 _reaches: dict[tuple[int, int], _Reach] = {}
-_literals: dict[int, tuple[CodeType, frozenset[tuple[int, ...]]]] = {}
 
 
 def _reach_of(code: CodeType, instruction: int) -> _Reach:
     # By the code's identity, since hashing it hashes all of its constants; it is kept, so that no other takes its id.
     known = _reaches.get((id(code), instruction))
     if known is None:
+        make_room(_reaches)
         known = _reaches[id(code), instruction] = _reached(code, instruction)
     return known
 
 
 def _reached(code: CodeType, instruction: int) -> _Reach:
     constants = frozenset(map(id, code.co_consts))
-    statements = _statements_of(code)
-    running = _at(statements, instruction)
+    statements = statements_of(code)
+    running = statement_at(statements, instruction)
     if running is None:
         return _Reach(code, constants, frozenset(), [], [(instruction, instruction)])
     loaded = frozenset(load.name for load in running.loads if load.place <= instruction)
@@ -201,52 +164,25 @@ def _reached(code: CodeType, instruction: int) -> _Reach:
     return _Reach(code, constants, loaded, filling, spans)
 
 
-def literals_of(code: CodeType) -> frozenset[tuple[int, ...]]:
-    """The lists and tuples of constants that stand in some code, by the ids of their items."""
-    known = _literals.get(id(code))
-    if known is None:
-        known = _literals[id(code)] = (code, frozenset(_literal_lists(code)))
-    return known[1]
-
-
-def _literal_lists(code: CodeType) -> Iterator[tuple[int, ...]]:
-    for constant in code.co_consts:
-        if isinstance(constant, tuple):
-            yield tuple(map(id, constant))
-    loaded: list[int] = []
-    for instruction in dis.get_instructions(code):
-        if instruction.opname in ("LOAD_CONST", "LOAD_SMALL_INT"):
-            loaded.append(id(instruction.argval))
-            continue
-        count = int(instruction.arg or 0)
-        if instruction.opname == "BUILD_LIST" and len(loaded) >= count:
-            yield tuple(loaded[len(loaded) - count :])
-        loaded = []
-
-
-def _is_within(place: int, spans: list[tuple[int, int]]) -> bool:
-    return any(first <= place <= last for first, last in spans)
-
-
 def reads_of(frame: FrameType, given_to: str | None = None, *, here: bool = False) -> list[Provenance]:
     """What the running statement read, and what those read that filled the names it loads, unless it is asked `here`.
 
     With `given_to`, only what was read for the arguments of the method or function of that name. What an assignment
     read to find the place that it fills is left out.
     """
-    statements = _statements_of(frame.f_code)
-    running = _at(statements, frame.f_lasti)
+    statements = statements_of(frame.f_code)
+    running = statement_at(statements, frame.f_lasti)
     if running is None:
         return []
     start, end = (
         (running.start, running.end) if given_to is None else (_opened(running, given_to, frame.f_lasti), frame.f_lasti)
     )
-    target = _target_of(frame.f_code, frame.f_lasti, running)
+    target = target_of(frame.f_code, frame.f_lasti, running)
     spans = [(start, end)] if target is None else [(start, target[0] - 1), (target[1] + 1, end)]
     if here:
         return _read_within(frame, spans)
-    wanted = {load.name for load in running.loads if _is_within(load.place, spans)}
-    return _read_within(frame, [*spans, *_spans_filling(statements, running, wanted)])
+    wanted = {load.name for load in running.loads if is_within(load.place, spans)}
+    return _read_within(frame, [*spans, *spans_filling(statements, running, wanted)])
 
 
 def reads_in(code: CodeType) -> list[Provenance]:
@@ -261,51 +197,30 @@ def scalars_in(code: CodeType) -> list[Provenance]:
 
 def reads_of_target(frame: FrameType) -> list[Provenance]:
     """What an assignment read to find the place that it fills; what the whole statement read if it is none."""
-    statements = _statements_of(frame.f_code)
-    running = _at(statements, frame.f_lasti)
-    target = _target_of(frame.f_code, frame.f_lasti, running) if running is not None else None
+    statements = statements_of(frame.f_code)
+    running = statement_at(statements, frame.f_lasti)
+    target = target_of(frame.f_code, frame.f_lasti, running) if running is not None else None
     if running is None or target is None:
         return reads_of(frame)
-    wanted = {load.name for load in running.loads if _is_within(load.place, [target])}
-    return _read_within(frame, [target, *_spans_filling(statements, running, wanted)])
-
-
-def _target_of(code: CodeType, instruction: int, running: Statement) -> tuple[int, int] | None:
-    """The instructions that work out `df.loc[...]` of `df.loc[...] = value`, by where they stand in the source."""
-    if dis.opname[code.co_code[instruction]] != "STORE_SUBSCR":
-        return None
-    places = list(code.co_positions())
-    whole = places[instruction // 2]
-    inside = [
-        offset
-        for offset in range(running.start, instruction, 2)
-        if None not in (*whole, *places[offset // 2]) and _stands_within(places[offset // 2], whole)
-    ]
-    return (inside[0], instruction) if inside else None
-
-
-def _stands_within(place: Any, whole: Any) -> bool:
-    line, last_line, column, last_column = place
-    first, last, start, end = whole
-    return bool((first, start) <= (line, column) and (last_line, last_column) <= (last, end))
+    wanted = {load.name for load in running.loads if is_within(load.place, [target])}
+    return _read_within(frame, [target, *spans_filling(statements, running, wanted)])
 
 
 def reads_filling(frame: FrameType, names: set[str]) -> list[Provenance]:
     """What those statements read, before the running one, that filled the given names."""
-    statements = _statements_of(frame.f_code)
-    running = _at(statements, frame.f_lasti)
-    return _read_within(frame, _spans_filling(statements, running, names)) if running is not None else []
+    statements = statements_of(frame.f_code)
+    running = statement_at(statements, frame.f_lasti)
+    return _read_within(frame, spans_filling(statements, running, names)) if running is not None else []
 
 
-def _read_within(frame: FrameType, spans: list[tuple[int, int]]) -> list[Provenance]:
-    def is_within(code: CodeType, instruction: int) -> bool:
+def _read_within(frame: FrameType, spans: list[Span]) -> list[Provenance]:
+    def counts(code: CodeType, instruction: int) -> bool:
         # What this very instruction gave belongs to an earlier round of a loop.
-        is_earlier = code is frame.f_code and instruction != frame.f_lasti
-        return is_earlier and _is_within(instruction, spans)
+        return code is frame.f_code and instruction != frame.f_lasti and is_within(instruction, spans)
 
     return [
-        *[_merged(reads) for (_, place), (code, reads) in _reads.recent.items() if is_within(code, place)],
-        *[read for (_, place), (code, read) in _reads.scalars.items() if is_within(code, place)],
+        *[_merged(reads) for (_, place), (code, reads) in _reads.recent.items() if counts(code, place)],
+        *[read for (_, place), (code, read) in _reads.scalars.items() if counts(code, place)],
     ]
 
 
@@ -317,7 +232,7 @@ def _opened(running: Statement, name: str, call: int) -> int:
 
 def names_of(value: Any, frame: FrameType) -> set[str]:
     """The names under which the running statement loads a value."""
-    running = _at(_statements_of(frame.f_code), frame.f_lasti)
+    running = statement_at(statements_of(frame.f_code), frame.f_lasti)
     known, outer = frame.f_locals, frame.f_globals
     loaded = {load.name for load in running.loads} if running is not None else set()
     return {name for name in loaded if (known[name] if name in known else outer.get(name)) is value}
@@ -325,13 +240,13 @@ def names_of(value: Any, frame: FrameType) -> set[str]:
 
 def names_loaded(frame: FrameType, given_to: str | None = None) -> list[tuple[Any, int]]:
     """The values of the names that the running statement loads, and how often it does."""
-    running = _at(_statements_of(frame.f_code), frame.f_lasti)
+    running = statement_at(statements_of(frame.f_code), frame.f_lasti)
     if running is None:
         return []
     if given_to is None:
-        target = _target_of(frame.f_code, frame.f_lasti, running)
+        target = target_of(frame.f_code, frame.f_lasti, running)
         within = [target] if target is not None else []
-        outside = {load.name for load in running.loads if not _is_within(load.place, within)}
+        outside = {load.name for load in running.loads if not is_within(load.place, within)}
         counts = Counter(load.name for load in running.loads if load.name in outside)
     else:
         start = _opened(running, given_to, frame.f_lasti)
@@ -343,66 +258,3 @@ def names_loaded(frame: FrameType, given_to: str | None = None) -> list[tuple[An
         for name, times in counts.items()
         if name in known or name in outer
     ]
-
-
-def _spans_filling(statements: list[Statement], running: Statement, names: set[str]) -> list[tuple[int, int]]:
-    """Back through plain names, where the statements lie that filled the given ones before the running statement."""
-    found, wanted = [], set(names)
-    for statement in reversed([one for one in statements if one.end < running.start]):
-        # What stores nothing works on what it loads first.
-        targets = statement.stores or tuple(load.name for load in statement.loads[:1])
-        if not wanted.isdisjoint(targets):
-            found.append((statement.start, statement.end))
-            wanted.update(load.name for load in statement.loads)
-    return found
-
-
-def _statements_of(code: CodeType) -> list[Statement]:
-    known = _statements.get(code)
-    if known is None:
-        known = _statements[code] = list(_split(code))
-    return known
-
-
-def _split(code: CodeType) -> Iterator[Statement]:
-    start, left = 0, 1
-    loads: list[Load] = []
-    attributes: list[Load] = []
-    stores: list[str] = []
-    for instruction in dis.get_instructions(code):
-        name = instruction.opname
-        if name in _LOADS or "LOAD_FAST" in name:
-            loads += [Load(instruction.offset, one) for one in _names(instruction)]
-            if len(loads) > 1 and loads[-2].name == "len":
-                del loads[-2:]
-        elif name in _ATTRIBUTES:
-            attributes.append(Load(instruction.offset, str(instruction.argval)))
-            _look_at_attribute(instruction.argval, loads, stores)
-        elif name == "UNPACK_SEQUENCE":
-            # `x, y = ...` stores twice, and is one statement.
-            left += int(instruction.arg or 1) - 1
-        if name in _ENDS:
-            if name.startswith("STORE_") and instruction.argval is not None:
-                stores.append(str(instruction.argval))
-            left -= 1
-            if left < 1:
-                yield Statement(start, instruction.offset, tuple(loads), tuple(stores), tuple(attributes))
-                start, left, loads, attributes, stores = instruction.offset + 2, 1, [], [], []
-
-
-def _look_at_attribute(name: str, loads: list[Load], stores: list[str]) -> None:
-    if loads and name in _NO_DATA:
-        loads.pop()
-    elif loads and name in _FILLS:
-        stores.append(loads[-1].name)
-
-
-def _names(instruction: dis.Instruction) -> list[str]:
-    """The names of one instruction: since Python 3.13 it may load two, or store one and load another."""
-    given = instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
-    return [str(name) for name in (given[1:] if instruction.opname.startswith("STORE_") else given)]
-
-
-def _at(statements: list[Statement], instruction: int) -> Statement | None:
-    position = bisect_right(statements, instruction, key=lambda one: one.start) - 1
-    return statements[position] if position >= 0 else None

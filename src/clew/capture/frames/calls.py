@@ -10,6 +10,7 @@ import pandas as pd
 from msgspec import Struct
 from pandas.api.extensions import ExtensionArray
 
+from clew.capture.bytecode import literals_of
 from clew.capture.callers import is_user_code
 from clew.capture.flags import IDENTITY, INFERRED, TRANSFORMATION
 from clew.capture.frames.state import inferred, is_scalar, provenance_of, version_of
@@ -17,7 +18,7 @@ from clew.capture.loops import folded
 from clew.capture.provenance import Provenance, mark_series, remember_array, remember_scalar, through, union
 from clew.capture.records import Kind, Listed, Record, SameLabels
 from clew.capture.sessions import current_execution
-from clew.capture.statements import literals_of, names_loaded, note_scalar, reads_of, scalars_behind
+from clew.capture.statements import names_loaded, note_scalar, reads_of, scalars_behind
 from clew.capture.versions import STATE, FrameVersion
 
 if TYPE_CHECKING:

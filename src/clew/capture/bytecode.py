@@ -1,0 +1,176 @@
+"""Code as a row of statements, found from its bytecode: no source is needed and none is parsed."""
+
+from __future__ import annotations
+
+import dis
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import CodeType
+
+Span = tuple[int, int]
+
+_MOST_KNOWN = 2000
+
+_ENDS = (
+    "STORE_NAME",
+    "STORE_FAST",
+    "STORE_GLOBAL",
+    "STORE_DEREF",
+    "STORE_SUBSCR",
+    "STORE_ATTR",
+    "POP_TOP",
+    "RETURN_VALUE",
+    "RETURN_CONST",
+)
+_LOADS = ("LOAD_NAME", "LOAD_FAST", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_FAST_BORROW", "LOAD_FAST_CHECK")
+_ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD")
+# `values.append(f(x))` stores nothing, but fills `values`.
+_FILLS = frozenset(["add", "append", "extend", "insert", "setdefault", "update"])
+# `len(df)` and `df.shape` tell how large a frame is, not what is in it.
+_NO_DATA = frozenset(["columns", "dtypes", "index", "ndim", "shape", "size"])
+
+
+class Load(NamedTuple):
+    """A name that is loaded, and where."""
+
+    place: int
+    name: str
+
+
+class Statement(NamedTuple):
+    """A run of instructions between two ends of statements, and the names it loads and stores."""
+
+    start: int
+    end: int
+    loads: tuple[Load, ...]
+    stores: tuple[str, ...]
+    # Where attributes are taken, by their names: what is loaded after `map` is given to `map`.
+    attributes: tuple[Load, ...] = ()
+
+
+_statements: dict[CodeType, list[Statement]] = {}
+_literals: dict[int, tuple[CodeType, frozenset[tuple[int, ...]]]] = {}
+
+
+def make_room(known: dict[Any, Any]) -> None:
+    """Forget what is known of code when it is much: cells that are run again are compiled anew each time."""
+    if len(known) >= _MOST_KNOWN:
+        known.clear()
+
+
+def statements_of(code: CodeType) -> list[Statement]:
+    """The statements of some code, in order."""
+    known = _statements.get(code)
+    if known is None:
+        make_room(_statements)
+        known = _statements[code] = list(_split(code))
+    return known
+
+
+def _split(code: CodeType) -> Iterator[Statement]:
+    start, left = 0, 1
+    loads: list[Load] = []
+    attributes: list[Load] = []
+    stores: list[str] = []
+    for instruction in dis.get_instructions(code):
+        name = instruction.opname
+        if name in _LOADS or "LOAD_FAST" in name:
+            loads += [Load(instruction.offset, one) for one in _names(instruction)]
+            if len(loads) > 1 and loads[-2].name == "len":
+                del loads[-2:]
+        elif name in _ATTRIBUTES:
+            attributes.append(Load(instruction.offset, str(instruction.argval)))
+            _look_at_attribute(instruction.argval, loads, stores)
+        elif name == "UNPACK_SEQUENCE":
+            # `x, y = ...` stores twice, and is one statement.
+            left += int(instruction.arg or 1) - 1
+        if name in _ENDS:
+            if name.startswith("STORE_") and instruction.argval is not None:
+                stores.append(str(instruction.argval))
+            left -= 1
+            if left < 1:
+                yield Statement(start, instruction.offset, tuple(loads), tuple(stores), tuple(attributes))
+                start, left, loads, attributes, stores = instruction.offset + 2, 1, [], [], []
+
+
+def _look_at_attribute(name: str, loads: list[Load], stores: list[str]) -> None:
+    if loads and name in _NO_DATA:
+        loads.pop()
+    elif loads and name in _FILLS:
+        stores.append(loads[-1].name)
+
+
+def _names(instruction: dis.Instruction) -> list[str]:
+    """The names of one instruction: since Python 3.13 it may load two, or store one and load another."""
+    given = instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
+    return [str(name) for name in (given[1:] if instruction.opname.startswith("STORE_") else given)]
+
+
+def statement_at(statements: list[Statement], instruction: int) -> Statement | None:
+    """The one that an instruction belongs to."""
+    position = bisect_right(statements, instruction, key=lambda one: one.start) - 1
+    return statements[position] if position >= 0 else None
+
+
+def spans_filling(statements: list[Statement], running: Statement, names: set[str]) -> list[Span]:
+    """Back through plain names, where the statements lie that filled the given ones before the running statement."""
+    found, wanted = [], set(names)
+    for statement in reversed([one for one in statements if one.end < running.start]):
+        # What stores nothing works on what it loads first.
+        targets = statement.stores or tuple(load.name for load in statement.loads[:1])
+        if not wanted.isdisjoint(targets):
+            found.append((statement.start, statement.end))
+            wanted.update(load.name for load in statement.loads)
+    return found
+
+
+def target_of(code: CodeType, instruction: int, running: Statement) -> Span | None:
+    """The instructions that work out `df.loc[...]` of `df.loc[...] = value`, by where they stand in the source."""
+    if dis.opname[code.co_code[instruction]] != "STORE_SUBSCR":
+        return None
+    places = list(code.co_positions())
+    whole = places[instruction // 2]
+    inside = [
+        offset
+        for offset in range(running.start, instruction, 2)
+        if None not in (*whole, *places[offset // 2]) and _stands_within(places[offset // 2], whole)
+    ]
+    return (inside[0], instruction) if inside else None
+
+
+def _stands_within(place: Any, whole: Any) -> bool:
+    line, last_line, column, last_column = place
+    first, last, start, end = whole
+    return bool((first, start) <= (line, column) and (last_line, last_column) <= (last, end))
+
+
+def is_within(place: int, spans: list[Span]) -> bool:
+    """Whether an instruction lies in one of several stretches of code."""
+    return any(first <= place <= last for first, last in spans)
+
+
+def literals_of(code: CodeType) -> frozenset[tuple[int, ...]]:
+    """The lists and tuples of constants that stand in some code, by the ids of their items."""
+    known = _literals.get(id(code))
+    if known is None:
+        make_room(_literals)
+        known = _literals[id(code)] = (code, frozenset(_literal_lists(code)))
+    return known[1]
+
+
+def _literal_lists(code: CodeType) -> Iterator[tuple[int, ...]]:
+    for constant in code.co_consts:
+        if isinstance(constant, tuple):
+            yield tuple(map(id, constant))
+    loaded: list[int] = []
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in ("LOAD_CONST", "LOAD_SMALL_INT"):
+            loaded.append(id(instruction.argval))
+            continue
+        count = int(instruction.arg or 0)
+        if instruction.opname == "BUILD_LIST" and len(loaded) >= count:
+            yield tuple(loaded[len(loaded) - count :])
+        loaded = []
