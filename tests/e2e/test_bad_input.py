@@ -163,14 +163,15 @@ def test_a_home_without_permission(tmp_path: Path, clew: Callable[..., Any]) -> 
     assert "Permission denied" in ended.stderr
 
 
-def test_a_port_in_use(demo_home: Path, clew: Callable[..., Any]) -> None:
+@pytest.mark.parametrize("command", ["serve", "up", "collect"])
+def test_a_port_in_use(command: str, demo_home: Path, clew: Callable[..., Any]) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        ended = clew("serve", "--home", demo_home, "--port", str(port))
+        ended = clew(command, "--home", demo_home, "--port", str(port))
     assert ended.returncode == 1
-    assert f"Port {port} on 127.0.0.1 is in use." in ended.stderr
+    assert ended.stderr.startswith(f"clew: Port {port} on 127.0.0.1 is in use."), "and nothing was begun before"
     assert "--port" in ended.stderr
 
 

@@ -43,7 +43,7 @@ def command(*, max_body_mb: int, max_rate: float, is_json: bool, listening: List
     limits = Limits(body_bytes=max_body_mb << 20, requests_per_second=max_rate)
     log_to_stderr(as_json=is_json)
     console = talk()
-    with LogWriter(home.create().log) as log:
+    with listening.opened() as listener, LogWriter(home.create().log) as log:
         app = create_collector(log, limits, home.streams, guard, complete_below)
         say = _LOG.info if is_json else console.print
-        serve(app, listening.host, listening.port, say, listening.tls, Quick(app.takes))
+        serve(app, listener, say, listening.tls, Quick(app.takes))

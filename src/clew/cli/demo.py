@@ -15,7 +15,7 @@ from clew.cli.screen import data, print_json, progress, talk
 from clew.cli.serve import answering_app
 from clew.demo.job import Demo, run_demo
 from clew.home import Home
-from clew.serving.server import DEFAULT_PORT, serve
+from clew.serving.server import DEFAULT_PORT, LOOPBACK, listen, serve
 
 
 @click.command("demo")
@@ -43,7 +43,8 @@ def command(
     else:
         _print(demo, home)
     if (not as_json and _stays()) if is_serving is None else is_serving:
-        serve(answering_app(home), port=port, say=talk().print)
+        with listen(LOOPBACK[0], port) as listener:
+            serve(answering_app(home), listener, talk().print)
 
 
 def _stays() -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce, wraps
 from pathlib import Path
+from socket import socket
 from typing import Any
 
 import click
@@ -14,7 +15,7 @@ from clew.errors import UsageError
 from clew.home import Home
 from clew.serving.guard import GrantOf, Guard
 from clew.serving.keys import KeyFile
-from clew.serving.server import LOOPBACK, Tls
+from clew.serving.server import LOOPBACK, Tls, listen
 
 _file = click.Path(path_type=Path, dir_okay=False)
 
@@ -28,6 +29,10 @@ class Listening:
     tokens: GrantOf | None
     tls: Tls | None
     is_guarded: bool
+
+    def opened(self) -> socket:
+        """The port, taken."""
+        return listen(self.host, self.port)
 
     def guard(self, home: Home) -> Guard:
         """Who is let in by the keys of a home."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from socket import socket
 
 import click
 from starlette.applications import Starlette
@@ -28,7 +29,7 @@ from clew.query.catalog.catalog import Catalogs
 from clew.query.holdings import Holdings
 from clew.serving.guard import Guard
 from clew.serving.quick import Quick, Read
-from clew.serving.server import DEFAULT_PORT, serve
+from clew.serving.server import DEFAULT_PORT, Tls, serve
 
 
 @click.command("serve")
@@ -38,22 +39,21 @@ from clew.serving.server import DEFAULT_PORT, serve
 def command(*, collect: bool, listening: Listening, home: Home) -> None:
     """Serve the web page of the last notebook run, and the API behind it, until interrupted."""
     guard = listening.guard(home)
-    if not collect:
-        app, read = answering(home)
-        quick = Quick(read=guarded_read(read, guard))
-        serve(Guarded(app, guard), listening.host, listening.port, _say, listening.tls, quick)
-        return
-    with LogWriter(home.create().log) as log:
-        serve_all(home, log, listening, guard)
+    with listening.opened() as listener:
+        if collect:
+            with LogWriter(home.create().log) as log:
+                serve_all(home, log, listener, listening.tls, guard)
+        else:
+            app, read = answering(home)
+            serve(Guarded(app, guard), listener, _say, listening.tls, Quick(read=guarded_read(read, guard)))
 
 
-def serve_all(home: Home, log: LogWriter, listening: Listening, guard: Guard) -> None:
+def serve_all(home: Home, log: LogWriter, listener: socket, tls: Tls | None, guard: Guard) -> None:
     """Serve page, API and collector on one port until interrupted."""
     collector = create_collector(log, Limits(), home.streams, guard, complete_below)
     api, read = answering(home, lambda event: collector.appender.append([event]))
     whole = Both(Guarded(api, guard), collector)
-    quick = Quick(collector.takes, guarded_read(read, guard))
-    serve(whole, listening.host, listening.port, _say, listening.tls, quick)
+    serve(whole, listener, _say, tls, Quick(collector.takes, guarded_read(read, guard)))
 
 
 def answering_app(home: Home) -> Starlette:

@@ -37,8 +37,9 @@ def command(*, listening: Listening, home: Home, master: str, conf: dict[str, st
     guard = listening.guard(home)
     # The server stops on a signal and hands it on: without this, nothing after it would be done.
     signal.signal(signal.SIGTERM, _end)
-    with LogWriter(home.create().log) as log, _pipeline_beside(home, master, conf):
-        serve_all(home, log, listening, guard)
+    # Before anything is started: a port in use is said at once.
+    with listening.opened() as listener, LogWriter(home.create().log) as log, _pipeline_beside(home, master, conf):
+        serve_all(home, log, listener, listening.tls, guard)
 
 
 @contextmanager

@@ -44,32 +44,30 @@ class Tls:
 
 def serve(
     app: ASGIApp,
-    host: str = "127.0.0.1",
-    port: int = DEFAULT_PORT,
+    listener: socket.socket,
     say: Callable[[str], None] = print,
     tls: Tls | None = None,
     quick: Quick | None = None,
 ) -> None:
-    """Serve until interrupted; `say` is told the address, which is the way to learn it when `port` is 0.
+    """Serve until interrupted; `say` is told the address, which is the way to learn it when any port would do.
 
     Small requests go to `quick`, if it has an answer, and not to the application.
     """
-    with listen(host, port) as listener:
-        say(f"Serving on {address(listener, 'http' if tls is None else 'https')} (Ctrl-C stops)")
-        config = uvicorn.Config(
-            app,
-            http=QuickProtocol.of(quick or Quick()),
-            ws="none",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            backlog=_BACKLOG,
-            timeout_keep_alive=_IDLE_SECONDS,
-            timeout_graceful_shutdown=_DRAIN_SECONDS,
-            ssl_certfile=None if tls is None else tls.certificate,
-            ssl_keyfile=None if tls is None else tls.key,
-        )
-        uvicorn.Server(config).run(sockets=[listener])
+    say(f"Serving on {address(listener, 'http' if tls is None else 'https')} (Ctrl-C stops)")
+    config = uvicorn.Config(
+        app,
+        http=QuickProtocol.of(quick or Quick()),
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        backlog=_BACKLOG,
+        timeout_keep_alive=_IDLE_SECONDS,
+        timeout_graceful_shutdown=_DRAIN_SECONDS,
+        ssl_certfile=None if tls is None else tls.certificate,
+        ssl_keyfile=None if tls is None else tls.key,
+    )
+    uvicorn.Server(config).run(sockets=[listener])
 
 
 def listen(host: str, port: int) -> socket.socket:
