@@ -201,7 +201,7 @@ def test_a_notebook_that_cannot_be_run(
     [
         (("upstream", "daily_revenue.parquet.net_revenu"), "Did you mean net_revenue?"),
         (("upstream", "dayly_revenue.parquet.gross"), "Did you mean daily_revenue.parquet"),
-        (("upstream", "gross"), "Write it as DATASET.COLUMN"),
+        (("upstream", "gross"), "A column is written as DATASET.COLUMN"),
         (("show", "ffffffff"), "There is no notebook session 'ffffffff'."),
         (("pipeline", "run", "--conf", "nonsense"), "is no setting"),
         (("pipeline", "compact", "--drop-older-than", "3 weeks"), "'3 weeks' is no age."),

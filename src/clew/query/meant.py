@@ -12,7 +12,14 @@ from clew.index.entities import run_row
 from clew.index.reader import IndexReader
 from clew.query.graph.nodes import Node, NodeKind
 from clew.query.model import Dataset
-from clew.query.names import AmbiguousNameError, UnknownColumnError, UnknownNameError, datasets_called, find_column
+from clew.query.names import (
+    COLUMN_FORM,
+    AmbiguousNameError,
+    UnknownColumnError,
+    UnknownNameError,
+    datasets_called,
+    find_column,
+)
 from clew.query.node_ids import DATASET, FIELD, JOB, RUN, find_field, find_node
 
 MeantKind = Literal["dataset", "column", "job", "run"]
@@ -88,7 +95,7 @@ def _by_name(index: IndexReader, text: str) -> Meant:
         if named:
             return Meant(kind, Node(kind, named[0].namespace, named[0].name).id)
     if "." not in text and ":" not in text:
-        raise UnknownNameError.of("dataset, job or run", text, _known(index))
+        raise UnknownNameError.of("dataset, job or run", text, _known(index), COLUMN_FORM)
     try:
         owner, column = find_column(index, text)
     except UnknownNameError as fault:

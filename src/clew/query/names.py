@@ -18,24 +18,25 @@ _LONGEST_TOLD = 200
 _MOST_COMPARED = 5_000
 _DATASETS = "select namespace, name from datasets"
 _LAST_FIRST = "order by last_seq desc, namespace, name"
-_COLUMN_FORM = "Write it as DATASET.COLUMN, such as orders.csv.price."
+COLUMN_FORM = "A column is written as DATASET.COLUMN, such as orders.csv.price."
 
 
 class UnknownNameError(UsageError):
     """Nothing of that name."""
 
     @classmethod
-    def of(cls, what: str, text: str, known: Iterable[str]) -> UnknownNameError:
-        """Say so, with what was perhaps meant."""
+    def of(cls, what: str, text: str, known: Iterable[str], besides: str = "") -> UnknownNameError:
+        """Say so, with what was perhaps meant; `besides` is another way to go on."""
         text = text[:_LONGEST_TOLD]
         known = list(islice(known, _MOST_COMPARED))
         close = get_close_matches(text, known, n=_MOST_NAMED, cutoff=0.5)
         if close:
-            return cls(f"There is no {what} {text!r}.", hint=f"Did you mean {_listed(close)}?")
-        if not known:
-            return cls(f"There is no {what} {text!r}.", hint="Nothing of the kind was recorded yet: run `clew demo`.")
-        hint = f"There {'is' if len(known) == 1 else 'are'} {_listed(known)}."
-        return cls(f"There is no {what} {text!r}.", hint=hint)
+            hint = f"Did you mean {_listed(close)}?"
+        elif known:
+            hint = f"There {'is' if len(known) == 1 else 'are'} {_listed(known)}."
+        else:
+            hint = "Nothing of the kind was recorded yet: run `clew demo`."
+        return cls(f"There is no {what} {text!r}.", hint=f"{hint} {besides}".rstrip())
 
 
 class NothingRecordedError(ClewError):
@@ -119,7 +120,7 @@ def _likeliest(index: IndexReader, text: str, faults: list[UnknownNameError]) ->
     try:
         columns = column_names(index, find_dataset(index, text))
     except UnknownNameError:
-        return faults[0] if faults else UsageError(f"{text[:_LONGEST_TOLD]!r} names no column.", hint=_COLUMN_FORM)
+        return faults[0] if faults else UsageError(f"{text[:_LONGEST_TOLD]!r} names no column.", hint=COLUMN_FORM)
     return UsageError(f"{text!r} is a dataset: name one of its columns, too.", hint=f"It has {_listed(columns)}.")
 
 
