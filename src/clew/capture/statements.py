@@ -54,13 +54,15 @@ def note_read(frame: FrameType, read: Provenance | FrameVersion) -> None:
 
 def _merged(reads: list[Provenance | FrameVersion]) -> Provenance:
     """What the rounds of a loop read at one place; a later one replaces whole frames, and very many columns."""
-    found: Provenance | FrameVersion = {}
+    last = reads[-1]
+    if not isinstance(last, dict):
+        return last.fields()
+    found: Provenance = {}
     for read in reads:
-        if isinstance(found, dict) and isinstance(read, dict) and len(found) < _READS_KEPT:
-            found = found | read
-        else:
-            found = read
-    return found if isinstance(found, dict) else found.fields()
+        if isinstance(read, dict):
+            found = {} if len(found) >= _READS_KEPT else found
+            found.update(read)
+    return found
 
 
 def note_scalar(frame: FrameType, provenance: Provenance) -> None:

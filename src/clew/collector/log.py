@@ -55,20 +55,24 @@ class Received:
 
 
 class Entry(Struct, frozen=True):
-    """An event as the log keeps it: JSON on one line, or any other bytes; its id is made of them."""
+    """An event as the log keeps it: JSON on one line, or any other bytes.
 
-    identity: str
+    Its id is made of them, by the thread that appends unless it is given: one that has sockets to see to has none of
+    that work.
+    """
+
     stream: Stream
     source: str
     body: bytes | memoryview
     is_json: bool
+    identity: str | None = None
 
     @classmethod
     def of(cls, event: Received) -> Entry:
         """What to keep of an event."""
         is_json = _is_json(event.body)
         body = one_line(event.body) if is_json else event.body
-        return cls(event_id(body), event.stream, event.source, body, is_json)
+        return cls(event.stream, event.source, body, is_json)
 
 
 def stored_body(body: bytes) -> bytes:
@@ -124,8 +128,9 @@ class LogWriter:
     def _append(self, entries: Iterable[Entry], known: Collection[str]) -> int:
         new: dict[str, Entry] = {}
         for entry in entries:
-            if entry.body and entry.identity not in known:
-                new.setdefault(entry.identity, entry)
+            identity = entry.identity or event_id(entry.body)
+            if entry.body and identity not in known:
+                new.setdefault(identity, entry)
         if not new:
             return 0
         now = datetime.now(UTC)

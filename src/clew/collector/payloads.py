@@ -9,7 +9,7 @@ from msgspec import Raw, Struct
 
 from clew.collector.log import Entry
 from clew.collector.namespaces import namespaces_of
-from clew.events.identity import event_id, one_line
+from clew.events.identity import one_line
 from clew.events.received import decode
 from clew.events.rejection import RejectedError
 from clew.events.stream import Stream
@@ -59,7 +59,7 @@ def taken(stream: Stream, source: str, body: bytes, grant: Grant) -> Taken:
         except NotAllowedError as refusal:
             return Taken(None, refusal)
     line = one_line(body)
-    return Taken(Entry(event_id(line), stream, source, line, is_json=True), flaw)
+    return Taken(Entry(stream, source, line, is_json=True), flaw)
 
 
 def _lines(payload: bytes) -> Iterator[bytes]:

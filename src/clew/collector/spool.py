@@ -91,7 +91,7 @@ def store_spooled(spooled: Spooled, stream: Stream, source: str, grant: Grant, a
                 grant.require_namespaces(namespaces_of(body))
         _on_one_line(text)
         with memoryview(text) as whole, whole[slice(*_span(text))] as body:
-            entry = Entry(content_id(body), stream, source, body, is_json=True)
+            entry = Entry(stream, source, body, is_json=True, identity=content_id(body))
             appender.store([entry]).result()
     # Without the body, which is no longer in memory.
     return Taken(msgspec.structs.replace(entry, body=b""), flaw)

@@ -11,7 +11,8 @@ from pydantic import BaseModel
 
 from clew.errors import UsageError
 
-DEFAULT_TOKENS: Final = 4000
+# Below 4,000 by whatever way they are counted: three characters to one is a guess.
+DEFAULT_TOKENS: Final = 3800
 FEWEST_TOKENS: Final = 300
 MOST_TOKENS: Final = 50_000
 # Prose comes to four characters per token; JSON, paths and code, which replies are made of, to about three.

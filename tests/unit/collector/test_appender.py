@@ -12,6 +12,7 @@ from clew.collector.appender import Appender
 from clew.collector.log import Entry, LogWriter, Received
 from clew.collector.patience import OverloadedError
 from clew.errors import ClewError
+from clew.events.identity import event_id
 from clew.events.stream import Stream
 
 
@@ -29,7 +30,7 @@ class HeldLog:
         self.fault: Exception | None = None
 
     def append_entries(self, entries: Iterable[Entry]) -> int:
-        self.groups.append([one.identity for one in entries])
+        self.groups.append([event_id(one.body) for one in entries])
         self.is_writing.set()
         self.go_on.wait(10)
         if self.fault is not None:

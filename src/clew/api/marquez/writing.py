@@ -17,7 +17,8 @@ from msgspec import Struct
 from clew.api.marquez.reading import answer, required_dataset, required_job
 from clew.api.marquez.requests import Answer, Asked, Refusal, not_found
 from clew.api.marquez.shapes import dataset_shape, job_shape, namespace_shape, source_shape
-from clew.collector.log import Entry, LogHeldError, LogWriter, Received
+from clew.collector.log import LogHeldError, LogWriter, Received, stored_body
+from clew.events.identity import event_id
 from clew.events.stream import Stream
 from clew.query.catalog.catalog import Catalog, PendingNotes
 from clew.query.catalog.model import Dataset, Name, Namespace, Source, Tag
@@ -171,7 +172,7 @@ class Writing:
         notes = [(note_key(*identity), note_body(note))]
         received = Received(Stream.OPENLINEAGE, _SOURCE, note_event(notes))
         self._store(received)
-        self._pending.add(Entry.of(received).identity, notes)
+        self._pending.add(event_id(stored_body(received.body)), notes)
         catalog.forget_notes()
 
 

@@ -90,6 +90,19 @@ def hook_setitem(owner: Any, rule: Rule, before: Before, prepare: Prepare | None
     _install(owner, "__setitem__", wrapper, original)
 
 
+def hook_item(owner: Any, rule: Rule) -> None:
+    """Like `hook_method`, for `obj[key]`: pandas itself reads so often that what stands between must be little."""
+    original = owner.__getitem__
+    hook = Hook(original, "__getitem__", rule)
+
+    def wrapper(self: Any, key: Any) -> Any:
+        if guard.depth:
+            return original(self, key)
+        return _observed(hook, (self, key), {}, _caller(1))
+
+    _install(owner, "__getitem__", wrapper, original)
+
+
 def hook_levelled(owner: Any, name: str, rule: Rule, before: Before) -> None:
     """Like `hook_method`, for methods that look up the caller's variables by stack level."""
     original = getattr(owner, name)

@@ -13,7 +13,7 @@ from pandas.core.indexes.datetimelike import DatetimeTimedeltaMixin
 
 from clew.capture.flags import FILTER, IDENTITY, TRANSFORMATION
 from clew.capture.frames.calls import Call, changed, spread
-from clew.capture.frames.hooks import hook_classmethod, hook_getter, hook_method, replace
+from clew.capture.frames.hooks import hook_classmethod, hook_getter, hook_item, hook_method, replace
 from clew.capture.frames.operators import OPERATORS
 from clew.capture.frames.series import framed, mask_uses
 from clew.capture.frames.state import (
@@ -152,7 +152,7 @@ def hook_indexes() -> None:
         for name in (*_SAME_VALUES, *_COMPUTED, *_PARTS_OF_TIME, *OPERATORS, "values"):
             _hook_derived(owner, name, IDENTITY if name in _SAME_VALUES or name == "values" else TRANSFORMATION)
         if "__getitem__" in vars(owner):
-            hook_method(owner, "__getitem__", selected)
+            hook_item(owner, selected)
     for owner in _MADE:
         _hook_making(owner)
     for name in ("from_arrays", "from_frame"):
