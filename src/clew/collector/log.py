@@ -6,7 +6,7 @@ import base64
 import fcntl
 import os
 from collections import OrderedDict, deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -18,10 +18,12 @@ import msgspec
 from msgspec import Raw, Struct
 
 from clew.collector.segments import (
+    BEFORE_EVENT,
+    BEFORE_ID,
     Line,
     Range,
     begun_at,
-    decode_line,
+    identity_of,
     read_lines,
     segment_path,
     segments,
@@ -135,7 +137,7 @@ class LogWriter:
             return 0
         now = datetime.now(UTC)
         self._rotate_if_due(now)
-        self._store(_lines(new.values(), now.isoformat(timespec="microseconds")))
+        self._store(_lines(new, now.isoformat(timespec="microseconds")))
         self._begun_at = self._begun_at or now
         # Only now: an event that failed to be stored must not be taken for a repetition when it is sent again.
         self._remember(new)
@@ -218,23 +220,24 @@ class LogWriter:
             if segment.end <= max(oldest, segment.base):
                 continue
             part = Range(str(segment.path), segment.base, max(oldest, segment.base), segment.end)
-            self._remember(event_id(decode_line(text).body) for _, text in read_lines(part))
+            self._remember(identity_of(text) for _, text in read_lines(part))
 
 
-def _lines(entries: Iterable[Entry], now: str) -> list[bytes | memoryview]:
+def _lines(entries: Mapping[str, Entry], now: str) -> list[bytes | memoryview]:
     """The parts of lines: a large event is not copied for it, and those of one sender begin alike."""
     heads: dict[tuple[Stream, str], bytes] = {}
     parts: list[bytes | memoryview] = []
-    for entry in entries:
+    for identity, entry in entries.items():
         if not entry.is_json:
             encoded = base64.b64encode(entry.body).decode()
-            parts += (msgspec.json.encode(Line(now, entry.stream, entry.source, encoded=encoded)), b"\n")
+            line = Line(now, entry.stream, entry.source, identity, encoded=encoded)
+            parts += (msgspec.json.encode(line), b"\n")
             continue
         sender = entry.stream, entry.source
         head = heads.get(sender)
         if head is None:
-            head = heads[sender] = msgspec.json.encode(Line(now, *sender))[:-1] + b',"event":'
-        parts += (head, entry.body, b"}\n")
+            head = heads[sender] = msgspec.json.encode(Line(now, *sender))[:-1] + BEFORE_ID
+        parts += (b'%s%s"%s' % (head, identity.encode(), BEFORE_EVENT), entry.body, b"}\n")
     return parts
 
 

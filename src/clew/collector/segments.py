@@ -18,6 +18,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Raw, Struct, field
 
+from clew.events.identity import ID_DIGITS, event_id
 from clew.events.stream import Stream
 
 SUFFIX = ".ndjson"
@@ -28,21 +29,25 @@ _LET_GO_BYTES = 8 << 20
 # A line begins with its time, and an event may be too large to be read for it.
 _HEAD_BYTES = 64
 _AT = re.compile(rb'\{"at":"([^"]+)"')
-_BEFORE_EVENT = b',"event":'
+BEFORE_ID = b',"id":"'
+_ID = re.compile(rb'[0-9a-f]{%d}"' % ID_DIGITS)
+BEFORE_EVENT = b',"event":'
 _WHOLE_HEAD_BYTES = 1024
 _UNKNOWN_TIME = "1970-01-01T00:00:00+00:00"
 _BY_HAND = "log"
 
 
 class Line(Struct, omit_defaults=True):
-    """One line: when and whence an event came, then the event itself, as received.
+    """One line: when and whence an event came and its id, then the event itself, as received.
 
-    `bytes` (base64) stands in for `event` where what came is no JSON and could not be embedded.
+    `bytes` (base64) stands in for `event` where what came is no JSON and could not be embedded. The `id` is made of the
+    event's bytes; whoever writes a line by hand may leave it out.
     """
 
     at: str
     stream: str
     source: str
+    id: str | None = None
     event: Raw = Raw(b"null")
     encoded: str | None = field(default=None, name="bytes")
 
@@ -85,16 +90,28 @@ def decode_line(text: bytes) -> Line:
     return line
 
 
+def identity_of(text: bytes) -> str:
+    """The id of the event of a line."""
+    line = decode_line(text)
+    return line.id or event_id(line.body)
+
+
 def written_line(text: bytes) -> Line | None:
     """A line that looks as the writer writes it; None if `decode_line` must tell.
 
     The event is not looked at: that the line is what it seems is known when its event, an object, could be opened.
     To go through its bytes for that alone costs as much as to open it.
     """
-    place = text.find(_BEFORE_EVENT + b"{", 0, _WHOLE_HEAD_BYTES)
-    head = _head(text[:place]) if place >= 0 and text.endswith(b"}}") else None
+    place = text.find(BEFORE_EVENT + b"{", 0, _WHOLE_HEAD_BYTES)
+    if place < 0 or not text.endswith(b"}}"):
+        return None
+    # Events that came together have all in common that stands before their ids.
+    before, _, rest = text[:place].partition(BEFORE_ID)
+    head = _head(before)
+    if head is None or (rest and not _ID.fullmatch(rest)):
+        return None
     # A view: the event may have megabytes.
-    return None if head is None else Line(*head, Raw(memoryview(text)[place + len(_BEFORE_EVENT) : -1]))
+    return Line(*head, rest[:-1].decode() or None, Raw(memoryview(text)[place + len(BEFORE_EVENT) : -1]))
 
 
 @lru_cache

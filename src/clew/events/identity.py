@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import Final
 
-_ID_DIGITS = 32
+ID_DIGITS: Final = 32
 JSON_SPACE: Final = b" \t\r\n"
 NO_NEWLINES: Final = bytes.maketrans(b"\r\n", b"  ")
 
@@ -20,7 +20,7 @@ def one_line(document: bytes) -> bytes:
 def content_id(body: bytes | memoryview) -> str:
     """32 hex digits that name bytes by what they are."""
     # Processors have instructions for it: it takes half as long as blake2b.
-    return sha256(body, usedforsecurity=False).hexdigest()[:_ID_DIGITS]
+    return sha256(body, usedforsecurity=False).hexdigest()[:ID_DIGITS]
 
 
 event_id = content_id

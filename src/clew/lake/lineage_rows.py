@@ -7,11 +7,12 @@ appending the same run id 14 times in Python was the larger part of the cost.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from msgspec import Raw
 
 from clew.events.facet_shapes import DATASET_SHAPES, JOB_SHAPES, RUN_SHAPES, Shape
 from clew.events.identity import facet_ordinal, facet_uuid_stem
@@ -21,6 +22,9 @@ from clew.lake.flaws import flaws
 from clew.lake.large_facets import set_apart
 from clew.lake.tables import DATASET_FACETS, JOB_FACETS, LINEAGE_EVENTS, RUN_FACETS, Table
 from clew.lake.texts import Texts
+
+# Namespace, name and version of a dataset.
+_Identity = tuple[str, str, str | None]
 
 _STEM = "uuid_stem"
 # Columns of a facet table that say of the facet what another column says of its event.
@@ -40,33 +44,27 @@ class _FacetColumns:
         self._shapes = shapes
         self._own = own
         self._groups: list[tuple[Any, ...]] = []
-        self._group: list[int] = []
-        self._ordinal: list[int] = []
-        self._name: list[str] = []
-        self._facet: list[Raw] = []
 
     def add(self, parent: int, ordinal: int, facets: Facets, *own: str | None) -> int:
-        count = len(facets)
-        self._group += [len(self._groups)] * count
-        self._groups.append((parent, *own))
-        self._ordinal += range(ordinal, ordinal + count)
-        self._name += facets
-        self._facet += facets.values()
-        return ordinal + count
+        self._groups.append((parent, ordinal, facets, *own))
+        return ordinal + len(facets)
 
     def batch(self, table: Table, events: dict[str, pa.Array]) -> pa.RecordBatch:
-        group = pa.array(self._group, pa.int32())
-        shared = list(zip(*self._groups, strict=True)) or [()] * (1 + len(self._own))
-        rows = pa.array(shared[0], pa.int32()).take(group)
-        facets = Texts(self._facet)
-        own = zip(self._own, shared[1:], strict=True)
+        parents, ordinals, groups, *own = list(zip(*self._groups, strict=True)) or [()] * (3 + len(self._own))
+        sizes = np.fromiter(map(len, groups), np.int32, len(groups))
+        group = pa.array(np.repeat(np.arange(len(groups), dtype=np.int32), sizes))
+        rows = pa.array(parents, pa.int32()).take(group)
+        names = list(chain.from_iterable(groups))
+        facets = Texts(list(chain.from_iterable(map(dict.values, groups))))
         columns = {
-            "uuid": pc.binary_join_element_wise(events[_STEM].take(rows), _ordinals(self._ordinal), ""),
-            "name": pa.array(self._name, pa.string()),
+            "uuid": pc.binary_join_element_wise(events[_STEM].take(rows), _ordinals(ordinals, sizes), ""),
+            "name": pa.array(names, pa.string()),
             "facet": facets.to_arrow(),
             "facet_bytes": pa.nulls(len(facets), pa.int64()),
-            "flaw": flaws(self._name, facets, self._shapes),
-            **{column: pa.array(values, pa.string()).take(group) for column, values in own},
+            "flaw": flaws(names, facets, self._shapes),
+            **{
+                column: pa.array(values, pa.string()).take(group) for column, values in zip(self._own, own, strict=True)
+            },
         }
         ordered = [columns[name] if name in columns else _spread(events, name, rows) for name in table.schema.names]
         return pa.RecordBatch.from_arrays(ordered, schema=table.schema)
@@ -85,28 +83,43 @@ class LineageRows:
 
     def add_raw(self, event: Event, arrival: Arrival) -> None:
         """Take one event and leave its facets to a backfill."""
-        self._events.append((*_event_row(event, arrival), True, facet_uuid_stem(arrival.event_id)))
+        self._add_event(event, arrival, _identities(event.inputs), _identities(event.outputs), is_raw_only=True)
 
     def add(self, event: Event, arrival: Arrival) -> None:
         """Take one event."""
-        parent = len(self._events)
-        self._events.append((*_event_row(event, arrival), None, facet_uuid_stem(arrival.event_id)))
-        ordinal = 0
+        parent, ordinal = len(self._events), 0
+        inputs, outputs = _identities(event.inputs), _identities(event.outputs)
+        self._add_event(event, arrival, inputs, outputs)
         if event.run is not None and event.run.facets:
             ordinal = self._run.add(parent, ordinal, event.run.facets)
         if event.job is not None and event.job.facets:
             ordinal = self._job.add(parent, ordinal, event.job.facets)
-        subjects = () if event.dataset is None else (event.dataset,)
-        for direction, datasets in (("INPUT", event.inputs), ("OUTPUT", event.outputs), (None, subjects)):
-            for dataset in datasets or ():
-                ordinal = self._add_dataset(dataset, direction, ordinal, parent)
+        for dataset, identity in zip(event.inputs or (), inputs, strict=True):
+            ordinal = self._add_dataset(dataset, (*identity, "INPUT"), ordinal, parent)
+        for dataset, identity in zip(event.outputs or (), outputs, strict=True):
+            ordinal = self._add_dataset(dataset, (*identity, "OUTPUT"), ordinal, parent)
+        if event.dataset is not None:
+            self._add_dataset(event.dataset, (*_identity(event.dataset), None), ordinal, parent)
 
-    def _add_dataset(self, dataset: Dataset, direction: str | None, ordinal: int, parent: int) -> int:
-        identity = dataset.namespace, dataset.name, version_of(dataset.facets), direction
-        kinds = (("DATASET", dataset.facets), ("INPUT", dataset.input_facets), ("OUTPUT", dataset.output_facets))
-        for kind, facets in kinds:
-            if facets:
-                ordinal = self._dataset.add(parent, ordinal, facets, *identity, kind)
+    def _add_event(
+        self,
+        event: Event,
+        arrival: Arrival,
+        inputs: Sequence[_Identity],
+        outputs: Sequence[_Identity],
+        *,
+        is_raw_only: bool | None = None,
+    ) -> None:
+        of_event = _event_row(event, arrival)
+        self._events.append((*of_event, inputs, outputs, is_raw_only, facet_uuid_stem(arrival.event_id)))
+
+    def _add_dataset(self, dataset: Dataset, identity: tuple[str | None, ...], ordinal: int, parent: int) -> int:
+        if dataset.facets:
+            ordinal = self._dataset.add(parent, ordinal, dataset.facets, *identity, "DATASET")
+        if dataset.input_facets:
+            ordinal = self._dataset.add(parent, ordinal, dataset.input_facets, *identity, "INPUT")
+        if dataset.output_facets:
+            ordinal = self._dataset.add(parent, ordinal, dataset.output_facets, *identity, "OUTPUT")
         return ordinal
 
     def batches(self) -> dict[str, pa.RecordBatch]:
@@ -144,8 +157,6 @@ def _event_row(event: Event, arrival: Arrival) -> tuple[Any, ...]:
         event.execution_id,
         None if dataset is None else dataset.namespace,
         None if dataset is None else dataset.name,
-        _identities(event.inputs),
-        _identities(event.outputs),
     )
 
 
@@ -160,11 +171,18 @@ def _spread(events: dict[str, pa.Array], name: str, rows: pa.Array) -> pa.Array:
     return events[_OF_EVENT.get(name, name)].take(rows)
 
 
-def _ordinals(places: Sequence[int]) -> pa.Array:
-    if max(places, default=0) < len(_ORDINALS):
-        return _ORDINALS.take(pa.array(places, pa.int32()))
-    return pa.array(map(facet_ordinal, places), pa.string())
+def _ordinals(firsts: Sequence[int], sizes: np.ndarray) -> pa.Array:
+    """The ordinals of facets that follow one another in each group."""
+    before = np.cumsum(sizes) - sizes
+    places = np.arange(sizes.sum()) + np.repeat(np.array(firsts, np.int64) - before, sizes)
+    if places.max(initial=0) < len(_ORDINALS):
+        return _ORDINALS.take(pa.array(places))
+    return pa.array(map(facet_ordinal, places.tolist()), pa.string())
 
 
-def _identities(datasets: list[Dataset] | None) -> list[tuple[str, str, str | None]]:
-    return [(dataset.namespace, dataset.name, version_of(dataset.facets)) for dataset in datasets or ()]
+def _identities(datasets: list[Dataset] | None) -> list[_Identity]:
+    return [_identity(dataset) for dataset in datasets or ()]
+
+
+def _identity(dataset: Dataset) -> _Identity:
+    return dataset.namespace, dataset.name, version_of(dataset.facets)

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from clew.collector.log import LogWriter, Received, stored_body
-from clew.collector.segments import decode_line, ranges, read_lines
+from clew.collector.segments import identity_of, ranges, read_lines
 from clew.events.identity import event_id
 from clew.events.received import decode
 from clew.events.rejection import RejectedError
@@ -61,7 +61,7 @@ def replay(home: Home, reason: str | None = None) -> Replayed:
 def _waiting(home: Home, end: int, last: int) -> set[str]:
     """The events that stand in the log after the one at `last`."""
     parts = ranges(home.log, last + 1, end, _BYTES_PER_RANGE)
-    return {event_id(decode_line(text).body) for part in parts for _, text in read_lines(part)}
+    return {identity_of(text) for part in parts for _, text in read_lines(part)}
 
 
 def _dead_letters(lake: Lake, reason: str | None) -> Iterator[dict[str, Any]]:

@@ -93,7 +93,7 @@ class EventWorker:
 
     def _take(self, seq: int, text: bytes, rows: EventRows, observers: _Observers) -> None:
         line, body, event = _opened(text)
-        arrival = Arrival(event_id(body), seq, datetime.fromisoformat(line.at), line.source, body)
+        arrival = Arrival(line.id or event_id(body), seq, datetime.fromisoformat(line.at), line.source, body)
         if isinstance(event, RejectedError):
             rows.reject(event, line.stream, arrival)
             observers.whole.note(None, arrival.event_id, seq)

@@ -21,6 +21,7 @@ from clew.collector import segments as segments_of_log
 from clew.collector.log import LogWriter, Received
 from clew.collector.segments import Line, decode_line, end_position, ranges, read_lines, segment_path, segments
 from clew.errors import ClewError
+from clew.events.identity import event_id
 from clew.events.stream import Stream
 
 
@@ -97,8 +98,10 @@ def test_a_line_says_when_and_whence(tmp_path: Path) -> None:
     with LogWriter(tmp_path) as log:
         log.append([Received(Stream.RUNTIME, "6ac33987/marimo_runtime.jsonl", b"{}"), *received(b"no json")])
     texts = [msgspec.json.decode(text) for text in segment_path(tmp_path, 0).read_bytes().splitlines()]
-    assert [set(text) for text in texts] == [{"at", "stream", "source", "event"}, {"at", "stream", "source", "bytes"}]
+    known = {"at", "stream", "source", "id"}
+    assert [set(text) for text in texts] == [known | {"event"}, known | {"bytes"}]
     assert (texts[0]["stream"], texts[0]["source"]) == ("runtime", "6ac33987/marimo_runtime.jsonl")
+    assert [text["id"] for text in texts] == [event_id(b"{}"), event_id(b"no json")]
 
 
 def test_empty_bodies_are_no_events(tmp_path: Path) -> None:

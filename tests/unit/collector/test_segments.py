@@ -13,6 +13,7 @@ from clew.collector.segments import (
     Range,
     decode_line,
     end_position,
+    identity_of,
     ranges,
     read_lines,
     segment_path,
@@ -20,6 +21,7 @@ from clew.collector.segments import (
     whole_lines_size,
     written_line,
 )
+from clew.events.identity import event_id
 
 texts = st.lists(st.binary(max_size=30).map(lambda text: text.replace(b"\n", b"?")), max_size=12)
 
@@ -90,13 +92,21 @@ def test_what_is_appended_while_it_is_read_is_left_for_later(tmp_path: Path) -> 
 
 
 HEAD = b'{"at":"2026-01-01T00:00:00+00:00","stream":"openlineage","source":"s"'
+ID = "0123456789abcdef" * 2
 
 
-def test_a_line_as_it_is_written_needs_no_second_look() -> None:
-    line = written_line(HEAD + b',"event":{"a":{"b":1}}}')
-    assert line == decode_line(HEAD + b',"event":{"a":{"b":1}}}')
+@pytest.mark.parametrize(("given", "identity"), [(b"", None), (b',"id":"%s"' % ID.encode(), ID)])
+def test_a_line_as_it_is_written_needs_no_second_look(given: bytes, identity: str | None) -> None:
+    text = HEAD + given + b',"event":{"a":{"b":1}}}'
+    line = written_line(text)
+    assert line == decode_line(text)
     assert line is not None
-    assert line.body == b'{"a":{"b":1}}'
+    assert (line.id, line.body) == (identity, b'{"a":{"b":1}}')
+
+
+@pytest.mark.parametrize("given", [b"", b',"id":"%s"' % ID.encode()])
+def test_an_id_that_a_line_does_not_have_is_made_of_its_event(given: bytes) -> None:
+    assert identity_of(HEAD + given + b',"event":{"a":1}}') == (ID if given else event_id(b'{"a":1}'))
 
 
 @pytest.mark.parametrize(
@@ -110,6 +120,11 @@ def test_a_line_as_it_is_written_needs_no_second_look() -> None:
         HEAD + b',"event":{"a":1},"bytes":"eA==","x":{}}',
         HEAD + b',"bytes":"eA==","event":{"a":1}}',
         HEAD + b',"x":{"y":1,"event":{"a":1}}',
+        HEAD + b',"id":"' + b"0" * 31 + b'","event":{"a":1}}',
+        HEAD + b',"id":"' + b"0" * 32 + b'","x":1,"event":{"a":1}}',
+        HEAD + b',"id":"' + b"0" * 31 + b'\xff","event":{"a":1}}',
+        HEAD + b',"id":7,"event":{"a":1}}',
+        HEAD + b',"id":"' + b"0" * 32 + b'","event":{"a":1}}}',
         HEAD + b',"event":{"a":1}}}',
         HEAD + b',"event":{"a":{}',
         HEAD + b',"event":{}}',
