@@ -11,6 +11,7 @@ from pathlib import Path
 from bench import generate
 from bench.rounds import BUILD
 
+from clew.collector import log as writing
 from clew.collector.log import LogWriter, Received
 from clew.collector.segments import decode_line, end_position, ranges, read_lines
 from clew.events.stream import Stream
@@ -46,10 +47,11 @@ class Log:
 
 
 def log_of(count: int) -> Log:
-    """A log of so many generated events; the one that was made before, unless the generator has changed since."""
+    """A log of so many generated events; the one that was made before, unless what makes it has changed since."""
     folder = BUILD / "logs" / str(count)
     done = folder / _COUNT
-    if not done.exists() or done.stat().st_mtime < Path(generate.__file__).stat().st_mtime:
+    changed = max(Path(str(module.__file__)).stat().st_mtime for module in (generate, writing))
+    if not done.exists() or done.stat().st_mtime < changed:
         shutil.rmtree(folder, ignore_errors=True)
         with LogWriter(folder) as log:
             stored = sum(log.append(received(some)) for some in _groups(generate.events(count, SEED)))

@@ -14,6 +14,11 @@ def entity(*parts: str | None) -> str:
     return BETWEEN_PARTS.join([part or "" for part in parts])
 
 
+def dataset_entity(namespace: str, name: str, version: str | None, run_uuid: str | None = None) -> str:
+    """The same for a version of a dataset, or for what a run read or wrote of it: asked for with every event."""
+    return f"{namespace}{BETWEEN_PARTS}{name}{BETWEEN_PARTS}{version or ''}{BETWEEN_PARTS}{run_uuid or ''}"
+
+
 def parts(key: str) -> list[str | None]:
     """The parts that were joined; one that is empty was absent."""
     return [part or None for part in key.split(BETWEEN_PARTS)]

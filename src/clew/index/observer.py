@@ -7,7 +7,7 @@ from clew.events.notebook import DataFrameEvent, RuntimeEvent
 from clew.events.openlineage import Dataset, Event, version_of
 from clew.index.changes import Changes, RunEventRow
 from clew.index.job_versions import say_job_versions
-from clew.index.keys import entity
+from clew.index.keys import dataset_entity, entity
 from clew.index.observing.ancestors import SeenAncestors
 from clew.index.observing.contents import SeenSchemas
 from clew.index.observing.datasets import SeenDatasets, SeenReadsAndWrites
@@ -74,7 +74,7 @@ class Observer:
         if event.run is not None:
             self._changes.run_events.append(RunEventRow(sighting.at, sighting.seq, (event.event_type or "").upper()))
             self._runs.note(event.run, sighting)
-            self._facets.note("run", entity(event.run.run_id), event.run.facets, sighting)
+            self._facets.note("run", event.run.run_id, event.run.facets, sighting)
         if event.job is not None:
             self._jobs.note(event.job, sighting)
             if event.run is None:
@@ -99,10 +99,11 @@ class Observer:
         self._datasets.note(dataset.namespace, dataset.name, sighting)
         if dataset.facets:
             self._datasets.note_facets(dataset, dataset.facets, sighting)
-        identity = entity(dataset.namespace, dataset.name, version, None)
-        self._facets.note("dataset", identity, dataset.facets, sighting)
+            self._facets.note(
+                "dataset", dataset_entity(dataset.namespace, dataset.name, version), dataset.facets, sighting
+            )
         if dataset.input_facets or dataset.output_facets:
-            of_run = identity + (sighting.run_uuid or "")
+            of_run = dataset_entity(dataset.namespace, dataset.name, version, sighting.run_uuid)
             self._facets.note("input", of_run, dataset.input_facets, sighting)
             self._facets.note("output", of_run, dataset.output_facets, sighting)
         return version

@@ -15,7 +15,7 @@ from clew.events.symlinks import identifiers_of
 from clew.index.changes import DatasetRow, JobEdgeRow, RenameRow, RunIoRow, SymlinksRow
 from clew.index.observing.contents import RunIoKey, SeenContents, SeenSchemas
 from clew.index.observing.greatest import greatest
-from clew.index.observing.sighting import Sighting
+from clew.index.observing.sighting import Sighting, widen
 from clew.index.observing.turns import Turns
 
 
@@ -35,9 +35,7 @@ class SeenDatasets:
         if known is None:
             self._datasets[key] = DatasetRow(namespace, name, sighting.at, sighting.at, sighting.seq, sighting.seq)
         else:
-            known.first_event_at = min(known.first_event_at, sighting.at)
-            known.last_event_at = max(known.last_event_at, sighting.at)
-            known.last_seq = sighting.seq
+            widen(known, sighting)
 
     def note_facets(self, dataset: Dataset, facets: Facets, sighting: Sighting) -> None:
         """Take what a dataset's facets say of its names and of what became of it; the dataset was noted before."""
@@ -137,9 +135,7 @@ class SeenReadsAndWrites:
             at, seq = sighting.at, sighting.seq
             self._of_jobs[key] = JobEdgeRow(*key, sighting.run_uuid, at, at, seq, seq, is_implied)
         else:
-            known.first_event_at = min(known.first_event_at, sighting.at)
-            known.last_event_at = max(known.last_event_at, sighting.at)
-            known.last_seq = sighting.seq
+            widen(known, sighting)
             known.last_run_uuid = sighting.run_uuid
             known.is_implied = known.is_implied and is_implied
 

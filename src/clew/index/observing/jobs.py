@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from clew.events.job_facets import description_of, job_type_of
 from clew.events.openlineage import Facets, Job
 from clew.index.changes import JobRow
-from clew.index.observing.sighting import Sighting
+from clew.index.observing.sighting import Sighting, widen
 from clew.index.observing.turns import Turns
 
 
@@ -45,5 +45,4 @@ def _widen(row: JobRow, sighting: Sighting) -> None:
     at = sighting.at
     if sighting.run_uuid is not None and (row.latest_run_at is None or at >= row.latest_run_at):
         row.latest_run_uuid, row.latest_run_at, row.latest_run_seq = sighting.run_uuid, at, sighting.seq
-    row.first_event_at, row.last_event_at = min(row.first_event_at, at), max(row.last_event_at, at)
-    row.last_seq = sighting.seq
+    widen(row, sighting)

@@ -11,7 +11,7 @@ from clew.events.states import RANKS, STATES, TERMINAL_RANK, UNSAID
 from clew.index.changes import RunRow
 from clew.index.observing.ancestors import SeenAncestors
 from clew.index.observing.greatest import greatest
-from clew.index.observing.sighting import Sighting
+from clew.index.observing.sighting import Sighting, widen
 from clew.index.observing.turns import Turns
 
 
@@ -96,7 +96,6 @@ def _widen(row: RunRow, sighting: Sighting) -> None:
         row.started_at = at if row.started_at is None else min(row.started_at, at)
     if row.job_seq is None and event.job is not None:
         row.job_namespace, row.job_name, row.job_seq = *sighting.job, seq
-    row.first_event_at, row.last_event_at = min(row.first_event_at, at), max(row.last_event_at, at)
     row.session_id = greatest(row.session_id, event.session_id)
     row.execution_id = greatest(row.execution_id, event.execution_id)
-    row.last_seq = seq
+    widen(row, sighting)

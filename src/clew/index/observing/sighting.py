@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from clew.events.openlineage import Event
 from clew.events.timestamps import microseconds
+from clew.index.changes import DatasetRow, JobEdgeRow, JobRow, RunRow
 
 
 class Sighting(NamedTuple):
@@ -23,3 +24,13 @@ class Sighting(NamedTuple):
         run_uuid = None if event.run is None else event.run.run_id
         job = (None, None) if event.job is None else (event.job.namespace, event.job.name)
         return cls(event, seq, microseconds(event.time), run_uuid, job)
+
+
+def widen(row: RunRow | JobRow | DatasetRow | JobEdgeRow, sighting: Sighting) -> None:
+    """Let a row reach from its first to its last event, by their own times, as one more is seen."""
+    # Compared here: with every event this is done for its run, its job and each of its datasets.
+    if sighting.at < row.first_event_at:
+        row.first_event_at = sighting.at
+    elif sighting.at > row.last_event_at:
+        row.last_event_at = sighting.at
+    row.last_seq = sighting.seq
