@@ -56,6 +56,11 @@ class Line(Struct, omit_defaults=True):
         """The event's own bytes."""
         return bytes(self.event) if self.encoded is None else base64.b64decode(self.encoded)
 
+    @property
+    def view(self) -> bytes | memoryview:
+        """The same where they stand in the line, if they do."""
+        return memoryview(self.event) if self.encoded is None else self.body
+
 
 @dataclass(frozen=True, order=True)
 class Segment:

@@ -41,10 +41,10 @@ def part(raw: Raw | None, decode: Callable[[Raw], T]) -> T | None:
         return None
 
 
-def require_text(body: bytes) -> None:
+def require_text(body: Document) -> None:
     """Reject what is no UTF-8: parts of a document are passed on unread, so its bytes must be known to be text."""
     try:
-        body.decode()
+        str(body, "utf-8")
     except UnicodeDecodeError as fault:
         raise RejectedError(Reason.NOT_UTF8, f"byte {fault.start} is no UTF-8") from None
 

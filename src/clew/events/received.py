@@ -11,7 +11,7 @@ from clew.events.stream import Stream
 AnyEvent = Event | RuntimeEvent | DataFrameEvent
 
 
-def decode(stream: str, body: bytes) -> AnyEvent:
+def decode(stream: str, body: Document) -> AnyEvent:
     """Open an event of any stream; RejectedError for what is none."""
     require_text(body)
     return decode_text(stream, body)

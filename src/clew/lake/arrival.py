@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import NamedTuple
 
+from clew.events.documents import Document
+
 
 class Arrival(NamedTuple):
     """An event's bytes, the id that follows from them, and where and when they were received."""
@@ -13,4 +15,4 @@ class Arrival(NamedTuple):
     seq: int
     received_at: datetime
     source: str
-    body: bytes
+    body: Document

@@ -38,7 +38,7 @@ class EventRows:
     def reject(self, fault: RejectedError, stream: str, arrival: Arrival) -> None:
         """Take an event that could not."""
         why = {"stream": stream, "source": arrival.source, "reason": fault.reason, "detail": fault.detail}
-        self._others["rejected_events"].append({**_origin(arrival), **why, "body": arrival.body})
+        self._others["rejected_events"].append({**_origin(arrival), **why, "body": bytes(arrival.body)})
 
     def batches(self) -> dict[str, pa.RecordBatch]:
         """The rows collected, by table."""
@@ -58,4 +58,4 @@ def _origin(arrival: Arrival) -> dict[str, Any]:
 
 
 def _text(arrival: Arrival) -> dict[str, str]:
-    return {"event": arrival.body.decode()}
+    return {"event": str(arrival.body, "utf-8")}

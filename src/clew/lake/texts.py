@@ -13,7 +13,7 @@ from msgspec import Raw
 class Texts:
     """Texts that are known to be UTF-8; text n is `joined[starts[n]:starts[n + 1]]`."""
 
-    def __init__(self, bodies: Sequence[bytes | Raw]) -> None:
+    def __init__(self, bodies: Sequence[bytes | memoryview | Raw]) -> None:
         self.joined = b"".join(bodies)
         self.starts = array("i", accumulate(map(len, bodies), initial=0))
 

@@ -9,6 +9,7 @@ from functools import partial
 import pyarrow as pa
 
 from clew.collector.segments import Line, Range, decode_line, read_lines, written_line
+from clew.events.documents import Document
 from clew.events.facet_order import FacetOrder
 from clew.events.identity import event_id
 from clew.events.openlineage import Event
@@ -108,7 +109,7 @@ class EventWorker:
             observers.large_bytes += len(body)
 
 
-def _opened(text: bytes) -> tuple[Line, bytes, AnyEvent | RejectedError]:
+def _opened(text: bytes) -> tuple[Line, Document, AnyEvent | RejectedError]:
     """A line of the log, its event's bytes, and the event or why there is none."""
     line = written_line(text)
     found = None if line is None else _event_in(line)
@@ -116,8 +117,8 @@ def _opened(text: bytes) -> tuple[Line, bytes, AnyEvent | RejectedError]:
     return _event_in(decode_line(text)) if found is None or isinstance(found[2], RejectedError) else found
 
 
-def _event_in(line: Line) -> tuple[Line, bytes, AnyEvent | RejectedError]:
-    body = line.body
+def _event_in(line: Line) -> tuple[Line, Document, AnyEvent | RejectedError]:
+    body = line.view
     try:
         return line, body, decode(line.stream, body)
     except RejectedError as fault:
