@@ -72,10 +72,11 @@ class Refusal(Struct):
 
 def result_of(events: Sequence[Taken]) -> Response:
     """The answer to events that were stored as far as they could be; raises what is to be said of the others."""
-    if all(event.flaw is None for event in events):
-        return _CREATED
-    _require_all(events)
-    return _created(events)
+    for event in events:
+        if event.flaw is not None:
+            _require_all(events)
+            return _created(events)
+    return _CREATED
 
 
 def _created(events: Sequence[Taken]) -> Response:

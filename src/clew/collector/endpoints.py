@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from clew.collector.answers import REFUSALS, refusal
+from clew.collector.answers import REFUSALS, refusal, result_of
 from clew.collector.metrics import Metrics
+from clew.collector.payloads import Taken
 from clew.collector.refusals import RefusalLog
 from clew.serving.plain import Caller
 from clew.serving.quick import Reply, reply_of
 
 Work: TypeAlias = Callable[[Request], Awaitable[Response]]
-# Gives the answer, unless there is a fault.
-End: TypeAlias = Callable[[Callable[[], Response], Exception | None], None]
+# What became of the events of a request, unless there is a fault.
+End: TypeAlias = Callable[[Sequence[Taken], Exception | None], None]
 Begin: TypeAlias = Callable[[Caller, bytes, End], None]
 
 
@@ -52,9 +53,9 @@ class Endpoint:
         """Answer a request whose body has come."""
         start = time.perf_counter()
 
-        def end(result: Callable[[], Response], fault: Exception | None) -> None:
+        def end(events: Sequence[Taken], fault: Exception | None) -> None:
             try:
-                response = result() if fault is None else self._refused(caller, fault)
+                response = result_of(events) if fault is None else self._refused(caller, fault)
             except REFUSALS as refused:
                 response = self._refused(caller, refused)
             self._count(response, start)
@@ -64,7 +65,7 @@ class Endpoint:
             if self._begin is not None:
                 self._begin(caller, body, end)
         except Exception as fault:  # noqa: BLE001  # who waits for an answer must get one, whatever it is
-            end(Response, fault)
+            end((), fault)
 
     def _refused(self, caller: Caller, fault: Exception) -> Response:
         response = refusal(fault)

@@ -177,7 +177,7 @@ class _Intake:
             def stored(fault: Exception | None) -> None:
                 if fault is None:
                     self._metrics.took(stream, events)
-                end(lambda: result_of(events), fault)
+                end(events, fault)
 
             self._store(events, stored)
 

@@ -41,13 +41,13 @@ class Metrics:
 
     def answered(self, endpoint: str, status: int, seconds: float) -> None:
         """Count an answer."""
-        self._answers.add((endpoint, str(status)))
+        self._answers.add((endpoint, status))
         self._answer_seconds.add(seconds)
 
     def took(self, stream: Stream, events: Sequence[Taken]) -> None:
         """Count what became of the events of a request."""
         for event in events:
-            self._events.add((stream.value, event.outcome))
+            self._events.add((stream, event.outcome))
 
     def wrote(self, group: Group) -> None:
         """Count a group of events, written at once."""

@@ -17,9 +17,9 @@ class Tally(Collector):
         self._name = name
         self._meaning = meaning
         self._labels = labels
-        self._counts: dict[tuple[str, ...], int] = {}
+        self._counts: dict[tuple[str | int, ...], int] = {}
 
-    def add(self, labels: tuple[str, ...]) -> None:
+    def add(self, labels: tuple[str | int, ...]) -> None:
         """It happened once more."""
         self._counts[labels] = self._counts.get(labels, 0) + 1
 
@@ -27,7 +27,7 @@ class Tally(Collector):
         """The counts."""
         family = CounterMetricFamily(self._name, self._meaning, labels=self._labels)
         for labels, count in self._counts.items():
-            family.add_metric(labels, count)
+            family.add_metric([str(label) for label in labels], count)
         yield family
 
 

@@ -14,6 +14,7 @@ from starlette.datastructures import Address
 _MOST_HEAD_BYTES = 4 << 10
 _MOST_HEADS = 512
 _SIZE = re.compile(rb"\r\ncontent-length:[ \t]*(\d{1,6})[ \t]*\r\n", re.IGNORECASE)
+_MOST_DIGITS = 6
 # What says that a request is more than a body of so many bytes, or that it is someone else's: uvicorn knows whose.
 _NOT_PLAIN = frozenset({"transfer-encoding", "content-encoding", "expect", "upgrade", "x-forwarded-for"})
 
@@ -52,12 +53,29 @@ class Head(NamedTuple):
     keep_alive: bool
 
 
+class Alike(NamedTuple):
+    """What stands before and after the size in the heads of requests that are alike."""
+
+    before: bytes
+    after: bytes
+
+    def body_of(self, data: bytes) -> bytes | None:
+        """The body of the one request that some bytes are, if it is one of these."""
+        before, after = self
+        begin = len(before)
+        end = data.find(after, begin, begin + _MOST_DIGITS + len(after)) if data.startswith(before) else -1
+        if end < 0 or not (digits := data[begin:end]).isdigit():
+            return None
+        body = end + len(after)
+        return data[body:] if len(data) == body + int(digits) else None
+
+
 class Plain(NamedTuple):
-    """A plain request; without a size if it names none."""
+    """A plain request; if it names no size, there are none like it."""
 
     line: bytes
     head: Head
-    size: int | None
+    alike: Alike | None
     body: bytes
 
 
@@ -69,16 +87,17 @@ def plain_request(data: bytes) -> Plain | None:
     begin = data.find(b"\r\n") + 2
     sized = _SIZE.search(data, begin - 2, end + 2)
     if sized is None:
-        size, lines = None, data[begin : end + 4]
+        size, alike, lines = 0, None, data[begin : end + 4]
     else:
         # Senders repeat their heads, but for this number.
-        size, lines = int(sized[1]), b"%s0%s" % (data[begin : sized.start(1)], data[sized.end(1) : end + 4])
-    if len(data) != end + 4 + (size or 0):
+        size, alike = int(sized[1]), Alike(data[: sized.start(1)], data[sized.end(1) : end + 4])
+        lines = b"%s0%s" % (alike.before[begin:], alike.after)
+    if len(data) != end + 4 + size:
         return None
     head = _head(lines)
-    if head is None or (size is None) == ("content-length" in head.headers):
+    if head is None or (alike is None) == ("content-length" in head.headers):
         return None
-    return Plain(data[: begin - 2], head, size, data[end + 4 :])
+    return Plain(data[: begin - 2], head, alike, data[end + 4 :])
 
 
 def plain_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str] | None:

@@ -6,13 +6,13 @@ import asyncio
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import ClassVar, NamedTuple, TypeAlias
 
 from starlette.responses import Response
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
-from clew.serving.plain import Caller, PlainCaller, plain_headers, plain_request
+from clew.serving.plain import Alike, Caller, PlainCaller, plain_headers, plain_request
 from clew.serving.protocol import CarefulProtocol
 
 _MOST_BYTES = 64 << 10
@@ -31,7 +31,7 @@ class Reply(NamedTuple):
     @classmethod
     def of(cls, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> Reply:
         """An answer with these headers."""
-        return cls(status, b"".join([b"%s: %s\r\n" % header for header in headers]), body)
+        return cls(status, _lines(headers), body)
 
 
 # Whoever takes a request, with its body, calls the third, once, on the loop.
@@ -49,15 +49,24 @@ class Quick:
 
 
 class _Asked:
-    """A request that is being answered, as far as uvicorn looks at one."""
+    """The request of a connection that is being answered, as far as uvicorn looks at one."""
 
     __slots__ = ("disconnected", "keep_alive", "message_event", "response_complete")
 
-    def __init__(self, *, keep_alive: bool) -> None:
-        self.keep_alive = keep_alive
-        self.response_complete = False
+    def __init__(self) -> None:
+        self.keep_alive = True
+        self.response_complete = True
         self.disconnected = False
         self.message_event = _NOBODY_WAITS
+
+
+class _Usual(NamedTuple):
+    """What a connection brings again and again."""
+
+    alike: Alike
+    take: Take
+    caller: Caller
+    keep_alive: bool
 
 
 class QuickProtocol(CarefulProtocol):
@@ -70,8 +79,10 @@ class QuickProtocol(CarefulProtocol):
     # By the first line of a request.
     _takes: ClassVar[Mapping[bytes, Take]] = {}
 
+    _asked: _Asked
     _body: bytearray | None = None
     _caller: PlainCaller
+    _usual: _Usual | None = None
     _answered_at = 0.0
 
     @classmethod
@@ -80,10 +91,15 @@ class QuickProtocol(CarefulProtocol):
         takes = {b"POST %s HTTP/1.1" % path: take for path, take in quick.takes.items()}
         return type("QuickProtocol", (cls,), {"quick": quick, "_takes": takes})
 
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Nothing is asked for yet."""
+        super().connection_made(transport)
+        self._asked = _Asked()
+
     def data_received(self, data: bytes) -> None:
         """Answer what is a whole request and plain; leave the rest to the parser."""
         is_free = self.is_between and self._is_free() and not self.flow.write_paused
-        if not (is_free and self._is_taken(data)):
+        if not (is_free and (self._is_usual(data) or self._is_taken(data))):
             super().data_received(data)
 
     def on_headers_complete(self) -> None:
@@ -134,27 +150,38 @@ class QuickProtocol(CarefulProtocol):
             return None
         return headers
 
+    def _is_usual(self, data: bytes) -> bool:
+        """Take what is like the request before: most are, and nothing is parsed for them."""
+        usual = self._usual
+        body = None if usual is None else usual.alike.body_of(data)
+        if usual is None or body is None or len(body) > _MOST_BYTES:
+            return False
+        self._take(usual.take, usual.caller, body, keep_alive=usual.keep_alive)
+        return True
+
     def _is_taken(self, data: bytes) -> bool:
         request = plain_request(data)
         if request is None:
             return False
         take = self._takes.get(request.line)
-        caller = PlainCaller(request.head.headers, self.client)
-        if take is not None and request.size is not None and request.size <= _MOST_BYTES:
-            self.stop_waiting()
-            self._take(take, caller, request.body, keep_alive=request.head.keep_alive)
+        caller, keep_alive = PlainCaller(request.head.headers, self.client), request.head.keep_alive
+        if take is not None and request.alike is not None and len(request.body) <= _MOST_BYTES:
+            self._usual = _Usual(request.alike, take, caller, keep_alive)
+            self._take(take, caller, request.body, keep_alive=keep_alive)
             return True
-        if request.size is not None or (reply := self._read(caller, request.line)) is None:
+        if request.alike is not None or (reply := self._read(caller, request.line)) is None:
             return False
         self.stop_waiting()
-        self._send(reply, keep_alive=request.head.keep_alive)
+        self._send(reply, keep_alive=keep_alive)
         return True
 
     def _take(self, take: Take, caller: Caller, body: bytes, *, keep_alive: bool) -> None:
-        asked = _Asked(keep_alive=keep_alive)
+        self.stop_waiting()
+        asked = self._asked
+        asked.keep_alive, asked.response_complete = keep_alive, False
         # Requests that are sent before this one is answered wait for it there.
         self.cycle = asked  # type: ignore[assignment]
-        take(caller, body, partial(self._answer, asked))
+        take(caller, body, self._answer)
 
     def _read(self, caller: Caller, line: bytes) -> Reply | None:
         found = None if self.quick.read is None else _READ.fullmatch(line)
@@ -166,21 +193,18 @@ class QuickProtocol(CarefulProtocol):
             return None
         return reply._replace(body=b"") if reply is not None and found[1] == b"HEAD" else reply
 
-    def _answer(self, asked: _Asked, reply: Reply) -> None:
-        asked.response_complete = True
+    def _answer(self, reply: Reply) -> None:
+        self._asked.response_complete = True
         if not self.transport.is_closing():
-            self._send(reply, keep_alive=asked.keep_alive)
+            self._send(reply, keep_alive=self._asked.keep_alive)
 
     def _send(self, reply: Reply, *, keep_alive: bool) -> None:
         status, lines, body = reply
-        standard = _lines(tuple(self.server_state.default_headers))
+        head = _head(status, lines, tuple(self.server_state.default_headers), keep_alive)
+        self.transport.write(head + body if body else head)
         if not keep_alive:
-            self.transport.write(b"%s%s%sconnection: close\r\n\r\n%s" % (STATUS_LINE[status], standard, lines, body))
             self.transport.close()
-            self.on_response_complete()
-            return
-        self.transport.write(b"%s%s%s\r\n%s" % (STATUS_LINE[status], standard, lines, body))
-        if self.pipeline or self.flow.read_paused:
+        if not keep_alive or self.pipeline or self.flow.read_paused:
             self.on_response_complete()
             return
         # As uvicorn does it, but for a timer that is set once and not for every answer.
@@ -199,7 +223,12 @@ def reply_of(response: Response) -> Reply:
     return Reply.of(response.status_code, response.raw_headers, bytes(response.body))
 
 
-@lru_cache(maxsize=4)
-def _lines(headers: tuple[tuple[bytes, bytes], ...]) -> bytes:
-    """Headers that every answer has, within a second even the same date."""
+@lru_cache(maxsize=16)
+def _head(status: int, lines: bytes, standard: tuple[tuple[bytes, bytes], ...], keep_alive: bool) -> bytes:  # noqa: FBT001
+    """What stands before the body of an answer: within a second, most have the same."""
+    closing = () if keep_alive else ((b"connection", b"close"),)
+    return b"%s%s%s%s\r\n" % (STATUS_LINE[status], _lines(standard), lines, _lines(closing))
+
+
+def _lines(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
     return b"".join([b"%s: %s\r\n" % header for header in headers])

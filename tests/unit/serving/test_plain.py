@@ -14,19 +14,46 @@ def request(*lines: str, body: str = "") -> bytes:
 def test_a_plain_request_is_read() -> None:
     found = plain_request(request("Host: x", "Content-Length: 5", "User-Agent:  a b", "X: é", body="hello"))
     assert found is not None
-    assert (found.line, found.size, found.body, found.head.keep_alive) == (b"POST /x HTTP/1.1", 5, b"hello", True)
+    assert (found.line, found.body, found.head.keep_alive) == (b"POST /x HTTP/1.1", b"hello", True)
     assert found.head.headers == {"host": "x", "content-length": "0", "user-agent": "a b", "x": "é"}
 
 
 def test_one_without_a_body_names_no_size() -> None:
     found = plain_request(request("Host: x", "Connection: close"))
     assert found is not None
-    assert (found.size, found.body, found.head.keep_alive) == (None, b"", False)
+    assert (found.alike, found.body, found.head.keep_alive) == (None, b"", False)
 
 
 def test_a_size_is_not_remembered_with_the_head() -> None:
     sizes = [plain_request(request(f"content-length:{len(body)}", body=body)) for body in ("", "a", "b" * 100)]
-    assert [found and found.size for found in sizes] == [0, 1, 100]
+    assert [found and len(found.body) for found in sizes] == [0, 1, 100]
+
+
+@pytest.mark.parametrize("last", [True, False])
+def test_requests_that_are_alike_differ_only_in_size_and_body(last: bool) -> None:
+    def sized(size: object, body: str, host: str = "x") -> bytes:
+        lines = [f"Host: {host}", f"Content-Length: {size}"]
+        return request(*(lines if last else lines[::-1]), body=body)
+
+    found = plain_request(sized(5, "hello"))
+    assert found is not None
+    assert found.alike is not None
+    for body in ("", "a", "b" * 100, "\r\n\r\n", "c" * 999_999):
+        assert found.alike.body_of(sized(len(body), body)) == body.encode()
+    others = [
+        b"",
+        sized(5, "hello")[:-1],
+        sized(5, "hello") + b"x",
+        sized(5, "hello") * 2,
+        sized(5, "hello", host="y"),
+        sized("", ""),
+        sized("+5", "hello"),
+        sized("5 ", "hello"),
+        sized("5\r\nX: y", "hello"),
+        sized(1_000_000, "d" * 1_000_000),
+        sized(5, "hello")[: -len("\r\n\r\nhello")],
+    ]
+    assert [found.alike.body_of(other) for other in others] == [None] * len(others)
 
 
 @pytest.mark.parametrize(
