@@ -30,7 +30,7 @@ from clew.collector.segments import (
     whole_lines_size,
 )
 from clew.errors import ClewError
-from clew.events.identity import event_id, one_line
+from clew.events.identity import event_id, held_id, one_line
 from clew.events.stream import Stream
 
 SEGMENT_BYTES = 64 << 20
@@ -130,7 +130,7 @@ class LogWriter:
     def _append(self, entries: Iterable[Entry], known: Collection[str]) -> int:
         new: dict[str, Entry] = {}
         for entry in entries:
-            identity = entry.identity or event_id(entry.body)
+            identity = entry.identity or held_id(entry.body)
             if entry.body and identity not in known:
                 new.setdefault(identity, entry)
         if not new:

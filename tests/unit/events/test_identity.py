@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.events.identity import event_id, facet_ordinal, facet_uuid_stem, one_line
+from clew.events.identity import event_id, facet_ordinal, facet_uuid_stem, held_id, one_line
 
 documents = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -33,6 +33,12 @@ def test_a_document_on_one_line_says_the_same(document: object, indent: int | st
 def test_the_id_is_the_same_on_every_machine() -> None:
     # As what `sha256sum` prints begins.
     assert event_id(b'{"a": 1}') == "f9d86028c6e0d64e225186f96acb6933"
+
+
+@pytest.mark.parametrize("size", [0, 1, 2046, 2047, 2048, 4094, 4095, 100_000])
+def test_the_id_is_the_same_whoever_makes_it(size: int) -> None:
+    body = bytes(range(256)) * (size // 256 + 1)
+    assert held_id(body[:size]) == held_id(memoryview(body)[:size]) == event_id(body[:size])
 
 
 @given(st.binary(), st.integers(0, 16**6 - 2))
