@@ -1,4 +1,4 @@
-"""Plain requests: all in one piece, and nothing in their heads that asks for more than an answer."""
+"""Plain requests: their heads come in one piece, and nothing in them asks for more than an answer."""
 
 from __future__ import annotations
 
@@ -71,16 +71,17 @@ class Alike(NamedTuple):
 
 
 class Plain(NamedTuple):
-    """A plain request; if it names no size, there are none like it."""
+    """A plain request, of whose body some may be missing yet; if it names no size, there are none like it."""
 
     line: bytes
     head: Head
     alike: Alike | None
     body: bytes
+    missing: int
 
 
 def plain_request(data: bytes) -> Plain | None:
-    """The one request that some bytes are, if it is plain."""
+    """The one request that some bytes are, or begin, if it is plain."""
     end = data.find(b"\r\n\r\n", 0, _MOST_HEAD_BYTES)
     if end < 0:
         return None
@@ -92,12 +93,13 @@ def plain_request(data: bytes) -> Plain | None:
         # Senders repeat their heads, but for this number.
         size, alike = int(sized[1]), Alike(data[: sized.start(1)], data[sized.end(1) : end + 4])
         lines = b"%s0%s" % (alike.before[begin:], alike.after)
-    if len(data) != end + 4 + size:
+    missing = end + 4 + size - len(data)
+    if missing < 0:
         return None
     head = _head(lines)
     if head is None or (alike is None) == ("content-length" in head.headers):
         return None
-    return Plain(data[: begin - 2], head, alike, data[end + 4 :])
+    return Plain(data[: begin - 2], head, alike, data[end + 4 :], missing)
 
 
 def plain_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str] | None:

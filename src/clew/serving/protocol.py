@@ -79,6 +79,13 @@ class CarefulProtocol(HttpToolsProtocol):
         """What comes next is another request."""
         self._is_whole, self.is_between, self._came = True, True, 0
 
+    def add_piece(self, size: int) -> None:
+        """Count what has come of a request that is not left to the parser."""
+        self.is_between, self._is_in_head = False, False
+        self._came += size
+        if self._timer is None:
+            self._wait()
+
     def send_400_response(self, msg: str) -> None:
         """What is no HTTP, or was refused already."""
         self._refuse(400, msg)

@@ -82,6 +82,9 @@ class QuickProtocol(CarefulProtocol):
     _asked: _Asked
     _body: bytearray | None = None
     _caller: PlainCaller
+    # What came of a request that is for us, of which so many bytes are missing.
+    _pieces: list[bytes] | None = None
+    _missing = 0
     _usual: _Usual | None = None
     _answered_at = 0.0
 
@@ -97,7 +100,10 @@ class QuickProtocol(CarefulProtocol):
         self._asked = _Asked()
 
     def data_received(self, data: bytes) -> None:
-        """Answer what is a whole request and plain; leave the rest to the parser."""
+        """Answer what is one request and plain; leave the rest to the parser."""
+        if self._pieces is not None:
+            self._gather(self._pieces, data)
+            return
         is_free = self.is_between and self._is_free() and not self.flow.write_paused
         if not (is_free and (self._is_usual(data) or self._is_taken(data))):
             super().data_received(data)
@@ -130,7 +136,7 @@ class QuickProtocol(CarefulProtocol):
 
     def timeout_keep_alive_handler(self) -> None:
         """Close a connection that is idle; one that was not, all the time, is looked at again."""
-        since = self._answered_at if self._is_free() else self.loop.time()
+        since = self._answered_at if self.is_between and self._is_free() else self.loop.time()
         left = since + self.timeout_keep_alive - self.loop.time()
         if left > 0:
             self._look_later(left)
@@ -165,7 +171,10 @@ class QuickProtocol(CarefulProtocol):
             return False
         take = self._takes.get(request.line)
         caller, keep_alive = PlainCaller(request.head.headers, self.client), request.head.keep_alive
-        if take is not None and request.alike is not None and len(request.body) <= _MOST_BYTES:
+        if take is not None and request.alike is not None and len(request.body) + request.missing <= _MOST_BYTES:
+            if request.missing:
+                self._await(data, request.missing)
+                return True
             self._usual = _Usual(request.alike, take, caller, keep_alive)
             self._take(take, caller, request.body, keep_alive=keep_alive)
             return True
@@ -174,6 +183,22 @@ class QuickProtocol(CarefulProtocol):
         self.stop_waiting()
         self._send(reply, keep_alive=keep_alive)
         return True
+
+    def _await(self, data: bytes, missing: int) -> None:
+        """Keep the beginning of a request that is for us: the parser need not see it."""
+        self._pieces, self._missing = [data], missing
+        self.add_piece(len(data))
+
+    def _gather(self, pieces: list[bytes], data: bytes) -> None:
+        """Go on as if all had come in one piece, when it has."""
+        pieces.append(data)
+        self._missing -= len(data)
+        if self._missing > 0:
+            self.add_piece(len(data))
+            return
+        self._pieces = None
+        self.end_message()
+        self.data_received(b"".join(pieces))
 
     def _take(self, take: Take, caller: Caller, body: bytes, *, keep_alive: bool) -> None:
         self.stop_waiting()

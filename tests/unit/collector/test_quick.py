@@ -23,7 +23,7 @@ from clew.errors import ClewError
 from clew.serving.grants import ANYONE, Scope
 from clew.serving.guard import Guard
 from clew.serving.keys import KeyFile
-from clew.serving.quick import Quick
+from clew.serving.quick import Quick, QuickProtocol
 
 LINEAGE = "/api/v1/lineage"
 
@@ -126,6 +126,33 @@ def test_it_does_not_matter_how_requests_are_cut(size: int, wire: Wire, log: Log
         wire.opened.sendall(whole[start : start + size])
     assert [wire.answer()[0] for _ in requests] == [201, 400, 201, 200, 201, 201]
     assert runs(log) == ["a", "b", "c", "d"]
+
+
+def sent_apart(wire: Wire, *pieces: bytes) -> None:
+    """Send pieces so that each is read by itself."""
+    wire.opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for piece in pieces:
+        wire.opened.sendall(piece)
+        threading.Event().wait(0.05)
+
+
+def test_a_body_may_come_after_its_head_and_with_the_next_request(wire: Wire, log: LogWriter) -> None:
+    requests = [post(event(name)) for name in "abcd"]
+    heads = [request.index(b"{") for request in requests]
+    first, second = requests[0], requests[1]
+    sent_apart(wire, first[: heads[0]], first[heads[0] :])
+    assert wire.answer()[0] == 201
+    sent_apart(wire, second[: heads[1]], second[heads[1] : -5], second[-5:] + requests[2], requests[3])
+    assert [wire.answer()[0] for _ in range(3)] == [201] * 3
+    assert runs(log) == ["a", "b", "c", "d"]
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert wire.ask(post(event("a")))[0][0] == 201
+    monkeypatch.setattr(QuickProtocol, "patience_seconds", 0.2)
+    sent_apart(wire, post(event("b"))[:-10], b" ")
+    status, _, body = wire.answer()
+    assert (status, b"did not come within" in body, wire.is_closed()) == (408, True, True)
 
 
 @pytest.mark.parametrize("request_", [post(event(), "connection: close"), post(event(), version="1.0")])
