@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from operator import attrgetter
 
-import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
+from clew.api.marquez.column_shapes import transformation_type
 from clew.api.marquez.nodes import Edge, NodeShape, kind_in
 from clew.api.marquez.reading import answer
 from clew.api.marquez.requests import Answer, Asked, Refusal
-from clew.api.marquez.shapes import transformation_type
 from clew.errors import UsageError
 from clew.query.catalog.catalog import Catalog
 from clew.query.catalog.model import Transformation
@@ -22,9 +22,10 @@ from clew.query.holdings import Holdings
 from clew.query.node_ids import MalformedNodeError, find_field, find_node
 
 _DEPTH = 20
+_How = tuple[str | None, str, tuple[Transformation, ...]]
 
 
-class FieldSource(Struct, frozen=True, rename="camel"):
+class FieldSource(Struct, frozen=True, rename="camel", gc=False):
     """A column that another came from; `transformations` is what Marquez leaves out."""
 
     namespace: str
@@ -36,7 +37,7 @@ class FieldSource(Struct, frozen=True, rename="camel"):
     transformations: tuple[Transformation, ...]
 
 
-class FieldData(Struct, frozen=True, rename="camel"):
+class FieldData(Struct, frozen=True, rename="camel", gc=False):
     """A column as a node has it."""
 
     namespace: str
@@ -109,70 +110,77 @@ def _numbers(graph: ColumnGraph, column: Column) -> Iterable[int]:
 
 def _column_nodes(catalog: Catalog, graph: ColumnGraph, numbers: list[int]) -> list[NodeShape]:
     """Nodes of columns. Edges into a node begin at it, as Marquez writes them."""
-    shown = set(numbers)
-    ends: dict[int, list[int]] = {
-        number: [one for one in dict.fromkeys(graph.backward.ends_of(number)) if one in shown] for number in numbers
-    }
+    fields, shown = _Fields(catalog, graph, numbers), set(numbers)
+    ends = {number: [one for one in sources if one in shown] for number, sources in fields.sources.items()}
     starts: defaultdict[int, list[int]] = defaultdict(list)
     for number, sources in ends.items():
         for one in sources:
             starts[one].append(number)
-    columns = {number: graph.column(number) for number in numbers}
-    known = catalog.fields_of({(one.namespace, one.dataset) for one in columns.values()})
-    return sorted(
-        (
-            NodeShape(
-                columns[number].id,
-                "DATASET_FIELD",
-                Raw(msgspec.json.encode(_field_data(graph, columns, number, ends[number], known))),
-                [Edge(columns[number].id, columns[one].id) for one in ends[number]],
-                [Edge(columns[number].id, columns[one].id) for one in starts[number]],
-            )
-            for number in numbers
-        ),
-        key=lambda node: node.id,
-    )
+    ids = {number: column.id for number, column in fields.columns.items()}
+    nodes = [
+        NodeShape(
+            ids[number],
+            "DATASET_FIELD",
+            fields.data(number, ends[number]),
+            [Edge(ids[number], ids[one]) for one in ends[number]],
+            [Edge(ids[number], ids[one]) for one in starts[number]],
+        )
+        for number in numbers
+    ]
+    return sorted(nodes, key=attrgetter("id"))
 
 
-def _field_data(
-    graph: ColumnGraph,
-    columns: dict[int, Column],
-    number: int,
-    ends: list[int],
-    known: dict[tuple[str, str], tuple[str | None, dict[str, str | None]]],
-) -> FieldData:
-    how: defaultdict[int, dict[Transformation, None]] = defaultdict(dict)
-    for step in graph.steps(number, is_forward=False):
-        said = step.transformation
-        how[step.end][Transformation(said.type, said.subtype, said.description, said.is_masking)] = None
-    inputs = [_field_source(columns[one], tuple(how[one]), known) for one in ends]
-    column = columns[number]
-    version, types = known.get((column.namespace, column.dataset), (None, {}))
-    first = inputs[0] if inputs else None
-    return FieldData(
-        column.namespace,
-        column.dataset,
-        version,
-        column.column or "",
-        types.get(column.column or ""),
-        None if first is None else first.transformation_description,
-        None if first is None else first.transformation_type,
-        inputs,
-    )
+class _Fields:
+    """What is said of columns in an answer."""
 
+    def __init__(self, catalog: Catalog, graph: ColumnGraph, numbers: list[int]) -> None:
+        self.columns = {number: graph.column(number) for number in numbers}
+        self.sources = {number: graph.sources_of(number) for number in numbers}
+        self._graph = graph
+        self._known = catalog.fields_of({(one.namespace, one.dataset) for one in self.columns.values()})
+        self._wholes: dict[int, dict[int, list[int]]] = {}
+        self._hows: dict[tuple[int, ...], _How] = {}
 
-def _field_source(
-    column: Column,
-    how: tuple[Transformation, ...],
-    known: dict[tuple[str, str], tuple[str | None, dict[str, str | None]]],
-) -> FieldSource:
-    version, _ = known.get((column.namespace, column.dataset), (None, {}))
-    return FieldSource(
-        column.namespace,
-        column.dataset,
-        version,
-        column.column or "",
-        how[0].description if how else None,
-        transformation_type(how[0]) if how else None,
-        how,
-    )
+    def data(self, number: int, ends: list[int]) -> FieldData:
+        """A column, with those that it came from."""
+        column, inputs = self.columns[number], self._inputs(number, ends) if ends else []
+        version, types = self._known.get((column.namespace, column.dataset), (None, {}))
+        first = inputs[0] if inputs else None
+        return FieldData(
+            column.namespace,
+            column.dataset,
+            version,
+            column.column or "",
+            types.get(column.column or ""),
+            None if first is None else first.transformation_description,
+            None if first is None else first.transformation_type,
+            inputs,
+        )
+
+    def _inputs(self, number: int, ends: list[int]) -> list[FieldSource]:
+        """Of those that went into a column, how they did; what is said of its dataset as a whole is said of it, too."""
+        own, whole, inputs = self.sources[number], self._of_whole(number), []
+        for one in ends:
+            said = own[one] if one not in whole else dict.fromkeys((*own[one], *whole[one]))
+            column = self.columns[one]
+            version, _ = self._known.get((column.namespace, column.dataset), (None, None))
+            how = self._how(tuple(said))
+            inputs.append(FieldSource(column.namespace, column.dataset, version, column.column or "", *how))
+        return inputs
+
+    def _of_whole(self, number: int) -> dict[int, list[int]]:
+        whole = self._graph.whole_of[number]
+        if whole == number:
+            return {}
+        if whole not in self._wholes:
+            self._wholes[whole] = self._graph.sources_of(whole)
+        return self._wholes[whole]
+
+    def _how(self, numbers: tuple[int, ...]) -> _How:
+        """Transformations by their numbers, with what the first says where Marquez has room for one."""
+        known = self._hows.get(numbers)
+        if known is None:
+            said = (self._graph.transformations[number] for number in numbers)
+            how = tuple(Transformation(one.type, one.subtype, one.description, one.is_masking) for one in said)
+            known = self._hows[numbers] = how[0].description, transformation_type(how[0]), how
+        return known

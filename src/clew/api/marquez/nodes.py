@@ -10,19 +10,20 @@ from clew.api.marquez.requests import Refusal
 from clew.query.node_ids import MalformedNodeError, kind_of
 
 
-class Edge(Struct, frozen=True):
+# There may be ten thousands of them in an answer: without `gc=False` they are looked through again and again.
+class Edge(Struct, frozen=True, gc=False):
     """Two nodes by their ids."""
 
     origin: str
     destination: str
 
 
-class NodeShape(Struct, frozen=True, rename="camel"):
+class NodeShape(Struct, frozen=True, rename="camel", gc=False):
     """A node, with what it is and the edges that meet it."""
 
     id: str
     type: Literal["DATASET", "JOB", "DATASET_FIELD"]
-    data: Raw
+    data: Raw | Struct
     in_edges: list[Edge]
     out_edges: list[Edge]
 

@@ -9,6 +9,7 @@ from typing import Literal
 from msgspec import Raw, Struct
 from msgspec.structs import asdict
 
+from clew.api.marquez.column_shapes import column_lineage
 from clew.index.keys import entity
 from clew.query.catalog import model
 
@@ -119,26 +120,6 @@ class JobVersionShape(Struct, frozen=True, rename="camel"):
     latest_run: RunShape | None
 
 
-class InputFieldShape(Struct, frozen=True, rename="camel"):
-    """A column that another came from; `transformations` is what Marquez leaves out."""
-
-    namespace: str
-    dataset: str
-    field: str
-    transformation_description: str | None
-    transformation_type: str | None
-    transformations: tuple[model.Transformation, ...]
-
-
-class ColumnLineageShape(Struct, frozen=True, rename="camel"):
-    """A column and those that it came from."""
-
-    name: str
-    input_fields: list[InputFieldShape]
-    transformation_description: str | None
-    transformation_type: str | None
-
-
 class DatasetHead(Struct, frozen=True, rename="camel"):
     """What is said of a dataset wherever it stands."""
 
@@ -161,7 +142,7 @@ class DatasetShape(DatasetHead, frozen=True, rename="camel"):
     """A dataset."""
 
     current_version: str | None
-    column_lineage: list[ColumnLineageShape] | None
+    column_lineage: Raw | None
     facets: dict[str, Raw]
     deleted: bool
 
@@ -306,7 +287,7 @@ def dataset_shape(dataset: model.Dataset) -> DatasetShape:
     return DatasetShape(
         **asdict(dataset_head(dataset)),
         current_version=dataset.current_version,
-        column_lineage=[_column(one) for one in dataset.columns] or None,
+        column_lineage=column_lineage(dataset.columns),
         facets=dataset.facets,
         deleted=dataset.is_deleted,
     )
@@ -348,29 +329,6 @@ def _job_uuid(namespace: str, name: str) -> str:
     # A name, not a secret.
     text = md5(entity("job", namespace, name).encode(errors="surrogatepass"), usedforsecurity=False).hexdigest()
     return f"{text[:8]}-{text[8:12]}-3{text[13:16]}-8{text[17:20]}-{text[20:]}"
-
-
-def input_field(source: model.SourceColumn) -> InputFieldShape:
-    """A source of a column, with what its first transformation says where Marquez has room for one."""
-    first = source.transformations[0] if source.transformations else None
-    return InputFieldShape(
-        source.namespace,
-        source.dataset,
-        source.field,
-        None if first is None else first.description,
-        None if first is None else transformation_type(first),
-        source.transformations,
-    )
-
-
-def transformation_type(how: model.Transformation) -> str:
-    """One word for a transformation."""
-    return "MASKED" if how.masking else how.subtype or how.type
-
-
-def _column(column: model.ColumnSources) -> ColumnLineageShape:
-    fields = [input_field(source) for source in column.sources]
-    return ColumnLineageShape(column.name, fields, fields[0].transformation_description, fields[0].transformation_type)
 
 
 def _run_dataset(one: model.RunDataset) -> RunDatasetShape:

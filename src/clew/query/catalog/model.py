@@ -109,7 +109,7 @@ class SourceColumn(Struct, frozen=True):
     transformations: tuple[Transformation, ...]
 
 
-class ColumnSources(Struct, frozen=True):
+class ColumnSources(Struct, frozen=True, cache_hash=True):
     """A column, and those that it came from."""
 
     name: str

@@ -23,6 +23,8 @@ from clew.query.model import EdgeType
 
 _Name = tuple[str, str]
 RENAMED = "RENAME"
+# The key of a dataset as a whole ends where that of a column goes on with its name.
+_LAST_OF_WHOLE = ord(BETWEEN_PARTS)
 
 
 class Transformation(Struct, frozen=True):
@@ -81,7 +83,7 @@ class ColumnGraph:
 
     def is_whole(self, number: int) -> bool:
         """Whether a number is that of a dataset as a whole."""
-        return self.whole_of[number] == number and self.column(number).column is None
+        return self.whole_of[number] == number and self.names.last_byte(number) == _LAST_OF_WHOLE
 
     def is_frame(self, number: int) -> bool:
         """Whether a number is that of a column that was only ever in memory."""
@@ -100,6 +102,17 @@ class ColumnGraph:
                 job = self.job_of[edge]
                 made_by = None if job == len(self.jobs) else _job(self.jobs[job])
                 yield ColumnStep(end, self.transformations[self.transformation_of[edge]], made_by)
+
+    def sources_of(self, number: int) -> dict[int, list[int]]:
+        """The columns that went into a column by its own edges, each with the numbers of the transformations."""
+        found: dict[int, list[int]] = {}
+        for end, edge in zip(self.backward.ends_of(number), self.backward.edges_of(number), strict=True):
+            how, known = self.transformation_of[edge], found.get(end)
+            if known is None:
+                found[end] = [how]
+            elif how not in known:
+                known.append(how)
+        return found
 
     def arrays(self) -> dict[str, Any]:
         """What there is to store of a graph that was just built."""

@@ -45,7 +45,11 @@ class Texts:
         return len(self.offsets) - 1
 
     def __getitem__(self, number: int) -> str:
-        return self._bytes(number).decode()
+        return str(self.body[self.offsets[number] : self.offsets[number + 1]], "utf-8")
+
+    def last_byte(self, number: int) -> int:
+        """The byte that a text ends with; it has one."""
+        return self.body[self.offsets[number + 1] - 1]
 
     def find(self, text: str) -> int | None:
         """The number of a text; None if it is not among them."""
