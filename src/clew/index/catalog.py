@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 
-import msgspec
 from msgspec import Raw, Struct
 
 from clew.index.bodies import DELETED, StoredFacet
@@ -13,13 +12,26 @@ from clew.index.keys import after, entity, parts
 from clew.index.notes import IS_NOTES
 from clew.index.patterns import IS_LIKE, containing
 from clew.index.reader import IndexReader, Row
+from clew.index.rows import (
+    DATASET_FACETS,
+    DATASETS,
+    NAMED,
+    NAMED_RUNS,
+    RUNS,
+    STATEMENTS,
+    USED,
+    WRITES,
+    DatasetRow,
+    RunRow,
+    StatementRow,
+    UsedRow,
+    WriteRow,
+    listed,
+)
 
 Name = tuple[str, str]
 Facets = dict[str, Raw]
 
-# Names as a JSON list of pairs, one row for each. SQLite keeps the order of a `cross join`: by the few that are asked
-# for, never by all that there are. Of a list of texts, `atom` is one.
-_NAMED = "(select value ->> 0 as namespace, value ->> 1 as name from json_each(?1) named) wanted"
 _CONTEXT = "runs.state as latest_state, runs.location, runs.parent_job_namespace, runs.parent_job_name"
 # Names that were hidden, each until the position of an event that tells of it again.
 _VISIBLE = """(namespace = ?1 or ?1 is null) and not exists (
@@ -27,36 +39,12 @@ _VISIBLE = """(namespace = ?1 or ?1 is null) and not exists (
     where value ->> 0 = namespace and coalesce(value ->> 1, name) = name and cast(value ->> 2 as bigint) >= last_seq)"""
 _HAS_STATE = """exists (
     select 1 from runs join json_each(?3) wanted on state = atom where run_uuid = latest_run_uuid)"""
-_WRITES = f"""select written.dataset_namespace, written.dataset_name, written.dataset_version, written.run_uuid,
-    runs.ended_at as created_at, written.schema_id, null as lifecycle_state, runs.state_seq as seq
-from {_NAMED} cross join run_io written on written.dataset_namespace = wanted.namespace
-    and written.dataset_name = wanted.name and written.direction = 'OUTPUT'
-join runs on runs.run_uuid = written.run_uuid and runs.state = 'COMPLETED'
-union all
-select dataset_namespace, dataset_name, coalesce(version, ''), null, created_at, nullif(schema_id, ''),
-    nullif(lifecycle_state, ''), last_seq
-from {_NAMED} cross join dataset_declarations on dataset_namespace = wanted.namespace and dataset_name = wanted.name
-order by created_at, seq"""  # noqa: S608
-_USED = """select run_io.run_uuid, direction, dataset_namespace, dataset_name, dataset_version, body
-from run_io left join facets on kind = case direction when 'INPUT' then 'input' else 'output' end
-    and entity = dataset_namespace || char(31) || dataset_name || char(31) || dataset_version || char(31) || run_uuid
-where run_uuid in (select atom from json_each(?) wanted)
-order by run_uuid, direction, dataset_namespace, dataset_name, dataset_version"""
-_STATEMENTS = f"""select said.dataset_namespace, said.dataset_name, said.author, said.job_namespace, said.job_name,
-    said.edge_set
-from {_NAMED} cross join statements said
-    on said.dataset_namespace = wanted.namespace and said.dataset_name = wanted.name
-where said.edge_set != '' and (said.origin = 'lineage' or not exists (
-    select 1 from statements explicit where explicit.author = said.author
-    and explicit.dataset_namespace = said.dataset_namespace and explicit.dataset_name = said.dataset_name
-    and explicit.origin = 'lineage' and explicit.edge_set != ''
-)) order by said.event_time desc, said.seq desc"""  # noqa: S608
 _VERSIONS = f"""select wanted.namespace as job_namespace, wanted.name as job_name, job_version as version,
     ended_at as at, state_seq as seq, run_uuid, location, null as inputs, null as outputs
-from {_NAMED} cross join runs on job_namespace = wanted.namespace and job_name = wanted.name and job_version is not null
+from {NAMED} cross join runs on job_namespace = wanted.namespace and job_name = wanted.name and job_version is not null
 union all
 select job_namespace, job_name, version, declared_at, declared_seq, null, location, inputs, outputs
-from {_NAMED} cross join job_declarations on job_namespace = wanted.namespace and job_name = wanted.name
+from {NAMED} cross join job_declarations on job_namespace = wanted.namespace and job_name = wanted.name
 order by at, seq"""  # noqa: S608
 
 
@@ -110,24 +98,19 @@ class CatalogReader(IndexReader):
         )
         return None if row is None else row[0]
 
-    def runs_of(self, run_uuids: Iterable[str]) -> dict[str, Row]:
-        """Runs by their ids, with their facets, packed; those that are only known by name are placeholders."""
-        wanted = list(run_uuids)
-        query = """select runs.*, 0 as is_placeholder, body from json_each(?) wanted cross join runs on run_uuid = atom
-            left join facets on kind = 'run' and entity = run_uuid"""
-        rows = {row["run_uuid"]: row for row in self._all(query, _listed(wanted))}
-        missing = [one for one in wanted if one not in rows]
+    def runs_of(self, run_uuids: Collection[str]) -> dict[str, RunRow]:
+        """Runs by their ids; those that are only known by name are placeholders."""
+        found = {row[0]: RunRow._make(row) for row in self._plain(*RUNS.of(run_uuids))}
+        missing = [one for one in run_uuids if one not in found] if len(found) < len(run_uuids) else ()
         if missing:
-            named = """select *, null as body from all_runs
-                where is_placeholder = 1 and run_uuid in (select atom from json_each(?) wanted)"""
-            rows |= {row["run_uuid"]: row for row in self._all(named, _listed(missing))}
-        return rows
+            found |= {row[0]: RunRow._make(row) for row in self._plain(*NAMED_RUNS.of(missing))}
+        return found
 
-    def used_by(self, run_uuids: Iterable[str]) -> dict[str, list[Row]]:
-        """What runs read and wrote, each with the facets that the run gave it, packed."""
-        found: defaultdict[str, list[Row]] = defaultdict(list)
-        for row in self._all(_USED, _listed(list(run_uuids))):
-            found[row["run_uuid"]].append(row)
+    def used_by(self, run_uuids: Collection[str]) -> dict[str, list[UsedRow]]:
+        """What runs read and wrote."""
+        found: defaultdict[str, list[UsedRow]] = defaultdict(list)
+        for row in self._plain(*USED.of(run_uuids)):
+            found[row[0]].append(UsedRow._make(row))
         return found
 
     def unpacked(self, body: bytes | None) -> Facets:
@@ -140,7 +123,7 @@ class CatalogReader(IndexReader):
         query = """select run_uuid, direction, dataset_namespace, dataset_name, dataset_version
             from run_io where run_uuid in (select atom from json_each(?) wanted)
             order by run_uuid, direction, dataset_namespace, dataset_name, dataset_version"""
-        for row in self._all(query, _listed(list(run_uuids))):
+        for row in self._all(query, listed(list(run_uuids))):
             found[row["run_uuid"]].append(row)
         return found
 
@@ -168,19 +151,14 @@ class CatalogReader(IndexReader):
         """The facets that stand, of entities by their kinds and keys."""
         query = """select kind, entity, body from json_each(?) wanted
             cross join facets on kind = value ->> 0 and entity = value ->> 1"""
-        found = self._all(query, _listed(entities)) if entities else []
+        found = self._all(query, listed(entities)) if entities else []
         return {(row["kind"], row["entity"]): _standing(self._unpack(row["body"])) for row in found}
 
     def dataset_facets_of(self, names: Iterable[Name]) -> dict[Name, Facets]:
         """The facets of datasets, each in the version that was described last."""
-        ranges = [(*name, begin := entity(*name, ""), after(begin)) for name in names]
-        query = """select value ->> 0 as namespace, value ->> 1 as name, (
-                select body from facets where kind = 'dataset' and entity >= value ->> 2 and entity < value ->> 3
-                order by last_seq desc, entity desc limit 1) as body
-            from json_each(?) wanted"""
-        rows = self._all(query, _listed(ranges))
-        found = {(row["namespace"], row["name"]): row["body"] for row in rows}
-        return {name: _standing(self._unpack(body)) for name, body in found.items() if body is not None}
+        keys = [(*name, begin := entity(*name, ""), after(begin)) for name in names]
+        rows = self._plain(*DATASET_FACETS.of(keys))
+        return {(row[0], row[1]): _standing(self._unpack(row[2])) for row in rows if row[2] is not None}
 
     def stored_facets(self, kind: str, *identity: str | None) -> list[StoredFacet]:
         """The facets of one entity with the positions of the events that gave them, those deleted included."""
@@ -223,17 +201,17 @@ class CatalogReader(IndexReader):
     def jobs_of(self, names: Collection[Name]) -> dict[Name, Row]:
         """Jobs by their names, with what their last runs say."""
         rows = self._all(
-            f"""select jobs.*, {_CONTEXT} from {_NAMED} cross join jobs using (namespace, name)
+            f"""select jobs.*, {_CONTEXT} from {NAMED} cross join jobs using (namespace, name)
             left join runs on run_uuid = latest_run_uuid""",  # noqa: S608
-            _listed(names),
+            listed(names),
         )
         found = {(row["namespace"], row["name"]): row for row in rows}
         missing = [name for name in names if name not in found]
         if missing:
             rows = self._all(
-                f"""select all_jobs.*, {_CONTEXT} from {_NAMED} cross join all_jobs using (namespace, name)
+                f"""select all_jobs.*, {_CONTEXT} from {NAMED} cross join all_jobs using (namespace, name)
                 left join runs on run_uuid = latest_run_uuid where is_placeholder = 1""",  # noqa: S608
-                _listed(missing),
+                listed(missing),
             )
             found |= {(row["namespace"], row["name"]): row for row in rows}
         return found
@@ -241,21 +219,21 @@ class CatalogReader(IndexReader):
     def job_io(self, names: Collection[Name]) -> list[Row]:
         """What jobs read and write, by all that was ever said of them."""
         return self._all(
-            f"""select job_namespace, job_name, direction, dataset_namespace, dataset_name from {_NAMED}
+            f"""select job_namespace, job_name, direction, dataset_namespace, dataset_name from {NAMED}
             join job_edges on job_namespace = wanted.namespace and job_name = wanted.name""",  # noqa: S608
-            _listed(names),
+            listed(names),
         )
 
     def job_versions_of(self, names: Collection[Name]) -> list[Row]:
         """What runs and JobEvents say of the versions of jobs, the earliest first."""
-        return self._all(_VERSIONS, _listed(names))
+        return self._all(_VERSIONS, listed(names))
 
     def dataset_names(self, namespace: str, hidden: Collection[Hidden], limit: int, offset: int) -> list[Name]:
         """Names of the datasets of a namespace, in their order."""
         rows = self._all(
             f"select namespace, name from datasets where {_VISIBLE} order by namespace, name limit ?3 offset ?4",  # noqa: S608
             namespace,
-            _listed(hidden),
+            listed(hidden),
             limit,
             offset,
         )
@@ -263,34 +241,33 @@ class CatalogReader(IndexReader):
 
     def count_datasets(self, namespace: str, hidden: Collection[Hidden]) -> int:
         """How many datasets a namespace has."""
-        return self._count(f"select count(*) from datasets where {_VISIBLE}", namespace, _listed(hidden))  # noqa: S608
+        return self._count(f"select count(*) from datasets where {_VISIBLE}", namespace, listed(hidden))  # noqa: S608
 
-    def datasets_of(self, names: Collection[Name]) -> dict[Name, Row]:
+    def datasets_of(self, names: Collection[Name]) -> dict[Name, DatasetRow]:
         """Datasets by their names."""
-        query = f"select dataset_states.* from {_NAMED} cross join dataset_states using (namespace, name)"  # noqa: S608
-        return {(row["namespace"], row["name"]): row for row in self._all(query, _listed(names))}
+        return {row[:2]: DatasetRow._make(row) for row in self._plain(*DATASETS.of(names))}
 
-    def writes_of(self, names: Collection[Name]) -> list[Row]:
+    def writes_of(self, names: Collection[Name]) -> Iterator[WriteRow]:
         """What runs that completed, and DatasetEvents, say of the versions of datasets, the earliest first."""
-        return self._all(_WRITES, _listed(names))
+        return self._plain(*WRITES.of(names))
 
-    def statements_on(self, names: Collection[Name]) -> list[Row]:
-        """Who said what of where the columns of datasets come from, the last first."""
-        return self._all(_STATEMENTS, _listed(names))
+    def statements_on(self, names: Collection[Name]) -> Iterator[StatementRow]:
+        """Of which dataset who, by which job, has said which set of edges between columns, the last first."""
+        return self._plain(*STATEMENTS.of(names))
 
     def edges_in(self, edge_sets: Collection[str]) -> dict[str, list[Row]]:
         """The edges between columns of each set."""
         found: defaultdict[str, list[Row]] = defaultdict(list)
         query = """select edge_sets.* from json_each(?) wanted cross join edge_sets on edge_set = atom
             where "column" is not null and source_column is not null order by edge_set, ordinal"""
-        for row in self._all(query, _listed(list(edge_sets))):
+        for row in self._all(query, listed(list(edge_sets))):
             found[row["edge_set"]].append(row)
         return found
 
     def schemas_of(self, schema_ids: Iterable[str]) -> dict[str, str]:
         """Schemas as JSON, by their ids."""
         query = "select schema_id, fields from json_each(?) wanted cross join schemas on schema_id = atom"
-        return {row["schema_id"]: row["fields"] for row in self._all(query, _listed(list(schema_ids)))}
+        return {row["schema_id"]: row["fields"] for row in self._all(query, listed(list(schema_ids)))}
 
     def run_events(
         self, after_at: int, before_at: int, since: int, limit: int, offset: int, *, last_first: bool
@@ -332,7 +309,7 @@ class CatalogReader(IndexReader):
             f"""select namespace, name, last_event_at from {table} where name {IS_LIKE.format(3)} and {_VISIBLE}
             and coalesce(last_event_at, 0) >= ?4 and coalesce(last_event_at, 0) < ?5 order by name, namespace""",  # noqa: S608
             namespace,
-            _listed(hidden),
+            listed(hidden),
             containing(text),
             *span,
         )
@@ -350,9 +327,5 @@ def _shown(
     namespace: str | None, hidden: Collection[Hidden], states: Collection[str] | None
 ) -> tuple[str, tuple[object, ...]]:
     """Which jobs to list: the condition, and its values."""
-    values = namespace, _listed(hidden)
-    return (_VISIBLE, values) if states is None else (f"{_VISIBLE} and {_HAS_STATE}", (*values, _listed(states)))
-
-
-def _listed(values: Collection[object]) -> str:
-    return msgspec.json.encode(values).decode()
+    values = namespace, listed(hidden)
+    return (_VISIBLE, values) if states is None else (f"{_VISIBLE} and {_HAS_STATE}", (*values, listed(states)))

@@ -97,12 +97,12 @@ class Graphs:
             {
                 "runs": [
                     UpstreamShape(
-                        RunJob(one.row["job_namespace"], one.row["job_name"], one.row["job_version"]),
+                        RunJob(one.row.job_namespace, one.row.job_name, one.row.job_version),
                         RunTimes(
-                            one.row["run_uuid"],
-                            moment(one.row["started_at"]),
-                            moment(one.row["ended_at"]),
-                            one.row["state"],
+                            one.row.run_uuid,
+                            moment(one.row.started_at),
+                            moment(one.row.ended_at),
+                            one.row.state,
                         ),
                         [RunSource(used.namespace, used.name, used.version, used.produced_by) for used in one.inputs],
                     )

@@ -182,7 +182,7 @@ class Catalog:
         run = self.reader.runs_of([run_uuid]).get(run_uuid)
         if run is None:
             return None
-        key = "job", entity(run["job_namespace"], run["job_name"])
+        key = "job", entity(run.job_namespace, run.job_name)
         return {} if kind == "run" else self.reader.facets_of([key]).get(key, {})
 
     def datasets(self, namespace: str, limit: int, offset: int) -> list[Dataset]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from functools import lru_cache
+from operator import attrgetter
 
 import msgspec
 from msgspec import Raw, Struct
 
-from clew.events.facet_values import text_in, value_of
+from clew.events.facet_values import remembered, text_in, value_of
 from clew.index.catalog import CatalogReader
 from clew.index.reader import Row
+from clew.index.rows import DatasetRow, StatementRow
 from clew.query.catalog.model import (
     ColumnSources,
     Dataset,
@@ -149,7 +151,12 @@ def dataset_versions(
 def source_of(facets: Facets) -> str:
     """The name of the source that a dataset is kept in."""
     facet = facets.get("dataSource")
-    return (None if facet is None else text_in(value_of(bytes(facet)), "name")) or DEFAULT_SOURCE
+    return DEFAULT_SOURCE if facet is None else _source_name(bytes(facet)) or DEFAULT_SOURCE
+
+
+@remembered
+def _source_name(facet: bytes) -> str | None:
+    return text_in(value_of(facet), "name")
 
 
 def _facets(reader: CatalogReader, name: Name, said: str) -> Facets:
@@ -159,28 +166,28 @@ def _facets(reader: CatalogReader, name: Name, said: str) -> Facets:
 def _dataset(
     name: Name,
     all_names: tuple[Name, ...],
-    rows: list[Row],
+    rows: list[DatasetRow],
     facets: Facets,
     tags: Tags,
     columns: tuple[ColumnSources, ...],
     current: Version | None,
 ) -> Dataset:
-    last = max(rows, key=lambda row: row["last_seq"])
+    last = rows[0] if len(rows) == 1 else max(rows, key=attrgetter("last_seq"))
     return Dataset(
         *name,
         physical_name=all_names[0][1],
-        created_at=moment(min((row["first_event_at"] for row in rows), default=None)),
-        updated_at=moment(max(row["last_event_at"] for row in rows)),
+        created_at=moment(min(row.first_event_at for row in rows)),
+        updated_at=moment(max(row.last_event_at for row in rows)),
         modified_at=None if current is None else current.created_at,
         source=source_of(facets),
         fields=_fields(facets, tags),
         tags=tags.whole,
-        lifecycle_state=last["lifecycle_state"],
+        lifecycle_state=last.lifecycle_state,
         description=_description(facets),
         current_version=None if current is None else current.id,
         columns=columns,
         facets=facets,
-        is_deleted=bool(last["is_deleted"]),
+        is_deleted=bool(last.is_deleted),
     )
 
 
@@ -208,14 +215,14 @@ def _description(facets: Facets) -> str | None:
     return None if facet is None else text_in(value_of(bytes(facet)), "description")
 
 
-def _last_words(rows: Iterable[Row], owners: dict[Name, Name]) -> dict[Name, tuple[str, ...]]:
+def _last_words(rows: Iterable[StatementRow], owners: dict[Name, Name]) -> dict[Name, tuple[str, ...]]:
     """The sets of edges that count for each dataset; rows come the last first, and of each job its last run counts."""
     authors: dict[tuple[Name, str | None, str | None], str] = {}
     found: dict[Name, dict[str, None]] = {}
-    for row in rows:
-        name = owners[row["dataset_namespace"], row["dataset_name"]]
-        if authors.setdefault((name, row["job_namespace"], row["job_name"]), row["author"]) == row["author"]:
-            found.setdefault(name, {})[row["edge_set"]] = None
+    for namespace, name, author, job_namespace, job_name, edge_set in rows:
+        owner = owners[namespace, name]
+        if authors.setdefault((owner, job_namespace, job_name), author) == author:
+            found.setdefault(owner, {})[edge_set] = None
     return {name: tuple(sets) for name, sets in found.items()}
 
 

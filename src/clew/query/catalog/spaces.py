@@ -67,7 +67,7 @@ class Sources:
                 value = value_of(bytes(facets["dataSource"]))
                 url = text_in(value, "uri") or ""
                 source = text_in(value, "name") or DEFAULT_SOURCE
-                times = moment(rows[name]["first_event_at"]), moment(rows[name]["last_event_at"])
+                times = moment(rows[name].first_event_at), moment(rows[name].last_event_at)
                 self._by_dataset[name] = Source(source, _type(url), *times, url, None)
 
 

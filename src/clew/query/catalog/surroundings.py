@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from clew.index.catalog import CatalogReader
 from clew.index.reader import Row
+from clew.index.rows import RunRow
 from clew.query.catalog.model import Name
 from clew.query.catalog.versions import Version, Versions
 from clew.query.graph.columns import ColumnGraph
@@ -81,7 +82,7 @@ class RunInput(Struct, frozen=True):
 class UpstreamRun(Struct, frozen=True):
     """A run on the way to another, and what it read."""
 
-    row: Row
+    row: RunRow
     inputs: tuple[RunInput, ...]
 
 
@@ -102,7 +103,7 @@ def runs_upstream(reader: CatalogReader, versions: Versions, run_uuid: str, dept
     return list(found.values())
 
 
-def _inputs(run: Row, io: list[Row], versions: Versions) -> Iterable[RunInput]:
+def _inputs(run: RunRow, io: list[Row], versions: Versions) -> Iterable[RunInput]:
     seen = set()
     for one in sorted(io, key=lambda one: one["dataset_version"], reverse=True):
         dataset = _dataset(one)

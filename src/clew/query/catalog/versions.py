@@ -12,23 +12,31 @@ from msgspec import Struct
 
 from clew.index.catalog import CatalogReader
 from clew.index.keys import entity
-from clew.index.reader import Row
+from clew.index.rows import RunRow
 from clew.query.catalog.model import Name
 from clew.query.moments import moment
 
 _MOST_REMEMBERED = 20_000
 
 
-class Version(Struct, frozen=True, gc=False):
+class Version(Struct, gc=False):
     """A version: who made it and when, and what it was called by its own `version` facet, if by anything."""
 
-    id: str
     dataset: Name
     said: str
     run_uuid: str | None
     at: int
     schema_id: str | None
     lifecycle_state: str | None
+    _id: str | None = None
+
+    @property
+    def id(self) -> str:
+        """Its name, made when it is asked for: a dataset may have thousands of versions."""
+        if self._id is None:
+            content = () if self.run_uuid is not None else (self.schema_id, self.lifecycle_state)
+            self._id = version_id(self.dataset, self.said, self.run_uuid, *content)
+        return self._id
 
     @property
     def created_at(self) -> datetime | None:
@@ -53,16 +61,19 @@ class Versions:
             self._known.clear()
         found: defaultdict[Name, list[Version]] = defaultdict(list)
         owners = {one: name for name in missing for one in self._symlinked.get(name, (name,))}
-        for row in self._reader.writes_of(list(owners)):
-            version = _version(row)
-            found[owners[version.dataset]].append(version)
+        for namespace, own_name, said, run_uuid, at, schema_id, state in self._reader.writes_of(list(owners)):
+            dataset = namespace, own_name
+            found[owners[dataset]].append(Version(dataset, said, run_uuid, at, schema_id, state))
         for name in missing:
             self._known[name] = _told_apart(found[name])
 
     def of(self, name: Name) -> list[Version]:
         """All versions of a dataset."""
-        self.load((name,))
-        return self._known[name]
+        known = self._known.get(name)
+        if known is None:
+            self.load((name,))
+            known = self._known[name]
+        return known
 
     def current(self, name: Name) -> Version | None:
         """The version that was made last."""
@@ -75,14 +86,14 @@ class Versions:
         by_id = next((one for one in versions if one.id == version), None)
         return by_id or next((one for one in reversed(versions) if version and one.said == version), None)
 
-    def read_by(self, run: Row, name: Name, said: str) -> Version | None:
+    def read_by(self, run: RunRow, name: Name, said: str) -> Version | None:
         """The version that a run found: the one that it named, else the last that another had made when it began."""
         versions = self.of(name)
         if said:
             return next((one for one in reversed(versions) if one.said == said), None)
-        began = run["first_event_at"] if run["started_at"] is None else run["started_at"]
+        began = run.first_event_at if run.started_at is None else run.started_at
         place = 0 if began is None else bisect_right(versions, began, key=lambda one: one.at)
-        if place and versions[place - 1].run_uuid == run["run_uuid"]:
+        if place and versions[place - 1].run_uuid == run.run_uuid:
             place -= 1
         return versions[place - 1] if place else None
 
@@ -93,21 +104,6 @@ def version_id(dataset: Name, said: str, run_uuid: str | None, *content: str | N
     # A name, not a secret.
     name = md5(text.encode(errors="surrogatepass"), usedforsecurity=False).hexdigest()
     return f"{name[:8]}-{name[8:12]}-3{name[13:16]}-8{name[17:20]}-{name[20:]}"
-
-
-def _version(row: Row) -> Version:
-    dataset = row["dataset_namespace"], row["dataset_name"]
-    said, run_uuid = row["dataset_version"], row["run_uuid"]
-    content = () if run_uuid is not None else (row["schema_id"], row["lifecycle_state"])
-    return Version(
-        version_id(dataset, said, run_uuid, *content),
-        dataset,
-        said,
-        run_uuid,
-        row["created_at"],
-        row["schema_id"],
-        row["lifecycle_state"],
-    )
 
 
 def _told_apart(versions: list[Version]) -> list[Version]:
