@@ -50,7 +50,8 @@ class GraphAnswers:
     """Answers from the graph of one index. What it keeps beside the index serves the next who asks."""
 
     def __init__(self, index: Place, lake: Path | None = None, *, is_brief: bool = True) -> None:
-        self._holdings = Holdings(index, lake, is_brief=is_brief)
+        # Who asks one thing at a time need not wait for the graph of everything, however long the process lives.
+        self._holdings = Holdings(index, lake, is_brief=is_brief, is_stepping=True)
 
     def __enter__(self) -> Self:
         return self

@@ -33,14 +33,16 @@ A = TypeVar("A")
 class Holdings:
     """An index, and the lake beside it if there is one, for all threads of a process.
 
-    One that is brief answers a question or two and ends: it makes no graph for a question that does not go far, and
-    searches what can be had at once.
+    One that steps makes no graph for a question that does not go far: while what is kept is behind, it asks the index
+    step by step. One that is brief answers a question or two and ends: it steps, and searches what can be had at once.
     """
 
-    def __init__(self, index: Place, lake: Path | None = None, *, is_brief: bool = False) -> None:
+    def __init__(
+        self, index: Place, lake: Path | None = None, *, is_brief: bool = False, is_stepping: bool = False
+    ) -> None:
         self.place = index
         self.lake = lake
-        self._is_brief = is_brief
+        self._is_stepping = is_brief or is_stepping
         self._idle: list[tuple[int, Browser]] = []
         self._lock = threading.Lock()
         self._is_closed = False
@@ -117,7 +119,7 @@ class Holdings:
 
     def ask_lineage(self, index: IndexReader, question: Callable[[Progress, Lineages], A]) -> A:
         """Put a question to the graph of jobs and datasets: the one that is kept, or the index itself."""
-        if self._is_brief and not self._lineage.is_at(index):
+        if self._is_stepping and not self._lineage.is_at(index):
             with suppress(TooFarError):
                 return question(index.progress(), AskedLineage(index))
         mark, graph = self.lineage(index)
@@ -125,7 +127,7 @@ class Holdings:
 
     def ask_columns(self, index: IndexReader, question: Callable[[Progress, ColumnGraph | AskedColumns], A]) -> A:
         """Put a question to the graph of columns, likewise."""
-        if self._is_brief and not self._columns.is_at(index):
+        if self._is_stepping and not self._columns.is_at(index):
             with suppress(TooFarError):
                 return question(index.progress(), AskedColumns(index))
         mark, graph = self.columns(index)

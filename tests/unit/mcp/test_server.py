@@ -19,6 +19,7 @@ from mcp.types import CallToolResult, TextContent
 from clew.cli.mcp import command
 from clew.errors import UsageError
 from clew.mcp.server import create_server
+from clew.query.holdings import Holdings, beside
 
 TOOLS = set("search describe upstream downstream column_path path_between runs diff explain_cell impact".split())
 TOTAL = "file:/data/totals.parquet.total"
@@ -54,6 +55,24 @@ def data(result: CallToolResult) -> dict[str, Any]:
     assert not result.is_error, text(result)
     assert isinstance(result.structured_content, dict)
     return result.structured_content
+
+
+WALKS: dict[str, dict[str, str]] = {
+    "downstream": {"name": "orders.csv"},
+    "upstream": {"name": "file:/data/totals.parquet"},
+    "impact": {"name": "orders.csv.price"},
+    "column_path": {"start": "orders.csv.price", "end": TOTAL},
+    "path_between": {"start": "orders.csv", "end": "file:/data/totals.parquet"},
+}
+
+
+@pytest.mark.parametrize(("tool", "arguments"), WALKS.items(), ids=WALKS)
+def test_no_question_waits_for_the_graphs(tool: str, arguments: dict[str, str], shop: Path) -> None:
+    stepped = asked(shop, tool, **arguments)
+    assert not [what for what in ("lineage", "columns") if beside(shop, what).exists()]
+    with Holdings(shop) as holdings:
+        holdings.renew()
+    assert data(asked(shop, tool, **arguments)) == data(stepped)
 
 
 def test_all_tools_only_read(shop: Path) -> None:
