@@ -15,6 +15,7 @@ from clew.index.reader import IndexReader, Row
 from clew.index.rows import (
     DATASET_FACETS,
     DATASETS,
+    EDGES,
     NAMED,
     NAMED_RUNS,
     RUNS,
@@ -22,6 +23,7 @@ from clew.index.rows import (
     USED,
     WRITES,
     DatasetRow,
+    EdgeRow,
     RunRow,
     StatementRow,
     UsedRow,
@@ -110,7 +112,7 @@ class CatalogReader(IndexReader):
         """What runs read and wrote."""
         found: defaultdict[str, list[UsedRow]] = defaultdict(list)
         for row in self._plain(*USED.of(run_uuids)):
-            found[row[0]].append(UsedRow._make(row))
+            found[row[0]].append(row)
         return found
 
     def unpacked(self, body: bytes | None) -> Facets:
@@ -255,13 +257,11 @@ class CatalogReader(IndexReader):
         """Of which dataset who, by which job, has said which set of edges between columns, the last first."""
         return self._plain(*STATEMENTS.of(names))
 
-    def edges_in(self, edge_sets: Collection[str]) -> dict[str, list[Row]]:
+    def edges_in(self, edge_sets: Collection[str]) -> dict[str, list[EdgeRow]]:
         """The edges between columns of each set."""
-        found: defaultdict[str, list[Row]] = defaultdict(list)
-        query = """select edge_sets.* from json_each(?) wanted cross join edge_sets on edge_set = atom
-            where "column" is not null and source_column is not null order by edge_set, ordinal"""
-        for row in self._all(query, listed(list(edge_sets))):
-            found[row["edge_set"]].append(row)
+        found: defaultdict[str, list[EdgeRow]] = defaultdict(list)
+        for row in self._plain(*EDGES.of(edge_sets)):
+            found[row[0]].append(row)
         return found
 
     def schemas_of(self, schema_ids: Iterable[str]) -> dict[str, str]:

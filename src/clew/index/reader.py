@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from operator import attrgetter
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -64,6 +63,24 @@ class Progress(NamedTuple):
     batch: str
 
 
+class Snapshot:
+    """A transaction that ends as it began. Every document is read in one: a generator would cost more."""
+
+    __slots__ = ("_database",)
+
+    def __init__(self, database: database.Database) -> None:
+        self._database = database
+
+    def __enter__(self) -> None:
+        self._database.execute("begin")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._database.in_transaction:
+            self._database.execute("rollback")
+
+
 class IndexReader:
     """A view of the index that never writes."""
 
@@ -87,15 +104,9 @@ class IndexReader:
         """Let go of the file."""
         self._database.close()
 
-    @contextmanager
-    def snapshot(self) -> Iterator[None]:
+    def snapshot(self) -> Snapshot:
         """All that is asked within is answered from one state, whatever is written meanwhile."""
-        self._database.execute("begin")
-        try:
-            yield
-        finally:
-            if self._database.in_transaction:
-                self._database.execute("rollback")
+        return Snapshot(self._database)
 
     def ask(self, query: str, *values: object) -> list[Row]:
         """The rows that a query gives."""

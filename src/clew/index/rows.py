@@ -14,8 +14,10 @@ import msgspec
 # Names as a JSON list of pairs, one row for each. SQLite keeps the order of a `cross join`: by the few that are asked
 # for, never by all that there are. Of a list of texts, `atom` is one.
 NAMED: Final = "(select value ->> 0 as namespace, value ->> 1 as name from json_each(?1) named) wanted"
-_LAST_DESCRIBED = """select body from facets where kind = 'dataset' and entity >= {} and entity < {}
-    order by last_seq desc, entity desc limit 1"""
+# By its key, once that is known: bodies are not put in order.
+_LAST_DESCRIBED = """select body from facets where kind = 'dataset' and entity = (
+        select entity from facets where kind = 'dataset' and entity >= {} and entity < {}
+        order by last_seq desc, entity desc limit 1)"""
 
 
 class RunRow(NamedTuple):
@@ -38,17 +40,6 @@ class RunRow(NamedTuple):
     body: bytes | None
 
 
-class UsedRow(NamedTuple):
-    """A dataset that a run read or wrote, with the facets that the run gave it, packed."""
-
-    run_uuid: str
-    direction: str
-    namespace: str
-    name: str
-    version: str
-    body: bytes | None
-
-
 class DatasetRow(NamedTuple):
     """A dataset as it is now."""
 
@@ -61,9 +52,15 @@ class DatasetRow(NamedTuple):
     is_deleted: int
 
 
+# A run; which way it used a dataset, its namespace and name, in which version, and the facets that the run gave it,
+# packed.
+UsedRow: TypeAlias = tuple[str, str, str, str, str, bytes | None]
 # Namespace and name of a dataset; what a version of it is called, the run that wrote it, when, with which schema and
 # in which state.
 WriteRow: TypeAlias = tuple[str, str, str, str | None, int, str | None, str | None]
+# A set of edges; a column, and of the one that it came from the namespace and name of the dataset and its own name;
+# type, subtype and description of how, and whether that masks.
+EdgeRow: TypeAlias = tuple[str, str, str, str, str, str, str | None, str | None, int | None]
 # Namespace and name of a dataset; who spoke of its columns, for which job, and the set of edges that was named.
 StatementRow: TypeAlias = tuple[str, str, str, str | None, str | None, str]
 
@@ -146,4 +143,9 @@ STATEMENTS: Final = Asking.by_name(
         and explicit.dataset_namespace = said.dataset_namespace and explicit.dataset_name = said.dataset_name
         and explicit.origin = 'lineage' and explicit.edge_set != ''
     )) order by said.event_time desc, said.seq desc"""
+)
+EDGES: Final = Asking.by_id(
+    """select edge_set, "column", source_namespace, source_name, source_column, type, subtype, description, masking
+    from edge_sets where edge_set {} and "column" is not null and source_column is not null
+    order by edge_set, ordinal"""
 )

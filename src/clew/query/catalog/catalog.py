@@ -293,7 +293,8 @@ class Catalog:
         ]
 
     def _is_hidden(self, kind: str, name: Name) -> bool:
-        since = [one.seq for one in self._hidden(kind) if one.namespace == name[0] and one.name in {name[1], None}]
+        space, own = name
+        since = [one.seq for one in self._hidden(kind) if one.namespace == space and one.name in (own, None)]
         return bool(since) and max(since) >= (self.reader.last_told(kind, *name) or 0)
 
 

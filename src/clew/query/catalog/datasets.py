@@ -11,8 +11,7 @@ from msgspec import Raw, Struct
 
 from clew.events.facet_values import remembered, text_in, value_of
 from clew.index.catalog import CatalogReader
-from clew.index.reader import Row
-from clew.index.rows import DatasetRow, StatementRow
+from clew.index.rows import DatasetRow, EdgeRow, StatementRow
 from clew.query.catalog.model import (
     ColumnSources,
     Dataset,
@@ -92,8 +91,8 @@ def datasets_of(
     names: dict[Name, tuple[Name, ...]],
 ) -> list[Dataset]:
     """Datasets in the order given, each with all its names, without those that are not known."""
-    rows = reader.datasets_of([one for all_names in names.values() for one in all_names])
-    facets = reader.dataset_facets_of([one for all_names in names.values() for one in all_names])
+    every = [one for all_names in names.values() for one in all_names]
+    rows, facets = reader.datasets_of(every), reader.dataset_facets_of(every)
     columns = {} if lineage is None else lineage.of(names)
     versions.load(names)
     made = []
@@ -175,19 +174,19 @@ def _dataset(
     last = rows[0] if len(rows) == 1 else max(rows, key=attrgetter("last_seq"))
     return Dataset(
         *name,
-        physical_name=all_names[0][1],
-        created_at=moment(min(row.first_event_at for row in rows)),
-        updated_at=moment(max(row.last_event_at for row in rows)),
-        modified_at=None if current is None else current.created_at,
-        source=source_of(facets),
-        fields=_fields(facets, tags),
-        tags=tags.whole,
-        lifecycle_state=last.lifecycle_state,
-        description=_description(facets),
-        current_version=None if current is None else current.id,
-        columns=columns,
-        facets=facets,
-        is_deleted=bool(last.is_deleted),
+        all_names[0][1],
+        moment(min([row.first_event_at for row in rows])),
+        moment(max([row.last_event_at for row in rows])),
+        None if current is None else current.created_at,
+        source_of(facets),
+        _fields(facets, tags),
+        tags.whole,
+        last.lifecycle_state,
+        _description(facets),
+        None if current is None else current.id,
+        columns,
+        facets,
+        bool(last.is_deleted),
     )
 
 
@@ -226,14 +225,14 @@ def _last_words(rows: Iterable[StatementRow], owners: dict[Name, Name]) -> dict[
     return {name: tuple(sets) for name, sets in found.items()}
 
 
-def _columns(rows: Iterable[Row]) -> tuple[ColumnSources, ...]:
+def _columns(rows: Iterable[EdgeRow]) -> tuple[ColumnSources, ...]:
     found: dict[str, dict[tuple[str, str, str], dict[Transformation, None]]] = {}
-    for row in rows:
-        source = row["source_namespace"], row["source_name"], row["source_column"]
-        masking = None if row["masking"] is None else bool(row["masking"])
-        how = Transformation(row["type"], row["subtype"], row["description"], masking)
-        found.setdefault(row["column"], {}).setdefault(source, {})[how] = None
+    for _, column, namespace, name, source, kind, subtype, description, masking in rows:
+        how = Transformation(kind, subtype, description, None if masking is None else bool(masking))
+        found.setdefault(column, {}).setdefault((namespace, name, source), {})[how] = None
     return tuple(
-        ColumnSources(column, tuple(SourceColumn(*source, tuple(how)) for source, how in sources.items()))
-        for column, sources in found.items()
+        [
+            ColumnSources(column, tuple([SourceColumn(*source, tuple(how)) for source, how in sources.items()]))
+            for column, sources in found.items()
+        ]
     )

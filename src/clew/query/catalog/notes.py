@@ -93,6 +93,7 @@ class Notes:
         facets = {one.name: (one.seq, one.body) for one in stored if one.name.startswith(_PREFIX)}
         facets |= {key: (_LAST, body) for key, body in pending}
         self._notes = {tuple(_identity(key)): found for key, found in facets.items() if found[1] != DELETED}
+        self._hidden: dict[str, list[Hidden]] = {}
 
     def tag_names(self) -> list[Tag]:
         """Tags that people made or set, by name."""
@@ -140,11 +141,13 @@ class Notes:
 
     def hidden(self, kind: str) -> list[Hidden]:
         """Jobs or datasets that are not shown, each until an event after a position tells of it."""
-        return [
-            Hidden(identity[2], identity[3] if len(identity) > 3 else None, seq)
-            for identity, (seq, _) in self._notes.items()
-            if identity[0] == "hidden" and identity[1] in {kind, "namespace"} and self._is_hidden(identity)
-        ]
+        if kind not in self._hidden:
+            self._hidden[kind] = [
+                Hidden(identity[2], identity[3] if len(identity) > 3 else None, seq)
+                for identity, (seq, _) in self._notes.items()
+                if identity[0] == "hidden" and identity[1] in {kind, "namespace"} and self._is_hidden(identity)
+            ]
+        return self._hidden[kind]
 
     def hidden_namespace(self, name: str) -> int | None:
         """The position from which on a namespace is not shown."""

@@ -17,7 +17,7 @@ def runs_of(reader: CatalogReader, versions: Versions, run_uuids: Collection[str
     """Runs by their ids, each with its facets and what it read and wrote."""
     rows = reader.runs_of(run_uuids)
     used = reader.used_by(rows)
-    versions.load({one[2:4] for io in used.values() for one in io if one.direction != _OUTPUT})
+    versions.load({(space, name) for io in used.values() for _, way, space, name, *_ in io if way != _OUTPUT})
     return {run_uuid: _run(reader, versions, row, used.get(run_uuid, ())) for run_uuid, row in rows.items()}
 
 
@@ -47,7 +47,7 @@ def _used(
     """Inputs and outputs of a run; of one that has not completed, outputs are no versions yet."""
     inputs, outputs = [], []
     is_done = run.state == "COMPLETED"
-    versioned = {one[1:4] for one in io if one.version}
+    versioned = {one[1:4] for one in io if one[4]}
     for one in io:
         _, direction, namespace, name, said, body = one
         if not said and one[1:4] in versioned:

@@ -109,4 +109,6 @@ def version_id(dataset: Name, said: str, run_uuid: str | None, *content: str | N
 def _told_apart(versions: list[Version]) -> list[Version]:
     """Without what a run wrote before its version was known: that is one write with the other."""
     told = {(one.dataset, one.run_uuid) for one in versions if one.said and one.run_uuid is not None}
+    if not told:
+        return versions
     return [one for one in versions if one.said or one.run_uuid is None or (one.dataset, one.run_uuid) not in told]
