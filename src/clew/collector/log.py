@@ -30,7 +30,7 @@ from clew.collector.segments import (
     whole_lines_size,
 )
 from clew.errors import ClewError
-from clew.events.identity import event_id, held_id, one_line
+from clew.events.identity import held_id, one_line
 from clew.events.stream import Stream
 
 SEGMENT_BYTES = 64 << 20
