@@ -17,7 +17,7 @@ from clew.capture.guard import guard
 from clew.capture.losses import count_loss
 
 if TYPE_CHECKING:
-    from types import FrameType, FunctionType
+    from types import CodeType, FrameType, FunctionType
 
 Rule = Callable[[Call], None]
 Before = Callable[[Any], Any]
@@ -209,7 +209,13 @@ def _prepared(
 
 def disguise(function: Any) -> None:
     """Let a function of ours seem to be one of pandas' own."""
-    function.__code__ = function.__code__.replace(co_filename=_SEEMING_FILE)
+    function.__code__ = _disguised(function.__code__)
+
+
+# Once for all wrappers of a kind: the interpreter learns how to run code fast while it runs, for each code anew.
+@functools.cache
+def _disguised(code: CodeType) -> CodeType:
+    return code.replace(co_filename=_SEEMING_FILE)
 
 
 disguise(_observed)
