@@ -52,6 +52,11 @@ def note_read(frame: FrameType, read: Provenance | FrameVersion) -> None:
     recent[place] = known
 
 
+def forget_reads() -> None:
+    """A cell starts: what its statements read when it last ran is nothing to those that run now."""
+    _reads.recent.clear()
+
+
 def _merged(reads: list[Provenance | FrameVersion]) -> Provenance:
     """What the rounds of a loop read at one place; a later one replaces whole frames, and very many columns."""
     last = reads[-1]

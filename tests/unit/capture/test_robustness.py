@@ -18,10 +18,12 @@ import pandas as pd
 import pytest
 
 import clew
+from clew.capture.adapters.cells import running
 from clew.capture.frames import selection
 from clew.capture.frames.calls import Call
 from clew.capture.frames.catalogue import FRAME_RULES, install, uninstall
 from clew.capture.losses import losses
+from clew.capture.sessions import Cell, Session
 
 Run = Callable[..., dict[str, list[dict[str, Any]]]]
 
@@ -210,3 +212,22 @@ def test_a_forked_child_writes_nothing(run_cells: Run, tmp_path: Path) -> None:
     assert [event["operation_method"] for event in streams["marimo_dataframe_lineage"]] == ["DataFrame", "head"]
     assert len(streams["marimo_runtime"]) == 2
     assert list((tmp_path / "out").iterdir())
+
+
+def test_a_cell_that_runs_again_forgets_what_it_read_before() -> None:
+    def cell(frame: pd.DataFrame) -> pd.DataFrame:
+        doubled = [value * 2 for value in frame["a"].tolist()]
+        return pd.DataFrame({"b": doubled})
+
+    session = Session("notebook.py")
+    first, second = pd.DataFrame({"a": [1.5]}), pd.DataFrame({"a": [2.5]})
+    tokens = [clew.version(first, name="first"), clew.version(second, name="second")]
+    install()
+    try:
+        for frame in (first, second):
+            with running(session, Cell("c", ""), cell.__code__, {}):
+                made = cell(frame)
+        sources = {edge.source for edge in clew.lineage(made, until=tokens).edges()}
+    finally:
+        uninstall()
+    assert sources == {"second"}

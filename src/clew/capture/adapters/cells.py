@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from clew.capture.losses import count_loss
 from clew.capture.memory import memory_mb
-from clew.capture.sessions import Cell, Execution, Session, enter, leave
+from clew.capture.sessions import Cell, Execution, Session, current_execution, enter, leave
+from clew.capture.statements import forget_reads
 from clew.capture.streams import ticker
 from clew.capture.streams.files import streams_folder
 from clew.capture.streams.log import KernelLog
@@ -60,6 +61,8 @@ def running(session: Session, cell: Cell, code: CodeType | None, namespace: dict
     execution = Execution(session, cell, code)
     execution.start_memory_mb = memory_mb()
     _guarded("cell start", session.sink.execution_started, execution)
+    if current_execution() is None:
+        forget_reads()
     token = enter(execution)
     execution.clock = time.perf_counter()
     ticker.watch(execution)
