@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
 import clew
 from clew.capture.losses import losses
+from clew.capture.streams.metrics import frame_metrics
 from clew.events.validation import STREAM_FILES, faults
 
 RUNTIME, LINEAGE, DATAFRAME = "marimo_runtime", "marimo_lineage_events", "marimo_dataframe_lineage"
@@ -153,6 +157,17 @@ def test_metrics_of_named_frames(run_cells: Run) -> None:
         3,
         {"n": {"nullCount": 1, "distinctCount": 2, "min": 1.0, "max": 2.0}, "t": {"nullCount": 0, "distinctCount": 2}},
     )
+
+
+def test_metrics_of_few_rows_are_those_of_many() -> None:
+    few = pd.DataFrame(
+        {"n": [3, 1, 3], "x": [0.5, None, np.inf], "t": ["a", None, "a"], "none": [np.nan] * 3, "flag": [True] * 3}
+    )
+    many = pd.concat([few] * 100)
+    deadline = time.perf_counter() + 60
+    measured = [frame_metrics(frame, deadline)["columnMetrics"] for frame in (few, many)]
+    for label, metrics in measured[0].items():
+        assert {**metrics, "nullCount": metrics["nullCount"] * 100} == measured[1][label]
 
 
 def test_metrics_of_many_rows_are_sampled_and_say_so(run_cells: Run) -> None:

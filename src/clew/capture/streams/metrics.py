@@ -112,7 +112,11 @@ def _series_metrics(series: Any, step: int) -> dict[str, Any]:
 def _column_metrics(values: Any, step: int) -> dict[str, Any]:
     is_number = values.dtype.kind in "iuf"
     if is_number and type(values).__module__ == "numpy":
-        return _number_metrics(values, step)
+        return _number_metrics(values, step) if len(values) > _FEW else _few_numbers(values)
+    text = getattr(values, "_pa_array", None)
+    if text is not None and len(values) <= _FEW and isinstance(values.dtype, sys.modules["pandas"].StringDtype):
+        given = set(text.to_pylist()) - {None}
+        return {"nullCount": text.null_count, "distinctCount": len(given)}
     nulls = sys.modules["pandas"].isna(values)
     count = int(sys.modules["numpy"].count_nonzero(nulls))
     found: dict[str, Any] = {"nullCount": count}
@@ -121,6 +125,17 @@ def _column_metrics(values: Any, step: int) -> dict[str, Any]:
         found["distinctCount"] = _distinct(values, nulls, count, step)
     if is_number and _tells_bounds():
         found |= _bounds(values._reduce("min"), values._reduce("max"))
+    return found
+
+
+def _few_numbers(values: Any) -> dict[str, Any]:
+    """The same of numbers so few that to call numpy takes longer than to look at each."""
+    given = values.tolist()
+    if values.dtype.kind == "f":
+        given = [number for number in given if number == number]  # noqa: PLR0124 - NaN alone differs from itself
+    found: dict[str, Any] = {"nullCount": len(values) - len(given), "distinctCount": len(set(given))}
+    if given and _tells_bounds():
+        found |= _bounds(min(given), max(given))
     return found
 
 
