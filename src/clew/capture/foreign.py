@@ -85,7 +85,7 @@ def described(frame: Any) -> FrameVersion:
         version.columns, types = list(schema.names()), list(schema.dtypes())
     else:
         version.columns, types = list(frame.columns), list(frame.dtypes)
-    version.blocks = tuple((kind, (place,)) for place, kind in enumerate(types))
+    version.blocks = [part for place, kind in enumerate(types) for part in (kind, (place,))]
     if _is(frame, "polars", "DataFrame"):
         version.shape, version.nbytes = frame.shape, frame.estimated_size()
     return version

@@ -10,7 +10,7 @@ from clew.capture.provenance import Provenance, through
 from clew.capture.versions import FrameVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Callable, Hashable
     from types import CodeType
 
 Kind = Literal[
@@ -60,6 +60,29 @@ class Listed(Struct, eq=False):
         return self.by_label.get(label, {})
 
 
+class Deferred(Listed):
+    """Edges that are worked out when they are first asked for, all of them from columns of the record's parents.
+
+    Of most rounds of a loop nobody ever asks.
+    """
+
+    work: Callable[..., dict[Hashable, Provenance]]
+    given: tuple[Any, ...]
+    found: dict[Hashable, Provenance] | None = None
+
+    @classmethod
+    def by(cls, work: Callable[..., dict[Hashable, Provenance]], *given: Any) -> Deferred:
+        """Edges that `work` finds; what it is given must neither change nor hold data."""
+        return cls({}, work, given)
+
+    @property  # type: ignore[misc]
+    def by_label(self) -> dict[Hashable, Provenance]:  # type: ignore[override]
+        """The provenance of every column."""
+        if self.found is None:
+            self.found = self.work(*self.given)
+        return self.found
+
+
 class Record(Struct, eq=False):
     """One operation: what went in, what came out, and where in the code it stands."""
 
@@ -105,7 +128,7 @@ class Record(Struct, eq=False):
                 seen.update(dict.fromkeys(grounded(edges.source)))
             fields = edges.changed
         else:
-            fields = edges.by_label
+            fields = edges.by_label if type(edges) is not Deferred else None
         if fields:
             for provenance in fields.values():
                 for version, _ in provenance:

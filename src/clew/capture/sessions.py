@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 # So many operations are looked through at once: together they cost half of what each would cost in its place.
-_RECORDS_WAITING = 256
+_RECORDS_WAITING = 64
 _FIXED_BITS = (0xF << 76) | (0x3 << 62)
 _VERSION_4 = (0x4 << 76) | (0x2 << 62)
 # Its own generator: the user's random.seed() must neither be disturbed nor make ids repeat.

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from clew.capture.flags import IDENTITY
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
+    from collections.abc import Hashable, Iterable, Iterator
 
     from clew.capture.datasets import FileDataset
     from clew.capture.provenance import Provenance
@@ -23,7 +23,7 @@ STATE = "_clew"
 
 # Beyond this many blocks a frame is fragmented and naming its types would cost more than the operation.
 _BLOCKS_READ = 64
-_TEXT_BYTES = 16
+TEXT_BYTES = 16
 _uids = itertools.count(1)
 
 
@@ -35,7 +35,8 @@ class FrameVersion(Struct, eq=False, weakref=True):
     index_names: tuple[Any, ...] = ()
     shape: tuple[int, int] | None = None
     object_id: int = 0
-    blocks: tuple[tuple[Any, Any], ...] | None = None
+    # The type of each block of columns and their places, in turn: pairs would be many more objects to keep.
+    blocks: list[Any] | None = None
     nbytes: int | None = None
     name: str | None = None
     # The log of a session that it stands in, and its number there.
@@ -57,15 +58,20 @@ class FrameVersion(Struct, eq=False, weakref=True):
         """The version that describes `frame` as it is now."""
         manager = frame._mgr
         columns, index = manager.axes
-        blocks = manager.blocks
+        blocks: list[Any] | None = None
+        if len(manager.blocks) <= _BLOCKS_READ:
+            blocks = []
+            for block in manager.blocks:
+                blocks.append(block.values.dtype)
+                # The attribute, since the property above it would be asked a hundred times in a cell.
+                blocks.append(block._mgr_locs)
         return cls(
             next(_uids) if uid is None else uid,
             columns,
             index_names(index),
             (len(index), len(columns)),
             id(frame),
-            # The attribute, since the property above it would be asked a hundred times in a cell.
-            tuple([(block.values.dtype, block._mgr_locs) for block in blocks]) if len(blocks) <= _BLOCKS_READ else None,
+            blocks,
         )
 
     @classmethod
@@ -75,6 +81,11 @@ class FrameVersion(Struct, eq=False, weakref=True):
         """A version without a record of its own, whose columns are other fields."""
         names = base.index_names if base is not None else ()
         return cls(columns=columns, index_names=names, base=base, substitutes=provenances)
+
+    @property
+    def is_real(self) -> bool:
+        """Whether it describes a frame, instead of standing in for one."""
+        return self.substitutes is None and self.base is None
 
     def has(self, label: Any) -> bool:
         """Whether `label` names a column or an index level."""
@@ -108,20 +119,24 @@ class FrameVersion(Struct, eq=False, weakref=True):
         """Bytes of data: exact where it was measured or the types say it, with 16 bytes for each text otherwise."""
         if self.nbytes is not None or self.blocks is None or self.shape is None:
             return self.nbytes
-        return sum(
-            self.shape[0] * len(places) * getattr(dtype, "itemsize", _TEXT_BYTES) for dtype, places in self.blocks
-        )
+        widths = [len(places) * getattr(dtype, "itemsize", TEXT_BYTES) for dtype, places in paired(self.blocks)]
+        return self.shape[0] * sum(widths)
 
     def types(self) -> dict[Hashable, str]:
         """The type of each column, where it is known."""
         if self.blocks is None:
             return {}
         labels = listed(self.columns)
-        named = [(str(dtype), places) for dtype, places in self.blocks]
+        named = [(str(dtype), places) for dtype, places in paired(self.blocks)]
         return {labels[place]: name for name, places in named for place in places}
 
     def __repr__(self) -> str:
         return f"<{self.name or 'frame'} {self.uid}>"
+
+
+def paired(blocks: list[Any]) -> Iterator[tuple[Any, Any]]:
+    """The type and the places of each block."""
+    return zip(blocks[::2], blocks[1::2], strict=True)
 
 
 _LISTS_KEPT = 256

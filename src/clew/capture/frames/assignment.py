@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 def evaluate_key(call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """`df[lambda d: ...] = value`: the key is evaluated where it is seen."""
     key, *rest = call.args
-    if is_callback(key):
+    if key.__class__ is not str and is_callback(key):
         call.args = (evaluated(key, call.subject), *rest)
     return call.args, call.kwargs
 
@@ -51,7 +51,7 @@ def setitem(call: Call) -> None:
     """df[key] = value."""
     key, value = call.args
     version: FrameVersion = call.before
-    if (
+    if key.__class__ is not str and (
         isinstance(key, pd.DataFrame)
         or (isinstance(key, np.ndarray) and key.ndim > 1)
         or isinstance(key, slice)

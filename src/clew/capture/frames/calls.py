@@ -137,7 +137,9 @@ def record(
         started,
         ended - started,
     )
-    version.made_by = folded(entry)
+    earlier = parents[0].made_by if len(parents) == 1 else None
+    is_next_round = earlier is not None and earlier.instruction == entry.instruction and earlier.code is entry.code
+    version.made_by = folded(entry) if is_next_round else entry
     hand_over(entry, ended)
     return entry
 

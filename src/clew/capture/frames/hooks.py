@@ -53,8 +53,22 @@ def hook_method(owner: Any, name: str, rule: Rule, before: Before = nothing, pre
 
     def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
         if guard.depth:
-            return original(self, *args, **kwargs)
+            # Without names there is no mapping to copy.
+            return original(self, *args, **kwargs) if kwargs else original(self, *args)
         return _observed(hook, (self, *args), kwargs, _caller(1))
+
+    _install(owner, name, wrapper, original)
+
+
+def hook_axis(owner: Any, name: str, rule: Rule, before: Before) -> None:
+    """Like `hook_method`, for what pandas does to an axis of every other frame that it makes."""
+    original = getattr(owner, name)
+    hook = Hook(original, name, rule, before)
+
+    def wrapper(self: Any, axis: Any, labels: Any) -> Any:
+        if guard.depth:
+            return original(self, axis, labels)
+        return _observed(hook, (self, axis, labels), {}, _caller(1))
 
     _install(owner, name, wrapper, original)
 
@@ -125,7 +139,7 @@ def hook_function(module: Any, name: str, rule: Rule, prepare: Prepare | None = 
 
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         if guard.depth:
-            return original(*args, **kwargs)
+            return original(*args, **kwargs) if kwargs else original(*args)
         return _observed(hook, args, kwargs, _caller(1))
 
     _install(module, name, wrapper, original)

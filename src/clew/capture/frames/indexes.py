@@ -13,7 +13,7 @@ from pandas.core.indexes.datetimelike import DatetimeTimedeltaMixin
 
 from clew.capture.flags import FILTER, IDENTITY, TRANSFORMATION
 from clew.capture.frames.calls import Call, changed, spread
-from clew.capture.frames.hooks import hook_classmethod, hook_getter, hook_item, hook_method, replace
+from clew.capture.frames.hooks import hook_axis, hook_classmethod, hook_getter, hook_item, hook_method, replace
 from clew.capture.frames.operators import OPERATORS
 from clew.capture.frames.series import framed, mask_uses
 from clew.capture.frames.state import (
@@ -157,7 +157,7 @@ def hook_indexes() -> None:
         _hook_making(owner)
     for name in ("from_arrays", "from_frame"):
         hook_classmethod(pd.MultiIndex, name, made_of_values)
-    hook_method(NDFrame, "_set_axis", index_set, _before)
+    hook_axis(NDFrame, "_set_axis", index_set, _before)
 
 
 def _hook_derived(owner: Any, name: str, step: int) -> None:
@@ -192,8 +192,10 @@ def _hook_making(owner: Any) -> None:
     original = owner.__new__
 
     def __new__(cls: type, *args: Any, **kwargs: Any) -> Any:  # noqa: N807 - stands in for the method
+        if guard.depth:
+            return original(cls, *args, **kwargs)
         result = original(cls, *args, **kwargs)
-        if not guard.depth and STATE not in result.__dict__:
+        if STATE not in result.__dict__:
             provenance = provenance_of(args[0] if args else kwargs.get("data"))
             if provenance:
                 _mark(result, provenance, None)

@@ -14,7 +14,7 @@ from clew.capture.frames.calls import Call, made
 from clew.capture.frames.state import as_labels, index_names, is_scalar, known, series_parts, version_of
 from clew.capture.guard import user_code
 from clew.capture.provenance import Provenance, by_position, mark_series, through, union, used_for
-from clew.capture.records import Listed
+from clew.capture.records import Deferred, Listed
 from clew.capture.versions import FrameVersion, listed
 
 if TYPE_CHECKING:
@@ -80,7 +80,15 @@ class Join:
         both = union(left, right)
         return union(through(both, TRANSFORMATION), used_for(both, CONDITIONAL))
 
-    def fields(self, result: Any) -> dict[Hashable, Provenance]:
+    def edges(self, result: Any) -> Listed:
+        """Where every column of the result comes from."""
+        levels, columns = index_names(result.index), result.columns
+        keys = (*self.left_keys, *self.right_keys)
+        if self.left.is_real and self.right.is_real and not any(isinstance(key, _ARRAYS) for key in keys):
+            return Deferred.by(self.fields, levels, columns)
+        return Listed(self.fields(levels, columns))
+
+    def fields(self, levels: tuple[Hashable, ...], columns: Any) -> dict[Hashable, Provenance]:
         """The provenance of every column of the result: suffixes are emulated, then checked against the real labels."""
         shared = self.shared_keys()
         left_columns = listed(self.left.columns)
@@ -97,7 +105,7 @@ class Join:
         for label in right_columns:
             if label not in shared:
                 fields[_suffixed(label, self.suffixes[1], doubled)] = self.right.field(label)
-        labels = [*index_names(result.index), *listed(result.columns)]
+        labels = [*levels, *listed(columns)]
         return {label: fields[label] if label in fields else self._elsewhere(label, shared) for label in labels}
 
     def _elsewhere(self, label: Hashable, shared: list[Any]) -> Provenance:
@@ -155,7 +163,7 @@ def _inherited_rows(operand: Any) -> Provenance:
 def _joined(call: Call, join: Join, right: Any, method: str) -> None:
     parents = tuple(side for side in (join.left, join.right) if side.substitutes is None)
     rows = union(join.rows(), _inherited_rows(right))
-    made(call, "join", Listed(join.fields(call.result)), rows, parents, method=method)
+    made(call, "join", join.edges(call.result), rows, parents, method=method)
 
 
 def merge(call: Call) -> None:
@@ -268,31 +276,35 @@ def concatenated(call: Call, objects: list[Any], axis: Any) -> None:
         )
         return
     sides = [version_of_any(item) for item in objects]
-    by_rows = axis in (0, "index", "rows")
-    fields = _stacked(sides, objects, result) if by_rows else _side_by_side(sides, result)
-    for name in index_names(result.index):
-        fields[name] = union(*[side.field(name) for side in sides if side.has(name)])
+    find = _stacked if axis in (0, "index", "rows") else _side_by_side
+    given = (sides, index_names(result.index), result.columns)
+    if all(side.is_real for side in sides):
+        made(call, "concat", Deferred.by(find, *given), None, tuple(sides))
+        return
     rows = union(*[_inherited_rows(item) for item in objects])
     parents = tuple(side for side in sides if side.substitutes is None)
-    made(call, "concat", Listed(fields), rows, parents)
+    made(call, "concat", Listed(find(*given)), rows, parents)
 
 
-def _stacked(sides: list[FrameVersion], objects: list[Any], result: Any) -> dict[Hashable, Provenance]:
+def _stacked(sides: list[FrameVersion], levels: tuple[Hashable, ...], columns: Any) -> dict[Hashable, Provenance]:
     fields: dict[Hashable, Provenance] = {}
-    for side, item in zip(sides, objects, strict=True):
+    for side in sides:
         sources = listed(side.columns)
         # A Series without a name goes below the only column there is.
-        is_named = isinstance(item, pd.DataFrame) or item.name is not None
-        labels = sources if is_named else listed(result.columns)[:1]
+        labels = sources if side.substitutes is None or sources != [None] else listed(columns)[:1]
         for label, source in zip(labels, sources, strict=False):
             found = side.field(source)
             fields[label] = union(fields[label], found) if label in fields else found
-    return fields
+    return fields | _common_levels(sides, levels)
 
 
-def _side_by_side(sides: list[FrameVersion], result: Any) -> dict[Hashable, Provenance]:
+def _side_by_side(sides: list[FrameVersion], levels: tuple[Hashable, ...], columns: Any) -> dict[Hashable, Provenance]:
     sources = [side.field(label) for side in sides for label in listed(side.columns)]
-    return by_position(listed(result.columns), sources)
+    return by_position(listed(columns), sources) | _common_levels(sides, levels)
+
+
+def _common_levels(sides: list[FrameVersion], levels: tuple[Hashable, ...]) -> dict[Hashable, Provenance]:
+    return {name: union(*[side.field(name) for side in sides if side.has(name)]) for name in levels}
 
 
 RULES: dict[str, Callable[[Call], None]] = {"merge": merge, "join": join_method}

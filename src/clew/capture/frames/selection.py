@@ -21,7 +21,7 @@ from clew.capture.frames.state import as_labels, given_levels, is_mask, known, l
 from clew.capture.guard import guard
 from clew.capture.losses import count_loss
 from clew.capture.provenance import Provenance, SeriesState, by_position, mark_series, through, union, used_for
-from clew.capture.records import Listed, SameLabels
+from clew.capture.records import Deferred, Listed, SameLabels
 from clew.capture.statements import note_read
 from clew.capture.versions import STATE, FrameVersion, index_names, listed
 
@@ -271,11 +271,17 @@ def renamed(call: Call) -> None:
     if len(target.columns) != len(version.columns):
         made_or_changed(call, "transformation", SameLabels(version))
         return
-    fields = by_position(listed(target.columns), [version.field(before) for before in listed(version.columns)])
+    given = (version, target.columns, index_names(target.index))
+    edges = Deferred.by(_by_place, *given) if version.is_real else Listed(_by_place(*given))
+    made_or_changed(call, "transformation", edges)
+
+
+def _by_place(version: FrameVersion, columns: Any, levels: tuple[Hashable, ...]) -> dict[Hashable, Provenance]:
+    fields = by_position(listed(columns), [version.field(before) for before in listed(version.columns)])
     # An index level may have been renamed too: levels keep their order.
-    for before, after in zip(version.index_names, index_names(target.index), strict=False):
+    for before, after in zip(version.index_names, levels, strict=False):
         fields.setdefault(after, version.field(before))
-    made_or_changed(call, "transformation", Listed(fields))
+    return fields
 
 
 def set_index(call: Call) -> None:

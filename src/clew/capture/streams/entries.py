@@ -59,14 +59,14 @@ class SourcePart(Struct, frozen=True, array_like=True, tag="part"):
     last: int
 
 
-class Labels(Struct, frozen=True, array_like=True):
+class Labels(Struct, frozen=True, array_like=True, gc=False):
     """The labels of some columns."""
 
     number: int
     labels: list[Any]
 
 
-class Blocks(Struct, frozen=True, array_like=True):
+class Blocks(Struct, frozen=True, array_like=True, gc=False):
     """Columns of one type: their places as a slice, or one by one."""
 
     dtype: str
@@ -74,7 +74,7 @@ class Blocks(Struct, frozen=True, array_like=True):
     listed: list[int] | None
 
 
-class Version(Struct, frozen=True, array_like=True):
+class Version(Struct, frozen=True, array_like=True, gc=False):
     """One state of one frame, or a dataset outside."""
 
     number: int
@@ -89,7 +89,7 @@ class Version(Struct, frozen=True, array_like=True):
     repeats: int | None
 
 
-class Recorded(Struct, frozen=True, array_like=True):
+class Recorded(Struct, frozen=True, array_like=True, gc=False):
     """One operation. Without a `source`, `fields` are all of its edges; with one, what differs from its columns."""
 
     method: str
@@ -111,7 +111,7 @@ class Recorded(Struct, frozen=True, array_like=True):
     written_types: list[tuple[Any, str]] | None
 
 
-class Repeated(Struct, frozen=True, array_like=True):
+class Repeated(Struct, frozen=True, array_like=True, gc=False):
     """A loop went on after its operation was told: its place among those of the cell, and its sums by now."""
 
     place: int

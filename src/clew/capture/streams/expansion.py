@@ -184,10 +184,10 @@ class Expansion:
         version.dataset = FileDataset(*told.dataset) if told.dataset is not None else None
         version.repeats = self._versions.get(told.repeats) if told.repeats is not None else None
         if told.blocks is not None:
-            version.blocks = tuple(
-                (block.dtype, range(*block.places) if block.places is not None else block.listed or ())
-                for block in told.blocks
-            )
+            version.blocks = []
+            for block in told.blocks:
+                places = range(*block.places) if block.places is not None else block.listed or ()
+                version.blocks += (block.dtype, places)
         return version
 
     def _record(self, told: Recorded) -> Record:

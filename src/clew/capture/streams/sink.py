@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import sys
 import time
 from collections import OrderedDict
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -34,9 +36,10 @@ from clew.capture.streams.entries import (
 )
 from clew.capture.streams.failures import failure_of
 from clew.capture.streams.metrics import Held, frames_held, measured
-from clew.capture.versions import FrameVersion, listed
+from clew.capture.versions import TEXT_BYTES, FrameVersion, listed, paired
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import CodeType
 
     from clew.capture.provenance import Provenance
@@ -135,7 +138,7 @@ class LogSink:
 
     def execution_ended(self, execution: Execution, namespace: dict[str, Any]) -> None:
         """Write the operations of a cell and its end."""
-        with sessions.settling:
+        with sessions.settling, _uncollected():
             execution.is_over = True
             execution.settle()
             if execution.logged:
@@ -192,6 +195,18 @@ class LogSink:
         if known is None or known[0] is not code:
             known = self._codes[cell_id] = (code, first_line_of(code))
         return known[1]
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Nothing that is made meanwhile outlives it: Python's collector would look at all of it for nothing."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 class _Known:
@@ -273,7 +288,7 @@ class _Told:
         ]
 
     def _version(self, version: FrameVersion) -> Version:
-        blocks = version.blocks
+        blocks, size = _blocks(version)
         return Version(
             version.logged_as,
             version.uid,
@@ -281,8 +296,8 @@ class _Told:
             self._labels(version.columns),
             list(version.index_names),
             version.shape,
-            _blocks(blocks) if blocks is not None else None,
-            version.size(),
+            blocks,
+            size,
             version.dataset,
             self.number(version.repeats) if version.repeats is not None else None,
         )
@@ -302,29 +317,32 @@ class _Told:
 
 
 # By identity, since the types of pandas hash themselves in Python; kept, so that no other takes its id.
-_type_names: dict[int, tuple[Any, str]] = {}
+_types: dict[int, tuple[Any, str, int]] = {}
 
 
-def _blocks(blocks: tuple[tuple[Any, Any], ...]) -> list[Blocks]:
+def _blocks(version: FrameVersion) -> tuple[list[Blocks] | None, int | None]:
+    """The blocks of a version, and its bytes as `size` tells them, found in one walk."""
+    if version.blocks is None:
+        return None, version.nbytes
     found: list[Blocks] = []
-    for dtype, places in blocks:
-        known = _type_names.get(id(dtype))
-        name = known[1] if known is not None else _type_name(dtype)
+    row = 0
+    for dtype, places in paired(version.blocks):
+        _, name, width = _types.get(id(dtype)) or _type(dtype)
+        row += width * len(places)
         indexer = getattr(places, "indexer", None)
-        if isinstance(indexer, slice):
+        if indexer.__class__ is slice:
             found.append(Blocks(name, (indexer.start, indexer.stop, indexer.step or 1), None))
         else:
             found.append(Blocks(name, None, [int(place) for place in places]))
-    return found
+    return found, version.nbytes if version.nbytes is not None or version.shape is None else row * version.shape[0]
 
 
-def _type_name(dtype: Any) -> str:
-    if len(_type_names) >= _TYPES_KEPT:
+def _type(dtype: Any) -> tuple[Any, str, int]:
+    if len(_types) >= _TYPES_KEPT:
         # A categorical type holds its categories.
-        _type_names.clear()
-    name = str(dtype)
-    _type_names[id(dtype)] = (dtype, name)
-    return name
+        _types.clear()
+    known = _types[id(dtype)] = (dtype, str(dtype), getattr(dtype, "itemsize", TEXT_BYTES))
+    return known
 
 
 def _bound(held: list[Held]) -> dict[str, int]:
