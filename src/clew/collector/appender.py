@@ -32,7 +32,7 @@ class Group(Struct, frozen=True):
 
 class _Waiting(Struct, frozen=True):
     entries: Sequence[Entry]
-    bytes: int
+    held_bytes: int
     # For a thread that waits, or for a loop that goes on meanwhile.
     stored: Future[None] | Patience
 
@@ -95,7 +95,7 @@ class Appender:
 
     def store(self, entries: Sequence[Entry]) -> Future[None]:
         """Queue entries; what is returned is done when all of them are on disk, and fails if none of them is."""
-        stored, size = Future[None](), _size(entries)
+        stored, size = Future[None](), _held_bytes(entries)
         self._require_room(size)
         self._enqueue(_Waiting(entries, size, stored))
         return stored
@@ -105,7 +105,7 @@ class Appender:
 
         To wake a thread, and a loop, costs more than to store an event: each is woken once for many.
         """
-        size = _size(entries)
+        size = _held_bytes(entries)
         self._require_room(size)
         if self._patience is None:
             loop = asyncio.get_running_loop()
@@ -130,7 +130,7 @@ class Appender:
             if self._is_closed:
                 raise _stopping()
             self._queue.append(arrived)
-            self._queued_bytes += arrived.bytes
+            self._queued_bytes += arrived.held_bytes
             self._changed.notify()
 
     def _require_room(self, size: int) -> None:
@@ -149,8 +149,8 @@ class Appender:
                 self._log.append_entries(chain.from_iterable(waiting.entries for waiting in group))
             except Exception as raised:  # noqa: BLE001  # whoever waits must hear of it, whatever it is
                 fault = raised
-            events, size = sum(len(one.entries) for one in group), sum(one.bytes for one in group)
-            self._listen(Group(events, size, time.perf_counter() - start, is_stored=fault is None))
+            sizes = [len(entry.body) for one in group for entry in one.entries]
+            self._listen(Group(len(sizes), sum(sizes), time.perf_counter() - start, is_stored=fault is None))
             _answer(group, fault)
 
     def _next_group(self) -> list[_Waiting]:
@@ -165,8 +165,9 @@ def _stopping() -> OverloadedError:
     return OverloadedError("The collector is stopping.", hint="Send the event again, in a moment.")
 
 
-def _size(entries: Sequence[Entry]) -> int:
-    return sum(len(entry.body) for entry in entries)
+def _held_bytes(entries: Sequence[Entry]) -> int:
+    """What entries take of the memory: a large one is a view of its file, and only one of those comes at a time."""
+    return sum([len(entry.body) for entry in entries if isinstance(entry.body, bytes)])
 
 
 def _answer(group: Sequence[_Waiting], fault: Exception | None) -> None:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from clew.collector.appender import Appender
@@ -74,6 +75,24 @@ def test_too_much_is_refused_but_one_is_always_let_in() -> None:
         begun.result(10)
         waiting.result(10)
         appender.store([entry(2)]).result(10)
+
+
+def test_a_large_event_and_small_ones_do_not_stand_in_each_others_way() -> None:
+    log = HeldLog()
+    with Appender(log, most_waiting_bytes=1000) as appender:  # type: ignore[arg-type]
+        begun = appender.store([entry(0)])
+        assert log.is_writing.wait(10)
+        small = entry(1, size=500)
+        waiting = [appender.store([one]) for one in (small, in_a_file(entry(2, size=5000)), entry(3))]
+        assert appender.waiting_bytes < 1000
+        log.go_on.set()
+        for one in (begun, *waiting):
+            one.result(10)
+
+
+def in_a_file(given: Entry) -> Entry:
+    """The entry as one whose bytes are not held in memory."""
+    return msgspec.structs.replace(given, body=memoryview(given.body))
 
 
 def test_it_drains_when_it_is_closed(tmp_path: Path) -> None:
