@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Literal, Self
@@ -13,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import astuple
 
 from clew.events.facet_order import FacetOrder
+from clew.garbage import uncollected
 from clew.home import Place
 from clew.index.bodies import DELETED, ENOUGH_SAMPLES, Packer, Unpacker, merged, train
 from clew.index.changes import Changes
@@ -98,7 +97,7 @@ class IndexSink:
 
         `aside` are more changes, so large that no two are held in memory: of events that `changes` names.
         """
-        with _uncollected(), self._writer.transaction():
+        with uncollected(), self._writer.transaction():
             # A backfill may have learnt one meanwhile.
             self._use_dictionaries()
             for table, events in (("events", changes.events), ("rejected", changes.rejected)):
@@ -169,18 +168,6 @@ class IndexSink:
         if self.dictionary is None or latest != self.dictionary:
             self.dictionary = latest
             self._packer, self._unpacker = Packer(latest), Unpacker(known)
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Without Python's collector, which would look at each of a batch's rows in vain: none stands in a cycle."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _remember(known: set[str], written: Iterable[str]) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 import itertools
 import os
 import sys
 import time
 from collections import OrderedDict
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -37,9 +35,9 @@ from clew.capture.streams.entries import (
 from clew.capture.streams.failures import failure_of
 from clew.capture.streams.metrics import Held, frames_held, measured
 from clew.capture.versions import TEXT_BYTES, FrameVersion, listed, paired
+from clew.garbage import uncollected
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from types import CodeType
 
     from clew.capture.provenance import Provenance
@@ -138,7 +136,7 @@ class LogSink:
 
     def execution_ended(self, execution: Execution, namespace: dict[str, Any]) -> None:
         """Write the operations of a cell and its end."""
-        with sessions.settling, _uncollected():
+        with sessions.settling, uncollected():
             execution.is_over = True
             execution.settle()
             if execution.logged:
@@ -195,18 +193,6 @@ class LogSink:
         if known is None or known[0] is not code:
             known = self._codes[cell_id] = (code, first_line_of(code))
         return known[1]
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Nothing that is made meanwhile outlives it: Python's collector would look at all of it for nothing."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 class _Known:
