@@ -30,7 +30,7 @@ _LET_GO_BYTES = 8 << 20
 _HEAD_BYTES = 64
 _AT = re.compile(rb'\{"at":"([^"]+)"')
 BEFORE_ID = b',"id":"'
-_ID = re.compile(rb'[0-9a-f]{%d}"' % ID_DIGITS)
+_ID = re.compile(rb"[0-9a-f]{%d}" % ID_DIGITS)
 BEFORE_EVENT = b',"event":'
 _WHOLE_HEAD_BYTES = 1024
 _UNKNOWN_TIME = "1970-01-01T00:00:00+00:00"
@@ -90,6 +90,8 @@ def decode_line(text: bytes) -> Line:
         line = _decode_line(text)
         datetime.fromisoformat(line.at)
         base64.b64decode(line.encoded or "")
+        if line.id is not None and not _ID.fullmatch(line.id.encode()):
+            line.id = None
     except (ValueError, RecursionError, msgspec.DecodeError):
         return Line(_UNKNOWN_TIME, Stream.OPENLINEAGE, _BY_HAND, encoded=base64.b64encode(text).decode())
     return line
@@ -113,7 +115,7 @@ def written_line(text: bytes) -> Line | None:
     # Events that came together have all in common that stands before their ids.
     before, _, rest = text[:place].partition(BEFORE_ID)
     head = _head(before)
-    if head is None or (rest and not _ID.fullmatch(rest)):
+    if head is None or (rest and not (rest.endswith(b'"') and _ID.fullmatch(rest, 0, len(rest) - 1))):
         return None
     # A view: the event may have megabytes.
     return Line(*head, rest[:-1].decode() or None, Raw(memoryview(text)[place + len(BEFORE_EVENT) : -1]))

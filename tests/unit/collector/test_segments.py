@@ -104,9 +104,13 @@ def test_a_line_as_it_is_written_needs_no_second_look(given: bytes, identity: st
     assert (line.id, line.body) == (identity, b'{"a":{"b":1}}')
 
 
-@pytest.mark.parametrize("given", [b"", b',"id":"%s"' % ID.encode()])
+@pytest.mark.parametrize("given", [b"", b',"id":null', b',"id":""', b',"id":"mine"', b',"id":"%s0"' % ID.encode()])
 def test_an_id_that_a_line_does_not_have_is_made_of_its_event(given: bytes) -> None:
-    assert identity_of(HEAD + given + b',"event":{"a":1}}') == (ID if given else event_id(b'{"a":1}'))
+    assert identity_of(HEAD + given + b',"event":{"a":1}}') == event_id(b'{"a":1}')
+
+
+def test_an_id_that_a_line_has_is_not_made_again() -> None:
+    assert identity_of(HEAD + b',"id":"%s","event":{"a":1}}' % ID.encode()) == ID
 
 
 @pytest.mark.parametrize(
