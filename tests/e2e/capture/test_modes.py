@@ -21,6 +21,7 @@ from websockets.sync.client import connect
 
 RUNTIME, DATAFRAME = "marimo_runtime.jsonl", "marimo_dataframe_lineage.jsonl"
 SECONDS = 60
+SECONDS_TO_LEAVE = 15
 PATH = os.pathsep.join((str(Path(__file__).parents[3] / ".tools" / "uv" / "bin"), os.environ.get("PATH", "")))
 ENDS = {
     "setup": "cell_execution_end",
@@ -103,10 +104,16 @@ def serving(mode: str, notebook: Path) -> Iterator[Server]:
         # As a terminal does: Ctrl-C reaches every process of the group.
         os.killpg(process.pid, signal.SIGINT)
         try:
-            process.wait(SECONDS)
+            process.wait(SECONDS_TO_LEAVE)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            raise
+            _terminate_server_of(process)
+            process.wait(SECONDS)
+
+
+def _terminate_server_of(clew_run: subprocess.Popen[bytes]) -> None:
+    """End marimo's server: in one ending of a hundred, captured or not, its kernel never hears that it should stop."""
+    for child in Path(f"/proc/{clew_run.pid}/task/{clew_run.pid}/children").read_text().split():
+        os.kill(int(child), signal.SIGTERM)
 
 
 def _wait_until_it_listens(port: int, process: subprocess.Popen[bytes]) -> None:
