@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bench.processes import family
+from bench.processes import ticks
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -39,4 +39,4 @@ def measured(work: Callable[[], object]) -> Cost:
 
 def cpu_seconds() -> float:
     """CPU time of this process and its descendants, those that have ended included."""
-    return sum(process.ticks for process in family(os.getpid())) / TICKS
+    return ticks(os.getpid()) / TICKS

@@ -29,8 +29,8 @@ from bench.costs import TICKS
 from bench.figures import Report
 from bench.logs import SEED
 from bench.memory import held_by
-from bench.postgres import count, insert, postgres, row, ticks
-from bench.processes import family
+from bench.postgres import count, insert, postgres, row
+from bench.processes import ticks
 from bench.rounds import asked_for, scratch
 from bench.senders import Sent
 
@@ -73,9 +73,9 @@ def compare(events: list[bytes], report: Report) -> None:
                     f"its clients {1000 * inserted.cpu_seconds / len(rows):.3f} ms"
                 )
             with collecting(folder / f"home {turn}") as (port, process):
-                before = own_ticks(process)
+                before = ticks(process)
                 sent = send(port, _CLIENTS, file)
-                costs.append((own_ticks(process) - before) / TICKS / len(events))
+                costs.append((ticks(process) - before) / TICKS / len(events))
             require(sent.answers == {"201": len(events)}, f"not all were stored: {sent.answers}")
             ours.append(len(events) / sent.seconds)
             report.say(
@@ -168,11 +168,6 @@ def send(port: int, clients: int, file: Path) -> Sent:
     command = sending(port, clients, file)
     ended = subprocess.run(command, stdout=subprocess.PIPE, timeout=_PATIENCE_SECONDS, check=True)
     return msgspec.json.decode(ended.stdout, type=Sent)
-
-
-def own_ticks(process: int) -> int:
-    """CPU time of a process."""
-    return family(process)[0].ticks
 
 
 def require(is_so: bool, otherwise: str) -> None:  # noqa: FBT001

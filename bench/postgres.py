@@ -15,7 +15,6 @@ from selectors import EVENT_READ, DefaultSelector
 
 import msgspec
 import psycopg
-from bench.processes import family
 from msgspec import Struct
 from psycopg.pq import ExecStatus
 from psycopg.pq.abc import PGconn, PGresult
@@ -97,11 +96,6 @@ def count(address: str) -> int:
     with psycopg.connect(address) as connection:
         found = connection.execute("select count(*) from lineage_events").fetchone()
     return 0 if found is None else int(found[0])
-
-
-def ticks(server: int) -> int:
-    """CPU time of a server and its backends, also those that have ended."""
-    return sum(process.ticks for process in family(server))
 
 
 def _insert(address: str, rows: Sequence[Row], connections: int) -> Inserted:

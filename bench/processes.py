@@ -28,6 +28,11 @@ def family(root: int) -> list[Process]:
     return [by_id[one] for one in found if one in by_id]
 
 
+def ticks(root: int) -> int:
+    """CPU time of a process and its descendants, also those that have ended."""
+    return sum(process.ticks for process in family(root))
+
+
 def _all() -> Iterator[Process]:
     for folder in Path("/proc").glob("[0-9]*"):
         try:

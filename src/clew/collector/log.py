@@ -77,6 +77,13 @@ class Entry(Struct, frozen=True):
         return cls(event.stream, event.source, body, is_json)
 
 
+class Written(Struct, frozen=True):
+    """Entries that stand in the log, but are on disk only after a sync."""
+
+    identities: Collection[str]
+    bytes: int
+
+
 def stored_body(body: bytes) -> bytes:
     """An event's bytes as the log keeps them and makes the event's id of."""
     return one_line(body) if _is_json(body) else body
@@ -128,33 +135,60 @@ class LogWriter:
         return self._append(entries, self._recent)
 
     def _append(self, entries: Iterable[Entry], known: Collection[str]) -> int:
+        written = self._write_new(entries, known)
+        if written.bytes:
+            try:
+                os.fdatasync(self._file)
+            except OSError as fault:
+                raise self.undone(fault) from fault
+            self.settle(written)
+        return len(written.identities)
+
+    @property
+    def file(self) -> int:
+        """What has to be synced once something is written."""
+        return self._file
+
+    def write(self, entries: Iterable[Entry]) -> Written:
+        """Write the entries that are new. They are stored once the file is synced and this is settled, or undone.
+
+        Nothing else may be written in between.
+        """
+        return self._write_new(entries, self._recent)
+
+    def settle(self, written: Written) -> None:
+        """Note that what was written is on disk."""
+        self._size += written.bytes
+        # Only now: an event that failed to be stored must not be taken for a repetition when it is sent again.
+        self._remember(written.identities)
+
+    def undone(self, fault: OSError) -> ClewError:
+        """Take back what was written since the last sync, and say why.
+
+        Nothing of a failed append may stay: a half line would be glued to the next event.
+        """
+        os.ftruncate(self._file, self._size)
+        message = f"The log {self.folder} cannot be written: {fault.strerror}. Nothing of this batch was stored."
+        return ClewError(message, hint="Make room on the disk, then send the events again.")
+
+    def _write_new(self, entries: Iterable[Entry], known: Collection[str]) -> Written:
         new: dict[str, Entry] = {}
         for entry in entries:
             identity = entry.identity or held_id(entry.body)
             if entry.body and identity not in known:
                 new.setdefault(identity, entry)
         if not new:
-            return 0
+            return Written((), 0)
         now = datetime.now(UTC)
         self._rotate_if_due(now)
-        self._store(_lines(new, now.isoformat(timespec="microseconds")))
-        self._begun_at = self._begun_at or now
-        # Only now: an event that failed to be stored must not be taken for a repetition when it is sent again.
-        self._remember(new)
-        return len(new)
-
-    def _store(self, parts: Sequence[bytes | memoryview]) -> None:
-        size = sum(map(len, parts))
+        parts = _lines(new, now.isoformat(timespec="microseconds"))
         try:
             for start in range(0, len(parts), _PARTS_PER_WRITE):
                 self._write(parts[start : start + _PARTS_PER_WRITE])
-            os.fdatasync(self._file)
         except OSError as fault:
-            # Nothing of a failed append may stay: a half line would be glued to the next event.
-            os.ftruncate(self._file, self._size)
-            message = f"The log {self.folder} cannot be written: {fault.strerror}. Nothing of this batch was stored."
-            raise ClewError(message, hint="Make room on the disk, then send the events again.") from fault
-        self._size += size
+            raise self.undone(fault) from fault
+        self._begun_at = self._begun_at or now
+        return Written(new.keys(), sum(map(len, parts)))
 
     def _write(self, parts: Sequence[bytes | memoryview]) -> None:
         written = os.writev(self._file, parts)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from clew.collector.appender import Group
+from clew.collector.groups import Group
 from clew.collector.payloads import Taken
 from clew.collector.tallies import Spread, Tally
 from clew.events.stream import Stream

@@ -121,7 +121,7 @@ def test_refusals_are_told_with_their_sender_but_not_each(
     def full(_: object) -> int:
         raise ClewError("No space left on device.")
 
-    monkeypatch.setattr(log, "append_entries", full)
+    monkeypatch.setattr(log, "write", full)
     client.post(LINEAGE, content=json.dumps(EVENT))
     assert caplog.records[-1].levelno == logging.ERROR
     assert figures(client)["clew_collector_sync_faults_total"] == 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import threading
 import time
 import zlib
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 import zstandard
 from starlette.testclient import TestClient
+from tests.unit.collector.disks import HeldDisk
 
 from clew.collector import http, patience
 from clew.collector.http import Limits, create_collector
@@ -256,7 +256,7 @@ def test_a_full_disk_is_told_and_the_log_stays_readable(
 
     client.post(LINEAGE, content=event(producer="before"))
     with monkeypatch.context() as changed:
-        changed.setattr(log, "append_entries", full)
+        changed.setattr(log, "write", full)
         answer = client.post(LINEAGE, content=event())
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
     assert "No space left" in answer.json()["message"]
@@ -264,19 +264,12 @@ def test_a_full_disk_is_told_and_the_log_stays_readable(
     assert bodies(log) == [event(producer="before"), event()]
 
 
-def test_a_slow_disk_is_answered_in_time(client: TestClient, log: LogWriter, monkeypatch: pytest.MonkeyPatch) -> None:
-    go_on = threading.Event()
-    store = log.append_entries
-
-    def slow(entries: Any) -> int:
-        go_on.wait()
-        return store(entries)
-
-    monkeypatch.setattr(log, "append_entries", slow)
+def test_a_slow_disk_is_answered_in_time(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = HeldDisk(monkeypatch)
     monkeypatch.setattr(patience, "ANSWER_SECONDS", 0.1)
     answer = client.post(LINEAGE, content=event())
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
-    go_on.set()
+    disk.let_go()
 
 
 def test_lists_of_events_have_a_limit_of_their_own(

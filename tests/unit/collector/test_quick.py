@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from starlette.responses import Response
 from starlette.testclient import TestClient
+from tests.unit.collector.disks import HeldDisk
 from tests.unit.wires import Wire, serving
 
 from clew.collector import patience
@@ -214,67 +215,48 @@ def test_whoever_waits_hears_of_a_fault(
         raise fault
 
     with monkeypatch.context() as changed:
-        changed.setattr(log, "append_entries", fail)
+        changed.setattr(log, "write", fail)
         ((status, headers, body),) = wire.ask(post(event()))
     assert (status, headers["retry-after"], str(fault) in body.decode()) == (503, "1", True)
     assert wire.ask(post(event()))[0][0] == 201
 
 
 def test_a_slow_disk_is_told_in_time(wire: Wire, log: LogWriter, monkeypatch: pytest.MonkeyPatch) -> None:
-    go_on, store = threading.Event(), log.append_entries
-
-    def slow(entries: Any) -> int:
-        go_on.wait(20)
-        return store(entries)
-
     with monkeypatch.context() as changed:
-        changed.setattr(log, "append_entries", slow)
+        disk = HeldDisk(changed)
         changed.setattr(patience, "ANSWER_SECONDS", 0.1)
-        ((status, _, body),) = wire.ask(post(event("slow")))
-        assert (status, b"The disk is slow" in body) == (503, True)
-        go_on.set()
+        for name in ("slow", "waits for it"):
+            ((status, _, body),) = wire.ask(post(event(name)))
+            assert (status, b"The disk is slow" in body) == (503, True)
+        disk.let_go()
     assert wire.ask(post(event("next")))[0][0] == 201
-    assert runs(log) == ["slow", "next"]
+    assert runs(log) == ["slow", "waits for it", "next"]
 
 
 def test_whoever_is_waiting_when_it_stops_is_answered(
     app: Collector, log: LogWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun, go_on, store = threading.Event(), threading.Event(), log.append_entries
-
-    def slow(entries: Any) -> int:
-        begun.set()
-        go_on.wait(20)
-        return store(entries)
-
-    monkeypatch.setattr(log, "append_entries", slow)
+    disk = HeldDisk(monkeypatch)
     with (
         serving(app, Quick(app.takes)) as (port, server),
         socket.create_connection(("127.0.0.1", port), timeout=20) as opened,
     ):
         opened.sendall(post(event()))
-        assert begun.wait(20)
+        assert disk.is_asked.wait(20)
         server.should_exit = True
-        threading.Timer(0.3, go_on.set).start()
+        threading.Timer(0.3, disk.let_go).start()
         status, headers, _ = Wire(opened).answer()
         assert (status, headers["connection"]) == (201, "close")
     assert runs(log) == ["r"]
 
 
 def test_whoever_has_gone_is_no_harm(app: Collector, log: LogWriter, monkeypatch: pytest.MonkeyPatch) -> None:
-    begun, go_on, store = threading.Event(), threading.Event(), log.append_entries
-
-    def slow(entries: Any) -> int:
-        begun.set()
-        go_on.wait(20)
-        return store(entries)
-
-    monkeypatch.setattr(log, "append_entries", slow)
+    disk = HeldDisk(monkeypatch)
     with serving(app, Quick(app.takes)) as (port, _):
         with socket.create_connection(("127.0.0.1", port), timeout=20) as opened:
             opened.sendall(post(event()))
-            assert begun.wait(20)
-        go_on.set()
+            assert disk.is_asked.wait(20)
+        disk.let_go()
         with socket.create_connection(("127.0.0.1", port), timeout=20) as opened:
             assert Wire(opened).ask(post(event("next")))[0][0] == 201
     assert runs(log) == ["r", "next"]
