@@ -12,7 +12,7 @@ from deltalake.transaction import AddAction, CommitProperties, RemoveAction
 from msgspec import Struct
 
 from clew.errors import ClewError
-from clew.lake.delta import Lake
+from clew.lake.delta import WITHOUT_LOG_CLEANUP, Lake
 from clew.lake.files import DataFile
 
 # Each try that fails is a batch that was committed in between.
@@ -66,6 +66,7 @@ def exchange(
                 table.schema(),
                 [],
                 commit_properties=CommitProperties(max_commit_retries=0),
+                post_commithook_properties=WITHOUT_LOG_CLEANUP,
             )
         except CommitFailedError as fault:
             newest = lake.table(name)

@@ -59,7 +59,8 @@ def remove_files(
 ) -> dict[str, tuple[int, int]]:
     """Remove files that no version younger than the retention names, and those of workers that were killed.
 
-    Gives number and bytes of the files removed, by table.
+    Of each table's log, what is older than the table says goes, too. Gives number and bytes of the files removed, by
+    table.
     """
     _remove_reports(lake.root / REPORTS)
     return {name: _vacuum(lake.root / name, retention_hours) for name in names if lake.table(name) is not None}
@@ -100,9 +101,9 @@ def _worthwhile(group: list[Weighed]) -> Iterator[list[LiveFile]]:
 
 
 def _vacuum(folder: Path, retention_hours: int) -> tuple[int, int]:
-    vacuum = partial(
-        DeltaTable(str(folder)).vacuum, retention_hours=retention_hours, enforce_retention_duration=False, full=True
-    )
+    table = DeltaTable(str(folder))
+    table.cleanup_metadata()
+    vacuum = partial(table.vacuum, retention_hours=retention_hours, enforce_retention_duration=False, full=True)
     # Asked first, because a removed file no longer tells its size.
     sizes = {name: _bytes(folder / name) for name in vacuum(dry_run=True)}
     if not sizes:

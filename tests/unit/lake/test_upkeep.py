@@ -194,3 +194,33 @@ def test_what_a_killed_worker_left_is_removed_and_what_a_worker_writes_now_is_no
     assert remove_files(lake, 7 * DAY)[NAME] == (1, 11)
     assert (left.exists(), written.exists()) == (False, True)
     assert rows(lake).num_rows == 1
+
+
+@pytest.mark.parametrize(("days", "left"), [(29, [0, 1, 2, 3, 4]), (31, [3, 4])])
+def test_upkeep_removes_commits_of_more_than_a_month_ago_and_no_commit_does(
+    lake: Lake, days: int, left: list[int]
+) -> None:
+    append(lake, 0)
+    late = Lake(lake.root)
+    assert len(late.files(NAME)) == 1
+    append(lake, 1)
+    append(lake, 2)
+    DeltaTable(lake.root / NAME).create_checkpoint()
+    age(lake, days)
+    append(lake, 3)
+    assert commits(lake) == [0, 1, 2, 3, 4]
+    remove_files(lake, 7 * DAY)
+    assert commits(lake) == left
+    assert rows(lake)["seq"].to_pylist() == [0, 1, 2, 3]
+    assert late.files(NAME) == lake.files(NAME)
+    assert not late.append(NAME, LINEAGE_EVENTS.schema, [], Batch("app", 2))
+
+
+def commits(lake: Lake) -> list[int]:
+    return sorted(int(path.stem) for path in (lake.root / NAME / "_delta_log").glob("*.json"))
+
+
+def age(lake: Lake, days: int) -> None:
+    then = time.time() - timedelta(days=days).total_seconds()
+    for path in (lake.root / NAME / "_delta_log").iterdir():
+        os.utime(path, (then, then))
