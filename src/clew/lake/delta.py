@@ -31,6 +31,8 @@ _DERIVED = "clew-derived"
 # What workers tell the driver, while a batch is being taken in.
 REPORTS: Final = ".reports"
 _TRIES = 5
+# As long as upkeep keeps files of older versions, and no longer: every commit lists the whole log of its table.
+_PROPERTIES: Final = {"delta.logRetentionDuration": "interval 7 days"}
 # Else deltalake asks for the age of every file in the log after each commit: 13 ms if there are 2,000. Upkeep does so.
 WITHOUT_LOG_CLEANUP: Final = PostCommitHookProperties(cleanup_expired_logs=False)
 
@@ -82,7 +84,8 @@ class Lake:
         try:
             self.root.mkdir(parents=True, exist_ok=True)
             for table in KEPT_TABLES:
-                DeltaTable.create(str(self.root / table.name), DeltaSchema.from_arrow(table.schema), mode="ignore")
+                schema = DeltaSchema.from_arrow(table.schema)
+                DeltaTable.create(str(self.root / table.name), schema, mode="ignore", configuration=_PROPERTIES)
             write_format(self.root, KEPT_TABLE_NAMES, facet_order)
         except (OSError, DeltaError) as fault:
             message = f"The lake {self.root} cannot be written: {getattr(fault, 'strerror', None) or fault}."
@@ -181,7 +184,9 @@ class Lake:
         delta_schema = DeltaSchema.from_arrow(schema)
         if table is None:
             uri = str(self.root / name)
-            create_table_with_add_actions(uri, delta_schema, adds, mode="error", commit_properties=properties)
+            create_table_with_add_actions(
+                uri, delta_schema, adds, mode="error", configuration=_PROPERTIES, commit_properties=properties
+            )
         else:
             actions: list[AddAction | RemoveAction] = [*adds]
             table.create_write_transaction(
