@@ -6,7 +6,7 @@ import base64
 import fcntl
 import os
 from collections import OrderedDict, deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -30,7 +30,7 @@ from clew.collector.segments import (
     whole_lines_size,
 )
 from clew.errors import ClewError
-from clew.events.identity import held_id, one_line
+from clew.events.identity import content_id, held_id, one_line
 from clew.events.stream import Stream
 
 SEGMENT_BYTES = 64 << 20
@@ -135,7 +135,7 @@ class LogWriter:
         return self._append(entries, self._recent)
 
     def _append(self, entries: Iterable[Entry], known: Collection[str]) -> int:
-        written = self._write_new(entries, known)
+        written = self._write_new(entries, known, held_id)
         if written.bytes:
             try:
                 os.fdatasync(self._file)
@@ -154,7 +154,7 @@ class LogWriter:
 
         Nothing else may be written in between.
         """
-        return self._write_new(entries, self._recent)
+        return self._write_new(entries, self._recent, content_id)
 
     def settle(self, written: Written) -> None:
         """Note that what was written is on disk."""
@@ -171,10 +171,12 @@ class LogWriter:
         message = f"The log {self.folder} cannot be written: {fault.strerror}. Nothing of this batch was stored."
         return ClewError(message, hint="Make room on the disk, then send the events again.")
 
-    def _write_new(self, entries: Iterable[Entry], known: Collection[str]) -> Written:
+    def _write_new(
+        self, entries: Iterable[Entry], known: Collection[str], id_of: Callable[[bytes | memoryview], str]
+    ) -> Written:
         new: dict[str, Entry] = {}
         for entry in entries:
-            identity = entry.identity or held_id(entry.body)
+            identity = entry.identity or id_of(entry.body)
             if entry.body and identity not in known:
                 new.setdefault(identity, entry)
         if not new:

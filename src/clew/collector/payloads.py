@@ -10,7 +10,7 @@ from msgspec import Raw, Struct
 from clew.collector.log import Entry
 from clew.collector.namespaces import namespaces_of
 from clew.events.identity import one_line
-from clew.events.received import decode
+from clew.events.received import require_event
 from clew.events.rejection import RejectedError
 from clew.events.stream import Stream
 from clew.serving.grants import Grant, NotAllowedError
@@ -48,7 +48,7 @@ def taken(stream: Stream, source: str, body: bytes, grant: Grant) -> Taken:
     """Look at an event of someone who has this grant."""
     flaw = None
     try:
-        decode(stream, body)
+        require_event(stream, body)
     except RejectedError as fault:
         if fault.reason.is_final:
             return Taken(None, fault)

@@ -43,6 +43,8 @@ def part(raw: Raw | None, decode: Callable[[Raw], T]) -> T | None:
 
 def require_text(body: Document) -> None:
     """Reject what is no UTF-8: parts of a document are passed on unread, so its bytes must be known to be text."""
+    if isinstance(body, bytes) and body.isascii():
+        return
     try:
         str(body, "utf-8")
     except UnicodeDecodeError as fault:

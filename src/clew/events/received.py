@@ -17,6 +17,15 @@ def decode(stream: str, body: Document) -> AnyEvent:
     return decode_text(stream, body)
 
 
+def require_event(stream: str, body: Document) -> None:
+    """Reject what `decode` rejects, without opening more of it than that needs."""
+    if stream == Stream.OPENLINEAGE:
+        require_text(body)
+        openlineage.require_event(body)
+    else:
+        decode(stream, body)
+
+
 def decode_text(stream: str, body: Document) -> AnyEvent:
     """The same of bytes that are known to be text."""
     if stream == Stream.RUNTIME:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from clew.events import received
 from clew.events.openlineage import Event, decode, version_of
@@ -129,12 +132,34 @@ REJECTED = {
 }
 
 
+@pytest.mark.parametrize("look", [received.decode, received.require_event])
 @pytest.mark.parametrize(("body", "reason"), REJECTED.values(), ids=REJECTED)
-def test_what_can_never_be_stored_is_rejected(body: bytes, reason: Reason) -> None:
+def test_what_can_never_be_stored_is_rejected(body: bytes, reason: Reason, look: Callable[[str, bytes], Any]) -> None:
     with pytest.raises(RejectedError) as fault:
-        received.decode("openlineage", body)
+        look("openlineage", body)
     assert fault.value.reason == reason
     assert len(fault.value.detail) < 200
+
+
+def fault_of(look: Callable[[str, bytes], Any], body: bytes) -> tuple[Reason, str] | None:
+    try:
+        look("openlineage", body)
+    except RejectedError as fault:
+        return fault.reason, fault.detail
+    return None
+
+
+NAMES = ("runId", "namespace", "name", "facets")
+PARTS = ("eventTime", "eventType", "run", "job", "dataset", "inputs", "outputs", "producer", "schemaURL", "session_id")
+SCALARS = st.sampled_from([None, True, 7, 1.5, "", "r", TIME, "é", f"{SPEC}/2-0-2/OpenLineage.json"])
+OBJECTS = st.dictionaries(st.sampled_from(NAMES), SCALARS | st.dictionaries(st.just("f"), SCALARS), max_size=4)
+EVENTS = st.dictionaries(st.sampled_from(PARTS), SCALARS | OBJECTS | st.lists(OBJECTS, max_size=2))
+
+
+@given(EVENTS, st.booleans())
+def test_a_glance_rejects_what_a_look_rejects(parts: dict[str, Any], has_time: bool) -> None:
+    body = json.dumps({**parts, **({"eventTime": TIME} if has_time else {})}).encode()
+    assert fault_of(received.require_event, body) == fault_of(received.decode, body)
 
 
 @pytest.mark.parametrize(
