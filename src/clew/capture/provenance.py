@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from msgspec import Struct
 
 from clew.capture.flags import COMPOSED, DIRECT, IDENTITY, INDIRECT, MARKS
-from clew.capture.versions import STATE
+from clew.capture.versions import STATE, give_state
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -133,7 +133,7 @@ def scalar_provenance(value: Any) -> Provenance | None:
 
 def series_state(series: Any) -> SeriesState | None:
     """What a Series or an Index carries, if it was seen before."""
-    state = getattr(series, "__dict__", {}).get(STATE)
+    state = getattr(series, STATE, None)
     return state if type(state) is SeriesState else None
 
 
@@ -141,7 +141,8 @@ def mark_series(
     series: Any, provenance: Provenance, index: dict[Hashable, Provenance] | None = None, rows: Provenance | None = None
 ) -> None:
     """Give a Series its state."""
-    state = series.__dict__[STATE] = SeriesState(provenance, index, rows)
+    state = SeriesState(provenance, index, rows)
+    give_state(series, state)
     if index or rows:
         mark_index(series, state)
 
@@ -152,4 +153,6 @@ def mark_index(series: Any, state: SeriesState) -> None:
     if manager is not None:
         levels = union(*(state.index or {}).values())
         # The first to be marked is the one that the index was made with: others only share it.
-        manager.axes[0].__dict__.setdefault(STATE, SeriesState(levels, state.index, state.rows))
+        axis = manager.axes[0]
+        if getattr(axis, STATE) is None:
+            give_state(axis, SeriesState(levels, state.index, state.rows))

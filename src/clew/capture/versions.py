@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct, field
@@ -20,6 +19,15 @@ if TYPE_CHECKING:
 # Where a frame, a Series or a GroupBy carries its state. pandas neither copies, pickles nor writes instance
 # attributes of this kind, and they die with the object: no id is ever reused, nothing is kept alive.
 STATE = "_clew"
+# Where an Index carries its labels as a list.
+LABELS = "_clew_labels"
+
+
+def give_state(owner: Any, state: Any) -> None:
+    """Let an object carry its state, past what its class does when an attribute is set."""
+    # Not by `__dict__`: once an object was asked for that, the interpreter finds all of its attributes more slowly.
+    object.__setattr__(owner, STATE, state)
+
 
 # Beyond this many blocks a frame is fragmented and naming its types would cost more than the operation.
 _BLOCKS_READ = 64
@@ -139,21 +147,28 @@ def paired(blocks: list[Any]) -> Iterator[tuple[Any, Any]]:
     return zip(blocks[::2], blocks[1::2], strict=True)
 
 
-_LISTS_KEPT = 256
-# Ordered: the first of a plain dict is found by walking over all that were removed before it.
-_lists: OrderedDict[int, tuple[Any, list[Hashable]]] = OrderedDict()
+class LabelList(Struct, eq=False, gc=False):
+    """The labels of some columns as a list, the log of a session that they stand in, and their number there."""
+
+    labels: list[Hashable]
+    logged_in: object | None = None
+    logged_as: int = 0
+
+
+def label_list(columns: Any) -> LabelList:
+    """The labels of some columns; an Index carries them, since versions share it and walking one is slow."""
+    known: LabelList | bool | None = getattr(columns, LABELS, False)
+    if isinstance(known, LabelList):
+        return known
+    found = LabelList(columns if isinstance(columns, list) else _labels(columns))
+    if known is None:
+        object.__setattr__(columns, LABELS, found)
+    return found
 
 
 def listed(columns: Any) -> list[Hashable]:
-    """The labels of an Index as a list; versions share their Index, and walking one is slow."""
-    known = _lists.get(id(columns))
-    if known is not None and known[0] is columns:
-        return known[1]
-    labels = _labels(columns)
-    if len(_lists) >= _LISTS_KEPT:
-        _lists.popitem(last=False)
-    _lists[id(columns)] = (columns, labels)
-    return labels
+    """The labels of some columns as a list."""
+    return label_list(columns).labels
 
 
 def _labels(columns: Any) -> list[Hashable]:
@@ -162,7 +177,11 @@ def _labels(columns: Any) -> list[Hashable]:
     if getattr(getattr(values, "dtype", None), "kind", "") == "O" and type(values).__module__ == "numpy":
         return cast("list[Hashable]", values.tolist())
     text = getattr(values, "_pa_array", None)
-    return text.to_pylist() if text is not None and not text.null_count else list(columns)
+    if text is None or text.null_count:
+        return list(columns)
+    # By way of numpy, unless its types are others: a scalar of Arrow's for each label takes three times as long.
+    found = text.to_numpy()
+    return cast("list[Hashable]", found.tolist() if found.dtype.kind == "O" else text.to_pylist())
 
 
 def index_names(index: Any) -> tuple[Hashable, ...]:

@@ -189,7 +189,7 @@ def combine_first(call: Call) -> None:
 
 def created(call: Call) -> None:
     """pd.DataFrame(data)."""
-    if call.subject.__dict__.get(STATE) is None:
+    if getattr(call.subject, STATE, None) is None:
         call.is_module_function = True
         fields = _fields_of(call.argument(0, "data"), call.subject, call, "DataFrame")
         made(call, "creation", Listed(fields), frame=call.subject, method="DataFrame")

@@ -13,7 +13,7 @@ from clew.capture.frames.state import is_scalar, provenance_of
 from clew.capture.guard import user_code
 from clew.capture.provenance import Provenance, through, union
 from clew.capture.statements import reads_in, scalars_in
-from clew.capture.versions import STATE, FrameVersion
+from clew.capture.versions import FrameVersion, give_state
 
 try:
     from pandas.core.col import Expression
@@ -81,7 +81,7 @@ class Watched:
     def __call__(self, frame: Any) -> Any:
         """Run the callback on the stand-in."""
         if isinstance(frame, pd.DataFrame):
-            frame.__dict__[STATE] = FrameVersion.standing_in(self.version, frame._mgr.axes[0], dict(self.assigned))
+            give_state(frame, FrameVersion.standing_in(self.version, frame._mgr.axes[0], dict(self.assigned)))
         value = evaluated(self.callback, frame)
         self.assigned[self.label] = self._provenance(value)
         return value

@@ -19,7 +19,7 @@ from clew.capture.provenance import Provenance, mark_series, remember_array, rem
 from clew.capture.records import Kind, Listed, Record, SameLabels
 from clew.capture.sessions import current_execution
 from clew.capture.statements import names_loaded, note_scalar, reads_of, scalars_behind
-from clew.capture.versions import STATE, FrameVersion
+from clew.capture.versions import STATE, FrameVersion, give_state
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -78,9 +78,11 @@ def made(
     """Record that the call made a frame (its result unless `frame` is given)."""
     frame = call.result if frame is None else frame
     version = FrameVersion.of(frame)
-    frame.__dict__[STATE] = version
+    give_state(frame, version)
     # The first to be marked is the frame that the index was made with: others only share it.
-    frame._mgr.axes[1].__dict__.setdefault(STATE, version)
+    index = frame._mgr.axes[1]
+    if getattr(index, STATE) is None:
+        give_state(index, version)
     return record(call, kind, version, edges, rows, parents, method)
 
 
@@ -98,7 +100,7 @@ def changed(
     before = call.before if before is None else before
     version = FrameVersion.of(frame, uid=before.uid)
     version.name = before.name
-    frame.__dict__[STATE] = version
+    give_state(frame, version)
     return record(call, kind, version, edges, rows, (before,), method)
 
 

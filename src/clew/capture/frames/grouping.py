@@ -14,7 +14,7 @@ from clew.capture.frames.calls import Call
 from clew.capture.frames.functions import is_opaque
 from clew.capture.frames.state import is_scalar, known, levels_named
 from clew.capture.provenance import Provenance, SeriesState, through, union, used_for
-from clew.capture.versions import STATE, FrameVersion
+from clew.capture.versions import STATE, FrameVersion, give_state
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ class Groups:
 
 def groups_of(subject: Any) -> Groups | None:
     """What a GroupBy or a Window carries, if the frame behind it was seen."""
-    found = subject.__dict__.get(STATE)
+    found = getattr(subject, STATE, None)
     return found if isinstance(found, Groups) else None
 
 
@@ -53,7 +53,7 @@ def groupby(call: Call) -> None:
         for name in levels_named(call.subject, call.argument(1, "level"))
         if version.has(name)
     ]
-    call.result.__dict__[STATE] = Groups(version, None, keys)
+    give_state(call.result, Groups(version, None, keys))
 
 
 def key_list(by: Any) -> list[Any]:
@@ -92,7 +92,7 @@ def groupby_series(call: Call) -> None:
             keys.append((key, state.index[key]))
     levels = levels_named(call.subject, call.argument(1, "level"))
     keys += [(name, state.index[name]) for name in levels if state.index and name in state.index]
-    call.result.__dict__[STATE] = Groups(None, state, keys)
+    give_state(call.result, Groups(None, state, keys))
 
 
 def resample(call: Call) -> None:
@@ -102,14 +102,14 @@ def resample(call: Call) -> None:
     if label is None and version.index_names:
         label = version.index_names[0]
     keys = [(label, through(version.field(label), TRANSFORMATION))] if label is not None and version.has(label) else []
-    call.result.__dict__[STATE] = Groups(version, None, keys, "resample")
+    give_state(call.result, Groups(version, None, keys, "resample"))
 
 
 def resample_series(call: Call) -> None:
     """series.resample(rule)."""
     state: SeriesState = call.before
     keys = [(name, through(found, TRANSFORMATION)) for name, found in (state.index or {}).items()]
-    call.result.__dict__[STATE] = Groups(None, state, keys, "resample")
+    give_state(call.result, Groups(None, state, keys, "resample"))
 
 
 def window(call: Call) -> None:
@@ -119,12 +119,12 @@ def window(call: Call) -> None:
     keys: list[tuple[Hashable | None, Provenance]] = []
     if on is not None and version.has(on):
         keys.append((None, version.field(on)))
-    call.result.__dict__[STATE] = Groups(version, None, keys, call.name, use=WINDOW)
+    give_state(call.result, Groups(version, None, keys, call.name, use=WINDOW))
 
 
 def window_series(call: Call) -> None:
     """series.rolling, series.expanding, series.ewm."""
-    call.result.__dict__[STATE] = Groups(None, call.before, [], call.name, use=WINDOW)
+    give_state(call.result, Groups(None, call.before, [], call.name, use=WINDOW))
 
 
 def window_of_groups(call: Call) -> None:
@@ -133,7 +133,7 @@ def window_of_groups(call: Call) -> None:
     if groups is not None:
         use = GROUP_BY if call.name == "resample" else WINDOW
         keys = [*groups.keys, *_time_keys(groups, call)]
-        call.result.__dict__[STATE] = replace(groups, keys=keys, prefix=f"{groups.prefix}_{call.name}", use=use)
+        give_state(call.result, replace(groups, keys=keys, prefix=f"{groups.prefix}_{call.name}", use=use))
 
 
 def _time_keys(groups: Groups, call: Call) -> list[tuple[Hashable | None, Provenance]]:
@@ -154,4 +154,4 @@ def selection_of_groups(call: Call) -> None:
     groups = groups_of(call.subject)
     if groups is not None:
         key = call.args[0]
-        call.result.__dict__[STATE] = replace(groups, selected=list(key) if isinstance(key, (list, pd.Index)) else key)
+        give_state(call.result, replace(groups, selected=list(key) if isinstance(key, (list, pd.Index)) else key))

@@ -32,7 +32,7 @@ from clew.capture.guard import guard
 from clew.capture.provenance import Provenance, SeriesState, mark_series, through, union
 from clew.capture.records import SameLabels
 from clew.capture.statements import note_read
-from clew.capture.versions import STATE
+from clew.capture.versions import STATE, give_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -131,7 +131,9 @@ def index_set(call: Call) -> None:
         names = [name for name in index_names(subject.index) if name not in subject.columns]
         levels = given_levels(labels, names)
         changed(call, "transformation", SameLabels(call.before, IDENTITY, levels), method="index")
-        subject._mgr.axes[1].__dict__.setdefault(STATE, subject.__dict__[STATE])
+        index = subject._mgr.axes[1]
+        if getattr(index, STATE) is None:
+            give_state(index, getattr(subject, STATE))
 
 
 def _before(subject: Any) -> Any:
@@ -195,7 +197,7 @@ def _hook_making(owner: Any) -> None:
         if guard.depth:
             return original(cls, *args, **kwargs)
         result = original(cls, *args, **kwargs)
-        if STATE not in result.__dict__:
+        if getattr(result, STATE) is None:
             provenance = provenance_of(args[0] if args else kwargs.get("data"))
             if provenance:
                 _mark(result, provenance, None)

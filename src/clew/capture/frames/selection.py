@@ -23,7 +23,7 @@ from clew.capture.losses import count_loss
 from clew.capture.provenance import Provenance, SeriesState, by_position, mark_series, through, union, used_for
 from clew.capture.records import Deferred, Listed, SameLabels
 from clew.capture.statements import note_read
-from clew.capture.versions import STATE, FrameVersion, index_names, listed
+from clew.capture.versions import STATE, FrameVersion, give_state, index_names, listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,7 +81,7 @@ def _chosen(frame: Any, key: Any, result: Any, version: FrameVersion, caller: An
     if isinstance(result, pd.Series):
         column = version.field(key)
         levels = {name: version.field(name) for name in version.index_names} if version.index_names else None
-        result.__dict__[STATE] = SeriesState(column, levels)
+        give_state(result, SeriesState(column, levels))
         note_read(caller, column)
         return
     call = Call("__getitem__", frame, (key,), {}, version, caller)
@@ -92,7 +92,7 @@ def _chosen(frame: Any, key: Any, result: Any, version: FrameVersion, caller: An
         rows = mask_uses(key, call, FILTER) if is_mask(key) else None
         edges = _of_level(key, version) if isinstance(version.columns, pd.MultiIndex) else None
         made(call, "selection", edges or SameLabels(version), rows, (version,))
-        note_read(caller, result.__dict__[STATE])
+        note_read(caller, getattr(result, STATE))
 
 
 def _of_level(key: Any, version: FrameVersion) -> Listed | None:

@@ -42,7 +42,7 @@ from clew.capture.provenance import (
 )
 from clew.capture.records import Kind, Listed
 from clew.capture.statements import note_read, reads_of_target
-from clew.capture.versions import STATE
+from clew.capture.versions import STATE, give_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -123,7 +123,7 @@ def hook_series(name: str) -> None:
 def _compose(
     method: Method, series: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, frame: Any
 ) -> None:
-    state = series.__dict__.get(STATE)
+    state = getattr(series, STATE, None)
     provenance = state.provenance if state is not None else None
     rows = state.rows if state is not None else None
     beside = None
@@ -160,7 +160,7 @@ def is_aligned(subject: Any, result: Any) -> bool:
 def _operand(value: Any, frame: Any) -> SeriesState | None:
     """What an argument brings; None for one of which nothing is known."""
     if isinstance(value, pd.Series):
-        state: SeriesState | None = value.__dict__.get(STATE)
+        state: SeriesState | None = getattr(value, STATE, None)
         return state
     if isinstance(value, pd.Index):
         return index_state(value)
@@ -182,12 +182,12 @@ def given(value: Any, call: Call) -> Provenance:
 
 def _give(name: str, series: Any, kwargs: dict[str, Any], result: Any, state: SeriesState, frame: Any) -> None:
     if isinstance(result, pd.Series):
-        result.__dict__[STATE] = state
+        give_state(result, state)
         if state.index or state.rows:
             mark_index(result, state)
     elif result is None:
         if kwargs.get("inplace"):
-            series.__dict__[STATE] = state
+            give_state(series, state)
     elif isinstance(result, pd.DataFrame):
         call = Call(name, series, (), kwargs, None, frame)
         call.result = result

@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 from pandas.api.extensions import ExtensionArray
 from pandas.api.types import is_scalar as is_pandas_scalar
+from pandas.core.base import SelectionMixin
+from pandas.core.generic import NDFrame
 
 from clew.capture.flags import IDENTITY, INFERRED, OPAQUE
 from clew.capture.provenance import (
@@ -20,7 +22,7 @@ from clew.capture.provenance import (
     used_for,
 )
 from clew.capture.records import Listed, Record, SameLabels
-from clew.capture.versions import STATE, FrameVersion, index_names, listed
+from clew.capture.versions import LABELS, STATE, FrameVersion, give_state, index_names, listed
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
@@ -28,13 +30,18 @@ if TYPE_CHECKING:
 _ITEMS_READ = 64
 SCALARS = (str, bytes, int, float, complex, np.generic)
 
+# So that to ask for it never reaches pandas' own `__getattr__`, which looks for a column of that name.
+for _owner in (NDFrame, pd.Index, SelectionMixin):
+    setattr(_owner, STATE, None)
+setattr(pd.Index, LABELS, None)
+
 
 def version_of(frame: Any) -> FrameVersion:
     """The version of `frame` as it is now; a frame not seen before gets its first one."""
-    state = frame.__dict__
-    version: FrameVersion | None = state.get(STATE)
+    version: FrameVersion | None = getattr(frame, STATE)
     if version is None:
-        version = state[STATE] = FrameVersion.of(frame)
+        version = FrameVersion.of(frame)
+        give_state(frame, version)
     elif version.columns is not frame._mgr.axes[0] or (renames.seen and _has_other_levels(frame, version)):
         version = _relabelled(frame, version)
     return version
@@ -74,14 +81,14 @@ def _relabelled(frame: Any, known: FrameVersion) -> FrameVersion:
     record.parents = (known,)
     record.is_pending = True
     version.made_by = record
-    frame.__dict__[STATE] = version
+    give_state(frame, version)
     return version
 
 
 def provenance_of(value: Any) -> Provenance | None:
     """Where a value came from: None if nothing is known about it, empty for a constant."""
     if isinstance(value, pd.Series):
-        state = value.__dict__.get(STATE)
+        state = getattr(value, STATE, None)
         return state.whole() if state is not None else None
     if isinstance(value, pd.DataFrame):
         return version_of(value).fields()
@@ -97,7 +104,7 @@ def provenance_of(value: Any) -> Provenance | None:
 
 def index_state(index: Any) -> SeriesState | None:
     """What an Index carries: its own state, or what is known of the frame that it is the index of."""
-    state = index.__dict__.get(STATE)
+    state = getattr(index, STATE, None)
     if isinstance(state, FrameVersion):
         levels = {name: state.field(name) for name in state.index_names}
         return SeriesState(union(*levels.values()), levels, _rows_above(state))
@@ -139,7 +146,7 @@ def given_levels(index: Any, names: Iterable[Hashable]) -> dict[Hashable, Proven
 def used_as(value: Any, use: int) -> Provenance:
     """What the use of a value depends on: its own sources take that use, what chose its rows stays what it was."""
     if isinstance(value, (pd.Series, pd.Index)):
-        state = value.__dict__.get(STATE) if isinstance(value, pd.Series) else index_state(value)
+        state = getattr(value, STATE, None) if isinstance(value, pd.Series) else index_state(value)
         return union(used_for(state.provenance, use), state.rows) if state is not None else {}
     return used_for(known(value), use)
 
@@ -163,7 +170,7 @@ def is_scalar(value: Any) -> bool:
 
 def series_parts(series: Any) -> SeriesState:
     """The state of a Series, an empty one where nothing is known."""
-    state = series.__dict__.get(STATE)
+    state = getattr(series, STATE, None)
     return state if state is not None else SeriesState({})
 
 

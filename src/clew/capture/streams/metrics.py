@@ -41,7 +41,7 @@ def frames_held(namespace: dict[str, Any]) -> list[Held]:
     return [
         Held(name, frame, version)
         for name, frame in frames
-        if isinstance(version := frame.__dict__.get(STATE), FrameVersion) and not name.startswith("__")
+        if isinstance(version := getattr(frame, STATE, None), FrameVersion) and not name.startswith("__")
     ]
 
 

@@ -6,7 +6,6 @@ import itertools
 import os
 import sys
 import time
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -34,7 +33,7 @@ from clew.capture.streams.entries import (
 )
 from clew.capture.streams.failures import failure_of
 from clew.capture.streams.metrics import Held, frames_held, measured
-from clew.capture.versions import TEXT_BYTES, FrameVersion, listed, paired
+from clew.capture.versions import TEXT_BYTES, FrameVersion, label_list, paired
 from clew.garbage import uncollected
 
 if TYPE_CHECKING:
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
 
 # An operation that ended so long ago is complete; whoever made a later one may still add to it.
 _SECONDS_TO_FINISH = 0.25
-_LABELS_KEPT = 256
 _TYPES_KEPT = 64
 _numbers = itertools.count(1)
 _sinks: WeakSet[LogSink] = WeakSet()
@@ -196,10 +194,7 @@ class LogSink:
 
 
 class _Known:
-    """What stands in the log: versions bear it as a mark, columns are kept here."""
-
-    def __init__(self) -> None:
-        self.columns: OrderedDict[int, tuple[Any, int]] = OrderedDict()
+    """What stands in the log: versions and lists of labels bear it as a mark."""
 
 
 class _Told:
@@ -290,16 +285,12 @@ class _Told:
 
     def _labels(self, columns: Any) -> int:
         """The number of some labels; frames share their Index, so that a wide one is written once."""
-        kept = self._known.columns
-        known = kept.get(id(columns))
-        if known is not None and known[0] is columns:
-            return known[1]
-        if len(kept) >= _LABELS_KEPT:
-            kept.popitem(last=False)
-        number = next(_numbers)
-        self.labels.append(Labels(number, listed(columns)))
-        kept[id(columns)] = (columns, number)
-        return number
+        known = label_list(columns)
+        if known.logged_in is not self._known:
+            known.logged_as = next(_numbers)
+            known.logged_in = self._known
+            self.labels.append(Labels(known.logged_as, known.labels))
+        return known.logged_as
 
 
 # By identity, since the types of pandas hash themselves in Python; kept, so that no other takes its id.
