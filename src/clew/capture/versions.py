@@ -144,7 +144,8 @@ class FrameVersion(Struct, eq=False, weakref=True):
 
 def paired(blocks: list[Any]) -> Iterator[tuple[Any, Any]]:
     """The type and the places of each block."""
-    return zip(blocks[::2], blocks[1::2], strict=True)
+    parts = iter(blocks)
+    return zip(parts, parts, strict=True)
 
 
 class LabelList(Struct, eq=False, gc=False):

@@ -48,46 +48,47 @@ def frames_held(namespace: dict[str, Any]) -> list[Held]:
 def measured(execution: Execution, held: list[Held]) -> dict[FrameVersion, dict[str, Any]]:
     """Metrics of each frame that this execution made or changed and a variable still holds, within a budget."""
     made = {record.output for record in execution.records if record.output is not None}
-    if not made or not held or os.environ.get("CLEW_METRICS") == "off":
+    if not made or not held or (wanted := os.environ.get("CLEW_METRICS")) == "off":
         return {}
     from clew.capture.guard import guard
 
     deadline = time.perf_counter() + max(_LEAST_SECONDS, execution.duration * _SHARE)
+    # Of numbers only: a string's minimum would be one of the user's values.
+    tells_bounds = wanted != "counts"
     found: dict[FrameVersion, dict[str, Any]] = {}
     guard.depth = 1
     try:
         for _, frame, version in held:
             if version in made and version not in found:
-                _measure(version, frame, deadline, found)
+                try:
+                    version.nbytes = version.nbytes if is_polars(frame) else _bytes_of(frame)
+                    found[version] = frame_metrics(frame, deadline, tells_bounds=tells_bounds)
+                except Exception as error:  # noqa: BLE001 - metrics are an extra: their failure costs only themselves
+                    count_loss("metrics", error)
     finally:
         guard.depth = 0
     return found
 
 
-def _measure(version: FrameVersion, frame: Any, deadline: float, found: dict[FrameVersion, dict[str, Any]]) -> None:
-    try:
-        if not is_polars(frame):
-            version.nbytes = sum(block.values.nbytes for block in frame._mgr.blocks)
-        found[version] = frame_metrics(frame, deadline)
-    except Exception as error:  # noqa: BLE001 - metrics are an extra: their failure costs only themselves
-        count_loss("metrics", error)
+def _bytes_of(frame: Any) -> int:
+    return sum([block.values.nbytes for block in frame._mgr.blocks])
 
 
-def frame_metrics(frame: Any, deadline: float) -> dict[str, Any]:
+def frame_metrics(frame: Any, deadline: float, *, tells_bounds: bool = True) -> dict[str, Any]:
     """Rows of a frame and metrics of its columns; `omitted` names those that the budget left out."""
+    of_polars = is_polars(frame)
     columns: dict[str, Any] = {}
     omitted: list[str] = []
     rows = len(frame)
     step = max(1, rows // _SAMPLED_ROWS) if rows > _EXACT_ROWS else 1
-    of_polars = is_polars(frame)
     for place, label in enumerate(frame.columns if of_polars else listed(frame.columns)):
         if place >= _COLUMNS_MEASURED or time.perf_counter() > deadline:
             omitted.append(str(label))
         elif of_polars:
-            columns[str(label)] = _series_metrics(frame.to_series(place), step)
+            columns[str(label)] = _series_metrics(frame.to_series(place), step, tells_bounds=tells_bounds)
         else:
             # The array itself: a Series around each would cost more than to count it.
-            columns[str(label)] = _column_metrics(frame._mgr.iget_values(place), step)
+            columns[str(label)] = _column_metrics(frame._mgr.iget_values(place), step, tells_bounds=tells_bounds)
     found: dict[str, Any] = {"rowCount": rows, "columnMetrics": columns}
     if step > 1:
         found["sampled"] = True
@@ -96,7 +97,7 @@ def frame_metrics(frame: Any, deadline: float) -> dict[str, Any]:
     return found
 
 
-def _series_metrics(series: Any, step: int) -> dict[str, Any]:
+def _series_metrics(series: Any, step: int, *, tells_bounds: bool) -> dict[str, Any]:
     """The same by polars' own functions."""
     nulls = series.null_count()
     found: dict[str, Any] = {"nullCount": nulls}
@@ -104,15 +105,17 @@ def _series_metrics(series: Any, step: int) -> dict[str, Any]:
     with contextlib.suppress(sys.modules["polars"].exceptions.PolarsError):
         given = (series.gather_every(step) if step > 1 else series).drop_nulls()
         found["distinctCount"] = given.n_unique()
-    if series.dtype.is_numeric() and len(series) > nulls and _tells_bounds():
+    if series.dtype.is_numeric() and len(series) > nulls and tells_bounds:
         found |= _bounds(series.min(), series.max())
     return found
 
 
-def _column_metrics(values: Any, step: int) -> dict[str, Any]:
+def _column_metrics(values: Any, step: int, *, tells_bounds: bool) -> dict[str, Any]:
     is_number = values.dtype.kind in "iuf"
     if is_number and type(values).__module__ == "numpy":
-        return _number_metrics(values, step) if len(values) > _FEW else _few_numbers(values)
+        if len(values) > _FEW:
+            return _number_metrics(values, step, tells_bounds=tells_bounds)
+        return _few_numbers(values, tells_bounds=tells_bounds)
     text = getattr(values, "_pa_array", None)
     if text is not None and len(values) <= _FEW and isinstance(values.dtype, sys.modules["pandas"].StringDtype):
         given = set(text.to_pylist()) - {None}
@@ -123,29 +126,29 @@ def _column_metrics(values: Any, step: int) -> dict[str, Any]:
     # Lists and dicts cannot be hashed.
     with contextlib.suppress(TypeError, AttributeError):
         found["distinctCount"] = _distinct(values, nulls, count, step)
-    if is_number and _tells_bounds():
+    if is_number and tells_bounds:
         found |= _bounds(values._reduce("min"), values._reduce("max"))
     return found
 
 
-def _few_numbers(values: Any) -> dict[str, Any]:
+def _few_numbers(values: Any, *, tells_bounds: bool) -> dict[str, Any]:
     """The same of numbers so few that to call numpy takes longer than to look at each."""
     given = values.tolist()
     if values.dtype.kind == "f":
         given = [number for number in given if number == number]  # noqa: PLR0124 - NaN alone differs from itself
     found: dict[str, Any] = {"nullCount": len(values) - len(given), "distinctCount": len(set(given))}
-    if given and _tells_bounds():
+    if given and tells_bounds:
         found |= _bounds(min(given), max(given))
     return found
 
 
-def _number_metrics(values: Any, step: int) -> dict[str, Any]:
+def _number_metrics(values: Any, step: int, *, tells_bounds: bool) -> dict[str, Any]:
     """The same straight from an array of numbers, in a tenth of the time."""
     numpy = sys.modules["numpy"]
     nulls = numpy.isnan(values) if values.dtype.kind == "f" else None
     count = int(numpy.count_nonzero(nulls)) if nulls is not None else 0
     found: dict[str, Any] = {"nullCount": count, "distinctCount": _distinct(values, nulls, count, step)}
-    if len(values) > count and _tells_bounds():
+    if len(values) > count and tells_bounds:
         found |= _bounds(numpy.fmin.reduce(values), numpy.fmax.reduce(values))
     return found
 
@@ -158,14 +161,13 @@ def _distinct(values: Any, nulls: Any, count: int, step: int) -> int:
     return len(set(given.tolist())) if len(given) <= _FEW else len(sys.modules["pandas"].unique(given))
 
 
-def _tells_bounds() -> bool:
-    # Of numbers only: a string's minimum would be one of the user's values.
-    return os.environ.get("CLEW_METRICS") != "counts"
-
-
 def _bounds(least: Any, most: Any) -> dict[str, float]:
-    numbers = {"min": _finite(least), "max": _finite(most)}
-    return {name: number for name, number in numbers.items() if number is not None}
+    found: dict[str, float] = {}
+    for name, bound in (("min", least), ("max", most)):
+        number = _finite(bound)
+        if number is not None:
+            found[name] = number
+    return found
 
 
 def _finite(bound: Any) -> float | None:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from clew.capture import sessions
 from clew.capture.losses import count_loss, loss_summary, notice_once
-from clew.capture.records import Listed, Record, SameLabels, grounded
+from clew.capture.records import Record, SameLabels, grounded
 from clew.capture.sources import first_line_of, position_of
 from clew.capture.streams.endpoint import find_endpoint
 from clew.capture.streams.entries import (
@@ -37,6 +37,7 @@ from clew.capture.versions import TEXT_BYTES, FrameVersion, label_list, paired
 from clew.garbage import uncollected
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
     from types import CodeType
 
     from clew.capture.provenance import Provenance
@@ -209,49 +210,52 @@ class _Told:
         """The records of an execution that were not told before, in numbers."""
         found = []
         for record in execution.records[execution.looked_at :]:
-            one = self._record(record, execution.clock)
-            if one is not None:
-                found.append(one)
-                execution.logged.append((record, one.count))
+            try:
+                one = self._recorded(record, execution.clock)
+            except Exception as error:  # noqa: BLE001 - labels are the user's own objects
+                count_loss(f"tell {record.method}", error)
+                continue
+            found.append(one)
+            execution.logged.append((record, one.count))
         execution.looked_at = len(execution.records)
         return found
 
-    def _record(self, record: Record, clock: float) -> Recorded | None:
-        """A record in numbers; None if it cannot be told, which must not cost the others."""
-        try:
-            return self._recorded(record, clock)
-        except Exception as error:  # noqa: BLE001 - labels are the user's own objects
-            count_loss(f"tell {record.method}", error)
-            return None
-
     def _recorded(self, record: Record, clock: float) -> Recorded:
-        edges = record.edges
-        if isinstance(edges, SameLabels) and (edges.source.substitutes is not None or edges.source.base is not None):
+        edges, output, read_from = record.edges, record.output, record.read_from
+        source, flags = None, 0
+        changed: dict[Hashable, Provenance] | None
+        if not isinstance(edges, SameLabels):
+            changed = edges.by_label
+        elif edges.source.substitutes is None and edges.source.base is None:
+            source, flags, changed = self.number(edges.source), edges.flags, edges.changed
+        else:
             # A frame that stood in for another inside a callback is known to nobody outside of it.
-            edges = Listed(record.fields_of(record.output) if record.output is not None else {})
-        source, flags = (None, 0) if isinstance(edges, Listed) else (self.number(edges.source), edges.flags)
-        changed = edges.by_label if isinstance(edges, Listed) else edges.changed or {}
-        position = position_of(record.code, record.instruction) if record.code is not None else None
+            changed = record.fields_of(output) if output is not None else None
         types = record.written_types
         return Recorded(
             record.method,
             record.kind,
             record.is_module_function,
-            position,
+            position_of(record.code, record.instruction) if record.code is not None else None,
             record.started - clock,
             record.duration,
             record.overhead,
             record.count,
             record.error,
-            self.number(record.output) if record.output is not None else None,
-            [self.number(real) for parent in record.parents for real in grounded(parent)],
-            self.number(record.read_from) if record.read_from is not None else None,
+            self.number(output) if output is not None else None,
+            self._parents(record.parents),
+            self.number(read_from) if read_from is not None else None,
             source,
             flags,
-            [(label, self._dependencies(provenance)) for label, provenance in changed.items()],
-            self._dependencies(record.rows),
+            [(label, self._dependencies(found)) for label, found in changed.items()] if changed else [],
+            self._dependencies(record.rows) if record.rows else [],
             list(types.items()) if types is not None else None,
         )
+
+    def _parents(self, parents: tuple[FrameVersion, ...]) -> list[int]:
+        if len(parents) == 1 and parents[0].substitutes is None:
+            return [self.number(parents[0])]
+        return [self.number(real) for parent in parents for real in grounded(parent)]
 
     def number(self, version: FrameVersion) -> int:
         """A version's number in the log, which is told what it is when it is first met."""
@@ -305,11 +309,13 @@ def _blocks(version: FrameVersion) -> tuple[list[Blocks] | None, int | None]:
     row = 0
     for dtype, places in paired(version.blocks):
         _, name, width = _types.get(id(dtype)) or _type(dtype)
-        row += width * len(places)
         indexer = getattr(places, "indexer", None)
         if indexer.__class__ is slice:
-            found.append(Blocks(name, (indexer.start, indexer.stop, indexer.step or 1), None))
+            start, stop, step = indexer.start, indexer.stop, indexer.step or 1
+            row += width * (stop - start if step == 1 else len(places))
+            found.append(Blocks(name, (start, stop, step), None))
         else:
+            row += width * len(places)
             found.append(Blocks(name, None, [int(place) for place in places]))
     return found, version.nbytes if version.nbytes is not None or version.shape is None else row * version.shape[0]
 
