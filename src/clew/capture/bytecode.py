@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import inspect
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -53,6 +54,8 @@ class Statement(NamedTuple):
 
 _statements: dict[CodeType, list[Statement]] = {}
 _literals: dict[int, tuple[CodeType, frozenset[tuple[int, ...]]]] = {}
+# By the code's identity, since hashing it hashes all of its constants; it is kept, so that no other takes its id.
+_once: dict[tuple[int, int], tuple[CodeType, bool]] = {}
 
 
 def make_room(known: dict[Any, Any]) -> None:
@@ -115,13 +118,39 @@ def statement_at(statements: list[Statement], instruction: int) -> Statement | N
     return statements[position] if position >= 0 else None
 
 
+def runs_once(code: CodeType, instruction: int) -> bool:
+    """Whether each call of a function runs an instruction once, and for names that are that call's own."""
+    known = _once.get((id(code), instruction))
+    if known is None:
+        make_room(_once)
+        known = _once[id(code), instruction] = (code, _is_of_one_call(code, instruction))
+    return known[1]
+
+
+def _is_of_one_call(code: CodeType, instruction: int) -> bool:
+    running = statement_at(statements_of(code), instruction)
+    if running is None or not code.co_flags & inspect.CO_OPTIMIZED or _is_in_loop(code, instruction):
+        return False
+    given = code.co_argcount + code.co_kwonlyargcount
+    given += bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    return set(_filled_by(running)) <= set(code.co_varnames[given:])
+
+
+def _is_in_loop(code: CodeType, instruction: int) -> bool:
+    jumps = (one for one in dis.get_instructions(code) if one.opcode in dis.hasjrel or one.opcode in dis.hasjabs)
+    return any(jump.argval <= instruction <= jump.offset for jump in jumps)
+
+
+def _filled_by(statement: Statement) -> tuple[str, ...]:
+    # What stores nothing works on what it loads first.
+    return statement.stores or tuple(load.name for load in statement.loads[:1])
+
+
 def spans_filling(statements: list[Statement], running: Statement, names: set[str]) -> list[Span]:
     """Back through plain names, where the statements lie that filled the given ones before the running statement."""
     found, wanted = [], set(names)
     for statement in reversed([one for one in statements if one.end < running.start]):
-        # What stores nothing works on what it loads first.
-        targets = statement.stores or tuple(load.name for load in statement.loads[:1])
-        if not wanted.isdisjoint(targets):
+        if not wanted.isdisjoint(_filled_by(statement)):
             found.append((statement.start, statement.end))
             wanted.update(load.name for load in statement.loads)
     return found

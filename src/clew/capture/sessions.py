@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from clew.capture.streams.entries import Failure
 
 
-# So many operations are looked through at once: together they cost half of what each would cost in its place.
-_RECORDS_WAITING = 64
+# So many operations are looked through at once: together they cost half of what each would cost in its place. Were
+# they more, what they hold until then would set off Python's collector again and again.
+_RECORDS_WAITING = 16
 _FIXED_BITS = (0xF << 76) | (0x3 << 62)
 _VERSION_4 = (0x4 << 76) | (0x2 << 62)
 # Its own generator: the user's random.seed() must neither be disturbed nor make ids repeat.

@@ -6,7 +6,15 @@ import threading
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from clew.capture.bytecode import is_within, make_room, spans_filling, statement_at, statements_of, target_of
+from clew.capture.bytecode import (
+    is_within,
+    make_room,
+    runs_once,
+    spans_filling,
+    statement_at,
+    statements_of,
+    target_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,8 +50,9 @@ def note_read(frame: FrameType, read: Provenance | FrameVersion) -> None:
         if len(recent) >= _READS_KEPT:
             del recent[next(iter(recent))]
         known = (code, [read])
-    elif not isinstance(read, dict):
-        # A frame replaces what was read before it: held beside it, earlier ones would only fill the memory.
+    elif not isinstance(read, dict) or runs_once(code, place[1]):
+        # A frame replaces what was read before it: held beside it, earlier ones would only fill the memory. So does
+        # another call of a function: what an earlier one read is nothing to it.
         known = (code, [read])
     elif len(known[1]) < _ROUNDS_KEPT:
         known[1].append(read)
