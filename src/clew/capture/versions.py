@@ -70,9 +70,8 @@ class FrameVersion(Struct, eq=False, weakref=True):
         if len(manager.blocks) <= _BLOCKS_READ:
             blocks = []
             for block in manager.blocks:
-                blocks.append(block.values.dtype)
                 # The attribute, since the property above it would be asked a hundred times in a cell.
-                blocks.append(block._mgr_locs)
+                blocks += (block.values.dtype, block._mgr_locs)
         return cls(
             next(_uids) if uid is None else uid,
             columns,
@@ -158,9 +157,9 @@ class LabelList(Struct, eq=False, gc=False):
 
 def label_list(columns: Any) -> LabelList:
     """The labels of some columns; an Index carries them, since versions share it and walking one is slow."""
-    known: LabelList | bool | None = getattr(columns, LABELS, False)
-    if isinstance(known, LabelList):
-        return known
+    known: Any = getattr(columns, LABELS, False)
+    if known:
+        return cast("LabelList", known)
     found = LabelList(columns if isinstance(columns, list) else _labels(columns))
     if known is None:
         object.__setattr__(columns, LABELS, found)

@@ -101,10 +101,10 @@ class Join:
             if label in shared:
                 fields[label] = self.key_column(label)
             else:
-                fields[_suffixed(label, self.suffixes[0], doubled)] = self.left.field(label)
+                fields[_suffixed(label, self.suffixes[0]) if label in doubled else label] = self.left.field(label)
         for label in right_columns:
             if label not in shared:
-                fields[_suffixed(label, self.suffixes[1], doubled)] = self.right.field(label)
+                fields[_suffixed(label, self.suffixes[1]) if label in doubled else label] = self.right.field(label)
         labels = [*levels, *listed(columns)]
         return {label: fields[label] if label in fields else self._elsewhere(label, shared) for label in labels}
 
@@ -137,8 +137,8 @@ def _key(version: FrameVersion, key: Any) -> Provenance:
     return version.field(key) if version.has(key) else {}
 
 
-def _suffixed(label: Hashable, suffix: str | None, doubled: set[Hashable]) -> Hashable:
-    return f"{label}{suffix}" if label in doubled and suffix is not None else label
+def _suffixed(label: Hashable, suffix: str | None) -> Hashable:
+    return label if suffix is None else f"{label}{suffix}"
 
 
 def version_of_any(operand: Any) -> FrameVersion:

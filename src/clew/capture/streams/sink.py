@@ -309,13 +309,11 @@ def _blocks(version: FrameVersion) -> tuple[list[Blocks] | None, int | None]:
     row = 0
     for dtype, places in paired(version.blocks):
         _, name, width = _types.get(id(dtype)) or _type(dtype)
+        row += width * len(places)
         indexer = getattr(places, "indexer", None)
         if indexer.__class__ is slice:
-            start, stop, step = indexer.start, indexer.stop, indexer.step or 1
-            row += width * (stop - start if step == 1 else len(places))
-            found.append(Blocks(name, (start, stop, step), None))
+            found.append(Blocks(name, (indexer.start, indexer.stop, indexer.step or 1), None))
         else:
-            row += width * len(places)
             found.append(Blocks(name, None, [int(place) for place in places]))
     return found, version.nbytes if version.nbytes is not None or version.shape is None else row * version.shape[0]
 
