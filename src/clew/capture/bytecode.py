@@ -129,11 +129,18 @@ def runs_once(code: CodeType, instruction: int) -> bool:
 
 def _is_of_one_call(code: CodeType, instruction: int) -> bool:
     running = statement_at(statements_of(code), instruction)
-    if running is None or not code.co_flags & inspect.CO_OPTIMIZED or _is_in_loop(code, instruction):
+    if running is None or _is_entered_again(code) or _is_in_loop(code, instruction):
         return False
     given = code.co_argcount + code.co_kwonlyargcount
     given += bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
     return set(_filled_by(running)) <= set(code.co_varnames[given:])
+
+
+def _is_entered_again(code: CodeType) -> bool:
+    """Whether a call may begin before another ends: a cell's code has no calls, and names what others see."""
+    pauses = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+    is_function = code.co_flags & inspect.CO_OPTIMIZED and not code.co_flags & pauses
+    return not is_function or code.co_name in (*code.co_names, *code.co_freevars)
 
 
 def _is_in_loop(code: CodeType, instruction: int) -> bool:
