@@ -30,8 +30,9 @@ _ROUNDS_KEPT = 16
 
 class _Reads(threading.local):
     def __init__(self) -> None:
-        # By place: what each round of a loop read stands beside what the one before it did, until somebody asks.
-        self.recent: dict[tuple[int, int], tuple[CodeType, list[Provenance | FrameVersion]]] = {}
+        # By place: what each round of a loop read stands beside what the one before it did, until somebody asks; and
+        # whether a call of its function runs the place once, when that was looked at.
+        self.recent: dict[tuple[int, int], tuple[CodeType, list[Provenance | FrameVersion], bool | None]] = {}
         # Single values go on in plain arithmetic, of which nothing is seen but its result.
         self.scalars: dict[tuple[int, int], tuple[CodeType, Provenance]] = {}
 
@@ -49,15 +50,20 @@ def note_read(frame: FrameType, read: Provenance | FrameVersion) -> None:
     if known is None:
         if len(recent) >= _READS_KEPT:
             del recent[next(iter(recent))]
-        known = (code, [read])
-    elif not isinstance(read, dict) or runs_once(code, place[1]):
-        # A frame replaces what was read before it: held beside it, earlier ones would only fill the memory. So does
-        # another call of a function: what an earlier one read is nothing to it.
-        known = (code, [read])
-    elif len(known[1]) < _ROUNDS_KEPT:
-        known[1].append(read)
+        known = (code, [read], None)
     else:
-        known = (code, [_merged(known[1]), read])
+        _, reads, is_once = known
+        if is_once is None:
+            is_once = runs_once(code, place[1])
+            known = (code, reads, is_once)
+        if is_once or not isinstance(read, dict):
+            # A frame replaces what was read before it: held beside it, earlier ones would only fill the memory. So
+            # does another call of a function: what an earlier one read is nothing to it.
+            reads[:] = [read]
+        elif len(reads) < _ROUNDS_KEPT:
+            reads.append(read)
+        else:
+            reads[:] = [_merged(reads), read]
     recent[place] = known
 
 
@@ -203,7 +209,7 @@ def reads_of(frame: FrameType, given_to: str | None = None, *, here: bool = Fals
 
 def reads_in(code: CodeType) -> list[Provenance]:
     """What a function read when it last ran."""
-    return [_merged(reads) for one, reads in _reads.recent.values() if one is code]
+    return [_merged(reads) for one, reads, _ in _reads.recent.values() if one is code]
 
 
 def scalars_in(code: CodeType) -> list[Provenance]:
@@ -235,7 +241,7 @@ def _read_within(frame: FrameType, spans: list[Span]) -> list[Provenance]:
         return code is frame.f_code and instruction != frame.f_lasti and is_within(instruction, spans)
 
     return [
-        *[_merged(reads) for (_, place), (code, reads) in _reads.recent.items() if counts(code, place)],
+        *[_merged(reads) for (_, place), (code, reads, _) in _reads.recent.items() if counts(code, place)],
         *[read for (_, place), (code, read) in _reads.scalars.items() if counts(code, place)],
     ]
 
