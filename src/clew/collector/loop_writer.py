@@ -143,18 +143,24 @@ class LoopWriter:
             # Nothing was asked: the process is gone. Who comes next starts another.
             self.close()
             return
-        fault = None
+        fault: Exception | None = None
         try:
             if not self._syncer.end(self._log.file):
                 self.close()
             self._log.settle(syncing.written)
         except OSError as raised:
-            fault = self._log.undone(raised)
+            fault = self._undone(raised)
         self._turn.give_back()
         if self._arrived.entries:
             # The disk has something to do while the others are answered.
             self._write_or_leave()
         self._tell(syncing.arrived, syncing.since, fault)
+
+    def _undone(self, fault: OSError) -> Exception:
+        try:
+            return self._log.undone(fault)
+        except OSError as worse:
+            return worse
 
     def _tell(self, arrived: _Arrived, since: float, fault: Exception | None) -> None:
         self._listen(group_of(arrived.entries, time.perf_counter() - since, is_stored=fault is None))

@@ -143,6 +143,20 @@ async def test_what_could_not_be_synced_is_taken_back(log: LogWriter, monkeypatc
     assert bodies(log) == [b"1", b"2"]
 
 
+async def test_a_log_that_cannot_be_cut_holds_up_nobody(log: LogWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_: object) -> bool:
+        raise OSError(errno.EIO, "Input/output error")
+
+    async with sender(log) as one:
+        await asyncio.wait_for(one.send(b"1"), SECONDS)
+        with monkeypatch.context() as changed:
+            changed.setattr(Syncer, "end", failing)
+            changed.setattr(os, "ftruncate", failing)
+            with pytest.raises(OSError, match="Input/output error"):
+                await asyncio.wait_for(one.send(b"2"), SECONDS)
+        await asyncio.wait_for(asyncio.wrap_future(one.appender.store([entry(b"3")])), SECONDS)
+
+
 async def test_the_process_tells_of_a_fault(log: LogWriter, monkeypatch: pytest.MonkeyPatch) -> None:
     begin = Syncer.begin
     # A pipe can be handed over, but not synced.
