@@ -15,7 +15,7 @@ from clew.collector.log import Entry, LogWriter, Written
 from clew.collector.patience import OverloadedError, Patience, Then
 from clew.collector.syncing import Syncer
 
-# Two milliseconds of a loop's time.
+# A millisecond of a loop's time.
 _MOST_BYTES = 1 << 20
 
 
@@ -82,7 +82,6 @@ class LoopWriter:
         if self._patience is None:
             loop = asyncio.get_running_loop()
             self._patience = Patience(loop)
-            self._patience.begin()
             self._arrived.patiences.append(self._patience)
             loop.call_soon(self._end_turn)
         self._patience.add(then)

@@ -28,20 +28,15 @@ class Patience:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self._thens: list[Then] = []
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer = loop.call_later(ANSWER_SECONDS, self._give_up)
 
     def add(self, then: Then) -> None:
         """One more waits."""
         self._thens.append(then)
 
-    def begin(self) -> None:
-        """From now on the time runs."""
-        self._timer = self.loop.call_later(ANSWER_SECONDS, self._give_up)
-
     def end(self, fault: Exception | None) -> None:
         """It has ended."""
-        if self._timer is not None:
-            self._timer.cancel()
+        self._timer.cancel()
         thens, self._thens = self._thens, []
         for then in thens:
             then(fault)

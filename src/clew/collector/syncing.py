@@ -30,9 +30,12 @@ class Syncer:
 
     def begin(self, file: int) -> None:
         """Have a file synced."""
-        # If the process is gone, the socket can be read at once: it has ended.
-        with contextlib.suppress(OSError):
+        try:
             socket.send_fds(self._socket, [b"."], [file])
+        except OSError:
+            # The process is gone, or the system lacks something: then the socket must end, for nobody will answer.
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
 
     def end(self, file: int) -> bool:
         """Take the answer, and wait for it if need be; False if the process is gone, and the file was synced here.

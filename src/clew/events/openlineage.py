@@ -129,10 +129,8 @@ def require_event(body: Document) -> None:
         seen = _decode_glance(body)
     except (msgspec.DecodeError, RecursionError):
         decode(body)
-        return
-    if seen.run is not None and not seen.run.run_id:
-        seen.run = None
-    _require_sound(seen)
+    else:
+        _require_sound(seen)
 
 
 def version_of(facets: Facets | None) -> str | None:
@@ -148,7 +146,8 @@ def _require_sound(event: Event | _Glance) -> None:
 
 
 def _require_identity(event: Event | _Glance) -> None:
-    if event.run is None and event.job is None and event.dataset is None:
+    has_run = event.run is not None and event.run.run_id
+    if not has_run and event.job is None and event.dataset is None:
         raise RejectedError(Reason.NO_IDENTITY, "there is no run.runId, no job and no dataset with namespace and name")
 
 

@@ -189,6 +189,19 @@ async def test_a_killed_process_is_replaced(is_busy: bool, log: LogWriter) -> No
     assert bodies(log) == [b"1", b"2", b"3"]
 
 
+async def test_a_process_that_cannot_be_asked_is_replaced(log: LogWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> int:
+        raise OSError(errno.ETOOMANYREFS, "Too many references")
+
+    async with sender(log) as one:
+        with monkeypatch.context() as changed:
+            changed.setattr("clew.collector.syncing.socket.send_fds", refused)
+            await asyncio.wait_for(one.send(b"1"), SECONDS)
+        await asyncio.wait_for(one.send(b"2"), SECONDS)
+        assert len(syncing_processes()) == 1
+    assert bodies(log) == [b"1", b"2"]
+
+
 async def test_without_a_process_a_thread_does_it(log: LogWriter, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object, **__: object) -> None:
         raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
