@@ -150,7 +150,7 @@ def _cpu(sizes: dict[str, Size], links: list[tuple[str, str]]) -> float:
 def _index(home: Home) -> None:
     observer = Observer()
     for seq, event in enumerate(_events()):
-        observer.note(decode(Stream.OPENLINEAGE, json.dumps(event).encode()), f"event {seq}", seq)
+        observer.note(decode(Stream.OPENLINEAGE, json.dumps(event).encode()), f"{seq:032x}", seq)
     with IndexSink(home.index) as sink:
         sink.apply("page/0", observer.changes())
 

@@ -168,7 +168,8 @@ def contents(index: Path) -> dict[str, list[tuple[object, ...]]]:
     """The rows of every table; by which batch an event came is forgotten in a rebuild."""
     with closing(connect_reader(index)) as database:
         names = [row["name"] for row in database.execute("select name from sqlite_master where type = 'table'")]
-        columns = {name: "event_id" if name in {"events", "rejected"} else "*" for name in names if name != "meta"}
+        kept = set(names) - {"meta", "batches"}
+        columns = {name: "event_id" if name in {"events", "rejected"} else "*" for name in kept}
         return {
             name: sorted(map(tuple, database.execute(f"select {some} from {name}")), key=repr)
             for name, some in columns.items()

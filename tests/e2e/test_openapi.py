@@ -60,7 +60,7 @@ def app(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     session.run("FAIL")
     observer = Observer()
     for seq, (stream, event) in enumerate(session.events, 100):
-        observer.note(decode(stream, json.dumps(event).encode()), f"event {seq}", seq)
+        observer.note(decode(stream, json.dumps(event).encode()), f"{seq:032x}", seq)
     with IndexSink(place) as sink:
         sink.apply("notebook/0", observer.changes())
     lake = Lake(folder / "lake")

@@ -41,9 +41,9 @@ def bearers(event: Event) -> Iterator[tuple[str, tuple[str | None, ...], Facets]
     if event.job:
         yield "job", event.job, event.job_facets
     for dataset in event.datasets:
-        yield "dataset", (*dataset.key, dataset.version, None), dataset.facets
-        yield "input", (*dataset.key, dataset.version, event.run), dataset.input_facets
-        yield "output", (*dataset.key, dataset.version, event.run), dataset.output_facets
+        yield "dataset", (*dataset.key, dataset.version), dataset.facets
+        yield "input", (event.run, *dataset.key, dataset.version), dataset.input_facets
+        yield "output", (event.run, *dataset.key, dataset.version), dataset.output_facets
 
 
 def tags(events: list[Event]) -> list[Row]:

@@ -215,7 +215,7 @@ class Story:
         events = [event for session in sessions or self._sessions for event in session.events]
         observer = Observer()
         for seq, (stream, event) in enumerate(events):
-            observer.note(decode(stream, json.dumps(event).encode()), f"event {seq}", seq)
+            observer.note(decode(stream, json.dumps(event).encode()), f"{seq:032x}", seq)
         with IndexSink(self.index) as sink:
             sink.apply("batch/0", observer.changes())
         return self.index

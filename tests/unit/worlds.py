@@ -78,7 +78,7 @@ class World:
         """Index what was not indexed yet, as one batch."""
         observer = Observer()
         for seq, event in enumerate(self.events[self._told :], start=self._told):
-            observer.note(decode("openlineage", json.dumps(event).encode()), f"event {seq}", seq)
+            observer.note(decode("openlineage", json.dumps(event).encode()), f"{seq:032x}", seq)
         with IndexSink(self.index) as sink:
             sink.apply(f"world/{self._batches}", observer.changes())
         self._told, self._batches = len(self.events), self._batches + 1

@@ -14,9 +14,14 @@ def entity(*parts: str | None) -> str:
     return BETWEEN_PARTS.join([part or "" for part in parts])
 
 
-def dataset_entity(namespace: str, name: str, version: str | None, run_uuid: str | None = None) -> str:
-    """The same for a version of a dataset, or for what a run read or wrote of it: asked for with every event."""
-    return f"{namespace}{BETWEEN_PARTS}{name}{BETWEEN_PARTS}{version or ''}{BETWEEN_PARTS}{run_uuid or ''}"
+def dataset_entity(namespace: str, name: str, version: str | None) -> str:
+    """The same for a version of a dataset: asked for with every event."""
+    return f"{namespace}{BETWEEN_PARTS}{name}{BETWEEN_PARTS}{version or ''}"
+
+
+def used_entity(run_uuid: str | None, dataset: str) -> str:
+    """A version of a dataset as a run read or wrote it. The run first: what comes together stands together."""
+    return f"{run_uuid or ''}{BETWEEN_PARTS}{dataset}"
 
 
 def parts(key: str) -> list[str | None]:

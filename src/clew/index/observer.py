@@ -7,7 +7,7 @@ from clew.events.notebook import DataFrameEvent, RuntimeEvent
 from clew.events.openlineage import Dataset, Event, version_of
 from clew.index.changes import Changes, RunEventRow
 from clew.index.job_versions import say_job_versions
-from clew.index.keys import dataset_entity, entity
+from clew.index.keys import dataset_entity, entity, used_entity
 from clew.index.observing.ancestors import SeenAncestors
 from clew.index.observing.contents import SeenSchemas
 from clew.index.observing.datasets import SeenDatasets, SeenReadsAndWrites
@@ -96,14 +96,13 @@ class Observer:
     def _note_dataset(self, dataset: Dataset, sighting: Sighting) -> str | None:
         """Note that there is a dataset, and its facets; gives its version."""
         version = version_of(dataset.facets)
+        key = dataset_entity(dataset.namespace, dataset.name, version)
         self._datasets.note(dataset.namespace, dataset.name, sighting)
         if dataset.facets:
             self._datasets.note_facets(dataset, dataset.facets, sighting)
-            self._facets.note(
-                "dataset", dataset_entity(dataset.namespace, dataset.name, version), dataset.facets, sighting
-            )
+            self._facets.note("dataset", key, dataset.facets, sighting)
         if dataset.input_facets or dataset.output_facets:
-            of_run = dataset_entity(dataset.namespace, dataset.name, version, sighting.run_uuid)
+            of_run = used_entity(sighting.run_uuid, key)
             self._facets.note("input", of_run, dataset.input_facets, sighting)
             self._facets.note("output", of_run, dataset.output_facets, sighting)
         return version

@@ -144,7 +144,7 @@ class IndexReader:
 
     def has_event(self, event_id: str) -> bool:
         """Whether an event was taken in; one that was only rejected was not."""
-        return self._one("select 1 from events where event_id = ?", event_id) is not None
+        return self._one("select 1 from events where event_id = ?", bytes.fromhex(event_id)) is not None
 
     def rejected_count(self) -> int:
         """How many events were rejected and have not been taken in since."""
@@ -319,13 +319,13 @@ class IndexReader:
 
     def dataset_facet(self, namespace: str, name: str, version: str | None, facet: str) -> bytes | None:
         """A facet of a dataset in one of its versions."""
-        return self._facet("dataset", entity(namespace, name, version, None), facet)
+        return self._facet("dataset", entity(namespace, name, version), facet)
 
     def run_dataset_facet(
         self, direction: str, namespace: str, name: str, version: str | None, run_uuid: str, facet: str
     ) -> bytes | None:
         """A facet that a run gave to its input or output."""
-        return self._facet(direction.lower(), entity(namespace, name, version, run_uuid), facet)
+        return self._facet(direction.lower(), entity(run_uuid, namespace, name, version), facet)
 
     def facets(self, kind: str, *identity: str | None) -> dict[str, bytes]:
         """All facets of an entity, by name."""

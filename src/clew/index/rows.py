@@ -109,7 +109,7 @@ NAMED_RUNS: Final = Asking.by_id(
 USED: Final = Asking.by_id(
     """select run_uuid, direction, dataset_namespace, dataset_name, dataset_version, (
         select body from facets where kind = case direction when 'INPUT' then 'input' else 'output' end and entity =
-            dataset_namespace || char(31) || dataset_name || char(31) || dataset_version || char(31) || run_uuid)
+            run_uuid || char(31) || dataset_namespace || char(31) || dataset_name || char(31) || dataset_version)
     from run_io where run_uuid {} order by run_uuid, direction, dataset_namespace, dataset_name, dataset_version"""
 )
 DATASETS: Final = Asking.by_name(

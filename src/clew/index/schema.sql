@@ -1,11 +1,15 @@
 -- The index: derived from the lake, can be rebuilt at any time.
+-- Tables `without rowid` are ordered by their keys. Those with a row for each run are not: their rows stand as they came,
+-- so that a batch writes them to a few pages, and their indexes hold a number in place of the whole key.
 create table if not exists meta (key text primary key, value text not null) without rowid;
 
--- Which events are in the lake, and by which batch: an event that comes again adds nothing.
-create table if not exists events (event_id text primary key, batch text not null) without rowid;
+-- Which events are in the lake, and by which batch: an event that comes again adds nothing. Ids are in no order, so a
+-- batch writes to pages all over the table: the smaller its rows, the fewer there are.
+create table if not exists batches (name text primary key, number integer not null) without rowid;
+create table if not exists events (event_id blob primary key, batch integer not null) without rowid;
 
 -- Which events were rejected, likewise. One that can be read when it comes again is in `events` from then on, too.
-create table if not exists rejected (event_id text primary key, batch text not null) without rowid;
+create table if not exists rejected (event_id blob primary key, batch integer not null) without rowid;
 
 -- The events of runs in the order of their own times: what kind each is, and where in the log it stands.
 create table if not exists run_events (
@@ -26,7 +30,7 @@ create table if not exists runs (
     nominal_start_at integer, nominal_end_at integer, nominal_seq integer,
     error_message text, error_language text, error_seq integer, location text, location_seq integer,
     session_id text, execution_id text, last_seq integer not null, job_version text
-) without rowid;
+);
 create index if not exists runs_by_job on runs (job_namespace, job_name, started_at);
 create index if not exists runs_by_session on runs (session_id) where session_id is not null;
 create index if not exists runs_by_time on runs (first_event_at);
@@ -121,7 +125,7 @@ create table if not exists run_io (
     dataset_version text not null, job_namespace text, job_name text, session_id text, last_seq integer not null,
     schema_id text, schema_seq integer, row_count integer, row_count_seq integer, is_implied integer not null,
     primary key (run_uuid, direction, dataset_namespace, dataset_name, dataset_version)
-) without rowid;
+);
 create index if not exists run_io_by_dataset on run_io (dataset_namespace, dataset_name, direction);
 
 create table if not exists job_edges (
@@ -139,7 +143,7 @@ create table if not exists statements (
     origin text not null, seq integer not null, event_time integer not null,
     run_uuid text, job_namespace text, job_name text, session_id text, edge_set text not null,
     primary key (author, dataset_namespace, dataset_name, dataset_version, origin)
-) without rowid;
+);
 create index if not exists statements_by_dataset on statements (dataset_namespace, dataset_name, dataset_version);
 create index if not exists statements_by_session on statements (session_id) where session_id is not null;
 create index if not exists statements_by_edge_set on statements (edge_set);
@@ -214,7 +218,7 @@ create table if not exists dictionaries (id integer primary key, body blob not n
 -- The facets of each entity, packed into one body: of each name the one that won.
 create table if not exists facets (
     kind text not null, entity text not null, last_seq integer not null, body blob not null, primary key (kind, entity)
-) without rowid;
+);
 
 -- A cell whose end was never seen is lost once its session is over, or has gone on to a later cell.
 create view if not exists cells as

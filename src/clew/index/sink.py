@@ -28,6 +28,8 @@ _EVENT_COUNT = """select (select count(*) from events) + (
 _NOTE = "insert into meta values (?, ?) on conflict (key) do update set value = excluded.value"
 _BATCH_OF = "batch of "
 _EVENTS, _EVENTS_ROW = Merge(("event_id",)), ("event_id", "batch")
+_NUMBER = "select number from batches where name = ?"
+_NEXT_NUMBER = "insert into batches select ?, coalesce(max(number), 0) + 1 from batches"
 # A job says the same of its output run after run: sets of edges and schemas that were just written need no second look.
 _MOST_REMEMBERED = 100_000
 
@@ -69,12 +71,13 @@ class IndexSink:
 
     def known(self, event_ids: Sequence[str], batch: str, table: Literal["events", "rejected"] = "events") -> set[str]:
         """Which of the events were taken in, or rejected, with another batch already."""
+        number = self._number_of(batch) or 0
         found: set[str] = set()
         for start in range(0, len(event_ids), _IDS_PER_QUERY):
-            some = event_ids[start : start + _IDS_PER_QUERY]
+            some = [bytes.fromhex(one) for one in event_ids[start : start + _IDS_PER_QUERY]]
             marks = ",".join("?" * len(some))
             query = f"select event_id from {table} where batch != ? and event_id in ({marks})"  # noqa: S608
-            found.update(row[0] for row in self._database.execute(query, (batch, *some)))
+            found.update(row[0].hex() for row in self._database.execute(query, (number, *some)))
         return found
 
     def learn(self, facets: Sequence[bytes]) -> None:
@@ -100,8 +103,7 @@ class IndexSink:
         with uncollected(), self._writer.transaction():
             # A backfill may have learnt one meanwhile.
             self._use_dictionaries()
-            for table, events in (("events", changes.events), ("rejected", changes.rejected)):
-                self._writer.merge(table, _EVENTS, _EVENTS_ROW, [(identity, batch) for _, identity in events])
+            self._note_events(batch, changes)
             self._merge_all(changes)
             for more in aside:
                 self._merge_all(more)
@@ -119,6 +121,19 @@ class IndexSink:
     def let_go(self) -> None:
         """Give back memory that can be had again."""
         self._writer.let_go()
+
+    def _note_events(self, batch: str, changes: Changes) -> None:
+        number = self._number_of(batch)
+        if number is None:
+            self._database.execute(_NEXT_NUMBER, (batch,))
+            number = self._number_of(batch)
+        for table, events in (("events", changes.events), ("rejected", changes.rejected)):
+            rows = [(bytes.fromhex(identity), number) for _, identity in events]
+            self._writer.merge(table, _EVENTS, _EVENTS_ROW, rows)
+
+    def _number_of(self, batch: str) -> int | None:
+        row = self._database.execute(_NUMBER, (batch,)).fetchone()
+        return None if row is None else int(row[0])
 
     def _merge_all(self, said: Changes) -> None:
         changes = self._writer.fitted(said)

@@ -206,7 +206,7 @@ def dataset_document(index: IndexReader, namespace: str, name: str) -> DatasetDo
         namespace, name = node["node_namespace"], node["node_name"]
     row = entities.dataset_row(index, namespace, name)
     versions = index.described_versions(namespace, name)
-    facets = index.facets("dataset", namespace, name, versions[0], None) if versions else {}
+    facets = index.facets("dataset", namespace, name, versions[0]) if versions else {}
     return DatasetDocument(
         id=Node("dataset", namespace, name).id,
         namespace=namespace,

@@ -55,7 +55,7 @@ def dataset_facets(index: IndexReader, namespace: str, name: str, version: str |
         which = "" if version is None else f"version {version!r} of "
         raise ClewError(f"There are no facets of {which}a dataset {name!r} in namespace {namespace!r}.", hint=_BACKFILL)
     chosen = known[0] if version is None else version
-    return DatasetFacets(namespace, name, chosen, _raw(index.facets("dataset", namespace, name, chosen, None)))
+    return DatasetFacets(namespace, name, chosen, _raw(index.facets("dataset", namespace, name, chosen)))
 
 
 def run_facets(index: IndexReader, run_uuid: str, lake: Path | None) -> dict[str, Raw]:

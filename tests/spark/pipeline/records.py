@@ -63,7 +63,7 @@ def record(home: Home, *but: str) -> Record:
     rows = {name: table.to_pyarrow_table().to_pylist() for name in lake.row_counts() if (table := lake.table(name))}
     with closing(connect_reader(home.index_file)) as index:
         names = [row["name"] for row in index.execute("select name from sqlite_master where type = 'table'")]
-        for name in set(names) - {"meta", "dictionaries"}:
+        for name in set(names) - {"meta", "batches", "dictionaries"}:
             rows[f"index.{name}"] = [dict(row) for row in index.execute(f"select * from {name}")]
         rows["index.facets"] = index_facets(index)
     return {name: sorted(comparable(row, {"batch", *but}) for row in table) for name, table in rows.items()}

@@ -148,7 +148,7 @@ def index_rows(path: Path) -> dict[str, list[str]]:
     names = [row["name"] for row in index.execute("select name from sqlite_master where type = 'table'")]
     tables = {
         name: index_facets(index) if name == "facets" else map(dict, index.execute(f"select * from {name}"))
-        for name in sorted(set(names) - {"meta", "dictionaries"})
+        for name in sorted(set(names) - {"meta", "batches", "dictionaries"})
     }
     rows = {name: sorted(str({**row, "batch": None}) for row in table) for name, table in tables.items()}
     index.close()

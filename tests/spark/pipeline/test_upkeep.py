@@ -61,7 +61,7 @@ def index_rows(home: Home) -> dict[str, list[str]]:
     rows = {
         name: sorted(str({key: row[key] for key in row.keys() if key != "batch"}) for row in found)  # noqa: SIM118
         for name in names
-        if name != "meta"
+        if name not in {"meta", "batches"}
         for found in [index.execute(f"select * from {name}").fetchall()]
     }
     index.close()

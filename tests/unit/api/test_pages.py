@@ -41,7 +41,7 @@ def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     place: Place = folder / "index.sqlite" if is_file else request.getfixturevalue("postgres_places").empty("pages")
     observer = Observer()
     for seq, event in enumerate(SHOP["events"]()):
-        observer.note(decode(Stream.OPENLINEAGE, json.dumps(event).encode()), f"event {seq}", seq)
+        observer.note(decode(Stream.OPENLINEAGE, json.dumps(event).encode()), f"{seq:032x}", seq)
     with IndexSink(place) as sink:
         sink.apply("shop/0", observer.changes())
     with Holdings(place) as holdings:

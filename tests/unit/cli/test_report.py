@@ -108,7 +108,7 @@ def quality_events() -> list[dict[str, Any]]:
 def drifting(tmp_path: Path) -> Path:
     observer = Observer()
     for seq, one in enumerate(quality_events()):
-        observer.note(decode(json.dumps(one).encode()), f"event {seq}", seq)
+        observer.note(decode(json.dumps(one).encode()), f"{seq:032x}", seq)
     with IndexSink(tmp_path / "index.sqlite") as sink:
         sink.apply("batch/0", observer.changes())
     return tmp_path

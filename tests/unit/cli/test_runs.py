@@ -41,7 +41,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if end is not None and seconds is not None:
             events.append(event(job, end, began + timedelta(seconds=seconds)))
     for seq, one in enumerate(events):
-        observer.note(decode(json.dumps(one).encode()), f"event {seq}", seq)
+        observer.note(decode(json.dumps(one).encode()), f"{seq:032x}", seq)
     with IndexSink(folder / "index.sqlite") as sink:
         sink.apply("batch/0", observer.changes())
     return folder

@@ -47,7 +47,7 @@ def test_a_cell_is_lost_once_its_session_has_ended_or_gone_on(
     observer = Observer()
     for seq, event in enumerate(log):
         stream = "runtime" if "event_type" in event else "openlineage"
-        observer.note(decode(stream, json.dumps(event).encode()), str(seq), seq)
+        observer.note(decode(stream, json.dumps(event).encode()), f"{seq:032x}", seq)
     with IndexSink(place) as sink:
         sink.apply("test/0", observer.changes())
     with IndexReader(place) as reader:

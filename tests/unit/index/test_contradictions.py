@@ -22,7 +22,7 @@ Json = dict[str, Any]
 RUN_FACETS = ("parent", "nominalTime", "errorMessage")
 JOB_FACETS = ("jobType", "documentation", "sourceCodeLocation")
 # Which batch brought what depends on the order, and may.
-BY_BATCH = {"meta", "events", "rejected", "dictionaries"}
+BY_BATCH = {"meta", "batches", "events", "rejected", "dictionaries"}
 
 
 def ancestor(run: str, job: str | None) -> Json:
@@ -83,7 +83,7 @@ logs = st.lists(
 def observed(numbered: list[tuple[int, Json]]) -> Changes:
     observer = Observer()
     for seq, one in numbered:
-        observer.note(decode("openlineage", json.dumps(one).encode()), f"event {seq}", seq)
+        observer.note(decode("openlineage", json.dumps(one).encode()), f"{seq:032x}", seq)
     # As they travel from a worker to the driver.
     return msgspec.msgpack.decode(msgspec.msgpack.encode(observer.changes()), type=Changes)
 

@@ -47,7 +47,7 @@ def test_the_order_decides_and_batches_do_not(order: FacetOrder, tmp_path: Path)
             for place, numbers in enumerate(parts):
                 observer = Observer(None, order)
                 for number in numbers:
-                    observer.note(decode(EVENTS[number]), str(number), number)
+                    observer.note(decode(EVENTS[number]), f"{number:032x}", number)
                 sink.apply(f"app/{place}", observer.changes())
         winner = WINNERS[order]
         with IndexReader(path) as index:

@@ -59,7 +59,7 @@ def facet(name: str, seq: int, body: bytes, version: str | None = None, at: int 
 
 def said(*facets: StoredFacet, version: str | None = None) -> FacetsRow:
     last = max(facet.seq for facet in facets)
-    return FacetsRow("dataset", entity("n", "d", version, None), last, pack(facets))
+    return FacetsRow("dataset", entity("n", "d", version), last, pack(facets))
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_facet_of_the_first_notebook_format_has_the_name_of_today(place: Place
     with IndexSink(place) as sink:
         for seq, name in enumerate(("dataQualityMetrics", "columnMetrics")):
             observer = Observer()
-            observer.note(decode(dataset_event(name, seq)), f"e{seq}", seq)
+            observer.note(decode(dataset_event(name, seq)), f"{seq:032x}", seq)
             sink.apply(str(seq), observer.changes())
     with IndexReader(place) as reader:
         assert reader.dataset_facet("n", "d", None, "dataQualityMetrics") == b'{"rowCount": 1}'
@@ -115,7 +115,7 @@ def test_a_dictionary_is_learnt_once_and_what_it_packed_is_read_by_who_came_befo
             news = [StoredFacet("late", 9, 0, schema(7777))]
             late = Packer(learnt).pack(news)
             assert len(late) < len(pack(news))
-            key = entity("n", "d", None, None)
+            key = entity("n", "d", None)
             sink.apply("1", Changes(facets=[FacetsRow("dataset", key, 9, late)]))
             assert reader.dataset_facet("n", "d", None, "late") == schema(7777)
             assert reader.dataset_facet("n", "d", None, "f3") == samples[3]
@@ -143,7 +143,7 @@ def test_facets_of_an_entity_are_merged_name_by_name(
             for batch, facets in enumerate(given_in):
                 sink.apply(str(batch), Changes(facets=[said(*facets, version=str(number))]))
         with IndexReader(place) as reader:
-            assert reader.facets("dataset", "n", "d", str(number), None) == expected
+            assert reader.facets("dataset", "n", "d", str(number)) == expected
 
 
 def test_a_sink_merges_with_a_dictionary_that_another_has_learnt(place: Place) -> None:
@@ -152,16 +152,16 @@ def test_a_sink_merges_with_a_dictionary_that_another_has_learnt(place: Place) -
         backfill.learn([b'{"_producer": "https://example.org/producer", "n": %d}' % n for n in range(ENOUGH_SAMPLES)])
         learnt = backfill.dictionary
         assert learnt is not None
-        key = entity("n", "d", None, None)
+        key = entity("n", "d", None)
         backfill.apply("0", Changes(facets=[FacetsRow("dataset", key, 9, Packer(learnt).pack(news))]))
         sink.apply("1", Changes(facets=[facet("early", 1, b"1")]))
     with IndexReader(place) as reader:
-        assert reader.facets("dataset", "n", "d", None, None) == {"early": b"1", "late": b'{"n": 1}'}
+        assert reader.facets("dataset", "n", "d", None) == {"early": b"1", "late": b'{"n": 1}'}
 
 
 def test_a_name_of_today_and_an_earlier_name_of_it_are_one_facet() -> None:
     observer = Observer()
     for seq, name in enumerate(("columnMetrics", "dataQualityMetrics", "columnMetrics")):
-        observer.note(decode(dataset_event(name, seq)), f"e{seq}", seq)
+        observer.note(decode(dataset_event(name, seq)), f"{seq:032x}", seq)
     (row,) = observer.changes().facets
     assert unpack(row.body) == [StoredFacet("dataQualityMetrics", 2, 1767261600000000, b'{"rowCount": 2}')]

@@ -87,7 +87,7 @@ events = st.one_of(
 def observed(numbered: list[tuple[int, dict[str, Any]]]) -> Changes:
     observer = Observer()
     for seq, event in numbered:
-        observer.note(decode("openlineage", json.dumps(event).encode()), f"event {seq}", seq)
+        observer.note(decode("openlineage", json.dumps(event).encode()), f"{seq:032x}", seq)
     return observer.changes()
 
 

@@ -90,7 +90,7 @@ def observed(numbered: list[tuple[int, dict[str, Any]]]) -> Changes:
     observer = Observer()
     for seq, event in numbered:
         stream = {"dataframe_lineage": "dataframe", None: "openlineage"}.get(event.get("event_type"), "runtime")
-        observer.note(decode(stream, json.dumps(event).encode()), f"event {seq}", seq)
+        observer.note(decode(stream, json.dumps(event).encode()), f"{seq:032x}", seq)
     # As they travel from a worker to the driver.
     return msgspec.msgpack.decode(msgspec.msgpack.encode(observer.changes()), type=Changes)
 
@@ -223,8 +223,8 @@ def test_what_fails_half_way_leaves_nothing(sink: IndexSink) -> None:
 
 
 def test_known_are_events_of_other_batches(sink: IndexSink) -> None:
-    tables(sink, [("0", Changes(events=[(n, f"e{n}") for n in range(1200)]))])
-    asked = [f"e{n}" for n in range(0, 2400, 2)]
+    tables(sink, [("0", Changes(events=[(n, f"{n:032x}") for n in range(1200)]))])
+    asked = [f"{n:032x}" for n in range(0, 2400, 2)]
     assert sink.known(asked, "0") == set()
-    assert sink.known(asked, "1") == {f"e{n}" for n in range(0, 1200, 2)}
+    assert sink.known(asked, "1") == {f"{n:032x}" for n in range(0, 1200, 2)}
     assert sink.event_count == 1200

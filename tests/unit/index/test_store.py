@@ -29,7 +29,7 @@ def set_format(path: Path, value: str) -> None:
 def test_it_is_made_once_and_opened_again(index: Path) -> None:
     connect_writer(index).close()
     with IndexReader(index) as reader:
-        assert reader.meta("format") == "3"
+        assert reader.meta("format") == "4"
         assert reader.meta("indexed_at") is None
         assert reader.datasets() == []
 
@@ -57,8 +57,8 @@ def test_an_empty_file_is_no_index_yet(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("value", "sentence"),
     [
-        ("4", "has format 4; this clew reads up to format 3.\nUpgrade: "),
-        ("1", "has the old format 1; this clew has format 3.\nRun `clew index rebuild`."),
+        ("5", "has format 5; this clew reads up to format 4.\nUpgrade: "),
+        ("1", "has the old format 1; this clew has format 4.\nRun `clew index rebuild`."),
         ("new", "is no index of clew: its format is 'new'"),
     ],
 )
@@ -103,11 +103,11 @@ def test_readers_see_whole_transactions(index: Path) -> None:
     writer, reader = connect_writer(index), connect_reader(index)
     count = "select count(*) from events"
     with transaction(writer):
-        writer.execute("insert into events values ('a', '0')")
+        writer.execute("insert into events values (x'0a', 0)")
         assert reader.execute(count).fetchone()[0] == 0
     assert reader.execute(count).fetchone()[0] == 1
     with pytest.raises(sqlite3.IntegrityError), transaction(writer):
-        writer.executemany("insert into events values (?, ?)", [("b", "0"), ("b", "1")])
+        writer.executemany("insert into events values (?, ?)", [(b"b", 0), (b"b", 1)])
     assert reader.execute(count).fetchone()[0] == 1
     reader.close()
     writer.close()

@@ -176,7 +176,7 @@ def record(home: Home) -> dict[str, list[str]]:
         found[table.name] = sorted(str({**row, "is_raw_only": None}) for row in rows)
     index = connect_reader(home.index_file)
     names = [row["name"] for row in index.execute("select name from sqlite_master where type in ('table', 'view')")]
-    for name in set(names) - {"meta", "dictionaries"}:
+    for name in set(names) - {"meta", "batches", "dictionaries"}:
         rows = (
             index_facets(index) if name == "facets" else [dict(row) for row in index.execute(f"select * from {name}")]
         )

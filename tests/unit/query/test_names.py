@@ -56,7 +56,7 @@ def stated(found: dict[str, list[str]]) -> tuple[list[StatementRow], list[EdgeRo
 
 def schema(dataset: str, *columns: str) -> FacetsRow:
     fields = ", ".join(f'{{"name": "{column}"}}' for column in columns)
-    key = entity("file", dataset, None, None)
+    key = entity("file", dataset, None)
     facet = StoredFacet("schema", 1, 1, f'{{"fields": [{fields}]}}'.encode())
     return FacetsRow("dataset", key, 1, Packer().pack([facet]))
 

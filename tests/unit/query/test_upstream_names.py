@@ -50,7 +50,7 @@ LINK = symlinked(3, PATH, TABLE)
 def index_of(path: Path, log: list[dict[str, Any]]) -> Path:
     observer = Observer()
     for seq, event in enumerate(log):
-        observer.note(decode("openlineage", json.dumps(event).encode()), f"event {seq}", seq)
+        observer.note(decode("openlineage", json.dumps(event).encode()), f"{seq:032x}", seq)
     with IndexSink(path) as sink:
         sink.apply("test/0", observer.changes())
     return path

@@ -42,7 +42,7 @@ def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     path: Place = file if is_file else request.getfixturevalue("postgres_places").empty("views")
     observer = Observer()
     for seq, event in enumerate(SHOP["events"]()):
-        observer.note(decode(Stream.OPENLINEAGE, json.dumps(event).encode()), f"event {seq}", seq)
+        observer.note(decode(Stream.OPENLINEAGE, json.dumps(event).encode()), f"{seq:032x}", seq)
     with IndexSink(path) as sink:
         sink.apply("shop/0", observer.changes())
     return path

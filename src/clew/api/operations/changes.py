@@ -81,7 +81,7 @@ def _version(asked: Asked, node: Node) -> tuple[str | None, ...]:
     known, wanted = asked.index.described_versions(node.namespace, node.name), asked["version"]
     if wanted is not None and wanted not in known:
         raise UnknownNameError.of(f"version of {node.name}", wanted, [version for version in known if version])
-    return node.namespace, node.name, wanted if wanted is not None or not known else known[0], None
+    return node.namespace, node.name, wanted if wanted is not None or not known else known[0]
 
 
 def _history(asked: Asked) -> FacetHistory:

@@ -111,7 +111,7 @@ class Catalog:
     def notes(self) -> Notes:
         """What people noted."""
         if self._notes is None or not self._pending.is_empty:
-            stored = self.reader.stored_facets("dataset", NAMESPACE, NAME, None, None)
+            stored = self.reader.stored_facets("dataset", NAMESPACE, NAME, None)
             self._notes = Notes(stored, self._pending.beyond(self.reader))
         return self._notes
 

@@ -159,7 +159,7 @@ def _source_name(facet: bytes) -> str | None:
 
 
 def _facets(reader: CatalogReader, name: Name, said: str) -> Facets:
-    return {facet: Raw(body) for facet, body in reader.facets("dataset", *name, said, None).items()}
+    return {facet: Raw(body) for facet, body in reader.facets("dataset", *name, said).items()}
 
 
 def _dataset(

@@ -266,4 +266,4 @@ def _facets(index: IndexReader, kind: EntityKind, namespace: str, name: str) -> 
     if kind == "job":
         return index.facets("job", namespace, name)
     versions = index.described_versions(namespace, name)
-    return index.facets("dataset", namespace, name, versions[0], None) if versions else {}
+    return index.facets("dataset", namespace, name, versions[0]) if versions else {}

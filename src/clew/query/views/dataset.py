@@ -134,7 +134,7 @@ def _facets(index: Browser, names: Iterable[Name]) -> tuple[Facets, str | None]:
     for name in names:
         versions = index.described_versions(*name.parts)
         if versions:
-            return raw(index.facets("dataset", *name.parts, versions[0], None)), versions[0]
+            return raw(index.facets("dataset", *name.parts, versions[0])), versions[0]
     return {}, None
 
 
@@ -203,7 +203,7 @@ def _series(index: Browser, rows: Iterable[Row]) -> tuple[Series, ...]:
 def _figures(index: Browser, row: Row) -> dict[str, float]:
     figures: dict[str, float] = {} if row["row_count"] is None else {"rows": row["row_count"]}
     key = (row["dataset_namespace"], row["dataset_name"], row["version"])
-    facets = index.facets("output", *key, row["run_uuid"])
+    facets = index.facets("output", row["run_uuid"], *key)
     for name in _MEASURED:
         if name in facets:
             figures |= _numbers(facets[name])

@@ -55,7 +55,7 @@ def test_events_with_such_names_are_taken_in_and_found_by_what_became_of_them(te
     with IndexSink(place) as sink:
         for seq, kind in enumerate(("START", "COMPLETE")):
             observer = Observer()
-            observer.note(decode("openlineage", json.dumps(event(text, text, kind)).encode()), f"e{seq}", seq)
+            observer.note(decode("openlineage", json.dumps(event(text, text, kind)).encode()), f"{seq:032x}", seq)
             sink.apply(f"app/{seq}", observer.changes())
     kept = name(text)
     with IndexReader(place) as reader:

@@ -157,9 +157,9 @@ def test_a_batch_whose_connection_is_lost_leaves_nothing(index: DatabaseUrl, exe
 
     with IndexSink(index) as sink:
         with pytest.raises(ClewError, match=r"The index cannot be written: .*\nNothing of this batch is in it\."):
-            sink.apply("app/0", Changes(events=[(0, "e")], jobs=[JOB]), ended())
+            sink.apply("app/0", Changes(events=[(0, "e0")], jobs=[JOB]), ended())
         assert sink.event_count == 0
-        sink.apply("app/0", Changes(events=[(0, "e")], jobs=[JOB]))
+        sink.apply("app/0", Changes(events=[(0, "e0")], jobs=[JOB]))
         assert sink.event_count == 1
 
 

@@ -30,7 +30,7 @@ def second_half():
     yield Changes()
 
 with IndexSink(DatabaseUrl(sys.argv[1], Path(sys.argv[2]))) as sink:
-    changes = Changes(events=[(1, "e")], jobs=[JobRow("n", "killed", 1, 1, 1, 1)])
+    changes = Changes(events=[(1, "e0")], jobs=[JobRow("n", "killed", 1, 1, 1, 1)])
     sink.apply("app/0", changes, second_half())
 """
 
@@ -52,7 +52,7 @@ def test_a_writer_that_is_killed_leaves_nothing_and_holds_no_one_up(index: Datab
         assert writer.stdout.readline() == b"half\n"
         os.kill(writer.pid, signal.SIGKILL)
     with IndexSink(index) as sink, IndexReader(index) as reader:
-        sink.apply("app/1", Changes(events=[(2, "f")], jobs=[job("whole", 2)]))
+        sink.apply("app/1", Changes(events=[(2, "f0")], jobs=[job("whole", 2)]))
         assert sink.event_count == 1
         assert [row["name"] for row in reader.ask("select name from jobs")] == ["whole"]
 
@@ -66,7 +66,7 @@ def test_writers_take_turns(index: DatabaseUrl) -> None:
             for batch in range(5):
                 seq = 10 * batch + writer
                 rows = [job(name, seq) for name in (names if writer % 2 else reversed(names))]
-                sink.apply(f"app {writer}/{batch}", Changes(events=[(seq, f"event {seq}")], jobs=rows))
+                sink.apply(f"app {writer}/{batch}", Changes(events=[(seq, f"{seq:032x}")], jobs=rows))
 
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(write, range(3)))
