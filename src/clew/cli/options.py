@@ -42,7 +42,11 @@ def lake_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(command)
     def with_lake(*args: Any, home: str | None, lake: str | None, index: str | None, **kwargs: Any) -> Any:
-        return command(*args, home=Home.find(home, lake, index), **kwargs)
+        from clew.lake.storage import told_of
+
+        found = Home.find(home, lake, index)
+        with told_of(found.lake):
+            return command(*args, home=found, **kwargs)
 
     text = "Folder of the lake, or its URL: s3://bucket/prefix. Default: CLEW_LAKE, or the folder lake in the home."
     return _home(click.option("--lake", metavar="PATH|URL", default=None, help=text)(_index(with_lake)))

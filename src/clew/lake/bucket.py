@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 
 # Commits must not overwrite each other. It is deltalake's default, which a setting elsewhere must not undo.
 _OPTIONS: Final = {"aws_conditional_put": "etag"}
-# Ten tries in three minutes are the default: too long for someone who waits to learn that there is no network.
-_MOST_TRIES = 3
-_MOST_SECONDS = 20
+# Some seconds of outage are waited for. Ten tries in three minutes, the default, are too long for someone who waits to
+# learn that there is no network.
+_MOST_TRIES = 6
+_MOST_SECONDS = 60
 _CONNECT_SECONDS = 5
 _LOOKS_AT_A_TIME = 16
 

@@ -13,6 +13,7 @@ from clew.errors import ClewError
 from clew.home import BucketUrl
 
 _NO_BUCKET: Final = "NoSuchBucket"
+_OF_STORE: Final = re.compile(r"\bS3\b|\bAWS\b")
 _KEYS: Final = "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, if there is one, AWS_SESSION_TOKEN"
 
 
@@ -67,7 +68,7 @@ _CAUSES: Final = (
 
 @contextmanager
 def told_of_bucket(url: BucketUrl) -> Iterator[None]:
-    """Turn what a store or an engine says of a bucket into a sentence; what a caller asks about passes."""
+    """Turn what a store, or an engine on it, says of a bucket into a sentence; what a caller asks about passes."""
     try:
         yield
     except Exception as fault:
@@ -93,9 +94,12 @@ def _is_of_store(fault: Exception) -> bool:
 
     if isinstance(fault, NotFoundError | FileNotFoundError):
         return _NO_BUCKET in str(fault)
-    if isinstance(fault, AlreadyExistsError | PreconditionError):
+    if isinstance(fault, AlreadyExistsError | PreconditionError | TableNotFoundError):
         return False
-    return isinstance(fault, BaseError | OSError | DeltaError) and not isinstance(fault, TableNotFoundError)
+    # Engines give the same error for files of this machine.
+    return isinstance(fault, BaseError) or (
+        isinstance(fault, OSError | DeltaError) and bool(_OF_STORE.search(str(fault)))
+    )
 
 
 def _told(url: BucketUrl, text: str) -> ClewError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
@@ -178,6 +179,16 @@ class Folder(Storage):
 def storage_at(place: LakePlace | str) -> Storage:
     """The files at a place, which may be named as `str(place)` names it."""
     return _storage(str(place))
+
+
+def told_of(place: LakePlace) -> AbstractContextManager[None]:
+    """Where whatever is wrong with a bucket is said in a sentence; a folder's faults are its users' to tell."""
+    if isinstance(place, Path):
+        return nullcontext()
+    bucket_at(place)
+    from clew.lake.bucket_faults import told_of_bucket
+
+    return told_of_bucket(place)
 
 
 def table_names(root: LakePlace) -> list[str]:

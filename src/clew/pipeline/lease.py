@@ -11,7 +11,7 @@ import socket
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from threading import Event, Thread
 from typing import Final
@@ -146,9 +146,11 @@ class Lease:
         return datetime.now(UTC) if found is None else found.written_at
 
     def _give_back(self) -> None:
-        found = self._bucket.look(self._name)
-        if found is not None and self._is_own(found):
-            self._bucket.remove(self._name)
+        # What cannot be given back ends by itself.
+        with suppress(ClewError):
+            found = self._bucket.look(self._name)
+            if found is not None and self._is_own(found) and time.monotonic() < self._valid_until:
+                self._bucket.remove(self._name)
 
     def _is_own(self, found: Object) -> bool:
         claim = claim_in(found)

@@ -158,13 +158,18 @@ def test_two_who_commit_at_once_do_not_overwrite_each_other(bucket: BucketUrl) -
         ("301 Moved Permanently", "it is in another region"),
         ("501 Not Implemented", "cannot put an object only if there is none"),
         ("error sending request: tcp connect error", "it cannot be reached"),
-        ("Something else.\nand more", r"Something else\."),
+        ("Something else.\nand more", r"Generic S3 error: Something else\."),
     ],
 )
 def test_what_is_wrong_with_a_bucket_is_a_sentence(said: str, sentence: str) -> None:
     wanted = rf"The lake s3://b/l cannot be used: .*{sentence}"
     with pytest.raises(ClewError, match=wanted), told_of_bucket(BucketUrl("s3://b/l")):
-        raise OSError(said)
+        raise OSError(f"Generic S3 error: {said}")
+
+
+def test_faults_that_are_not_the_buckets_stay_as_they_are() -> None:
+    with pytest.raises(BrokenPipeError), told_of_bucket(BucketUrl("s3://b/l")):
+        raise BrokenPipeError
 
 
 USES: dict[str, Callable[[Storage], object]] = {
