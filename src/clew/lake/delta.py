@@ -26,7 +26,7 @@ from clew.home import LakePlace
 from clew.lake.files import DataFile
 from clew.lake.format import read_marker, write_format
 from clew.lake.soundness import require_nothing_left, require_whole
-from clew.lake.storage import COMMITS, storage_at
+from clew.lake.storage import COMMITS, storage_at, told_of
 from clew.lake.tables import DERIVED_TABLE_NAMES, EVENT_TABLE_NAMES, KEPT_TABLE_NAMES, KEPT_TABLES
 
 _DERIVED = "clew-derived"
@@ -86,15 +86,19 @@ class Lake:
 
     def _make(self, facet_order: FacetOrder | None) -> None:
         try:
-            self.storage.make()
-            for table in KEPT_TABLES:
-                schema, options = DeltaSchema.from_arrow(table.schema), self.storage.options
-                uri = str(self.root / table.name)
-                DeltaTable.create(uri, schema, mode="ignore", configuration=_PROPERTIES, storage_options=options)
+            with told_of(self.root):
+                self._make_tables()
             write_format(self.root, KEPT_TABLE_NAMES, facet_order)
         except (OSError, DeltaError) as fault:
             message = f"The lake {self.root} cannot be written: {getattr(fault, 'strerror', None) or fault}."
             raise ClewError(message, hint="Choose another with --lake, CLEW_LAKE or --home DIR.") from fault
+
+    def _make_tables(self) -> None:
+        self.storage.make()
+        for table in KEPT_TABLES:
+            uri, schema = str(self.root / table.name), DeltaSchema.from_arrow(table.schema)
+            options = self.storage.options
+            DeltaTable.create(uri, schema, mode="ignore", configuration=_PROPERTIES, storage_options=options)
 
     def table(self, name: str) -> DeltaTable | None:
         """The newest state of a table, or None where nothing was written yet."""

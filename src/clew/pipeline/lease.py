@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from threading import Event, Thread
 from typing import Final
 
@@ -51,6 +52,8 @@ class LostError(ClewError):
 
 
 _decode = msgspec.json.Decoder(Claim).decode
+# Goes on while the machine sleeps, where the system has such a clock.
+_clock = partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class Lease:
@@ -59,8 +62,8 @@ class Lease:
     def __init__(self, bucket: Bucket, name: str, seconds: float | None = None) -> None:
         self._bucket = bucket
         self._name = name
-        self.seconds = LEASE_SECONDS if seconds is None else seconds
-        self._claim = _new_claim(self.seconds)
+        self._seconds = LEASE_SECONDS if seconds is None else seconds
+        self._claim = _new_claim(self._seconds)
         self._version = Version("")
         self._valid_until = 0.0
         self._stop = Event()
@@ -69,13 +72,16 @@ class Lease:
 
     def take(self) -> bool:
         """Take the lock if it is free, or its holder has given no sign of life for too long."""
-        asked_at = time.monotonic()
+        asked_at = _clock()
         version = self._bucket.create(self._name, self._text())
         if version is None:
             found = self._bucket.look(self._name)
             self.rival = None if found is None else claim_in(found)
             if found is None or self._is_over(found):
                 version = self._replaced(found)
+            elif self._is_own(found):
+                # It was made, and the answer was lost.
+                version = found.version
         return self._is_kept(version, asked_at)
 
     @contextmanager
@@ -92,12 +98,12 @@ class Lease:
 
     def require(self) -> None:
         """Refuse to go on without the lock."""
-        if time.monotonic() >= self._valid_until:
+        if _clock() >= self._valid_until:
             raise LostError.of(self._name)
 
     def renew(self) -> None:
         """Give a sign of life; one that does not arrive is given again with the next."""
-        asked_at = time.monotonic()
+        asked_at = _clock()
         self._claim = msgspec.structs.replace(self._claim, sign=self._claim.sign + 1)
         version = self._bucket.exchange(self._name, self._text(), self._version)
         if version is None:
@@ -111,7 +117,7 @@ class Lease:
         self._is_kept(version, asked_at)
 
     def _renew_again_and_again(self) -> None:
-        while not self._stop.wait(self.seconds / _SIGNS_PER_LEASE):
+        while not self._stop.wait(self._seconds / _SIGNS_PER_LEASE):
             try:
                 self.renew()
             except ClewError:
@@ -122,7 +128,7 @@ class Lease:
         if version is None:
             return False
         # From before the store was asked: for others the time begins when it has answered.
-        self._version, self._valid_until = version, asked_at + self.seconds
+        self._version, self._valid_until = version, asked_at + self._seconds
         return True
 
     def _replaced(self, found: Object | None) -> Version | None:
@@ -149,7 +155,7 @@ class Lease:
         # What cannot be given back ends by itself.
         with suppress(ClewError):
             found = self._bucket.look(self._name)
-            if found is not None and self._is_own(found) and time.monotonic() < self._valid_until:
+            if found is not None and self._is_own(found) and _clock() < self._valid_until:
                 self._bucket.remove(self._name)
 
     def _is_own(self, found: Object) -> bool:

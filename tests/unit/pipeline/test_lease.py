@@ -94,6 +94,13 @@ def test_a_sign_whose_answer_was_lost_is_known_again(objects: Bucket) -> None:
     lease.require()
 
 
+def test_a_lock_whose_making_was_not_answered_is_known_again(objects: Bucket) -> None:
+    lease = Lease(objects, NAME)
+    assert lease.take()
+    assert lease.take()
+    lease.require()
+
+
 def test_who_was_asleep_too_long_has_lost_it_and_does_not_take_it_back(objects: Bucket) -> None:
     asleep, other = Lease(objects, NAME, OVER), Lease(objects, NAME)
     assert asleep.take()
