@@ -27,7 +27,7 @@ def main() -> None:
         clew("pipeline", "run", home=home)
         clew("pipeline", "compact", "--retention-hours", "0", "--force", home=home)
         sizes = {size.name: size.bytes / log.events for size in table_sizes(home.lake)}
-        on_disk = sum(path.stat().st_size for path in home.lake.rglob("*") if path.is_file()) / log.events
+        on_disk = sum(path.stat().st_size for path in home.lake_folder.rglob("*") if path.is_file()) / log.events
         index = home.index_file.stat().st_size / log.events
     for name in EVENT_TABLE_NAMES:
         report.say(f"{name:16} {sizes[name]:6,.0f} bytes per event")

@@ -99,7 +99,7 @@ def events_in(lake: Lake) -> int:
 
 def clear(home: Home) -> None:
     """Leave nothing but the log."""
-    for folder in (home.checkpoint, home.lake):
+    for folder in (home.checkpoint, home.lake_folder):
         shutil.rmtree(folder, ignore_errors=True)
     remove(home.index_file)
 

@@ -15,6 +15,8 @@ from clew.settings import chosen
 FOLDER_NAME = ".clew"
 
 _SCHEMES = "postgresql://", "postgres://"
+# What a URL need not encode: engines differ in how they read one that does.
+_BUCKET = re.compile(r"(s3|s3a)://(?P<rest>[a-z0-9][a-z0-9.-]+(/[\w.=-]+)*)/*", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,43 @@ Place = Path | DatabaseUrl
 
 
 @dataclass(frozen=True)
+class BucketUrl:
+    """A place in an object store, by its URL; like a path's, what is below it is named with a slash."""
+
+    text: str
+
+    def __truediv__(self, name: str) -> BucketUrl:
+        return BucketUrl(f"{self.text}/{name}")
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def name(self) -> str:
+        """The last part."""
+        return self.text.rpartition("/")[2]
+
+    @property
+    def parent(self) -> BucketUrl:
+        """What it is below."""
+        return BucketUrl(self.text.rpartition("/")[0])
+
+    @property
+    def bucket(self) -> str:
+        """The bucket's own name."""
+        return urlsplit(self.text).netloc
+
+    @property
+    def key(self) -> str:
+        """Its name within the bucket; empty if it is the bucket."""
+        return urlsplit(self.text).path.lstrip("/")
+
+
+# Where a lake is: a folder, or a place in a bucket.
+LakePlace = Path | BucketUrl
+
+
+@dataclass(frozen=True)
 class Home:
     """Where each stage of one installation lives. Copy `root` and you have copied everything.
 
@@ -43,7 +82,7 @@ class Home:
     """
 
     root: Path
-    elsewhere: Path | None = None
+    elsewhere: LakePlace | None = None
     database: str | None = None
 
     @classmethod
@@ -55,7 +94,7 @@ class Home:
         Its lake is `--lake`, else CLEW_LAKE or clew.toml, else a folder in it; its index likewise, else a file in it.
         """
         place = chosen("lake", lake).value
-        elsewhere = _folder(place) if place else None
+        elsewhere = lake_place(place) if place else None
         database = _database(chosen("index", index).value)
         root = chosen("home", None if given is None else os.fspath(given)).value
         if root:
@@ -77,9 +116,16 @@ class Home:
         return self.root / "log"
 
     @property
-    def lake(self) -> Path:
+    def lake(self) -> LakePlace:
         """A Delta table per folder."""
         return self.elsewhere or self.root / "lake"
+
+    @property
+    def lake_folder(self) -> Path:
+        """The lake, unless it is in a bucket."""
+        if isinstance(self.lake, BucketUrl):
+            raise UsageError(f"The lake {self.lake} is no folder.", hint="Name one with --lake PATH.")
+        return self.lake
 
     @property
     def index(self) -> Place:
@@ -114,15 +160,25 @@ class Home:
         return self
 
 
-def _folder(place: str) -> Path:
-    """The folder that a path or a `file://` URL names."""
-    url = urlsplit(place)
-    if "://" not in place:
-        return Path(place).expanduser().absolute()
+def lake_place(text: str) -> LakePlace:
+    """The folder that a path or a `file://` URL names, or the place in a bucket that an `s3://` URL names."""
+    url = urlsplit(text)
+    if "://" not in text:
+        return Path(text).expanduser().absolute()
     if url.scheme == "file" and url.netloc in {"", "localhost"}:
         return Path(unquote(url.path))
-    hint = "Name a folder, or a URL that starts with file:///. A folder that is synced to the store works as well."
-    raise UsageError(f"The lake cannot be at {place}: object stores and other hosts are not supported yet.", hint=hint)
+    found = _BUCKET.fullmatch(text)
+    if found is not None:
+        return BucketUrl(f"s3://{found['rest']}")
+    if url.scheme in {"s3", "s3a"}:
+        hint = "Write s3://bucket/prefix, in letters, digits and . _ = - only. Keys go into the variables AWS_*."
+        raise UsageError(f"The lake cannot be at {_without_keys(text)}: that names no place in a bucket.", hint=hint)
+    hint = "Name a folder, a URL that starts with file:///, or one of an S3 bucket: s3://bucket/prefix."
+    raise UsageError(f"The lake cannot be at {_without_keys(text)}: that is neither a folder nor S3.", hint=hint)
+
+
+def _without_keys(url: str) -> str:
+    return re.sub(r"(?<=://)[^/@]*@", "", url)
 
 
 def _database(url: str | None) -> str | None:

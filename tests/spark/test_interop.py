@@ -44,7 +44,7 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     append(home, *map(event, range(4)), event(4, "large enough to be kept apart " * 10_000))
     run(home, spark, bytes_per_trigger=8_000)
     assert len(Lake(home.lake).files("lineage_events")) > 1
-    return home.lake
+    return home.lake_folder
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from clew.errors import ClewError, UsageError
-from clew.home import Home
+from clew.home import BucketUrl, Home
 
 
 @pytest.fixture
@@ -75,10 +75,42 @@ def test_the_lake_may_be_elsewhere(
     assert home.index == below / "project" / ".clew" / "index.sqlite"
 
 
-@pytest.mark.parametrize("place", ["s3://bucket/lake", "gs://b", "abfss://c@a.net/l", "file://host/lake", "http://x/y"])
-def test_a_lake_in_an_object_store_is_refused(place: str) -> None:
-    with pytest.raises(UsageError, match=rf"The lake cannot be at {place}: object stores .* not supported yet\."):
+@pytest.mark.parametrize(
+    ("given", "url", "key"),
+    [
+        ("s3://bucket/some/lake", "s3://bucket/some/lake", "some/lake"),
+        ("s3://bucket/lake/", "s3://bucket/lake", "lake"),
+        ("s3a://my-bucket.eu", "s3://my-bucket.eu", ""),
+    ],
+)
+def test_the_lake_may_be_in_a_bucket(given: str, url: str, key: str, below: Path) -> None:
+    home = Home.find(None, given)
+    assert isinstance(home.lake, BucketUrl)
+    assert (str(home.lake), home.lake.key) == (url, key)
+    below_it = home.lake / "a" / "b"
+    assert (str(below_it), below_it.name, below_it.parent.parent) == (f"{url}/a/b", "b", home.lake)
+    assert home.checkpoint.is_relative_to(below)
+    with pytest.raises(UsageError, match="is no folder"):
+        _ = home.lake_folder
+
+
+@pytest.mark.parametrize("place", ["gs://b", "abfss://c/l", "file://host/lake", "http://x/y"])
+def test_a_lake_at_any_other_place_is_refused(place: str) -> None:
+    with pytest.raises(UsageError, match=rf"The lake cannot be at {place}: that is neither a folder nor S3\."):
         Home.find(None, place)
+
+
+@pytest.mark.parametrize("place", ["s3://", "s3:///lake", "s3://bucket/my lake", "s3://bucket/a%20b", "s3://b?x=y"])
+def test_a_url_that_names_no_place_in_a_bucket_is_refused(place: str) -> None:
+    with pytest.raises(UsageError, match=r"The lake cannot be at .*: that names no place in a bucket\."):
+        Home.find(None, place)
+
+
+def test_keys_in_a_url_are_not_repeated() -> None:
+    with pytest.raises(UsageError) as told:
+        Home.find(None, "s3://key:secret@bucket/lake")
+    assert "secret" not in str(told.value)
+    assert "AWS_*" in str(told.value)
 
 
 def test_it_is_made_once_and_left_clean(tmp_path: Path) -> None:

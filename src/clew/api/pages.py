@@ -6,7 +6,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 
 import msgspec
 from msgspec import Struct
@@ -15,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from clew.home import LakePlace
 from clew.index.browsing import Browser
 from clew.query.holdings import Holdings
 from clew.query.notebook_runs import notebook_run, summaries
@@ -39,7 +39,7 @@ class Views:
 
     holdings: Holdings
     open_index: Callable[[], AbstractContextManager[Browser]]
-    lake: Path
+    lake: LakePlace
     status: Callable[[], Struct]
 
 
@@ -106,7 +106,7 @@ def _changes(index: Browser, request: Request) -> RunChanges | NoRunBefore:
     return NoRunBefore() if named is None else run_changes(notebook_run(index, named), after)
 
 
-def _diff(index: Browser, lake: Path, request: Request) -> Struct:
+def _diff(index: Browser, lake: LakePlace, request: Request) -> Struct:
     return run_diff(index, lake, _required(request, "before"), _required(request, "after"))
 
 

@@ -23,7 +23,7 @@ class Shown(Struct, frozen=True):
 
 @click.command("config")
 @click.option("--home", default=None, help="As other commands take it.")
-@click.option("--lake", default=None, metavar="PATH", help="As other commands take it.")
+@click.option("--lake", default=None, metavar="PATH|URL", help="As other commands take it.")
 @click.option("--index", default=None, metavar="URL", help="As other commands take it.")
 @click.option("--master", default=None, help="As other commands take it.")
 @json_option

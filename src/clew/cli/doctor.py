@@ -29,6 +29,7 @@ _STYLES = {"ok": "green", "note": "yellow", "fault": "red"}
 # The modules by which an extra is seen to be there, with the packages that bring them.
 _EXTRAS = {
     "spark": {"pyspark": "pyspark", "deltalake": "deltalake", "pyarrow": "pyarrow"},
+    "s3": {"obstore": "obstore"},
     "server": {"starlette": "starlette", "uvicorn": "uvicorn"},
     "mcp": {"mcp": "mcp"},
     "notebook": {"marimo": "marimo", "pandas": "pandas"},

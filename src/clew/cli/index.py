@@ -12,6 +12,7 @@ from clew.events.facet_order import FacetOrder
 from clew.home import Home
 from clew.index.places import store_of
 from clew.lake.delta import Lake
+from clew.lake.storage import storage_at
 from clew.pipeline.lock import BACKFILL_LOCK, held
 from clew.pipeline.work import open_pipeline
 
@@ -40,7 +41,7 @@ def rebuild(facet_order: FacetOrder | None, as_json: bool, home: Home, master: s
 
 
 def _prepare(home: Home, facet_order: FacetOrder | None) -> None:
-    if not home.lake.is_dir():
+    if not storage_at(home.lake).has_folder():
         raise ClewError(
             f"There is no lake at {home.lake} to build an index from.", hint="Run `clew pipeline run` first."
         )

@@ -52,6 +52,7 @@ _EXTRAS = {
     "jwt": "jwt",
     "marimo": "notebook",
     "mcp": "mcp",
+    "obstore": "s3",
     "pandas": "notebook",
     "prometheus_client": "metrics",
     "pyarrow": "spark",

@@ -38,14 +38,18 @@ def index_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def lake_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """`--home DIR`, `--lake PATH` and `--index URL`, given to the command as a Home."""
+    """`--home DIR`, `--lake PATH|URL` and `--index URL`, given to the command as a Home."""
 
     @wraps(command)
     def with_lake(*args: Any, home: str | None, lake: str | None, index: str | None, **kwargs: Any) -> Any:
-        return command(*args, home=Home.find(home, lake, index), **kwargs)
+        from clew.lake.storage import told_of
 
-    text = "Folder of the lake, or its file:// URL. Default: CLEW_LAKE, or the folder lake in the home."
-    return _home(click.option("--lake", metavar="PATH", default=None, help=text)(_index(with_lake)))
+        found = Home.find(home, lake, index)
+        with told_of(found.lake):
+            return command(*args, home=found, **kwargs)
+
+    text = "Folder of the lake, or its URL: s3://bucket/prefix. Default: CLEW_LAKE, or the folder lake in the home."
+    return _home(click.option("--lake", metavar="PATH|URL", default=None, help=text)(_index(with_lake)))
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")

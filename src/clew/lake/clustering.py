@@ -6,16 +6,18 @@ import time
 import uuid
 from collections.abc import Iterable
 from functools import lru_cache
-from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from msgspec import Struct
 
+from clew.home import LakePlace
 from clew.lake.exchange import LiveFile
 from clew.lake.files import DataFile
 from clew.lake.statistics import statistics
+from clew.lake.storage import storage_at
 from clew.lake.tables import DISTINCT_COLUMNS, Table
 
 # A look at one entity opens a row group: enough rows to be worth a read, few enough to be read in a moment.
@@ -35,49 +37,48 @@ class Weighed(Struct, frozen=True):
 
 
 @lru_cache(maxsize=1 << 14)
-def weighed(folder: Path, file: LiveFile) -> Weighed:
+def weighed(folder: LakePlace, file: LiveFile) -> Weighed:
     """Look at the footer of a file, once: a file of the lake never changes."""
-    footer = pq.read_metadata(folder / file.name)
+    footer = pq.read_metadata(storage_at(folder).parquet(file.name))
     groups = [footer.row_group(place) for place in range(footer.num_row_groups)]
     return Weighed(file, sum(group.total_byte_size for group in groups), all(group.sorting_columns for group in groups))
 
 
-def cluster(folder: Path, table: Table, schema: pa.Schema, files: Iterable[LiveFile]) -> DataFile:
+def cluster(folder: LakePlace, table: Table, schema: pa.Schema, files: Iterable[LiveFile]) -> DataFile:
     """Write the rows of `files` as one file, sorted by the table's key; nothing is committed yet."""
-    rows = pa.concat_tables(read_rows(folder / file.name, schema) for file in files).combine_chunks()
+    rows = pa.concat_tables(read_rows(folder, file.name, schema) for file in files).combine_chunks()
     return write_clustered(folder, table, rows)
 
 
-def write_clustered(folder: Path, table: Table, rows: pa.Table) -> DataFile:
+def write_clustered(folder: LakePlace, table: Table, rows: pa.Table) -> DataFile:
     """Write rows as one file, sorted by the table's key; nothing is committed yet."""
     order = pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in table.clustered_by])
-    path = folder / f"part-{uuid.uuid4().hex}.parquet"
     step = _group_rows(rows)
-    try:
-        with _writer(path, table, rows.schema) as writer:
+
+    def write(where: Any) -> None:
+        with _writer(where, table, rows.schema) as writer:
             for start in range(0, rows.num_rows, step):
                 writer.write_table(rows.take(order.slice(start, step)), row_group_size=step)
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
-    stats = statistics(rows, table.large)
-    return DataFile(table.name, path.name, path.stat().st_size, rows.num_rows, stats, int(time.time() * 1000))
+
+    name = f"part-{uuid.uuid4().hex}.parquet"
+    size = storage_at(folder).write_parquet(name, write)
+    return DataFile(table.name, name, size, rows.num_rows, statistics(rows, table.large), int(time.time() * 1000))
 
 
-def read_rows(path: Path, schema: pa.Schema) -> pa.Table:
+def read_rows(folder: LakePlace, name: str, schema: pa.Schema) -> pa.Table:
     """A file's rows with all columns of the table: it may be older than some of them."""
-    rows = pq.read_table(path, partitioning=None)
+    rows = pq.read_table(storage_at(folder).parquet(name), partitioning=None)
     missing = [field for field in schema if field.name not in rows.schema.names]
     for field in missing:
         rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
     return rows.select(schema.names).cast(schema)
 
 
-def _writer(path: Path, table: Table, schema: pa.Schema) -> pq.ParquetWriter:
+def _writer(where: Any, table: Table, schema: pa.Schema) -> pq.ParquetWriter:
     small = [name for name in schema.names if name not in table.large]
     ordering = [(name, "ascending") for name in table.clustered_by]
     return pq.ParquetWriter(
-        path,
+        where,
         schema,
         compression="zstd",
         compression_level=_CODEC_LEVEL,

@@ -1,9 +1,9 @@
-"""The lake: Delta tables in one folder, committed without a JVM."""
+"""The lake: Delta tables in one place, committed without a JVM."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
@@ -22,9 +22,11 @@ from deltalake.transaction import (
 
 from clew.errors import ClewError, UsageError
 from clew.events.facet_order import FacetOrder
+from clew.home import LakePlace
 from clew.lake.files import DataFile
 from clew.lake.format import read_marker, write_format
 from clew.lake.soundness import require_nothing_left, require_whole
+from clew.lake.storage import COMMITS, storage_at, told_of
 from clew.lake.tables import DERIVED_TABLE_NAMES, EVENT_TABLE_NAMES, KEPT_TABLE_NAMES, KEPT_TABLES
 
 _DERIVED = "clew-derived"
@@ -49,10 +51,12 @@ class Batch:
 
 
 class Lake:
-    """The tables below `root`."""
+    """The tables below `root`. A lock that may be lost is asked for before each commit."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: LakePlace, require_lock: Callable[[], None] = lambda: None) -> None:
         self.root = root
+        self.storage = storage_at(root)
+        self._require_lock = require_lock
         self._open: dict[str, DeltaTable] = {}
         self._wide: set[str] = set()
 
@@ -82,22 +86,27 @@ class Lake:
 
     def _make(self, facet_order: FacetOrder | None) -> None:
         try:
-            self.root.mkdir(parents=True, exist_ok=True)
-            for table in KEPT_TABLES:
-                schema = DeltaSchema.from_arrow(table.schema)
-                DeltaTable.create(str(self.root / table.name), schema, mode="ignore", configuration=_PROPERTIES)
+            with told_of(self.root):
+                self._make_tables()
             write_format(self.root, KEPT_TABLE_NAMES, facet_order)
         except (OSError, DeltaError) as fault:
             message = f"The lake {self.root} cannot be written: {getattr(fault, 'strerror', None) or fault}."
-            raise ClewError(message, hint="Choose another folder with --home DIR or CLEW_HOME.") from fault
+            raise ClewError(message, hint="Choose another with --lake, CLEW_LAKE or --home DIR.") from fault
+
+    def _make_tables(self) -> None:
+        self.storage.make()
+        for table in KEPT_TABLES:
+            uri, schema = str(self.root / table.name), DeltaSchema.from_arrow(table.schema)
+            options = self.storage.options
+            DeltaTable.create(uri, schema, mode="ignore", configuration=_PROPERTIES, storage_options=options)
 
     def table(self, name: str) -> DeltaTable | None:
         """The newest state of a table, or None where nothing was written yet."""
         table = self._open.get(name)
         try:
-            if table is None or not (self.root / name / "_delta_log").is_dir():
+            if table is None or not self.storage.has_folder(f"{name}/{COMMITS}"):
                 self._open.pop(name, None)
-                table = self._open[name] = DeltaTable(str(self.root / name))
+                table = self._open[name] = self.storage.open_table(name)
             else:
                 table.update_incremental()
         except TableNotFoundError:
@@ -108,7 +117,8 @@ class Lake:
         """The Parquet files that make up a table now."""
         table = self.table(name)
         # Only the names of its URIs: those that deltalake gives are encoded, and a folder may hold a space.
-        return [] if table is None else [str(self.root / name / Path(uri).name) for uri in table.file_uris()]
+        folder = self.root / name
+        return [] if table is None else [str(folder / uri.rpartition("/")[2]) for uri in table.file_uris()]
 
     def size(self, name: str) -> int:
         """Bytes of a table's files."""
@@ -152,7 +162,7 @@ class Lake:
     def discard(self, files: list[DataFile]) -> None:
         """Remove files that no commit names."""
         for file in files:
-            (self.root / file.table / file.name).unlink(missing_ok=True)
+            self.storage.remove(f"{file.table}/{file.name}")
 
     def _widen(self, name: str, table: DeltaTable, schema: pa.Schema) -> None:
         """Add the columns that a table made by an older clew lacks: deltalake refuses to append them."""
@@ -180,12 +190,19 @@ class Lake:
         mode: str,
         properties: CommitProperties,
     ) -> None:
+        self._require_lock()
         adds = [AddAction(file.name, file.size, {}, file.written_ms, True, file.stats) for file in files]  # noqa: FBT003
         delta_schema = DeltaSchema.from_arrow(schema)
         if table is None:
             uri = str(self.root / name)
             create_table_with_add_actions(
-                uri, delta_schema, adds, mode="error", configuration=_PROPERTIES, commit_properties=properties
+                uri,
+                delta_schema,
+                adds,
+                mode="error",
+                configuration=_PROPERTIES,
+                storage_options=self.storage.options,
+                commit_properties=properties,
             )
         else:
             actions: list[AddAction | RemoveAction] = [*adds]
@@ -199,7 +216,7 @@ class Lake:
             )
 
 
-def _require_order(root: Path, known: FacetOrder, wanted: FacetOrder) -> None:
+def _require_order(root: LakePlace, known: FacetOrder, wanted: FacetOrder) -> None:
     if wanted is not known:
         message = f"The lake {root} orders facets by {known.words}, not by {wanted.words}."
         hint = f"Change it with `clew index rebuild --facet-order {wanted.option}`: what follows is then built anew."

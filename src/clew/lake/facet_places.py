@@ -12,6 +12,7 @@ from clew.events.dataset_facets import says_row_count
 from clew.events.deletion import is_deleted
 from clew.events.explicit_lineage import ENTRIES_KEY
 from clew.events.statements import BETWEEN, edge_set_of
+from clew.lake.storage import parquet_at
 
 # No JSON holds this character, so a text with it is not the facet's own.
 BEFORE_PLACE: Final = "\x00"
@@ -50,7 +51,7 @@ def _body(place: str) -> bytes:
     path, _, row = place.rpartition(BEFORE_ROW)
     ends = _ends_of_groups(path)
     group = next(number for number, end in enumerate(ends) if int(row) < end)
-    with pq.ParquetFile(path) as file:
+    with pq.ParquetFile(parquet_at(path)) as file:
         facets = file.read_row_group(group, columns=["facet"])["facet"]
     body: bytes = facets[int(row) - ends[group]].as_buffer().to_pybytes()
     return body
@@ -58,5 +59,5 @@ def _body(place: str) -> bytes:
 
 @lru_cache(_MOST_FOOTERS)
 def _ends_of_groups(path: str) -> list[int]:
-    footer = pq.read_metadata(path)
+    footer = pq.read_metadata(parquet_at(path))
     return list(accumulate(footer.row_group(number).num_rows for number in range(footer.num_row_groups)))

@@ -6,12 +6,13 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from clew.lake.statistics import statistics
+from clew.lake.storage import storage_at
 from clew.lake.tables import DISTINCT_COLUMNS
 
 # Rows are held until they make up this much, never until they are so many: an event may be 10 MB.
@@ -61,20 +62,21 @@ class FileWriter:
         self._held_bytes = 0
 
     def _write(self, table: str, rows: pa.Table) -> DataFile:
-        folder = Path(self.root, table)
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"part-{uuid.uuid4().hex}.parquet"
+        name = f"part-{uuid.uuid4().hex}.parquet"
         large = self._large.get(table, frozenset())
-        pq.write_table(
-            rows,
-            path,
-            compression=_CODEC,
-            use_dictionary=[name for name in rows.schema.names if name not in large | DISTINCT_COLUMNS],
-            write_statistics=[name for name in rows.schema.names if name not in large],
-            row_group_size=_rows_per_group(rows),
-        )
-        size = path.stat().st_size
-        return DataFile(table, path.name, size, rows.num_rows, statistics(rows, large), int(time.time() * 1000))
+
+        def write(where: Any) -> None:
+            pq.write_table(
+                rows,
+                where,
+                compression=_CODEC,
+                use_dictionary=[name for name in rows.schema.names if name not in large | DISTINCT_COLUMNS],
+                write_statistics=[name for name in rows.schema.names if name not in large],
+                row_group_size=_rows_per_group(rows),
+            )
+
+        size = storage_at(self.root).write_parquet(f"{table}/{name}", write)
+        return DataFile(table, name, size, rows.num_rows, statistics(rows, large), int(time.time() * 1000))
 
 
 def _rows_per_group(rows: pa.Table) -> int | None:

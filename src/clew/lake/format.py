@@ -6,12 +6,13 @@ import json
 import uuid
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from clew import __version__
 from clew.errors import ClewError
 from clew.events.facet_order import FacetOrder
+from clew.home import LakePlace
+from clew.lake.storage import storage_at
 
 # Raised when a change to the tables cannot be read by an older program.
 LAKE_FORMAT: Final = 1
@@ -32,21 +33,21 @@ class Marker:
     facet_order: FacetOrder = FacetOrder.RECEIVED
 
 
-def has_format(root: Path) -> bool:
+def has_format(root: LakePlace) -> bool:
     """Whether there is a lake at `root` already; one that a newer clew has written is refused."""
     return read_marker(root) is not None
 
 
-def read_marker(root: Path) -> Marker | None:
+def read_marker(root: LakePlace) -> Marker | None:
     """What the lake at `root` says of itself; None if there is none. A newer one is refused."""
     path = root / _FILE
     try:
-        text = path.read_text()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
+        text = storage_at(root).read(_FILE)
     except OSError as fault:
         hint = "Mend its permissions, or choose another folder with --home DIR or --lake PATH."
         raise ClewError(f"{path} cannot be read: {fault.strerror}.", hint=hint) from fault
+    if text is None:
+        return None
     found = _parsed(path, text)
     if found.format > LAKE_FORMAT:
         message = (
@@ -57,25 +58,23 @@ def read_marker(root: Path) -> Marker | None:
     return found
 
 
-def write_format(root: Path, tables: Iterable[str], facet_order: FacetOrder | None = None) -> Marker:
+def write_format(root: LakePlace, tables: Iterable[str], facet_order: FacetOrder | None = None) -> Marker:
     """Say that the lake at `root` is made, with these event tables; its id stays, and its order unless one is given."""
     known = read_marker(root)
     order = facet_order or (known.facet_order if known else FacetOrder.RECEIVED)
     marker = Marker(LAKE_FORMAT, __version__, (known and known.id) or str(uuid.uuid4()), tuple(tables), order)
-    temporary = root / f"{_FILE}.tmp"
-    temporary.write_text(json.dumps(asdict(marker)) + "\n")
-    temporary.replace(root / _FILE)
+    storage_at(root).replace(_FILE, f"{json.dumps(asdict(marker))}\n".encode())
     return marker
 
 
-def require_lake(root: Path) -> None:
+def require_lake(root: LakePlace) -> None:
     """Refuse if there is no lake at `root`."""
     if not has_format(root):
         hint = "It comes to be with the first `clew pipeline run`. Another home is named with --home DIR."
         raise ClewError(f"There is no lake at {root} yet.", hint=hint)
 
 
-def _parsed(path: Path, text: str) -> Marker:
+def _parsed(path: LakePlace, text: bytes) -> Marker:
     try:
         found: dict[str, Any] = json.loads(text)
         tables = tuple(map(str, found.get("tables", ())))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from pathlib import Path
+from functools import partial
 
 import msgspec
-from deltalake import DeltaTable
 from msgspec import Struct, field
 
-_COMMITS = "_delta_log"
-_NAME_DIGITS = 20
+from clew.home import LakePlace
+from clew.lake.storage import COMMITS, storage_at, table_names
+
+# Named by version in 20 digits, so their order as text is their order.
+_COMMIT = re.compile(r"\d{20}\.json")
 # Upkeep leaves commits of its own between those of batches.
 _COMMITS_PER_BATCH = 4
 
@@ -65,16 +68,16 @@ _decode_action = msgspec.json.Decoder(_Action).decode
 _decode_statistics = msgspec.json.Decoder(_Statistics).decode
 
 
-def table_sizes(root: Path) -> list[TableSize]:
+def table_sizes(root: LakePlace) -> list[TableSize]:
     """The size of each table below `root`, by name."""
-    return [_size(folder) for folder in _tables(root)]
+    return list(storage_at(root).look_at_all(partial(_size, root), table_names(root)))
 
 
-def last_batches(root: Path, names: tuple[str, ...], count: int) -> list[CommittedBatch]:
+def last_batches(root: LakePlace, names: tuple[str, ...], count: int) -> list[CommittedBatch]:
     """The batches that were committed to these tables last, the newest first."""
     found: dict[tuple[str, int], CommittedBatch] = {}
     for name in names:
-        for commit in _last_commits(root / name, count * _COMMITS_PER_BATCH):
+        for commit in _last_commits(root / name / COMMITS, count * _COMMITS_PER_BATCH):
             for batch in _batches(commit, name):
                 known = found.get((batch.app, batch.number), batch)
                 at_ms = max(known.at_ms, batch.at_ms)
@@ -83,25 +86,24 @@ def last_batches(root: Path, names: tuple[str, ...], count: int) -> list[Committ
     return sorted(found.values(), key=lambda batch: (batch.at_ms, batch.number), reverse=True)[:count]
 
 
-def _tables(root: Path) -> list[Path]:
-    return sorted(folder.parent for folder in root.glob(f"*/{_COMMITS}"))
-
-
-def _size(folder: Path) -> TableSize:
-    actions = DeltaTable(str(folder)).get_add_actions(flatten=True)
+def _size(root: LakePlace, name: str) -> TableSize:
+    actions = storage_at(root).open_table(name).get_add_actions(flatten=True)
     rows, sizes = (list(actions.column(name).to_pylist()) for name in ("num_records", "size_bytes"))
-    return TableSize(folder.name, sum(rows), len(sizes), sum(sizes))
+    return TableSize(name, sum(rows), len(sizes), sum(sizes))
 
 
-def _last_commits(folder: Path, count: int) -> list[Path]:
-    # Named by version in 20 digits, so their order as text is their order.
-    commits = sorted((folder / _COMMITS).glob("[0-9]" * _NAME_DIGITS + ".json"))
-    return commits[-count:]
+def _last_commits(folder: LakePlace, count: int) -> Iterator[bytes]:
+    storage = storage_at(folder)
+    names = sorted(entry.name for entry in storage.entries() if _COMMIT.fullmatch(entry.name))
+    for content in storage.look_at_all(storage.read, names[-count:]):
+        # Upkeep may have shortened the log meanwhile.
+        if content is not None:
+            yield content
 
 
-def _batches(commit: Path, table: str) -> Iterator[CommittedBatch]:
+def _batches(commit: bytes, table: str) -> Iterator[CommittedBatch]:
     """The batches that a commit carries: one, or none if it was made by upkeep."""
-    actions = [_decode_action(line) for line in commit.read_bytes().splitlines()]
+    actions = [_decode_action(line) for line in commit.splitlines()]
     rows = sum(_decode_statistics(one.add.stats or "{}").num_records for one in actions if one.add is not None)
     at_ms = max((one.information.timestamp for one in actions if one.information is not None), default=0)
     for one in actions:

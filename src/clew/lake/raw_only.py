@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from clew.events.openlineage import Event, decode
 from clew.events.rejection import RejectedError
 from clew.lake.arrival import Arrival
 from clew.lake.delta import Lake
 from clew.lake.scan import Span, in_order_received, rows_within
+from clew.lake.storage import storage_at
 from clew.lake.tables import BACKFILLS, LINEAGE_EVENTS
 
 ARRIVAL_COLUMNS = ("event_id", "seq", "received_at", "source", "event")
@@ -55,7 +55,7 @@ def filled(lake: Lake) -> Filled:
     table = lake.table(BACKFILLS.name)
     if table is None:
         return Filled([])
-    rows = table.to_pyarrow_table(columns=list(Chunk._fields))
+    rows = table.to_pyarrow_table(columns=list(Chunk._fields), filesystem=lake.storage.filesystem(BACKFILLS.name))
     return Filled([Chunk(**row) for row in rows.to_pylist()])
 
 
@@ -90,10 +90,10 @@ def raw_events(lake: Lake, span: Span, positions: list[int]) -> Iterator[dict[st
         yield from in_order_received(pa.Table.from_batches([batch]))
 
 
-def raw_events_in(files: Sequence[str], chunk: Chunk) -> Iterator[dict[str, Any]]:
+def raw_events_in(root: str, files: Sequence[str], chunk: Chunk) -> Iterator[dict[str, Any]]:
     """The raw-only events of a chunk in the order received, whatever the order of rows in the files is."""
     wanted = Span("seq", chunk.first_seq, chunk.last_seq).filter() & pc.field(_IS_RAW_ONLY)
-    source = ds.dataset(list(files), schema=LINEAGE_EVENTS.schema, format="parquet")
+    source = storage_at(f"{root}/{LINEAGE_EVENTS.name}").dataset(list(files), LINEAGE_EVENTS.schema)
     return in_order_received(source.to_table(columns=list(ARRIVAL_COLUMNS), filter=wanted))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -12,6 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from clew.lake.delta import Lake
+from clew.lake.storage import parquet_at
 from clew.lake.tables import FACET_TABLES, ONE_ROW_PER_EVENT, REJECTED_EVENTS
 
 # Events of a large part have more in common, which the driver need not merge; while the last are merged, workers idle.
@@ -107,14 +107,14 @@ def facet_samples(lake: Lake, count: int = 1000) -> list[bytes]:
         for path in lake.files(table.name):
             if len(samples) >= place * count:
                 break
-            batch = next(pq.ParquetFile(Path(path)).iter_batches(count, columns=["facet"]), None)
+            batch = next(pq.ParquetFile(parquet_at(path)).iter_batches(count, columns=["facet"]), None)
             samples += [] if batch is None else [text.encode() for text in batch["facet"].to_pylist() if text]
     return samples
 
 
 def _row_groups(lake: Lake, table: str) -> Iterator[RowGroup]:
     for path in lake.files(table):
-        footer = pq.read_metadata(path)
+        footer = pq.read_metadata(parquet_at(path))
         for place in range(footer.num_row_groups):
             # What is not read need not fit: of rejected events only their names are.
             rows = footer.row_group(place)
@@ -123,6 +123,6 @@ def _row_groups(lake: Lake, table: str) -> Iterator[RowGroup]:
 
 
 def _read(group: RowGroup) -> pa.Table:
-    file = pq.ParquetFile(Path(group.path))
+    file = pq.ParquetFile(parquet_at(group.path))
     # A file may be older than a column.
     return file.read_row_group(group.place, columns=[name for name in _COLUMNS if name in file.schema_arrow.names])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -11,6 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from clew.lake.delta import Lake
+from clew.lake.storage import storage_at
 from clew.lake.tables import Table
 
 
@@ -32,16 +32,16 @@ def rows_within(lake: Lake, table: Table, span: Span) -> ds.Dataset:
     files = files_within(lake, table, span)
     if not files:
         return ds.dataset(table.schema.empty_table())
-    return ds.dataset([str(path) for path in files], schema=table.schema, format="parquet")
+    return storage_at(lake.root / table.name).dataset(files, table.schema)
 
 
-def files_within(lake: Lake, table: Table, span: Span) -> list[Path]:
-    """The files of a table that may hold rows within a span, by their statistics."""
+def files_within(lake: Lake, table: Table, span: Span) -> list[str]:
+    """The names of a table's files that may hold rows within a span, by their statistics."""
     delta = lake.table(table.name)
     if delta is None:
         return []
     actions = pa.table(delta.get_add_actions(flatten=True))
-    return [lake.root / table.name / name for name, low, high in _bounds(actions, span) if _may_meet(span, low, high)]
+    return [name for name, low, high in _bounds(actions, span) if _may_meet(span, low, high)]
 
 
 def in_order_received(rows: pa.Table) -> Iterator[dict[str, Any]]:

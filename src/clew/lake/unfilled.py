@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import TableNotFoundError
+
+from clew.home import LakePlace
+from clew.lake.storage import storage_at
 
 _COUNT = """select count(*) as events from lineage_events where is_raw_only and not exists (
     select 1 from backfills where seq between first_seq and last_seq)"""
 _NULLS = "null_count.is_raw_only"
 
 
-def unfilled_count(root: Path) -> int:
+def unfilled_count(root: LakePlace) -> int:
     """Events that were taken in raw and that no backfill has reached yet."""
     try:
-        events, backfills = (DeltaTable(str(root / name)) for name in ("lineage_events", "backfills"))
+        events, backfills = (storage_at(root).open_table(name) for name in ("lineage_events", "backfills"))
     except TableNotFoundError:
         return 0
     if not _has_raw_events(events):

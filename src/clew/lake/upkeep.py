@@ -6,16 +6,16 @@ import time
 from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import accumulate
-from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
-from deltalake import DeltaTable
 
 from clew.errors import ClewError
+from clew.home import LakePlace
 from clew.lake.clustering import Weighed, cluster, weighed
 from clew.lake.delta import REPORTS, Lake
 from clew.lake.exchange import LiveFile, exchange, live_files
+from clew.lake.storage import Storage, storage_at
 from clew.lake.tables import DERIVED_TABLE_NAMES, EVENT_TABLE_NAMES, EVENT_TABLES, Table
 
 # What is merged into one file, in memory: compressed it is a fifth to a thirtieth of that.
@@ -62,11 +62,11 @@ def remove_files(
     Of each table's log, what is older than the table says goes, too. Gives number and bytes of the files removed, by
     table.
     """
-    _remove_reports(lake.root / REPORTS)
-    return {name: _vacuum(lake.root / name, retention_hours) for name in names if lake.table(name) is not None}
+    _remove_reports(storage_at(lake.root / REPORTS))
+    return {name: _vacuum(lake, name, retention_hours) for name in names if lake.table(name) is not None}
 
 
-def _weighed(folder: Path, files: list[LiveFile]) -> list[Weighed]:
+def _weighed(folder: LakePlace, files: list[LiveFile]) -> list[Weighed]:
     try:
         return [weighed(folder, file) for file in files]
     except (OSError, pa.ArrowInvalid) as fault:
@@ -100,25 +100,21 @@ def _worthwhile(group: list[Weighed]) -> Iterator[list[LiveFile]]:
         yield [one.file for one in group]
 
 
-def _vacuum(folder: Path, retention_hours: int) -> tuple[int, int]:
-    table = DeltaTable(str(folder))
+def _vacuum(lake: Lake, name: str, retention_hours: int) -> tuple[int, int]:
+    table = lake.storage.open_table(name)
     table.cleanup_metadata()
     vacuum = partial(table.vacuum, retention_hours=retention_hours, enforce_retention_duration=False, full=True)
-    # Asked first, because a removed file no longer tells its size.
-    sizes = {name: _bytes(folder / name) for name in vacuum(dry_run=True)}
-    if not sizes:
+    if not vacuum(dry_run=True):
         return 0, 0
+    # Asked first, because a removed file no longer tells its size.
+    sizes = {entry.name: entry.size for entry in storage_at(lake.root / name).entries()}
     removed = vacuum(dry_run=False)
-    return len(removed), sum(sizes.get(name, 0) for name in removed)
+    return len(removed), sum(sizes.get(file, 0) for file in removed)
 
 
-def _remove_reports(folder: Path) -> None:
+def _remove_reports(reports: Storage) -> None:
     """Remove what a driver that was killed has not read."""
     oldest = time.time() - SAFE_HOURS * 3600
-    for path in folder.glob("*"):
-        if path.stat().st_mtime < oldest:
-            path.unlink(missing_ok=True)
-
-
-def _bytes(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0
+    for entry in reports.entries():
+        if entry.written_at < oldest:
+            reports.remove(entry.name)

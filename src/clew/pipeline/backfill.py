@@ -6,11 +6,9 @@ interrupted is done again as it was, under its number: tables that have it refus
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -29,7 +27,7 @@ from clew.lake.tables import BACKFILLS, FACET_TABLES, LARGE_COLUMNS, LARGE_FACET
 from clew.pipeline.backfill_worker import BackfillWorker
 from clew.pipeline.lock import BACKFILL_LOCK, HeldError, held
 from clew.pipeline.refresh import refresh_derived_tables
-from clew.pipeline.session import build_session
+from clew.pipeline.session import session_for
 from clew.pipeline.telling import Told, told_of_parts
 
 APP: Final = "clew-backfill"
@@ -71,13 +69,13 @@ def backfill(
 ) -> Backfilled:
     """Fill in all facets that are missing. Starts Spark only if there are any."""
     require_lake(home.lake)
-    with held(home.lake / BACKFILL_LOCK, "backfill"):
-        lake = Lake(home.lake)
+    with held(home.lake / BACKFILL_LOCK, "backfill") as require_lock:
+        lake = Lake(home.lake, require_lock)
         lake.prepare()
         if not is_unfilled_anywhere(lake, filled(lake)):
             return Backfilled()
         say("Starting Spark")
-        session = spark or build_session(master=master, conf=conf, launchers=home.root / "java")
+        session = session_for(home, spark, master=master, conf=conf)
         say("Filling facets in")
         with IndexSink(home.index, lake.facet_order) as index:
             done = Backfill(session, lake, index, chunk_bytes=chunk_bytes, report=report)()
@@ -139,8 +137,8 @@ class Backfill:
 
     def _interrupted(self) -> _Plan | None:
         """The chunk that was begun last, if it was not finished."""
-        path = self._lake.root / _PLAN
-        plan = _decode_plan(path.read_bytes()) if path.exists() else None
+        text = self._lake.storage.read(_PLAN)
+        plan = None if text is None else _decode_plan(text)
         return plan if plan is not None and plan.number > self._last_number() else None
 
     def _planned(self, positions: list[int]) -> _Plan:
@@ -151,13 +149,15 @@ class Backfill:
         first = positions[len(older)]
         below = max(older[-1] if older else -1, filled(self._lake).end_below(first))
         plan = _Plan(self._last_number() + 1, below + 1, last)
-        _write_whole(self._lake.root / _PLAN, msgspec.json.encode(plan))
+        self._lake.storage.replace(_PLAN, msgspec.json.encode(plan))
         return plan
 
     def _last_number(self) -> int:
         table = self._lake.table(BACKFILLS.name)
-        numbers = [] if table is None else table.to_pyarrow_table(columns=["number"])["number"].to_pylist()
-        return max(numbers, default=-1)
+        if table is None:
+            return -1
+        rows = table.to_pyarrow_table(columns=["number"], filesystem=self._lake.storage.filesystem(BACKFILLS.name))
+        return max(rows["number"].to_pylist(), default=-1)
 
     def _fill(self, plan: _Plan, positions: list[int]) -> None:
         batch = Batch(APP, plan.number)
@@ -175,8 +175,8 @@ class Backfill:
         """Write the chunk's facets into files, on the workers; nothing is committed yet."""
         files = files_within(self._lake, LINEAGE_EVENTS, Span("seq", plan.first_seq, plan.last_seq))
         parts = _split(positions, self._spark.sparkContext.defaultParallelism)
-        paths, order = [str(path) for path in files], self._lake.facet_order
-        worker = BackfillWorker(str(self._lake.root), paths, parts, self._index.dictionary, order)
+        order = self._lake.facet_order
+        worker = BackfillWorker(str(self._lake.root), files, parts, self._index.dictionary, order)
         return told_of_parts(self._spark, worker, len(parts))
 
     def _note(self, plan: _Plan, events: int) -> list[DataFile]:
@@ -190,13 +190,3 @@ def _split(positions: list[int], count: int) -> list[Chunk]:
     size = -(-len(positions) // count)
     slices = [positions[start : start + size] for start in range(0, len(positions), size)]
     return [Chunk(own[0], own[-1]) for own in slices]
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    """Write a file that is its old self or its new self, whatever happens."""
-    draft = path.with_suffix(".draft")
-    with draft.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)

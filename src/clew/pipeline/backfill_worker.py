@@ -53,7 +53,7 @@ class BackfillWorker:
 
     def _batches(self, part: Chunk, observer: Observer) -> Iterator[dict[str, pa.RecordBatch]]:
         rows, held = LineageRows(), 0
-        for event, arrival in opened(raw_events_in(self._files, part)):
+        for event, arrival in opened(raw_events_in(self._root, self._files, part)):
             rows.add(event, arrival)
             observer.note(event, arrival.event_id, arrival.seq)
             held += len(arrival.body)

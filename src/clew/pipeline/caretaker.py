@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
 from threading import Event, Thread
 from types import TracebackType
 from typing import Self
 
 from msgspec import Struct
 
+from clew.home import LakePlace
 from clew.lake.delta import Lake
 from clew.lake.tables import DERIVED_TABLE_NAMES, EVENT_TABLE_NAMES, EVENT_TABLES, Table
 from clew.lake.upkeep import TARGET_BYTES, merge_table, remove_files
@@ -56,7 +56,7 @@ class Caretaker:
 
     def __init__(
         self,
-        root: Path,
+        root: LakePlace,
         refresh: Callable[[Lake], bool],
         say: Say,
         care: Care,

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import reduce
-from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from clew.lake.facet_places import BEFORE_PLACE, BEFORE_ROW, Look, look
+from clew.lake.facet_places import Look, look
 
 # The name under which they are kept until all is derived.
 LOOKS: Final = "looks_at_large_facets"
@@ -20,11 +19,9 @@ _ASKED: Final = {"text_md5": "string", "is_deletion": "boolean", "says_row_count
 _COLUMNS: Final = f"uuid string, place string, {', '.join(map(' '.join, _ASKED.items()))}"
 
 
-def looks(facet_tables: Iterable[DataFrame], large_facets: DataFrame, folder: Path) -> DataFrame:
+def looks(facet_tables: Iterable[DataFrame], places: DataFrame) -> DataFrame:
     """One row per large facet: the name of its body, and what its text says. Each body is read once, by a worker."""
     apart = (table.where(F.col("facet_bytes").isNotNull()).select("uuid", "name") for table in facet_tables)
-    place = F.concat(F.lit(f"{BEFORE_PLACE}{folder}/"), "_metadata.file_name", F.lit(BEFORE_ROW), "_metadata.row_index")
-    places = large_facets.select("uuid", place.alias("place"))
     seen = reduce(DataFrame.unionByName, apart).join(places, "uuid", how="inner").mapInArrow(_looks, _COLUMNS)
     # The same text has the same name, so that it can be told apart from others, and is opened once.
     name = F.min("place").over(Window.partitionBy("text_md5"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from clew.lake.delta import Lake
+from clew.lake.tables import EVENT_TABLE_NAMES
 from clew.lake.wide_edges import WIDE
 from clew.pipeline.derive import INNER_STEPS, LAKE_STEPS, SHARED
 from clew.pipeline.derive.derivation import Derivation
@@ -26,4 +27,6 @@ def refresh_derived_tables(spark: SparkSession, lake: Lake) -> None:
 
 def derivation(spark: SparkSession, lake: Lake) -> Derivation:
     """All that follows from the lake's events; a table is derived when it is asked for."""
-    return Derivation(whole_lake(spark, lake), {**INNER_STEPS, **LAKE_STEPS}, SHARED)
+    # What is far is fetched once, whole: Spark cannot leave out columns of it, as it does with files that it reads.
+    kept = SHARED if lake.storage.is_local else SHARED | set(EVENT_TABLE_NAMES)
+    return Derivation(whole_lake(spark, lake), {**INNER_STEPS, **LAKE_STEPS}, kept)

@@ -17,7 +17,8 @@ def last_rejections(lake: Lake, count: int) -> list[dict[str, Any]]:
     table = lake.table(REJECTED_EVENTS.name)
     if table is None or count == 0:
         return []
-    rows = table.to_pyarrow_table(columns=["seq", "source", "reason", "detail"])
+    columns, filesystem = ["seq", "source", "reason", "detail"], lake.storage.filesystem(REJECTED_EVENTS.name)
+    rows = table.to_pyarrow_table(columns=columns, filesystem=filesystem)
     newest = rows.take(pc.sort_indices(rows, sort_keys=[("seq", "descending")])).slice(0, min(count, _MOST_SHOWN))
     shown: list[dict[str, Any]] = newest.select(["source", "reason", "detail"]).to_pylist()
     return shown

@@ -68,7 +68,8 @@ def _dead_letters(lake: Lake, reason: str | None) -> Iterator[dict[str, Any]]:
     table = lake.table(REJECTED_EVENTS.name)
     if table is not None:
         wanted = None if reason is None else pc.field("reason") == reason
-        for batch in table.to_pyarrow_dataset().to_batches(filter=wanted, batch_size=_ROWS_PER_BATCH):
+        rows = table.to_pyarrow_dataset(filesystem=lake.storage.filesystem(REJECTED_EVENTS.name))
+        for batch in rows.to_batches(filter=wanted, batch_size=_ROWS_PER_BATCH):
             yield from batch.to_pylist()
 
 

@@ -51,8 +51,8 @@ def drop_older(home: Home, age: timedelta) -> Dropped:
     """Drop what is older than that. The index goes first: the next pipeline builds it from what is left."""
     cutoff = datetime.now(UTC) - age
     # Neither a pipeline nor a backfill may be at work: they would write what follows from rows that are gone.
-    with held(home.lake / ".lock"), held(home.lake / ".backfill.lock", "backfill"):
-        lake, dropped = Lake(home.lake), Dropped()
+    with held(home.lake / ".lock") as require_lock, held(home.lake / ".backfill.lock", "backfill"):
+        lake, dropped = Lake(home.lake, require_lock), Dropped()
         events = old_events(lake, cutoff)
         if len(events):
             store_of(home.index).remove()

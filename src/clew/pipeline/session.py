@@ -12,6 +12,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from clew.errors import ClewError
+from clew.home import Home
+from clew.lake.storage import storage_at
 from clew.pipeline.java import environment, find_java
 from clew.pipeline.source import LogSource
 
@@ -23,6 +25,9 @@ _JAVA_OPTIONS = (
     "-XX:+UseSerialGC -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=30 -XX:MaxNewSize=128m -XX:TieredStopAtLevel=1"
     " -XX:ReservedCodeCacheSize=192m -Xss4m -Djava.net.preferIPv4Stack=true"
 )
+
+# Variables that say how to reach a bucket.
+_OF_BUCKETS = "AWS_"
 
 LAPTOP: Mapping[str, str] = {
     "spark.driver.memory": "768m",
@@ -86,6 +91,17 @@ def build_session(
     # Else Spark looks for the line of Java that made each RDD, by a stack trace a time. Threads inherit it.
     for form in ("short", "long"):
         session.sparkContext.setLocalProperty(f"callSite.{form}", "clew")
+    return session
+
+
+def session_for(
+    home: Home, spark: SparkSession | None = None, *, master: str = "local[2]", conf: Mapping[str, str] | None = None
+) -> SparkSession:
+    """The session that is given, or a new one; its workers know all that they need to reach the home's lake."""
+    session = spark or build_session(master=master, conf=conf, launchers=home.root / "java")
+    if not storage_at(home.lake).is_local:
+        known = {name: value for name, value in os.environ.items() if name.startswith(_OF_BUCKETS)}
+        session.sparkContext.environment.update(known)
     return session
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from deltalake import DeltaTable, QueryBuilder
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,6 +13,7 @@ from clew.index.reader import IndexReader
 from clew.index.store import MissingIndexError
 from clew.lake.history import CommittedBatch, TableSize, last_batches, table_sizes
 from clew.lake.soundness import require_sound_lake
+from clew.lake.storage import storage_at
 from clew.lake.unfilled import unfilled_count
 from clew.pipeline.checkpoint import Checkpoint
 from clew.pipeline.journal import TakenBatch, noted
@@ -80,7 +79,7 @@ def status(home: Home) -> Status:
         streams_bytes=waiting_in_streams(home.streams, home.log),
         index=index,
         batches=_timed(last_batches(home.lake, _PER_EVENT, _LAST), noted(home.checkpoint)),
-        rejected=_rejected(home.lake / _REJECTED, open_rejections),
+        rejected=_rejected(storage_at(home.lake).open_table(_REJECTED), open_rejections),
         tables=table_sizes(home.lake),
         without_facets=unfilled_count(home.lake),
     )
@@ -110,7 +109,6 @@ def _index(place: Place) -> tuple[Indexed | None, int | None]:
         return None, None
 
 
-def _rejected(folder: Path, open_count: int | None) -> Rejected:
-    table = DeltaTable(str(folder))
+def _rejected(table: DeltaTable, open_count: int | None) -> Rejected:
     last = QueryBuilder().register("rejected", table).execute(_LAST_REJECTED).read_all()
     return Rejected(table.count(), open_count, [Rejection(**row) for row in last.to_struct_array().to_pylist()])

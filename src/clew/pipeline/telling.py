@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import TypeVar
 
 import msgspec
@@ -15,6 +14,7 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 from clew.index.changes import Changes
 from clew.lake.delta import REPORTS
 from clew.lake.files import DataFile
+from clew.lake.storage import Storage, storage_at
 
 T = TypeVar("T")
 Worker = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -30,7 +30,8 @@ class Told(msgspec.Struct):
     def discard(self) -> None:
         """Remove what was put aside."""
         for path in self.aside:
-            Path(path).unlink()
+            reports, name = _found(path)
+            reports.remove(name)
 
 
 TOLD = StructType([StructField("report", BinaryType()), StructField("path", StringType())])
@@ -46,7 +47,7 @@ def telling(reports: Iterable[Told], root: str) -> Iterator[pa.RecordBatch]:
     """Reports as rows, on a worker that writes below `root`."""
     for report in reports:
         text = _encode(report)
-        row = (None, _put_down(text, Path(root, REPORTS))) if len(text) > _LONG_BYTES else (text, None)
+        row = (None, _put_down(text, root)) if len(text) > _LONG_BYTES else (text, None)
         yield pa.RecordBatch.from_pylist([dict(zip(_TOLD_ARROW.names, row, strict=True))], schema=_TOLD_ARROW)
 
 
@@ -78,7 +79,7 @@ def put_aside(changes: Changes, root: str) -> Told:
     """A report of changes that are too large to be held together with others: only who they are of is told at once."""
     told = Told(changes=Changes(events=changes.events, rejected=changes.rejected))
     changes.events, changes.rejected = [], []
-    told.aside.append(_put_down(_encode(changes), Path(root, REPORTS)))
+    told.aside.append(_put_down(_encode(changes), root))
     return told
 
 
@@ -93,14 +94,21 @@ def named_by(places: Iterable[pa.RecordBatch], parts: Sequence[T]) -> Iterator[T
         yield from (parts[place] for place in batch.column(0).to_pylist())
 
 
-def _put_down(text: bytes, folder: Path) -> str:
-    folder.mkdir(exist_ok=True)
-    path = folder / uuid.uuid4().hex
-    path.write_bytes(text)
-    return str(path)
+def _put_down(text: bytes, root: str) -> str:
+    name = f"{REPORTS}/{uuid.uuid4().hex}"
+    storage_at(root).add(name, text)
+    return f"{root}/{name}"
 
 
 def _take_up(path: str) -> bytes:
-    text = Path(path).read_bytes()
-    Path(path).unlink()
+    reports, name = _found(path)
+    text = reports.read(name)
+    if text is None:
+        raise FileNotFoundError(path)
+    reports.remove(name)
     return text
+
+
+def _found(path: str) -> tuple[Storage, str]:
+    folder, _, name = path.rpartition("/")
+    return storage_at(folder), name

@@ -29,7 +29,7 @@ from clew.pipeline.raw_spans import beyond, choose
 from clew.pipeline.rebuild import feed_index, rebuild_index
 from clew.pipeline.refresh import refresh_derived_tables
 from clew.pipeline.retention import drop_log
-from clew.pipeline.session import build_session
+from clew.pipeline.session import session_for
 from clew.pipeline.warmth import warm_up
 from clew.pipeline.watch import Listener, Watch
 
@@ -163,12 +163,12 @@ def open_pipeline(
     An index that is lost, or shall be rebuilt, is built anew from the lake; until that is done the old one answers.
     """
     home.create()
-    lake = Lake(home.lake)
-    with held(home.lake / ".lock"):
+    with held(home.lake / ".lock") as require_lock:
+        lake = Lake(home.lake, require_lock)
         lake.prepare(facet_order)
         must_be_built = is_rebuilt or _is_lost(home, lake)
         say("Starting Spark")
-        session = spark or build_session(master=master, conf=conf, launchers=home.root / "java")
+        session = session_for(home, spark, master=master, conf=conf)
         if must_be_built:
             with held(home.lake / BACKFILL_LOCK, "backfill"):
                 rebuild_index(session, lake, home.index, say)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Raw, Struct
 
 from clew.errors import ClewError, MissingExtraError
+from clew.home import LakePlace
 from clew.index.reader import IndexReader
 from clew.query.graph.nodes import Node
 from clew.query.node_ids import find_node
@@ -58,7 +58,7 @@ def dataset_facets(index: IndexReader, namespace: str, name: str, version: str |
     return DatasetFacets(namespace, name, chosen, _raw(index.facets("dataset", namespace, name, chosen)))
 
 
-def run_facets(index: IndexReader, run_uuid: str, lake: Path | None) -> dict[str, Raw]:
+def run_facets(index: IndexReader, run_uuid: str, lake: LakePlace | None) -> dict[str, Raw]:
     """The facets of a run. One whose events were taken in raw has them from these events, within a bound."""
     known = _raw(index.facets("run", run_uuid))
     if known or lake is None:
@@ -67,7 +67,7 @@ def run_facets(index: IndexReader, run_uuid: str, lake: Path | None) -> dict[str
     return {} if found is None else dict(sorted(found.facets.items()))
 
 
-def has_raw_events(lake: Path) -> bool:
+def has_raw_events(lake: LakePlace) -> bool:
     """Whether events were taken in raw that no backfill has reached: only these have facets in the lake alone."""
     try:
         opened = _lake(lake)
@@ -80,7 +80,7 @@ def has_raw_events(lake: Path) -> bool:
     return is_unfilled_anywhere(opened, filled(opened))
 
 
-def facets_in_lake(run_uuid: str, lake: Path) -> RunFacets | None:
+def facets_in_lake(run_uuid: str, lake: LakePlace) -> RunFacets | None:
     """All that a run's events say, from the lake; None if there is none that can be read."""
     try:
         from clew.lake.facets import facets_of_run
@@ -91,7 +91,7 @@ def facets_in_lake(run_uuid: str, lake: Path) -> RunFacets | None:
     return None if opened is None else facets_of_run(opened, run_uuid, opened.facet_order)
 
 
-def history(lake: Path | None, kind: EntityKind, identity: tuple[str, ...], name: str) -> list[FacetState]:
+def history(lake: LakePlace | None, kind: EntityKind, identity: tuple[str, ...], name: str) -> list[FacetState]:
     """What a facet said over time, the newest first."""
     opened = None if lake is None else _lake(lake)
     if opened is None:
@@ -101,7 +101,7 @@ def history(lake: Path | None, kind: EntityKind, identity: tuple[str, ...], name
     return facet_history(opened, kind, identity, name)
 
 
-def _lake(root: Path) -> Lake | None:
+def _lake(root: LakePlace) -> Lake | None:
     # Here, and not above: Arrow and Delta take long to load, and a server may do without them.
     try:
         from clew.lake.delta import Lake

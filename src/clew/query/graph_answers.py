@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from msgspec import Struct
 
-from clew.home import Place
+from clew.home import LakePlace, Place
 from clew.index.reader import IndexReader
 from clew.query.column_paths import column_path
 from clew.query.diff import RunDiff, VersionDiff, run_diff, version_diff
@@ -49,7 +48,7 @@ class ColumnPath(Struct, frozen=True, rename="camel"):
 class GraphAnswers:
     """Answers from the graph of one index. What it keeps beside the index serves the next who asks."""
 
-    def __init__(self, index: Place, lake: Path | None = None, *, is_brief: bool = True) -> None:
+    def __init__(self, index: Place, lake: LakePlace | None = None, *, is_brief: bool = True) -> None:
         # Who asks one thing at a time need not wait for the graph of everything, however long the process lives.
         self._holdings = Holdings(index, lake, is_brief=is_brief, is_stepping=True)
 

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from clew.errors import ClewError
-from clew.home import Place
+from clew.home import LakePlace, Place
 from clew.index.browsing import Browser
 from clew.index.reader import IndexReader, Progress
 from clew.query.facets import has_raw_events
@@ -38,7 +38,7 @@ class Holdings:
     """
 
     def __init__(
-        self, index: Place, lake: Path | None = None, *, is_brief: bool = False, is_stepping: bool = False
+        self, index: Place, lake: LakePlace | None = None, *, is_brief: bool = False, is_stepping: bool = False
     ) -> None:
         self.place = index
         self.lake = lake

@@ -12,7 +12,7 @@ from clew.home import Home
 from clew.lake.delta import Lake
 from clew.lake.format import require_lake
 from clew.lake.tables import DERIVED_TABLE_NAMES, KEPT_TABLE_NAMES
-from clew.pipeline.session import build_session
+from clew.pipeline.session import session_for
 from clew.reports.lake_reports import REPORTS, Made, write_contents, write_report
 from clew.reports.lake_tables import LakeTables
 
@@ -36,7 +36,7 @@ def write_reports(
             f"{folder} cannot be made: {fault.strerror}.", hint="Name another folder with --out."
         ) from fault
     say("Starting Spark")
-    session = spark or build_session(master=master, conf=conf, launchers=home.root / "java")
+    session = session_for(home, spark, master=master, conf=conf)
     tables = LakeTables(session, Lake(home.lake), (*KEPT_TABLE_NAMES, *DERIVED_TABLE_NAMES))
     made = []
     for name in names:

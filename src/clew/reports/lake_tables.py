@@ -11,6 +11,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from clew.errors import ClewError
 from clew.lake.delta import Lake
+from clew.pipeline.lake_tables import table_rows
 
 Tables = Mapping[str, DataFrame]
 
@@ -40,5 +41,4 @@ def _table(spark: SparkSession, lake: Lake, name: str) -> DataFrame:
         hint = "Derived tables are written at the end of `clew pipeline run`."
         raise ClewError(f"The lake {lake.root} has no table {name} yet.", hint=hint)
     schema = from_arrow_schema(pa.schema(table.schema().to_arrow()))
-    files = lake.files(name)
-    return spark.read.schema(schema).parquet(*files) if files else spark.createDataFrame([], schema)
+    return table_rows(spark, lake, name, schema)

@@ -170,8 +170,8 @@ def beginning(home: Home, phase: Phase) -> Callable[[], bool]:
     if phase.begins_with is None:
         return lambda: True
     pattern = phase.begins_with
-    before = set(home.lake.glob(pattern))
-    return lambda: not before.issuperset(home.lake.glob(pattern))
+    before = set(home.lake_folder.glob(pattern))
+    return lambda: not before.issuperset(home.lake_folder.glob(pattern))
 
 
 def await_moment(has_begun: Callable[[], bool], phase: Phase, chance: Random, is_at_work: Callable[[], bool]) -> None:

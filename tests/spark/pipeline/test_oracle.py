@@ -76,7 +76,7 @@ def with_all_facets_apart(pipeline: Pipeline) -> None:
         pipeline.take_new()
     assert pipeline.lake.row_counts()["large_facets"] > len(ORIGINS)
     pipeline.refresh()
-    current = DeltaTable(pipeline.lake.root / "current_dataset_facets").to_pyarrow_table()
+    current = DeltaTable(str(pipeline.lake.root / "current_dataset_facets")).to_pyarrow_table()
     assert current["facet"].null_count == current.num_rows > 0, "they stay apart"
 
 
@@ -113,7 +113,7 @@ def test_tables_and_index_are_as_the_oracle_says(
     is_by_time = order is FacetOrder.EVENT_TIME
     of_lake = expected(lines, LAKE, is_by_time=is_by_time)
     of_index = kept_in_index(expected(lines, INDEX, is_by_time=is_by_time))
-    assert differences(lake_tables(home.lake, of_lake), of_lake) == {}
+    assert differences(lake_tables(home.lake_folder, of_lake), of_lake) == {}
     assert differences(index_tables(home.index_file, of_index), of_index) == {}
     if mode == "stream":
         assert differences(index_tables(rebuilt(home, spark), of_index), of_index) == {}

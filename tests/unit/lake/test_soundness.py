@@ -28,7 +28,7 @@ def root(tmp_path: Path) -> Path:
         writer = FileWriter(str(lake.root), LARGE_COLUMNS)
         row = pa.RecordBatch.from_pylist([{"event_id": "a"}], schema=REJECTED_EVENTS.schema)
         lake.append(name, REJECTED_EVENTS.schema, [*writer.add({name: row}), *writer.flush()], Batch("app", 0))
-    return lake.root
+    return tmp_path / "lake"
 
 
 def without_file(table: str) -> Callable[[Path], object]:

@@ -35,6 +35,10 @@ def lake(tmp_path: Path) -> Lake:
     return made
 
 
+def folder(lake: Lake) -> Path:
+    return Path(str(lake.root))
+
+
 def append(lake: Lake, number: int, job: str | None = None) -> None:
     row = {
         "event_id": f"event {number}",
@@ -51,11 +55,11 @@ def append(lake: Lake, number: int, job: str | None = None) -> None:
 
 
 def rows(lake: Lake) -> pa.Table:
-    return DeltaTable(lake.root / NAME).to_pyarrow_table().sort_by("seq")
+    return DeltaTable(folder(lake) / NAME).to_pyarrow_table().sort_by("seq")
 
 
 def parquet_files(lake: Lake) -> set[Path]:
-    return set((lake.root / NAME).glob("*.parquet"))
+    return set((folder(lake) / NAME).glob("*.parquet"))
 
 
 def test_merged_files_hold_the_same_rows(lake: Lake) -> None:
@@ -134,14 +138,14 @@ def test_readers_skip_merged_files_by_time_and_find_what_they_seek(lake: Lake) -
     last = START + timedelta(seconds=2)
     for moment, found in ((last - timedelta(microseconds=1), 1), (last, 0)):
         wanted = pc.field("event_time") > pa.scalar(moment)
-        assert DeltaTable(lake.root / NAME).to_pyarrow_dataset().to_table(filter=wanted).num_rows == found
+        assert DeltaTable(folder(lake) / NAME).to_pyarrow_dataset().to_table(filter=wanted).num_rows == found
 
 
 def test_whole_events_stay_out_of_the_tables_log(lake: Lake) -> None:
     for number in range(3):
         append(lake, number)
     merge_files(lake)
-    actions = pa.table(DeltaTable(lake.root / NAME).get_add_actions(flatten=True))
+    actions = pa.table(DeltaTable(folder(lake) / NAME).get_add_actions(flatten=True))
     assert actions["max.seq"].to_pylist() == [2]
     assert "max.event" not in actions.column_names or actions["max.event"].to_pylist() == [None]
 
@@ -186,7 +190,7 @@ def test_only_files_that_no_kept_version_names_are_removed(lake: Lake, hours: in
 
 def test_what_a_killed_worker_left_is_removed_and_what_a_worker_writes_now_is_not(lake: Lake) -> None:
     append(lake, 0)
-    left, written = (lake.root / NAME / f"part-{name}.parquet" for name in ("left", "written"))
+    left, written = (folder(lake) / NAME / f"part-{name}.parquet" for name in ("left", "written"))
     for path in (left, written):
         path.write_bytes(b"half a file")
     long_ago = time.time() - timedelta(days=8).total_seconds()
@@ -205,7 +209,7 @@ def test_upkeep_removes_commits_of_more_than_a_week_ago_and_no_commit_does(
     assert len(late.files(NAME)) == 1
     append(lake, 1)
     append(lake, 2)
-    DeltaTable(lake.root / NAME).create_checkpoint()
+    DeltaTable(folder(lake) / NAME).create_checkpoint()
     age(lake, days)
     append(lake, 3)
     assert commits(lake) == [0, 1, 2, 3, 4]
@@ -217,10 +221,10 @@ def test_upkeep_removes_commits_of_more_than_a_week_ago_and_no_commit_does(
 
 
 def commits(lake: Lake) -> list[int]:
-    return sorted(int(path.stem) for path in (lake.root / NAME / "_delta_log").glob("*.json"))
+    return sorted(int(path.stem) for path in (folder(lake) / NAME / "_delta_log").glob("*.json"))
 
 
 def age(lake: Lake, days: int) -> None:
     then = time.time() - timedelta(days=days).total_seconds()
-    for path in (lake.root / NAME / "_delta_log").iterdir():
+    for path in (folder(lake) / NAME / "_delta_log").iterdir():
         os.utime(path, (then, then))

@@ -45,7 +45,7 @@ def look(home: Home) -> None:
 
 
 def another_lake(home: Home) -> None:
-    shutil.rmtree(home.lake)
+    shutil.rmtree(home.lake_folder)
     Lake(home.lake).prepare()
 
 

@@ -31,6 +31,6 @@ def test_all_are_stored_byte_for_byte(home: Home, take: Callable[..., Ingested],
     taken = take()
     lines = list(log_lines(home.log))
     wanted = expected(lines, EVENT_TABLES)
-    assert differences(lake_tables(home.lake, wanted), wanted) == {}
+    assert differences(lake_tables(home.lake_folder, wanted), wanted) == {}
     assert (taken.events, taken.rejected) == (len(set(bodies)), 0)
     assert {event.text.encode() for event in lineage_events(lines)} == {body.strip() for body in bodies}

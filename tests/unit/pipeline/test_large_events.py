@@ -62,7 +62,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[Told]:
 
 
 def left_over(home: Home) -> list[Path]:
-    return list((home.lake / REPORTS).iterdir())
+    return list((home.lake_folder / REPORTS).iterdir())
 
 
 def test_the_index_takes_all_that_was_put_aside(home: Home, take: Take, told: list[Told]) -> None:

@@ -48,7 +48,7 @@ def test_files_are_merged_and_a_week_of_versions_kept(filled: Home) -> None:
 def test_forced_nothing_but_the_newest_version_is_kept(filled: Home) -> None:
     done = upkeep(filled, 0, is_forced=True)
     assert done.removed["lineage_events"][0] == 3
-    assert len(list((filled.lake / "lineage_events").glob("*.parquet"))) == 1
+    assert len(list((filled.lake_folder / "lineage_events").glob("*.parquet"))) == 1
     assert {table.name: table.rows for table in status(filled).tables}["lineage_events"] == 3
 
 
@@ -63,10 +63,10 @@ def test_beside_a_pipeline_it_merges_and_leaves_derived_tables_to_it(filled: Hom
 
 
 def test_beside_a_pipeline_young_files_are_not_removed(filled: Home) -> None:
-    before = sorted(filled.lake.rglob("*.*"))
+    before = sorted(filled.lake_folder.rglob("*.*"))
     with held(filled.lake / ".lock"), pytest.raises(ClewError, match=r"A pipeline is at work .* would be removed"):
         upkeep(filled, 0, is_forced=True)
-    assert sorted(set(filled.lake.rglob("*.*")) - {filled.lake / ".lock"}) == before
+    assert sorted(set(filled.lake_folder.rglob("*.*")) - {filled.lake_folder / ".lock"}) == before
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_beside_a_pipeline_young_files_are_not_removed(filled: Home) -> None:
     [(0, False, "may remove files that a query is reading"), (23, False, "add --force"), (-1, True, "is none")],
 )
 def test_a_retention_that_is_refused(filled: Home, hours: int, is_forced: bool, sentence: str) -> None:
-    before = sorted(filled.lake.rglob("*"))
+    before = sorted(filled.lake_folder.rglob("*"))
     with pytest.raises(UsageError, match=sentence):
         upkeep(filled, hours, is_forced=is_forced)
-    assert sorted(filled.lake.rglob("*")) == before
+    assert sorted(filled.lake_folder.rglob("*")) == before

@@ -46,7 +46,7 @@ def raw(world: Any, tmp_path: Path) -> Path:
         lake.append(table.name, table.schema, [file for file in files if file.table == table.name], Batch("app", 0))
     with IndexSink(world.index) as sink:
         sink.apply("app/0", observer.changes())
-    return lake.root
+    return Path(str(lake.root))
 
 
 def test_a_run_has_its_facets_before_a_backfill(world: Any, holdings: Holdings, raw: Path) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from pathlib import Path
 from typing import Any, Final
 
-from deltalake import DeltaTable, QueryBuilder
+from deltalake import QueryBuilder
 from deltalake.exceptions import TableNotFoundError
 from msgspec import Struct
 
 from clew.errors import UsageError
+from clew.home import LakePlace
+from clew.lake.storage import storage_at
 
 # What a browser shows without trouble; a larger event is cut, and its size said.
 MOST_CHARACTERS: Final = 200_000
@@ -71,24 +72,24 @@ class Wanted(Struct, frozen=True):
     limit: int = 50
 
 
-def event_list(lake: Path, wanted: Wanted) -> EventList:
+def event_list(lake: LakePlace, wanted: Wanted) -> EventList:
     """The newest events of a stream."""
     name, columns, _ = _stream(wanted.stream)
     inside = f"select seq, event_id, received_at, {columns} from events"  # noqa: S608
     where = " and ".join(_conditions(wanted)) or "true"
     place = "" if wanted.before is None else f" where seq < {int(wanted.before)}"
     found = f"select * from ({inside}) events where {where}"  # noqa: S608
-    counted = _rows(lake / name, f"select count(*) as total from ({found}) found")  # noqa: S608
-    rows = _rows(lake / name, f"select * from ({found}) found{place} order by seq desc limit {int(wanted.limit) + 1}")  # noqa: S608
+    counted = _rows(lake, name, f"select count(*) as total from ({found}) found")  # noqa: S608
+    rows = _rows(lake, name, f"select * from ({found}) found{place} order by seq desc limit {int(wanted.limit) + 1}")  # noqa: S608
     items = tuple(map(_line, rows[: wanted.limit]))
     older = items[-1].seq if len(rows) > wanted.limit else None
     return EventList(wanted.stream, items, counted[0]["total"] if counted else 0, older)
 
 
-def event_text(lake: Path, stream: str, seq: int) -> EventText:
+def event_text(lake: LakePlace, stream: str, seq: int) -> EventText:
     """One event, whole if it is not too long for a page."""
     name, _, body = _stream(stream)
-    rows = _rows(lake / name, f"select {body} as body from events where seq = {int(seq)}")  # noqa: S608
+    rows = _rows(lake, name, f"select {body} as body from events where seq = {int(seq)}")  # noqa: S608
     if not rows:
         raise UsageError(f"There is no event {seq} in {stream}.", hint="It may have been removed by its age.")
     text = rows[0]["body"]
@@ -116,9 +117,9 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _rows(folder: Path, query: str) -> list[dict[str, Any]]:
+def _rows(lake: LakePlace, name: str, query: str) -> list[dict[str, Any]]:
     try:
-        table = DeltaTable(str(folder))
+        table = storage_at(lake).open_table(name)
     except TableNotFoundError:
         return []
     found = QueryBuilder().register("events", table).execute(query).read_all()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
+from clew.home import LakePlace
 from clew.index.browsing import Browser
 from clew.query.diff import DatasetDiff, EdgeName, IoDiff, RunDiff, code_diffs, code_in
 from clew.query.diff import run_diff as difference
@@ -17,7 +17,7 @@ from clew.query.run_walk import require_run
 from clew.query.views.model import run_line
 
 
-def run_diff(index: Browser, lake: Path | None, before: str, after: str) -> RunChanges:
+def run_diff(index: Browser, lake: LakePlace | None, before: str, after: str) -> RunChanges:
     """What is different in the second run; a notebook's runs, by session or by run, are compared cell by cell."""
     notebooks = _notebook(index, before), _notebook(index, after)
     if notebooks[0] is not None and notebooks[1] is not None:
@@ -41,7 +41,7 @@ def _notebook(index: Browser, run: str) -> NotebookRun | None:
     return find_run(index, session) if session and is_whole else None
 
 
-def _code(run_uuid: str, lake: Path | None) -> dict[str, str | None]:
+def _code(run_uuid: str, lake: LakePlace | None) -> dict[str, str | None]:
     """The code of a run, which only the lake has: the index keeps what its job said last."""
     found = None if lake is None else facets_in_lake(run_uuid, lake)
     return {} if found is None else {name: text for job in found.jobs for name, text in code_in(job.facets).items()}
