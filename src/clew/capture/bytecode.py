@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dis
 import inspect
+import sys
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 Span = tuple[int, int]
 
 _MOST_KNOWN = 2000
+EVERYWHERE: Span = (0, sys.maxsize)
 
 _ENDS = (
     "STORE_NAME",
@@ -27,9 +29,14 @@ _ENDS = (
     "RETURN_CONST",
 )
 _LOADS = ("LOAD_NAME", "LOAD_FAST", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_FAST_BORROW", "LOAD_FAST_CHECK")
+_CONSTANTS = ("LOAD_CONST", "LOAD_SMALL_INT")
 _ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD")
 # `values.append(f(x))` stores nothing, but fills `values`.
 _FILLS = frozenset(["add", "append", "extend", "insert", "setdefault", "update"])
+_CALLS = ("CALL", "CALL_KW")
+_OPERATORS = {"BINARY_OP": 2, "COMPARE_OP": 2, "CONTAINS_OP": 2}
+# What stands between the arguments of a call and the call.
+_BEFORE_CALL = ("PRECALL", "KW_NAMES")
 # `len(df)` and `df.shape` tell how large a frame is, not what is in it.
 _NO_DATA = frozenset(["columns", "dtypes", "index", "ndim", "shape", "size"])
 
@@ -56,6 +63,7 @@ _statements: dict[CodeType, list[Statement]] = {}
 _literals: dict[int, tuple[CodeType, frozenset[tuple[int, ...]]]] = {}
 # By the code's identity, since hashing it hashes all of its constants; it is kept, so that no other takes its id.
 _once: dict[tuple[int, int], tuple[CodeType, bool]] = {}
+_operands: dict[tuple[int, int], tuple[CodeType, list[Span]]] = {}
 
 
 def make_room(known: dict[Any, Any]) -> None:
@@ -183,6 +191,88 @@ def _stands_within(place: Any, whole: Any) -> bool:
     return bool((first, start) <= (line, column) and (last_line, last_column) <= (last, end))
 
 
+def operands_of(code: CodeType, instruction: int) -> list[Span]:
+    """Where the operands of an operator or the arguments of a call are worked out; none if that cannot be told."""
+    known = _operands.get((id(code), instruction))
+    if known is None:
+        make_room(_operands)
+        known = _operands[id(code), instruction] = (code, _operand_spans(code, instruction))
+    return known[1]
+
+
+def _operand_spans(code: CodeType, instruction: int) -> list[Span]:
+    # A call that is running stands at the last of its caches.
+    running = statement_at(statements_of(code), instruction)
+    first = running.start if running is not None else 0
+    before = [one for one in dis.get_instructions(code) if first <= one.offset <= instruction]
+    taker = before.pop()
+    count = int(taker.arg or 0) if taker.opname in _CALLS else _OPERATORS.get(taker.opname, 0)
+    while before and before[-1].opname in _BEFORE_CALL:
+        before.pop()
+    if taker.opname == "CALL_KW":
+        # The names of the arguments lie on top of them.
+        before.pop()
+    spans: list[Span] = []
+    for _ in range(count):
+        span = _value_on_top(before)
+        if span is None:
+            return []
+        spans.insert(0, span)
+    return spans
+
+
+def entries_of(code: CodeType, span: Span) -> list[Span]:
+    """Where the values of a mapping are worked out that stands in the code as `{"a": ..., "b": ...}`, in order."""
+    before = [one for one in dis.get_instructions(code) if span[0] <= one.offset <= span[1]]
+    maker = before.pop()
+    is_by_names = maker.opname == "BUILD_CONST_KEY_MAP"
+    if not is_by_names and maker.opname != "BUILD_MAP":
+        return []
+    if is_by_names:
+        # The names lie on top of the values.
+        before.pop()
+    count = int(maker.arg or 0) * (1 if is_by_names else 2)
+    parts = [_value_on_top(before) for _ in range(count)][::-1]
+    values = parts if is_by_names else parts[1::2]
+    return [value for value in values if value is not None] if None not in values else []
+
+
+def _value_on_top(before: list[dis.Instruction]) -> Span | None:
+    """Where the value on top of the stack is worked out, in code without branches; its instructions are taken off."""
+    height, end = 0, before[-1].offset if before else 0
+    while before and height < 1:
+        one = before.pop()
+        # A statement may be jumped to, a value only from within `this if that else other`.
+        is_joined = one.is_jump_target and bool(before)
+        if is_joined or one.opcode in dis.hasjrel or one.opcode in dis.hasjabs:
+            return None
+        height += dis.stack_effect(one.opcode, one.arg)
+        if height == 1:
+            return one.offset, end
+    return None
+
+
+def codes_within(code: CodeType, spans: list[Span]) -> Iterator[CodeType]:
+    """The comprehensions and functions that stand in some stretches of code, and those inside of them."""
+    if not any(inspect.iscode(constant) for constant in code.co_consts):
+        return
+    for instruction in dis.get_instructions(code):
+        if inspect.iscode(instruction.argval) and is_within(instruction.offset, spans):
+            yield instruction.argval
+            yield from codes_within(instruction.argval, [EVERYWHERE])
+
+
+def constants_within(code: CodeType, span: Span) -> frozenset[int]:
+    """The ids of the constants that are loaded in a stretch of code, and of what tuples of them hold."""
+    loaded = [
+        one.argval
+        for one in dis.get_instructions(code)
+        if one.opname in _CONSTANTS and span[0] <= one.offset <= span[1]
+    ]
+    items = [item for constant in loaded if isinstance(constant, tuple) for item in constant]
+    return frozenset(map(id, (*loaded, *items)))
+
+
 def is_within(place: int, spans: list[Span]) -> bool:
     """Whether an instruction lies in one of several stretches of code."""
     return any(first <= place <= last for first, last in spans)
@@ -203,7 +293,7 @@ def _literal_lists(code: CodeType) -> Iterator[tuple[int, ...]]:
             yield tuple(map(id, constant))
     loaded: list[int] = []
     for instruction in dis.get_instructions(code):
-        if instruction.opname in ("LOAD_CONST", "LOAD_SMALL_INT"):
+        if instruction.opname in _CONSTANTS:
             loaded.append(id(instruction.argval))
             continue
         count = int(instruction.arg or 0)

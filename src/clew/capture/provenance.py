@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from msgspec import Struct
 
 from clew.capture.flags import COMPOSED, DIRECT, IDENTITY, INDIRECT, MARKS
-from clew.capture.versions import STATE, give_state
+from clew.capture.versions import STATE, give_state, listed
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from clew.capture.versions import FrameVersion
 
 Provenance: TypeAlias = "dict[tuple[FrameVersion, Hashable], int]"
+# Of an array: the frame that it was made of, or what each of its columns came from.
+Columns: TypeAlias = "FrameVersion | list[Provenance]"
 
 _SCALARS_KEPT = 256
 _SMALL_INTS = range(-5, 257)
@@ -88,11 +90,11 @@ class _Scalars(threading.local):
 
 
 _scalars = _Scalars()
-_arrays: dict[int, tuple[weakref.ref[Any], Provenance]] = {}
+_arrays: dict[int, tuple[weakref.ref[Any], Provenance, Columns | None]] = {}
 
 
-def remember_array(array: Any, provenance: Provenance | None) -> None:
-    """Tie `provenance` to an array for as long as it lives."""
+def remember_array(array: Any, provenance: Provenance | None, columns: Columns | None = None) -> None:
+    """Tie `provenance` to an array for as long as it lives, and that of each of its columns if they are told."""
     if not provenance:
         return
     key = id(array)
@@ -101,7 +103,7 @@ def remember_array(array: Any, provenance: Provenance | None) -> None:
     def forget(_: object) -> None:
         _arrays.pop(key, None)
 
-    _arrays[key] = (weakref.ref(array, forget), provenance)
+    _arrays[key] = (weakref.ref(array, forget), provenance, columns)
 
 
 def array_provenance(array: Any) -> Provenance | None:
@@ -111,6 +113,15 @@ def array_provenance(array: Any) -> Provenance | None:
         return entry[1]
     base = getattr(array, "base", None)
     return array_provenance(base) if base is not None and base is not array else None
+
+
+def array_columns(array: Any) -> list[Provenance] | None:
+    """The provenance of each column of an array; None if it is not known which is whose."""
+    entry = _arrays.get(id(array))
+    if entry is None or entry[0]() is not array or entry[2] is None:
+        return None
+    columns = entry[2]
+    return columns if isinstance(columns, list) else [columns.field(label) for label in listed(columns.columns)]
 
 
 def remember_scalar(value: Any, provenance: Provenance | None) -> None:

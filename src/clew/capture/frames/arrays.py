@@ -9,17 +9,18 @@ import pandas as pd
 from pandas.core.generic import NDFrame
 
 from clew.capture.flags import AGGREGATION, CONDITIONAL, TRANSFORMATION
-from clew.capture.frames.calls import Call, known_here, spread
+from clew.capture.frames.calls import Call, brought, known_here, spread
 from clew.capture.frames.elementwise import columnwise
 from clew.capture.frames.hooks import hook_function, hook_method
 from clew.capture.frames.state import known, series_parts, version_of
-from clew.capture.provenance import mark_series, remember_array, through, union, used_for
+from clew.capture.provenance import Provenance, mark_series, remember_array, through, union, used_for
+from clew.capture.statements import note_read
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _ELEMENTWISE = (
-    "concatenate hstack vstack column_stack stack clip round isin digitize nan_to_num interp searchsorted repeat append"
+    "concatenate hstack vstack stack clip round isin digitize nan_to_num interp searchsorted repeat append"
 ).split()
 
 
@@ -29,8 +30,15 @@ def where(call: Call) -> None:
         positions(call)
         return
     condition, one, other = call.args[:3]
-    values = through(union(known_here(one, call.frame), known_here(other, call.frame)), TRANSFORMATION)
-    remember_array(call.result, union(values, used_for(known(condition), CONDITIONAL)))
+    _decided(call, union(brought(one, call), brought(other, call)), brought(condition, call))
+
+
+def _decided(call: Call, values: Provenance, conditions: Provenance) -> None:
+    found = union(through(values, TRANSFORMATION), used_for(conditions, CONDITIONAL))
+    remember_array(call.result, found)
+    if found:
+        # So that plain arithmetic goes on with the decision, not with what was read for it.
+        note_read(call.frame, found)
 
 
 def positions(call: Call) -> None:
@@ -48,16 +56,16 @@ def select(call: Call) -> None:
         call.argument(1, "choicelist"),
         call.argument(2, "default"),
     )
-    values = union(*[known_here(choice, call.frame) for choice in (*choices, default)])
-    uses = union(*[used_for(known(condition), CONDITIONAL) for condition in conditions])
-    remember_array(call.result, union(through(values, TRANSFORMATION), uses))
+    # Each for itself: a list of one Series and one single value tells nothing of the value.
+    values = union(brought(choices, call), *[known_here(choice, call.frame) for choice in (*choices, default)])
+    _decided(call, values, brought(conditions, call))
 
 
 def derived(step: int) -> Callable[[Call], None]:
     """A function whose result comes from all its arguments."""
 
     def rule(call: Call) -> None:
-        provenance = through(union(*[known(value) for value in call.values()]), step)
+        provenance = through(union(*[brought(value, call) for value in call.values()]), step)
         if not provenance or isinstance(call.result, pd.DataFrame):
             return
         if isinstance(call.result, pd.Series):
@@ -67,6 +75,16 @@ def derived(step: int) -> Callable[[Call], None]:
             spread(call, provenance)
 
     return rule
+
+
+def columns_stacked(call: Call) -> None:
+    """np.column_stack(columns): each of them is a column of the result."""
+    given = call.argument(0, "tup")
+    if not isinstance(given, (list, tuple)) or any(np.ndim(one) != 1 for one in given):
+        derived(TRANSFORMATION)(call)
+        return
+    columns = [through(brought(one, call), TRANSFORMATION) for one in given]
+    remember_array(call.result, union(*columns), columns)
 
 
 def ufunc(call: Call) -> None:
@@ -94,6 +112,7 @@ def hook_arrays() -> None:
     hook_method(NDFrame, "__array_ufunc__", ufunc)
     hook_function(np, "where", where)
     hook_function(np, "select", select)
+    hook_function(np, "column_stack", columns_stacked)
     for name in ("nonzero", "flatnonzero", "argwhere", "argsort"):
         hook_function(np, name, positions)
     for name in _ELEMENTWISE:

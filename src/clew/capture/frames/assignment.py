@@ -2,41 +2,34 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from clew.capture.flags import CONDITIONAL, IDENTITY, INFERRED, TRANSFORMATION
+from clew.capture.flags import CONDITIONAL, IDENTITY, TRANSFORMATION
 from clew.capture.frames.callbacks import Watched, evaluated, is_callback, is_expression
 from clew.capture.frames.calls import (
     Call,
     changed,
-    is_literal,
     made,
     made_or_changed,
-    statement_provenance,
     value_provenance,
 )
+from clew.capture.frames.elementwise import rows_aligned
 from clew.capture.frames.selection import entry_of, of_column
 from clew.capture.frames.state import (
-    given_levels,
-    inferred,
     is_mask,
     is_scalar,
     known,
-    provenance_of,
-    series_parts,
     version_of,
 )
-from clew.capture.provenance import Provenance, through, union, used_for
-from clew.capture.records import Listed, SameLabels
-from clew.capture.statements import reads_of
-from clew.capture.versions import STATE, FrameVersion
+from clew.capture.provenance import Provenance, array_columns, through, union, used_for
+from clew.capture.records import SameLabels
+from clew.capture.versions import FrameVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable
+    from collections.abc import Callable, Hashable
 
 
 def evaluate_key(call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -70,7 +63,17 @@ def _set_columns(call: Call, key: Any, value: Any) -> dict[Hashable, Provenance]
     if isinstance(value, pd.DataFrame):
         source = version_of(value)
         return {label: source.field(column) for label, column in zip(labels, value.columns, strict=False)}
-    return dict.fromkeys(labels, value_provenance(value, call))
+    return dict(zip(labels, given_to_columns(value, len(labels), call), strict=True))
+
+
+def given_to_columns(value: Any, count: int, call: Call) -> list[Provenance]:
+    """What a value gives to each of several columns: an array or a list by position, anything else to all alike."""
+    by_column = array_columns(value) if isinstance(value, np.ndarray) else None
+    if by_column is not None and len(by_column) == count:
+        return by_column
+    if count > 1 and isinstance(value, (list, tuple)) and len(value) == count and all(map(is_scalar, value)):
+        return [value_provenance(one, call) for one in value]
+    return [value_provenance(value, call)] * count
 
 
 def _padded(label: Any, columns: pd.MultiIndex) -> Any:
@@ -103,7 +106,7 @@ def isetitem(call: Call) -> None:
     """df.isetitem(position, value)."""
     places, value = call.argument(0, "loc"), call.argument(1, "value")
     labels = [call.subject.columns[place] for place in (places if isinstance(places, (list, tuple)) else [places])]
-    changed(call, "assignment", SameLabels(call.before, IDENTITY, dict.fromkeys(labels, value_provenance(value, call))))
+    changed(call, "assignment", SameLabels(call.before, IDENTITY, _set_columns(call, labels, value)))
 
 
 def update(call: Call) -> None:
@@ -184,75 +187,8 @@ def combine_first(call: Call) -> None:
     for label in call.result.columns:
         both = union(*[one.field(label) for one in (version, source) if one.has(label)])
         fields[label] = union(through(both, TRANSFORMATION), used_for(both, CONDITIONAL)) if source.has(label) else both
-    made(call, "transformation", SameLabels(version, IDENTITY, fields), None, (version, source))
-
-
-def created(call: Call) -> None:
-    """pd.DataFrame(data)."""
-    if getattr(call.subject, STATE, None) is None:
-        call.is_module_function = True
-        fields = _fields_of(call.argument(0, "data"), call.subject, call, "DataFrame")
-        made(call, "creation", Listed(fields), frame=call.subject, method="DataFrame")
-
-
-def created_from(call: Call) -> None:
-    """pd.DataFrame.from_dict and its relatives."""
-    made(call, "creation", Listed(_fields_of(call.argument(0, "data"), call.result, call, call.name)))
-
-
-def _fields_of(data: Any, frame: Any, call: Call, function: str) -> dict[Hashable, Provenance]:
-    """The provenance of each column and level of a frame that was made of `data` by a function."""
-    names = [name for name in frame.index.names if name is not None]
-    if isinstance(data, dict):
-        fields = _of_entries(data, frame, call, function)
-        levels = [value for value in data.values() if isinstance(value, pd.Series)]
-        return _levels_of(levels, names) | fields | _given_levels(call, names)
-    if isinstance(data, pd.DataFrame):
-        source = version_of(data)
-        return {label: source.field(label) for label in (*frame.columns, *source.index_names) if source.has(label)}
-    if isinstance(data, pd.Series):
-        state = series_parts(data)
-        return {**dict.fromkeys(frame.columns, state.whole()), **(state.index or {})}
-    found = provenance_of(data) if isinstance(data, (list, tuple, np.ndarray)) else {}
-    if found is None or _holds_rows(data):
-        found = through(union(found, statement_provenance(call, function)), TRANSFORMATION)
-    # Of several columns in one array or list it is not known which is whose.
-    several = inferred(found) if len(frame.columns) > 1 else found
-    return dict.fromkeys(frame.columns, several) | _given_levels(call, names)
-
-
-def _holds_rows(data: Any) -> bool:
-    """Whether data is a list of rows, of which some values may be known and others not."""
-    return isinstance(data, (list, tuple)) and any(isinstance(row, (list, tuple, dict)) for row in data[:1])
-
-
-def _of_entries(data: dict[Any, Any], frame: Any, call: Call, function: str) -> dict[Hashable, Provenance]:
-    """Entries of a dict know where they came from, or share what was read for those that do not."""
-    entries = {label: provenance_of(data.get(label)) for label in frame.columns}
-    unknown = [
-        label
-        for label, found in entries.items()
-        if found is None and not is_scalar(data.get(label)) and not is_literal(data.get(label), call)
-    ]
-    read = _left_over(reads_of(call.frame, function), entries.values()) if unknown else {}
-    return {label: read if label in unknown else found or {} for label, found in entries.items()}
-
-
-def _left_over(reads: list[Provenance], known_entries: Iterable[Provenance | None]) -> Provenance:
-    """What was read more often than the entries that are known account for."""
-    times = Counter(field for read in reads for field in read)
-    times.subtract(field for entry in known_entries if entry is not None for field in entry)
-    return {field: TRANSFORMATION | INFERRED for field, left in times.items() if left > 0}
-
-
-def _given_levels(call: Call, names: list[Hashable]) -> dict[Hashable, Provenance]:
-    """The levels of an index that was given and knows where it came from."""
-    index = call.argument(1, "index")
-    return given_levels(index, names) if isinstance(index, pd.Series) or provenance_of(index) is not None else {}
-
-
-def _levels_of(series: list[Any], names: list[Hashable]) -> dict[Hashable, Provenance]:
-    return {name: union(*[(series_parts(one).index or {}).get(name) for one in series]) for name in names}
+    edges = SameLabels(version, IDENTITY, fields)
+    made(call, "transformation", edges, rows_aligned(call, edges, [source]), (version, source))
 
 
 RULES: dict[str, Callable[[Call], None]] = {

@@ -10,9 +10,10 @@ import pandas as pd
 from msgspec import Struct
 from pandas.api.extensions import ExtensionArray
 
-from clew.capture.bytecode import literals_of
+from clew.capture.bytecode import literals_of, operands_of
 from clew.capture.callers import is_user_code
 from clew.capture.flags import IDENTITY, INFERRED, TRANSFORMATION
+from clew.capture.frames.operators import SUBJECT_FIRST
 from clew.capture.frames.state import inferred, is_scalar, provenance_of, version_of
 from clew.capture.loops import folded
 from clew.capture.provenance import Provenance, mark_series, remember_array, remember_scalar, through, union
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
     from types import FrameType
 
+    from clew.capture.bytecode import Span
 
 _clock = time.perf_counter
 _ITEMS_COMPARED = 64
@@ -205,7 +207,9 @@ def value_provenance(value: Any, call: Call) -> Provenance:
         return provenance if not _holds_scalars(value) else _of_scalars(provenance, call)
     if is_scalar(value):
         return _scalar_provenance(value, call)
-    return {} if isinstance(value, pd.Index) or is_literal(value, call) else statement_provenance(call)
+    if isinstance(value, pd.Index) or is_literal(value, call):
+        return {}
+    return statement_provenance(call, worked_out(value, call))
 
 
 def _holds_scalars(value: Any) -> bool:
@@ -221,18 +225,19 @@ def _scalar_provenance(value: Any, call: Call) -> Provenance:
     """A literal comes from nowhere; `df['x'].max() * 2` from the single values that its statement took."""
     if value is None or isinstance(value, bool):
         return {}
-    found = computed_scalar(value, call.frame)
+    within = worked_out(value, call)
+    found = computed_scalar(value, call.frame, within)
     if found or any(value is constant for constant in call.frame.f_code.co_consts):
         return found
     # Something else than pandas may have reduced a column to a value.
-    return statement_provenance(call)
+    return statement_provenance(call, within)
 
 
-def computed_scalar(value: Any, frame: FrameType) -> Provenance:
+def computed_scalar(value: Any, frame: FrameType, within: Span | None = None) -> Provenance:
     """What a single value that is not known itself was computed from in plain arithmetic, marked as inferred."""
     if value is None or value.__class__ is bool:
         return {}
-    found = scalars_behind(value, frame, is_scalar)
+    found = scalars_behind(value, frame, is_scalar, within)
     return through(union(*found), TRANSFORMATION | INFERRED) if found else {}
 
 
@@ -244,6 +249,30 @@ def known_here(value: Any, frame: FrameType) -> Provenance:
     return computed_scalar(value, frame) if is_scalar(value) else {}
 
 
+def brought(value: Any, call: Call) -> Provenance:
+    """What an argument brings: also an array that left pandas on its way, by what was read to work it out."""
+    found = known_here(value, call.frame)
+    return union(found, statement_provenance(call, worked_out(value, call))) if has_left(value) else found
+
+
+def has_left(value: Any) -> bool:
+    """Whether a value is an array that nothing is known of, or a list that holds one."""
+    if isinstance(value, (list, tuple)):
+        return any(isinstance(one, np.ndarray) and provenance_of(one) is None for one in value[:_ITEMS_COMPARED])
+    return isinstance(value, np.ndarray) and provenance_of(value) is None
+
+
+def worked_out(value: Any, call: Call) -> Span | None:
+    """The part of the running statement that works out an argument; None if that cannot be told."""
+    spans = operands_of(call.frame.f_code, call.frame.f_lasti)
+    places = [place for place, one in enumerate(call.values()) if one is value]
+    if not spans or not places:
+        return None
+    if len(spans) == len(call.values()):
+        return spans[places[0]]
+    return spans[-1] if call.name in SUBJECT_FIRST else (spans[0][0], spans[-1][1])
+
+
 def is_literal(value: Any, call: Call) -> bool:
     """Whether a list stands in the code of the caller as it is."""
     if not isinstance(value, (list, tuple)) or len(value) > _ITEMS_COMPARED:
@@ -251,12 +280,17 @@ def is_literal(value: Any, call: Call) -> bool:
     return tuple(map(id, value)) in literals_of(call.frame.f_code)
 
 
-def statement_provenance(call: Call, given_to: str | None = None) -> Provenance:
-    """Everything that the running statement read, or read to call `given_to` with it, marked as inferred."""
-    reads = reads_of(call.frame, given_to)
-    here = reads_of(call.frame, given_to, here=True)
-    touched = {uid for read in here for version, _ in read for uid in _origins(version)}
-    named = [_named_provenance(value, times, call, touched) for value, times in names_loaded(call.frame, given_to)]
+def statement_provenance(call: Call, given_to: str | Span | None = None) -> Provenance:
+    """Everything that the running statement read, or read to call `given_to` with it, marked as inferred.
+
+    With a stretch of the statement, only what that read.
+    """
+    reads, loaded = reads_of(call.frame, given_to), names_loaded(call.frame, given_to)
+    touched: set[int] = set()
+    if any(isinstance(value, pd.DataFrame) for value, _ in loaded):
+        here = reads_of(call.frame, given_to, here=True)
+        touched = {uid for read in here for version, _ in read for uid in _origins(version)}
+    named = [_named_provenance(value, times, call, touched) for value, times in loaded]
     return through(union(*reads, *named), TRANSFORMATION | INFERRED)
 
 

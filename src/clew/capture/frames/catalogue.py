@@ -14,6 +14,7 @@ from pandas.core.window.rolling import BaseWindow
 from clew.capture.flags import OPAQUE, TRANSFORMATION
 from clew.capture.frames import (
     assignment,
+    creation,
     elementwise,
     expressions,
     files,
@@ -29,7 +30,7 @@ from clew.capture.frames import (
 from clew.capture.frames.accessors import hook_accessors
 from clew.capture.frames.arrays import hook_arrays
 from clew.capture.frames.callbacks import evaluate_arguments, evaluate_cases
-from clew.capture.frames.calls import Call, made, spread
+from clew.capture.frames.calls import Call, brought, made, spread
 from clew.capture.frames.hooks import (
     hook_classmethod,
     hook_function,
@@ -147,7 +148,7 @@ def _hook_frames() -> None:
         else:
             hook_method(frame, name, rule, version_of, _PREPARATIONS.get(name))
     hook_setitem(frame, assignment.setitem, version_of, assignment.evaluate_key)
-    hook_method(frame, "__init__", assignment.created)
+    hook_method(frame, "__init__", creation.created)
     selection.hook_getitem()
     _hook_values(frame)
 
@@ -174,7 +175,7 @@ def _hook_series() -> None:
         else:
             series.hook_series(name)
     hook_setitem(owner, series.assigned, series_parts)
-    hook_method(owner, "__init__", series.created)
+    hook_method(owner, "__init__", creation.created_series)
     _hook_values(owner)
 
 
@@ -197,10 +198,11 @@ def _hook_values(owner: Any) -> None:
         if provenance:
             spread(call, provenance)
 
-    hook_getter(owner, "values", rule)
     if owner is pd.Series:
+        hook_getter(owner, "values", rule)
         hook_getter(owner, "array", rule)
     else:
+        hook_getter(owner, "values", lambda call: reductions.as_array(_before(call)))
         hook_getter(owner, "T", lambda call: FRAME_RULES["transpose"](_before(call)))
 
 
@@ -259,7 +261,7 @@ def _hook_functions() -> None:
     hook_method(pd.Categorical, "__init__", categorized)
     for name in ("from_dict", "from_records", "from_arrow"):
         if hasattr(pd.DataFrame, name):
-            hook_classmethod(pd.DataFrame, name, assignment.created_from)
+            hook_classmethod(pd.DataFrame, name, creation.created_from)
 
 
 def unknown_function(call: Call) -> None:
@@ -282,7 +284,7 @@ def of_argument(call: Call) -> None:
         version = version_of(value)
         made(call, "transformation", SameLabels(version, TRANSFORMATION), None, (version,))
         return
-    provenance = through(union(*map(known, call.values())), TRANSFORMATION)
+    provenance = through(union(*[brought(one, call) for one in call.values()]), TRANSFORMATION)
     if not provenance:
         return
     results = call.result if isinstance(call.result, tuple) else (call.result,)

@@ -8,14 +8,15 @@ import numpy as np
 import pandas as pd
 
 from clew.capture.flags import AGGREGATION, IDENTITY, JOIN, OPAQUE, TRANSFORMATION
-from clew.capture.frames.calls import Call, changed, computed_scalar, made, spread
-from clew.capture.frames.functions import is_opaque
+from clew.capture.frames.calls import Call, brought, changed, computed_scalar, has_left, made, spread
+from clew.capture.frames.functions import is_opaque, used_outside
 from clew.capture.frames.operators import ARITHMETIC_METHODS, OPERATORS
 from clew.capture.frames.selection import entry_of, of_column
 from clew.capture.frames.series import is_aligned
 from clew.capture.frames.state import is_scalar, known, provenance_of, version_of
-from clew.capture.provenance import Provenance, scalar_provenance, through, union, used_for
+from clew.capture.provenance import Provenance, by_position, scalar_provenance, through, union, used_for
 from clew.capture.records import SameLabels
+from clew.capture.versions import listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -28,9 +29,11 @@ def columnwise(step: int) -> Callable[[Call], None]:
 
     def rule(call: Call) -> None:
         version: FrameVersion = call.before
+        if call.name in _BY_ROW and _is_by_row(call):
+            _along_rows(call)
+            return
         operands = [value for value in call.values() if _brings_provenance(value)]
-        plain = [value for value in call.values() if is_scalar(value) and scalar_provenance(value) is None]
-        computed = union(*[computed_scalar(value, call.frame) for value in plain])
+        computed = union(*[_computed(value, call) for value in call.values()])
         target = call.target
         if not isinstance(target, pd.DataFrame):
             spread(call, through(union(version.fields(), *map(known, operands), computed), step))
@@ -43,13 +46,52 @@ def columnwise(step: int) -> Callable[[Call], None]:
         if call.is_in_place or call.result is call.subject:
             changed(call, "transformation", edges)
         else:
-            rows = _aligned(call, edges, parents) if parents and version.index_names else None
+            rows = rows_aligned(call, edges, parents) if parents and version.index_names else None
             made(call, "transformation", edges, rows, (version, *parents))
 
     return rule
 
 
-def _aligned(call: Call, edges: SameLabels, others: list[FrameVersion]) -> Provenance | None:
+# Where the axis stands among the arguments; methods that take it by name alone have no place for it.
+_BY_ROW = {"rank": 0, "cumsum": 0, "cumprod": 0, "cummax": 0, "cummin": 0, "diff": 1, "transform": 1, "shift": 2}
+_BY_ROW |= dict.fromkeys(("ffill", "bfill", "pct_change", "interpolate"), 99)
+_UP_TO_ITSELF = ("ffill", "cumsum", "cumprod", "cummax", "cummin")
+_WITH_ANOTHER = ("diff", "pct_change", "shift")
+
+
+def _is_by_row(call: Call) -> bool:
+    return call.argument(_BY_ROW[call.name], "axis", 0) in (1, "columns")
+
+
+def _along_rows(call: Call) -> None:
+    """cumsum, ffill, shift with axis=1: a column comes from others in its row."""
+    version: FrameVersion = call.before
+    labels = listed(version.columns)
+    opaque = OPAQUE if is_opaque(call.argument(0, "func")) else 0
+    sources = [
+        version.fields(_met_in_row(call, labels, place), TRANSFORMATION | opaque) for place in range(len(labels))
+    ]
+    edges = SameLabels(version, TRANSFORMATION | opaque, by_position(labels, sources))
+    if call.is_in_place:
+        changed(call, "transformation", edges)
+    else:
+        made(call, "transformation", edges, None, (version,))
+
+
+def _met_in_row(call: Call, labels: list[Hashable], place: int) -> list[Hashable]:
+    """The columns that the one at a place is computed from."""
+    if call.name in _UP_TO_ITSELF:
+        return labels[: place + 1]
+    if call.name == "bfill":
+        return labels[place:]
+    periods = call.argument(0, "periods", 1)
+    if call.name not in _WITH_ANOTHER or not isinstance(periods, int):
+        return labels
+    places = {place - periods} if call.name == "shift" else {place - periods, place}
+    return [labels[one] for one in sorted(places) if 0 <= one < len(labels)]
+
+
+def rows_aligned(call: Call, edges: SameLabels, others: list[FrameVersion]) -> Provenance | None:
     """Rows of frames that were brought together by their labels: levels come from all of them."""
     if not is_aligned(call.subject, call.result):
         return None
@@ -57,6 +99,13 @@ def _aligned(call: Call, edges: SameLabels, others: list[FrameVersion]) -> Prove
     levels = {name: union(*[side.field(name) for side in sides if side.has(name)]) for name in edges.source.index_names}
     edges.changed = {**levels, **(edges.changed or {})}
     return union(*[used_for(found, JOIN) for found in levels.values()])
+
+
+def _computed(value: Any, call: Call) -> Provenance:
+    """What an operand was computed from outside of pandas: a single value, an array, or what a function looks into."""
+    if is_scalar(value):
+        return computed_scalar(value, call.frame) if scalar_provenance(value) is None else {}
+    return used_outside(value, call.frame) if callable(value) else brought(value, call) if has_left(value) else {}
 
 
 def _brings_provenance(value: Any) -> bool:
@@ -141,10 +190,6 @@ def compared(call: Call) -> None:
     made(call, "transformation", SameLabels(version, TRANSFORMATION, fields), None, (version, other))
 
 
-_METHODS = (
-    "add radd sub rsub subtract mul rmul multiply div rdiv divide truediv rtruediv floordiv rfloordiv mod rmod "
-    "pow rpow eq ne lt le gt ge"
-).split()
 _METHODS = (
     "abs bfill clip convert_dtypes diff ffill interpolate isin isna isnull notna notnull pct_change rank combine"
 ).split()

@@ -25,11 +25,12 @@ _LOCAL = "_clew_local_"
 
 
 class Part(NamedTuple):
-    """One statement of an expression: what it assigns, the columns it reads, the local variables it reads."""
+    """One statement of an expression: what it assigns, the columns and local variables it reads, and if that is all."""
 
     target: str | None
     columns: list[str]
     variables: list[str]
+    is_copy: bool
 
 
 def parts_of(text: str) -> list[Part]:
@@ -56,7 +57,9 @@ def _part(statement: ast.stmt, quoted: dict[str, str]) -> Part:
         target = quoted.get(statement.targets[0].id, statement.targets[0].id)
         names = [node.id for node in ast.walk(statement.value) if isinstance(node, ast.Name)]
     plain = [quoted.get(name, name) for name in dict.fromkeys(names) if not name.startswith(_LOCAL)]
-    return Part(target, plain, [name.removeprefix(_LOCAL) for name in names if name.startswith(_LOCAL)])
+    variables = [name.removeprefix(_LOCAL) for name in names if name.startswith(_LOCAL)]
+    is_copy = isinstance(statement, (ast.Assign, ast.Expr)) and isinstance(statement.value, ast.Name)
+    return Part(target, plain, variables, is_copy)
 
 
 def query(call: Call) -> None:
@@ -97,7 +100,7 @@ def evaluate(call: Call) -> None:
     assigned: dict[Hashable, Provenance] = {}
     value: Provenance = {}
     for part in parts_of(call.argument(0, "expr")):
-        value = through(_reads(part, version, assigned, call), TRANSFORMATION)
+        value = through(_reads(part, version, assigned, call), IDENTITY if part.is_copy else TRANSFORMATION)
         if part.target is not None:
             assigned[part.target] = value
     if assigned:

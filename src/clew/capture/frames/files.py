@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from pandas.io.json._json import JsonReader
@@ -13,7 +13,7 @@ from clew.capture.datasets import FileDataset, located_at, table_in, tables_of_q
 from clew.capture.flags import IDENTITY, INFERRED
 from clew.capture.frames.calls import Call, made, record
 from clew.capture.frames.hooks import hook_method
-from clew.capture.frames.state import index_names, version_of
+from clew.capture.frames.state import as_labels, index_names, version_of
 from clew.capture.provenance import Provenance, union
 from clew.capture.records import Listed
 from clew.capture.versions import STATE, FrameVersion
@@ -79,16 +79,25 @@ def write(call: Call) -> None:
         return
     frame, version = call.subject, call.before if isinstance(call.before, FrameVersion) else version_of(call.subject)
     written = outside(dataset)
-    chosen = call.kwargs.get("columns")
-    written.columns = list(frame.columns) if chosen is None else list(chosen)
-    if call.name in _WRITES_INDEX and call.kwargs.get("index") is not False:
-        written.index_names = version.index_names
+    chosen, header = call.kwargs.get("columns"), call.kwargs.get("header")
+    columns = list(frame.columns) if chosen is None else list(chosen)
+    written.columns = list(header) if isinstance(header, list) and len(header) == len(columns) else columns
+    has_levels = call.name in _WRITES_INDEX and call.kwargs.get("index") is not False
+    levels = version.index_names if has_levels else ()
+    written.index_names = _level_names(call, levels)
     written.shape = (len(frame), len(written.columns))
     types = version.types()
-    fields = {label: version.field(label) for label in written.labels()}
+    names = dict(zip(written.labels(), (*levels, *columns), strict=True))
+    fields = {name: version.field(label) for name, label in names.items()}
     entry = record(call, "io", written, Listed(fields), None, (version,))
-    entry.written_types = {label: types[label] for label in written.columns if label in types}
+    entry.written_types = {name: types[label] for name, label in names.items() if label in types}
     remember_written(written)
+
+
+def _level_names(call: Call, levels: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What the levels of an index are called in a file: by `index_label` where it names each of them."""
+    given = tuple(as_labels(call.kwargs.get("index_label")))
+    return given if levels and len(given) == len(levels) else levels
 
 
 def write_series(call: Call) -> None:

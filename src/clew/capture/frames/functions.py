@@ -34,9 +34,15 @@ def is_opaque(function: Any) -> bool:
 
 def has_function(given: Any) -> bool:
     """Whether a function of the user is among what was given to `agg`, `transform` or `pivot_table`."""
-    if isinstance(given, dict):
-        return any(has_function(one) for one in given.values())
-    return any(map(is_opaque, given)) if isinstance(given, (list, tuple)) else is_opaque(given)
+    return any(functions_in(given))
+
+
+def functions_in(given: Any) -> list[Any]:
+    """The functions of the user among what was given, alone, in lists or by column."""
+    if isinstance(given, (list, tuple, dict)):
+        parts = given.values() if isinstance(given, dict) else given
+        return [function for part in parts for function in functions_in(part)]
+    return [given] if is_opaque(given) else []
 
 
 def columns_named_in(function: Any, version: FrameVersion) -> list[Hashable]:

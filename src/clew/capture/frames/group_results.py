@@ -10,7 +10,7 @@ import pandas as pd
 
 from clew.capture.flags import AGGREGATION, FILTER, GROUP_BY, IDENTITY, OPAQUE, SORT, TRANSFORMATION, WINDOW
 from clew.capture.frames.calls import Call, made
-from clew.capture.frames.functions import columns_named_in, has_function, is_opaque, used_outside
+from clew.capture.frames.functions import columns_named_in, functions_in, has_function, is_opaque, used_outside
 from clew.capture.frames.grouping import Groups, groups_of
 from clew.capture.frames.state import as_labels, index_names, is_scalar, known
 from clew.capture.provenance import Provenance, SeriesState, mark_series, through, union, used_for
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _SAME_SHAPE = frozenset(
     "transform cumsum cumprod cummax cummin shift diff pct_change ffill bfill rank ngroup cumcount fillna".split()
 )
+# Of groups of time: rows that were not there are made, and filled from their neighbours.
+_FILLING = frozenset("ffill bfill nearest interpolate asfreq fillna".split())
 _OVER_GROUP = frozenset("transform cumsum cumprod cummax cummin".split())
 _WHOLE_ROWS = frozenset("head tail nth sample filter get_group take".split())
 _GREATEST = frozenset(["nlargest", "nsmallest"])
@@ -59,6 +61,8 @@ class Outcome:
     @property
     def keeps_shape(self) -> bool:
         """Whether each row of the input has its own row in the result."""
+        if self.groups.prefix.endswith("resample"):
+            return self.name == "transform"
         return self.name in _SAME_SHAPE or self.groups.use == WINDOW
 
     def kind(self) -> Kind:
@@ -75,7 +79,7 @@ class Outcome:
             return TRANSFORMATION | OPAQUE
         if self.name in _WHOLE_ROWS or self.name in _GREATEST:
             return IDENTITY
-        if self.name in _SAME_SHAPE and self.name not in _OVER_GROUP:
+        if self.name in _FILLING or (self.name in _SAME_SHAPE and self.name not in _OVER_GROUP):
             return TRANSFORMATION
         return AGGREGATION | opaque
 
@@ -107,10 +111,15 @@ class Outcome:
 
     def source(self, label: Any) -> Provenance:
         """The provenance of one column of the result."""
-        step = self.step()
-        if self._counts_rows(label):
-            return {}
-        version, selected = self.groups.version, self.groups.selected
+        return {} if self._counts_rows(label) else union(self._values(label), self._outside())
+
+    def _outside(self) -> Provenance:
+        """What the functions that were given look into besides the groups."""
+        return union(*[used_outside(one, self.call.frame) for one in functions_in(self.call.values())])
+
+    def _values(self, label: Any) -> Provenance:
+        """The provenance of the values behind one column of the result."""
+        step, version, selected = self.step(), self.groups.version, self.groups.selected
         if version is None or self.name in ("corr", "cov"):
             return union(self._own(), through(known(self.call.argument(0, "other")), step))
         if selected is not None and not isinstance(selected, list):
@@ -162,11 +171,7 @@ class Outcome:
         for label in listed(result.columns):
             if label in named and version is not None:
                 column, function = named[label]
-                fields[label] = (
-                    {}
-                    if function == _SIZE
-                    else through(version.field(column), AGGREGATION | (OPAQUE if is_opaque(function) else 0))
-                )
+                fields[label] = self._aggregated(version, column, function)
             elif label not in fields:
                 key = self._key_behind(label)
                 fields[label] = key if key is not None else self.source(label)
@@ -174,6 +179,13 @@ class Outcome:
             if name not in fields and version is not None and version.has(name):
                 fields[name] = version.field(name)
         return fields
+
+    def _aggregated(self, version: FrameVersion, column: Any, function: Any) -> Provenance:
+        """A column that `agg(total=("amount", "sum"))` names; a count of rows has no source."""
+        if isinstance(function, str) and function == _SIZE:
+            return {}
+        step = AGGREGATION | (OPAQUE if is_opaque(function) else 0)
+        return union(through(version.field(column), step), used_outside(function, self.call.frame))
 
     def _key_behind(self, label: Any) -> Provenance | None:
         """A key that stands among columns of several levels, as ("k", "")."""
@@ -225,7 +237,7 @@ class Outcome:
             return self.source(None)
         if self.name == "apply":
             return self._of_function(version, self.step())
-        return through(version.fields(self._value_columns(version)), self.step())
+        return union(through(version.fields(self._value_columns(version)), self.step()), self._outside())
 
 
 def _column_behind(version: FrameVersion, label: Any) -> tuple[Any] | None:

@@ -12,8 +12,9 @@ import pandas as pd
 from pandas.core.indexing import _AtIndexer, _iAtIndexer, _iLocIndexer, _LocIndexer
 
 from clew.capture.flags import CONDITIONAL, FILTER, IDENTITY, TRANSFORMATION
+from clew.capture.frames.assignment import given_to_columns
 from clew.capture.frames.callbacks import evaluated, is_callback
-from clew.capture.frames.calls import Call, changed, computed_scalar, failed, made, took, value_provenance
+from clew.capture.frames.calls import Call, changed, computed_scalar, failed, made, took
 from clew.capture.frames.chained import warns_on_indexer
 from clew.capture.frames.hooks import disguise, replace
 from clew.capture.frames.series import entry, mask_uses
@@ -22,7 +23,7 @@ from clew.capture.guard import guard
 from clew.capture.losses import count_loss
 from clew.capture.provenance import Provenance, mark_series, through, union, used_for
 from clew.capture.records import SameLabels
-from clew.capture.statements import names_of, note_read, reads_filling
+from clew.capture.statements import names_of, note_read, part_of_key, reads_filling
 from clew.capture.versions import FrameVersion
 
 _EVERYTHING = slice(None)
@@ -153,7 +154,9 @@ def _read_for(labels: Any, call: Call) -> Provenance:
         if names:
             return inferred(union(*reads_filling(call.frame, names)))
     several = labels if isinstance(labels, list) and len(labels) <= _LABELS_READ else [labels]
-    return union(*[computed_scalar(label, call.frame) for label in several if is_scalar(label)])
+    return union(
+        *[computed_scalar(label, call.frame, part_of_key(call.frame)) for label in several if is_scalar(label)]
+    )
 
 
 def _read(call: Call, key: Any, *, by_label: bool) -> None:
@@ -212,4 +215,4 @@ def _values(value: Any, labels: list[Hashable], call: Call) -> list[Provenance]:
     if isinstance(value, pd.Series) and len(labels) > 1 and all(label in value.index for label in labels):
         # A Series that is laid along the columns, such as `df.sum()`.
         return [entry(known(value), label) for label in labels]
-    return [value_provenance(value, call)] * len(labels)
+    return given_to_columns(value, len(labels), call)

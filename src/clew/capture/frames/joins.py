@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from clew.capture.flags import CONDITIONAL, DIRECT, JOIN, TRANSFORMATION
+from clew.capture.flags import CONDITIONAL, DIRECT, GROUP_BY, JOIN, MARKS, TRANSFORMATION
 from clew.capture.frames.calls import Call, made
 from clew.capture.frames.state import as_labels, index_names, is_scalar, known, series_parts, version_of
 from clew.capture.guard import user_code
@@ -163,7 +163,17 @@ def _inherited_rows(operand: Any) -> Provenance:
 def _joined(call: Call, join: Join, right: Any, method: str) -> None:
     parents = tuple(side for side in (join.left, join.right) if side.substitutes is None)
     rows = union(join.rows(), _inherited_rows(right))
+    if isinstance(right, pd.Series) and all(is_label(key) and key in join.right.index_names for key in join.right_keys):
+        rows = _lend_groups(join, right.name, rows)
     made(call, "join", join.edges(call.result), rows, parents, method=method)
+
+
+def _lend_groups(join: Join, label: Hashable, rows: Provenance) -> Provenance:
+    """A Series joined by what it was grouped by: the groups formed its values, which rows meet its keys tell."""
+    keys = {field for key in join.right_keys for field in _key(join.right, key)}
+    groups = {field: GROUP_BY | (rows[field] & MARKS) for field in keys if rows.get(field, 0) & GROUP_BY}
+    join.right.substitutes = {**(join.right.substitutes or {}), label: union(join.right.field(label), groups)}
+    return {field: flags & ~GROUP_BY if field in groups else flags for field, flags in rows.items()}
 
 
 def merge(call: Call) -> None:

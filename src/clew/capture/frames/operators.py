@@ -12,6 +12,8 @@ OPERATORS = (
     *_COMPARISONS,
     *_UNARY,
 )
+# Those whose subject stands on the left: a comparison may have been turned round.
+SUBJECT_FIRST = frozenset(f"__{prefix}{name}__" for name in _ARITHMETIC for prefix in ("", "i"))
 ARITHMETIC_METHODS = (
     "add radd sub rsub subtract mul rmul multiply div rdiv divide truediv rtruediv floordiv rfloordiv mod rmod "
     "pow rpow eq ne lt le gt ge"

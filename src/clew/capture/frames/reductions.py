@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from clew.capture.flags import AGGREGATION, GROUP_BY, OPAQUE, TRANSFORMATION
-from clew.capture.frames.calls import Call, made, spread, took
-from clew.capture.frames.functions import columns_named_in, is_opaque, used_outside
+from clew.capture.frames.calls import Call, brought, made, spread, took
+from clew.capture.frames.functions import columns_named_in, functions_in, is_opaque, used_outside
 from clew.capture.frames.state import as_labels, index_names, known
-from clew.capture.provenance import Provenance, mark_series, through, union
+from clew.capture.provenance import Provenance, mark_series, remember_array, through, union
 from clew.capture.records import Listed, SameLabels
 
 if TYPE_CHECKING:
@@ -24,7 +24,9 @@ _BY_ROW = (1, "columns")
 def reduced(call: Call) -> None:
     """sum, mean, ...: down the columns an aggregation, along the rows a transformation."""
     version: FrameVersion = call.before
-    if isinstance(call.result, pd.DataFrame):
+    if isinstance(call.result, pd.DataFrame) and _is_by_row(call):
+        spread(call, version.fields(None, TRANSFORMATION), "aggregation")
+    elif isinstance(call.result, pd.DataFrame):
         made(call, "aggregation", SameLabels(version, AGGREGATION), None, (version,))
     elif isinstance(call.result, pd.Series) and _is_by_row(call):
         labels = list(call.subject.select_dtypes("number").columns) if call.kwargs.get("numeric_only") else None
@@ -50,7 +52,9 @@ def aggregated(call: Call) -> None:
     """df.agg(...), also with named aggregations, whose result has one row per name."""
     version: FrameVersion = call.before
     function = call.argument(0, "func")
-    opaque = OPAQUE if is_opaque(function) else 0
+    functions = functions_in(call.values())
+    opaque = OPAQUE if functions else 0
+    beside = union(*[used_outside(one, call.frame) for one in functions])
     if isinstance(call.result, pd.DataFrame):
         fields = None
         if function is None:
@@ -58,12 +62,13 @@ def aggregated(call: Call) -> None:
             fields = {label: version.field(label) for label in sources if version.has(label)}
             fields = {label: through(found, AGGREGATION) for label, found in fields.items()}
         step = TRANSFORMATION if _is_by_row(call) else AGGREGATION
+        fields = fields or _each(call, beside, step | opaque)
         made(call, "aggregation", SameLabels(version, step | opaque, fields), None, (version,))
     elif isinstance(call.result, pd.Series) and _is_by_row(call):
-        mark_series(call.result, version.fields(None, TRANSFORMATION | opaque), _levels(version))
+        mark_series(call.result, union(version.fields(None, TRANSFORMATION | opaque), beside), _levels(version))
     elif isinstance(call.result, pd.Series):
         labels = [label for label in call.result.index if version.has(label)]
-        mark_series(call.result, version.fields(labels, AGGREGATION | opaque))
+        mark_series(call.result, union(version.fields(labels, AGGREGATION | opaque), beside))
     else:
         took(call.frame, call.result, version.fields(None, AGGREGATION | opaque))
 
@@ -88,14 +93,24 @@ def from_all_columns(step: int) -> Callable[[Call], None]:
     return rule
 
 
-def applied(call: Call) -> None:
-    """df.apply(function): along the rows from the columns it names, down the columns label by label; always opaque."""
+def as_array(call: Call) -> None:
+    """df.to_numpy(), df.values: the columns keep their places."""
     version: FrameVersion = call.before
-    step = TRANSFORMATION | OPAQUE
+    remember_array(call.result, version.fields(), version)
+
+
+def applied(call: Call) -> None:
+    """df.apply(function): along the rows from the columns it names, down the columns label by label."""
+    version: FrameVersion = call.before
+    function = call.argument(0, "func")
+    opaque = OPAQUE if is_opaque(function) else 0
+    step = TRANSFORMATION | opaque
+    beside = union(
+        used_outside(function, call.frame), *[through(brought(value, call), step) for value in call.values()]
+    )
     if _is_by_row(call):
-        function = call.argument(0, "func")
         labels = columns_named_in(function, version) or None
-        provenance = union(version.fields(labels, step), used_outside(function, call.frame))
+        provenance = union(version.fields(labels, step), beside)
         if isinstance(call.result, pd.Series):
             mark_series(call.result, provenance, _levels(version))
         elif isinstance(call.result, pd.DataFrame):
@@ -103,10 +118,21 @@ def applied(call: Call) -> None:
             fields.update({name: version.field(name) for name in index_names(call.result.index) if version.has(name)})
             made(call, "transformation", Listed(fields), None, (version,))
     elif isinstance(call.result, pd.DataFrame):
-        made(call, "transformation", SameLabels(version, step), None, (version,))
+        made(call, "transformation", SameLabels(version, step, _each(call, beside, step)), None, (version,))
     elif isinstance(call.result, pd.Series):
         labels = [label for label in call.result.index if version.has(label)]
-        mark_series(call.result, version.fields(labels or None, AGGREGATION | OPAQUE))
+        mark_series(call.result, union(version.fields(labels or None, AGGREGATION | opaque), beside))
+
+
+def _each(call: Call, beside: Provenance, step: int) -> dict[Hashable, Provenance] | None:
+    """Every column of the result with what else a function looks into."""
+    if not beside:
+        return None
+    version: FrameVersion = call.before
+    return {
+        label: union(through(version.field(label), step) if version.has(label) else None, beside)
+        for label in call.result.columns
+    }
 
 
 def counted(call: Call) -> None:
@@ -126,7 +152,7 @@ RULES: dict[str, Callable[[Call], None]] = {
     **dict.fromkeys(("agg", "aggregate"), aggregated),
     **dict.fromkeys(("corr", "cov", "corrwith", "dot", "__matmul__", "__rmatmul__"), from_all_columns(AGGREGATION)),
     **dict.fromkeys(("transpose",), from_all_columns(TRANSFORMATION)),
-    **dict.fromkeys(("to_numpy", "__array__"), from_all_columns(1)),
+    **dict.fromkeys(("to_numpy", "__array__"), as_array),
     "describe": described,
     "apply": applied,
     "value_counts": counted,

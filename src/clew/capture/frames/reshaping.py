@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -202,13 +203,13 @@ def on_frame(rule: Callable[[Call], None], parameter: str) -> Callable[[Call], N
 def wide_to_long(call: Call) -> None:
     """pd.wide_to_long(df, stubnames, i, j): columns that start with a stub become one."""
     version = version_of(call.argument(0, "df"))
-    stubs, keys = as_labels(call.argument(1, "stubnames")), as_labels(call.argument(2, "i"))
+    stubs = as_labels(call.argument(1, "stubnames"))
+    ending = re.escape(call.argument(4, "sep", "")) + call.argument(5, "suffix", r"\d+")
     fields: dict[Hashable, Provenance] = {}
     for label in (*index_names(call.result.index), *call.result.columns):
         if label in stubs:
-            fields[label] = version.fields(
-                [one for one in version.columns if str(one).startswith(str(label)) and one not in keys]
-            )
+            stub = re.compile(re.escape(str(label)) + ending)
+            fields[label] = version.fields([one for one in version.columns if stub.fullmatch(str(one))])
         else:
             fields[label] = version.field(label) if version.has(label) else {}
     made(call, "reshape", Listed(fields), None, (version,))

@@ -10,8 +10,29 @@ import numpy as np
 import pandas as pd
 from pandas.api.extensions import ExtensionArray
 
-from clew.capture.flags import AGGREGATION, CONDITIONAL, FILTER, GROUP_BY, IDENTITY, JOIN, OPAQUE, SORT, TRANSFORMATION
-from clew.capture.frames.calls import Call, computed_scalar, is_literal, known_here, made, statement_provenance, took
+from clew.capture.flags import (
+    AGGREGATION,
+    CONDITIONAL,
+    DIRECT,
+    FILTER,
+    GROUP_BY,
+    IDENTITY,
+    INDIRECT,
+    JOIN,
+    OPAQUE,
+    SORT,
+    TRANSFORMATION,
+)
+from clew.capture.frames.calls import (
+    Call,
+    brought,
+    computed_scalar,
+    is_literal,
+    known_here,
+    made,
+    statement_provenance,
+    took,
+)
 from clew.capture.frames.functions import is_opaque, used_outside
 from clew.capture.frames.hooks import replace
 from clew.capture.frames.operators import ARITHMETIC_METHODS, OPERATORS
@@ -52,6 +73,7 @@ if TYPE_CHECKING:
 _OPERANDS = (pd.Series, np.ndarray, pd.Index, pd.DataFrame, list, tuple, ExtensionArray)
 # What is in them left pandas on its way, if it ever was there.
 _CONTAINERS = (list, tuple, set, frozenset, dict)
+_LEFT = (*_CONTAINERS, np.ndarray)
 
 SAME_VALUES = frozenset(
     "copy head tail sample take truncate sort_index reindex reindex_like drop squeeze rename rename_axis set_axis "
@@ -137,7 +159,7 @@ def _compose(
             rows = union(rows, operand.rows) if operand.rows else rows
             if method.aligns and operand.index and isinstance(result, pd.Series):
                 beside = operand.index
-        elif isinstance(value, _CONTAINERS):
+        elif isinstance(value, _LEFT):
             provenance = union(provenance, given(value, Call(method.name, series, args, kwargs, state, frame)))
     if not provenance and not rows:
         return
@@ -176,6 +198,8 @@ def given(value: Any, call: Call) -> Provenance:
     operand = _operand(value, call.frame)
     if operand is not None:
         return operand.whole()
+    if isinstance(value, np.ndarray):
+        return brought(value, call)
     is_guessed = isinstance(value, _CONTAINERS) and not is_literal(value, call)
     return statement_provenance(call, call.name) if is_guessed else {}
 
@@ -276,9 +300,9 @@ def mapped(call: Call) -> None:
 def applied(call: Call) -> None:
     """Series.apply, Series.transform, Series.combine with a function: its inside is unknown."""
     state = call.before
-    function = call.argument(0, "func")
+    function = call.argument(1 if call.name == "combine" else 0, "func")
     step = TRANSFORMATION | (OPAQUE if is_opaque(function) else 0)
-    others = [known(value) for value in call.values() if isinstance(value, _OPERANDS)]
+    others = [brought(value, call) for value in call.values()]
     provenance = through(union(state.provenance, *others, used_outside(function, call.frame)), step)
     if isinstance(call.result, pd.DataFrame):
         framed(call, SeriesState(provenance, state.index, state.rows), "transformation")
@@ -301,7 +325,9 @@ def selected(call: Call) -> None:
 def entry(provenance: Provenance, label: Any) -> Provenance:
     """Of a Series that is laid along columns, such as a row or `df.mean()`: its entry of one label."""
     own = {field: flags for field, flags in provenance.items() if field[1] == label}
-    return own or provenance
+    # What chose the row chose each of its entries.
+    rows = {field: flags & ~DIRECT for field, flags in provenance.items() if flags & INDIRECT and field not in own}
+    return own | rows if own else provenance
 
 
 def mask_uses(key: Any, call: Call, use: int) -> Provenance:
@@ -330,13 +356,6 @@ def handed_out(call: Call) -> None:
     note_read(call.frame, union(call.before.whole(), *(call.before.index or {}).values()))
 
 
-def value_counts(call: Call) -> None:
-    """Series.value_counts: a count has no direct source; the values are its index."""
-    state = call.before
-    rows = union(state.rows, used_for(state.provenance, GROUP_BY))
-    mark_series(call.result, {}, {call.subject.name: state.provenance}, rows)
-
-
 def unique(call: Call) -> None:
     """Series.unique, Series.to_numpy and the like: an array with the same provenance."""
     if isinstance(call.result, (np.ndarray, ExtensionArray)):
@@ -355,21 +374,6 @@ def case_when(call: Call) -> None:
     )
 
 
-def created(call: Call) -> None:
-    """pd.Series(data)."""
-    data, index = call.argument(0, "data"), call.argument(1, "index")
-    found = provenance_of(data)
-    if isinstance(data, dict):
-        found = union(*[provenance_of(value) for value in list(data.values())[:64]]) or None
-    if isinstance(index, (pd.Index, pd.Series)) and provenance_of(index):
-        mark_series(call.subject, found or {}, {index.name: known(index)})
-    elif found is not None:
-        state = series_parts(data) if isinstance(data, pd.Series) else SeriesState(found)
-        mark_series(call.subject, state.provenance, state.index, state.rows)
-    elif isinstance(data, (np.ndarray, ExtensionArray, *_CONTAINERS)) and not is_literal(data, call):
-        mark_series(call.subject, statement_provenance(call, "Series"))
-
-
 RULES: dict[str, Callable[[Call], None]] = {
     "where": where,
     "mask": where,
@@ -382,7 +386,6 @@ RULES: dict[str, Callable[[Call], None]] = {
     "__getitem__": selected,
     "__setitem__": assigned,
     "to_frame": to_frame,
-    "value_counts": value_counts,
     "unique": unique,
     "to_numpy": unique,
     "__array__": unique,

@@ -1,4 +1,4 @@
-"""Rules for methods of Series that work on its labels: reindex, sort_index, reset_index and their like."""
+"""Rules for methods of Series that work on its labels, or make labels of its values: reindex, value_counts."""
 
 from __future__ import annotations
 
@@ -104,6 +104,13 @@ def unstacked(call: Call) -> None:
     made(call, "reshape", Listed(fields), union(state.rows, spread_level))
 
 
+def value_counts(call: Call) -> None:
+    """Series.value_counts: a count has no direct source; the values are its index."""
+    state = call.before
+    rows = union(state.rows, used_for(state.provenance, GROUP_BY))
+    mark_series(call.result, {}, {call.subject.name: state.provenance}, rows)
+
+
 RULES: dict[str, Callable[[Call], None]] = {
     "rename_axis": axis_renamed,
     "reindex": reindexed,
@@ -113,4 +120,5 @@ RULES: dict[str, Callable[[Call], None]] = {
     "reset_index": reset_index,
     "unstack": unstacked,
     "align": aligned,
+    "value_counts": value_counts,
 }
