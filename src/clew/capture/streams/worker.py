@@ -30,6 +30,11 @@ _LONGEST_WAIT = 15.0
 _LOWEST_PRIORITY = 19
 
 
+def is_wanted() -> bool:
+    """Whether a process beside the kernel is allowed."""
+    return os.environ.get("CLEW_WORKER") != "off"
+
+
 class Worker:
     """The worker of one session, as its kernel sees it: started when first needed, and once."""
 
@@ -41,7 +46,7 @@ class Worker:
 
     def start(self) -> None:
         """Have the log expanded from now on, unless that cannot be: then it is done in the end."""
-        if self._is_started or os.environ.get("CLEW_WORKER") == "off":
+        if self._is_started or not is_wanted():
             return
         self._is_started = True
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "CLEW_DISABLED": "1"}
@@ -142,7 +147,8 @@ class Sender:
             is_over = self._is_over.is_set()
             deadline = deadline or (time.monotonic() + patience if is_over else 0.0)
             is_sent = all(delivery.go_on() for delivery in self._deliveries.values())
-            if is_over and (is_sent or time.monotonic() > deadline):
+            is_done = is_sent and not any(delivery.is_growing for delivery in self._deliveries.values())
+            if is_over and (is_done or time.monotonic() > deadline):
                 break
             wait = _SECONDS_BETWEEN if is_sent else min(2 * wait, _LONGEST_WAIT)
             if is_over:
