@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from clew.capture.streams.redaction import redacted
+from clew.capture.streams.redaction import redacted, type_name
 
 
 @pytest.mark.parametrize(
@@ -46,3 +46,19 @@ def test_secrets_are_replaced(text: str, safe: str) -> None:
 )
 def test_other_code_is_left_as_it_is(text: str) -> None:
     assert redacted(text) == text
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("ENUM('Ann', 'it''s)')", "ENUM"),
+        ("STRUCT(a ENUM('Ann'), b INTEGER)[]", "STRUCT(a ENUM, b INTEGER)[]"),
+        ("""List(Enum(categories=["O'Neil", '])', 'a\\'b']))""", "List(Enum)"),
+        ("Enum(categories=[])", "Enum"),
+        ("Struct({'name': String})", "Struct({'name': String})"),
+        ("datetime64[ns, Europe/Paris]", "datetime64[ns, Europe/Paris]"),
+        ("category", "category"),
+    ],
+)
+def test_a_type_is_told_without_its_values(given: str, told: str) -> None:
+    assert type_name(given) == told

@@ -42,6 +42,16 @@ _PATTERNS = (
 )
 
 
+_TEXT = r"(?:'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\")"
+_ENUM = re.compile(rf"\b(?P<name>enum)\((?:categories=\[)?\s*(?:{_TEXT}\s*,?\s*)*\]?\)", re.IGNORECASE)
+
+
+@functools.lru_cache(maxsize=1024)
+def type_name(name: str) -> str:
+    """A type without the values that it lists: the categories of an ENUM are data."""
+    return _ENUM.sub(r"\g<name>", name)
+
+
 @functools.lru_cache(maxsize=1024)
 def redacted(text: str) -> str:
     """The text with every secret that can be recognised replaced by ***."""
