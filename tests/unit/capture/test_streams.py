@@ -149,6 +149,19 @@ def test_a_loop_over_files_is_told_file_by_file(run_cells: Run, tmp_path: Path) 
     assert [Path(event["input_dataframes"][0]["variable_name"]).name for event in told] == ["a.csv", "b.csv", "c.csv"]
 
 
+def test_every_frame_of_a_file_is_told(run_cells: Run, tmp_path: Path) -> None:
+    sheets = {"one": pd.DataFrame({"x": [1]}), "two": pd.DataFrame({"y": [1], "z": [2]}), "none": 3}
+    pd.to_pickle(sheets, tmp_path / "book.pkl")
+    read, cut = (
+        event["column_lineage"]
+        for event in run_cells(
+            "sheets = pd.read_pickle(path)\nout = sheets['two'][['z']]", namespace={"path": tmp_path / "book.pkl"}
+        )[DATAFRAME][1:]
+    )
+    assert list(read.values()) == [[f"file:{tmp_path}/book.pkl.y"], [f"file:{tmp_path}/book.pkl.z"]]
+    assert cut == {"out.z": [f"{next(iter(read)).rsplit('.', 1)[0]}.z"]}
+
+
 def test_metrics_of_named_frames(run_cells: Run) -> None:
     events = run_cells("df = pd.DataFrame({'n': [1, 2, None], 't': ['secret', 'words', 'secret']})")[LINEAGE]
     output = next(event["outputs"][0] for event in events if event["outputs"])

@@ -80,7 +80,7 @@ SERIES_RULES: dict[str, Callable[[Call], None]] = {
 
 # These make no data, or hand it out in a form that has no provenance to carry.
 _LEFT_ALONE = frozenset(
-    "plot hist boxplot info keys memory_usage pipe to_string to_html to_latex to_markdown to_clipboard "
+    "plot hist boxplot info keys memory_usage pipe to_string to_html to_markdown to_clipboard "
     "equals first_valid_index last_valid_index attrs iloc loc at iat style sparse to_xarray to_iceberg "
     "items iterrows itertuples tolist to_list view".split()
 )
@@ -252,7 +252,7 @@ def _hook_functions() -> None:
     for name in _VALUE_FUNCTIONS:
         hook_function(pd, name, of_argument)
     for name in dir(pd):
-        if name.startswith("read_") and name not in ("read_clipboard", "read_html"):
+        if name.startswith("read_") and name != "read_clipboard":
             hook_function(pd, name, files.read)
     for name in ("from_dummies", "json_normalize", "lreshape"):
         hook_function(pd, name, unknown_function)

@@ -15,7 +15,7 @@ from clew.capture.frames.calls import Call, made, record
 from clew.capture.frames.hooks import hook_method
 from clew.capture.frames.state import index_names, version_of
 from clew.capture.provenance import Provenance, union
-from clew.capture.records import Listed
+from clew.capture.records import Listed, Record
 from clew.capture.versions import STATE, FrameVersion
 from clew.capture.written import outside, remember_written
 
@@ -35,26 +35,33 @@ def read(call: Call) -> None:
     if isinstance(call.result, READERS):
         call.result.__dict__[STATE] = sources
     elif isinstance(call.result, pd.DataFrame):
-        _made_of(call, sources)
+        _made_of(call, sources, call.result)
+    elif isinstance(call.result, (dict, list)):
+        parts = call.result.items() if isinstance(call.result, dict) else enumerate(call.result)
+        for place, part in parts:
+            if isinstance(part, pd.DataFrame):
+                # Sheets of a workbook, tables of a page: each is told, for each has columns of its own.
+                _made_of(call, sources, part).shape().append(place)
 
 
 def read_part(call: Call) -> None:
     """The next rows of a file that is read in parts."""
     sources = call.subject.__dict__.get(STATE)
     if sources and isinstance(call.result, pd.DataFrame):
-        _made_of(call, sources)
+        _made_of(call, sources, call.result)
 
 
-def _made_of(call: Call, sources: list[FrameVersion]) -> None:
-    labels = [*index_names(call.result.index), *call.result.columns]
+def _made_of(call: Call, sources: list[FrameVersion], frame: pd.DataFrame) -> Record:
+    labels = [*index_names(frame.index), *frame.columns]
     # A query over several tables does not say here which column is whose.
     step = IDENTITY if len(sources) == 1 else IDENTITY | INFERRED
     fields: dict[Hashable, Provenance] = {
         label: union(*[{(source, label): step} for source in sources]) for label in labels
     }
-    entry = made(call, "io", Listed(fields))
+    entry = made(call, "io", Listed(fields), frame=frame)
     if sources:
         entry.read_from = sources[0]
+    return entry
 
 
 def _sources(call: Call) -> list[FileDataset]:
