@@ -27,13 +27,13 @@ from clew.settings import chosen
 @click.option("--json", "as_json", is_flag=True, help="Print at the end, as JSON, where the streams are.")
 @click.argument("what", nargs=-1, required=True, type=click.UNPROCESSED)
 def command(out: Path | None, home: Path | None, as_json: bool, what: tuple[str, ...]) -> None:  # noqa: FBT001
-    r"""Run a notebook, a script or a command under capture.
+    """Run a notebook, a script or a command under capture.
 
     \b
     clew run notebook.py
     clew run script.py --its --own --arguments
     clew run -- marimo edit notebook.py
-    """
+    """  # noqa: D301 - click looks for the character itself
     root = writable_folder(out) if out is not None else writable_folder(Home.find(home).streams)
     before = _sessions_in(root)
     code = _exit_code(command_line(what), _environment(root, is_exact=out is not None))
@@ -55,7 +55,9 @@ def _exit_code(command: list[str], environment: dict[str, str]) -> int:
     with subprocess.Popen(command, env=environment) as process:
         while True:
             try:
-                return process.wait()
+                code = process.wait()
+                # Of a signal, as shells say it.
+                return code if code >= 0 else 128 - code
             except KeyboardInterrupt:
                 # The child got the same Ctrl-C and decides for itself; its streams are closed once it has ended.
                 continue

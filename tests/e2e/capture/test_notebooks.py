@@ -200,6 +200,26 @@ def test_sql_cells(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "script",
+    [
+        "def fails():\n    return 1 / 0\n\ntry:\n    {}['a']\nexcept KeyError as error:\n    fails()\n",
+        "def broken(:\n",
+        "import sys\nprint(__file__, sys.argv, sys.path[0], __name__)\nsys.exit(3)\n",
+        "raise KeyboardInterrupt\n",
+    ],
+    ids=["error", "syntax", "exit", "interrupt"],
+)
+def test_a_script_ends_as_without_capture(tmp_path: Path, script: str) -> None:
+    (tmp_path / "job.py").write_text(script)
+    plain = run("job.py", "a", cwd=tmp_path)
+    done = run("-m", "clew", "run", "--out", "streams", "job.py", "a", cwd=tmp_path)
+    own = [line for line in done.stderr.splitlines() if not line.startswith("clew: ")]
+    # What was ended by a signal is told as shells tell it.
+    code = plain.returncode if plain.returncode >= 0 else 128 - plain.returncode
+    assert (done.returncode, done.stdout, own) == (code, plain.stdout, plain.stderr.splitlines())
+
+
 def test_disabled_means_off(tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text("import pandas as pd\nprint(hasattr(pd.DataFrame.merge, '__wrapped__'))\n")
     done = run("-m", "clew", "run", "--out", "streams", "job.py", cwd=tmp_path, CLEW_DISABLED="1")
