@@ -8,6 +8,7 @@ import random
 import threading
 import time
 from collections import deque
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -239,4 +240,6 @@ def enter(execution: Execution) -> Any:
 
 def leave(token: Any) -> None:
     """Restore what was current before."""
-    _current.reset(token)
+    # IPython tells of the end of an async cell outside of the task it ran in: what was set there is gone with the task.
+    with suppress(ValueError):
+        _current.reset(token)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import re
 import sys
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,6 +25,8 @@ _FEW = 100
 # Share of a cell's own time that its metrics may take, and what they may take in any case.
 _SHARE = 0.05
 _LEAST_SECONDS = 0.05
+# Names that nobody gave: those of modules, and under which IPython keeps what cells have shown.
+_NAMELESS = re.compile(r"__|_\d*$")
 
 
 class Held(NamedTuple):
@@ -41,7 +44,7 @@ def frames_held(namespace: dict[str, Any]) -> list[Held]:
     return [
         Held(name, frame, version)
         for name, frame in frames
-        if isinstance(version := getattr(frame, STATE, None), FrameVersion) and not name.startswith("__")
+        if isinstance(version := getattr(frame, STATE, None), FrameVersion) and not _NAMELESS.match(name)
     ]
 
 
