@@ -39,7 +39,7 @@ def command(out: Path | None, home: Path | None, as_json: bool, what: tuple[str,
     code = _exit_code(command_line(what), _environment(root, is_exact=out is not None))
     folders = [root] if out is not None else sorted(_sessions_in(root) - before)
     for folder in folders:
-        complete(folder)
+        _complete(folder)
     written = [folder for folder in folders if (folder / LINEAGE).is_file()]
     if as_json:
         click.echo(json.dumps({"streams": [str(folder) for folder in written], "exit_code": code}))
@@ -49,6 +49,16 @@ def command(out: Path | None, home: Path | None, as_json: bool, what: tuple[str,
     if not written:
         click.echo("clew: nothing was captured", err=True)
     sys.exit(code)
+
+
+def _complete(folder: Path) -> None:
+    try:
+        complete(folder)
+    except OSError as error:
+        # The notebook has done its work, and its own end is what counts; what it left is completed by whoever reads it.
+        click.echo(
+            f"clew: cannot write to {folder}: {error.strerror or error}; what was captured waits there", err=True
+        )
 
 
 def _exit_code(command: list[str], environment: dict[str, str]) -> int:

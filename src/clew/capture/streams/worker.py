@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import IO
 
-from clew.capture.losses import count_loss, notice_once
+from clew.capture.losses import notice_once
 from clew.capture.streams.completion import Completion, complete
 from clew.capture.streams.delivery import Delivery, undelivered_below
 from clew.capture.streams.endpoint import Endpoint, find_endpoint
@@ -71,7 +71,7 @@ class Worker:
         try:
             complete(self._folder)
         except OSError as error:
-            count_loss("expand", error)
+            # Nothing is lost: whoever reads the folder next completes it.
             notice_once(f"cannot write to {self._folder}: {error.strerror or error}; what was captured waits there")
 
     def forget(self) -> None:
