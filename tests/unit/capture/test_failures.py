@@ -37,12 +37,17 @@ def told(source: str) -> str:
         ("people['nope']", "'nope'"),
         ("people[people['name'][0]]", "'***'"),
         ("people[['name', 'nope']]", "\"['nope'] not in index\""),
-        ("people[[*people['name']]]", "\"None of [Index(['***', '***'], dtype='***')] are in the [columns]\""),
+        ("people[[*people['name']]]", "\"None of [Index(['***', '***'], dtype='str')] are in the [columns]\""),
         ("people.columns = ['a']", "Length mismatch: Expected axis has 2 elements, new values have 1 elements"),
         ("pd.to_datetime(people['name'][0])", "Unknown datetime string format, unable to parse: ***"),
         ("raise ValueError(f'no customer {people.name[0]} in 3 rows')", "no customer *** in 3 rows"),
         ("assert people.empty, people['name'][0]", "***"),
         ("assert people.empty", ""),
+        ("1 + {}", "unsupported operand type(s) for +: 'int' and 'dict'"),
+        ("people.nope", "'DataFrame' object has no attribute 'nope'"),
+        ("import nope.inside", "No module named 'nope'"),
+        ("__import__('no' + 'pe')", "No module named 'nope'"),
+        ("int('https://ann:pw12345@h'[8:])", "invalid literal for int() with base 10: '***'"),
         ("raise ValueError('a plain message, as it is: %d' % 3)", "a plain message, as it is: 3"),
         (
             (

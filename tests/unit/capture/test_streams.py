@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -147,6 +148,15 @@ def test_a_loop_over_files_is_told_file_by_file(run_cells: Run, tmp_path: Path) 
         DATAFRAME
     ]
     assert [Path(event["input_dataframes"][0]["variable_name"]).name for event in told] == ["a.csv", "b.csv", "c.csv"]
+
+
+def test_a_table_is_named_with_its_schema(run_cells: Run) -> None:
+    with sqlite3.connect(":memory:") as connection:
+        connection.execute("attach ':memory:' as sales")
+        source = "pd.DataFrame({'a': [1]}).to_sql('orders', connection, schema='sales', index=False)"
+        told = run_cells(source, namespace={"connection": connection})[DATAFRAME][-1]
+    connection.close()
+    assert told["output_dataframes"][0]["variable_name"] == "sqlite::memory:.sales.orders"
 
 
 def test_every_frame_of_a_file_is_told(run_cells: Run, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from pandas.io.json._json import JsonReader
@@ -70,9 +70,15 @@ def _sources(call: Call) -> list[FileDataset]:
     )
     if call.name.startswith("read_sql"):
         connection = call.argument(1, "con")
+        if call.name == "read_sql_table":
+            return [table_in(connection, _qualified(source, call.argument(2, "schema")))]
         return [table_in(connection, table) for table in tables_of_query(str(source))]
     found = located_at(source)
     return [found] if found is not None else []
+
+
+def _qualified(table: Any, schema: Any) -> str:
+    return f"{schema}.{table}" if schema else str(table)
 
 
 def write(call: Call) -> None:
@@ -81,7 +87,8 @@ def write(call: Call) -> None:
         call.args[0] if call.args else next((call.kwargs[name] for name in _TARGET_NAMES if name in call.kwargs), None)
     )
     connection = call.argument(1, "con") if call.name == "to_sql" else None
-    dataset = table_in(connection, str(target)) if connection is not None else located_at(target)
+    table = _qualified(target, call.kwargs.get("schema"))
+    dataset = table_in(connection, table) if connection is not None else located_at(target)
     if dataset is None:
         return
     frame, version = call.subject, call.before if isinstance(call.before, FrameVersion) else version_of(call.subject)

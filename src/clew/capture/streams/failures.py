@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import builtins
 import dis
 import re
+import sys
 import traceback
 from typing import TYPE_CHECKING
 
@@ -26,6 +28,8 @@ _UNQUOTED = re.compile(
     r"(?P<text>.+?)(?=, at position|$)",
     re.DOTALL,
 )
+_WITH_TYPES = ("pandas", "numpy", "polars")
+_SHORT_TYPE = re.compile(r"[iuf]\d+")
 _TOKEN = re.compile(r"\S+")
 _WORD = re.compile(r"[^\W\d]\w*")
 _SEVERAL = re.compile(r"\*{3}(?:\s+\*{3})+")
@@ -41,7 +45,8 @@ def failure_of(error: BaseException, source: str) -> Failure:
 def message_of(error: BaseException, source: str) -> str:
     """What an exception says, less what it quotes unless that stands in the code; some fail even at that."""
     try:
-        return redacted(_told(error, source))
+        # Redacted first: a password that stands in the code must not be taken for a word of it.
+        return redacted(_told(error, redacted(source)))
     except Exception as failure:  # noqa: BLE001 - a user's __str__ may raise anything
         return f"(no message: {type(failure).__name__})"
 
@@ -52,16 +57,24 @@ def _told(error: BaseException, source: str) -> str:
         return _in_words_of_code(error, raised_by, source)
     if isinstance(error, KeyError) and len(error.args) == 1 and str(error.args[0]).startswith(_SENTENCES):
         return repr(_unquoted(str(error.args[0]), source))
-    return _unquoted(str(error)[:_MOST_CHARACTERS], source)
+    # What has no such name: it stands in the code, or in that of a library.
+    missing = getattr(error, "name", None)
+    return _unquoted(str(error)[:_MOST_CHARACTERS], f"{source}\n{missing}" if isinstance(missing, str) else source)
 
 
 def _unquoted(text: str, source: str) -> str:
-    """A message of some library: what it quotes is data, unless it stands in the code."""
+    """A message of some library: what it quotes is data, unless it stands in the code or is the name of a type."""
 
     def hidden(found: re.Match[str]) -> str:
-        return found[0] if found["text"] in source else found[0].replace(found["text"], _HIDDEN)
+        is_told = found["text"] in source or _is_type(found["text"])
+        return found[0] if is_told else found[0].replace(found["text"], _HIDDEN)
 
     return _UNQUOTED.sub(hidden, _QUOTED.sub(hidden, text))
+
+
+def _is_type(text: str) -> bool:
+    known = [vars(builtins), *[vars(sys.modules[name]) for name in _WITH_TYPES if name in sys.modules]]
+    return any(text in names for names in known) or _SHORT_TYPE.fullmatch(text) is not None
 
 
 def _raised_by(trace: TracebackType | None) -> CodeType | None:
