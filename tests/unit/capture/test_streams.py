@@ -150,6 +150,19 @@ def test_a_loop_over_files_is_told_file_by_file(run_cells: Run, tmp_path: Path) 
     assert [Path(event["input_dataframes"][0]["variable_name"]).name for event in told] == ["a.csv", "b.csv", "c.csv"]
 
 
+def test_metrics_of_files_whose_frames_no_variable_holds(run_cells: Run, tmp_path: Path) -> None:
+    source = (
+        "df = pd.DataFrame({'n': [1, 2**53 + 1]})\ndf.to_csv(path, index=False)\ndf['n'] = 0\n"
+        "total = pd.read_csv(path)['n'].sum()"
+    )
+    told = run_cells(source, namespace={"path": tmp_path / "f.csv"})[LINEAGE]
+    complete = {event["job"]["name"].rsplit("/", 1)[-1]: event for event in told if event["eventType"] == "COMPLETE"}
+    written = complete["dataframe_to_csv"]["outputs"][0]["facets"]["dataQualityMetrics"]
+    read = complete["pandas_read_csv"]["inputs"][0]["inputFacets"]["dataQualityMetrics"]
+    exact = {"nullCount": 0, "distinctCount": 2, "min": 1, "max": 2**53 + 1}
+    assert written["columnMetrics"] == read["columnMetrics"] == {"n": exact}
+
+
 def test_a_table_is_named_with_its_schema(run_cells: Run) -> None:
     with sqlite3.connect(":memory:") as connection:
         connection.execute("attach ':memory:' as sales")

@@ -16,6 +16,7 @@ from clew.capture.frames.hooks import hook_method
 from clew.capture.frames.state import index_names, version_of
 from clew.capture.provenance import Provenance, union
 from clew.capture.records import Listed, Record
+from clew.capture.streams.metrics import measure_file
 from clew.capture.versions import STATE, FrameVersion
 from clew.capture.written import outside, remember_written
 
@@ -61,6 +62,7 @@ def _made_of(call: Call, sources: list[FrameVersion], frame: pd.DataFrame) -> Re
     entry = made(call, "io", Listed(fields), frame=frame)
     if sources:
         entry.read_from = sources[0]
+        measure_file(frame, version_of(frame), entry)
     return entry
 
 
@@ -103,6 +105,7 @@ def write(call: Call) -> None:
     entry = record(call, "io", written, Listed(fields), None, (version,))
     entry.written_types = {label: types[label] for label in written.columns if label in types}
     remember_written(written)
+    measure_file(frame, version, entry)
 
 
 def write_series(call: Call) -> None:
