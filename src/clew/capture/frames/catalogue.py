@@ -46,7 +46,7 @@ from clew.capture.frames.indexers import hook_indexers
 from clew.capture.frames.indexes import hook_indexes
 from clew.capture.frames.iteration import hook_iteration
 from clew.capture.frames.operators import OPERATORS
-from clew.capture.frames.state import known, provenance_of, series_parts, version_of
+from clew.capture.frames.state import give_defaults, known, provenance_of, series_parts, take_defaults, version_of
 from clew.capture.provenance import mark_series, remember_array, through, union
 from clew.capture.records import Listed, SameLabels
 
@@ -110,6 +110,7 @@ def install() -> None:
     """Put every wrapper in place; 4 ms, once."""
     if is_installed():
         return
+    give_defaults()
     _hook_frames()
     _hook_series()
     _hook_groups()
@@ -126,6 +127,7 @@ def install() -> None:
 def uninstall() -> None:
     """Take every wrapper out again."""
     remove_all()
+    take_defaults()
 
 
 def _public_methods(owner: Any) -> list[str]:
