@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import runpy
 import sys
 from pathlib import Path
+from types import TracebackType
 
 from clew.capture.adapters.script import run_script
 from clew.capture.tracking import track
@@ -18,9 +20,18 @@ def main(arguments: list[str]) -> None:
         sys.path[0] = str(Path.cwd())
         runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
     else:
+        script = Path(arguments[0]).absolute()
         sys.argv = arguments
-        sys.path[0] = str(Path(arguments[0]).absolute().parent)
-        run_script(arguments[0])
+        sys.path[0] = str(script.resolve().parent)
+        sys.excepthook = functools.partial(_tell, str(script))
+        run_script(str(script))
+
+
+def _tell(script: str, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Show an error as Python does: from the script's own frame on."""
+    while trace is not None and trace.tb_frame.f_code.co_filename != script:
+        trace = trace.tb_next
+    sys.__excepthook__(kind, error.with_traceback(trace), trace)
 
 
 if __name__ == "__main__":

@@ -6,10 +6,15 @@ import os
 import re
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 _SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 _URL = re.compile(r"^(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<authority>[^/?#]*)/?(?P<path>[^?#]*)", re.IGNORECASE)
 _PORTS = {"postgresql": 5432, "mysql": 3306, "mariadb": 3306, "mssql": 1433, "oracle": 1521}
+# What stands for itself in a path of a URI, besides letters and digits.
+_OF_PATHS = "/:@!$&'()*+,;=~"
+# Where a table is that is named without its schema.
+_SCHEMAS = {"postgresql": "public", "mssql": "dbo"}
 _BACKENDS = {"postgresql": "postgres", "mariadb": "mysql"}
 
 
@@ -22,16 +27,15 @@ class FileDataset(NamedTuple):
     @property
     def label(self) -> str:
         """How it is written where a variable would stand: `file:/data/in.csv`, `s3://bucket/key`."""
-        return self._joined if "://" in self.namespace else f"{self.namespace}:{self.name}"
+        if "://" in self.namespace:
+            return f"{self.namespace}/{self.name.lstrip('/')}"
+        return f"{self.namespace}:{self.name}"
 
     @property
     def uri(self) -> str:
         """Where the data is."""
-        return self._joined if "://" in self.namespace else f"{self.namespace}://{self.name}"
-
-    @property
-    def _joined(self) -> str:
-        return f"{self.namespace}/{self.name.lstrip('/')}"
+        name = quote(self.name.lstrip("/"), safe=_OF_PATHS)
+        return f"{self.namespace}/{name}" if "://" in self.namespace else f"{self.namespace}:///{name}"
 
 
 def located_at(target: Any) -> FileDataset | None:
@@ -69,14 +73,20 @@ def table_in(connection: Any, table: str) -> FileDataset:
             backend = found["scheme"].partition("+")[0]
             host, _, port = found["authority"].rpartition("@")[2].partition(":")
             return _database_table(backend, host, int(port) if port else None, found["path"], table)
-    return FileDataset("sqlite", f"{_sqlite_file(connection)}.{table}")
+    return _sqlite_table(_sqlite_file(connection), table)
 
 
 def _database_table(backend: str, host: str | None, port: int | None, database: str | None, table: str) -> FileDataset:
     if backend == "sqlite":
-        return FileDataset("sqlite", f"{Path(database).absolute() if database else ':memory:'}.{table}")
+        return _sqlite_table(str(Path(database).absolute()) if database else ":memory:", table)
+    if "." not in table and backend in _SCHEMAS:
+        table = f"{_SCHEMAS[backend]}.{table}"
     place = f"{host or 'localhost'}:{port or _PORTS.get(backend, '')}".rstrip(":")
     return FileDataset(f"{_BACKENDS.get(backend, backend)}://{place}", f"{database}.{table}")
+
+
+def _sqlite_table(file: str, table: str) -> FileDataset:
+    return FileDataset("sqlite", f"{file}.{table.removeprefix('main.')}")
 
 
 def _sqlite_file(connection: Any) -> str:

@@ -83,8 +83,11 @@ def described(frame: Any) -> FrameVersion:
     if _is(frame, "polars", "LazyFrame"):
         schema = frame.collect_schema()
         version.columns, types = list(schema.names()), list(schema.dtypes())
-    else:
+    elif _is(frame, "polars", "DataFrame"):
         version.columns, types = list(frame.columns), list(frame.dtypes)
+    else:
+        # By name: DuckDB complains of its own types when one outlives it.
+        version.columns, types = list(frame.columns), [*map(str, frame.dtypes)]
     version.blocks = [part for place, kind in enumerate(types) for part in (kind, (place,))]
     if _is(frame, "polars", "DataFrame"):
         version.shape, version.nbytes = frame.shape, frame.estimated_size()

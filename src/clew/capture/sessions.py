@@ -8,6 +8,7 @@ import random
 import threading
 import time
 from collections import deque
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from clew.capture.records import Record
     from clew.capture.streams.entries import Failure
+    from clew.capture.versions import FrameVersion
 
 
 # So many operations are looked through at once: together they cost half of what each would cost in its place. Were
@@ -167,6 +169,9 @@ class Execution:
     logged: list[tuple[Record, int]] = field(default_factory=list)
     looked_at: int = 0
     is_over: bool = False
+    # Of frames that were read from files or written to them, and the time that this took.
+    metrics: dict[FrameVersion, dict[str, Any]] = field(default_factory=dict)
+    seconds_measuring: float = 0.0
 
     @property
     def execution_id(self) -> str:
@@ -239,4 +244,6 @@ def enter(execution: Execution) -> Any:
 
 def leave(token: Any) -> None:
     """Restore what was current before."""
-    _current.reset(token)
+    # IPython tells of the end of an async cell outside of the task it ran in: what was set there is gone with the task.
+    with suppress(ValueError):
+        _current.reset(token)

@@ -27,19 +27,19 @@ from clew.settings import chosen
 @click.option("--json", "as_json", is_flag=True, help="Print at the end, as JSON, where the streams are.")
 @click.argument("what", nargs=-1, required=True, type=click.UNPROCESSED)
 def command(out: Path | None, home: Path | None, as_json: bool, what: tuple[str, ...]) -> None:  # noqa: FBT001
-    r"""Run a notebook, a script or a command under capture.
+    """Run a notebook, a script or a command under capture.
 
     \b
     clew run notebook.py
     clew run script.py --its --own --arguments
     clew run -- marimo edit notebook.py
-    """
+    """  # noqa: D301 - click looks for the character itself
     root = writable_folder(out) if out is not None else writable_folder(Home.find(home).streams)
     before = _sessions_in(root)
     code = _exit_code(command_line(what), _environment(root, is_exact=out is not None))
     folders = [root] if out is not None else sorted(_sessions_in(root) - before)
     for folder in folders:
-        complete(folder)
+        _complete(folder)
     written = [folder for folder in folders if (folder / LINEAGE).is_file()]
     if as_json:
         click.echo(json.dumps({"streams": [str(folder) for folder in written], "exit_code": code}))
@@ -51,11 +51,23 @@ def command(out: Path | None, home: Path | None, as_json: bool, what: tuple[str,
     sys.exit(code)
 
 
+def _complete(folder: Path) -> None:
+    try:
+        complete(folder)
+    except OSError as error:
+        # The notebook has done its work, and its own end is what counts; what it left is completed by whoever reads it.
+        click.echo(
+            f"clew: cannot write to {folder}: {error.strerror or error}; what was captured waits there", err=True
+        )
+
+
 def _exit_code(command: list[str], environment: dict[str, str]) -> int:
     with subprocess.Popen(command, env=environment) as process:
         while True:
             try:
-                return process.wait()
+                code = process.wait()
+                # Of a signal, as shells say it.
+                return code if code >= 0 else 128 - code
             except KeyboardInterrupt:
                 # The child got the same Ctrl-C and decides for itself; its streams are closed once it has ended.
                 continue

@@ -17,4 +17,6 @@ STREAM_FILES: dict[str, Stream] = {
     "marimo_runtime.jsonl": Stream.RUNTIME,
     "marimo_lineage_events.jsonl": Stream.OPENLINEAGE,
     "marimo_dataframe_lineage.jsonl": Stream.DATAFRAME,
+    # Of the listener in a Spark session that a cell made.
+    "spark_lineage_events.jsonl": Stream.OPENLINEAGE,
 }

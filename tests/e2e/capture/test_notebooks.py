@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from clew.capture.launch import CapturedRun, capture_notebook
+from clew.capture.streams.completion import complete
 from clew.errors import ClewError
 from clew.events.validation import STREAM_FILES, faults
 
@@ -198,6 +199,42 @@ def test_sql_cells(tmp_path: Path) -> None:
         ("sums", "sql", {"totals.k": ["orders.k"], "totals.total": ["orders.v"]}),
         ("best", "sql", {"best.m": ["totals.total"]}),
     ]
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "def fails():\n    return 1 / 0\n\ntry:\n    {}['a']\nexcept KeyError as error:\n    fails()\n",
+        "def broken(:\n",
+        "import sys\nprint(__file__, sys.argv, sys.path[0], __name__)\nsys.exit(3)\n",
+        "raise KeyboardInterrupt\n",
+    ],
+    ids=["error", "syntax", "exit", "interrupt"],
+)
+def test_a_script_ends_as_without_capture(tmp_path: Path, script: str) -> None:
+    (tmp_path / "job.py").write_text(script)
+    plain = run("job.py", "a", cwd=tmp_path)
+    done = run("-m", "clew", "run", "--out", "streams", "job.py", "a", cwd=tmp_path)
+    own = [line for line in done.stderr.splitlines() if not line.startswith("clew: ")]
+    # What was ended by a signal is told as shells tell it.
+    code = plain.returncode if plain.returncode >= 0 else 128 - plain.returncode
+    assert (done.returncode, done.stdout, own) == (code, plain.stdout, plain.stderr.splitlines())
+
+
+def test_a_disk_that_is_full_in_the_end_costs_neither_the_script_nor_its_events(tmp_path: Path) -> None:
+    steps = "\n".join(f"d{number} = df.assign(b{number}=1)" for number in range(10))
+    (tmp_path / "job.py").write_text(f"import pandas as pd\ndf = pd.DataFrame({{'a': [1]}})\n{steps}\nprint('done')\n")
+    # No file can become larger than the kernel's log, and the streams are larger.
+    limit = (
+        "import os, resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192)); "
+        "os.execv(sys.argv[1], sys.argv[1:])"
+    )
+    done = run("-c", limit, sys.executable, "-m", "clew", "run", "--out", "streams", "job.py", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "done\n")
+    assert "what was captured waits there" in done.stderr
+    assert "Traceback" not in done.stderr
+    complete(tmp_path / "streams")
+    assert len(events(tmp_path / "streams", DATAFRAME)) == 11
 
 
 def test_disabled_means_off(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.capture.datasets import located_at, table_in, tables_of_query
+from clew.capture.datasets import FileDataset, located_at, table_in, tables_of_query
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,8 @@ def test_an_open_file_is_its_path_and_a_buffer_has_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("connection", "namespace", "name"),
     [
-        ("postgresql+psycopg://u:p@db/shop", "postgres://db:5432", "shop.orders"),
+        ("postgresql+psycopg://u:p@db/shop", "postgres://db:5432", "shop.public.orders"),
+        ("mssql+pyodbc://db/shop", "mssql://db:1433", "shop.dbo.orders"),
         ("mysql://db:3307/shop", "mysql://db:3307", "shop.orders"),
     ],
 )
@@ -49,9 +50,26 @@ def test_tables_are_named_by_their_server(connection: str, namespace: str, name:
     assert table_in(connection, "orders") == (namespace, name)
 
 
+def test_a_schema_is_part_of_the_name() -> None:
+    assert table_in("postgresql://db/shop", "sales.orders") == ("postgres://db:5432", "shop.sales.orders")
+
+
+@pytest.mark.parametrize(
+    ("dataset", "uri"),
+    [
+        (FileDataset("file", "/data/Ann & Bob 100%.csv"), "file:///data/Ann%20&%20Bob%20100%25.csv"),
+        (FileDataset("s3://bucket", "a/b é.parquet"), "s3://bucket/a/b%20%C3%A9.parquet"),
+        (FileDataset("sqlite", ":memory:.orders"), "sqlite:///:memory:.orders"),
+    ],
+)
+def test_a_uri_is_one_whatever_the_name(dataset: FileDataset, uri: str) -> None:
+    assert dataset.uri == uri
+
+
 def test_a_sqlite_table_is_named_by_its_file(tmp_path: Path) -> None:
     connection = sqlite3.connect(tmp_path / "shop.db")
-    assert table_in(connection, "orders") == ("sqlite", f"{tmp_path / 'shop.db'}.orders")
+    for table in ("orders", "main.orders"):
+        assert table_in(connection, table) == ("sqlite", f"{tmp_path / 'shop.db'}.orders")
     connection.close()
 
 

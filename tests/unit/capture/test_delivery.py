@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from tests.unit.capture.takers import Taker
 
-from clew.capture.streams.delivery import Delivery
+from clew.capture.streams.delivery import Delivery, note_beginning
 from clew.capture.streams.endpoint import Endpoint, find_endpoint
-from clew.capture.streams.files import DATAFRAME, FILES, LINEAGE, RUNTIME
+from clew.capture.streams.files import DATAFRAME, FILES, LINEAGE, RUNTIME, SPARK
 from clew.capture.streams.log import FOLDER
 
 PATHS = {
@@ -44,6 +44,29 @@ def test_each_stream_goes_to_its_own_path_and_nothing_is_left_behind(tmp_path: P
         assert taker.bodies(path) == (folder / name).read_bytes().splitlines()
     assert taker.keys == {"Bearer k1"}
     assert {path.name for path in folder.iterdir()} == set(FILES)
+
+
+def spark_event(kind: str, run: str, job_type: str) -> bytes:
+    job = b'{"facets": {"jobType": {"jobType": "%s"}}}' % job_type.encode()
+    return b'{"eventType": "%s", "run": {"runId": "%s"}, "job": %s}\n' % (kind.encode(), run.encode(), job)
+
+
+def test_what_a_spark_session_tells_is_awaited_to_its_end(tmp_path: Path) -> None:
+    taker, folder = Taker(), tmp_path / "out"
+    with taker.listening() as url:
+        note_beginning(folder)
+        first, job = spark_event("START", "a", "APPLICATION"), spark_event("START", "j", "RDD_JOB")
+        last = spark_event("COMPLETE", "a", "APPLICATION")
+        (folder / SPARK).write_bytes(first + b"no event\n" + job)
+        delivery = begun(folder, url)
+        assert delivery.go_on()
+        assert delivery.is_growing
+        with (folder / SPARK).open("ab") as file:
+            file.write(last)
+        assert delivery.go_on()
+        assert not delivery.is_growing
+        delivery.end()
+    assert taker.bodies(PATHS[LINEAGE]) == (folder / SPARK).read_bytes().splitlines()
 
 
 def test_an_endpoint_of_somebody_else_gets_openlineage_alone(tmp_path: Path) -> None:

@@ -72,3 +72,7 @@ def test_capture_can_be_taken_out() -> None:
     assert hasattr(pd.DataFrame.merge, "__wrapped__")
     untrack()
     assert not hasattr(pd.DataFrame.head, "__wrapped__")
+    assert not any(name.startswith("_clew") for owner in (pd.DataFrame, pd.Series, pd.Index) for name in dir(owner))
+    frame = pd.DataFrame({"a": [1]})
+    start = clew.version(frame, name="frame")
+    assert {edge.source for edge in clew.lineage(frame, until=[start]).edges()} <= {"frame"}

@@ -152,6 +152,13 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("patient")
+def test_warnings_point_at_the_users_line() -> None:
+    t = pl.DataFrame({"k": ["a", "b"], "v": [1, 2]})
+    with pytest.warns(UserWarning, match="Sortedness") as caught:
+        t.join_asof(t, on="v", by="k")
+    assert caught[0].filename == __file__
+
+
 def test_metrics_of_named_frames(run_cells: Any) -> None:
     source = "df = pl.DataFrame({'n': [1, 2, None], 't': ['secret', 'words', 'secret'], 'l': [[1], [1], [2]]})"
     events = run_cells(source, namespace={"pl": pl})["marimo_lineage_events"]

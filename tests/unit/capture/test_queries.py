@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -212,6 +214,24 @@ def test_tables_and_files(tmp_path: Path) -> None:
     rows = f"None {source}.b FILTER"
     assert edges(out) == {f"a {source}.a IDENTITY", f"double {source}.b TRANSFORMATION", rows}
     assert edges(str(tmp_path / "out.parquet")) == {f"double {source}.b TRANSFORMATION", rows}
+
+
+def test_relations_over_files_and_files_of_relations(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("a,b\n1,2\n")
+    relation = database.read_csv(str(tmp_path / "in.csv"))
+    relation.filter("b > 0").write_parquet(str(tmp_path / "out.parquet"))
+    source = f"file:{tmp_path}/in.csv"
+    columns = {f"a {source}.a IDENTITY", f"b {source}.b IDENTITY"}
+    assert edges(relation.df()) == columns
+    assert edges(str(tmp_path / "out.parquet")) == columns | {f"None {source}.b FILTER"}
+
+
+@pytest.mark.slow
+def test_nothing_of_duckdb_outlives_it() -> None:
+    """Some releases say so on stderr when the process ends."""
+    code = "import clew; clew.track(); import duckdb; one = duckdb.sql('select 1 as a'); duckdb.sql('from one').df()"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stderr == ""
 
 
 def test_what_cannot_be_taken_apart_is_marked() -> None:

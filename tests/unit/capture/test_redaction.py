@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from clew.capture.streams.redaction import redacted
+from clew.capture.streams.redaction import redacted, type_name
 
 
 @pytest.mark.parametrize(
@@ -24,6 +24,11 @@ from clew.capture.streams.redaction import redacted
         ("connect('host=db password=hunter2 dbname=x')", "connect('host=db password=*** dbname=x')"),
         ("'AccountName=a;AccountKey=b64==;Suffix=x'", "'AccountName=a;AccountKey=***;Suffix=x'"),
         ("{'h': 'Bearer abcdefgh12345678'}", "{'h': 'Bearer ***'}"),
+        ("client_secret: str | None = 'abc'", "client_secret: str | None = '***'"),
+        ("aws_secret = ('two '\n    'parts')", "aws_secret = ('***')"),
+        ("passphrase='abc', PRIVATE_KEY = 'def'", "passphrase='***', PRIVATE_KEY = '***'"),
+        ("pw = 'abc'; upwind = 'abc'", "pw = '***'; upwind = 'abc'"),
+        ("f'postgresql://{user}:abc@h/d'", "f'postgresql://{user}:***@h/d'"),
         ("k = '-----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY-----'", "k = '***'"),
     ],
 )
@@ -40,9 +45,27 @@ def test_secrets_are_replaced(text: str, safe: str) -> None:
         "author = 'Ann'",
         "s3://bucket/key.csv",
         "connect(user=user, password=password)",
+        "password = getpass('Your password: ')",
+        "key = 'id'; keys = ['a', 'b']",
         "out = df[df['token'] == 'x']",
         "https://example.org/data.csv?page=2",
     ],
 )
 def test_other_code_is_left_as_it_is(text: str) -> None:
     assert redacted(text) == text
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("ENUM('Ann', 'it''s)')", "ENUM"),
+        ("STRUCT(a ENUM('Ann'), b INTEGER)[]", "STRUCT(a ENUM, b INTEGER)[]"),
+        ("""List(Enum(categories=["O'Neil", '])', 'a\\'b']))""", "List(Enum)"),
+        ("Enum(categories=[])", "Enum"),
+        ("Struct({'name': String})", "Struct({'name': String})"),
+        ("datetime64[ns, Europe/Paris]", "datetime64[ns, Europe/Paris]"),
+        ("category", "category"),
+    ],
+)
+def test_a_type_is_told_without_its_values(given: str, told: str) -> None:
+    assert type_name(given) == told

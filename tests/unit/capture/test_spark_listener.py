@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from clew.capture.adapters.spark import LISTENER, SPARK, listener_properties, prepare
+from clew.capture.adapters.spark import LISTENER, listener_properties, prepare
 from clew.capture.losses import losses
 from clew.capture.sessions import Cell, Execution, Session, enter, leave
+from clew.capture.streams.delivery import undelivered_below
+from clew.capture.streams.files import SPARK
 
 PACKAGE = {"spark.jars.packages": "io.openlineage:openlineage-spark_2.13:1.40.0"}
 
@@ -71,15 +73,44 @@ def test_what_the_user_chose_stays(execution: Execution, monkeypatch: pytest.Mon
     }
     found = listener_properties(own, execution)
     assert found["spark.extraListeners"] == f"my.Listener,{LISTENER}"
-    assert "spark.openlineage.parentRunId" not in found
+    assert not any("arent" in name for name in found)
     assert not any("transport" in name for name in found)
 
 
-def test_the_endpoint_of_the_environment(execution: Execution, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("worker", "is_sent"), [("", True), ("off", False)])
+def test_events_for_an_endpoint_wait_in_the_file_for_the_worker(
+    execution: Execution, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, worker: str, is_sent: bool
+) -> None:
     monkeypatch.setenv("OPENLINEAGE_URL", "http://localhost:5000")
+    monkeypatch.setenv("CLEW_WORKER", worker)
     found = listener_properties(PACKAGE, execution)
-    assert found["spark.openlineage.transport.type"] == "http"
-    assert found["spark.openlineage.transport.url"] == "http://localhost:5000"
+    assert found["spark.openlineage.transport.type"] == "file"
+    assert undelivered_below(tmp_path) == ([tmp_path / execution.session.session_id] if is_sent else [])
+
+
+def test_the_jar_may_lie_among_those_of_spark(
+    execution: Execution, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    assert not listener_properties({}, execution)
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / "openlineage-spark_2.13-1.40.0.jar").touch()
+    assert listener_properties({}, execution)
+
+
+@pytest.mark.usefixtures("execution")
+def test_defaults_of_spark_count_as_what_the_user_chose(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    (tmp_path / "spark-defaults.conf").write_text(
+        "# ours\nspark.jars.packages  io.openlineage:openlineage-spark_2.13:1.40.0\n"
+        "spark.openlineage.parentRunId=mine\n"
+    )
+    builder: Any = SparkSession.Builder()
+    prepare(builder)
+    assert builder._options["spark.extraListeners"] == LISTENER
+    assert "spark.openlineage.transport.location" in builder._options
+    assert not any("arent" in name for name in builder._options)
+    assert losses() == {}
 
 
 def test_a_builder_is_prepared(execution: Execution) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -147,6 +148,41 @@ def test_a_loop_over_files_is_told_file_by_file(run_cells: Run, tmp_path: Path) 
         DATAFRAME
     ]
     assert [Path(event["input_dataframes"][0]["variable_name"]).name for event in told] == ["a.csv", "b.csv", "c.csv"]
+
+
+def test_metrics_of_files_whose_frames_no_variable_holds(run_cells: Run, tmp_path: Path) -> None:
+    source = (
+        "df = pd.DataFrame({'n': [1, 2**53 + 1]})\ndf.to_csv(path, index=False)\ndf['n'] = 0\n"
+        "total = pd.read_csv(path)['n'].sum()"
+    )
+    told = run_cells(source, namespace={"path": tmp_path / "f.csv"})[LINEAGE]
+    complete = {event["job"]["name"].rsplit("/", 1)[-1]: event for event in told if event["eventType"] == "COMPLETE"}
+    written = complete["dataframe_to_csv"]["outputs"][0]["facets"]["dataQualityMetrics"]
+    read = complete["pandas_read_csv"]["inputs"][0]["inputFacets"]["dataQualityMetrics"]
+    exact = {"nullCount": 0, "distinctCount": 2, "min": 1, "max": 2**53 + 1}
+    assert written["columnMetrics"] == read["columnMetrics"] == {"n": exact}
+
+
+def test_a_table_is_named_with_its_schema(run_cells: Run) -> None:
+    with sqlite3.connect(":memory:") as connection:
+        connection.execute("attach ':memory:' as sales")
+        source = "pd.DataFrame({'a': [1]}).to_sql('orders', connection, schema='sales', index=False)"
+        told = run_cells(source, namespace={"connection": connection})[DATAFRAME][-1]
+    connection.close()
+    assert told["output_dataframes"][0]["variable_name"] == "sqlite::memory:.sales.orders"
+
+
+def test_every_frame_of_a_file_is_told(run_cells: Run, tmp_path: Path) -> None:
+    sheets = {"one": pd.DataFrame({"x": [1]}), "two": pd.DataFrame({"y": [1], "z": [2]}), "none": 3}
+    pd.to_pickle(sheets, tmp_path / "book.pkl")
+    read, cut = (
+        event["column_lineage"]
+        for event in run_cells(
+            "sheets = pd.read_pickle(path)\nout = sheets['two'][['z']]", namespace={"path": tmp_path / "book.pkl"}
+        )[DATAFRAME][1:]
+    )
+    assert list(read.values()) == [[f"file:{tmp_path}/book.pkl.y"], [f"file:{tmp_path}/book.pkl.z"]]
+    assert cut == {"out.z": [f"{next(iter(read)).rsplit('.', 1)[0]}.z"]}
 
 
 def test_metrics_of_named_frames(run_cells: Run) -> None:

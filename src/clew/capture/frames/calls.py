@@ -20,6 +20,7 @@ from clew.capture.provenance import Provenance, mark_series, remember_array, rem
 from clew.capture.records import Kind, Listed, Record, SameLabels
 from clew.capture.sessions import current_execution
 from clew.capture.statements import names_loaded, note_scalar, reads_of, scalars_behind
+from clew.capture.streams.failures import message_of
 from clew.capture.versions import STATE, FrameVersion, give_state
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ def failed(call: Call, error: BaseException) -> None:
     entry = Record(call.name, "unknown", None, Listed({}), {}, parents, call.is_module_function)
     entry.code, entry.instruction = frame.f_code, frame.f_lasti
     entry.started, entry.duration = started, ended - started
-    entry.error = (type(error).__name__, str(error))
+    entry.error = (type(error).__name__, message_of(error, execution.cell.source))
     hand_over(entry, ended)
 
 

@@ -47,7 +47,7 @@ from clew.capture.frames.indexers import hook_indexers
 from clew.capture.frames.indexes import hook_indexes
 from clew.capture.frames.iteration import hook_iteration
 from clew.capture.frames.operators import OPERATORS
-from clew.capture.frames.state import known, provenance_of, series_parts, version_of
+from clew.capture.frames.state import give_defaults, known, provenance_of, series_parts, take_defaults, version_of
 from clew.capture.provenance import mark_series, remember_array, through, union
 from clew.capture.records import Listed, SameLabels
 
@@ -81,7 +81,7 @@ SERIES_RULES: dict[str, Callable[[Call], None]] = {
 
 # These make no data, or hand it out in a form that has no provenance to carry.
 _LEFT_ALONE = frozenset(
-    "plot hist boxplot info keys memory_usage pipe to_string to_html to_latex to_markdown to_clipboard "
+    "plot hist boxplot info keys memory_usage pipe to_string to_html to_markdown to_clipboard "
     "equals first_valid_index last_valid_index attrs iloc loc at iat style sparse to_xarray to_iceberg "
     "items iterrows itertuples tolist to_list view".split()
 )
@@ -111,6 +111,7 @@ def install() -> None:
     """Put every wrapper in place; 4 ms, once."""
     if is_installed():
         return
+    give_defaults()
     _hook_frames()
     _hook_series()
     _hook_groups()
@@ -127,6 +128,7 @@ def install() -> None:
 def uninstall() -> None:
     """Take every wrapper out again."""
     remove_all()
+    take_defaults()
 
 
 def _public_methods(owner: Any) -> list[str]:
@@ -254,7 +256,7 @@ def _hook_functions() -> None:
     for name in _VALUE_FUNCTIONS:
         hook_function(pd, name, of_argument)
     for name in dir(pd):
-        if name.startswith("read_") and name not in ("read_clipboard", "read_html"):
+        if name.startswith("read_") and name != "read_clipboard":
             hook_function(pd, name, files.read)
     for name in ("from_dummies", "json_normalize", "lreshape"):
         hook_function(pd, name, unknown_function)

@@ -15,7 +15,8 @@ from clew.capture.frames.calls import Call, made, record
 from clew.capture.frames.hooks import hook_method
 from clew.capture.frames.state import as_labels, index_names, version_of
 from clew.capture.provenance import Provenance, union
-from clew.capture.records import Listed
+from clew.capture.records import Listed, Record
+from clew.capture.streams.metrics import measure_file
 from clew.capture.versions import STATE, FrameVersion
 from clew.capture.written import outside, remember_written
 
@@ -35,26 +36,34 @@ def read(call: Call) -> None:
     if isinstance(call.result, READERS):
         call.result.__dict__[STATE] = sources
     elif isinstance(call.result, pd.DataFrame):
-        _made_of(call, sources)
+        _made_of(call, sources, call.result)
+    elif isinstance(call.result, (dict, list)):
+        parts = call.result.items() if isinstance(call.result, dict) else enumerate(call.result)
+        for place, part in parts:
+            if isinstance(part, pd.DataFrame):
+                # Sheets of a workbook, tables of a page: each is told, for each has columns of its own.
+                _made_of(call, sources, part).shape().append(place)
 
 
 def read_part(call: Call) -> None:
     """The next rows of a file that is read in parts."""
     sources = call.subject.__dict__.get(STATE)
     if sources and isinstance(call.result, pd.DataFrame):
-        _made_of(call, sources)
+        _made_of(call, sources, call.result)
 
 
-def _made_of(call: Call, sources: list[FrameVersion]) -> None:
-    labels = [*index_names(call.result.index), *call.result.columns]
+def _made_of(call: Call, sources: list[FrameVersion], frame: pd.DataFrame) -> Record:
+    labels = [*index_names(frame.index), *frame.columns]
     # A query over several tables does not say here which column is whose.
     step = IDENTITY if len(sources) == 1 else IDENTITY | INFERRED
     fields: dict[Hashable, Provenance] = {
         label: union(*[{(source, label): step} for source in sources]) for label in labels
     }
-    entry = made(call, "io", Listed(fields))
+    entry = made(call, "io", Listed(fields), frame=frame)
     if sources:
         entry.read_from = sources[0]
+        measure_file(frame, version_of(frame), entry)
+    return entry
 
 
 def _sources(call: Call) -> list[FileDataset]:
@@ -63,9 +72,15 @@ def _sources(call: Call) -> list[FileDataset]:
     )
     if call.name.startswith("read_sql"):
         connection = call.argument(1, "con")
+        if call.name == "read_sql_table":
+            return [table_in(connection, _qualified(source, call.argument(2, "schema")))]
         return [table_in(connection, table) for table in tables_of_query(str(source))]
     found = located_at(source)
     return [found] if found is not None else []
+
+
+def _qualified(table: Any, schema: Any) -> str:
+    return f"{schema}.{table}" if schema else str(table)
 
 
 def write(call: Call) -> None:
@@ -74,7 +89,8 @@ def write(call: Call) -> None:
         call.args[0] if call.args else next((call.kwargs[name] for name in _TARGET_NAMES if name in call.kwargs), None)
     )
     connection = call.argument(1, "con") if call.name == "to_sql" else None
-    dataset = table_in(connection, str(target)) if connection is not None else located_at(target)
+    table = _qualified(target, call.kwargs.get("schema"))
+    dataset = table_in(connection, table) if connection is not None else located_at(target)
     if dataset is None:
         return
     frame, version = call.subject, call.before if isinstance(call.before, FrameVersion) else version_of(call.subject)
@@ -92,6 +108,7 @@ def write(call: Call) -> None:
     entry = record(call, "io", written, Listed(fields), None, (version,))
     entry.written_types = {name: types[label] for name, label in names.items() if label in types}
     remember_written(written)
+    measure_file(frame, version, entry)
 
 
 def _level_names(call: Call, levels: tuple[Any, ...]) -> tuple[Any, ...]:

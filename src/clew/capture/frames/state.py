@@ -30,15 +30,26 @@ if TYPE_CHECKING:
 _ITEMS_READ = 64
 SCALARS = (str, bytes, int, float, complex, np.generic)
 
-# So that to ask for it never reaches pandas' own `__getattr__`, which looks for a column of that name.
-for _owner in (NDFrame, pd.Index, SelectionMixin):
-    setattr(_owner, STATE, None)
-setattr(pd.Index, LABELS, None)
+_DEFAULTS = ((NDFrame, STATE), (pd.Index, STATE), (SelectionMixin, STATE), (pd.Index, LABELS))
+
+
+def give_defaults() -> None:
+    """Let every object of pandas have a state: to ask must not reach its `__getattr__`, which looks for a column."""
+    for owner, name in _DEFAULTS:
+        setattr(owner, name, None)
+
+
+def take_defaults() -> None:
+    """Leave pandas' classes as they were; what objects carry stays with them."""
+    for owner, name in _DEFAULTS:
+        if name in vars(owner):
+            delattr(owner, name)
 
 
 def version_of(frame: Any) -> FrameVersion:
     """The version of `frame` as it is now; a frame not seen before gets its first one."""
-    version: FrameVersion | None = getattr(frame, STATE)
+    # Asked with capture off, too.
+    version: FrameVersion | None = getattr(frame, STATE, None)
     if version is None:
         version = FrameVersion.of(frame)
         give_state(frame, version)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clew.capture.datasets import located_at
@@ -21,7 +22,7 @@ from clew.capture.written import outside, remember_written
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import FrameType
+    from types import CodeType, FrameType
 
 _installed: list[tuple[Any, str, Any]] = []
 # `pipe` calls the user's function; the others make no frame or only show one.
@@ -41,6 +42,7 @@ _SAME_VALUES = frozenset(
 def hook_polars() -> None:
     """Put every wrapper in place."""
     polars = sys.modules["polars"]
+    _disguise(_observed)
     for owner in (polars.DataFrame, polars.LazyFrame):
         for name in (*_public(owner), "__getitem__", "__init__"):
             _hook_method(owner, name)
@@ -93,8 +95,20 @@ def _hook_function(module: Any, name: str) -> None:
 
 
 def _put(owner: Any, name: str, wrapper: Any, original: Any) -> None:
+    _disguise(wrapper)
     _installed.append((owner, name, original))
     setattr(owner, name, wrapper)
+
+
+def _disguise(function: Any) -> None:
+    """polars blames warnings on the first frame outside its own folder: what calls it for the user must seem inside."""
+    function.__code__ = _disguised(function.__code__)
+
+
+# Once for all wrappers of a kind: the interpreter learns how to run code fast while it runs, for each code anew.
+@functools.cache
+def _disguised(code: CodeType) -> CodeType:
+    return code.replace(co_filename=str(Path(sys.modules["polars"].__file__ or "").parent / "_clew.py"))
 
 
 def _observed(

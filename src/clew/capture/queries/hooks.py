@@ -15,6 +15,7 @@ from clew.capture.flags import IDENTITY
 from clew.capture.foreign import described, is_frame, known_version, remembered, tell, version_of_frame
 from clew.capture.guard import guard
 from clew.capture.losses import count_loss
+from clew.capture.queries.files import READS, WRITES, read_record, write_record
 from clew.capture.queries.records import Query, QueryRecord, tables_named_in
 from clew.capture.queries.relations import verb_record
 from clew.capture.records import Record, SameLabels
@@ -60,9 +61,13 @@ def hook_duckdb() -> None:
             _put(owner, name, _querying)
         _put(owner, "execute", _executing)
         _put(owner, "from_df", _taking)
+        for name in READS:
+            _put(owner, name, _opening)
     for owner in (connection, relation):
         for name in _FETCHES:
             _put(owner, name, _fetching)
+    for name in WRITES:
+        _put(relation, name, _writing)
     for name in dir(relation):
         if not name.startswith("_") and name not in _FETCHES and callable(getattr(relation, name)):
             _put(relation, name, _deriving)
@@ -139,6 +144,26 @@ def _taking(hook: Hook, args: tuple[Any, ...], kwargs: dict[str, Any], frame: Fr
     return result
 
 
+def _opening(hook: Hook, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType) -> Any:
+    """duckdb.read_csv(path): a relation over a file."""
+    started = time.perf_counter()
+    result = _called(hook.original, args, kwargs, frame)
+    _guarded(_opened, hook.name, _first(hook.split(args)[1], kwargs), result, frame, started)
+    return result
+
+
+def _writing(hook: Hook, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType) -> Any:
+    """relation.write_parquet(path): the rows of a relation become a file."""
+    started = time.perf_counter()
+    result = _called(hook.original, args, kwargs, frame)
+    _guarded(_written, hook.name, args[0], _first(args[1:], kwargs), frame, started)
+    return result
+
+
+def _first(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return args[0] if args else next(iter(kwargs.values()), None)
+
+
 def _deriving(hook: Hook, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType) -> Any:
     """relation.filter(...) and the other verbs: a relation made of another."""
     started = time.perf_counter()
@@ -213,6 +238,20 @@ def _taken(name: str, source: Any, result: Any, frame: FrameType, started: float
     version, behind = described(result), version_of_frame(source)
     tell(Record(name, "selection", version, SameLabels(behind), {}, (behind,)), *_placed(frame, started))
     remembered(result, version)
+
+
+def _opened(name: str, source: Any, result: Any, frame: FrameType, started: float) -> None:
+    version = described(result)
+    entry = read_record(name, source, version)
+    if entry is not None:
+        tell(entry, *_placed(frame, started))
+        remembered(result, version)
+
+
+def _written(name: str, relation: Any, target: Any, frame: FrameType, started: float) -> None:
+    entry = write_record(name, relation, target)
+    if entry is not None:
+        tell(entry, *_placed(frame, started))
 
 
 def _derived(

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from clew import __version__
-from clew.capture.streams.files import DATAFRAME, LINEAGE, RUNTIME
+from clew.capture.streams.files import DATAFRAME, RUNTIME
 
 _PATH = "api/v1/lineage"
 _SECONDS = 5.0
@@ -34,7 +34,7 @@ class Endpoint(NamedTuple):
     def target(self, stream: str) -> str:
         """The path that takes the events of a stream."""
         below = urlsplit(self.url).path.strip("/")
-        path = self.path if stream == LINEAGE else _OWN_PATHS[stream]
+        path = _OWN_PATHS.get(stream, self.path)
         return "/" + "/".join(filter(None, (below, path.strip("/"))))
 
     def headers(self) -> dict[str, str]:

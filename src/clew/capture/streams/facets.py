@@ -10,6 +10,7 @@ import msgspec
 from clew import __version__
 from clew.capture.flags import INFERRED, OPAQUE, transformations
 from clew.capture.streams.encoding import encoded
+from clew.capture.streams.redaction import type_name
 
 if TYPE_CHECKING:
     from clew.capture.datasets import FileDataset
@@ -51,7 +52,10 @@ _SOURCE_CODE = _official("1-0-1", "SourceCodeJobFacet")
 
 def schema(version: FrameVersion, types: dict[Any, str]) -> dict[str, Any]:
     """Names and types of the columns; a named index level is a field too."""
-    fields = [{"name": str(label), **({"type": types[label]} if label in types else {})} for label in version.labels()]
+    fields = [
+        {"name": str(label), **({"type": type_name(types[label])} if label in types else {})}
+        for label in version.labels()
+    ]
     return _facet(_SCHEMA, {"fields": fields})
 
 

@@ -16,6 +16,8 @@ RUNTIME = "marimo_runtime.jsonl"
 LINEAGE = "marimo_lineage_events.jsonl"
 DATAFRAME = "marimo_dataframe_lineage.jsonl"
 FILES = (RUNTIME, LINEAGE, DATAFRAME)
+# OpenLineage's listener writes it, in the JVM of a Spark session that a cell made.
+SPARK = "spark_lineage_events.jsonl"
 
 _PROGRESS = "progress.json"
 # Stands for the position in a log whose session's end has been written, though its kernel could not tell of it.

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import math
+import numbers
 import os
+import re
 import sys
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clew.capture.foreign import is_polars
+from clew.capture.guard import own_code
 from clew.capture.losses import count_loss
+from clew.capture.sessions import current_execution
 from clew.capture.versions import STATE, FrameVersion, listed
 
 if TYPE_CHECKING:
+    from clew.capture.records import Record
     from clew.capture.sessions import Execution
 
 # Distinct values are counted exactly up to here; beyond, in a sample of this many rows.
@@ -21,9 +26,12 @@ _EXACT_ROWS = 100_000
 _SAMPLED_ROWS = 10_000
 _COLUMNS_MEASURED = 200
 _FEW = 100
+_EXACT_IN_FLOATS = 2**53
 # Share of a cell's own time that its metrics may take, and what they may take in any case.
 _SHARE = 0.05
 _LEAST_SECONDS = 0.05
+# Names that nobody gave: those of modules, and under which IPython keeps what cells have shown.
+_NAMELESS = re.compile(r"__|_\d*$")
 
 
 class Held(NamedTuple):
@@ -41,33 +49,51 @@ def frames_held(namespace: dict[str, Any]) -> list[Held]:
     return [
         Held(name, frame, version)
         for name, frame in frames
-        if isinstance(version := getattr(frame, STATE, None), FrameVersion) and not name.startswith("__")
+        if isinstance(version := getattr(frame, STATE, None), FrameVersion) and not _NAMELESS.match(name)
     ]
 
 
 def measured(execution: Execution, held: list[Held]) -> dict[FrameVersion, dict[str, Any]]:
     """Metrics of each frame that this execution made or changed and a variable still holds, within a budget."""
     made = {record.output for record in execution.records if record.output is not None}
-    if not made or not held or (wanted := os.environ.get("CLEW_METRICS")) == "off":
-        return {}
-    from clew.capture.guard import guard
-
+    # Of the rounds of a loop only the first is told.
+    written = {version for record in execution.records if record.kind == "io" for version in record.parents}
+    found = {version: known for version, known in execution.metrics.items() if version in made or version in written}
+    if not made or not held or not _are_wanted():
+        return found
     deadline = time.perf_counter() + max(_LEAST_SECONDS, execution.duration * _SHARE)
-    # Of numbers only: a string's minimum would be one of the user's values.
-    tells_bounds = wanted != "counts"
-    found: dict[FrameVersion, dict[str, Any]] = {}
-    guard.depth = 1
-    try:
+    with own_code():
         for _, frame, version in held:
-            if version in made and version not in found:
-                try:
-                    version.nbytes = version.nbytes if is_polars(frame) else _bytes_of(frame)
-                    found[version] = frame_metrics(frame, deadline, tells_bounds=tells_bounds)
-                except Exception as error:  # noqa: BLE001 - metrics are an extra: their failure costs only themselves
-                    count_loss("metrics", error)
-    finally:
-        guard.depth = 0
+            if version in made and (version not in found or "omitted" in found[version]):
+                _measure(frame, version, deadline, found)
     return found
+
+
+def measure_file(frame: Any, version: FrameVersion, entry: Record) -> None:
+    """Metrics of a frame that came from a file or went to one: when the cell ends no variable may hold it."""
+    execution = current_execution()
+    if execution is None or entry.is_pending or version in execution.metrics or not _are_wanted():
+        return
+    started = time.perf_counter()
+    allowed = max(_LEAST_SECONDS - execution.seconds_measuring, entry.duration * _SHARE)
+    _measure(frame, version, started + allowed, execution.metrics)
+    spent = time.perf_counter() - started
+    execution.seconds_measuring += spent
+    entry.overhead += spent
+
+
+def _are_wanted() -> bool:
+    return os.environ.get("CLEW_METRICS") != "off"
+
+
+def _measure(frame: Any, version: FrameVersion, deadline: float, found: dict[FrameVersion, dict[str, Any]]) -> None:
+    # Of numbers only: a string's minimum would be one of the user's values.
+    tells_bounds = os.environ.get("CLEW_METRICS") != "counts"
+    try:
+        version.nbytes = version.nbytes if is_polars(frame) else _bytes_of(frame)
+        found[version] = frame_metrics(frame, deadline, tells_bounds=tells_bounds)
+    except Exception as error:  # noqa: BLE001 - metrics are an extra: their failure costs only themselves
+        count_loss("metrics", error)
 
 
 def _bytes_of(frame: Any) -> int:
@@ -175,4 +201,7 @@ def _finite(bound: Any) -> float | None:
         number = float(bound)
     except (TypeError, ValueError):
         return None
+    # An integer that is too large for a float to be exact stays one.
+    if abs(number) >= _EXACT_IN_FLOATS and isinstance(bound, (int, numbers.Integral)):
+        return int(bound)
     return number if math.isfinite(number) else None

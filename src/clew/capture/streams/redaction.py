@@ -5,21 +5,26 @@ from __future__ import annotations
 import functools
 import re
 
-_SECRETS = r"(?:password|passwd|pwd|secret|token|api_?key|access_?key|account_?key|credentials?|authorization)"
+_SECRETS = (
+    r"(?:password|passwd|passphrase|pwd|(?<![a-z])pw(?![a-z])|secret|token|authorization|credentials?"
+    r"|(?:api|access|account|private|encryption)_?key)"
+)
+_LITERAL = r"(?:\"{3}|'{3}|['\"])"
 
 _PATTERNS = (
     # scheme://user:password@host
-    (re.compile(r"(?P<keep>[a-zA-Z][a-zA-Z0-9+.-]*://[^\s:/@'\"]*:)[^\s@'\"]+(?=@)"), r"\g<keep>***"),
+    (re.compile(r"(?P<keep>[a-zA-Z][a-zA-Z0-9+.-]*://(?:\{[^{}]*\}|[^\s:/@'\"])*:)[^\s@'\"]+(?=@)"), r"\g<keep>***"),
     # https://host/path?token=...
     (
         re.compile(rf"(?P<keep>[?&](?:sig|signature|[\w-]*{_SECRETS}[\w-]*|X-Amz-\w+)=)[^&\s'\"]+", re.IGNORECASE),
         r"\g<keep>***",
     ),
-    # password = "...", api_key="...", 'token': "..."; in three quotes, too
+    # password = "...", api_key="...", 'token': "...", secret: str = "..."; in three quotes, too, and in several pieces
     (
         re.compile(
-            rf"(?P<keep>\b[\w.]*{_SECRETS}\w*['\"]?\s*\]?\s*[:=]\s*[rbuf]{{0,2}})"
-            r"(?P<quote>\"{3}|'{3}|['\"])(?:\\.|(?!(?P=quote)).)+?(?P=quote)",
+            rf"(?P<keep>\b[\w.]*{_SECRETS}\w*['\"]?\s*\]?\s*(?::[\s\w.|\[\]]+)?[:=]\s*\(?\s*[rbuf]{{0,2}})"
+            rf"(?P<quote>{_LITERAL})(?:\\.|(?!(?P=quote)).)+?(?P=quote)"
+            r"(?:\s+[rbuf]{0,2}(?P=quote)(?:\\.|(?!(?P=quote)).)+?(?P=quote))*",
             re.IGNORECASE | re.DOTALL,
         ),
         r"\g<keep>\g<quote>***\g<quote>",
@@ -40,6 +45,16 @@ _PATTERNS = (
         "***",
     ),
 )
+
+
+_TEXT = r"(?:'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\")"
+_ENUM = re.compile(rf"\b(?P<name>enum)\((?:categories=\[)?\s*(?:{_TEXT}\s*,?\s*)*\]?\)", re.IGNORECASE)
+
+
+@functools.lru_cache(maxsize=1024)
+def type_name(name: str) -> str:
+    """A type without the values that it lists: the categories of an ENUM are data."""
+    return _ENUM.sub(r"\g<name>", name)
 
 
 @functools.lru_cache(maxsize=1024)

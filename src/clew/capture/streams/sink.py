@@ -158,7 +158,7 @@ class LogSink:
             execution.duration,
             execution.end_memory_mb,
             execution.is_stopped,
-            failure_of(execution.error) if execution.error is not None else None,
+            failure_of(execution.error, execution.cell.source) if execution.error is not None else None,
             _engine(),
             _bound(held),
             told.labels,

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import IO
 
-from clew.capture.losses import count_loss, notice_once
+from clew.capture.losses import notice_once
 from clew.capture.streams.completion import Completion, complete
 from clew.capture.streams.delivery import Delivery, undelivered_below
 from clew.capture.streams.endpoint import Endpoint, find_endpoint
@@ -28,6 +28,11 @@ _SECONDS_TO_LEAVE = 0.5
 _SECONDS_TO_DELIVER = "300"
 _LONGEST_WAIT = 15.0
 _LOWEST_PRIORITY = 19
+
+
+def is_wanted() -> bool:
+    """Whether a process beside the kernel is allowed."""
+    return os.environ.get("CLEW_WORKER") != "off"
 
 
 class Worker:
@@ -41,7 +46,7 @@ class Worker:
 
     def start(self) -> None:
         """Have the log expanded from now on, unless that cannot be: then it is done in the end."""
-        if self._is_started or os.environ.get("CLEW_WORKER") == "off":
+        if self._is_started or not is_wanted():
             return
         self._is_started = True
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "CLEW_DISABLED": "1"}
@@ -66,7 +71,7 @@ class Worker:
         try:
             complete(self._folder)
         except OSError as error:
-            count_loss("expand", error)
+            # Nothing is lost: whoever reads the folder next completes it.
             notice_once(f"cannot write to {self._folder}: {error.strerror or error}; what was captured waits there")
 
     def forget(self) -> None:
@@ -142,7 +147,8 @@ class Sender:
             is_over = self._is_over.is_set()
             deadline = deadline or (time.monotonic() + patience if is_over else 0.0)
             is_sent = all(delivery.go_on() for delivery in self._deliveries.values())
-            if is_over and (is_sent or time.monotonic() > deadline):
+            is_done = is_sent and not any(delivery.is_growing for delivery in self._deliveries.values())
+            if is_over and (is_done or time.monotonic() > deadline):
                 break
             wait = _SECONDS_BETWEEN if is_sent else min(2 * wait, _LONGEST_WAIT)
             if is_over:
