@@ -69,9 +69,11 @@ class FrameVersion(Struct, eq=False, weakref=True):
         blocks: list[Any] | None = None
         if len(manager.blocks) <= _BLOCKS_READ:
             blocks = []
+            add = blocks.append
             for block in manager.blocks:
+                add(block.values.dtype)
                 # The attribute, since the property above it would be asked a hundred times in a cell.
-                blocks += (block.values.dtype, block._mgr_locs)
+                add(block._mgr_locs)
         return cls(
             next(_uids) if uid is None else uid,
             columns,
@@ -174,10 +176,11 @@ def listed(columns: Any) -> list[Hashable]:
 def _labels(columns: Any) -> list[Hashable]:
     """An array gives its list in a fraction of the time that an Index takes to be walked through."""
     values: Any = getattr(columns, "_values", None)
-    if getattr(getattr(values, "dtype", None), "kind", "") == "O" and type(values).__module__ == "numpy":
-        return cast("list[Hashable]", values.tolist())
     text = getattr(values, "_pa_array", None)
-    if text is None or text.null_count:
+    if text is None:
+        is_array = type(values).__module__ == "numpy" and values.dtype.kind == "O"
+        return cast("list[Hashable]", values.tolist()) if is_array else list(columns)
+    if text.null_count:
         return list(columns)
     # By way of numpy, unless its types are others: a scalar of Arrow's for each label takes three times as long.
     found = text.to_numpy()

@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clew.capture.foreign import is_polars
+from clew.capture.guard import guard
 from clew.capture.losses import count_loss
 from clew.capture.versions import STATE, FrameVersion, listed
 
@@ -36,8 +37,10 @@ class Held(NamedTuple):
 
 def frames_held(namespace: dict[str, Any]) -> list[Held]:
     """The variables of a notebook that hold frames which capture knows."""
-    kinds = tuple(sys.modules[module].DataFrame for module in ("pandas", "polars") if module in sys.modules)
-    frames = [(name, value) for name, value in list(namespace.items()) if isinstance(value, kinds)]
+    modules = [sys.modules[name] for name in ("pandas", "polars") if name in sys.modules]
+    kinds = tuple([module.DataFrame for module in modules])
+    # A copy of the whole first: another thread may add to it meanwhile.
+    frames = [one for one in list(namespace.items()) if isinstance(one[1], kinds)]
     return [
         Held(name, frame, version)
         for name, frame in frames
@@ -47,11 +50,9 @@ def frames_held(namespace: dict[str, Any]) -> list[Held]:
 
 def measured(execution: Execution, held: list[Held]) -> dict[FrameVersion, dict[str, Any]]:
     """Metrics of each frame that this execution made or changed and a variable still holds, within a budget."""
-    made = {record.output for record in execution.records if record.output is not None}
-    if not made or not held or (wanted := os.environ.get("CLEW_METRICS")) == "off":
+    if not held or not execution.records or (wanted := os.environ.get("CLEW_METRICS")) == "off":
         return {}
-    from clew.capture.guard import guard
-
+    made = {record.output for record in execution.records}
     deadline = time.perf_counter() + max(_LEAST_SECONDS, execution.duration * _SHARE)
     # Of numbers only: a string's minimum would be one of the user's values.
     tells_bounds = wanted != "counts"
@@ -61,17 +62,12 @@ def measured(execution: Execution, held: list[Held]) -> dict[FrameVersion, dict[
         for _, frame, version in held:
             if version in made and version not in found:
                 try:
-                    version.nbytes = version.nbytes if is_polars(frame) else _bytes_of(frame)
                     found[version] = frame_metrics(frame, deadline, tells_bounds=tells_bounds)
                 except Exception as error:  # noqa: BLE001 - metrics are an extra: their failure costs only themselves
                     count_loss("metrics", error)
     finally:
         guard.depth = 0
     return found
-
-
-def _bytes_of(frame: Any) -> int:
-    return sum([block.values.nbytes for block in frame._mgr.blocks])
 
 
 def frame_metrics(frame: Any, deadline: float, *, tells_bounds: bool = True) -> dict[str, Any]:
@@ -138,7 +134,11 @@ def _few_numbers(values: Any, *, tells_bounds: bool) -> dict[str, Any]:
         given = [number for number in given if number == number]  # noqa: PLR0124 - NaN alone differs from itself
     found: dict[str, Any] = {"nullCount": len(values) - len(given), "distinctCount": len(set(given))}
     if given and tells_bounds:
-        found |= _bounds(min(given), max(given))
+        least, most = min(given), max(given)
+        if math.isfinite(least):
+            found["min"] = float(least)
+        if math.isfinite(most):
+            found["max"] = float(most)
     return found
 
 
