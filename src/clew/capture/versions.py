@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 # Where a frame, a Series or a GroupBy carries its state. pandas neither copies, pickles nor writes instance
 # attributes of this kind, and they die with the object: no id is ever reused, nothing is kept alive.
 STATE = "_clew"
-# Where an Index carries its labels as a list.
-LABELS = "_clew_labels"
+# Where an Index keeps its labels as a list.
+_LABELS = "_clew_labels"
 
 
 def give_state(owner: Any, state: Any) -> None:
@@ -158,14 +158,15 @@ class LabelList(Struct, eq=False, gc=False):
 
 
 def label_list(columns: Any) -> LabelList:
-    """The labels of some columns; an Index carries them, since versions share it and walking one is slow."""
-    known: Any = getattr(columns, LABELS, False)
-    if known:
-        return cast("LabelList", known)
-    found = LabelList(columns if isinstance(columns, list) else _labels(columns))
-    if known is None:
-        object.__setattr__(columns, LABELS, found)
-    return found
+    """The labels of some columns; an Index keeps them, since versions share it and walking one is slow."""
+    # Where pandas itself keeps what was worked out once: `head` and its like make views, which share it.
+    kept: dict[str, Any] | None = getattr(columns, "_cache", None)
+    if kept is None:
+        return LabelList(columns if isinstance(columns, list) else _labels(columns))
+    found = kept.get(_LABELS)
+    if found is None:
+        found = kept[_LABELS] = LabelList(_labels(columns))
+    return cast("LabelList", found)
 
 
 def listed(columns: Any) -> list[Hashable]:

@@ -22,7 +22,7 @@ from clew.capture.provenance import (
     used_for,
 )
 from clew.capture.records import Listed, Record, SameLabels
-from clew.capture.versions import LABELS, STATE, FrameVersion, give_state, index_names, listed
+from clew.capture.versions import STATE, FrameVersion, give_state, index_names, listed
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
@@ -33,7 +33,6 @@ SCALARS = (str, bytes, int, float, complex, np.generic)
 # So that to ask for it never reaches pandas' own `__getattr__`, which looks for a column of that name.
 for _owner in (NDFrame, pd.Index, SelectionMixin):
     setattr(_owner, STATE, None)
-setattr(pd.Index, LABELS, None)
 
 
 def version_of(frame: Any) -> FrameVersion:
