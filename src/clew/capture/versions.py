@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 # Where a frame, a Series or a GroupBy carries its state. pandas neither copies, pickles nor writes instance
 # attributes of this kind, and they die with the object: no id is ever reused, nothing is kept alive.
 STATE = "_clew"
-# Where an Index carries its labels as a list.
-LABELS = "_clew_labels"
+# Where an Index keeps its labels as a list.
+_LABELS = "_clew_labels"
 
 
 def give_state(owner: Any, state: Any) -> None:
@@ -69,9 +69,11 @@ class FrameVersion(Struct, eq=False, weakref=True):
         blocks: list[Any] | None = None
         if len(manager.blocks) <= _BLOCKS_READ:
             blocks = []
+            add = blocks.append
             for block in manager.blocks:
+                add(block.values.dtype)
                 # The attribute, since the property above it would be asked a hundred times in a cell.
-                blocks += (block.values.dtype, block._mgr_locs)
+                add(block._mgr_locs)
         return cls(
             next(_uids) if uid is None else uid,
             columns,
@@ -156,14 +158,15 @@ class LabelList(Struct, eq=False, gc=False):
 
 
 def label_list(columns: Any) -> LabelList:
-    """The labels of some columns; an Index carries them, since versions share it and walking one is slow."""
-    known: Any = getattr(columns, LABELS, False)
-    if known:
-        return cast("LabelList", known)
-    found = LabelList(columns if isinstance(columns, list) else _labels(columns))
-    if known is None:
-        object.__setattr__(columns, LABELS, found)
-    return found
+    """The labels of some columns; an Index keeps them, since versions share it and walking one is slow."""
+    # Where pandas itself keeps what was worked out once: `head` and its like make views, which share it.
+    kept: dict[str, Any] | None = getattr(columns, "_cache", None)
+    if kept is None:
+        return LabelList(columns if isinstance(columns, list) else _labels(columns))
+    found = kept.get(_LABELS)
+    if found is None:
+        found = kept[_LABELS] = LabelList(_labels(columns))
+    return cast("LabelList", found)
 
 
 def listed(columns: Any) -> list[Hashable]:
@@ -174,10 +177,11 @@ def listed(columns: Any) -> list[Hashable]:
 def _labels(columns: Any) -> list[Hashable]:
     """An array gives its list in a fraction of the time that an Index takes to be walked through."""
     values: Any = getattr(columns, "_values", None)
-    if getattr(getattr(values, "dtype", None), "kind", "") == "O" and type(values).__module__ == "numpy":
-        return cast("list[Hashable]", values.tolist())
     text = getattr(values, "_pa_array", None)
-    if text is None or text.null_count:
+    if text is None:
+        is_array = type(values).__module__ == "numpy" and values.dtype.kind == "O"
+        return cast("list[Hashable]", values.tolist()) if is_array else list(columns)
+    if text.null_count:
         return list(columns)
     # By way of numpy, unless its types are others: a scalar of Arrow's for each label takes three times as long.
     found = text.to_numpy()

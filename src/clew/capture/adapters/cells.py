@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clew.capture.losses import count_loss
-from clew.capture.memory import memory_mb
+from clew.capture.memory import memory_mb, recent_memory_mb
 from clew.capture.sessions import Cell, Execution, Session, current_execution, enter, leave
 from clew.capture.statements import forget_reads
 from clew.capture.streams import ticker
@@ -59,7 +59,7 @@ def end_sessions_of_thread() -> None:
 def running(session: Session, cell: Cell, code: CodeType | None, namespace: dict[str, Any]) -> Iterator[Execution]:
     """Everything inside belongs to one execution of `cell`; the block decides whether it failed."""
     execution = Execution(session, cell, code)
-    execution.start_memory_mb = memory_mb()
+    execution.start_memory_mb = recent_memory_mb()
     _guarded("cell start", session.sink.execution_started, execution)
     if current_execution() is None:
         forget_reads()

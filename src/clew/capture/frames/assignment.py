@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 def evaluate_key(call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """`df[lambda d: ...] = value`: the key is evaluated where it is seen."""
     key, *rest = call.args
-    if key.__class__ is not str and is_callback(key):
+    if is_callback(key):
         call.args = (evaluated(key, call.subject), *rest)
     return call.args, call.kwargs
 

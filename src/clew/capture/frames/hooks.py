@@ -93,13 +93,16 @@ def hook_setitem(owner: Any, rule: Rule, before: Before, prepare: Prepare | None
     """Like `hook_method`, for `obj[key] = value` and its warning about chained assignment."""
     original = owner.__setitem__
     hook = Hook(original, "__setitem__", rule, before, prepare)
+    # There is nothing to prepare where the key is a name.
+    by_name = hook._replace(prepare=None)
 
     def wrapper(self: Any, key: Any, value: Any) -> None:
         if guard.depth:
             original(self, key, value)
             return
-        warns_on_assignment(sys.getrefcount(self), self, _caller(1))
-        _observed(hook, (self, key, value), {}, _caller(1))
+        frame = _caller(1)
+        warns_on_assignment(sys.getrefcount(self), self, frame)
+        _observed(by_name if key.__class__ is str else hook, (self, key, value), {}, frame)
 
     _install(owner, "__setitem__", wrapper, original)
 

@@ -194,13 +194,30 @@ def _hook_making(owner: Any) -> None:
     original = owner.__new__
 
     def __new__(cls: type, *args: Any, **kwargs: Any) -> Any:  # noqa: N807 - stands in for the method
-        if guard.depth:
-            return original(cls, *args, **kwargs)
         result = original(cls, *args, **kwargs)
-        if getattr(result, STATE) is None:
-            provenance = provenance_of(args[0] if args else kwargs.get("data"))
-            if provenance:
-                _mark(result, provenance, None)
-        return result
+        return result if guard.depth else _made_of(result, args[0] if args else kwargs.get("data"))
 
-    replace(owner, "__new__", staticmethod(__new__))
+    replace(owner, "__new__", staticmethod(_with_names(original) or __new__))
+
+
+def _with_names(original: Any) -> Any:
+    """The same for the arguments that an Index takes: pandas makes so many that to pack them up would be seen."""
+
+    def __new__(  # noqa: N807 - stands in for the method
+        cls: type, data: Any = None, dtype: Any = None, copy: Any = None, name: Any = None, tupleize_cols: Any = None
+    ) -> Any:
+        result = original(cls, data, dtype, copy, name, tupleize_cols)
+        return result if guard.depth else _made_of(result, data)
+
+    if inspect.signature(original).parameters.keys() != inspect.signature(__new__).parameters.keys():
+        return None
+    __new__.__defaults__ = original.__defaults__
+    return __new__
+
+
+def _made_of(index: Any, data: Any) -> Any:
+    if getattr(index, STATE) is None:
+        provenance = provenance_of(data)
+        if provenance:
+            _mark(index, provenance, None)
+    return index

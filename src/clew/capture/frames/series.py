@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from clew.capture.versions import FrameVersion
 
 _OPERANDS = (pd.Series, np.ndarray, pd.Index, pd.DataFrame, list, tuple, ExtensionArray)
+_NUMBERS = (int, float)
 # What is in them left pandas on its way, if it ever was there.
 _CONTAINERS = (list, tuple, set, frozenset, dict)
 _LEFT = (*_CONTAINERS, np.ndarray)
@@ -181,6 +182,9 @@ def is_aligned(subject: Any, result: Any) -> bool:
 
 def _operand(value: Any, frame: Any) -> SeriesState | None:
     """What an argument brings; None for one of which nothing is known."""
+    if value.__class__ in _NUMBERS:
+        number = scalar_provenance(value) or computed_scalar(value, frame)
+        return SeriesState(number) if number else None
     if isinstance(value, pd.Series):
         state: SeriesState | None = getattr(value, STATE, None)
         return state

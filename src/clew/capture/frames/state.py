@@ -22,7 +22,7 @@ from clew.capture.provenance import (
     used_for,
 )
 from clew.capture.records import Listed, Record, SameLabels
-from clew.capture.versions import LABELS, STATE, FrameVersion, give_state, index_names, listed
+from clew.capture.versions import STATE, FrameVersion, give_state, index_names, listed
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
 _ITEMS_READ = 64
 SCALARS = (str, bytes, int, float, complex, np.generic)
 
-_DEFAULTS = ((NDFrame, STATE), (pd.Index, STATE), (SelectionMixin, STATE), (pd.Index, LABELS))
+_OWNERS = (NDFrame, pd.Index, SelectionMixin)
 
 
 def give_defaults() -> None:
     """Let every object of pandas have a state: to ask must not reach its `__getattr__`, which looks for a column."""
-    for owner, name in _DEFAULTS:
-        setattr(owner, name, None)
+    for owner in _OWNERS:
+        setattr(owner, STATE, None)
 
 
 def take_defaults() -> None:
     """Leave pandas' classes as they were; what objects carry stays with them."""
-    for owner, name in _DEFAULTS:
-        if name in vars(owner):
-            delattr(owner, name)
+    for owner in _OWNERS:
+        if STATE in vars(owner):
+            delattr(owner, STATE)
 
 
 def version_of(frame: Any) -> FrameVersion:

@@ -14,6 +14,9 @@ from clew.capture.records import Kind
 
 # A version by its number, a column of it, and how it is depended on.
 Dependency: TypeAlias = tuple[int, Any, int]
+# Columns by their types, five items for each: the type, its bytes in a row, and the places as a range (start, stop,
+# step) or as a list and twice None. All in one row, since frames have many.
+Blocks: TypeAlias = list[str | int | list[int] | None]
 
 
 class Failure(NamedTuple):
@@ -66,14 +69,6 @@ class Labels(Struct, frozen=True, array_like=True, gc=False):
     labels: list[Any]
 
 
-class Blocks(Struct, frozen=True, array_like=True, gc=False):
-    """Columns of one type: their places as a slice, or one by one."""
-
-    dtype: str
-    places: tuple[int, int, int] | None
-    listed: list[int] | None
-
-
 class Version(Struct, frozen=True, array_like=True, gc=False):
     """One state of one frame, or a dataset outside."""
 
@@ -83,7 +78,8 @@ class Version(Struct, frozen=True, array_like=True, gc=False):
     columns: int
     index_names: list[Any]
     shape: tuple[int, int] | None
-    blocks: list[Blocks] | None
+    blocks: Blocks | None
+    # Where it was measured; else it follows from the blocks.
     bytes: int | None
     dataset: tuple[str, str] | None
     repeats: int | None

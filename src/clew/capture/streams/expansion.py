@@ -14,6 +14,7 @@ from clew.capture.records import Listed, Record, SameLabels
 from clew.capture.sessions import Cell, Execution, Session
 from clew.capture.sources import Position, SourceMap
 from clew.capture.streams.entries import (
+    Blocks,
     CellEnded,
     CellGoesOn,
     CellStarted,
@@ -184,10 +185,7 @@ class Expansion:
         version.dataset = FileDataset(*told.dataset) if told.dataset is not None else None
         version.repeats = self._versions.get(told.repeats) if told.repeats is not None else None
         if told.blocks is not None:
-            version.blocks = []
-            for block in told.blocks:
-                places = range(*block.places) if block.places is not None else block.listed or ()
-                version.blocks += (block.dtype, places)
+            _give_blocks(version, told.blocks)
         return version
 
     def _record(self, told: Recorded) -> Record:
@@ -206,6 +204,17 @@ class Expansion:
 
     def _provenance(self, dependencies: list[Dependency]) -> Provenance:
         return {(self._versions[number], _label(label)): flags for number, label, flags in dependencies}
+
+
+def _give_blocks(version: FrameVersion, told: Blocks) -> None:
+    version.blocks, row = [], 0
+    parts: Iterator[Any] = iter(told)
+    for dtype, width, start, stop, step in zip(parts, parts, parts, parts, parts, strict=True):
+        places = start if step is None else range(start, stop, step)
+        version.blocks += (dtype, places)
+        row += width * len(places)
+    if version.nbytes is None and version.shape is not None:
+        version.nbytes = row * version.shape[0]
 
 
 class _Columns(list[Any]):

@@ -44,8 +44,10 @@ class Held(NamedTuple):
 
 def frames_held(namespace: dict[str, Any]) -> list[Held]:
     """The variables of a notebook that hold frames which capture knows."""
-    kinds = tuple(sys.modules[module].DataFrame for module in ("pandas", "polars") if module in sys.modules)
-    frames = [(name, value) for name, value in list(namespace.items()) if isinstance(value, kinds)]
+    modules = [sys.modules[name] for name in ("pandas", "polars") if name in sys.modules]
+    kinds = tuple([module.DataFrame for module in modules])
+    # A copy of the whole first: another thread may add to it meanwhile.
+    frames = [one for one in list(namespace.items()) if isinstance(one[1], kinds)]
     return [
         Held(name, frame, version)
         for name, frame in frames
@@ -55,10 +57,8 @@ def frames_held(namespace: dict[str, Any]) -> list[Held]:
 
 def measured(execution: Execution, held: list[Held]) -> dict[FrameVersion, dict[str, Any]]:
     """Metrics of each frame that this execution made or changed and a variable still holds, within a budget."""
-    made = {record.output for record in execution.records if record.output is not None}
-    # Of the rounds of a loop only the first is told.
-    written = {version for record in execution.records if record.kind == "io" for version in record.parents}
-    found = {version: known for version, known in execution.metrics.items() if version in made or version in written}
+    made = {record.output for record in execution.records}
+    found = _told_files(execution, made) if execution.metrics else {}
     if not made or not held or not _are_wanted():
         return found
     deadline = time.perf_counter() + max(_LEAST_SECONDS, execution.duration * _SHARE)
@@ -67,6 +67,12 @@ def measured(execution: Execution, held: list[Held]) -> dict[FrameVersion, dict[
             if version in made and (version not in found or "omitted" in found[version]):
                 _measure(frame, version, deadline, found)
     return found
+
+
+def _told_files(execution: Execution, made: set[FrameVersion | None]) -> dict[FrameVersion, dict[str, Any]]:
+    # Of the rounds of a loop only the first is told.
+    written = {version for record in execution.records if record.kind == "io" for version in record.parents}
+    return {version: known for version, known in execution.metrics.items() if version in made or version in written}
 
 
 def measure_file(frame: Any, version: FrameVersion, entry: Record) -> None:
@@ -90,14 +96,9 @@ def _measure(frame: Any, version: FrameVersion, deadline: float, found: dict[Fra
     # Of numbers only: a string's minimum would be one of the user's values.
     tells_bounds = os.environ.get("CLEW_METRICS") != "counts"
     try:
-        version.nbytes = version.nbytes if is_polars(frame) else _bytes_of(frame)
         found[version] = frame_metrics(frame, deadline, tells_bounds=tells_bounds)
     except Exception as error:  # noqa: BLE001 - metrics are an extra: their failure costs only themselves
         count_loss("metrics", error)
-
-
-def _bytes_of(frame: Any) -> int:
-    return sum([block.values.nbytes for block in frame._mgr.blocks])
 
 
 def frame_metrics(frame: Any, deadline: float, *, tells_bounds: bool = True) -> dict[str, Any]:
@@ -164,7 +165,11 @@ def _few_numbers(values: Any, *, tells_bounds: bool) -> dict[str, Any]:
         given = [number for number in given if number == number]  # noqa: PLR0124 - NaN alone differs from itself
     found: dict[str, Any] = {"nullCount": len(values) - len(given), "distinctCount": len(set(given))}
     if given and tells_bounds:
-        found |= _bounds(min(given), max(given))
+        least, most = min(given), max(given)
+        if -_EXACT_IN_FLOATS < least and most < _EXACT_IN_FLOATS:
+            found["min"], found["max"] = float(least), float(most)
+        else:
+            found |= _bounds(least, most)
     return found
 
 

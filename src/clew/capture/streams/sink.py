@@ -224,8 +224,8 @@ class _Told:
         edges, output, read_from = record.edges, record.output, record.read_from
         source, flags = None, 0
         changed: dict[Hashable, Provenance] | None
-        if not isinstance(edges, SameLabels):
-            changed = edges.by_label
+        if edges.__class__ is not SameLabels:
+            changed = edges.by_label  # type: ignore[union-attr]
         elif edges.source.substitutes is None and edges.source.base is None:
             source, flags, changed = self.number(edges.source), edges.flags, edges.changed
         else:
@@ -273,7 +273,6 @@ class _Told:
         ]
 
     def _version(self, version: FrameVersion) -> Version:
-        blocks, size = _blocks(version)
         return Version(
             version.logged_as,
             version.uid,
@@ -281,8 +280,8 @@ class _Told:
             self._labels(version.columns),
             list(version.index_names),
             version.shape,
-            blocks,
-            size,
+            _blocks(version.blocks) if version.blocks is not None else None,
+            version.nbytes,
             version.dataset,
             self.number(version.repeats) if version.repeats is not None else None,
         )
@@ -301,21 +300,17 @@ class _Told:
 _types: dict[int, tuple[Any, str, int]] = {}
 
 
-def _blocks(version: FrameVersion) -> tuple[list[Blocks] | None, int | None]:
-    """The blocks of a version, and its bytes as `size` tells them, found in one walk."""
-    if version.blocks is None:
-        return None, version.nbytes
-    found: list[Blocks] = []
-    row = 0
-    for dtype, places in paired(version.blocks):
+def _blocks(blocks: list[Any]) -> Blocks:
+    """The types of a version and the places of their columns, as the log writes them."""
+    found: Blocks = []
+    for dtype, places in paired(blocks):
         _, name, width = _types.get(id(dtype)) or _type(dtype)
-        row += width * len(places)
         indexer = getattr(places, "indexer", None)
-        if indexer.__class__ is slice:
-            found.append(Blocks(name, (indexer.start, indexer.stop, indexer.step or 1), None))
+        if indexer.__class__ is slice and indexer.step > 0:
+            found += (name, width, indexer.start, indexer.stop, indexer.step)
         else:
-            found.append(Blocks(name, None, [int(place) for place in places]))
-    return found, version.nbytes if version.nbytes is not None or version.shape is None else row * version.shape[0]
+            found += (name, width, [int(place) for place in places], None, None)
+    return found
 
 
 def _type(dtype: Any) -> tuple[Any, str, int]:
