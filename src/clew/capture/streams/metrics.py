@@ -166,7 +166,7 @@ def _few_numbers(values: Any, *, tells_bounds: bool) -> dict[str, Any]:
     found: dict[str, Any] = {"nullCount": len(values) - len(given), "distinctCount": len(set(given))}
     if given and tells_bounds:
         least, most = min(given), max(given)
-        if -_EXACT_IN_FLOATS < least and most < _EXACT_IN_FLOATS:
+        if least > -_EXACT_IN_FLOATS and most < _EXACT_IN_FLOATS:
             found["min"], found["max"] = float(least), float(most)
         else:
             found |= _bounds(least, most)
