@@ -43,7 +43,9 @@ def over_groups(name: str) -> Callable[[Call], None]:
         outcome = Outcome(name, groups, call)
         if isinstance(call.result, pd.DataFrame):
             parents = (groups.version,) if groups.version is not None else ()
-            rows = union(outcome.rows(), groups.series.rows if groups.series is not None else None)
+            rows = outcome.rows()
+            if groups.series is not None:
+                rows = union(rows, groups.series.rows)
             made(call, outcome.kind(), outcome.edges(), rows, parents, method=f"{groups.prefix}.{name}")
         elif isinstance(call.result, pd.Series):
             outcome.mark(call.result)
