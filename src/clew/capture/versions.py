@@ -183,8 +183,11 @@ def _labels(columns: Any) -> list[Hashable]:
         return cast("list[Hashable]", values.tolist()) if is_array else list(columns)
     if text.null_count:
         return list(columns)
-    # By way of numpy, unless its types are others: a scalar of Arrow's for each label takes three times as long.
-    found = text.to_numpy()
+    # By way of numpy, unless its types are others: a scalar of Arrow's for each label takes three times as long. Where
+    # a column was ever looked up, pandas has such an array already.
+    found: Any = getattr(columns._cache.get("_engine"), "values", None)
+    if type(found).__module__ != "numpy":
+        found = text.to_numpy()
     return cast("list[Hashable]", found.tolist() if found.dtype.kind == "O" else text.to_pylist())
 
 

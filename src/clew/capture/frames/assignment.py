@@ -57,6 +57,8 @@ def setitem(call: Call) -> None:
 
 
 def _set_columns(call: Call, key: Any, value: Any) -> dict[Hashable, Provenance]:
+    if value.__class__ is pd.Series and key.__class__ is str and call.subject.columns.__class__ is pd.Index:
+        return {key: value_provenance(value, call)}
     labels = list(key) if isinstance(key, (list, pd.Index, np.ndarray)) else [key]
     if isinstance(call.subject.columns, pd.MultiIndex):
         labels = [_padded(label, call.subject.columns) for label in labels]

@@ -205,7 +205,9 @@ def value_provenance(value: Any, call: Call) -> Provenance:
     """The provenance of a value that is stored in a frame; guessed from the statement for values that left pandas."""
     provenance = provenance_of(value)
     if provenance is not None:
-        return provenance if not _holds_scalars(value) else _of_scalars(provenance, call)
+        return (
+            provenance if value.__class__ is pd.Series or not _holds_scalars(value) else _of_scalars(provenance, call)
+        )
     if is_scalar(value):
         return _scalar_provenance(value, call)
     if isinstance(value, pd.Index) or is_literal(value, call):

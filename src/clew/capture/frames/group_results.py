@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+from pandas.core.groupby import DataFrameGroupBy
 
 from clew.capture.flags import AGGREGATION, FILTER, GROUP_BY, IDENTITY, OPAQUE, SORT, TRANSFORMATION, WINDOW
 from clew.capture.frames.calls import Call, made
@@ -14,7 +15,7 @@ from clew.capture.frames.functions import columns_named_in, functions_in, has_fu
 from clew.capture.frames.grouping import Groups, groups_of
 from clew.capture.frames.state import as_labels, index_names, is_scalar, known
 from clew.capture.provenance import Provenance, SeriesState, mark_series, through, union, used_for
-from clew.capture.records import Kind, Listed, SameLabels
+from clew.capture.records import Deferred, Kind, Listed, SameLabels
 from clew.capture.versions import FrameVersion, listed
 
 if TYPE_CHECKING:
@@ -42,8 +43,10 @@ def over_groups(name: str) -> Callable[[Call], None]:
         outcome = Outcome(name, groups, call)
         if isinstance(call.result, pd.DataFrame):
             parents = (groups.version,) if groups.version is not None else ()
-            rows = union(outcome.rows(), groups.series.rows if groups.series is not None else None)
-            made(call, outcome.kind(), Listed(outcome.fields()), rows, parents, method=f"{groups.prefix}.{name}")
+            rows = outcome.rows()
+            if groups.series is not None:
+                rows = union(rows, groups.series.rows)
+            made(call, outcome.kind(), outcome.edges(), rows, parents, method=f"{groups.prefix}.{name}")
         elif isinstance(call.result, pd.Series):
             outcome.mark(call.result)
 
@@ -156,7 +159,24 @@ class Outcome:
         names = self.groups.key_names()
         return [label for label in (self.groups.selected or version.columns) if label not in names]
 
-    def fields(self) -> dict[Hashable, Provenance]:
+    def edges(self) -> Listed:
+        """Where every column and level of the result comes from."""
+        version, named = self.groups.version, self._named_aggregations()
+        if version is not None and self._is_said_in_names(named):
+            levels = index_names(self.call.result._mgr.axes[1])
+            return Deferred.by(_named_fields, version, self.groups.keys, named, levels)
+        return Listed(self.fields(named))
+
+    def _is_said_in_names(self, named: dict[str, tuple[Any, Any]]) -> bool:
+        """Whether all columns are aggregations by name of columns of the frame itself: no function brings anything."""
+        subject = self.call.subject
+        # The groups become levels, so that each column has the name of an aggregation.
+        if not named or len(named) != len(self.call.kwargs) or subject.__class__ is not DataFrameGroupBy:
+            return False
+        functions = [function for _, function in named.values()]
+        return bool(subject.as_index) and set(map(type, functions)) == {str}
+
+    def fields(self, named: dict[str, tuple[Any, Any]]) -> dict[Hashable, Provenance]:
         """The provenance of every column and level of the result."""
         result, version = self.call.result, self.groups.version
         levels = index_names(result.index)
@@ -167,7 +187,6 @@ class Outcome:
                 for name, key in self.groups.keys
                 if name is not None and (name in levels or name in result.columns)
             }
-        named = self._named_aggregations()
         for label in listed(result.columns):
             if label in named and version is not None:
                 column, function = named[label]
@@ -182,8 +201,8 @@ class Outcome:
 
     def _aggregated(self, version: FrameVersion, column: Any, function: Any) -> Provenance:
         """A column that `agg(total=("amount", "sum"))` names; a count of rows has no source."""
-        if isinstance(function, str) and function == _SIZE:
-            return {}
+        if isinstance(function, str):
+            return _aggregated_by_name(version, column, function)
         step = AGGREGATION | (OPAQUE if is_opaque(function) else 0)
         return union(through(version.field(column), step), used_outside(function, self.call.frame))
 
@@ -238,6 +257,23 @@ class Outcome:
         if self.name == "apply":
             return self._of_function(version, self.step())
         return union(through(version.fields(self._value_columns(version)), self.step()), self._outside())
+
+
+def _named_fields(
+    version: FrameVersion,
+    keys: list[tuple[Hashable | None, Provenance]],
+    named: dict[str, tuple[Any, str]],
+    levels: tuple[Hashable, ...],
+) -> dict[Hashable, Provenance]:
+    fields: dict[Hashable, Provenance] = {name: version.field(name) for name in levels if version.has(name)}
+    fields.update({name: key for name, key in keys if name is not None and name in levels})
+    for label, (column, function) in named.items():
+        fields[label] = _aggregated_by_name(version, column, function)
+    return fields
+
+
+def _aggregated_by_name(version: FrameVersion, column: Any, function: str) -> Provenance:
+    return {} if function == _SIZE else through(version.field(column), AGGREGATION)
 
 
 def _column_behind(version: FrameVersion, label: Any) -> tuple[Any] | None:

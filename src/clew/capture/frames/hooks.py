@@ -151,14 +151,15 @@ def hook_function(module: Any, name: str, rule: Rule, prepare: Prepare | None = 
 def hook_classmethod(owner: Any, name: str, rule: Rule) -> None:
     """Let `rule` look on at every call of the user to a class method."""
     original = owner.__dict__[name]
-    hook = Hook(original.__func__, name, rule)
+    function = original.__func__
+    hook = Hook(function, name, rule)
 
     def wrapper(cls: type, *args: Any, **kwargs: Any) -> Any:
         if guard.depth:
-            return original.__func__(cls, *args, **kwargs)
+            return function(cls, *args, **kwargs)
         return _observed(hook, (cls, *args), kwargs, _caller(1))
 
-    functools.update_wrapper(wrapper, original.__func__)
+    functools.update_wrapper(wrapper, function)
     disguise(wrapper)
     _replace(owner, name, classmethod(wrapper), original)
 
@@ -166,11 +167,12 @@ def hook_classmethod(owner: Any, name: str, rule: Rule) -> None:
 def hook_getter(owner: Any, name: str, rule: Rule) -> None:
     """Let `rule` look on at every reading of a property by the user."""
     original = owner.__dict__.get(name) or getattr(owner, name)
-    hook = Hook(original.fget, name, rule)
+    read = original.fget
+    hook = Hook(read, name, rule)
 
     def getter(self: Any) -> Any:
         if guard.depth:
-            return original.fget(self)
+            return read(self)
         return _observed(hook, (self,), {}, _caller(1))
 
     disguise(getter)

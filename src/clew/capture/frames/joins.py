@@ -44,18 +44,13 @@ class Join:
         shared = (
             call.kwargs.get("on") if "on" in call.kwargs else call.argument(2, "on") if call.name == "merge" else None
         )
-        left_on, right_on = _key_argument(call, 3, "left_on"), _key_argument(call, 4, "right_on")
-        left_index, right_index = _key_argument(call, 5, "left_index"), _key_argument(call, 6, "right_index")
         if how == "cross":
             left_keys: list[Any] = []
             right_keys: list[Any] = []
         elif shared is not None:
             left_keys = right_keys = as_labels(shared)
-        elif left_on is None and right_on is None and not left_index and not right_index:
-            left_keys = right_keys = [label for label in listed(left_version.columns) if label in right_version.columns]
         else:
-            left_keys = list(left_version.index_names) if left_index else _keys(left_on)
-            right_keys = list(right_version.index_names) if right_index else _keys(right_on)
+            left_keys, right_keys = _keys_of_sides(call, left_version, right_version)
         suffixes = call.kwargs.get("suffixes", ("_x", "_y"))
         left_keys, right_keys = [*left_keys, *left_by], [*right_keys, *right_by]
         return cls(left_version, right_version, left_keys, right_keys, how, (suffixes[0], suffixes[1]))
@@ -114,6 +109,19 @@ class Join:
         return (
             self.left.field(label) if self.left.has(label) else self.right.field(label) if self.right.has(label) else {}
         )
+
+
+def _keys_of_sides(call: Call, left: FrameVersion, right: FrameVersion) -> tuple[list[Any], list[Any]]:
+    """The keys of a join that names none for both sides together: those of each, or all labels that they share."""
+    left_on, right_on = _key_argument(call, 3, "left_on"), _key_argument(call, 4, "right_on")
+    left_index, right_index = _key_argument(call, 5, "left_index"), _key_argument(call, 6, "right_index")
+    if left_on is None and right_on is None and not left_index and not right_index:
+        shared = [label for label in listed(left.columns) if label in right.columns]
+        return shared, shared
+    return (
+        list(left.index_names) if left_index else _keys(left_on),
+        list(right.index_names) if right_index else _keys(right_on),
+    )
 
 
 def _key_argument(call: Call, position: int, name: str) -> Any:

@@ -336,7 +336,7 @@ def entry(provenance: Provenance, label: Any) -> Provenance:
 
 def mask_uses(key: Any, call: Call, use: int) -> Provenance:
     """What a mask depends on; guessed from the statement if the mask left pandas on its way."""
-    if provenance_of(key) is not None:
+    if getattr(key, STATE, None) is not None or provenance_of(key) is not None:
         return used_as(key, use)
     read = statement_provenance(call) if use == FILTER else inferred(union(*reads_of_target(call.frame)))
     return used_for(read, use)

@@ -51,8 +51,12 @@ def frames_held(namespace: dict[str, Any]) -> list[Held]:
     return [
         Held(name, frame, version)
         for name, frame in frames
-        if isinstance(version := getattr(frame, STATE, None), FrameVersion) and not _NAMELESS.match(name)
+        if isinstance(version := getattr(frame, STATE, None), FrameVersion) and not _is_nameless(name)
     ]
+
+
+def _is_nameless(name: str) -> bool:
+    return name.startswith("_") and _NAMELESS.match(name) is not None
 
 
 def measured(execution: Execution, held: list[Held]) -> dict[FrameVersion, dict[str, Any]]:

@@ -6,7 +6,7 @@ import itertools
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakSet
 
 from msgspec.structs import replace
@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 # An operation that ended so long ago is complete; whoever made a later one may still add to it.
 _SECONDS_TO_FINISH = 0.25
 _TYPES_KEPT = 64
+# As the log writes it, with the type and the places that it was made of.
+Block: TypeAlias = "tuple[Blocks, Any, Any]"
 _numbers = itertools.count(1)
 _sinks: WeakSet[LogSink] = WeakSet()
 
@@ -205,6 +207,7 @@ class _Told:
         self._known = known
         self.labels: list[Labels] = []
         self.versions: list[Version] = []
+        self._blocks: dict[tuple[int, int], Block] = {}
 
     def records(self, execution: Execution) -> list[Recorded]:
         """The records of an execution that were not told before, in numbers."""
@@ -280,11 +283,23 @@ class _Told:
             self._labels(version.columns),
             list(version.index_names),
             version.shape,
-            _blocks(version.blocks) if version.blocks is not None else None,
+            self._columns_by_type(version.blocks) if version.blocks is not None else None,
             version.nbytes,
             version.dataset,
             self.number(version.repeats) if version.repeats is not None else None,
         )
+
+    def _columns_by_type(self, blocks: list[Any]) -> Blocks:
+        """The types of a version and the places of their columns; a frame made of another shares most of them."""
+        found: Blocks = []
+        told = self._blocks
+        for dtype, places in paired(blocks):
+            known = told.get((id(dtype), id(places)))
+            if known is None:
+                # Both are kept, so that no other takes their ids.
+                known = told[id(dtype), id(places)] = (_block(dtype, places), dtype, places)
+            found += known[0]
+        return found
 
     def _labels(self, columns: Any) -> int:
         """The number of some labels; frames share their Index, so that a wide one is written once."""
@@ -300,17 +315,13 @@ class _Told:
 _types: dict[int, tuple[Any, str, int]] = {}
 
 
-def _blocks(blocks: list[Any]) -> Blocks:
-    """The types of a version and the places of their columns, as the log writes them."""
-    found: Blocks = []
-    for dtype, places in paired(blocks):
-        _, name, width = _types.get(id(dtype)) or _type(dtype)
-        indexer = getattr(places, "indexer", None)
-        if indexer.__class__ is slice and indexer.step > 0:
-            found += (name, width, indexer.start, indexer.stop, indexer.step)
-        else:
-            found += (name, width, [int(place) for place in places], None, None)
-    return found
+def _block(dtype: Any, places: Any) -> Blocks:
+    """A type and the places of its columns, as the log writes them."""
+    _, name, width = _types.get(id(dtype)) or _type(dtype)
+    indexer = getattr(places, "indexer", None)
+    if indexer.__class__ is slice and indexer.step > 0:
+        return [name, width, indexer.start, indexer.stop, indexer.step]
+    return [name, width, [int(place) for place in places], None, None]
 
 
 def _type(dtype: Any) -> tuple[Any, str, int]:
