@@ -74,6 +74,7 @@ format: .venv/.dev ## Format the code and repair what the linter can
 
 bench: .venv/.dev ## Measure on generated events, against the bars (EVENTS=20000 for a quick round)
 	@rm -f build/bench/figures.jsonl
+	@$(BIN)/python -m compileall -q -j 0 .venv/lib src # as those of an installed package are
 	@failed=0; for measure in $(basename $(notdir $(sort $(wildcard bench/measure_*.py)))); do \
 		echo "$$measure"; $(BIN)/python -m bench.$$measure $(EVENTS) || failed=1; done; \
 	$(BIN)/python -m bench.summary && exit $$failed

@@ -159,16 +159,16 @@ def _with_launcher(java: Java, launchers: Path | None) -> Java:
     """Put a `java` in front of `java` that drops the request for the module it lacks."""
     script = _LAUNCHER.format(flag=_VECTOR_MODULE, java=shlex.quote(str(java.home / "bin" / "java")))
     try:
-        home = _write_launcher(launchers, script) if launchers else _write_launcher(_temporary_folder(), script)
+        home = _write_launcher(launchers, script) if launchers else _write_launcher(temporary_folder("java"), script)
     except OSError:
         # The launcher is cheap to write again: a folder that cannot be written to is no reason to fail.
-        home = _write_launcher(_temporary_folder(), script)
+        home = _write_launcher(temporary_folder("java"), script)
     return java._replace(home=home)
 
 
-def _temporary_folder() -> Path:
+def temporary_folder(name: str) -> Path:
     """Make a folder that only this user can write to and that goes with the process."""
-    folder = tempfile.mkdtemp(prefix="clew-java-")
+    folder = tempfile.mkdtemp(prefix=f"clew-{name}-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return Path(folder)
 

@@ -16,6 +16,7 @@ from clew.home import Home
 from clew.lake.storage import storage_at
 from clew.pipeline.java import environment, find_java
 from clew.pipeline.source import LogSource
+from clew.pipeline.spark_home import without_zip
 
 # Measured on two cores: serial GC and the first compiler tier start in half the time, and the work is Python's anyway.
 # With one tier the JVM reserves 48 MB for compiled code: three refreshes of derived tables fill it, and it compiles
@@ -80,7 +81,8 @@ def build_session(
     for key, value in settings.items():
         builder = builder.config(key, value)
     try:
-        session = builder.getOrCreate()
+        with without_zip():
+            session = builder.getOrCreate()
     except Exception as fault:
         first_line = str(fault).strip().splitlines()[0] if str(fault).strip() else type(fault).__name__
         message = f"Spark did not start: {first_line}"
@@ -113,6 +115,8 @@ def _prepare_environment(launchers: Path | None) -> None:
     # For workers, and the JVM: memory that one task has let go of serves the next, in place of pools that each grow.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     os.environ.setdefault("MALLOC_ARENA_MAX", "2")
+    # Else numpy starts a thread for each core in every Python process, which then look for work that never comes.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def _java_options() -> str:
