@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 import time
 from collections.abc import Callable
@@ -26,6 +27,8 @@ Prepare = Callable[[Call], tuple[tuple[Any, ...], dict[str, Any]]]
 # pandas blames warnings on the first frame outside its own folder: the wrappers must seem to be inside. Where it counts
 # frames instead (the deprecation of `inplace`), the warning is still given, but located here.
 _SEEMING_FILE = str(Path(pd.__file__).parent / "_clew.py")
+# pandas 2 asks whether a method that `apply` is given by its name takes an axis.
+_ASKS_FOR_AXIS = pd.__version__.startswith("2.")
 _installed: list[tuple[Any, str, Any, bool]] = []
 _clock = time.perf_counter
 _caller = sys._getframe
@@ -242,6 +245,8 @@ disguise(_observed)
 
 def _install(owner: Any, name: str, wrapper: Any, original: Any) -> None:
     functools.update_wrapper(wrapper, original)
+    if _ASKS_FOR_AXIS and inspect.isfunction(original) and "axis" in original.__code__.co_varnames:
+        wrapper.__signature__ = inspect.signature(original)
     disguise(wrapper)
     _replace(owner, name, wrapper, original)
 
