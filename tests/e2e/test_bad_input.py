@@ -205,7 +205,7 @@ def test_a_notebook_that_cannot_be_run(
         (("show", "ffffffff"), "There is no notebook session 'ffffffff'."),
         (("pipeline", "run", "--conf", "nonsense"), "is no setting"),
         (("pipeline", "compact", "--drop-older-than", "3 weeks"), "'3 weeks' is no age."),
-        (("pipeline", "status", "--lake", "s3://bucket/lake"), "object stores and other hosts are not supported yet"),
+        (("pipeline", "status", "--lake", "gs://bucket/lake"), "that is neither a folder nor S3"),
     ],
 )
 def test_names_that_are_not_there(
