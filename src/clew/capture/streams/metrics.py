@@ -60,7 +60,7 @@ def _is_nameless(name: str) -> bool:
 
 
 def measured(execution: Execution, held: list[Held]) -> dict[FrameVersion, dict[str, Any]]:
-    """Metrics of each frame that this execution made or changed and a variable still holds, within a budget."""
+    """Metrics of each frame that this execution made and a variable still holds, and of its files, within a budget."""
     made = {record.output for record in execution.records}
     found = _told_files(execution, made) if execution.metrics else {}
     if not made or not held or not _are_wanted():
