@@ -54,15 +54,17 @@ def write_clustered(folder: LakePlace, table: Table, rows: pa.Table) -> DataFile
     """Write rows as one file, sorted by the table's key; nothing is committed yet."""
     order = pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in table.clustered_by])
     step = _group_rows(rows)
+    footers: list[pq.FileMetaData] = []
 
     def write(where: Any) -> None:
-        with _writer(where, table, rows.schema) as writer:
+        with _writer(where, table, rows.schema, footers) as writer:
             for start in range(0, rows.num_rows, step):
                 writer.write_table(rows.take(order.slice(start, step)), row_group_size=step)
 
     name = f"part-{uuid.uuid4().hex}.parquet"
     size = storage_at(folder).write_parquet(name, write)
-    return DataFile(table.name, name, size, rows.num_rows, statistics(rows, table.large), int(time.time() * 1000))
+    stats = statistics(rows, table.large, footers[-1])
+    return DataFile(table.name, name, size, rows.num_rows, stats, int(time.time() * 1000))
 
 
 def read_rows(folder: LakePlace, name: str, schema: pa.Schema) -> pa.Table:
@@ -74,7 +76,7 @@ def read_rows(folder: LakePlace, name: str, schema: pa.Schema) -> pa.Table:
     return rows.select(schema.names).cast(schema)
 
 
-def _writer(where: Any, table: Table, schema: pa.Schema) -> pq.ParquetWriter:
+def _writer(where: Any, table: Table, schema: pa.Schema, footers: list[pq.FileMetaData]) -> pq.ParquetWriter:
     small = [name for name in schema.names if name not in table.large]
     ordering = [(name, "ascending") for name in table.clustered_by]
     return pq.ParquetWriter(
@@ -85,6 +87,7 @@ def _writer(where: Any, table: Table, schema: pa.Schema) -> pq.ParquetWriter:
         use_dictionary=[name for name in small if name not in DISTINCT_COLUMNS],
         write_statistics=small,
         sorting_columns=pq.SortingColumn.from_ordering(schema, ordering, null_placement="at_end"),
+        metadata_collector=footers,
     )
 
 

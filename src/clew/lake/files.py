@@ -64,6 +64,7 @@ class FileWriter:
     def _write(self, table: str, rows: pa.Table) -> DataFile:
         name = f"part-{uuid.uuid4().hex}.parquet"
         large = self._large.get(table, frozenset())
+        footers: list[pq.FileMetaData] = []
 
         def write(where: Any) -> None:
             pq.write_table(
@@ -73,10 +74,12 @@ class FileWriter:
                 use_dictionary=[name for name in rows.schema.names if name not in large | DISTINCT_COLUMNS],
                 write_statistics=[name for name in rows.schema.names if name not in large],
                 row_group_size=_rows_per_group(rows),
+                metadata_collector=footers,
             )
 
         size = storage_at(self.root).write_parquet(f"{table}/{name}", write)
-        return DataFile(table, name, size, rows.num_rows, statistics(rows, large), int(time.time() * 1000))
+        stats = statistics(rows, large, footers[-1])
+        return DataFile(table, name, size, rows.num_rows, stats, int(time.time() * 1000))
 
 
 def _rows_per_group(rows: pa.Table) -> int | None:

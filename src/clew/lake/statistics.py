@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+from collections import defaultdict
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 # The statistics stand in the Delta log, so of a longer text only its beginning does. To leave it out would be worse:
 # to pyarrow readers of deltalake 1.6 a file without bounds holds no row that a filter on the column could want.
@@ -17,8 +20,9 @@ _AFTER_ALL = "\U0010ffff"
 _LAST = datetime.max.replace(tzinfo=UTC) - timedelta(milliseconds=1)
 
 
-def statistics(rows: pa.Table, large: frozenset[str]) -> str:
-    """The `stats` of a Delta add action."""
+def statistics(rows: pa.Table, large: frozenset[str], footer: pq.FileMetaData) -> str:
+    """The `stats` of a Delta add action for the file that holds the rows: as its footer tells them, where it does."""
+    told = _told(footer)
     low: dict[str, Any] = {}
     high: dict[str, Any] = {}
     nulls: dict[str, int] = {}
@@ -26,11 +30,28 @@ def statistics(rows: pa.Table, large: frozenset[str]) -> str:
         if name in large or not _is_comparable(column.type):
             continue
         nulls[name] = column.null_count
-        bounds = pc.min_max(column)
-        least, most = _bound(bounds["min"].as_py(), is_upper=False), _bound(bounds["max"].as_py(), is_upper=True)
+        bounds = _bounds(column, told[name])
+        least, most = _bound(bounds[0], is_upper=False), _bound(bounds[1], is_upper=True)
         if least is not None and most is not None:
             low[name], high[name] = least, most
     return json.dumps({"numRecords": rows.num_rows, "minValues": low, "maxValues": high, "nullCount": nulls})
+
+
+def _told(footer: pq.FileMetaData) -> dict[str, list[pq.Statistics]]:
+    """What the footer says of each row group's part of a column, by the column's name."""
+    told = defaultdict(list)
+    groups = [footer.row_group(place) for place in range(footer.num_row_groups)]
+    for part in (group.column(place) for group in groups for place in range(group.num_columns)):
+        told[part.path_in_schema].append(part.statistics)
+    return told
+
+
+def _bounds(column: pa.ChunkedArray, told: Sequence[pq.Statistics]) -> tuple[Any, Any]:
+    # Of a text of kilobytes, and of a part without values, no footer tells.
+    if told and all(part is not None and part.has_min_max for part in told):
+        return min(part.min for part in told), max(part.max for part in told)
+    found = pc.min_max(column)
+    return found["min"].as_py(), found["max"].as_py()
 
 
 def _is_comparable(kind: pa.DataType) -> bool:

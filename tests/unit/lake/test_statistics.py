@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,7 +26,13 @@ VALUES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
 
 
 def bounds(kind: pa.DataType, values: list[Any]) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(statistics(pa.table({"c": pa.array(values, kind)}), frozenset()))
+    return told(pa.table({"c": pa.array(values, kind)}))
+
+
+def told(rows: pa.Table, large: frozenset[str] = frozenset()) -> dict[str, Any]:
+    footers: list[pq.FileMetaData] = []
+    pq.write_table(rows, io.BytesIO(), row_group_size=3, metadata_collector=footers)
+    found: dict[str, Any] = json.loads(statistics(rows, large, footers[-1]))
     return found
 
 
@@ -81,7 +89,16 @@ def test_of_a_long_text_its_beginning_is_the_bound() -> None:
     assert (found["minValues"]["c"], found["maxValues"]["c"]) == ("a" * 64, "b" * 64 + "\U0010ffff")
 
 
+def test_bounds_are_of_all_row_groups() -> None:
+    found = bounds(pa.string(), ["d", "c", "b", None, None, None, "f", "a", "e"])
+    assert (found["minValues"]["c"], found["maxValues"]["c"]) == ("a", "f")
+
+
+def test_of_texts_that_are_too_long_for_a_footer_bounds_are_told() -> None:
+    found = bounds(pa.string(), ["b", "a" * 10_000])
+    assert (found["minValues"]["c"], found["maxValues"]["c"]) == ("a" * 64, "b")
+
+
 def test_large_and_nested_columns_have_none() -> None:
     rows = pa.table({"body": ["x"], "list": [[1]], "n": [1]})
-    found = json.loads(statistics(rows, frozenset({"body"})))
-    assert found["minValues"] == {"n": 1}
+    assert told(rows, frozenset({"body"}))["minValues"] == {"n": 1}
