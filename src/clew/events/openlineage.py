@@ -135,7 +135,10 @@ def require_event(body: Document) -> None:
 
 def version_of(facets: Facets | None) -> str | None:
     """What the `version` facet of a dataset says."""
-    facet = part(None if facets is None else facets.get("version"), _decode_version)
+    # Asked of every dataset of every event, and most have none.
+    if facets is None or "version" not in facets:
+        return None
+    facet = part(facets["version"], _decode_version)
     return None if facet is None else facet.dataset_version
 
 

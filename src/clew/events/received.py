@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from clew.events import notebook, openlineage
 from clew.events.documents import Document, require_text
 from clew.events.notebook import DataFrameEvent, RuntimeEvent
@@ -9,6 +12,12 @@ from clew.events.openlineage import Event
 from clew.events.stream import Stream
 
 AnyEvent = Event | RuntimeEvent | DataFrameEvent
+
+# Whatever does not name one of these streams is OpenLineage's.
+_OF_NOTEBOOKS: dict[str, Callable[[Document], AnyEvent]] = {
+    Stream.RUNTIME: partial(notebook.decode, kind=RuntimeEvent),
+    Stream.DATAFRAME: partial(notebook.decode, kind=DataFrameEvent),
+}
 
 
 def decode(stream: str, body: Document) -> AnyEvent:
@@ -28,8 +37,4 @@ def require_event(stream: str, body: Document) -> None:
 
 def decode_text(stream: str, body: Document) -> AnyEvent:
     """The same of bytes that are known to be text."""
-    if stream == Stream.RUNTIME:
-        return notebook.decode(body, RuntimeEvent)
-    if stream == Stream.DATAFRAME:
-        return notebook.decode(body, DataFrameEvent)
-    return openlineage.decode(body)
+    return _OF_NOTEBOOKS.get(stream, openlineage.decode)(body)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import compress, count
+from operator import not_
 
 import pyarrow as pa
 
@@ -21,13 +24,12 @@ def flaws(names: Sequence[str], facets: Texts, shapes: Mapping[str, Shape]) -> p
 
 def _flawed(names: Sequence[str], facets: Texts, shapes: Mapping[str, Shape]) -> Iterator[tuple[int, str]]:
     """Sound facets are not opened: how others of their name began tells that they are sound."""
-    openings: dict[str, tuple[bytes, ...]] = {}
-    begins = facets.joined.startswith
-    for place, (name, start) in enumerate(zip(names, facets.starts, strict=False)):
-        known = openings.get(name, ())
-        if known and begins(known, start):
-            continue
-        facet, shape = facets[place], shapes.get(name)
+    openings: defaultdict[str, tuple[bytes, ...]] = defaultdict(tuple)
+    # Nothing is looked at before its turn, so that each gains by all that stand before it.
+    are_known = map(facets.joined.startswith, map(openings.__getitem__, names), facets.starts.tolist())
+    for place in compress(count(), map(not_, are_known)):
+        name, facet = names[place], facets[place]
+        known, shape = openings[name], shapes.get(name)
         flaw = _flaw(facet, shape)
         if flaw is not None:
             yield place, flaw

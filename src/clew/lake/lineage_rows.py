@@ -45,7 +45,10 @@ class _FacetColumns:
         self._own = own
         self._groups: list[tuple[Any, ...]] = []
 
-    def add(self, parent: int, ordinal: int, facets: Facets, *own: str | None) -> int:
+    def add(self, parent: int, ordinal: int, facets: Facets | None, *own: str | None) -> int:
+        """Take a group whose first facet has that ordinal in its event; gives the ordinal of the next group's first."""
+        if not facets:
+            return ordinal
         self._groups.append((parent, ordinal, facets, *own))
         return ordinal + len(facets)
 
@@ -90,16 +93,16 @@ class LineageRows:
         parent, ordinal = len(self._events), 0
         inputs, outputs = _identities(event.inputs), _identities(event.outputs)
         self._add_event(event, arrival, inputs, outputs)
-        if event.run is not None and event.run.facets:
+        if event.run is not None:
             ordinal = self._run.add(parent, ordinal, event.run.facets)
-        if event.job is not None and event.job.facets:
+        if event.job is not None:
             ordinal = self._job.add(parent, ordinal, event.job.facets)
-        for dataset, identity in zip(event.inputs or (), inputs, strict=True):
-            ordinal = self._add_dataset(dataset, (*identity, "INPUT"), ordinal, parent)
-        for dataset, identity in zip(event.outputs or (), outputs, strict=True):
-            ordinal = self._add_dataset(dataset, (*identity, "OUTPUT"), ordinal, parent)
+        if event.inputs:
+            ordinal = self._add_datasets(event.inputs, inputs, "INPUT", parent, ordinal)
+        if event.outputs:
+            ordinal = self._add_datasets(event.outputs, outputs, "OUTPUT", parent, ordinal)
         if event.dataset is not None:
-            self._add_dataset(event.dataset, (*_identity(event.dataset), None), ordinal, parent)
+            self._add_datasets([event.dataset], [_identity(event.dataset)], None, parent, ordinal)
 
     def _add_event(
         self,
@@ -113,13 +116,22 @@ class LineageRows:
         of_event = _event_row(event, arrival)
         self._events.append((*of_event, inputs, outputs, is_raw_only, facet_uuid_stem(arrival.event_id)))
 
-    def _add_dataset(self, dataset: Dataset, identity: tuple[str | None, ...], ordinal: int, parent: int) -> int:
-        if dataset.facets:
-            ordinal = self._dataset.add(parent, ordinal, dataset.facets, *identity, "DATASET")
-        if dataset.input_facets:
-            ordinal = self._dataset.add(parent, ordinal, dataset.input_facets, *identity, "INPUT")
-        if dataset.output_facets:
-            ordinal = self._dataset.add(parent, ordinal, dataset.output_facets, *identity, "OUTPUT")
+    def _add_datasets(
+        self,
+        datasets: Sequence[Dataset],
+        identities: Sequence[_Identity],
+        direction: str | None,
+        parent: int,
+        ordinal: int,
+    ) -> int:
+        add = self._dataset.add
+        for dataset, identity in zip(datasets, identities, strict=True):
+            if dataset.facets:
+                ordinal = add(parent, ordinal, dataset.facets, *identity, direction, "DATASET")
+            if dataset.input_facets:
+                ordinal = add(parent, ordinal, dataset.input_facets, *identity, direction, "INPUT")
+            if dataset.output_facets:
+                ordinal = add(parent, ordinal, dataset.output_facets, *identity, direction, "OUTPUT")
         return ordinal
 
     def batches(self) -> dict[str, pa.RecordBatch]:

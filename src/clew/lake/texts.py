@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Sequence
-from itertools import accumulate
 
+import numpy as np
 import pyarrow as pa
 from msgspec import Raw
 
@@ -15,7 +14,8 @@ class Texts:
 
     def __init__(self, bodies: Sequence[bytes | memoryview | Raw]) -> None:
         self.joined = b"".join(bodies)
-        self.starts = array("i", accumulate(map(len, bodies), initial=0))
+        self.starts = np.zeros(len(bodies) + 1, np.int64)
+        np.cumsum(np.fromiter(map(len, bodies), np.int64, len(bodies)), out=self.starts[1:])
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -25,6 +25,6 @@ class Texts:
 
     def to_arrow(self) -> pa.Array:
         """The same as a column."""
-        return pa.Array.from_buffers(
-            pa.string(), len(self), [None, pa.py_buffer(self.starts), pa.py_buffer(self.joined)]
-        )
+        # Refuses more than Arrow's offsets of 32 bits can name.
+        _, starts = pa.array(self.starts, pa.int32()).buffers()
+        return pa.Array.from_buffers(pa.string(), len(self), [None, starts, pa.py_buffer(self.joined)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from functools import partial
 
@@ -13,7 +13,7 @@ from clew.events.documents import Document
 from clew.events.facet_order import FacetOrder
 from clew.events.identity import event_id
 from clew.events.openlineage import Event
-from clew.events.received import AnyEvent, decode
+from clew.events.received import AnyEvent, decode, decode_text
 from clew.events.rejection import RejectedError
 from clew.index.changes import Changes
 from clew.index.observer import Observer
@@ -112,15 +112,18 @@ class EventWorker:
 def _opened(text: bytes) -> tuple[Line, Document, AnyEvent | RejectedError]:
     """A line of the log, its event's bytes, and the event or why there is none."""
     line = written_line(text)
-    found = None if line is None else _event_in(line)
+    # As the writer writes it, the event stands in the line: if that is ASCII, so is the event.
+    found = None if line is None else _event_in(line, decode_text if text.isascii() else decode)
     # A line that seemed to be the writer's may be none, if its event cannot be opened.
-    return _event_in(decode_line(text)) if found is None or isinstance(found[2], RejectedError) else found
+    return _event_in(decode_line(text), decode) if found is None or isinstance(found[2], RejectedError) else found
 
 
-def _event_in(line: Line) -> tuple[Line, Document, AnyEvent | RejectedError]:
+def _event_in(
+    line: Line, opener: Callable[[str, Document], AnyEvent]
+) -> tuple[Line, Document, AnyEvent | RejectedError]:
     body = line.view
     try:
-        return line, body, decode(line.stream, body)
+        return line, body, opener(line.stream, body)
     except RejectedError as fault:
         return line, body, fault
 
