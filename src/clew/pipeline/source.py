@@ -17,8 +17,9 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, SupportsTr
 from clew.collector.segments import Range, end_position, ranges
 
 NAME = "clew_log"
-# What a worker sees at once is merged before it reaches the index, which in tasks of 16 MB has 40 % more to do.
-MOST_BYTES_PER_TASK = 64 << 20
+# What a worker sees at once is merged before it reaches the index, which in tasks of 16 MB has 40 % more to do; and
+# a batch costs Spark and the commits the same however large it is.
+MOST_BYTES_PER_TASK = 128 << 20
 # Less is not worth a second task.
 _LEAST_BYTES_PER_TASK = 1 << 20
 _NO_END = 1 << 62
