@@ -70,8 +70,8 @@ def _inputs(random: Random, number: int) -> Iterator[str]:
 def _add_job(changes: Changes, number: int, inputs: list[str], random: Random) -> None:
     job, output, seq = (SCHEDULER, job_name(number)), table_name(number), number + 1
     for name in dict.fromkeys(inputs):
-        changes.job_edges.append(JobEdgeRow(*job, "INPUT", STORE, name, None, seq, seq, seq, seq))
-    changes.job_edges.append(JobEdgeRow(*job, "OUTPUT", STORE, output, None, seq, seq, seq, seq))
+        changes.said_job_edges.append(JobEdgeRow(*job, "INPUT", STORE, name, None, seq, seq, seq, seq))
+    changes.said_job_edges.append(JobEdgeRow(*job, "OUTPUT", STORE, output, None, seq, seq, seq, seq))
     changes.datasets.append(DatasetRow(STORE, output, seq, seq, seq, seq, seq, seq))
     runs = [_add_run(changes, job, output, inputs, seq, day, random) for day in range(RUNS_PER_JOB)]
     changes.jobs.append(JobRow(*job, seq, seq, seq, seq, runs[-1], RUNS_PER_JOB * _DAY, seq))

@@ -73,7 +73,7 @@ def add_batch(path: Path, first: int, count: int = 1_000) -> None:
         changes.datasets.append(DatasetRow(_STORE, table(own), _START, at, 1, last, at, last))
     changes.jobs.append(JobRow(_JOBS, job(fresh), at, at, last, last, run_id(first), at, last, job_type="BATCH"))
     changes.datasets.append(DatasetRow(_STORE, table(fresh), at, at, last, last, at, last))
-    changes.job_edges += [_edge(fresh, "INPUT", 5, last), _edge(fresh, "OUTPUT", fresh, last)]
+    changes.said_job_edges += [_edge(fresh, "INPUT", 5, last), _edge(fresh, "OUTPUT", fresh, last)]
     changes.edge_sets += [
         EdgeRow(f"set {fresh}", 0, "amount", _STORE, table(5), "amount", "DIRECT", "IDENTITY", None, None)
     ]
@@ -99,8 +99,8 @@ def _jobs_and_datasets(runs: int) -> Changes:
         changes.datasets.append(DatasetRow(_STORE, table(number), _START, at, 1, last, at, last))
         changes.facets.append(FacetsRow("dataset", entity(_STORE, table(number), None, None), last, body))
         changes.facets.append(FacetsRow("job", entity(_JOBS, job(number)), last, body))
-        changes.job_edges.append(_edge(number, "OUTPUT", number, last))
-        changes.job_edges += [_edge(number, "INPUT", source, last) for source in _sources(number)]
+        changes.said_job_edges.append(_edge(number, "OUTPUT", number, last))
+        changes.said_job_edges += [_edge(number, "INPUT", source, last) for source in _sources(number)]
         changes.edge_sets += _column_edges(number)
         changes.statements.append(
             StatementRow(

@@ -9,6 +9,7 @@ from tests.oracle.names import nodes
 from tests.oracle.reading import Dataset, Event, Name, in_turn, is_deleted, opened, said
 from tests.oracle.reads import (
     Use,
+    last_declared,
     merge,
     run_io,
     said_by,
@@ -218,8 +219,7 @@ def edge(target: Name, source: Name, origin: str, told_by: list[Event], used: li
 
 def authored(events: list[Event]) -> dict[Author, list[Use]]:
     """What each run uses, and what the last JobEvent of each job lists."""
-    declaring = [event for event in in_turn(events) if event.job and not event.run and (event.inputs or event.outputs)]
-    last = {event.job: event.seq for event in declaring}
+    last = last_declared(events)
     found: dict[Author, list[Use]] = {}
     for use in uses(events):
         is_declared = use.event.job and use.dataset and last.get(use.event.job) == use.event.seq

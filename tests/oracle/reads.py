@@ -91,19 +91,37 @@ def row_count(facet: str) -> int | None:
 
 
 def said_job_edges(events: list[Event]) -> list[Row]:
-    """One row per job, direction and dataset, by the names that were said."""
+    """One row per job, direction and dataset, by the names that were said: but for what a job once declared."""
     rows: dict[tuple[str, ...], Row] = {}
+    lasting: set[tuple[str, ...]] = set()
+    declared, last = {event.seq: event.job for event in declaring(events)}, set(last_declared(events).values())
+
+    def note(key: tuple[str, ...], event: Event, *, is_implied: bool) -> None:
+        note_edge(rows, key, event, is_implied=is_implied)
+        if declared.get(event.seq) != key[:2] or event.seq in last:
+            lasting.add(key)
+
     for use in uses(events):
         if use.event.job:
-            note_edge(rows, (*use.event.job, use.direction, *use.name), use.event, is_implied=not use.dataset)
+            note((*use.event.job, use.direction, *use.name), use.event, is_implied=not use.dataset)
     for event in events:
         for entry in entries_of(event):
             for source in entry.sources:
                 if entry.target[0] == "JOB" and source[0] == "DATASET":
-                    note_edge(rows, (*entry.target[1:], "INPUT", *source[1:]), event, is_implied=True)
+                    note((*entry.target[1:], "INPUT", *source[1:]), event, is_implied=True)
                 if entry.target[0] == "DATASET" and source[0] == "JOB":
-                    note_edge(rows, (*source[1:], "OUTPUT", *entry.target[1:]), event, is_implied=True)
-    return list(rows.values())
+                    note((*source[1:], "OUTPUT", *entry.target[1:]), event, is_implied=True)
+    return [row for key, row in rows.items() if key in lasting]
+
+
+def declaring(events: list[Event]) -> list[Event]:
+    """The JobEvents that list datasets, the one that counts at the end."""
+    return [event for event in in_turn(events) if event.job and not event.run and (event.inputs or event.outputs)]
+
+
+def last_declared(events: list[Event]) -> dict[Name, int]:
+    """By job, the position of the last event that declares what it reads and writes."""
+    return {event.job: event.seq for event in declaring(events) if event.job}
 
 
 def note_edge(rows: dict[tuple[str, ...], Row], key: tuple[str, ...], event: Event, *, is_implied: bool) -> None:

@@ -181,7 +181,7 @@ class RunIoRow(Row):
 
 
 class JobEdgeRow(Row):
-    """That a job reads or writes a dataset."""
+    """That a job was said to read or write a dataset; by its own declarations alone, unless it is lasting."""
 
     job_namespace: str
     job_name: str
@@ -194,6 +194,9 @@ class JobEdgeRow(Row):
     first_seq: int
     last_seq: int
     is_implied: bool = False
+    declared_seq: int | None = None
+    is_lasting: bool = True
+    is_over: bool = False
 
 
 class StatementRow(Row):
@@ -337,7 +340,7 @@ class Changes(Struct):
     renames: list[RenameRow] = field(default_factory=list)
     symlinks: list[SymlinksRow] = field(default_factory=list)
     run_io: list[RunIoRow] = field(default_factory=list)
-    job_edges: list[JobEdgeRow] = field(default_factory=list)
+    said_job_edges: list[JobEdgeRow] = field(default_factory=list)
     statements: list[StatementRow] = field(default_factory=list)
     links: list[JobLinksRow] = field(default_factory=list)
     lineage_declarations: list[LineageDeclarationRow] = field(default_factory=list)

@@ -182,12 +182,15 @@ MERGES: Final[dict[str, Merge]] = {
         },
         provisional="is_implied",
     ),
-    "job_edges": Merge(
+    "said_job_edges": Merge(
         ("job_namespace", "job_name", "direction", "dataset_namespace", "dataset_name"),
         {
             **_all(of_last, "last_run_uuid"),
             **_all(least, "first_event_at", "first_seq", "is_implied"),
-            **_all(greatest, "last_event_at", "last_seq"),
+            **_all(greatest, "last_event_at", "last_seq", "is_lasting"),
+            **_all(OfLastIn("declared_seq"), "declared_seq"),
+            # Whether it is over although it was said again is settled afterwards.
+            **_all(least, "is_over"),
         },
     ),
     "statements": Merge(

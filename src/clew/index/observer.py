@@ -58,7 +58,7 @@ class Observer:
         noted.dataset_declarations = list(self._declared_datasets.rows())
         noted.datasets = list(self._datasets.rows())
         noted.renames, noted.symlinks = list(self._datasets.renames()), list(self._datasets.symlinks())
-        noted.run_io, noted.job_edges = list(self._io.of_runs()), list(self._io.of_jobs())
+        noted.run_io, noted.said_job_edges = list(self._io.of_runs()), list(self._io.of_jobs())
         say_job_versions(noted.runs, noted.run_io)
         # After what they are the schemas of: those are read last.
         noted.schemas = list(self._schemas.rows())

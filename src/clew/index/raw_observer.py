@@ -28,5 +28,5 @@ class RawObserver:
             jobs=noted.jobs,
             datasets=noted.datasets,
             run_io=noted.run_io,
-            job_edges=noted.job_edges,
+            said_job_edges=noted.said_job_edges,
         )

@@ -128,13 +128,21 @@ create table if not exists run_io (
 );
 create index if not exists run_io_by_dataset on run_io (dataset_namespace, dataset_name, direction);
 
-create table if not exists job_edges (
+-- What a job declares without a run (a JobEvent that lists datasets, last at `declared_seq`) is over when it declares
+-- something else; what its runs said, or others said of it, lasts.
+create table if not exists said_job_edges (
     job_namespace text not null, job_name text not null, direction text not null,
     dataset_namespace text not null, dataset_name text not null,
     last_run_uuid text, first_event_at integer not null, last_event_at integer not null,
-    first_seq integer not null, last_seq integer not null, is_implied integer not null, primary key (job_namespace, job_name, direction, dataset_namespace, dataset_name)
+    first_seq integer not null, last_seq integer not null, is_implied integer not null,
+    declared_seq integer, is_lasting integer not null, is_over integer not null,
+    primary key (job_namespace, job_name, direction, dataset_namespace, dataset_name)
 ) without rowid;
-create index if not exists job_edges_by_dataset on job_edges (dataset_namespace, dataset_name, direction);
+create index if not exists job_edges_by_dataset on said_job_edges (dataset_namespace, dataset_name, direction);
+create view if not exists job_edges as
+select job_namespace, job_name, direction, dataset_namespace, dataset_name,
+    last_run_uuid, first_event_at, last_event_at, first_seq, last_seq, is_implied
+from said_job_edges where is_over = 0;
 
 -- A statement is what one run (or a job or a dataset without one) said of one dataset, in a lineage or a columnLineage
 -- facet; a later statement of it replaces it whole. One that was taken back has an empty `edge_set`.

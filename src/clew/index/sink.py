@@ -30,6 +30,9 @@ _BATCH_OF = "batch of "
 _EVENTS, _EVENTS_ROW = Merge(("event_id",)), ("event_id", "batch")
 _NUMBER = "select number from batches where name = ?"
 _NEXT_NUMBER = "insert into batches select ?, coalesce(max(number), 0) + 1 from batches"
+# What was interrupted is given again at once, so none of those before is.
+_LAST_BATCHES = 1_000
+_FORGET = "delete from batches where number <= ?"
 # A job says the same of its output run after run: sets of edges and schemas that were just written need no second look.
 _MOST_REMEMBERED = 100_000
 
@@ -126,7 +129,8 @@ class IndexSink:
         number = self._number_of(batch)
         if number is None:
             self._database.execute(_NEXT_NUMBER, (batch,))
-            number = self._number_of(batch)
+            number = self._number_of(batch) or 0
+            self._database.execute(_FORGET, (number - _LAST_BATCHES,))
         for table, events in (("events", changes.events), ("rejected", changes.rejected)):
             rows = [(bytes.fromhex(identity), number) for _, identity in events]
             self._writer.merge(table, _EVENTS, _EVENTS_ROW, rows)

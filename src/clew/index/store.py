@@ -12,7 +12,7 @@ from typing import Any, Final
 from clew.errors import ClewError
 from clew.index.database import Database
 
-INDEX_FORMAT: Final = 4
+INDEX_FORMAT: Final = 5
 # A stream and a backfill may both write: one waits while the other's batch is being merged.
 BUSY_SECONDS: Final = 60.0
 # Larger than SQLite's own: a batch touches pages all over the file, and reads each again and again.

@@ -75,9 +75,10 @@ events = st.one_of(
         st.lists(described, max_size=2),
     ),
     st.builds(
-        lambda time, job, outputs: {**time, "job": job, "outputs": outputs},
+        lambda time, job, inputs, outputs: {**time, "job": job, "inputs": inputs, "outputs": outputs},
         times,
         jobs,
+        st.lists(datasets, max_size=1),
         st.lists(described, max_size=1),
     ),
     st.builds(lambda time, dataset: {**time, "dataset": dataset}, times, described),
@@ -309,6 +310,40 @@ def test_what_lineage_implies(
     stated = {(row["job_name"], row["direction"], row["dataset_name"], row["is_implied"]) for row in found["job_edges"]}
     assert stated == edges
     assert {row["dataset_name"] for row in found["job_edges"]} <= {row["name"] for row in found["datasets"]}
+
+
+READ_A, READ_B, WROTE_C = ("INPUT", "a"), ("INPUT", "b"), ("OUTPUT", "c")
+BY_OWN = {**entry("c"), "inputs": [{"type": "JOB", "namespace": "n", "name": "own"}]}
+OTHER_JOB = {"namespace": "n", "name": "other", "facets": lineage(BY_OWN)}
+
+
+@pytest.mark.parametrize(
+    ("log", "edges"),
+    [
+        ([declared(inputs=[dataset("a")]), declared(inputs=[dataset("b")])], {READ_B}),
+        ([declared(inputs=[dataset("a")], outputs=[dataset("c")]), declared(outputs=[dataset("c")])], {WROTE_C}),
+        # One that lists nothing tells something else of the job.
+        ([declared(inputs=[dataset("a")]), declared(), declared(inputs=[], outputs=[])], {READ_A}),
+        ([declared(inputs=[dataset("a")]), declared(inputs=[dataset("b")]), declared(1, inputs=[A])], {READ_A}),
+        ([declared(9, inputs=[dataset("a")]), declared(1, inputs=[dataset("b")])], {READ_B}),
+        # What a run did it has done.
+        ([run(inputs=[dataset("a")]), declared(inputs=[dataset("b")])], {READ_A, READ_B}),
+        (
+            [declared(inputs=[dataset("a")]), declared(inputs=[dataset("b")]), run(inputs=[dataset("a")])],
+            {READ_A, READ_B},
+        ),
+        # Nor does a job take back what others say of it.
+        (
+            [{**declared(inputs=[A]), "job": OTHER_JOB}, declared(inputs=[dataset("b")])],
+            {READ_B, WROTE_C},
+        ),
+    ],
+)
+def test_a_job_reads_and_writes_what_it_declared_last(
+    log: list[dict[str, Any]], edges: set[tuple[str, str]], tmp_path: Path
+) -> None:
+    found = in_every_order(tmp_path / "index", log)["job_edges"]
+    assert {(row["direction"], row["dataset_name"]) for row in found if row["job_name"] == "own"} == edges
 
 
 def fed(job: str, *upstream: str) -> dict[str, Any]:

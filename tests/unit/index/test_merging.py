@@ -28,7 +28,7 @@ TABLES = (
     "symlinks",
     "nodes",
     "run_io",
-    "job_edges",
+    "said_job_edges",
     "statements",
     "links",
     "lineage_declarations",

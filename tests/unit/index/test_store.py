@@ -9,7 +9,7 @@ import pytest
 
 from clew.errors import ClewError
 from clew.index.reader import IndexReader
-from clew.index.store import MissingIndexError, connect_reader, connect_writer, transaction
+from clew.index.store import INDEX_FORMAT, MissingIndexError, connect_reader, connect_writer, transaction
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def set_format(path: Path, value: str) -> None:
 def test_it_is_made_once_and_opened_again(index: Path) -> None:
     connect_writer(index).close()
     with IndexReader(index) as reader:
-        assert reader.meta("format") == "4"
+        assert reader.meta("format") == str(INDEX_FORMAT)
         assert reader.meta("indexed_at") is None
         assert reader.datasets() == []
 
@@ -57,8 +57,8 @@ def test_an_empty_file_is_no_index_yet(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("value", "sentence"),
     [
-        ("5", "has format 5; this clew reads up to format 4.\nUpgrade: "),
-        ("1", "has the old format 1; this clew has format 4.\nRun `clew index rebuild`."),
+        ("6", "has format 6; this clew reads up to format 5.\nUpgrade: "),
+        ("1", "has the old format 1; this clew has format 5.\nRun `clew index rebuild`."),
         ("new", "is no index of clew: its format is 'new'"),
     ],
 )

@@ -89,6 +89,7 @@ class SeenReadsAndWrites:
 
     def __init__(self, schemas: SeenSchemas, turns: Turns) -> None:
         self._schemas = schemas
+        self._turns = turns
         self._contents = SeenContents(schemas, turns)
         self._of_runs: dict[RunIoKey, RunIoRow] = {}
         self._of_jobs: dict[tuple[str, ...], JobEdgeRow] = {}
@@ -131,13 +132,20 @@ class SeenReadsAndWrites:
 
     def _note_job(self, key: tuple[str, str, str, str, str], sighting: Sighting, *, is_implied: bool = False) -> None:
         known = self._of_jobs.get(key)
+        at, seq, is_declared = sighting.at, sighting.seq, _is_declared(key[:2], sighting)
         if known is None:
-            at, seq = sighting.at, sighting.seq
-            self._of_jobs[key] = JobEdgeRow(*key, sighting.run_uuid, at, at, seq, seq, is_implied)
-        else:
-            widen(known, sighting)
-            known.last_run_uuid = sighting.run_uuid
-            known.is_implied = known.is_implied and is_implied
+            declared_seq = seq if is_declared else None
+            self._of_jobs[key] = JobEdgeRow(
+                *key, sighting.run_uuid, at, at, seq, seq, is_implied, declared_seq, not is_declared
+            )
+            return
+        widen(known, sighting)
+        known.last_run_uuid = sighting.run_uuid
+        known.is_implied = known.is_implied and is_implied
+        if not is_declared:
+            known.is_lasting = True
+        elif known.declared_seq is None or self._turns.is_last(sighting, known.declared_seq):
+            known.declared_seq = seq
 
     def of_runs(self) -> Iterable[RunIoRow]:
         """What runs read and wrote."""
@@ -147,6 +155,17 @@ class SeenReadsAndWrites:
     def of_jobs(self) -> Iterable[JobEdgeRow]:
         """What jobs read and write."""
         return self._of_jobs.values()
+
+
+def _is_declared(job: Name, sighting: Sighting) -> bool:
+    """Whether an event is the job's own declaration of all that it reads and writes."""
+    event = sighting.event
+    return (
+        sighting.run_uuid is None
+        and bool(event.inputs or event.outputs)
+        and event.job is not None
+        and (event.job.namespace, event.job.name) == job
+    )
 
 
 def _note_context(row: RunIoRow, sighting: Sighting) -> None:

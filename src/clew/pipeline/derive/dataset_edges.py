@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from clew.events.explicit_lineage import ENTRIES_KEY
 from clew.events.explicit_lineage import FACET as LINEAGE
 from clew.pipeline.derive.nodes import resolved
-from clew.pipeline.derive.run_io import event_io, said_io
+from clew.pipeline.derive.run_io import declarations, event_io, said_io
 from clew.pipeline.derive.statements import run_or_job
 
 _JOB = ["job_namespace", "job_name"]
@@ -78,8 +78,7 @@ def _by_author(tables: Mapping[str, DataFrame]) -> DataFrame:
 def _io(tables: Mapping[str, DataFrame]) -> DataFrame:
     """What each run reads and writes, and what the last JobEvent of each job declares."""
     of_runs = said_io(tables).where(F.col("run_uuid").isNotNull())
-    lists_any = (F.size("inputs") > 0) | (F.size("outputs") > 0)
-    events = tables["lineage_events"].where((F.col("kind") == "JOB") & lists_any)
+    events = declarations(tables["lineage_events"])
     context = ["event_id", "seq", "event_time", "run_uuid", "session_id", "inputs", "outputs"]
     last = events.groupBy(*_JOB).agg(F.max_by(F.struct(*context), "turn").alias("last")).select(*_JOB, "last.*")
     listed = of_runs.drop("is_implied").unionByName(event_io(last))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from clew.events.explicit_lineage import DATASET, JOB
 from clew.pipeline.derive.nodes import resolved
-from clew.pipeline.derive.run_io import said_io
+from clew.pipeline.derive.run_io import declarations, said_io
 from clew.pipeline.derive.statements import lineage_declarations, run_or_job
 
 _EDGE = ["job_namespace", "job_name", "direction", "dataset_namespace", "dataset_name"]
@@ -22,9 +22,18 @@ def job_edges(tables: Mapping[str, DataFrame]) -> DataFrame:
     columns = [*_EDGE, "run_uuid", "event_time", "seq", "is_implied"]
     listed = said_io(tables).where(F.col("job_name").isNotNull()).select(*columns)
     stated = listed.unionByName(_of_entries(tables["entries"]).select(*columns))
-    edges = resolved(stated, tables["nodes"], "dataset").groupBy(*_EDGE)
-    first = F.min("event_time").alias("first_event_at")
-    return edges.agg(first, *_last_said(), F.min("is_implied").alias("is_implied"))
+    edges = _with_lasting(stated, tables["lineage_events"]).groupBy(*_EDGE)
+    first, is_implied = F.min("event_time").alias("first_event_at"), F.min("is_implied").alias("is_implied")
+    lasting = edges.agg(first, *_last_said(), is_implied, F.max("lasts").alias("lasts")).where("lasts").drop("lasts")
+    return (
+        resolved(lasting, tables["nodes"], "dataset")
+        .groupBy(*_EDGE)
+        .agg(
+            *(F.min(column).alias(column) for column in ("first_event_at", "first_seq", "is_implied")),
+            *(F.max(column).alias(column) for column in ("last_event_at", "last_seq")),
+            F.max_by("last_run_uuid", "last_seq").alias("last_run_uuid"),
+        )
+    )
 
 
 def job_links(tables: Mapping[str, DataFrame]) -> DataFrame:
@@ -33,6 +42,17 @@ def job_links(tables: Mapping[str, DataFrame]) -> DataFrame:
     said = _links(tables).select(*_JOB, "run_uuid", "event_time", "seq", upstream)
     sources = {"upstream_namespace": F.col("source.namespace"), "upstream_name": F.col("source.name")}
     return said.withColumns(sources).groupBy(*_LINK).agg(*_last_said())
+
+
+def _with_lasting(said: DataFrame, lineage_events: DataFrame) -> DataFrame:
+    """With the column `lasts`: false where a job declares an edge and, by a later declaration, something else."""
+    in_turn = Window.partitionBy(*_JOB).orderBy(F.desc("turn"))
+    declared = declarations(lineage_events).select(*_JOB, "seq", (F.row_number().over(in_turn) == 1).alias("is_last"))
+    is_of_run = F.col("run_uuid").isNotNull()
+    without_run = said.where(~is_of_run).join(declared, [*_JOB, "seq"], how="left")
+    # What is said of a job without a run, and is no declaration of its own, nothing takes back.
+    lasts = without_run.withColumn("lasts", F.coalesce("is_last", F.lit(True))).drop("is_last")  # noqa: FBT003
+    return said.where(is_of_run).withColumn("lasts", F.lit(True)).unionByName(lasts)  # noqa: FBT003
 
 
 def _last_said() -> list[Column]:

@@ -45,6 +45,12 @@ def event_io(lineage_events: DataFrame) -> DataFrame:
     return _direction(lineage_events, "INPUT", "inputs").unionByName(_direction(lineage_events, "OUTPUT", "outputs"))
 
 
+def declarations(lineage_events: DataFrame) -> DataFrame:
+    """JobEvents that list datasets: each declares all that its job reads and writes."""
+    lists_any = (F.size("inputs") > 0) | (F.size("outputs") > 0)
+    return lineage_events.where((F.col("kind") == "JOB") & lists_any)
+
+
 def _direction(lineage_events: DataFrame, direction: str, column: str) -> DataFrame:
     context = ["event_id", "seq", "event_time", "run_uuid", "job_namespace", "job_name", "session_id"]
     return lineage_events.select(*context, F.explode(column).alias("dataset")).select(
