@@ -228,3 +228,14 @@ def test_known_are_events_of_other_batches(sink: IndexSink) -> None:
     assert sink.known(asked, "0") == set()
     assert sink.known(asked, "1") == {f"{n:032x}" for n in range(0, 1200, 2)}
     assert sink.event_count == 1200
+
+
+def test_events_of_a_batch_are_known_when_its_name_is_forgotten(
+    sink: IndexSink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clew.index.sink._LAST_BATCHES", 2)
+    events = [f"{n:032x}" for n in range(5)]
+    tables(sink, [(f"app/{n}", Changes(events=[(n, event)])) for n, event in enumerate(events)])
+    assert set(sink._database.execute("select name from batches")) == {("app/3",), ("app/4",)}
+    assert sink.known(events, "app/5") == set(events)
+    assert sink.known(events, "app/4") == set(events[:4])
