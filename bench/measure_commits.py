@@ -1,5 +1,8 @@
 """Whether a commit takes longer when thousands have gone before it, while the stream's own upkeep merges small files.
 
+The last commits take turns with those of a lake that is young, so that both meet the same disk and the same neighbours:
+of one lake alone, the last hundred were once twice as slow as the first, and once as fast, within ten minutes.
+
 Batches are taken in as the pipeline does, but in this process, without Spark: its share of a batch does not depend on
 what the lake holds.
 
@@ -10,7 +13,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from itertools import islice
 from statistics import fmean
 from typing import Any, cast
@@ -22,7 +26,7 @@ from bench.rounds import asked_for, scratch
 from pyspark.sql import DataFrame
 
 from clew.collector.segments import Range, ranges, read_lines
-from clew.home import Home
+from clew.home import Home, LakePlace, Place
 from clew.index.changes import Changes
 from clew.index.sink import IndexSink
 from clew.lake.delta import Batch, Lake
@@ -34,7 +38,7 @@ _COMMITS = 2_000
 _EVENTS_PER_COMMIT = 20
 # Commits come faster here than a stream makes them, so upkeep looks more often, too.
 _CARE = Care(look_seconds=1)
-# The first hundred meet an empty lake and an index that has no dictionary yet.
+# The first hundred of a lake meet one that is empty, and an index that has no dictionary yet.
 _WARM_UP = 100
 _COMPARED = 100
 
@@ -62,7 +66,9 @@ class Watch:
 class WatchedLake(Lake):
     """A lake whose commits are timed."""
 
-    watch = Watch()
+    def __init__(self, root: LakePlace) -> None:
+        super().__init__(root)
+        self.watch = Watch()
 
     def append(self, name: str, schema: pa.Schema, files: list[DataFile], batch: Batch) -> bool:
         """Add files to a table."""
@@ -72,7 +78,9 @@ class WatchedLake(Lake):
 class WatchedIndex(IndexSink):
     """An index whose commits are timed."""
 
-    watch = Watch()
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
+        self.watch = Watch()
 
     def apply(self, batch: str, changes: Changes, aside: Iterable[Changes] = ()) -> None:
         """Merge what a batch changed."""
@@ -94,13 +102,12 @@ class LocalFrame:
         return pa.Table.from_batches(self.batches)
 
 
-@dataclass
-class Times:
-    """Seconds of each commit in the lake and in the index, and what upkeep did meanwhile."""
+@dataclass(frozen=True)
+class Seconds:
+    """What a commit took."""
 
-    lake: list[float] = field(default_factory=list)
-    index: list[float] = field(default_factory=list)
-    cared: Cared = field(default_factory=Cared)
+    lake: float
+    index: float
 
 
 def main() -> None:
@@ -108,32 +115,44 @@ def main() -> None:
     asked = asked_for(__doc__)
     report = Report("commits", asked)
     log = log_of(_EVENTS_PER_COMMIT * asked.share(_COMMITS, 2 * _COMPARED + _WARM_UP))
-    with scratch() as folder:
-        times = commit_all(log, log.home(folder / "home"))
-    whole = [sum(one) for one in zip(times.lake, times.index, strict=True)]
-    report.say(f"{len(whole):,} commits of {_EVENTS_PER_COMMIT} events, {times.cared.merges} merges of a table's files")
-    for name, seconds in (("lake", times.lake), ("index", times.index)):
-        first, last = compared(seconds)
-        report.say(f"{name:6} first {first * 1000:.1f} ms, last {last * 1000:.1f} ms")
-    first, last = compared(whole)
-    report.at_most(f"mean of the last {_COMPARED} commits / of the first", last / first, 1.5, "×")
+    cared = Cared()
+    with scratch() as folder, committing(log, log.home(folder / "old"), cared) as (commit_old, commits):
+        for _ in range(commits - _COMPARED):
+            commit_old()
+        with committing(log, log.home(folder / "young"), Cared()) as (commit_young, _):
+            for _ in range(_WARM_UP):
+                commit_young()
+            pairs = [(commit_old(), commit_young()) for _ in range(_COMPARED)]
+    report.say(f"{commits:,} commits of {_EVENTS_PER_COMMIT} events, {cared.merges} merges of a table's files")
+    means = [
+        Seconds(fmean(one.lake for one in side), fmean(one.index for one in side)) for side in zip(*pairs, strict=True)
+    ]
+    for name, mean in zip(("old", "young"), means, strict=True):
+        report.say(f"{name:6} lake {mean.lake * 1000:.1f} ms, index {mean.index * 1000:.1f} ms")
+    old, young = (mean.lake + mean.index for mean in means)
+    report.at_most(f"mean of the last {_COMPARED} commits / of those of a young lake", old / young, 1.5, "×")
 
 
-def commit_all(log: Log, home: Home) -> Times:
-    """Commit the log in small batches."""
-    lake, times = WatchedLake(home.lake), Times()
+@contextmanager
+def committing(log: Log, home: Home, cared: Cared) -> Iterator[tuple[Callable[[], Seconds], int]]:
+    """A function that commits the log's next small batch, and how often it can be called; upkeep runs meanwhile."""
+    lake = WatchedLake(home.lake)
     lake.prepare()
-    caretaker = Caretaker(home.lake, lambda _: False, print, _CARE, times.cared)
+    caretaker = Caretaker(home.lake, lambda _: False, print, _CARE, cared)
+    batches = list(small_batches(log))
     with WatchedIndex(home.index) as index, Ingest(lake, index, "bench") as ingest, caretaker:
-        for number, parts in enumerate(small_batches(log)):
+        waiting = enumerate(batches)
+
+        def commit() -> Seconds:
+            number, parts = next(waiting)
             ingest(cast("DataFrame", LocalFrame([pa.RecordBatch.from_pylist(list(map(asdict, parts)))])), number)
             ingest.settle()
-            times.lake.append(lake.watch.read())
-            times.index.append(index.watch.read())
-    if times.cared.faults:
-        message = f"Upkeep failed {times.cared.faults} times."
+            return Seconds(lake.watch.read(), index.watch.read())
+
+        yield commit, len(batches)
+    if cared.faults:
+        message = f"Upkeep failed {cared.faults} times."
         raise RuntimeError(message)
-    return times
 
 
 def small_batches(log: Log) -> Iterator[list[Range]]:
@@ -142,11 +161,6 @@ def small_batches(log: Log) -> Iterator[list[Range]]:
     starts = list(islice(positions, 0, None, _EVENTS_PER_COMMIT))
     for start, end in zip(starts, [*starts[1:], log.end], strict=True):
         yield ranges(log.folder, start, end, end - start)
-
-
-def compared(seconds: list[float]) -> tuple[float, float]:
-    """The mean of the first, after a warm-up, and of the last."""
-    return fmean(seconds[_WARM_UP : _WARM_UP + _COMPARED]), fmean(seconds[-_COMPARED:])
 
 
 if __name__ == "__main__":

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 from bench import generate, logs
-from bench.measure_commits import commit_all
+from bench.measure_commits import committing
 
 from clew.lake.delta import Lake
+from clew.pipeline.caretaker import Cared
 
 
 @pytest.fixture
@@ -30,7 +31,8 @@ def test_a_log_is_made_once(log: logs.Log) -> None:
 
 def test_small_batches_take_in_every_event(log: logs.Log, tmp_path: Path) -> None:
     home = log.home(tmp_path / "home")
-    times = commit_all(log, home)
-    assert len(times.lake) == len(times.index) == 3
-    assert all(seconds > 0 for seconds in (*times.lake, *times.index))
+    with committing(log, home, Cared()) as (commit, count):
+        took = [commit() for _ in range(count)]
+    assert len(took) == 3
+    assert all(one.lake > 0 and one.index > 0 for one in took)
     assert Lake(home.lake).row_counts()["lineage_events"] == log.events
