@@ -29,10 +29,11 @@ def job_edges(tables: Mapping[str, DataFrame]) -> DataFrame:
         resolved(lasting, tables["nodes"], "dataset")
         .groupBy(*_EDGE)
         .agg(
+            F.max_by("last_run_uuid", "last_seq").alias("last_run_uuid"),
             *(F.min(column).alias(column) for column in ("first_event_at", "first_seq", "is_implied")),
             *(F.max(column).alias(column) for column in ("last_event_at", "last_seq")),
-            F.max_by("last_run_uuid", "last_seq").alias("last_run_uuid"),
         )
+        .select(*lasting.columns)
     )
 
 
