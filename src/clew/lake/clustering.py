@@ -16,7 +16,7 @@ from msgspec import Struct
 from clew.home import LakePlace
 from clew.lake.exchange import LiveFile
 from clew.lake.files import DataFile
-from clew.lake.statistics import statistics
+from clew.lake.statistics import footer_of, statistics
 from clew.lake.storage import storage_at
 from clew.lake.tables import DISTINCT_COLUMNS, Table
 
@@ -57,9 +57,10 @@ def write_clustered(folder: LakePlace, table: Table, rows: pa.Table) -> DataFile
     footers: list[pq.FileMetaData] = []
 
     def write(where: Any) -> None:
-        with _writer(where, table, rows.schema, footers) as writer:
+        with _writer(where, table, rows.schema) as writer:
             for start in range(0, rows.num_rows, step):
                 writer.write_table(rows.take(order.slice(start, step)), row_group_size=step)
+        footers.append(footer_of(writer))
 
     name = f"part-{uuid.uuid4().hex}.parquet"
     size = storage_at(folder).write_parquet(name, write)
@@ -76,7 +77,7 @@ def read_rows(folder: LakePlace, name: str, schema: pa.Schema) -> pa.Table:
     return rows.select(schema.names).cast(schema)
 
 
-def _writer(where: Any, table: Table, schema: pa.Schema, footers: list[pq.FileMetaData]) -> pq.ParquetWriter:
+def _writer(where: Any, table: Table, schema: pa.Schema) -> pq.ParquetWriter:
     small = [name for name in schema.names if name not in table.large]
     ordering = [(name, "ascending") for name in table.clustered_by]
     return pq.ParquetWriter(
@@ -87,7 +88,6 @@ def _writer(where: Any, table: Table, schema: pa.Schema, footers: list[pq.FileMe
         use_dictionary=[name for name in small if name not in DISTINCT_COLUMNS],
         write_statistics=small,
         sorting_columns=pq.SortingColumn.from_ordering(schema, ordering, null_placement="at_end"),
-        metadata_collector=footers,
     )
 
 

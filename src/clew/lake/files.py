@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from clew.lake.statistics import statistics
+from clew.lake.statistics import footer_of, statistics
 from clew.lake.storage import storage_at
 from clew.lake.tables import DISTINCT_COLUMNS
 
@@ -67,15 +67,15 @@ class FileWriter:
         footers: list[pq.FileMetaData] = []
 
         def write(where: Any) -> None:
-            pq.write_table(
-                rows,
+            with pq.ParquetWriter(
                 where,
+                rows.schema,
                 compression=_CODEC,
                 use_dictionary=[name for name in rows.schema.names if name not in large | DISTINCT_COLUMNS],
                 write_statistics=[name for name in rows.schema.names if name not in large],
-                row_group_size=_rows_per_group(rows),
-                metadata_collector=footers,
-            )
+            ) as writer:
+                writer.write_table(rows, row_group_size=_rows_per_group(rows))
+            footers.append(footer_of(writer))
 
         size = storage_at(self.root).write_parquet(f"{table}/{name}", write)
         stats = statistics(rows, large, footers[-1])

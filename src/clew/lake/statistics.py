@@ -20,6 +20,14 @@ _AFTER_ALL = "\U0010ffff"
 _LAST = datetime.max.replace(tzinfo=UTC) - timedelta(milliseconds=1)
 
 
+def footer_of(writer: pq.ParquetWriter) -> pq.FileMetaData:
+    """The footer of a file that was written whole.
+
+    pyarrow's own `metadata_collector` asks for it in any case, and where the disk is full that fault hides the disk's.
+    """
+    return writer.writer.metadata
+
+
 def statistics(rows: pa.Table, large: frozenset[str], footer: pq.FileMetaData) -> str:
     """The `stats` of a Delta add action for the file that holds the rows: as its footer tells them, where it does."""
     told = _told(footer)

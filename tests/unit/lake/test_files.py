@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from clew.lake.files import FileWriter
+from clew.lake.storage import Folder
 
 
 def batch(*texts: str) -> pa.RecordBatch:
@@ -53,3 +55,12 @@ def test_rows_of_megabytes_stand_in_row_groups_of_their_own(tmp_path: Path) -> N
     files = {file.table: pq.ParquetFile(tmp_path / file.table / file.name) for file in writing.flush()}
     assert {name: file.metadata.num_row_groups for name, file in files.items()} == {"events": 3, "other": 1}
     assert files["events"].read()["key"].to_pylist() == [0, 1, 2]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no disk that is always full")
+def test_a_full_disk_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Folder, "write_parquet", lambda _folder, _name, write: write("/dev/full"))
+    writer = FileWriter(str(tmp_path), {})
+    list(writer.add({"a": pa.RecordBatch.from_pydict({"n": list(range(100_000))})}))
+    with pytest.raises(OSError, match="No space left on device"):
+        list(writer.flush())
