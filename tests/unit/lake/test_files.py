@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import io
+import os
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -57,10 +61,17 @@ def test_rows_of_megabytes_stand_in_row_groups_of_their_own(tmp_path: Path) -> N
     assert files["events"].read()["key"].to_pylist() == [0, 1, 2]
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no disk that is always full")
+class SmallDisk(io.BytesIO):
+    """Has room for the beginning of a file."""
+
+    def write(self, content: Any) -> int:
+        if self.tell() + len(content) > 100:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return super().write(content)
+
+
 def test_a_full_disk_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Folder, "write_parquet", lambda _folder, _name, write: write("/dev/full"))
-    writer = FileWriter(str(tmp_path), {})
-    list(writer.add({"a": pa.RecordBatch.from_pydict({"n": list(range(100_000))})}))
+    monkeypatch.setattr(Folder, "write_parquet", lambda _folder, _name, write: write(SmallDisk()))
+    writing = writer(tmp_path)
     with pytest.raises(OSError, match="No space left on device"):
-        list(writer.flush())
+        list(writing.add({"events": batch("x" * 1000)}))
