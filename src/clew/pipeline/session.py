@@ -61,8 +61,8 @@ LAPTOP: Mapping[str, str] = {
     # A streaming query of one file source needs no more history than this to start again.
     "spark.sql.streaming.minBatchesToRetain": "20",
     "spark.sql.streaming.metricsEnabled": "false",
-    # The default starts eight processes for each file of a checkpoint, to ask whether it is a link: a quarter of what
-    # the JVM does for a batch. This one renames files just the same.
+    # The default starts four processes for each file of a checkpoint, to ask whether it is a link, which with others
+    # are a quarter of what the JVM does for a batch. This one renames files just the same.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
