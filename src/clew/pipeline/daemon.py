@@ -18,8 +18,12 @@ from pyspark.daemon import manager
 
 from clew.pipeline.memory import giving_back, reuse
 
+# In the environment of functions that move events. Spark keeps workers of another environment apart: one that names
+# ranges of the log, and is done at once, would give back the memory that a batch has left for the next.
+MOVES_EVENTS = "CLEW_MOVES_EVENTS"
 _WORKER = "pyspark.worker"
 _NEEDED = (_WORKER, "clew.pipeline.worker", "clew.pipeline.backfill_worker", "clew.pipeline.rebuild_worker")
+_NEEDED_FOR_RANGES = (_WORKER, "clew.pipeline.source")
 
 
 class NoPandas(MetaPathFinder):
@@ -42,16 +46,19 @@ def prepare(worker: str) -> None:
     sys.meta_path.insert(0, NoPandas())
     # A fork must not copy a process with threads at work: numpy's would start when it is loaded.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    if worker == _WORKER:
-        for name in _NEEDED:
-            import_module(name)
+    if worker != _WORKER:
+        return
+    moves_events = MOVES_EVENTS in os.environ
+    for name in _NEEDED if moves_events else _NEEDED_FOR_RANGES:
+        import_module(name)
+    if moves_events:
         # Spark keeps a worker for its next task, and an idle one must not keep the memory of the last.
         workers = sys.modules[_WORKER]
         vars(workers)["main"] = giving_back(vars(workers)["main"])
         reuse()
-        # Nothing that workers make stands in cycles, so looking for them is in vain. Spark's loop does between tasks.
-        gc.freeze()
-        gc.disable()
+    # Nothing that workers make stands in cycles, so looking for them is in vain. Spark's loop does between tasks.
+    gc.freeze()
+    gc.disable()
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from clew.errors import ClewError
 from clew.home import Home
 from clew.lake.storage import storage_at
+from clew.pipeline.daemon import MOVES_EVENTS
 from clew.pipeline.java import environment, find_java
 from clew.pipeline.source import LogSource
 from clew.pipeline.spark_home import without_zip
@@ -94,7 +95,7 @@ def build_session(
         raise ClewError(
             message, hint="Try CLEW_JAVA=bundled with 'clew[java]' installed, or another --master."
         ) from fault
-    session.dataSource.register(LogSource)
+    _register_source(session)
     # Else Spark looks for the line of Java that made each RDD, by a stack trace a time. Threads inherit it.
     for form in ("short", "long"):
         session.sparkContext.setLocalProperty(f"callSite.{form}", "clew")
@@ -122,6 +123,14 @@ def _prepare_environment(launchers: Path | None) -> None:
     os.environ.setdefault("MALLOC_ARENA_MAX", "2")
     # Else numpy starts a thread for each core in every Python process, which then look for work that never comes.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+def _register_source(session: SparkSession) -> None:
+    """Let workers that name ranges of the log be other processes than those that all later functions run in."""
+    environment = session.sparkContext.environment
+    environment.pop(MOVES_EVENTS, None)
+    session.dataSource.register(LogSource)
+    environment[MOVES_EVENTS] = "1"
 
 
 def _java_options() -> str:

@@ -2,25 +2,43 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
 import pytest
 
+from clew.pipeline.daemon import MOVES_EVENTS
+
 CODE = """
 import sys
 from clew.pipeline.daemon import prepare
+from clew.pipeline.memory import giving_back
 prepare({worker!r})
 import pyarrow as pa
 assert pa.array(["text"]).to_pylist() == ["text"]
 print("clew.pipeline.worker" in sys.modules, "pandas" in sys.modules)
-print(hasattr(getattr(sys.modules.get("pyspark.worker"), "main", None), "__wrapped__"))
+main = getattr(sys.modules.get("pyspark.worker"), "main", prepare)
+print(main.__globals__["__name__"] == giving_back.__module__)
 """
 
 
-@pytest.mark.parametrize(("worker", "is_loaded"), [("pyspark.worker", True), ("pyspark.sql.worker.other", False)])
-def test_workers_find_what_they_need_and_never_load_pandas(worker: str, is_loaded: bool) -> None:
+@pytest.mark.parametrize(
+    ("worker", "environment", "is_loaded"),
+    [
+        pytest.param("pyspark.worker", {MOVES_EVENTS: "1"}, True, id="events"),
+        pytest.param("pyspark.worker", {}, False, id="ranges"),
+        pytest.param("pyspark.sql.worker.other", {MOVES_EVENTS: "1"}, False, id="another kind"),
+    ],
+)
+def test_workers_find_what_they_need_and_never_load_pandas(
+    worker: str, environment: dict[str, str], is_loaded: bool
+) -> None:
     found = subprocess.run(
-        [sys.executable, "-c", CODE.format(worker=worker)], capture_output=True, text=True, check=True
+        [sys.executable, "-c", CODE.format(worker=worker)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, **environment},
     )
     assert found.stdout.split() == [str(is_loaded), "False", str(is_loaded)], "and such a worker gives memory back"
