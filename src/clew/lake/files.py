@@ -16,7 +16,7 @@ from clew.lake.storage import storage_at
 from clew.lake.tables import DISTINCT_COLUMNS
 
 # Rows are held until they make up this much, never until they are so many: an event may be 10 MB.
-FLUSH_BYTES = 64 << 20
+FLUSH_BYTES = 128 << 20
 _CODEC = "zstd"
 # Rows of megabytes stand in row groups of their own: who looks for one need not read the others.
 _LARGE_ROW_BYTES = 64 << 10

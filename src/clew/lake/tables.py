@@ -229,5 +229,5 @@ DERIVED_TABLE_NAMES: Final = (
 )
 TABLES_BY_NAME: Final = {table.name: table for table in EVENT_TABLES}
 # Their values hardly ever come twice in a file, so a dictionary of them is made in vain.
-DISTINCT_COLUMNS: Final = frozenset({"uuid", "event_id", "seq"})
+DISTINCT_COLUMNS: Final = frozenset({"uuid", "event_id", "seq", "event_time", "lineage_event_time"})
 LARGE_COLUMNS: Final = {table.name: table.large for table in EVENT_TABLES}
