@@ -32,6 +32,7 @@ _AT = re.compile(rb'\{"at":"([^"]+)"')
 BEFORE_ID = b',"id":"'
 _ID = re.compile(rb"[0-9a-f]{%d}" % ID_DIGITS)
 BEFORE_EVENT = b',"event":'
+_BEFORE_OBJECT = BEFORE_EVENT + b"{"
 _WHOLE_HEAD_BYTES = 1024
 _UNKNOWN_TIME = "1970-01-01T00:00:00+00:00"
 _BY_HAND = "log"
@@ -57,9 +58,9 @@ class Line(Struct, omit_defaults=True):
         return bytes(self.event) if self.encoded is None else base64.b64decode(self.encoded)
 
     @property
-    def view(self) -> bytes | memoryview:
+    def document(self) -> bytes | Raw:
         """The same where they stand in the line, if they do."""
-        return memoryview(self.event) if self.encoded is None else self.body
+        return self.event if self.encoded is None else self.body
 
 
 @dataclass(frozen=True, order=True)
@@ -109,7 +110,7 @@ def written_line(text: bytes) -> Line | None:
     The event is not looked at: that the line is what it seems is known when its event, an object, could be opened.
     To go through its bytes for that alone costs as much as to open it.
     """
-    place = text.find(BEFORE_EVENT + b"{", 0, _WHOLE_HEAD_BYTES)
+    place = text.find(_BEFORE_OBJECT, 0, _WHOLE_HEAD_BYTES)
     if place < 0 or not text.endswith(b"}}"):
         return None
     # Events that came together have all in common that stands before their ids.

@@ -11,8 +11,8 @@ from msgspec import Raw
 from clew.events.rejection import Reason, RejectedError
 
 T = TypeVar("T")
-# A large document may be a view of a file.
-Document = bytes | memoryview
+# A large document may be a view of a file, or stand in another document.
+Document = bytes | memoryview | Raw
 
 _decode_parts = msgspec.json.Decoder(dict[str, Raw]).decode
 

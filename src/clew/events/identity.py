@@ -35,13 +35,3 @@ def held_id(body: bytes | memoryview) -> str:
         for start in range(0, len(whole), _HELD_BYTES):
             made.update(whole[start : start + _HELD_BYTES])
     return made.hexdigest()[:ID_DIGITS]
-
-
-def facet_uuid_stem(event: str) -> str:
-    """What the UUIDs (version 8) of an event's facets begin with; their place in the event follows."""
-    return f"{event[:8]}-{event[8:12]}-8{event[13:16]}-8{event[17:20]}-{event[20:26]}"
-
-
-def facet_ordinal(place: int) -> str:
-    """The last six digits of the UUID of an event's n-th facet."""
-    return f"{place:06x}"

@@ -34,7 +34,7 @@ class _VersionFacet(Struct, rename="camel"):
     dataset_version: str
 
 
-class Dataset(Struct, rename="camel"):
+class Dataset(Struct, rename="camel", gc=False):
     """An input, an output or the subject of a DatasetEvent."""
 
     namespace: str
@@ -44,7 +44,7 @@ class Dataset(Struct, rename="camel"):
     output_facets: Facets | None = None
 
 
-class Job(Struct):
+class Job(Struct, gc=False):
     """The job an event is about."""
 
     namespace: str
@@ -52,14 +52,14 @@ class Job(Struct):
     facets: Facets | None = None
 
 
-class Run(Struct, rename="camel"):
+class Run(Struct, rename="camel", gc=False):
     """The run an event is about."""
 
     run_id: str
     facets: Facets | None = None
 
 
-class Event(Struct, rename="camel"):
+class Event(Struct, rename="camel", gc=False):
     """A RunEvent, JobEvent or DatasetEvent: there is no type field, the shape tells."""
 
     event_time: str
@@ -143,26 +143,14 @@ def version_of(facets: Facets | None) -> str | None:
 
 
 def _require_sound(event: Event | _Glance) -> None:
-    _require_identity(event)
-    _require_time(event)
-    _require_known_model(event.schema_url or "")
-
-
-def _require_identity(event: Event | _Glance) -> None:
     has_run = event.run is not None and event.run.run_id
     if not has_run and event.job is None and event.dataset is None:
         raise RejectedError(Reason.NO_IDENTITY, "there is no run.runId, no job and no dataset with namespace and name")
-
-
-def _require_time(event: Event | _Glance) -> None:
     try:
         parse_time(event.event_time)
     except ValueError:
         raise RejectedError(Reason.NO_TIME, f"eventTime {event.event_time[:60]!r} is no time") from None
-
-
-def _require_known_model(schema_url: str) -> None:
-    model = _model_in(schema_url)
+    model = _model_in(event.schema_url or "")
     if model > NEWEST_MODEL:
         detail = f"schemaURL names model {model}; this clew reads OpenLineage up to {NEWEST_MODEL}-x-x"
         raise RejectedError(Reason.UNKNOWN_SCHEMA, detail)

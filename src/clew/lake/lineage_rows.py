@@ -1,7 +1,7 @@
 """OpenLineage events as rows: one per event, one per facet.
 
-Per-event columns are written once and spread over an event's facets by Arrow's `take`: with 14 facets per event,
-appending the same run id 14 times in Python was the larger part of the cost.
+What facets share, because they are of one event or one dataset, is written once and spread over them by Arrow's `take`:
+with 14 facets per event, appending the same run id 14 times in Python was the larger part of the cost.
 """
 
 from __future__ import annotations
@@ -12,144 +12,147 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from clew.events.facet_shapes import DATASET_SHAPES, JOB_SHAPES, RUN_SHAPES, Shape
-from clew.events.identity import facet_ordinal, facet_uuid_stem
 from clew.events.openlineage import Dataset, Event, Facets, version_of
 from clew.lake.arrival import Arrival
-from clew.lake.flaws import flaws
+from clew.lake.facet_uuids import FacetUuids
+from clew.lake.flaws import Flaws
 from clew.lake.large_facets import set_apart
 from clew.lake.tables import DATASET_FACETS, JOB_FACETS, LINEAGE_EVENTS, RUN_FACETS, Table
 from clew.lake.texts import Texts
 
-# Namespace, name and version of a dataset.
-_Identity = tuple[str, str, str | None]
-
-_STEM = "uuid_stem"
 # Columns of a facet table that say of the facet what another column says of its event.
 _OF_EVENT = {
     "created_at": "received_at",
     "lineage_event_time": "event_time",
     "lineage_event_type": "event_type",
 }
-_ORDINALS = pa.array(map(facet_ordinal, range(4096)), pa.string())
-_COLUMNS = (*LINEAGE_EVENTS.schema.names, _STEM)
+_DATASETS = LINEAGE_EVENTS.schema.field("inputs").type
+_OF_DATASET = tuple(f"dataset_{field.name}" for field in _DATASETS.value_type)
+# Groups of facets name these by their place.
+_DIRECTIONS = pa.record_batch({"direction": [None, "INPUT", "OUTPUT"]})
+_TYPES = pa.record_batch({"type": ["DATASET", "INPUT", "OUTPUT"]})
+_NONE, _INPUT, _OUTPUT = range(3)
 
 
-class _FacetColumns:
-    """The facets of one table, in groups: what the facets of one entity in one event share is written once."""
+class _FacetGroups:
+    """The facets of one table, in groups: those of one entity in one event stand together."""
 
-    def __init__(self, shapes: Mapping[str, Shape], *own: str) -> None:
-        self._shapes = shapes
-        self._own = own
-        self._groups: list[tuple[Any, ...]] = []
+    def __init__(self, table: Table, shapes: Mapping[str, Shape], *own: str) -> None:
+        self._table = table
+        others = {"uuid", "name", "facet", "facet_bytes", "flaw", *own}
+        self._of_event = [name for name in table.schema.names if name not in others]
+        self._flaws = Flaws(shapes)
+        self._begin()
 
-    def add(self, parent: int, ordinal: int, facets: Facets | None, *own: str | None) -> int:
-        """Take a group whose first facet has that ordinal in its event; gives the ordinal of the next group's first."""
-        if not facets:
-            return ordinal
-        self._groups.append((parent, ordinal, facets, *own))
-        return ordinal + len(facets)
+    def _begin(self) -> None:
+        self._names: list[str] = []
+        # Their bodies alone are kept: what held them is free, and at hand, for the next event.
+        self._facets: list[Any] = []
+        self._groups: list[tuple[int, ...]] = []
 
-    def batch(self, table: Table, events: dict[str, pa.Array]) -> pa.RecordBatch:
-        parents, ordinals, groups, *own = list(zip(*self._groups, strict=True)) or [()] * (3 + len(self._own))
-        sizes = np.fromiter(map(len, groups), np.int32, len(groups))
-        group = pa.array(np.repeat(np.arange(len(groups), dtype=np.int32), sizes))
-        rows = pa.array(parents, pa.int32()).take(group)
-        names = list(chain.from_iterable(groups))
-        facets = Texts(list(chain.from_iterable(map(dict.values, groups))))
+    def add(self, facets: Facets, event: int, first: int, *own: int) -> int:
+        """Take the facets of an event from the place of the first in it; gives the place of the next."""
+        self._names += facets
+        self._facets += facets.values()
+        self._groups.append((len(facets), event, first, *own))
+        return first + len(facets)
+
+    def batch(self, events: pa.RecordBatch, uuids: FacetUuids, *own: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows collected. Each further number that a group has names a row of one of `own`."""
+        sizes, parents, firsts, *numbers = _columns_of(self._groups, 3 + len(own))
+        rows = parents.repeat(sizes)
+        facets = Texts(self._facets)
+        of_event = events.select([_OF_EVENT.get(name, name) for name in self._of_event]).take(pa.array(rows))
         columns = {
-            "uuid": pc.binary_join_element_wise(events[_STEM].take(rows), _ordinals(ordinals, sizes), ""),
-            "name": pa.array(names, pa.string()),
+            **dict(zip(self._of_event, of_event.columns, strict=True)),
+            "uuid": uuids.of(rows, _following(firsts, sizes)),
+            "name": pa.array(self._names, pa.string()),
             "facet": facets.to_arrow(),
             "facet_bytes": pa.nulls(len(facets), pa.int64()),
-            "flaw": flaws(names, facets, self._shapes),
-            **{
-                column: pa.array(values, pa.string()).take(group) for column, values in zip(self._own, own, strict=True)
-            },
+            "flaw": self._flaws.of(self._names, facets),
         }
-        ordered = [columns[name] if name in columns else _spread(events, name, rows) for name in table.schema.names]
-        return pa.RecordBatch.from_arrays(ordered, schema=table.schema)
+        for number, named in zip(numbers, own, strict=True):
+            taken = named.take(pa.array(number.repeat(sizes)))
+            columns |= zip(named.schema.names, taken.columns, strict=True)
+        self._begin()
+        return _batch(columns, self._table)
 
 
 class LineageRows:
     """Collects events and gives the rows of four tables."""
 
     def __init__(self) -> None:
+        self._run = _FacetGroups(RUN_FACETS, RUN_SHAPES)
+        self._job = _FacetGroups(JOB_FACETS, JOB_SHAPES)
+        self._dataset = _FacetGroups(DATASET_FACETS, DATASET_SHAPES, *_OF_DATASET, "direction", "type")
+        self._begin()
+
+    def _begin(self) -> None:
         self._events: list[tuple[Any, ...]] = []
-        self._run = _FacetColumns(RUN_SHAPES)
-        self._job = _FacetColumns(JOB_SHAPES)
-        self._dataset = _FacetColumns(
-            DATASET_SHAPES, "dataset_namespace", "dataset_name", "dataset_version", "direction", "type"
-        )
+        # Namespace, name and version: of each event its inputs, then its outputs, or what it is about.
+        self._datasets: list[tuple[str, str, str | None]] = []
 
     def add_raw(self, event: Event, arrival: Arrival) -> None:
         """Take one event and leave its facets to a backfill."""
-        self._add_event(event, arrival, _identities(event.inputs), _identities(event.outputs), is_raw_only=True)
+        self._events.append(_event_row(event, arrival, len(self._datasets), is_raw_only=True))
+        self._datasets += map(_identity, chain(event.inputs or (), event.outputs or ()))
 
     def add(self, event: Event, arrival: Arrival) -> None:
         """Take one event."""
-        parent, ordinal = len(self._events), 0
-        inputs, outputs = _identities(event.inputs), _identities(event.outputs)
-        self._add_event(event, arrival, inputs, outputs)
-        if event.run is not None:
-            ordinal = self._run.add(parent, ordinal, event.run.facets)
-        if event.job is not None:
-            ordinal = self._job.add(parent, ordinal, event.job.facets)
+        number, place = len(self._events), 0
+        self._events.append(_event_row(event, arrival, len(self._datasets)))
+        if event.run is not None and event.run.facets:
+            place = self._run.add(event.run.facets, number, place)
+        if event.job is not None and event.job.facets:
+            place = self._job.add(event.job.facets, number, place)
         if event.inputs:
-            ordinal = self._add_datasets(event.inputs, inputs, "INPUT", parent, ordinal)
+            place = self._add_datasets(event.inputs, _INPUT, number, place)
         if event.outputs:
-            ordinal = self._add_datasets(event.outputs, outputs, "OUTPUT", parent, ordinal)
+            place = self._add_datasets(event.outputs, _OUTPUT, number, place)
         if event.dataset is not None:
-            self._add_datasets([event.dataset], [_identity(event.dataset)], None, parent, ordinal)
+            self._add_datasets([event.dataset], _NONE, number, place)
 
-    def _add_event(
-        self,
-        event: Event,
-        arrival: Arrival,
-        inputs: Sequence[_Identity],
-        outputs: Sequence[_Identity],
-        *,
-        is_raw_only: bool | None = None,
-    ) -> None:
-        of_event = _event_row(event, arrival)
-        self._events.append((*of_event, inputs, outputs, is_raw_only, facet_uuid_stem(arrival.event_id)))
-
-    def _add_datasets(
-        self,
-        datasets: Sequence[Dataset],
-        identities: Sequence[_Identity],
-        direction: str | None,
-        parent: int,
-        ordinal: int,
-    ) -> int:
+    def _add_datasets(self, datasets: Sequence[Dataset], direction: int, number: int, place: int) -> int:
         add = self._dataset.add
-        for dataset, identity in zip(datasets, identities, strict=True):
+        for dataset in datasets:
+            whose = len(self._datasets), direction
+            self._datasets.append(_identity(dataset))
             if dataset.facets:
-                ordinal = add(parent, ordinal, dataset.facets, *identity, direction, "DATASET")
+                place = add(dataset.facets, number, place, *whose, _NONE)
             if dataset.input_facets:
-                ordinal = add(parent, ordinal, dataset.input_facets, *identity, direction, "INPUT")
+                place = add(dataset.input_facets, number, place, *whose, _INPUT)
             if dataset.output_facets:
-                ordinal = add(parent, ordinal, dataset.output_facets, *identity, direction, "OUTPUT")
-        return ordinal
+                place = add(dataset.output_facets, number, place, *whose, _OUTPUT)
+        return place
 
     def batches(self) -> dict[str, pa.RecordBatch]:
-        """The rows collected, by table."""
+        """The rows collected since the last time, by table."""
         if not self._events:
             return {}
-        columns = dict(zip(_COLUMNS, map(_array, _COLUMNS, zip(*self._events, strict=True)), strict=True))
-        ordered = [columns[name] for name in LINEAGE_EVENTS.schema.names]
+        *of_events, firsts, inputs, outputs = zip(*self._events, strict=True)
+        columns = dict(zip(_COLUMNS, map(_array, _COLUMNS, of_events), strict=True))
+        datasets = _datasets(self._datasets)
+        first, read, written = (np.array(numbers, np.int64) for numbers in (firsts, inputs, outputs))
+        columns |= {"inputs": _listed(datasets, first, read), "outputs": _listed(datasets, first + read, written)}
+        events = _batch(columns, LINEAGE_EVENTS)
+        self._begin()
+        uuids = FacetUuids(of_events[0])
+        of_dataset = pa.RecordBatch.from_arrays(datasets.flatten(), _OF_DATASET)
         facets = {
-            RUN_FACETS.name: self._run.batch(RUN_FACETS, columns),
-            JOB_FACETS.name: self._job.batch(JOB_FACETS, columns),
-            DATASET_FACETS.name: self._dataset.batch(DATASET_FACETS, columns),
+            RUN_FACETS.name: self._run.batch(events, uuids),
+            JOB_FACETS.name: self._job.batch(events, uuids),
+            DATASET_FACETS.name: self._dataset.batch(events, uuids, of_dataset, _DIRECTIONS, _TYPES),
         }
-        events = pa.RecordBatch.from_arrays(ordered, schema=LINEAGE_EVENTS.schema)
         return {LINEAGE_EVENTS.name: events, **set_apart(facets)}
 
 
-def _event_row(event: Event, arrival: Arrival) -> tuple[Any, ...]:
+_COLUMNS = tuple(name for name in LINEAGE_EVENTS.schema.names if name not in ("inputs", "outputs"))
+
+
+def _event_row(event: Event, arrival: Arrival, first: int, *, is_raw_only: bool | None = None) -> tuple[Any, ...]:
+    """The columns of an event in their order, then the place of its first dataset and how many it read and wrote."""
     job, dataset = event.job, event.dataset
     return (
         arrival.event_id,
@@ -169,6 +172,10 @@ def _event_row(event: Event, arrival: Arrival) -> tuple[Any, ...]:
         event.execution_id,
         None if dataset is None else dataset.namespace,
         None if dataset is None else dataset.name,
+        is_raw_only,
+        first,
+        len(event.inputs or ()),
+        len(event.outputs or ()),
     )
 
 
@@ -176,25 +183,37 @@ def _array(name: str, values: tuple[Any, ...]) -> pa.Array:
     if name == "event":
         # The whole event was checked to be UTF-8 when it was opened, so its parts need no second check.
         return Texts(values).to_arrow()
-    return pa.array(values, pa.string() if name == _STEM else LINEAGE_EVENTS.schema.field(name).type)
+    return pa.array(values, LINEAGE_EVENTS.schema.field(name).type)
 
 
-def _spread(events: dict[str, pa.Array], name: str, rows: pa.Array) -> pa.Array:
-    return events[_OF_EVENT.get(name, name)].take(rows)
-
-
-def _ordinals(firsts: Sequence[int], sizes: np.ndarray) -> pa.Array:
-    """The ordinals of facets that follow one another in each group."""
-    before = np.cumsum(sizes) - sizes
-    places = np.arange(sizes.sum()) + np.repeat(np.array(firsts, np.int64) - before, sizes)
-    if places.max(initial=0) < len(_ORDINALS):
-        return _ORDINALS.take(pa.array(places))
-    return pa.array(map(facet_ordinal, places.tolist()), pa.string())
-
-
-def _identities(datasets: list[Dataset] | None) -> list[_Identity]:
-    return [_identity(dataset) for dataset in datasets or ()]
-
-
-def _identity(dataset: Dataset) -> _Identity:
+def _identity(dataset: Dataset) -> tuple[str, str, str | None]:
     return dataset.namespace, dataset.name, version_of(dataset.facets)
+
+
+def _datasets(identities: Sequence[tuple[str, str, str | None]]) -> pa.StructArray:
+    fields = _DATASETS.value_type.fields
+    columns = list(zip(*identities, strict=True)) or [()] * len(fields)
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, fields, strict=True)]
+    return pa.StructArray.from_arrays(arrays, fields=fields)
+
+
+def _listed(datasets: pa.StructArray, firsts: np.ndarray, sizes: np.ndarray) -> pa.ListArray:
+    """A list for each event, of datasets that follow one another."""
+    ends = np.cumsum(sizes, dtype=np.int32)
+    values = datasets.take(pa.array(_following(firsts, sizes)))
+    return pa.ListArray.from_arrays(pa.array(np.concatenate([np.zeros(1, np.int32), ends])), values, type=_DATASETS)
+
+
+def _batch(columns: Mapping[str, pa.Array], table: Table) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([columns[name] for name in table.schema.names], schema=table.schema)
+
+
+def _columns_of(groups: Sequence[tuple[int, ...]], width: int) -> np.ndarray:
+    return np.fromiter(chain.from_iterable(groups), np.int64, width * len(groups)).reshape(-1, width).T
+
+
+def _following(firsts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """As many numbers from each of the first ones on as its size says."""
+    before = np.cumsum(sizes) - sizes
+    numbers: np.ndarray = (firsts - before).repeat(sizes)
+    return numbers + np.arange(len(numbers))

@@ -20,6 +20,9 @@ class EventRows:
 
     def __init__(self) -> None:
         self._lineage = LineageRows()
+        self._begin()
+
+    def _begin(self) -> None:
         self._others: dict[str, list[dict[str, Any]]] = {table.name: [] for table in _OTHERS}
 
     def add(self, event: Event | RuntimeEvent | DataFrameEvent, arrival: Arrival) -> None:
@@ -41,12 +44,13 @@ class EventRows:
         self._others["rejected_events"].append({**_origin(arrival), **why, "body": bytes(arrival.body)})
 
     def batches(self) -> dict[str, pa.RecordBatch]:
-        """The rows collected, by table."""
+        """The rows collected since the last time, by table."""
         others = {
             table.name: pa.RecordBatch.from_pylist(self._others[table.name], schema=table.schema)
             for table in _OTHERS
             if self._others[table.name]
         }
+        self._begin()
         return {**self._lineage.batches(), **others}
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 from msgspec import Raw
+
+_MOST_BYTES: Final = np.iinfo(np.int32).max
 
 
 class Texts:
@@ -14,8 +17,11 @@ class Texts:
 
     def __init__(self, bodies: Sequence[bytes | memoryview | Raw]) -> None:
         self.joined = b"".join(bodies)
-        self.starts = np.zeros(len(bodies) + 1, np.int64)
-        np.cumsum(np.fromiter(map(len, bodies), np.int64, len(bodies)), out=self.starts[1:])
+        if len(self.joined) > _MOST_BYTES:
+            message = f"{len(self.joined):,} bytes of text are more than one Arrow array holds."
+            raise ValueError(message)
+        self.starts = np.zeros(len(bodies) + 1, np.int32)
+        np.cumsum(np.fromiter(map(len, bodies), np.int32, len(bodies)), out=self.starts[1:])
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -25,6 +31,5 @@ class Texts:
 
     def to_arrow(self) -> pa.Array:
         """The same as a column."""
-        # Refuses more than Arrow's offsets of 32 bits can name.
-        _, starts = pa.array(self.starts, pa.int32()).buffers()
-        return pa.Array.from_buffers(pa.string(), len(self), [None, starts, pa.py_buffer(self.joined)])
+        buffers = [None, pa.py_buffer(self.starts), pa.py_buffer(self.joined)]
+        return pa.Array.from_buffers(pa.string(), len(self), buffers)

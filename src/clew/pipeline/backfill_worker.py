@@ -59,7 +59,7 @@ class BackfillWorker:
             held += len(arrival.body)
             if held >= BYTES_PER_BATCH:
                 yield _facets(rows)
-                rows, held = LineageRows(), 0
+                held = 0
         yield _facets(rows)
 
 

@@ -28,7 +28,7 @@ from clew.pipeline.raw_spans import RawSpans, is_raw
 from clew.pipeline.telling import Told, put_aside, telling
 
 # Rows become Arrow when so much text has been read: a count of rows would let 10 MB events fill the memory.
-BYTES_PER_BATCH = 8 << 20
+BYTES_PER_BATCH = 4 << 20
 # Events of more than this hold what is noted of them in memory, and have little in common with others: what is noted
 # is told as soon as they make up so much together.
 LARGE_BYTES = 1 << 20
@@ -89,7 +89,7 @@ class EventWorker:
             held += len(text)
             if held >= BYTES_PER_BATCH:
                 yield rows.batches()
-                rows, held = EventRows(), 0
+                held = 0
         yield rows.batches()
 
     def _take(self, seq: int, text: bytes, rows: EventRows, observers: _Observers) -> None:
@@ -121,7 +121,7 @@ def _opened(text: bytes) -> tuple[Line, Document, AnyEvent | RejectedError]:
 def _event_in(
     line: Line, opener: Callable[[str, Document], AnyEvent]
 ) -> tuple[Line, Document, AnyEvent | RejectedError]:
-    body = line.view
+    body = line.document
     try:
         return line, body, opener(line.stream, body)
     except RejectedError as fault:

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import json
-import uuid
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.events.identity import event_id, facet_ordinal, facet_uuid_stem, held_id, one_line
+from clew.events.identity import event_id, held_id, one_line
 
 documents = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
 )
-
-
-def _facet_uuid(event: str, place: int) -> str:
-    return facet_uuid_stem(event) + facet_ordinal(place)
 
 
 @given(documents, st.sampled_from([None, 1, "\t", "\r\n"]))
@@ -39,15 +34,6 @@ def test_the_id_is_the_same_on_every_machine() -> None:
 def test_the_id_is_the_same_whoever_makes_it(size: int) -> None:
     body = bytes(range(256)) * (size // 256 + 1)
     assert held_id(body[:size]) == held_id(memoryview(body)[:size]) == event_id(body[:size])
-
-
-@given(st.binary(), st.integers(0, 16**6 - 2))
-def test_facets_have_uuids_that_differ(body: bytes, ordinal: int) -> None:
-    event = event_id(body)
-    made = _facet_uuid(event, ordinal)
-    assert uuid.UUID(made).version == 8
-    assert str(uuid.UUID(made)) == made == _facet_uuid(event, ordinal)
-    assert made != _facet_uuid(event, ordinal + 1)
 
 
 @pytest.mark.parametrize(("one", "other"), [(b"{}", b"{ }"), (b'{"a":1}', b'{"a":1.0}'), (b"", b" ")])

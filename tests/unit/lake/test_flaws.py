@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 from random import Random
 
 import pytest
 
 from clew.events.facet_shapes import DATASET_SHAPES, JOB_SHAPES, RUN_SHAPES, Shape
-from clew.lake.flaws import flaws
+from clew.lake.flaws import Flaws
 from clew.lake.texts import Texts
 
 BASE = '"_producer":"https://example.org/p","_schemaURL":"https://example.org/s.json"'
@@ -97,7 +98,7 @@ CASES = [
 
 def flaws_of(rows: list[tuple[str, str]], shapes: Mapping[str, Shape]) -> list[str | None]:
     names, facets = zip(*rows, strict=True)
-    found: list[str | None] = flaws(names, Texts([facet.encode() for facet in facets]), shapes).to_pylist()
+    found: list[str | None] = Flaws(shapes).of(names, Texts([facet.encode() for facet in facets])).to_pylist()
     return found
 
 
@@ -131,4 +132,20 @@ def test_every_standard_facet_has_a_flawed_case() -> None:
 
 
 def test_no_facets_have_no_flaws() -> None:
-    assert flaws([], Texts([]), RUN_SHAPES).to_pylist() == []
+    assert Flaws(RUN_SHAPES).of([], Texts([])).to_pylist() == []
+
+
+def test_what_one_batch_tells_holds_for_the_next() -> None:
+    flaws = Flaws(RUN_SHAPES)
+    sound, flawed = '{"run":{"runId":"r"}}', '{"run":{"runId":7}}'
+    batches = [[sound], [sound, flawed], [flawed, sound]]
+    found = [flaws.of(["parent"] * len(batch), Texts(list(map(str.encode, batch)))).to_pylist() for batch in batches]
+    assert found == [[None], [None, "not_a_text:run.runId"], ["not_a_text:run.runId", None]]
+
+
+def test_long_openings_are_not_kept_in_memory() -> None:
+    flaws = Flaws(RUN_SHAPES)
+    for letter in "abcd":
+        facet = f'{{"about":"{letter * 1_000_000}","tags":[]}}'
+        assert flaws.of(["tags"], Texts([facet.encode()])).to_pylist() == [None]
+    assert max(map(len, chain.from_iterable(flaws._openings.values())), default=0) < 10_000

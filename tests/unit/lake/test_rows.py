@@ -12,6 +12,7 @@ import pytest
 
 from clew.collector.intake import stream_of
 from clew.events.identity import event_id, one_line
+from clew.events.openlineage import Event
 from clew.events.received import decode
 from clew.events.rejection import RejectedError
 from clew.lake.arrival import Arrival
@@ -182,3 +183,29 @@ def test_an_operation_keeps_its_parameters_as_they_came() -> None:
 
 def test_no_events_are_no_rows() -> None:
     assert rows_of() == {}
+
+
+def test_rows_collected_later_know_nothing_of_those_before() -> None:
+    others = [
+        b'{"eventTime":"2026-01-01T00:00:00Z","dataset":{"namespace":"n","name":"d","facets":{"e":{}}}}',
+        b'{"eventTime":"2026-01-01T00:00:00Z","run":{"runId":"q"},"outputs":[{"namespace":"n","name":"p"}]}',
+    ]
+    rows, apart = EventRows(), []
+    for place, body in enumerate([EVENT, *others]):
+        rows.add(decode("openlineage", body), Arrival(event_id(body), 10 * place, ARRIVED, "test", body))
+        apart.append(rows.batches())
+    together = rows_of(EVENT, *others)
+    assert rows.batches() == {}
+    for table, expected in together.items():
+        assert [row for batches in apart for row in batches[table].to_pylist()] == expected
+
+
+def test_a_raw_event_names_what_it_read_and_wrote() -> None:
+    rows = EventRows()
+    arrival = Arrival(event_id(EVENT), 10, ARRIVED, "test", EVENT)
+    event = decode("openlineage", EVENT)
+    assert isinstance(event, Event)
+    rows.add_raw(event, arrival)
+    rows.add(event, arrival)
+    raw, whole = rows.batches()["lineage_events"].to_pylist()
+    assert raw == {**whole, "is_raw_only": True}
