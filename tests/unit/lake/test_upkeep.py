@@ -200,9 +200,9 @@ def test_what_a_killed_worker_left_is_removed_and_what_a_worker_writes_now_is_no
     assert rows(lake).num_rows == 1
 
 
-@pytest.mark.parametrize(("days", "left"), [(6, [0, 1, 2, 3, 4]), (8, [3, 4])])
-def test_upkeep_removes_commits_of_more_than_a_week_ago_and_no_commit_does(
-    lake: Lake, days: int, left: list[int]
+@pytest.mark.parametrize(("minutes", "left"), [(55, [0, 1, 2, 3, 4]), (65, [3, 4])])
+def test_upkeep_removes_commits_of_more_than_an_hour_ago_and_no_commit_does(
+    lake: Lake, minutes: int, left: list[int]
 ) -> None:
     append(lake, 0)
     late = Lake(lake.root)
@@ -210,7 +210,7 @@ def test_upkeep_removes_commits_of_more_than_a_week_ago_and_no_commit_does(
     append(lake, 1)
     append(lake, 2)
     DeltaTable(folder(lake) / NAME).create_checkpoint()
-    age(lake, days)
+    age(lake, timedelta(minutes=minutes))
     append(lake, 3)
     assert commits(lake) == [0, 1, 2, 3, 4]
     remove_files(lake, 7 * DAY)
@@ -224,7 +224,7 @@ def commits(lake: Lake) -> list[int]:
     return sorted(int(path.stem) for path in (folder(lake) / NAME / "_delta_log").glob("*.json"))
 
 
-def age(lake: Lake, days: int) -> None:
-    then = time.time() - timedelta(days=days).total_seconds()
+def age(lake: Lake, age: timedelta) -> None:
+    then = time.time() - age.total_seconds()
     for path in (folder(lake) / NAME / "_delta_log").iterdir():
         os.utime(path, (then, then))
