@@ -34,6 +34,7 @@ class _VersionFacet(Struct, rename="camel"):
     dataset_version: str
 
 
+# Here and below: none can hold itself, so the garbage collector need not know of them, and each takes less memory.
 class Dataset(Struct, rename="camel", gc=False):
     """An input, an output or the subject of a DatasetEvent."""
 

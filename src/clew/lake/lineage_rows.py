@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Raw
 
 from clew.events.facet_shapes import DATASET_SHAPES, JOB_SHAPES, RUN_SHAPES, Shape
 from clew.events.openlineage import Dataset, Event, Facets, version_of
@@ -28,6 +29,7 @@ _OF_EVENT = {
     "lineage_event_time": "event_time",
     "lineage_event_type": "event_type",
 }
+_COLUMNS = tuple(name for name in LINEAGE_EVENTS.schema.names if name not in ("inputs", "outputs"))
 _DATASETS = LINEAGE_EVENTS.schema.field("inputs").type
 _OF_DATASET = tuple(f"dataset_{field.name}" for field in _DATASETS.value_type)
 # Groups of facets name these by their place.
@@ -49,7 +51,7 @@ class _FacetGroups:
     def _begin(self) -> None:
         self._names: list[str] = []
         # Their bodies alone are kept: what held them is free, and at hand, for the next event.
-        self._facets: list[Any] = []
+        self._facets: list[Raw] = []
         self._groups: list[tuple[int, ...]] = []
 
     def add(self, facets: Facets, event: int, first: int, *own: int) -> int:
@@ -91,7 +93,7 @@ class LineageRows:
 
     def _begin(self) -> None:
         self._events: list[tuple[Any, ...]] = []
-        # Namespace, name and version: of each event its inputs, then its outputs, or what it is about.
+        # Namespace, name and version: of each event its inputs, its outputs and what it is about.
         self._datasets: list[tuple[str, str, str | None]] = []
 
     def add_raw(self, event: Event, arrival: Arrival) -> None:
@@ -146,9 +148,6 @@ class LineageRows:
             DATASET_FACETS.name: self._dataset.batch(events, uuids, of_dataset, _DIRECTIONS, _TYPES),
         }
         return {LINEAGE_EVENTS.name: events, **set_apart(facets)}
-
-
-_COLUMNS = tuple(name for name in LINEAGE_EVENTS.schema.names if name not in ("inputs", "outputs"))
 
 
 def _event_row(event: Event, arrival: Arrival, first: int, *, is_raw_only: bool | None = None) -> tuple[Any, ...]:
