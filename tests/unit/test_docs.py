@@ -25,7 +25,7 @@ DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]
 LARGEST_IMAGE = 200_000
 # Set by clew for the processes that it starts itself.
-INTERNAL_VARIABLES = {"CLEW_PATH", "CLEW_DEMO_DATA", "CLEW_SESSION_ID"}
+INTERNAL_VARIABLES = {"CLEW_PATH", "CLEW_DEMO_DATA", "CLEW_SESSION_ID", "CLEW_MOVES_EVENTS"}
 COMMON_OPTIONS = {"--help", "-h", "--version"}
 
 RUN_PAGES = ("docs/cli.md", "docs/pipeline.md", "docs/tables.md", "docs/reports.md")

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pyarrow as pa
 import pyspark
 from pyspark.sql import SparkSession
+
+from clew.collector.segments import segment_path
+from clew.pipeline.source import NAME
 
 
 def test_workers_load_the_installed_modules(spark: SparkSession) -> None:
@@ -17,3 +23,23 @@ def test_workers_load_the_installed_modules(spark: SparkSession) -> None:
 def where_it_was_loaded_from(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for _ in batches:
         yield pa.RecordBatch.from_pydict({"file": [pyspark.__file__]})
+
+
+def test_what_names_ranges_is_another_process_than_what_moves_events(spark: SparkSession, tmp_path: Path) -> None:
+    segment_path(tmp_path, 0).write_bytes(b"{}\n")
+    (row,) = spark.read.format(NAME).load(str(tmp_path)).mapInArrow(who_forked_it, "daemon long").collect()
+    assert len(siblings(row["daemon"])) == 2
+
+
+def who_forked_it(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for _ in batches:
+        yield pa.RecordBatch.from_pydict({"daemon": [os.getppid()]})
+
+
+def siblings(daemon: int) -> list[int]:
+    """The processes that the same Spark forks such workers from, this one among them."""
+    told = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
+    rows = {int(pid): (int(parent), *arguments) for pid, parent, *arguments in map(str.split, told.splitlines())}
+    parent, *_ = rows[daemon]
+    wanted = ("-m", "clew.pipeline.daemon", "pyspark.worker")
+    return [pid for pid, (other, *arguments) in rows.items() if other == parent and tuple(arguments[-3:]) == wanted]
