@@ -9,10 +9,14 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyspark
+import pytest
 from pyspark.sql import SparkSession
 
 from clew.collector.segments import segment_path
+from clew.pipeline.daemon import MOVES_EVENTS
 from clew.pipeline.source import NAME
+
+PROCESSES = Path("/proc")
 
 
 def test_workers_load_the_installed_modules(spark: SparkSession) -> None:
@@ -25,10 +29,13 @@ def where_it_was_loaded_from(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.R
         yield pa.RecordBatch.from_pydict({"file": [pyspark.__file__]})
 
 
+@pytest.mark.skipif(not PROCESSES.exists(), reason="only Linux tells the environment of a process")
 def test_what_names_ranges_is_another_process_than_what_moves_events(spark: SparkSession, tmp_path: Path) -> None:
     segment_path(tmp_path, 0).write_bytes(b"{}\n")
     (row,) = spark.read.format(NAME).load(str(tmp_path)).mapInArrow(who_forked_it, "daemon long").collect()
-    assert len(siblings(row["daemon"])) == 2
+    moving = {pid for pid in daemons_beside(row["daemon"]) if MOVES_EVENTS.encode() in environment(pid)}
+    assert row["daemon"] in moving
+    assert daemons_beside(row["daemon"]) - moving
 
 
 def who_forked_it(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -36,10 +43,14 @@ def who_forked_it(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
         yield pa.RecordBatch.from_pydict({"daemon": [os.getppid()]})
 
 
-def siblings(daemon: int) -> list[int]:
+def daemons_beside(daemon: int) -> set[int]:
     """The processes that the same Spark forks such workers from, this one among them."""
     told = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
     rows = {int(pid): (int(parent), *arguments) for pid, parent, *arguments in map(str.split, told.splitlines())}
-    parent, *_ = rows[daemon]
+    spark, *_ = rows[daemon]
     wanted = ("-m", "clew.pipeline.daemon", "pyspark.worker")
-    return [pid for pid, (other, *arguments) in rows.items() if other == parent and tuple(arguments[-3:]) == wanted]
+    return {pid for pid, (parent, *arguments) in rows.items() if parent == spark and tuple(arguments[-3:]) == wanted}
+
+
+def environment(pid: int) -> bytes:
+    return (PROCESSES / str(pid) / "environ").read_bytes()
