@@ -12,9 +12,9 @@ from clew.events.identity import ID_DIGITS
 
 _LENGTH: Final = 36
 _HYPHEN, _EIGHT = b"-8"
-# Where a digit of the event's id stands in the UUIDs of its facets. Two are left out for version and variant, and the
-# last six for the place.
+# Which digits of the event's id stand where in the UUIDs of its facets.
 _TAKEN: Final = {0: slice(0, 8), 9: slice(8, 12), 15: slice(13, 16), 20: slice(17, 20), 24: slice(20, 26)}
+_VERSION_AND_VARIANT: Final = [14, 19]
 _PLACE: Final = slice(30, _LENGTH)
 _HEX: Final = np.frombuffer(b"0123456789abcdef", np.uint8)
 _SHIFTS: Final = np.arange(20, -1, -4)
@@ -26,7 +26,7 @@ class FacetUuids:
     def __init__(self, event_ids: Iterable[str]) -> None:
         ids = np.frombuffer("".join(event_ids).encode(), np.uint8).reshape(-1, ID_DIGITS)
         self._stems = np.full((len(ids), _LENGTH), _HYPHEN, np.uint8)
-        self._stems[:, [14, 19]] = _EIGHT
+        self._stems[:, _VERSION_AND_VARIANT] = _EIGHT
         for place, part in _TAKEN.items():
             self._stems[:, place : place + part.stop - part.start] = ids[:, part]
 

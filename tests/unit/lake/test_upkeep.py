@@ -224,7 +224,7 @@ def commits(lake: Lake) -> list[int]:
     return sorted(int(path.stem) for path in (folder(lake) / NAME / "_delta_log").glob("*.json"))
 
 
-def age(lake: Lake, age: timedelta) -> None:
-    then = time.time() - age.total_seconds()
+def age(lake: Lake, by: timedelta) -> None:
+    then = time.time() - by.total_seconds()
     for path in (folder(lake) / NAME / "_delta_log").iterdir():
         os.utime(path, (then, then))
