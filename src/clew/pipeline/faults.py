@@ -11,6 +11,10 @@ from pyspark.errors import PySparkException
 
 from clew.errors import ClewError
 
+_ENDED: Final = "Python worker exited unexpectedly"
+_MEMORY: Final = f"{_ENDED}. The system may have killed it for want of memory."
+_OF_A_TRACE: Final = ("at ", "... ")
+
 RETRY: Final = "Nothing is lost: mend the cause and run it again; it goes on where it stopped."
 
 
@@ -27,6 +31,9 @@ def sentence_of(text: str) -> str:
     """The line of a long Python-in-JVM trace that a person can act on."""
     # After it Spark tells how the query stood, and not what was wrong.
     told, _, _ = text.partition("=== Streaming Query ===")
-    lines = [line.strip() for line in told.splitlines() if line.strip()]
-    errors = [line for line in lines if "Error" in line and not line.startswith("at ")]
+    lines = [line.strip() for line in told.splitlines()]
+    lines = [line for line in lines if line and not line.startswith(_OF_A_TRACE)]
+    errors = [line for line in lines if "Error" in line]
+    if not errors and _ENDED in told:
+        return _MEMORY
     return (errors or lines or ["unknown"])[-1][:500]

@@ -16,6 +16,7 @@ from random import Random
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.spark.pipeline.processes import workers
 from tests.spark.pipeline.records import Record, append, event, record, run
 
 from clew.errors import ClewError
@@ -142,7 +143,7 @@ def kill_process(arguments: list[str], home: Home, phase: Phase, chance: Random)
 
 
 def kill_workers(home: Home, phase: Phase, chance: Random, spark: SparkSession) -> int:
-    """Run the pipeline here, and kill the Python processes that Spark has started, and nothing else; gives how many."""
+    """Run the pipeline here, and kill Spark's Python workers, and nothing else; gives how many."""
     has_begun = beginning(home, phase)
     is_over = threading.Event()
     killed = []
@@ -181,19 +182,3 @@ def await_moment(has_begun: Callable[[], bool], phase: Phase, chance: Random, is
     after = chance.uniform(0, phase.seconds)
     time.sleep(after)
     sys.stdout.write(f"seed {SEED}: killed {phase.name}, {after * 1000:.0f} ms after it began\n")
-
-
-def workers() -> list[int]:
-    """Spark's Python workers: what its daemon, a descendant of this process, has forked."""
-    listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
-    rows = [line.split(maxsplit=2) for line in listed.splitlines()]
-    parents = {int(pid): int(parent) for pid, parent, *_ in rows}
-    daemons = {int(pid) for pid, _, *arguments in rows if "clew.pipeline.daemon" in " ".join(arguments)}
-    return [pid for pid in daemons if parents[pid] in daemons and os.getpid() in ancestors(pid, parents)]
-
-
-def ancestors(pid: int, parents: dict[int, int]) -> list[int]:
-    line = [pid]
-    while line[-1] in parents:
-        line.append(parents[line[-1]])
-    return line

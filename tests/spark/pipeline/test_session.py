@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pyarrow as pa
 import pyspark
 import pytest
 from pyspark.sql import SparkSession
+from tests.spark.pipeline.processes import daemons
 
 from clew.collector.segments import segment_path
 from clew.pipeline.daemon import MOVES_EVENTS
@@ -33,23 +33,14 @@ def where_it_was_loaded_from(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.R
 def test_what_names_ranges_is_another_process_than_what_moves_events(spark: SparkSession, tmp_path: Path) -> None:
     segment_path(tmp_path, 0).write_bytes(b"{}\n")
     (row,) = spark.read.format(NAME).load(str(tmp_path)).mapInArrow(who_forked_it, "daemon long").collect()
-    moving = {pid for pid in daemons_beside(row["daemon"]) if MOVES_EVENTS.encode() in environment(pid)}
+    moving = {pid for pid in daemons() if MOVES_EVENTS.encode() in environment(pid)}
     assert row["daemon"] in moving
-    assert daemons_beside(row["daemon"]) - moving
+    assert daemons() - moving
 
 
 def who_forked_it(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for _ in batches:
         yield pa.RecordBatch.from_pydict({"daemon": [os.getppid()]})
-
-
-def daemons_beside(daemon: int) -> set[int]:
-    """The processes that the same Spark forks such workers from, this one among them."""
-    told = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
-    rows = {int(pid): (int(parent), *arguments) for pid, parent, *arguments in map(str.split, told.splitlines())}
-    spark, *_ = rows[daemon]
-    wanted = ("-m", "clew.pipeline.daemon", "pyspark.worker")
-    return {pid for pid, (parent, *arguments) in rows.items() if parent == spark and tuple(arguments[-3:]) == wanted}
 
 
 def environment(pid: int) -> bytes:

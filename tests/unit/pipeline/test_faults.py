@@ -13,6 +13,11 @@ STANDING = "\n=== Streaming Query ===\nIdentifier: [id = 1]\nCurrent State: ACTI
         ("", "unknown"),
         ("Job aborted.\n\n", "Job aborted."),
         ("Traceback\n  at x.Error(y)\nOSError: No space left\n  at z", "OSError: No space left"),
+        ("Job aborted: task lost\n  at a.b(c)\n  ... 24 more\n", "Job aborted: task lost"),
+        (
+            "Task 0 failed: Python worker exited unexpectedly (crashed).\n  at a.b\nCaused by: java.io.EOFException\n",
+            "Python worker exited unexpectedly. The system may have killed it for want of memory.",
+        ),
         (f"[STREAM_FAILED] The task was lost{STANDING}", "[STREAM_FAILED] The task was lost"),
         (f"MemoryError: too much{STANDING}Error of the past", "MemoryError: too much"),
     ],
