@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.resources import files
@@ -18,6 +18,7 @@ from clew.collector.log import LogWriter
 from clew.errors import ClewError
 from clew.home import Home
 from clew.pipeline.ingest import Ingested
+from clew.pipeline.saying import Say
 from clew.pipeline.work import open_pipeline
 from clew.query.answers import Answers
 from clew.query.model import Hop, NotebookRun
@@ -25,8 +26,6 @@ from clew.query.run_page import run_page
 
 NOTEBOOK = "orders.py"
 COLUMN = "daily_revenue.parquet.net_revenue"
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)

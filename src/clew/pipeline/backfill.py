@@ -27,6 +27,7 @@ from clew.lake.tables import BACKFILLS, FACET_TABLES, LARGE_COLUMNS, LARGE_FACET
 from clew.pipeline.backfill_worker import BackfillWorker
 from clew.pipeline.lock import BACKFILL_LOCK, HeldError, held
 from clew.pipeline.refresh import refresh_derived_tables
+from clew.pipeline.saying import Say, silently
 from clew.pipeline.session import session_for
 from clew.pipeline.telling import Told, told_of_parts
 
@@ -52,7 +53,6 @@ class _Plan(Struct, frozen=True):
     last_seq: int
 
 
-Say = Callable[[str], None]
 Report = Callable[[Backfilled], None]
 _decode_plan = msgspec.json.Decoder(_Plan).decode
 
@@ -61,7 +61,7 @@ def backfill(
     home: Home,
     *,
     chunk_bytes: int = CHUNK_BYTES,
-    say: Say = lambda _: None,
+    say: Say = silently,
     report: Report = lambda _: None,
     spark: SparkSession | None = None,
     master: str = "local[2]",
@@ -87,9 +87,7 @@ def _is_refreshed(spark: SparkSession, home: Home, lake: Lake, say: Say) -> bool
     """Bring the derived tables up to date, unless a pipeline is at work, which will."""
     try:
         with held(home.lake / ".lock"):
-            if not lake.is_derived_from(lake.state_of_events()):
-                say("Deriving runs, lineage and cells")
-                refresh_derived_tables(spark, lake)
+            refresh_derived_tables(spark, lake, say)
             return True
     except HeldError:
         return False

@@ -15,8 +15,7 @@ from clew.home import LakePlace
 from clew.lake.delta import Lake
 from clew.lake.tables import DERIVED_TABLE_NAMES, EVENT_TABLE_NAMES, EVENT_TABLES, Table
 from clew.lake.upkeep import TARGET_BYTES, merge_table, remove_files
-
-Say = Callable[[str], None]
+from clew.pipeline.saying import Say
 
 _HOUR = 3600.0
 # A refresh reads the whole lake: it may take this share of the time and no more, however large the lake becomes.

@@ -16,6 +16,7 @@ from clew.lake.files import DataFile
 from clew.lake.tables import FACET_TABLES, LARGE_FACETS, LINEAGE_EVENTS
 from clew.pipeline.fetching import fetched, fetched_places
 from clew.pipeline.large_facets import LOOKS, looks, with_names, with_nothing_apart
+from clew.pipeline.saying import Headway
 from clew.pipeline.schemas import EVENT_TABLES
 from clew.pipeline.side_by_side import side_by_side
 from clew.pipeline.telling import TOLD, Told, told
@@ -45,10 +46,10 @@ def write_events(ranges: DataFrame, worker: EventWorker) -> Told:
     return told(ranges.mapInArrow(worker, TOLD))
 
 
-def write_tables(tables: Mapping[str, DataFrame], root: LakePlace) -> list[DataFile]:
+def write_tables(tables: Mapping[str, DataFrame], root: LakePlace, headway: Headway) -> list[DataFile]:
     """Write derived tables' rows into files; nothing is committed yet."""
     reports = {name: rows.mapInArrow(RowWorker(str(root), name), TOLD) for name, rows in tables.items()}
-    return [file for report in side_by_side(told, reports).values() for file in report.files]
+    return [file for report in side_by_side(told, reports, headway).values() for file in report.files]
 
 
 def table_rows(spark: SparkSession, lake: Lake, name: str, schema: StructType) -> DataFrame:

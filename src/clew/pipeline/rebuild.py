@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from pyspark.sql import SparkSession
@@ -17,20 +16,20 @@ from clew.lake.recorded import Part, facet_samples, recorded_parts
 from clew.pipeline.faults import told_in_a_sentence
 from clew.pipeline.index_thread import IndexThread
 from clew.pipeline.rebuild_worker import RebuildWorker
+from clew.pipeline.saying import Say, silently
 from clew.pipeline.side_by_side import in_turn
 from clew.pipeline.telling import told_of_parts
 
 APP: Final = "rebuild"
-Say = Callable[[str], None]
 
 
-def rebuild_index(spark: SparkSession, lake: Lake, place: Place, say: Say = lambda _: None) -> None:
+def rebuild_index(spark: SparkSession, lake: Lake, place: Place, say: Say = silently) -> None:
     """Replace the index at that place, or make it: the old one is there until the new one is whole."""
     with drafted(place, lake.facet_order) as index:
         feed_index(spark, lake, index, say)
 
 
-def feed_index(spark: SparkSession, lake: Lake, index: IndexSink, say: Say = lambda _: None) -> None:
+def feed_index(spark: SparkSession, lake: Lake, index: IndexSink, say: Say = silently) -> None:
     """Give an index all that the lake holds; what it knows already stays as it is."""
     # Asked first: a chunk that a backfill finishes meanwhile reaches the index by way of the backfill.
     done = filled(lake)

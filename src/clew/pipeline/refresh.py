@@ -12,17 +12,22 @@ from clew.pipeline.derive.derivation import Derivation
 from clew.pipeline.effort import suited_to
 from clew.pipeline.faults import told_in_a_sentence
 from clew.pipeline.lake_tables import whole_lake, write_tables
+from clew.pipeline.saying import Headway, Say, silently
 from clew.pipeline.schemas import arrow_schema
 
 
-def refresh_derived_tables(spark: SparkSession, lake: Lake) -> None:
-    """Write what follows from all events; replaces what followed before."""
+def refresh_derived_tables(spark: SparkSession, lake: Lake, say: Say = silently) -> bool:
+    """Write what follows from all events in place of what followed before, unless nothing has come since."""
     state = lake.state_of_events()
+    if lake.is_derived_from(state):
+        return False
+    headway = Headway(say, "Deriving runs, lineage and cells", "tables")
     with told_in_a_sentence(), suited_to(spark, lake), derivation(spark, lake) as tables:
         derived = {name: tables[name] for name in LAKE_STEPS}
-        files = write_tables(derived, lake.root)
+        files = write_tables(derived, lake.root, headway)
     for name, rows in derived.items():
         lake.replace(name, arrow_schema(rows.drop(WIDE).schema), [file for file in files if file.table == name], state)
+    return True
 
 
 def derivation(spark: SparkSession, lake: Lake) -> Derivation:

@@ -15,6 +15,7 @@ from clew.errors import ClewError
 from clew.home import Home
 from clew.lake.storage import storage_at
 from clew.pipeline.daemon import MOVES_EVENTS
+from clew.pipeline.interruptions import interruptions_held
 from clew.pipeline.java import environment, find_java
 from clew.pipeline.source import LogSource
 from clew.pipeline.spark_home import without_zip
@@ -87,7 +88,8 @@ def build_session(
     for key, value in settings.items():
         builder = builder.config(key, value)
     try:
-        with without_zip():
+        # Spark's launcher, when it is interrupted, leaves a JVM behind that never ends.
+        with without_zip(), interruptions_held():
             session = builder.getOrCreate()
     except Exception as fault:
         first_line = str(fault).strip().splitlines()[0] if str(fault).strip() else type(fault).__name__

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
 from datetime import timedelta
 
@@ -15,8 +15,7 @@ from clew.lake.soundness import require_sound_lake
 from clew.lake.upkeep import SAFE_HOURS, merge_files, remove_files
 from clew.pipeline.lock import held, holder_of
 from clew.pipeline.retention import Dropped, drop_log, drop_older
-
-Say = Callable[[str], None]
+from clew.pipeline.saying import Say, silently
 
 
 class Upkept(Struct):
@@ -37,7 +36,7 @@ def upkeep(
     drop_older_than: timedelta | None = None,
     keep_log: timedelta | None = None,
     is_forced: bool = False,
-    say: Say = lambda _: None,
+    say: Say = silently,
     master: str = "local[2]",
     conf: Mapping[str, str] | None = None,
 ) -> Upkept:

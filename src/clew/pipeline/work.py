@@ -29,11 +29,10 @@ from clew.pipeline.raw_spans import beyond, choose
 from clew.pipeline.rebuild import feed_index, rebuild_index
 from clew.pipeline.refresh import refresh_derived_tables
 from clew.pipeline.retention import drop_log
+from clew.pipeline.saying import Say, silently
 from clew.pipeline.session import session_for
 from clew.pipeline.warmth import warm_up
 from clew.pipeline.watch import Listener, Watch
-
-Say = Callable[[str], None]
 
 _POLL_SECONDS = 0.2
 _STREAM_TRIGGER = "500 milliseconds"
@@ -61,9 +60,7 @@ class Pipeline:
 
     def refresh(self) -> None:
         """Bring the derived tables up to date, unless they are."""
-        if not self.lake.is_derived_from(self.lake.state_of_events()):
-            self.say("Deriving runs, lineage and cells")
-            refresh_derived_tables(self.spark, self.lake)
+        refresh_derived_tables(self.spark, self.lake, self.say)
 
     def take_new(self) -> Ingested:
         """Take in all that the log holds beyond the last position; derived tables stay as they are."""
@@ -96,10 +93,7 @@ class Pipeline:
         def refresh(lake: Lake) -> bool:
             # Kept apart from the stream's own jobs, which then need not wait for it.
             self.spark.sparkContext.setLocalProperty("spark.scheduler.pool", "upkeep")
-            is_due = not lake.is_derived_from(lake.state_of_events())
-            if is_due:
-                refresh_derived_tables(self.spark, lake)
-            return is_due
+            return refresh_derived_tables(self.spark, lake)
 
         return Caretaker(self.lake.root, refresh, self.say, care, cared, partial(drop_log, self.home))
 
@@ -150,7 +144,7 @@ class Pipeline:
 def open_pipeline(
     home: Home,
     *,
-    say: Say = lambda _: None,
+    say: Say = silently,
     spark: SparkSession | None = None,
     master: str = "local[2]",
     conf: Mapping[str, str] | None = None,

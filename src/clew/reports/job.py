@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -12,6 +12,7 @@ from clew.home import Home
 from clew.lake.delta import Lake
 from clew.lake.format import require_lake
 from clew.lake.tables import DERIVED_TABLE_NAMES, KEPT_TABLE_NAMES
+from clew.pipeline.saying import Say, silently
 from clew.pipeline.session import session_for
 from clew.reports.lake_reports import REPORTS, Made, write_contents, write_report
 from clew.reports.lake_tables import LakeTables
@@ -22,7 +23,7 @@ def write_reports(
     folder: Path,
     names: Sequence[str] = tuple(REPORTS),
     *,
-    say: Callable[[str], None] = lambda _: None,
+    say: Say = silently,
     spark: SparkSession | None = None,
     master: str = "local[2]",
     conf: Mapping[str, str] | None = None,
