@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import os
 import re
 import subprocess
 import sys
@@ -45,11 +46,16 @@ if __name__ == "__main__":
 
 
 def test_marimo_shows_the_widget_and_its_value_is_reactive(tmp_path: Path) -> None:
-    notebook, page = tmp_path / "book.py", tmp_path / "book.html"
+    notebook, page, home = tmp_path / "book.py", tmp_path / "book.html", tmp_path / "home"
     notebook.write_text(BOOK)
     command = [sys.executable, "-m", "marimo", "export", "html", str(notebook), "-o", str(page)]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=300)
+    # Else it is captured into the home of whoever runs the tests.
+    environment = {**os.environ, "CLEW_HOME": str(home)}
+    ended = subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=300, env=environment
+    )
     assert ended.returncode == 0, ended.stderr
+    assert len(list((home / "streams").iterdir())) == 1
     written = page.read_text(encoding="utf-8")
     assert "marimo-anywidget" in written
     assert "links in the widget: 3, selected: {}" in html.unescape(written)
