@@ -11,8 +11,8 @@ from pyspark.errors import PySparkException
 
 from clew.errors import ClewError
 
-_ENDED: Final = "Python worker exited unexpectedly"
-_MEMORY: Final = f"{_ENDED}. The system may have killed it for want of memory."
+_WORKER_ENDED: Final = "Python worker exited unexpectedly"
+_PERHAPS_KILLED: Final = f"{_WORKER_ENDED}. The system may have killed it for want of memory."
 _OF_A_TRACE: Final = ("at ", "... ")
 
 RETRY: Final = "Nothing is lost: mend the cause and run it again; it goes on where it stopped."
@@ -34,6 +34,6 @@ def sentence_of(text: str) -> str:
     lines = [line.strip() for line in told.splitlines()]
     lines = [line for line in lines if line and not line.startswith(_OF_A_TRACE)]
     errors = [line for line in lines if "Error" in line]
-    if not errors and _ENDED in told:
-        return _MEMORY
+    if not errors and _WORKER_ENDED in told:
+        return _PERHAPS_KILLED
     return (errors or lines or ["unknown"])[-1][:500]

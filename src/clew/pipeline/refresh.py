@@ -17,7 +17,7 @@ from clew.pipeline.schemas import arrow_schema
 
 
 def refresh_derived_tables(spark: SparkSession, lake: Lake, say: Say = silently) -> bool:
-    """Write what follows from all events in place of what followed before, unless nothing has come since."""
+    """Write what follows from all events in place of what followed before; False if none have come since."""
     state = lake.state_of_events()
     if lake.is_derived_from(state):
         return False

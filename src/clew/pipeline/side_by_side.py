@@ -49,10 +49,11 @@ def in_turn(run: Callable[[S], T], items: Iterable[S], spark: SparkSession) -> I
     """What `run` makes of each item, in their order, by a job for each core; few results wait to be taken."""
     cores = spark.sparkContext.defaultParallelism
     running: deque[Future[T]] = deque()
+    inheriting = inheritable_thread_target(spark)(run)
     with ThreadPoolExecutor(cores, thread_name_prefix="clew-job") as pool:
         try:
             for item in items:
-                running.append(pool.submit(_inheriting(run, spark), item))
+                running.append(pool.submit(inheriting, item))
                 if len(running) > cores:
                     yield running.popleft().result()
             while running:
@@ -67,8 +68,3 @@ def _settle(job: Future[T], frame: DataFrame, run: Callable[[DataFrame], T]) -> 
             job.set_result(run(frame))
         except BaseException as fault:  # noqa: BLE001  # raised where the result is asked for
             job.set_exception(fault)
-
-
-def _inheriting(run: Callable[[S], T], spark: SparkSession) -> Callable[[S], T]:
-    inheriting: Callable[[S], T] = inheritable_thread_target(spark)(run)
-    return inheriting
