@@ -18,20 +18,20 @@ from bench.rounds import asked_for, scratch
 from playwright.sync_api import Browser, Page
 
 from clew.api.assets import STATIC
-from clew.events.received import decode
+from clew.events.received import decode_event
 from clew.events.stream import Stream
-from clew.home import Home
-from clew.index.browsing import Browser as Index
-from clew.index.observer import Observer
-from clew.index.sink import IndexSink
-from clew.query.layout import Size, layered
+from clew.home import DataDir
+from clew.index.browsing import PageQueries as Index
+from clew.index.observer import ChangeExtractor
+from clew.index.sink import IndexWriter
+from clew.query.layout import Size, compute_layered_layout
 from clew.query.views import graph
-from clew.query.views.model import Name
-from clew.query.views.neighbours import Node
+from clew.query.views.model import EntityName
+from clew.query.views.neighbours import GraphNodeRef
 
 _ROUNDS = 5
 _NODES = 1000
-_CENTRE = Node("dataset", Name("wh", "table_1"))
+_CENTRE = GraphNodeRef("dataset", EntityName("wh", "table_1"))
 # When what the page is about can be seen, in milliseconds since the navigation began.
 _SEEN = """(selector) => new Promise((done) => {
     const look = () => document.querySelector(selector)
@@ -42,7 +42,7 @@ _SEEN = """(selector) => new Promise((done) => {
 _DRAWN = """() => new Promise((done) => {
     const look = () => {
         const came = performance.getEntriesByType("resource").find((one) => one.name.includes("/pages/graph"));
-        const isDrawn = document.querySelector(".react-flow__node") && document.querySelector(".lineage-threads");
+        const isDrawn = document.querySelector(".react-flow__node") && document.querySelector("[data-testid=edges]");
         if (came?.responseEnd && isDrawn) requestAnimationFrame(() => done(performance.now() - came.responseEnd));
         else requestAnimationFrame(look);
     };
@@ -62,12 +62,12 @@ def main() -> None:
     report = Report("page", asked_for(__doc__))
     report.at_most("all that is loaded, gzip", _gzipped() / 1000, 250, " KB")
     with scratch() as folder, browser() as opened:
-        home = Home(folder / "shop")
+        home = DataDir(folder / "shop")
         fill_shop(home)
         with served(home) as url:
             seen = min(_seen(opened, url) for _ in range(_ROUNDS))
         report.at_most("first meaningful paint of the home page", seen / 1000, 1.5, " s")
-        large = Home(folder / "large").create()
+        large = DataDir(folder / "large").create()
         _index(large)
         report.at_most(f"{_NODES:,} nodes laid out", _laid_out(large), 50, " ms")
         with served(large) as url:
@@ -84,7 +84,7 @@ def _gzipped() -> int:
 def _seen(opened: Browser, url: str) -> float:
     page = opened.new_page()
     page.goto(url, wait_until="commit")
-    seen: float = page.evaluate(_SEEN, ".answer")
+    seen: float = page.evaluate(_SEEN, "[aria-label=Explanation]")
     page.close()
     return seen
 
@@ -130,10 +130,10 @@ def _panned(page: Page) -> float:
     return longest
 
 
-def _laid_out(home: Home) -> float:
+def _laid_out(home: DataDir) -> float:
     """CPU of the layout alone, in milliseconds."""
     with Index(home.index) as index:
-        found = graph.lineage_graph(index, graph.Request(_CENTRE, depth=graph.MAX_DEPTH))
+        found = graph.build_lineage_graph(index, graph.GraphRequest(_CENTRE, depth=graph.MAX_DEPTH))
     if len(found.nodes) != _NODES:
         raise AssertionError(f"The graph has {len(found.nodes)} nodes.")
     sizes = {node.id: Size(node.box.width, node.box.height) for node in found.nodes}
@@ -143,15 +143,15 @@ def _laid_out(home: Home) -> float:
 
 def _cpu(sizes: dict[str, Size], links: list[tuple[str, str]]) -> float:
     began = time.process_time()
-    layered(sizes, links, graph.SPACING)
+    compute_layered_layout(sizes, links, graph.SPACING)
     return 1000 * (time.process_time() - began)
 
 
-def _index(home: Home) -> None:
-    observer = Observer()
+def _index(home: DataDir) -> None:
+    observer = ChangeExtractor()
     for seq, event in enumerate(_events()):
-        observer.note(decode(Stream.OPENLINEAGE, json.dumps(event).encode()), f"{seq:032x}", seq)
-    with IndexSink(home.index) as sink:
+        observer.add(decode_event(Stream.OPENLINEAGE, json.dumps(event).encode()), f"{seq:032x}", seq)
+    with IndexWriter(home.index) as sink:
         sink.apply("page/0", observer.changes())
 
 

@@ -15,14 +15,14 @@ from urllib.parse import urlencode
 
 from bench.browser import browser, fill_shop, served
 
-from clew.home import Home
-from clew.query.views.model import Name
-from clew.query.views.neighbours import Node
+from clew.home import DataDir
+from clew.query.views.model import EntityName
+from clew.query.views.neighbours import GraphNodeRef
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 _WAREHOUSE = "postgres://wh:5432"
 _MARGIN = {"namespace": _WAREHOUSE, "name": "finance.margin"}
-_NODE = Node("dataset", Name(_WAREHOUSE, "finance.margin")).id
+_NODE = GraphNodeRef("dataset", EntityName(_WAREHOUSE, "finance.margin")).id
 Scheme = Literal["light", "dark"]
 SHOTS: dict[str, tuple[str, Scheme]] = {
     "run-light": ("", "light"),
@@ -41,19 +41,19 @@ def main() -> None:
             for name, (place, scheme) in SHOTS.items():
                 page = opened.new_page(viewport={"width": 1360, "height": 780}, color_scheme=scheme)
                 page.goto(f"{url}{place}")
-                page.wait_for_selector("main > :not(.skeleton)")
+                page.wait_for_selector("main > :not([aria-busy])")
                 page.wait_for_load_state("networkidle")
                 page.screenshot(path=IMAGES / f"{name}.png")
                 page.close()
 
 
 @contextmanager
-def _home() -> Iterator[Home]:
+def _home() -> Iterator[DataDir]:
     """A home whose path tells nothing of the machine: it stands in the pictures."""
     folder = Path(tempfile.gettempdir()) / "shop"
     folder.mkdir()
     try:
-        yield Home(folder)
+        yield DataDir(folder)
     finally:
         shutil.rmtree(folder)
 

@@ -1,7 +1,7 @@
-/** Every view is a URL. It stands after the `#`, so that the page works as a file on disk as well. */
+/** URLs of the web UI. The route is in the hash, so that an exported page works as a file on disk. */
 
 import { useEffect, useMemo, useState } from "react";
-import type { Name } from "./documents";
+import type { EntityName, NodeKind } from "./api/types";
 
 const VIEWS = [
   "run",
@@ -17,28 +17,45 @@ const VIEWS = [
   "diff",
   "events",
   "health",
-  "search",
 ] as const;
 
 export type View = (typeof VIEWS)[number];
 
-export interface Place {
-  /** Null where the URL names no view that there is. */
+export interface Route {
+  /** Null if the URL names no existing view. */
   view: View | null;
-  rest: string | null;
-  values: URLSearchParams;
+  id: string | null;
+  params: URLSearchParams;
 }
 
-export type Values = Record<string, string | readonly string[] | null | undefined>;
+export type Params = Record<string, string | readonly string[] | null | undefined>;
 
-export function parsePlace(hash: string): Place {
-  const [path = "", query = ""] = hash.replace(/^#/, "").split("?", 2);
-  const [first, rest] = path.split("/").filter(Boolean);
+export function parseRoute(hash: string): Route {
+  const [, path = "", query = ""] = /^#?([^?]*)\??(.*)$/s.exec(hash) ?? [];
+  const [first, ...rest] = path.split("/").filter(Boolean).map(decode);
+  const params = new URLSearchParams(query);
   const view = first === undefined ? "run" : (VIEWS.find((name) => name === first) ?? null);
-  return { view, rest: rest === undefined ? null : decoded(rest), values: new URLSearchParams(query) };
+  return (view && expandPath(view, rest, params)) ?? { view, id: rest[0] ?? null, params };
 }
 
-function decoded(text: string): string {
+/** Resolve URLs that people type: `datasets/NAMESPACE/NAME`, `datasets/TEXT`, `runs/ID`; the same for jobs. */
+function expandPath(view: View, rest: readonly string[], params: URLSearchParams): Route | null {
+  if (rest.length === 0) return null;
+  if (view === "runs") return { view: "job-run", id: rest[0] ?? null, params };
+  const detail =
+    view === "datasets" || view === "dataset" ? "dataset" : view === "jobs" || view === "job" ? "job" : null;
+  if (detail === null) return null;
+  const [namespace = "", name] = rest;
+  if (name === undefined || rest.length > 2) {
+    params.set("text", rest.at(-1) ?? "");
+    return { view: `${detail}s`, id: null, params };
+  }
+  params.set("namespace", namespace);
+  params.set("name", name);
+  return { view: detail, id: null, params };
+}
+
+function decode(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
@@ -46,56 +63,59 @@ function decoded(text: string): string {
   }
 }
 
-/** The URL of a view; empty values are left out. */
-export function href(view: View, values: Values = {}, rest?: string | null): string {
+/** The URL of a view; empty parameters are omitted. */
+export function urlFor(view: View, params: Params = {}, id?: string | null): string {
   const query = new URLSearchParams();
-  for (const [name, value] of Object.entries(values)) {
-    for (const one of typeof value === "string" ? [value] : (value ?? [])) if (one !== "") query.append(name, one);
+  for (const [name, value] of Object.entries(params)) {
+    for (const item of typeof value === "string" ? [value] : (value ?? [])) if (item !== "") query.append(name, item);
   }
-  return `#/${view}${rest ? `/${encodeURIComponent(rest)}` : ""}${query.size ? `?${query}` : ""}`;
+  return `#/${view}${id ? `/${encodeURIComponent(id)}` : ""}${query.size ? `?${query}` : ""}`;
 }
 
-export function datasetHref({ namespace, name }: Name): string {
-  return href("dataset", { namespace, name });
+export function datasetUrl({ namespace, name }: EntityName): string {
+  return urlFor("dataset", { namespace, name });
 }
 
-export function jobHref({ namespace, name }: Name): string {
-  return href("job", { namespace, name });
+export function jobUrl({ namespace, name }: EntityName): string {
+  return urlFor("job", { namespace, name });
 }
 
-export function runHref(run: { runUuid: string; sessionId: string | null; job: Name | null }): string {
-  // A notebook's own run has a page with its cells; the runs of its operations are like any other.
+export function runUrl(run: { runUuid: string; sessionId: string | null; job: EntityName | null }): string {
+  // The run of a notebook has a page with its cells; the runs of its operations have the page of any other run.
   const isNotebook = run.sessionId !== null && run.job !== null && !run.job.name.includes("/");
-  return isNotebook ? href("run", {}, run.sessionId) : href("job-run", {}, run.runUuid);
+  return isNotebook ? urlFor("run", {}, run.sessionId) : urlFor("job-run", {}, run.runUuid);
 }
 
-export function nodeId(kind: "dataset" | "job", { namespace, name }: Name): string {
+export function nodeId(kind: NodeKind, { namespace, name }: EntityName): string {
   return `${kind}/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
 }
 
-export function lineageHref(kind: "dataset" | "job", name: Name, column?: string): string {
-  return href("lineage", { node: nodeId(kind, name), column });
+export function lineageUrl(kind: NodeKind, name: EntityName, column?: string): string {
+  return urlFor("lineage", { node: nodeId(kind, name), column });
 }
 
-/** Change some values of the view that is shown. */
-export function change(values: Values): void {
-  const { view, rest, values: known } = parsePlace(location.hash);
+export function navigate(url: string): void {
+  location.hash = url;
+}
+
+/** The URL of the current view with some parameters changed. */
+export function urlWith(route: Route, params: Params, view: View = route.view ?? "run"): string {
   const all: Record<string, string | readonly string[] | null | undefined> = {};
-  for (const name of known.keys()) all[name] = known.getAll(name);
-  location.hash = href(view ?? "run", { ...all, ...values }, rest);
+  for (const name of route.params.keys()) all[name] = route.params.getAll(name);
+  return urlFor(view, { ...all, ...params }, route.id);
 }
 
-export function useHash(): string {
+/** Change some parameters of the current view. */
+export function updateQuery(params: Params): void {
+  navigate(urlWith(parseRoute(location.hash), params));
+}
+
+export function useRoute(): Route {
   const [hash, setHash] = useState(location.hash);
   useEffect(() => {
-    const follow = () => setHash(location.hash);
-    addEventListener("hashchange", follow);
-    return () => removeEventListener("hashchange", follow);
+    const update = () => setHash(location.hash);
+    addEventListener("hashchange", update);
+    return () => removeEventListener("hashchange", update);
   }, []);
-  return hash;
-}
-
-export function usePlace(): Place {
-  const hash = useHash();
-  return useMemo(() => parsePlace(hash), [hash]);
+  return useMemo(() => parseRoute(hash), [hash]);
 }

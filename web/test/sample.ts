@@ -1,26 +1,24 @@
-import { portKey } from "../src/lineage";
-import { at, type Port, type RunPage } from "../src/page";
+import { itemAt } from "../src/api/client";
+import type { Port, RunPage } from "../src/api/types";
 import json from "./orders-page.json";
 
-/** The page of the sample run, as the server encodes it. */
+/** The document of the sample run, as encoded by the server. */
 export const page = json as unknown as RunPage;
 
-/** The port of `label@version.column`, or of `label.column` for a file. */
-export function port(name: string): Port {
-  const [, label, version, column] = /^(.+?)(?:@(\d+))?\.(\w+)$/.exec(name) ?? [];
+/** The column `label@version.name`, or `label.name` of a file. */
+export function column(text: string): Port {
+  const [, label, version, name] = /^(.+?)(?:@(\d+))?\.(\w+)$/.exec(text) ?? [];
   const state = page.states.findLastIndex((s) => s.label === label && (version === undefined || s.version === version));
-  if (state < 0 || column === undefined) throw new Error(`no ${name}`);
-  return { state, column };
+  if (state < 0 || name === undefined) throw new Error(`no ${text}`);
+  return { state, column: name };
 }
 
-export function nameOf(key: string): string {
-  const [state = "", column] = key.split(/\/(.*)/s, 2);
-  const { label, version } = at(page.states, Number(state));
-  return `${label}${version === null ? "" : `@${version}`}.${column ?? "*"}`;
+function nameOf(key: string): string {
+  const [state = "", name] = key.split(/\/(.*)/s, 2);
+  const { label, version } = itemAt(page.states, Number(state));
+  return `${label}${version === null ? "" : `@${version}`}.${name ?? "*"}`;
 }
 
-export function names(ports: Iterable<string>): string[] {
-  return [...ports].map(nameOf).sort();
+export function names(keys: Iterable<string>): string[] {
+  return [...keys].map(nameOf).sort();
 }
-
-export { portKey };

@@ -14,10 +14,10 @@ from bench.browser import serving_app
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from clew.api.app import create_app
-from clew.api.export import page_html
-from clew.api.source import OpenSource
-from clew.cli.serve import answering_app
-from clew.home import Home
+from clew.api.export import render_run_page
+from clew.api.source import OpenRunSource
+from clew.cli.serve import build_read_app
+from clew.home import DataDir
 from clew.query.run_page_model import RunPage
 
 SAMPLE = runpy.run_path(str(Path(__file__).parent / "orders_run.py"))
@@ -55,7 +55,7 @@ def open_page(browser: Browser) -> Iterator[Open]:
         page.on("pageerror", lambda error: complaints.append(str(error)))
         pages.append(page)
         page.goto(url)
-        page.wait_for_selector("main > :not(.skeleton)")
+        page.wait_for_selector("main > :not([aria-busy])")
         return page
 
     yield opened
@@ -70,7 +70,7 @@ def exported(tmp_path: Path) -> Callable[[RunPage], str]:
 
     def write(page: RunPage) -> str:
         path = tmp_path / "run.html"
-        path.write_text(page_html(page), encoding="utf-8")
+        path.write_text(render_run_page(page), encoding="utf-8")
         return path.as_uri()
 
     return write
@@ -85,26 +85,26 @@ def orders(exported: Callable[[RunPage], str]) -> str:
 @pytest.fixture(scope="session")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a page with a little of everything: one home, filled once."""
-    home = Home(tmp_path_factory.mktemp("shop"))
+    home = DataDir(tmp_path_factory.mktemp("shop"))
     SHOP["fill"](home)
-    with serving_app(answering_app(home)) as address:
+    with serving_app(build_read_app(home)) as address:
         yield address
 
 
-def served(open_source: OpenSource) -> AbstractContextManager[str]:
+def served(open_source: OpenRunSource) -> AbstractContextManager[str]:
     """The page of runs alone, from whatever gives them."""
     return serving_app(create_app(open_source))
 
 
 @pytest.fixture(scope="session")
-def serving() -> Callable[[OpenSource], Any]:
+def serving() -> Callable[[OpenRunSource], Any]:
     return served
 
 
 @pytest.fixture
-def serving_home() -> Callable[[Home], AbstractContextManager[str]]:
+def serving_home() -> Callable[[DataDir], AbstractContextManager[str]]:
     """Serve all of the page over a home."""
-    return lambda home: serving_app(answering_app(home))
+    return lambda home: serving_app(build_read_app(home))
 
 
 @pytest.fixture(scope="session")

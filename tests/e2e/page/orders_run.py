@@ -16,17 +16,17 @@ from clew.query.model import (
     CellError,
     CellExecution,
     CellState,
-    ColumnEdge,
-    Dataset,
+    ColumnLineageEdge,
+    DatasetName,
     DatasetState,
     EdgeType,
     Field,
-    Hop,
+    LineageStep,
+    NotebookOperation,
     NotebookRun,
-    Operation,
     State,
 )
-from clew.query.run_page import run_page
+from clew.query.run_page import build_run_page
 from clew.query.run_page_model import RunPage
 
 START = datetime(2026, 11, 15, 14, 2, 11, tzinfo=UTC)
@@ -66,18 +66,18 @@ class Book:
         self.notebook = notebook
         self.stem = notebook.removesuffix(".py")
         self.cells: list[CellExecution] = []
-        self.operations: list[Operation] = []
-        self.edges: list[ColumnEdge] = []
+        self.operations: list[NotebookOperation] = []
+        self.edges: list[ColumnLineageEdge] = []
         self._clock = START
 
     def file(self, name: str, rows: int | None, columns: str) -> DatasetState:
         """A file as it was read or written."""
-        return DatasetState(Dataset("file", f"/data/shop/{name}"), None, fields(columns), rows)
+        return DatasetState(DatasetName("file", f"/data/shop/{name}"), None, fields(columns), rows)
 
     def frame(self, variable: str, version: int, rows: int | None, columns: str | tuple[Field, ...]) -> DatasetState:
         """A state of a variable."""
         described = fields(columns) if isinstance(columns, str) else columns
-        return DatasetState(Dataset("marimo", f"{self.stem}/{variable}"), str(version), described, rows)
+        return DatasetState(DatasetName("marimo", f"{self.stem}/{variable}"), str(version), described, rows)
 
     def cell(
         self,
@@ -123,7 +123,7 @@ class Book:
         run_uuid = f"0190a000-0000-7000-8000-{len(self.operations):012}"
         job_name = f"{self.stem}/{cell.name or cell.cell_id}/{method}"
         self.operations.append(
-            Operation(
+            NotebookOperation(
                 run_uuid, job_name, cell.execution_id, cell.cell_id, method, kind, code, line,
                 cell.started_at, (cell.duration_ms or 0) / 2, "COMPLETED", given, (output,),
             )
@@ -142,9 +142,9 @@ class Book:
 
 def _edge(
     influence: Influence, inputs: tuple[DatasetState, ...], output: DatasetState, run_uuid: str, job: str
-) -> ColumnEdge:
+) -> ColumnLineageEdge:
     source = inputs[influence.place]
-    return ColumnEdge(
+    return ColumnLineageEdge(
         output.dataset, output.version, influence.column, source.dataset, source.version, influence.source_column,
         influence.type, influence.subtype, influence.flag, run_uuid, job,
     )  # fmt: skip
@@ -258,30 +258,35 @@ def _daily(book: Book, net: DatasetState) -> DatasetState:
     return book.step("agg", "aggregation", [net], daily, [*keys, *made, *groups])
 
 
-def trace(run: NotebookRun, state: DatasetState, column: str) -> Hop:
+def trace(run: NotebookRun, state: DatasetState, column: str) -> LineageStep:
     """The tree of where a column comes from, by version alone: no cell of the sample runs twice."""
     return _hop(run, state.dataset, state.version, column, None, set())
 
 
 def _hop(
-    run: NotebookRun, dataset: Dataset, version: str | None, column: str | None, edge: ColumnEdge | None, seen: set[Any]
-) -> Hop:
+    run: NotebookRun,
+    dataset: DatasetName,
+    version: str | None,
+    column: str | None,
+    edge: ColumnLineageEdge | None,
+    seen: set[Any],
+) -> LineageStep:
     operation = next((op for op in run.operations if edge and op.run_uuid == edge.run_uuid), None)
     cell = next((c for c in run.cells if operation and c.execution_id == operation.execution_id), None)
     address = (dataset, version, column)
     is_repeated = address in seen
     into = [e for e in run.edges if (e.dataset, e.version) == address[:2] and e.column in {column, None}]
     if is_repeated or (edge and edge.type == "INDIRECT"):
-        return Hop(dataset, version, column, edge, operation, cell, (), is_repeated=is_repeated and bool(into))
+        return LineageStep(dataset, version, column, edge, operation, cell, (), is_repeated=is_repeated and bool(into))
     seen.add(address)
     upstream = tuple(_hop(run, e.source, e.source_version, e.source_column, e, seen) for e in into)
-    return Hop(dataset, version, column, edge, operation, cell, upstream)
+    return LineageStep(dataset, version, column, edge, operation, cell, upstream)
 
 
 def orders_page() -> RunPage:
     """The page of the sample, asked where the net revenue comes from."""
     run = orders_run()
-    return run_page(run, answer=trace(run, run.writes[0], "net_revenue"))
+    return build_run_page(run, upstream=trace(run, run.writes[0], "net_revenue"))
 
 
 if __name__ == "__main__":

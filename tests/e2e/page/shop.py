@@ -20,14 +20,14 @@ import msgspec
 import pyarrow as pa
 
 from clew.capture.launch import capture_notebook
-from clew.collector.intake import take_streams
-from clew.collector.log import LogWriter, Received
-from clew.collector.segments import end_position, ranges
+from clew.collector.intake import import_streams
+from clew.collector.log import IncomingEvent, LogWriter
+from clew.collector.segments import end_position, split_ranges
 from clew.events.stream import Stream
-from clew.home import Home
-from clew.index.changes import Changes
-from clew.index.sink import IndexSink
-from clew.lake.delta import Batch, Lake
+from clew.home import DataDir
+from clew.index.changes import ChangeSet
+from clew.index.sink import IndexWriter
+from clew.lake.delta import BatchId, Lake
 from clew.lake.tables import EVENT_TABLES
 
 WAREHOUSE = "postgres://wh:5432"
@@ -41,24 +41,24 @@ _WHOLE = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunEvent"
 Json = dict[str, Any]
 
 
-def fill(home: Home, *, has_notebook: bool = True) -> None:
+def fill(home: DataDir, *, has_notebook: bool = True) -> None:
     """Put everything into the log, and the log into lake and index."""
     home.create()
     if has_notebook:
         capture_twice(home)
     with LogWriter(home.log) as log:
-        take_streams(home.streams, log)
-        log.append(Received(Stream.OPENLINEAGE, "shop", json.dumps(event).encode()) for event in events())
+        import_streams(home.streams, log)
+        log.append(IncomingEvent(Stream.OPENLINEAGE, "shop", json.dumps(event).encode()) for event in events())
         log.append(
             [
-                Received(Stream.OPENLINEAGE, "shop", b'{"eventType": "COMPLETE"}'),
-                Received(Stream.OPENLINEAGE, "shop", b"{"),
+                IncomingEvent(Stream.OPENLINEAGE, "shop", b'{"eventType": "COMPLETE"}'),
+                IncomingEvent(Stream.OPENLINEAGE, "shop", b"{"),
             ]
         )
     take(home)
 
 
-def capture_twice(home: Home) -> None:
+def capture_twice(home: DataDir) -> None:
     """The demo's notebook, and the same with another filter and a column more."""
     folder = home.root / "demo"
     folder.mkdir(exist_ok=True)
@@ -71,13 +71,13 @@ def capture_twice(home: Home) -> None:
         capture_notebook(folder / "orders.py", home.streams, env={**os.environ, "CLEW_DEMO_DATA": str(folder)})
 
 
-def take(home: Home) -> None:
+def take(home: DataDir) -> None:
     """The log into lake and index, by the pipeline's own worker, one batch."""
     from clew.pipeline.worker import EventWorker
 
     lake = Lake(home.lake)
-    lake.prepare()
-    parts = [asdict(part) for part in ranges(home.log, 0, end_position(home.log), 1 << 30)]
+    lake.create_or_validate()
+    parts = [asdict(part) for part in split_ranges(home.log, 0, end_position(home.log), 1 << 30)]
     told = [
         _told(row)
         for batch in EventWorker(str(home.lake))(iter([pa.RecordBatch.from_pylist(parts)]))
@@ -85,16 +85,16 @@ def take(home: Home) -> None:
     ]
     for table in EVENT_TABLES:
         written = [file for one in told for file in one.files if file.table == table.name]
-        lake.append(table.name, table.schema, written, Batch("shop", 0))
-    with IndexSink(home.index) as sink:
-        sink.apply("shop/0", Changes.joined(one.changes for one in told))
+        lake.append(table.name, table.schema, written, BatchId("shop", 0))
+    with IndexWriter(home.index) as sink:
+        sink.apply("shop/0", ChangeSet.concat(one.changes for one in told))
 
 
 def _told(row: Json) -> Any:
-    from clew.pipeline.telling import Told
+    from clew.pipeline.telling import WorkerReport
 
     report = row["report"] if row["report"] is not None else Path(row["path"]).read_bytes()
-    return msgspec.msgpack.decode(report, type=Told)
+    return msgspec.msgpack.decode(report, type=WorkerReport)
 
 
 def events() -> Iterator[Json]:
@@ -273,4 +273,4 @@ TRACE = """Traceback (most recent call last):
 OperationalError: locked"""
 
 if __name__ == "__main__":
-    fill(Home(Path(sys.argv[1]).absolute()))
+    fill(DataDir(Path(sys.argv[1]).absolute()))

@@ -14,14 +14,14 @@ import pytest
 from msgspec import structs
 from playwright.sync_api import Page, expect
 
-from clew.api.source import OpenSource
-from clew.query.answers import Answers
-from clew.query.model import Hop, NotebookRun, RunSummary
+from clew.api.source import OpenRunSource
+from clew.query.answers import NotebookService
+from clew.query.model import LineageStep, NotebookRun, SessionSummary
 from clew.query.names import UnknownNameError
 
 pytestmark = pytest.mark.browser
 Open = Callable[..., Page]
-Serving = Callable[[OpenSource], AbstractContextManager[str]]
+Serving = Callable[[OpenRunSource], AbstractContextManager[str]]
 
 
 class TwoRuns:
@@ -30,12 +30,13 @@ class TwoRuns:
     def __init__(self, run: NotebookRun) -> None:
         self._runs = {r.session_id: r for r in (run, structs.replace(run, session_id="0ld00000", notebook="before.py"))}
 
-    def runs(self) -> list[RunSummary]:
+    def runs(self) -> list[SessionSummary]:
         return [
-            RunSummary(r.session_id, r.notebook, r.state, r.started_at, r.ended_at, 12, 1) for r in self._runs.values()
+            SessionSummary(r.session_id, r.notebook, r.state, r.started_at, r.ended_at, 12, 1)
+            for r in self._runs.values()
         ]
 
-    def latest(self) -> NotebookRun | None:
+    def latest_run(self) -> NotebookRun | None:
         return next(iter(self._runs.values()))
 
     def run(self, session_id: str) -> NotebookRun:
@@ -43,7 +44,7 @@ class TwoRuns:
             raise UnknownNameError.of("notebook session", session_id, self._runs)
         return self._runs[session_id]
 
-    def upstream(self, column: str) -> Hop:
+    def upstream(self, column: str) -> LineageStep:
         raise NotImplementedError(column)
 
 
@@ -62,8 +63,8 @@ def test_the_first_screen_is_the_last_run(open_page: Open, url: str) -> None:
     expect(page.get_by_role("heading", name="orders.py")).to_be_visible()
     column = page.get_by_role("button", name="country string, column of customers.csv")
     column.hover()
-    expect(column).to_have_attribute("data-lit", "direct")
-    expect(page.locator(".cell p[data-lit=direct]").first).to_contain_text("customers.csv")
+    expect(column).to_have_attribute("data-highlight", "direct")
+    expect(page.get_by_test_id("cell").locator("p[data-highlight=direct]").first).to_contain_text("customers.csv")
 
 
 def test_another_run_can_be_chosen_and_is_a_url(open_page: Open, url: str) -> None:
@@ -79,7 +80,7 @@ def test_an_unknown_run_is_said(open_page: Open, url: str) -> None:
 
 
 def test_no_index_says_what_to_do(open_page: Open, serving: Serving, tmp_path: Path) -> None:
-    with serving(lambda: Answers(tmp_path / "index.sqlite")) as address:
+    with serving(lambda: NotebookService(tmp_path / "index.sqlite")) as address:
         page = open_page(address, is_whole=False)
         expect(page.get_by_role("alert")).to_contain_text("There is no index")
         expect(page.get_by_role("alert")).to_contain_text("clew demo")
@@ -89,7 +90,7 @@ def test_a_server_that_is_gone_is_said(open_page: Open, url: str) -> None:
     page = open_page(url, is_whole=False)
     page.route("**/api/**", lambda route: route.abort())
     page.get_by_role("combobox", name="Choose a run").select_option("0ld00000")
-    expect(page.get_by_role("alert")).to_contain_text("The server does not answer.")
+    expect(page.get_by_role("alert")).to_contain_text("The server is not responding.")
 
 
 def test_the_page_asks_nobody_else(open_page: Open, url: str) -> None:

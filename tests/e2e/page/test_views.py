@@ -13,8 +13,8 @@ from urllib.parse import quote, urlencode
 import pytest
 from playwright.sync_api import Page, expect
 
-from clew.home import Home
-from clew.index.sink import IndexSink
+from clew.home import DataDir
+from clew.index.sink import IndexWriter
 
 pytestmark = pytest.mark.browser
 Open = Callable[..., Page]
@@ -52,14 +52,14 @@ def test_a_column_is_searched_from_anywhere_and_leads_to_its_path(open_page: Ope
     while "finance.margin" not in (page.locator("[aria-selected=true]").text_content() or ""):
         page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
-    panel = page.get_by_role("complementary", name="Where the column comes from")
+    panel = page.get_by_role("complementary", name="Column lineage")
     expect(panel).to_contain_text("finance.margin · margin_pct")
     expect(panel).to_contain_text("erp.allocated · cost transformation by finance.load_daily")
     expect(panel).to_contain_text("join, indirect")
     port = page.get_by_role("button", name="cost, column of erp.allocated")
-    expect(port).to_have_attribute("data-lit", "direct")
-    assert page.locator(".lineage-threads g.direct").count() >= 3
-    assert page.locator(".lineage-threads g.indirect").count() >= 1
+    expect(port).to_have_attribute("data-highlight", "direct")
+    assert page.get_by_test_id("edges").locator("g[data-kind=direct]").count() >= 3
+    assert page.get_by_test_id("edges").locator("g[data-kind=indirect]").count() >= 1
 
 
 def test_what_has_the_text_only_inside_is_found_too(open_page: Open, shop: str) -> None:
@@ -67,17 +67,19 @@ def test_what_has_the_text_only_inside_is_found_too(open_page: Open, shop: str) 
     page.get_by_role("combobox", name="Search").fill("coalesce")
     expect(page.get_by_role("option", name="finance.load_daily")).to_contain_text("coalesce(")
     page.get_by_role("combobox", name="Search").fill("no such thing")
-    expect(page.get_by_text("Nothing bears that name.")).to_be_visible()
+    expect(page.get_by_text("No results")).to_be_visible()
 
 
 def test_a_column_of_the_demo_is_followed_through_the_notebook_to_its_code(open_page: Open, shop: str) -> None:
     page = open_page(f"{shop}#/datasets")
     page.get_by_role("link", name="daily_revenue.parquet").click()
     page.get_by_role("link", name="net_revenue", exact=True).click()
-    panel = page.get_by_role("complementary", name="Where the column comes from")
+    panel = page.get_by_role("complementary", name="Column lineage")
     expect(panel).to_contain_text("orders.csv · price")
     expect(panel).to_contain_text('paid["price"] * paid["qty"]')
-    expect(page.get_by_role("button", name="refund, column of returns.csv")).to_have_attribute("data-lit", "direct")
+    expect(page.get_by_role("button", name="refund, column of returns.csv")).to_have_attribute(
+        "data-highlight", "direct"
+    )
 
 
 def test_the_page_of_a_dataset_shows_origins_versions_and_figures(open_page: Open, shop: str) -> None:
@@ -89,8 +91,10 @@ def test_the_page_of_a_dataset_shows_origins_versions_and_figures(open_page: Ope
     expect(page.get_by_text("new schema")).to_have_count(1)
     facets = page.get_by_role("region", name="Facets")
     expect(facets).to_contain_text("What is left of each day's revenue.")
-    expect(facets.locator(".verdict").first).to_have_text("✓ passed")
-    expect(facets.locator(".facet", has_text="shop_freshness").locator(".branch").first).to_contain_text("minutes: 12")
+    expect(facets.get_by_test_id("check-result").first).to_have_text("✓ passed")
+    expect(
+        facets.get_by_test_id("facet").filter(has_text="shop_freshness").get_by_test_id("json-branch").first
+    ).to_contain_text("minutes: 12")
     facets.get_by_role("button", name="JSON of tags").click()
     expect(facets).to_contain_text("key: tier")
     facets.get_by_role("button", name="History of dataQualityAssertions").click()
@@ -101,22 +105,22 @@ def test_the_page_of_a_dataset_shows_origins_versions_and_figures(open_page: Ope
 
 def test_a_failing_run_shows_its_error(open_page: Open, shop: str) -> None:
     page = open_page(f"{shop}#/runs")
-    finished = page.get_by_role("row", name="finished")
+    finished = page.get_by_role("row", name="completed")
     expect(finished).not_to_have_count(0)
     page.get_by_role("combobox", name="State").select_option("FAILED")
     # Until the answer is there, the page shows what it has shown.
     expect(finished).to_have_count(0)
     page.get_by_role("link", name="bi.refresh").first.click()
-    expect(page.locator(".failure")).to_contain_text("relation bi.dashboard is locked")
-    expect(page.locator(".failure pre")).to_contain_text('File "refresh.py", line 12')
+    expect(page.get_by_test_id("error")).to_contain_text("relation bi.dashboard is locked")
+    expect(page.get_by_test_id("error").locator("pre")).to_contain_text('File "refresh.py", line 12')
 
 
 def compare(page: Page, one: int, other: int) -> None:
     """Choose two of the runs of a job."""
-    bars = page.get_by_role("group", name="Runs, the oldest first").get_by_role("button")
+    bars = page.get_by_role("group", name="Runs, oldest first").get_by_role("button")
     expect(bars).to_have_count(14)
     bars.nth(one).click()
-    expect(page.get_by_text("choose another run to compare")).to_be_visible()
+    expect(page.get_by_text("Select another run to compare")).to_be_visible()
     bars.nth(other).click()
     expect(page.get_by_role("heading", name="finance.load_daily")).to_be_visible()
 
@@ -124,26 +128,26 @@ def compare(page: Page, one: int, other: int) -> None:
 def test_two_runs_that_are_chosen_are_compared(open_page: Open, shop: str) -> None:
     page = open_page(f"{shop}{job('airflow', 'finance.load_daily')}")
     compare(page, 8, 11)
-    changes = page.locator(".changes")
+    changes = page.get_by_test_id("changes")
     expect(changes.filter(has_text="1.1 k → 1.4 k rows")).to_have_count(1)
     expect(changes.filter(has_text="+ orders")).to_have_count(1)
-    expect(open_page(page.url).locator(".changes").first).to_be_visible()
+    expect(open_page(page.url).get_by_test_id("changes").first).to_be_visible()
 
 
 def test_a_notebook_says_what_changed_since_the_run_before(open_page: Open, shop: str) -> None:
     page = open_page(shop)
-    page.locator(".change-line a", has_text="paid: ").click()
-    code = page.locator(".diff")
+    page.get_by_test_id("changes-since").get_by_role("link").filter(has_text="paid: ").click()
+    code = page.get_by_test_id("code-diff")
     expect(code.locator("[data-sign='-']")).to_contain_text('orders[orders["status"] == "paid"]')
     expect(code.locator("[data-sign='+']")).to_contain_text('orders[orders["price"] > 60]')
 
 
 def test_cells_and_operations_stand_on_a_time_bar_with_memory(open_page: Open, shop: str) -> None:
     page = open_page(f"{shop}#/time")
-    rows = page.get_by_role("region", name="Cells and operations in time").get_by_role("listitem")
+    rows = page.get_by_role("region", name="Timeline of cells and operations").get_by_role("listitem")
     expect(rows).to_have_count(13)
     failed = rows.filter(has_text="KeyError")
-    expect(failed.locator(".mem").first).to_contain_text("MB")
+    expect(failed.get_by_test_id("memory").first).to_contain_text("MB")
     failed.get_by_role("button").click()
     expect(page.get_by_role("complementary", name="Details")).to_contain_text("line 2, in <module>")
 
@@ -166,21 +170,21 @@ def test_a_chip_opens_in_place_and_moves_nothing(open_page: Open, shop: str) -> 
 
 def test_the_path_between_two_the_time_and_the_namespaces(open_page: Open, shop: str) -> None:
     page = open_page(f"{shop}{lineage('erp.costs', depth='20')}")
-    page.get_by_role("combobox", name="Show the path to").select_option(label="bi.dashboard (dataset)")
+    page.get_by_role("combobox", name="Find path to").select_option(label="bi.dashboard (dataset)")
     expect(page.get_by_role("status")).to_have_text(re.compile("^7 nodes"))
-    page.get_by_role("button", name="Leave the path").click()
+    page.get_by_role("button", name="Clear path").click()
     page.get_by_role("button", name="Group by namespace").click()
-    expect(page.locator(".group-frame")).to_have_count(3)
+    expect(page.get_by_test_id("namespace-group")).to_have_count(3)
     slider = page.get_by_role("slider", name="As of")
     slider.focus()
     page.keyboard.press("Home")
-    expect(page.get_by_text("what was not yet known then is left out")).to_be_visible()
+    expect(page.get_by_text("later events are excluded")).to_be_visible()
     expect(page.get_by_role("status")).to_contain_text("3 nodes")
 
 
 def test_the_graph_as_text_says_the_same(open_page: Open, shop: str) -> None:
     page = open_page(f"{shop}{lineage('finance.margin', column='margin_pct', text='1')}")
-    twin = page.get_by_role("region", name="The graph as text")
+    twin = page.get_by_role("region", name="Graph as text")
     expect(twin).to_contain_text("← erp.allocated · cost  [transformation by finance.load_daily]")
     expect(twin).to_contain_text("4 more downstream")
 
@@ -195,7 +199,7 @@ def test_the_keyboard_is_enough(open_page: Open, shop: str) -> None:
     page.get_by_role("link", name="Show lineage").press("Enter")
     page.get_by_role("link", name="erp.allocated").focus()
     page.keyboard.press("ArrowLeft")
-    expect(page.get_by_role("link", name="erp.allocate finished")).to_be_focused()
+    expect(page.get_by_role("link", name="erp.allocate completed")).to_be_focused()
     page.keyboard.press("ArrowLeft")
     expect(page.get_by_role("link", name="erp.costs")).to_be_focused()
     page.get_by_role("button", name="cost, column of erp.allocated").focus()
@@ -211,20 +215,20 @@ def test_events_are_listed_filtered_and_shown_as_they_came(open_page: Open, shop
     page.get_by_role("searchbox", name="Filter events").fill("bi.refresh")
     page.get_by_role("combobox", name="Type").select_option("FAIL")
     expect(page.get_by_text("all 2 events")).to_be_visible()
-    page.locator(".event-line").first.click()
-    expect(page.locator(".event-body")).to_contain_text("relation bi.dashboard is locked")
+    page.get_by_role("list", name="Events").get_by_role("button").first.click()
+    expect(page.get_by_test_id("event-body")).to_contain_text("relation bi.dashboard is locked")
     page.get_by_role("button", name="raw").click()
-    expect(page.locator(".event-body pre")).to_contain_text('{"eventType": "FAIL"')
+    expect(page.get_by_test_id("event-body").locator("pre")).to_contain_text('{"eventType": "FAIL"')
     page.get_by_role("button", name="Rejected").click()
     page.get_by_role("searchbox", name="Filter events").fill("")
-    expect(page.locator(".events > li")).to_have_count(2)
-    expect(page.locator(".events")).to_contain_text("there is no eventTime")
+    expect(page.get_by_role("list", name="Events").locator("> li")).to_have_count(2)
+    expect(page.get_by_role("list", name="Events")).to_contain_text("eventTime is missing")
 
 
 def test_health_says_how_far_it_is_and_what_was_rejected(open_page: Open, shop: str) -> None:
     page = open_page(f"{shop}#/health")
     expect(page.get_by_role("link", name="2 events rejected")).to_be_visible()
-    expect(page.get_by_text("the index was written")).to_be_visible()
+    expect(page.get_by_text("index updated")).to_be_visible()
 
 
 WIDE = "document.documentElement.scrollWidth > document.documentElement.clientWidth + 1"
@@ -250,7 +254,7 @@ def test_three_thousand_columns_stay_a_page(open_page: Open, shop: str) -> None:
     page.get_by_role("searchbox", name="Find a column").fill("column_2999")
     page.get_by_role("link", name="column_2999", exact=True).click()
     expect(page.get_by_role("button", name="column_2999, column of wide.source")).to_have_attribute(
-        "data-lit", "direct"
+        "data-highlight", "direct"
     )
 
 
@@ -259,35 +263,42 @@ def test_a_server_that_is_gone_is_said_on_every_page(open_page: Open, shop: str)
     page.route("**/api/**", lambda route: route.abort())
     for view in ("datasets", "jobs", "events"):
         page.get_by_role("navigation", name="Pages").get_by_role("link", name=view, exact=False).click()
-        expect(page.get_by_role("alert")).to_contain_text("The server does not answer.")
+        expect(page.get_by_role("alert")).to_contain_text("The server is not responding.")
 
 
 def test_an_empty_index_says_what_to_do(
-    open_page: Open, serving_home: Callable[[Home], AbstractContextManager[str]], tmp_path: Path
+    open_page: Open, serving_home: Callable[[DataDir], AbstractContextManager[str]], tmp_path: Path
 ) -> None:
-    home = Home(tmp_path).create()
-    with IndexSink(home.index):
+    home = DataDir(tmp_path).create()
+    with IndexWriter(home.index):
         pass
     with serving_home(home) as address:
         page = open_page(address, is_whole=False)
-        expect(page.get_by_text("Nothing was recorded yet.")).to_be_visible()
+        expect(page.get_by_text("No data yet.")).to_be_visible()
         page.goto(f"{address}#/jobs")
-        expect(page.get_by_text("No event has named a job yet.")).to_be_visible()
+        expect(page.get_by_text("No jobs yet")).to_be_visible()
 
 
 def test_without_a_notebook_the_first_screen_is_the_search(
-    open_page: Open, serving_home: Callable[[Home], AbstractContextManager[str]], tmp_path: Path, fill_shop: Any
+    open_page: Open, serving_home: Callable[[DataDir], AbstractContextManager[str]], tmp_path: Path, fill_shop: Any
 ) -> None:
-    home = Home(tmp_path)
+    home = DataDir(tmp_path)
     fill_shop(home, has_notebook=False)
     with serving_home(home) as address:
         page = open_page(address, is_whole=False)
         expect(page.get_by_role("combobox", name="Search everything")).to_be_visible()
-        expect(page.get_by_role("heading", name="Last runs")).to_be_visible()
+        expect(page.get_by_role("heading", name="Recent runs")).to_be_visible()
+
+
+def test_a_url_typed_by_hand_leads_to_its_page(open_page: Open, shop: str) -> None:
+    page = open_page(f"{shop}datasets/{quote(WAREHOUSE, safe='')}/finance.margin")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("finance.margin")
+    page = open_page(f"{shop}jobs?text=finance")
+    expect(page.get_by_role("searchbox", name="Filter jobs")).to_have_value("finance")
 
 
 def test_an_unknown_page_and_an_unknown_name_are_said(open_page: Open, shop: str) -> None:
-    expect(open_page(f"{shop}#/nonsense").get_by_role("alert")).to_contain_text("There is no such page.")
+    expect(open_page(f"{shop}#/nonsense").get_by_role("alert")).to_contain_text("Page not found.")
     page = open_page(f"{shop}{dataset('finance.margins')}", is_whole=False)
     expect(page.get_by_role("alert")).to_contain_text("Did you mean finance.margin?")
 
@@ -328,7 +339,7 @@ def test_no_page_has_a_serious_fault_of_accessibility(open_page: Open, shop: str
     for name in (*PAGES, *WAYS):
         place, go_on = WAYS.get(name) or (PAGES[name], None)
         page.goto(f"{shop}{place}")
-        page.wait_for_selector("main > :not(.skeleton) >> nth=0")
+        page.wait_for_selector("main > :not([aria-busy]) >> nth=0")
         if go_on is not None:
             go_on(page)
         page.wait_for_load_state("networkidle")

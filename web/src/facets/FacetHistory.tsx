@@ -1,61 +1,56 @@
 import type { ReactNode } from "react";
-import { Loaded, useFetched } from "../parts/Loaded";
-import { Nothing } from "../parts/marks";
-import { href } from "../router";
-import { moment, plural } from "../words";
+import { useApi } from "../api/client";
+import type { FacetHistory as FacetHistoryDocument, FacetVersion } from "../api/types";
+import { AsyncContent } from "../components/AsyncContent";
+import layout from "../components/layout.module.css";
+import { EmptyState } from "../components/Panel";
+import { formatDate, pluralize } from "../format";
+import { urlFor } from "../router";
+import styles from "./facets.module.css";
 
-interface FacetVersion {
-  facet: unknown;
-  firstAt: string;
-  lastAt: string;
-  firstRunId: string | null;
-  lastRunId: string | null;
-  events: number;
-}
+const MAX_VERSIONS = 20;
 
-const MOST = 20;
-
-/** What a facet said before: who set it and when, the newest first. */
-export function FacetHistory({
-  node,
-  name,
-  body,
-}: {
+interface Props {
   node: string;
   name: string;
-  body: (facet: unknown) => ReactNode;
-}) {
-  const query = new URLSearchParams({ nodeId: node, name, limit: `${MOST}` });
-  const found = useFetched<{ versions: FacetVersion[] }>(`api/v2/facets/history?${query}`);
+  renderBody: (facet: unknown) => ReactNode;
+}
+
+/** The versions of a facet, newest first, with their runs. */
+export function FacetHistory({ node, name, renderBody }: Props) {
+  const query = new URLSearchParams({ nodeId: node, name, limit: `${MAX_VERSIONS}` });
+  const history = useApi<FacetHistoryDocument>(`api/v2/facets/history?${query}`);
   return (
-    <Loaded of={found} isPart>
+    <AsyncContent state={history} isInline>
       {({ versions }) =>
         versions.length === 0 ? (
-          <Nothing>The lake has no event that told of it.</Nothing>
+          <EmptyState>No history</EmptyState>
         ) : (
-          <ol className="history" aria-label={`History of ${name}`}>
+          <ol className={styles.history} aria-label={`History of ${name}`}>
             {versions.map((version) => (
               <li key={version.firstAt}>
-                <p className="facts">
-                  {span(version)} · said by {plural(version.events, "event")}
+                <p className={layout.facts}>
+                  {period(version)} · {pluralize(version.events, "event")}
                   {version.firstRunId && (
                     <>
-                      , first by{" "}
-                      <a href={href("job-run", {}, version.firstRunId)}>run {version.firstRunId.slice(0, 8)}</a>
+                      , first in{" "}
+                      <a href={urlFor("job-run", {}, version.firstRunId)}>run {version.firstRunId.slice(0, 8)}</a>
                     </>
                   )}
                 </p>
-                {version.facet === null ? <Nothing>It was deleted.</Nothing> : body(version.facet)}
+                {version.facet === null ? <EmptyState>Deleted</EmptyState> : renderBody(version.facet)}
               </li>
             ))}
-            {versions.length === MOST && <li className="faint">The last {MOST} are shown.</li>}
+            {versions.length === MAX_VERSIONS && (
+              <li className={layout.faint}>Showing the last {MAX_VERSIONS} versions</li>
+            )}
           </ol>
         )
       }
-    </Loaded>
+    </AsyncContent>
   );
 }
 
-function span({ firstAt, lastAt }: FacetVersion): string {
-  return firstAt === lastAt ? moment(firstAt) : `${moment(firstAt)} to ${moment(lastAt)}`;
+function period({ firstAt, lastAt }: FacetVersion): string {
+  return firstAt === lastAt ? formatDate(firstAt) : `${formatDate(firstAt)} to ${formatDate(lastAt)}`;
 }

@@ -1,98 +1,112 @@
 import { Component, type ReactNode, useState } from "react";
-import type { Facets } from "../documents";
-import { Heading } from "../parts/marks";
-import { Tree } from "../parts/Tree";
+import controls from "../components/controls.module.css";
+import { JsonTree } from "../components/JsonTree";
+import { Heading } from "../components/Panel";
 import { FacetHistory } from "./FacetHistory";
+import styles from "./facets.module.css";
 import { RENDERERS } from "./renderers";
-import { own, record, text } from "./values";
+import { asObject, asText, withoutMetadata } from "./values";
 
 interface ListProps {
-  facets: Facets;
-  leaveOut?: readonly string[];
-  /** Whose they are, as `dataset:namespace:name`: with it, each has a history. */
+  facets: Record<string, unknown>;
+  exclude?: readonly string[];
+  /** Id of the owner, as `dataset:namespace:name`: with it, each facet has a history. */
   node?: string;
 }
 
-/** All facets of an entity: each standard one in its own way, any other as a tree. */
-export function FacetList({ facets, leaveOut = [], node }: ListProps) {
-  const names = Object.keys(facets).filter((name) => !leaveOut.includes(name));
+/** All facets of an entity: standard facets by their renderer, others as a JSON tree. */
+export function FacetList({ facets, exclude = [], node }: ListProps) {
+  const names = Object.keys(facets).filter((name) => !exclude.includes(name));
   if (names.length === 0) return null;
-  const known = names.filter((name) => name in RENDERERS);
-  const others = names.filter((name) => !(name in RENDERERS));
+  const standard = names.filter((name) => name in RENDERERS);
+  const custom = names.filter((name) => !(name in RENDERERS));
   return (
-    <section className="facets" aria-label="Facets">
+    <section className={styles.list} aria-label="Facets">
       <Heading total={names.length}>Facets</Heading>
-      {[...known, ...others].map((name) => (
+      {[...standard, ...custom].map((name) => (
         <FacetCard key={name} name={name} facet={facets[name]} node={node} />
       ))}
     </section>
   );
 }
 
-type Showing = "rendered" | "json" | "history";
+/** A collapsed list of facets. */
+export function FacetDetails({ title, facets }: { title: string; facets: Record<string, unknown> }) {
+  if (Object.keys(facets).length === 0) return null;
+  return (
+    <details className={styles.details}>
+      <summary>{title}</summary>
+      <FacetList facets={facets} />
+    </details>
+  );
+}
+
+type Mode = "rendered" | "json" | "history";
 
 export function FacetCard({ name, facet, node }: { name: string; facet: unknown; node?: string | undefined }) {
-  const [showing, show] = useState<Showing>("rendered");
-  const known = RENDERERS[name];
-  const producer = text(record(facet)._producer);
-  const turn = (to: Showing) => show(showing === to ? "rendered" : to);
+  const [mode, setMode] = useState<Mode>("rendered");
+  const renderer = RENDERERS[name];
+  const producer = asText(asObject(facet)._producer);
+  const toggle = (to: Mode) => setMode(mode === to ? "rendered" : to);
   return (
-    <article className="facet">
+    <article className={styles.facet} data-testid="facet">
       <header>
-        <h3>{known?.title ?? name}</h3>
-        {known && <code>{name}</code>}
+        <h3>{renderer?.title ?? name}</h3>
+        {renderer && <code>{name}</code>}
         {producer && (
           <small title={producer}>
             by <bdi>{producer.replace(/^https?:\/\//, "")}</bdi>
           </small>
         )}
-        <span className="turns">
+        <span className={styles.modes}>
           {node && (
             <button
               type="button"
-              className="quiet"
-              aria-pressed={showing === "history"}
+              className={controls.quiet}
+              aria-pressed={mode === "history"}
               aria-label={`History of ${name}`}
-              onClick={() => turn("history")}
+              onClick={() => toggle("history")}
             >
               History
             </button>
           )}
-          {known && (
+          {renderer && (
             <button
               type="button"
-              className="quiet"
-              aria-pressed={showing === "json"}
+              className={controls.quiet}
+              aria-pressed={mode === "json"}
               aria-label={`JSON of ${name}`}
-              onClick={() => turn("json")}
+              onClick={() => toggle("json")}
             >
               JSON
             </button>
           )}
         </span>
       </header>
-      {showing === "rendered" && <FacetBody name={name} facet={facet} />}
-      {showing === "json" && <Tree value={facet} />}
-      {showing === "history" && node && (
-        <FacetHistory node={node} name={name} body={(one) => <FacetBody name={name} facet={one} />} />
+      {mode === "rendered" && <FacetBody name={name} facet={facet} />}
+      {mode === "json" && <JsonTree value={facet} />}
+      {mode === "history" && node && (
+        <FacetHistory node={node} name={name} renderBody={(version) => <FacetBody name={name} facet={version} />} />
       )}
     </article>
   );
 }
 
 function FacetBody({ name, facet }: { name: string; facet: unknown }) {
-  const known = RENDERERS[name];
-  const tree = <Tree value={typeof facet === "object" && facet !== null ? own(record(facet)) : facet} />;
-  if (!known) return tree;
+  const renderer = RENDERERS[name];
+  const tree = (
+    <JsonTree value={typeof facet === "object" && facet !== null ? withoutMetadata(asObject(facet)) : facet} />
+  );
+  if (!renderer) return tree;
   return (
-    <Guarded instead={tree}>
-      <known.Body facet={record(facet)} />
-    </Guarded>
+    <ErrorBoundary fallback={tree}>
+      <renderer.Body facet={asObject(facet)} />
+    </ErrorBoundary>
   );
 }
 
-/** A facet that is not what its name promises is shown as a tree. */
-class Guarded extends Component<{ instead: ReactNode; children: ReactNode }, { hasFailed: boolean }> {
+/** A malformed facet is shown as a JSON tree. */
+class ErrorBoundary extends Component<{ fallback: ReactNode; children: ReactNode }, { hasFailed: boolean }> {
   override state = { hasFailed: false };
 
   static getDerivedStateFromError() {
@@ -100,6 +114,6 @@ class Guarded extends Component<{ instead: ReactNode; children: ReactNode }, { h
   }
 
   override render() {
-    return this.state.hasFailed ? this.props.instead : this.props.children;
+    return this.state.hasFailed ? this.props.fallback : this.props.children;
   }
 }

@@ -1,81 +1,80 @@
-/** One renderer for each standard facet, by the facet's name. */
+/** One renderer for each standard OpenLineage facet, by the facet's name. */
 
 import type { ReactNode } from "react";
-import { Code, languageOf } from "../parts/Code";
-import { Tree } from "../parts/Tree";
-import { datasetHref, href, jobHref } from "../router";
-import { moment } from "../words";
-import { Facts, Grid, linked, nameOf, type Props, plainFacts, Share } from "./parts";
-import { Assertions, QualityMetrics, Statistics, Tests } from "./quality";
-import { list, number, type Record_, record, records, text } from "./values";
+import { Code, languageOf } from "../components/Code";
+import { DataTable } from "../components/DataTable";
+import { ErrorBox } from "../components/ErrorBox";
+import { JsonTree } from "../components/JsonTree";
+import layout from "../components/layout.module.css";
+import { baseName, formatBytes, formatConstant, formatCount, formatDate } from "../format";
+import { datasetUrl, jobUrl, urlFor } from "../router";
+import styles from "./facets.module.css";
+import { Facts, fieldFacts, linkify, type Props, qualifiedName, Share } from "./parts";
+import { asList, asNumber, asObject, asObjects, asText, type JsonObject } from "./values";
 
 interface Renderer {
   title: string;
   Body: (props: Props) => ReactNode;
 }
 
-function Plain({ facet }: Props) {
-  return <Facts of={plainFacts(facet)} />;
+function Fields({ facet }: Props) {
+  return <Facts items={fieldFacts(facet)} />;
 }
 
 function Schema({ facet }: Props) {
-  const rows = fieldRows(records(facet.fields), 0);
-  return <Grid heads={["column", "type", "description"]} rows={rows} />;
+  const rows = fieldRows(asObjects(facet.fields), 0);
+  return <DataTable heads={["column", "type", "description"]} rows={rows} />;
 }
 
-function fieldRows(fields: Record_[], depth: number): ReactNode[][] {
+function fieldRows(fields: JsonObject[], depth: number): ReactNode[][] {
   return fields.flatMap((field) => [
     [
       <bdi key="name" style={{ paddingInlineStart: depth * 16 }}>
-        {text(field.name)}
+        {asText(field.name)}
       </bdi>,
-      <code key="type">{text(field.type)}</code>,
-      text(field.description),
+      <code key="type">{asText(field.type)}</code>,
+      asText(field.description),
     ],
-    ...fieldRows(records(field.fields), depth + 1),
+    ...fieldRows(asObjects(field.fields), depth + 1),
   ]);
 }
 
 function ColumnLineage({ facet }: Props) {
-  const fields = Object.entries(record(facet.fields));
-  const rows = fields.map(([column, said]) => [
+  const fields = Object.entries(asObject(facet.fields));
+  const rows = fields.map(([column, field]) => [
     column,
-    <Sources key="from" inputs={records(record(said).inputFields)} />,
+    <Sources key="sources" inputs={asObjects(asObject(field).inputFields)} />,
   ]);
-  const whole = records(facet.dataset);
+  const datasetSources = asObjects(facet.dataset);
   return (
     <>
-      <Grid heads={["column", "comes from"]} rows={rows} />
-      {whole.length > 0 && (
-        <p className="aside">
-          All columns: <Sources inputs={whole} />
+      <DataTable heads={["column", "source columns"]} rows={rows} />
+      {datasetSources.length > 0 && (
+        <p className={layout.remark}>
+          All columns: <Sources inputs={datasetSources} />
         </p>
       )}
     </>
   );
 }
 
-function Sources({ inputs }: { inputs: Record_[] }) {
+function Sources({ inputs }: { inputs: JsonObject[] }) {
   return (
-    <ul className="inline">
+    <ul className={layout.inlineList}>
       {inputs.map((input, i) => {
-        const ways = records(input.transformations);
-        const isIndirect = ways.length > 0 && ways.every((way) => way.type === "INDIRECT");
-        const words = ways.map((way) =>
-          text(way.subtype || way.type)
-            .toLowerCase()
-            .replaceAll("_", " "),
-        );
-        const dataset = { namespace: text(input.namespace), name: text(input.name) };
+        const transformations = asObjects(input.transformations);
+        const isIndirect = transformations.length > 0 && transformations.every(({ type }) => type === "INDIRECT");
+        const labels = transformations.map(({ type, subtype }) => formatConstant(asText(subtype || type)));
+        const dataset = { namespace: asText(input.namespace), name: asText(input.name) };
         return (
-          // biome-ignore lint/suspicious/noArrayIndexKey: inputs keep their order
+          // biome-ignore lint/suspicious/noArrayIndexKey: the order of inputs is fixed
           <li key={i} data-indirect={isIndirect || undefined}>
-            <a href={datasetHref(dataset)} title={nameOf(input)}>
+            <a href={datasetUrl(dataset)} title={qualifiedName(input)}>
               <bdi>
-                {dataset.name.split("/").at(-1)} · {text(input.field)}
+                {baseName(dataset.name)} · {asText(input.field)}
               </bdi>
             </a>
-            {words.length > 0 && <small>{[...new Set(words)].join(", ")}</small>}
+            {labels.length > 0 && <small>{[...new Set(labels)].join(", ")}</small>}
           </li>
         );
       })}
@@ -86,31 +85,26 @@ function Sources({ inputs }: { inputs: Record_[] }) {
 function Sql({ facet }: Props) {
   return (
     <>
-      <Code language="sql">{text(facet.query)}</Code>
-      {text(facet.dialect) && <p className="aside">dialect: {text(facet.dialect)}</p>}
+      <Code language="sql">{asText(facet.query)}</Code>
+      {asText(facet.dialect) && <p className={layout.remark}>dialect: {asText(facet.dialect)}</p>}
     </>
   );
 }
 
 function SourceCode({ facet }: Props) {
-  return <Code language={languageOf(text(facet.language))}>{text(facet.sourceCode)}</Code>;
+  return <Code language={languageOf(asText(facet.language))}>{asText(facet.sourceCode)}</Code>;
 }
 
 function ErrorMessage({ facet }: Props) {
-  return (
-    <div className="failure">
-      <b>{text(facet.message)}</b>
-      {text(facet.stackTrace) && <pre tabIndex={0}>{text(facet.stackTrace)}</pre>}
-    </div>
-  );
+  return <ErrorBox message={asText(facet.message)} stackTrace={asText(facet.stackTrace)} />;
 }
 
 function Ownership({ facet }: Props) {
   return (
-    <ul className="chips">
-      {records(facet.owners).map((owner) => (
-        <li key={`${text(owner.name)} ${text(owner.type)}`}>
-          <bdi>{text(owner.name)}</bdi> {text(owner.type) && <small>{text(owner.type).toLowerCase()}</small>}
+    <ul className={styles.chips}>
+      {asObjects(facet.owners).map((owner) => (
+        <li key={`${asText(owner.name)} ${asText(owner.type)}`}>
+          <bdi>{asText(owner.name)}</bdi> {asText(owner.type) && <small>{asText(owner.type).toLowerCase()}</small>}
         </li>
       ))}
     </ul>
@@ -119,13 +113,13 @@ function Ownership({ facet }: Props) {
 
 function Tags({ facet }: Props) {
   return (
-    <ul className="chips">
-      {records(facet.tags).map((tag, i) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: the same tag may stand on two columns
-        <li key={i} title={text(tag.source)}>
-          <bdi>{text(tag.key)}</bdi>
-          {text(tag.value) && text(tag.value) !== "true" && <b>{text(tag.value)}</b>}
-          {text(tag.field) && <small>{text(tag.field)}</small>}
+    <ul className={styles.chips}>
+      {asObjects(facet.tags).map((tag, i) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: two columns can have the same tag
+        <li key={i} title={asText(tag.source)}>
+          <bdi>{asText(tag.key)}</bdi>
+          {asText(tag.value) && asText(tag.value) !== "true" && <b>{asText(tag.value)}</b>}
+          {asText(tag.field) && <small>{asText(tag.field)}</small>}
         </li>
       ))}
     </ul>
@@ -135,30 +129,30 @@ function Tags({ facet }: Props) {
 function NominalTime({ facet }: Props) {
   return (
     <Facts
-      of={[
-        ["from", moment(text(facet.nominalStartTime) || null)],
-        ["to", moment(text(facet.nominalEndTime) || null)],
+      items={[
+        ["from", formatDate(asText(facet.nominalStartTime) || null)],
+        ["to", formatDate(asText(facet.nominalEndTime) || null)],
       ]}
     />
   );
 }
 
 function Documentation({ facet }: Props) {
-  return <p className="prose">{text(facet.description)}</p>;
+  return <p className={layout.prose}>{asText(facet.description)}</p>;
 }
 
 function CodeLocation({ facet }: Props) {
   return (
     <Facts
-      of={[
-        ["place", linked(text(facet.url))],
-        ["repository", text(facet.url) === text(facet.repoUrl) ? "" : linked(text(facet.repoUrl))],
-        ["path", text(facet.path)],
-        ["branch", text(facet.branch)],
-        ["tag", text(facet.tag)],
-        ["version", text(facet.version)],
-        ["pull request", text(facet.pullRequestNumber)],
-        ["kind", text(facet.type)],
+      items={[
+        ["URL", linkify(asText(facet.url))],
+        ["repository", asText(facet.url) === asText(facet.repoUrl) ? "" : linkify(asText(facet.repoUrl))],
+        ["path", asText(facet.path)],
+        ["branch", asText(facet.branch)],
+        ["tag", asText(facet.tag)],
+        ["version", asText(facet.version)],
+        ["pull request", asText(facet.pullRequestNumber)],
+        ["type", asText(facet.type)],
       ]}
     />
   );
@@ -167,12 +161,12 @@ function CodeLocation({ facet }: Props) {
 function Parent({ facet }: Props) {
   return (
     <Facts
-      of={[
-        ["part of", <RunOfJob key="p" run={record(facet.run)} job={record(facet.job)} />],
+      items={[
+        ["Parent run", <RunOfJob key="p" run={asObject(facet.run)} job={asObject(facet.job)} />],
         [
-          "in all",
+          "Root run",
           facet.root ? (
-            <RunOfJob key="r" run={record(record(facet.root).run)} job={record(record(facet.root).job)} />
+            <RunOfJob key="r" run={asObject(asObject(facet.root).run)} job={asObject(asObject(facet.root).job)} />
           ) : (
             ""
           ),
@@ -182,15 +176,15 @@ function Parent({ facet }: Props) {
   );
 }
 
-function RunOfJob({ run, job }: { run: Record_; job: Record_ }) {
+function RunOfJob({ run, job }: { run: JsonObject; job: JsonObject }) {
   return (
     <>
-      {text(job.name) && (
-        <a href={jobHref({ namespace: text(job.namespace), name: text(job.name) })}>{text(job.name)}</a>
+      {asText(job.name) && (
+        <a href={jobUrl({ namespace: asText(job.namespace), name: asText(job.name) })}>{asText(job.name)}</a>
       )}{" "}
-      {text(run.runId) && (
-        <a href={href("job-run", {}, text(run.runId))} title={text(run.runId)}>
-          run {text(run.runId).slice(0, 8)}
+      {asText(run.runId) && (
+        <a href={urlFor("job-run", {}, asText(run.runId))} title={asText(run.runId)}>
+          run {asText(run.runId).slice(0, 8)}
         </a>
       )}
     </>
@@ -198,21 +192,21 @@ function RunOfJob({ run, job }: { run: Record_; job: Record_ }) {
 }
 
 function Engine({ facet }: Props) {
-  const adapter = text(facet.openlineageAdapterVersion);
+  const adapter = asText(facet.openlineageAdapterVersion);
   return (
     <p>
-      {text(facet.name)} {text(facet.version)} {adapter && <small>OpenLineage adapter {adapter}</small>}
+      {asText(facet.name)} {asText(facet.version)} {adapter && <small>OpenLineage adapter {adapter}</small>}
     </p>
   );
 }
 
 function Lifecycle({ facet }: Props) {
-  const before = record(facet.previousIdentifier);
+  const previous = asObject(facet.previousIdentifier);
   return (
     <Facts
-      of={[
-        ["change", text(facet.lifecycleStateChange)],
-        ["called before", nameOf(before)],
+      items={[
+        ["change", asText(facet.lifecycleStateChange)],
+        ["previous name", qualifiedName(previous)],
       ]}
     />
   );
@@ -220,13 +214,13 @@ function Lifecycle({ facet }: Props) {
 
 function Symlinks({ facet }: Props) {
   return (
-    <ul className="plain">
-      {records(facet.identifiers).map((one) => (
-        <li key={nameOf(one)}>
-          <a href={datasetHref({ namespace: text(one.namespace), name: text(one.name) })}>
-            <bdi>{nameOf(one)}</bdi>
+    <ul className={styles.plain}>
+      {asObjects(facet.identifiers).map((item) => (
+        <li key={qualifiedName(item)}>
+          <a href={datasetUrl({ namespace: asText(item.namespace), name: asText(item.name) })}>
+            <bdi>{qualifiedName(item)}</bdi>
           </a>{" "}
-          <small>{text(one.type).toLowerCase()}</small>
+          <small>{asText(item.type).toLowerCase()}</small>
         </li>
       ))}
     </ul>
@@ -235,38 +229,34 @@ function Symlinks({ facet }: Props) {
 
 function Environment({ facet }: Props) {
   return (
-    <Grid
+    <DataTable
       heads={["variable", "value"]}
-      rows={records(facet.environmentVariables).map((one) => [text(one.name), text(one.value)])}
+      rows={asObjects(facet.environmentVariables).map((item) => [asText(item.name), asText(item.value)])}
     />
   );
 }
 
 function Parameters({ facet }: Props) {
   return (
-    <Grid
+    <DataTable
       heads={["parameter", "value", "description"]}
-      rows={records(facet.parameters).map((one) => [
-        text(one.name) || text(one.key),
-        text(one.value),
-        text(one.description),
+      rows={asObjects(facet.parameters).map((item) => [
+        asText(item.name) || asText(item.key),
+        asText(item.value),
+        asText(item.description),
       ])}
     />
   );
 }
 
 function ExtractionError({ facet }: Props) {
-  const failed = number(facet.failedTasks) ?? 0;
+  const failed = asNumber(facet.failedTasks) ?? 0;
   return (
     <>
-      <Share value={failed} of={number(facet.totalTasks) ?? failed} tone="bad" />
-      {records(facet.errors).map((one, i) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: errors keep their order
-        <div className="failure" key={i}>
-          <b>{text(one.errorMessage)}</b>
-          {text(one.task) && <code>{text(one.task)}</code>}
-          {text(one.stackTrace) && <pre tabIndex={0}>{text(one.stackTrace)}</pre>}
-        </div>
+      <Share value={failed} total={asNumber(facet.totalTasks) ?? failed} tone="bad" />
+      {asObjects(facet.errors).map(({ errorMessage, task, stackTrace }, i) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: the order of errors is fixed
+        <ErrorBox key={i} message={asText(errorMessage)} task={asText(task)} stackTrace={asText(stackTrace)} />
       ))}
     </>
   );
@@ -275,27 +265,118 @@ function ExtractionError({ facet }: Props) {
 function Hierarchy({ facet }: Props) {
   return (
     <p>
-      {records(facet.hierarchy)
-        .map((level) => text(level.name))
+      {asObjects(facet.hierarchy)
+        .map((level) => asText(level.name))
         .join(" › ")}
     </p>
   );
 }
 
 function Dependencies({ facet }: Props) {
-  const rows = (["upstream", "downstream"] as const).flatMap((side) =>
-    records(facet[side]).map((one) => [
-      side,
-      <RunOfJob key="r" run={record(one.run)} job={record(one.job)} />,
-      text(one.dependency_type),
+  const rows = (["upstream", "downstream"] as const).flatMap((direction) =>
+    asObjects(facet[direction]).map((item) => [
+      direction,
+      <RunOfJob key="r" run={asObject(item.run)} job={asObject(item.job)} />,
+      asText(item.dependency_type),
     ]),
   );
-  return <Grid heads={["side", "job", "kind"]} rows={rows} />;
+  return <DataTable heads={["direction", "job", "type"]} rows={rows} />;
 }
 
 function Lineage({ facet }: Props) {
-  const entries = list(facet.entries);
-  return <Tree value={entries.length ? entries : { inputs: facet.inputs, fields: facet.fields }} />;
+  const entries = asList(facet.entries);
+  return <JsonTree value={entries.length ? entries : { inputs: facet.inputs, fields: facet.fields }} />;
+}
+
+function QualityMetrics({ facet }: Props) {
+  const rowCount = asNumber(facet.rowCount);
+  const size = asNumber(facet.bytes);
+  const columns = Object.entries(asObject(facet.columnMetrics));
+  return (
+    <>
+      <Facts
+        items={[
+          ["rows", rowCount === null ? "" : rowCount.toLocaleString("en")],
+          ["size", size === null ? "" : formatBytes(size)],
+          ["files", asText(facet.fileCount)],
+          ["last updated", asText(facet.lastUpdated) && formatDate(asText(facet.lastUpdated))],
+        ]}
+      />
+      {columns.length > 0 && (
+        <DataTable
+          heads={["column", "nulls", "distinct", "min", "max"]}
+          rows={columns.map(([name, value]) => {
+            const metrics = asObject(value);
+            const nulls = asNumber(metrics.nullCount);
+            const distinct = asNumber(metrics.distinctCount);
+            const bar = (value: number | null, tone?: "bad") =>
+              value === null ? (
+                ""
+              ) : rowCount ? (
+                <Share value={value} total={rowCount} {...(tone && { tone })} />
+              ) : (
+                formatCount(value)
+              );
+            return [name, bar(nulls, "bad"), bar(distinct), asText(metrics.min), asText(metrics.max)];
+          })}
+        />
+      )}
+    </>
+  );
+}
+
+function Assertions({ facet }: Props) {
+  const all = asObjects(facet.assertions);
+  const passed = all.filter((item) => item.success === true).length;
+  return (
+    <>
+      <Share value={passed} total={all.length} tone={passed === all.length ? "good" : "bad"} />
+      <DataTable
+        heads={["assertion", "column", "result"]}
+        rows={all.map((item) => [
+          asText(item.assertion),
+          asText(item.column),
+          <CheckResult key="result" isPassed={item.success === true} />,
+        ])}
+      />
+    </>
+  );
+}
+
+function CheckResult({ isPassed }: { isPassed: boolean }) {
+  return (
+    <span className={styles.result} data-passed={isPassed} data-testid="check-result">
+      {isPassed ? "✓ passed" : "✗ failed"}
+    </span>
+  );
+}
+
+function Tests({ facet }: Props) {
+  return (
+    <DataTable
+      heads={["test", "type", "expected", "actual", "result"]}
+      rows={asObjects(facet.tests).map((test) => [
+        asText(test.name),
+        asText(test.type),
+        asText(test.expected),
+        asText(test.actual),
+        <CheckResult key="result" isPassed={/pass|success|ok/i.test(asText(test.status))} />,
+      ])}
+    />
+  );
+}
+
+function Statistics({ facet }: Props) {
+  const size = asNumber(facet.size);
+  return (
+    <Facts
+      items={[
+        ["rows", asNumber(facet.rowCount)?.toLocaleString("en") ?? ""],
+        ["size", size === null ? "" : formatBytes(size)],
+        ["files", asText(facet.fileCount)],
+      ]}
+    />
+  );
 }
 
 export const RENDERERS: Record<string, Renderer> = {
@@ -305,30 +386,30 @@ export const RENDERERS: Record<string, Renderer> = {
   tags: { title: "Tags", Body: Tags },
   sql: { title: "SQL", Body: Sql },
   sourceCode: { title: "Source code", Body: SourceCode },
-  sourceCodeLocation: { title: "Where the code is", Body: CodeLocation },
+  sourceCodeLocation: { title: "Source location", Body: CodeLocation },
   schema: { title: "Schema", Body: Schema },
   columnLineage: { title: "Column lineage", Body: ColumnLineage },
   lineage: { title: "Lineage", Body: Lineage },
   dataQualityMetrics: { title: "Data quality", Body: QualityMetrics },
   dataQualityAssertions: { title: "Assertions", Body: Assertions },
   test: { title: "Tests", Body: Tests },
-  inputStatistics: { title: "Read", Body: Statistics },
-  outputStatistics: { title: "Written", Body: Statistics },
+  inputStatistics: { title: "Input statistics", Body: Statistics },
+  outputStatistics: { title: "Output statistics", Body: Statistics },
   nominalTime: { title: "Nominal time", Body: NominalTime },
   parent: { title: "Parent run", Body: Parent },
   jobDependencies: { title: "Dependencies", Body: Dependencies },
   processing_engine: { title: "Engine", Body: Engine },
-  jobType: { title: "Kind of job", Body: Plain },
-  version: { title: "Version", Body: Plain },
-  dataSource: { title: "Data source", Body: Plain },
-  datasetType: { title: "Kind of dataset", Body: Plain },
-  storage: { title: "Storage", Body: Plain },
-  catalog: { title: "Catalog", Body: Plain },
+  jobType: { title: "Job type", Body: Fields },
+  version: { title: "Version", Body: Fields },
+  dataSource: { title: "Data source", Body: Fields },
+  datasetType: { title: "Dataset type", Body: Fields },
+  storage: { title: "Storage", Body: Fields },
+  catalog: { title: "Catalog", Body: Fields },
   hierarchy: { title: "Hierarchy", Body: Hierarchy },
-  symlinks: { title: "Other names", Body: Symlinks },
-  lifecycleStateChange: { title: "Life cycle", Body: Lifecycle },
+  symlinks: { title: "Aliases", Body: Symlinks },
+  lifecycleStateChange: { title: "Lifecycle", Body: Lifecycle },
   environmentVariables: { title: "Environment", Body: Environment },
   executionParameters: { title: "Parameters", Body: Parameters },
-  externalQuery: { title: "External query", Body: Plain },
+  externalQuery: { title: "External query", Body: Fields },
   extractionError: { title: "Extraction errors", Body: ExtractionError },
 };

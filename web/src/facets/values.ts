@@ -1,30 +1,30 @@
-/** Facets come as anyone wrote them: what is read of them is asked for gently. */
+/** Tolerant access to facet values, which can have any shape. */
 
-export type Record_ = Record<string, unknown>;
+export type JsonObject = Record<string, unknown>;
 
-export function record(value: unknown): Record_ {
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record_) : {};
+export function asObject(value: unknown): JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonObject) : {};
 }
 
-export function list(value: unknown): unknown[] {
+export function asList(value: unknown): unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
-export function records(value: unknown): Record_[] {
-  return list(value).map(record);
+export function asObjects(value: unknown): JsonObject[] {
+  return asList(value).map(asObject);
 }
 
-export function text(value: unknown): string {
+export function asText(value: unknown): string {
   if (value === null || value === undefined) return "";
   return typeof value === "object" ? JSON.stringify(value) : String(value);
 }
 
-export function number(value: unknown): number | null {
-  const found = typeof value === "string" && value.trim() ? Number(value) : value;
-  return typeof found === "number" && Number.isFinite(found) ? found : null;
+export function asNumber(value: unknown): number | null {
+  const number = typeof value === "string" && value.trim() ? Number(value) : value;
+  return typeof number === "number" && Number.isFinite(number) ? number : null;
 }
 
-/** What a facet says of itself, not of its entity. */
-export function own(facet: Record_): Record_ {
+/** A facet without `_producer`, `_schemaURL` and the like. */
+export function withoutMetadata(facet: JsonObject): JsonObject {
   return Object.fromEntries(Object.entries(facet).filter(([name]) => !name.startsWith("_")));
 }
