@@ -14,24 +14,24 @@ import uvicorn
 from playwright.sync_api import Browser, sync_playwright
 from starlette.applications import Starlette
 
-from clew.cli.serve import answering_app
+from clew.cli.serve import build_read_app
 from clew.errors import ClewError
-from clew.home import Home
-from clew.serving.server import address, listen
+from clew.home import DataDir
+from clew.serving.server import listen, listener_url
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _SHOP = Path(__file__).parents[1] / "tests" / "e2e" / "page" / "shop.py"
 
 
-def fill_shop(home: Home) -> None:
+def fill_shop(home: DataDir) -> None:
     """The home of the browser tests: a notebook that ran twice, and two weeks of a shop's jobs."""
-    fill: Callable[[Home], None] = runpy.run_path(str(_SHOP))["fill"]
+    fill: Callable[[DataDir], None] = runpy.run_path(str(_SHOP))["fill"]
     fill(home)
 
 
-def served(home: Home) -> AbstractContextManager[str]:
+def served(home: DataDir) -> AbstractContextManager[str]:
     """The URL of the page over a home."""
-    return serving_app(answering_app(home))
+    return serving_app(build_read_app(home))
 
 
 @contextmanager
@@ -43,7 +43,7 @@ def serving_app(app: Starlette) -> Iterator[str]:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:
-            yield address(listener)
+            yield listener_url(listener)
         finally:
             server.should_exit = True
             thread.join()

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from clew.capture.adapters.cells import open_session, running
+from clew.capture.adapters.cells import execution_context, open_session
 from clew.capture.frames.catalogue import install, uninstall
 from clew.capture.sessions import Cell
 
@@ -117,7 +117,7 @@ class Captured:
     def _cells(self, work: Callable[[], Any], times: int) -> None:
         rounds = self._rounds_per_cell or times
         for _ in range(times // rounds):
-            with running(self.session, self._cell, workload.__code__, self._namespace):
+            with execution_context(self.session, self._cell, workload.__code__, self._namespace):
                 for _ in range(rounds):
                     self._namespace["totals"], self._namespace["renamed"] = work()
 
@@ -165,7 +165,7 @@ def added(prepare: Callable[[], Callable[[], Any]], times: int, repeats: int = 9
         call()
         plain.append(timed(call, times))
         install()
-        with running(session, Cell("c", "", "cell"), None, {}):
+        with execution_context(session, Cell("c", "", "cell"), None, {}):
             call = prepare()
             call()
             captured.append(timed(call, times))
@@ -214,7 +214,7 @@ def growth_mb(few: int, many: int) -> float:
     session = open_session("bench.py")
     held = []
     for rounds in (few, many):
-        with running(session, Cell("c", "", "cell"), None, {}):
+        with execution_context(session, Cell("c", "", "cell"), None, {}):
             for _ in range(rounds):
                 workload(frame, keys)
         gc.collect()
@@ -228,7 +228,7 @@ def kept_alive() -> int:
     """How many frames live on after they were deleted, of a frame and one made of it."""
     install()
     session = open_session("bench.py")
-    with running(session, Cell("c", "", "cell"), None, {}):
+    with execution_context(session, Cell("c", "", "cell"), None, {}):
         frame = facts(1_000)
         part = frame[frame["x"] > 0]
         gone = [weakref.ref(frame), weakref.ref(part)]

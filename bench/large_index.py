@@ -7,16 +7,16 @@ from pathlib import Path
 from random import Random
 from uuid import UUID
 
-from clew.index.building import drafted
+from clew.index.building import build_and_swap
 from clew.index.changes import (
-    Changes,
+    AssertionRow,
+    ChangeSet,
     DatasetRow,
     EdgeRow,
     JobEdgeRow,
     JobRow,
     RunIoRow,
     RunRow,
-    StatementRow,
 )
 
 SCHEDULER, STORE = "scheduler", "postgres://warehouse:5432"
@@ -47,11 +47,11 @@ def source_name(number: int) -> str:
 def write_index(path: Path, jobs: int) -> None:
     """An index of so many jobs, with four edges, four runs and four column edges each."""
     random = Random(7)
-    with drafted(path) as sink:
+    with build_and_swap(path) as sink:
         sources = [DatasetRow(STORE, source_name(number), 0, 0, 0, 0) for number in range(_SOURCES)]
-        sink.apply("sources", Changes(datasets=sources))
+        sink.apply("sources", ChangeSet(datasets=sources))
         for first in range(0, jobs, _JOBS_AT_ONCE):
-            changes = Changes()
+            changes = ChangeSet()
             for number in range(first, min(first + _JOBS_AT_ONCE, jobs)):
                 _add_job(changes, number, list(_inputs(random, number)), random)
             sink.apply(f"jobs/{first}", changes)
@@ -67,11 +67,11 @@ def _inputs(random: Random, number: int) -> Iterator[str]:
             yield table_name(number - random.randint(1, min(place, 40)))
 
 
-def _add_job(changes: Changes, number: int, inputs: list[str], random: Random) -> None:
+def _add_job(changes: ChangeSet, number: int, inputs: list[str], random: Random) -> None:
     job, output, seq = (SCHEDULER, job_name(number)), table_name(number), number + 1
     for name in dict.fromkeys(inputs):
-        changes.said_job_edges.append(JobEdgeRow(*job, "INPUT", STORE, name, None, seq, seq, seq, seq))
-    changes.said_job_edges.append(JobEdgeRow(*job, "OUTPUT", STORE, output, None, seq, seq, seq, seq))
+        changes.reported_job_edges.append(JobEdgeRow(*job, "INPUT", STORE, name, None, seq, seq, seq, seq))
+    changes.reported_job_edges.append(JobEdgeRow(*job, "OUTPUT", STORE, output, None, seq, seq, seq, seq))
     changes.datasets.append(DatasetRow(STORE, output, seq, seq, seq, seq, seq, seq))
     runs = [_add_run(changes, job, output, inputs, seq, day, random) for day in range(RUNS_PER_JOB)]
     changes.jobs.append(JobRow(*job, seq, seq, seq, seq, runs[-1], RUNS_PER_JOB * _DAY, seq))
@@ -81,12 +81,12 @@ def _add_job(changes: Changes, number: int, inputs: list[str], random: Random) -
         column = f"column_{place}"
         edge = EdgeRow(edge_set, place, column, STORE, source, column, "DIRECT", "IDENTITY", None, None)
         changes.edge_sets.append(edge)
-    statement = StatementRow(runs[-1], STORE, output, "", "columnLineage", seq, seq, runs[-1], *job, None, edge_set)
-    changes.statements.append(statement)
+    statement = AssertionRow(runs[-1], STORE, output, "", "columnLineage", seq, seq, runs[-1], *job, None, edge_set)
+    changes.lineage_assertions.append(statement)
 
 
 def _add_run(
-    changes: Changes, job: tuple[str, str], output: str, inputs: list[str], seq: int, day: int, random: Random
+    changes: ChangeSet, job: tuple[str, str], output: str, inputs: list[str], seq: int, day: int, random: Random
 ) -> str:
     began = day * _DAY + seq
     # As a UUID of version 7, which begins with the time.

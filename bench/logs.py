@@ -12,10 +12,10 @@ from bench import generate
 from bench.rounds import BUILD
 
 from clew.collector import log as writing
-from clew.collector.log import LogWriter, Received
-from clew.collector.segments import decode_line, end_position, ranges, read_lines
+from clew.collector.log import IncomingEvent, LogWriter
+from clew.collector.segments import decode_record, end_position, read_lines, split_ranges
 from clew.events.stream import Stream
-from clew.home import Home
+from clew.home import DataDir
 
 SEED = 7
 _PER_APPEND = 600
@@ -34,16 +34,16 @@ class Log:
         """Its size in bytes."""
         return end_position(self.folder)
 
-    def home(self, root: Path) -> Home:
+    def home(self, root: Path) -> DataDir:
         """A new home with this log."""
-        home = Home(root).create()
+        home = DataDir(root).create()
         home.log.symlink_to(self.folder)
         return home
 
     def bodies(self) -> Iterator[bytes]:
         """Its events, as they came."""
-        for part in ranges(self.folder, 0, self.end, self.end):
-            yield from (decode_line(text).body for _, text in read_lines(part))
+        for part in split_ranges(self.folder, 0, self.end, self.end):
+            yield from (decode_record(text).body for _, text in read_lines(part))
 
 
 def log_of(count: int) -> Log:
@@ -59,9 +59,9 @@ def log_of(count: int) -> Log:
     return Log(folder, int(done.read_text()))
 
 
-def received(bodies: Iterable[bytes]) -> list[Received]:
+def received(bodies: Iterable[bytes]) -> list[IncomingEvent]:
     """Events as the log takes them."""
-    return [Received(Stream.OPENLINEAGE, "bench", body) for body in bodies]
+    return [IncomingEvent(Stream.OPENLINEAGE, "bench", body) for body in bodies]
 
 
 def _groups(bodies: Iterator[bytes]) -> Iterator[list[bytes]]:

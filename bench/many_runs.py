@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from clew.index.bodies import Packer, StoredFacet
-from clew.index.building import drafted
+from clew.index.bodies import FacetEncoder, StoredFacet
+from clew.index.building import build_and_swap
 from clew.index.changes import (
+    AssertionRow,
     CellRow,
-    Changes,
+    ChangeSet,
     DatasetRow,
     EdgeRow,
     FacetsRow,
@@ -17,10 +18,9 @@ from clew.index.changes import (
     RunIoRow,
     RunRow,
     SchemaRow,
-    StatementRow,
 )
-from clew.index.keys import entity
-from clew.index.sink import IndexSink
+from clew.index.keys import entity_key
+from clew.index.sink import IndexWriter
 
 JOBS = 20_000
 COLUMNS = ("id", "amount", "price", "status", "opened_at")
@@ -57,7 +57,7 @@ def session_id(number: int) -> str:
 
 def write_index(path: Path, runs: int) -> None:
     """Make the index: every job runs in turn, reads two datasets and writes one."""
-    with drafted(path) as sink:
+    with build_and_swap(path) as sink:
         sink.apply("bench/0", _jobs_and_datasets(runs))
         for batch, start in enumerate(range(0, runs, _BATCH), start=1):
             sink.apply(f"bench/{batch}", _runs(range(start, min(start + _BATCH, runs))))
@@ -73,13 +73,13 @@ def add_batch(path: Path, first: int, count: int = 1_000) -> None:
         changes.datasets.append(DatasetRow(_STORE, table(own), _START, at, 1, last, at, last))
     changes.jobs.append(JobRow(_JOBS, job(fresh), at, at, last, last, run_id(first), at, last, job_type="BATCH"))
     changes.datasets.append(DatasetRow(_STORE, table(fresh), at, at, last, last, at, last))
-    changes.said_job_edges += [_edge(fresh, "INPUT", 5, last), _edge(fresh, "OUTPUT", fresh, last)]
+    changes.reported_job_edges += [_edge(fresh, "INPUT", 5, last), _edge(fresh, "OUTPUT", fresh, last)]
     changes.edge_sets += [
         EdgeRow(f"set {fresh}", 0, "amount", _STORE, table(5), "amount", "DIRECT", "IDENTITY", None, None)
     ]
     named = _STORE, table(fresh), "", "columnLineage", last, at, run_id(first), _JOBS, job(fresh), None
-    changes.statements.append(StatementRow(run_id(first), *named, f"set {fresh}"))
-    with IndexSink(path) as sink:
+    changes.lineage_assertions.append(AssertionRow(run_id(first), *named, f"set {fresh}"))
+    with IndexWriter(path) as sink:
         sink.apply(f"bench/after {first}", changes)
 
 
@@ -87,23 +87,23 @@ def _sources(number: int) -> list[int]:
     return [before for before in (number - 1, number - 2) if before // GROUP == number // GROUP and before >= 0]
 
 
-def _jobs_and_datasets(runs: int) -> Changes:
-    changes = Changes(schemas=[SchemaRow("schema", _SCHEMA)])
-    packer = Packer()
+def _jobs_and_datasets(runs: int) -> ChangeSet:
+    changes = ChangeSet(schemas=[SchemaRow("schema", _SCHEMA)])
+    packer = FacetEncoder()
     facet = StoredFacet.of("schema", 1, _START, b'{"fields":' + _SCHEMA.encode() + b"}")
-    body = packer.pack([facet])
+    body = packer.encode([facet])
     for number in range(JOBS):
         last = number + (runs - 1 - number) // JOBS * JOBS if number < runs else number
         at = _START + last * 1_000_000
         changes.jobs.append(JobRow(_JOBS, job(number), _START, at, 1, last, run_id(last), at, last, job_type="BATCH"))
         changes.datasets.append(DatasetRow(_STORE, table(number), _START, at, 1, last, at, last))
-        changes.facets.append(FacetsRow("dataset", entity(_STORE, table(number), None, None), last, body))
-        changes.facets.append(FacetsRow("job", entity(_JOBS, job(number)), last, body))
-        changes.said_job_edges.append(_edge(number, "OUTPUT", number, last))
-        changes.said_job_edges += [_edge(number, "INPUT", source, last) for source in _sources(number)]
+        changes.facets.append(FacetsRow("dataset", entity_key(_STORE, table(number), None, None), last, body))
+        changes.facets.append(FacetsRow("job", entity_key(_JOBS, job(number)), last, body))
+        changes.reported_job_edges.append(_edge(number, "OUTPUT", number, last))
+        changes.reported_job_edges += [_edge(number, "INPUT", source, last) for source in _sources(number)]
         changes.edge_sets += _column_edges(number)
-        changes.statements.append(
-            StatementRow(
+        changes.lineage_assertions.append(
+            AssertionRow(
                 run_id(last), _STORE, table(number), "", "columnLineage", last, at, run_id(last), _JOBS, job(number),
                 None, f"set {number}",
             )
@@ -124,8 +124,8 @@ def _column_edges(number: int) -> list[EdgeRow]:
     ]
 
 
-def _runs(numbers: range) -> Changes:
-    changes = Changes()
+def _runs(numbers: range) -> ChangeSet:
+    changes = ChangeSet()
     for number in numbers:
         own, at = number % JOBS, _START + number * 1_000_000
         end, error = at + (number % 3_600) * 1_000_000, None if number % _FAILED_EVERY else "disk full"
@@ -148,8 +148,8 @@ def _io(number: int, own: int, direction: str, dataset: int) -> RunIoRow:
     return RunIoRow(run_id(number), direction, *named, number, "schema", number, rows, number)
 
 
-def _sessions(runs: int) -> Changes:
-    changes = Changes()
+def _sessions(runs: int) -> ChangeSet:
+    changes = ChangeSet()
     changes.jobs.append(JobRow("marimo", "orders", _START, _START, runs, runs, job_type="NOTEBOOK"))
     for number in range(SESSIONS):
         at, seq, session = _START + number * 60_000_000, runs + number, session_id(number)

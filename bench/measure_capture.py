@@ -11,7 +11,7 @@ from bench.capture import added, calls, growth_mb, kept_alive, masking, ratios
 from bench.figures import Report
 from bench.rounds import asked_for, scratch
 
-from clew.capture.losses import losses
+from clew.capture.losses import error_counts
 
 # Rows, repeats of a full round, rounds of the workload in each, and the bar.
 SIZES = ((1_000, 30, 20, 1.10), (1_000_000, 9, 2, 1.03))
@@ -42,7 +42,7 @@ def main() -> None:
         report.at_most("df[mask]: what 5,000 columns add / what 50 do", wide / narrow, 1.5)
         report.at_most("growth from 300 to 3,000 rounds", growth_mb(300, asked.share(3_000, 600)), 5, " MB")
         report.at_most("frames that live on after del", kept_alive(), 0)
-    report.say(f"losses: {losses() or 'none'}")
+    report.say(f"losses: {error_counts() or 'none'}")
 
 
 if __name__ == "__main__":

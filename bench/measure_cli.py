@@ -24,7 +24,7 @@ from bench.rounds import asked_for, scratch
 from mcp import Client
 
 from clew.mcp.server import create_server
-from clew.query.holdings import Holdings, beside
+from clew.query.holdings import QueryResources, sidecar_path
 
 _RUNS = 1_000_000
 _TRIES = 3
@@ -61,12 +61,12 @@ def commands(runs: int) -> dict[str, tuple[str, ...]]:
 
 
 TOOLS: dict[str, dict[str, str]] = {
-    "search": {"words": "orders"},
+    "search": {"query": "orders"},
     "describe": {"name": table(5)},
     "upstream": {"name": _FAR},
     "downstream": {"name": table(5)},
     "impact": {"name": _COLUMN},
-    "runs": {},
+    "list_runs": {},
 }
 
 
@@ -94,8 +94,8 @@ class Kept:
     when = "with all that is kept up to date"
 
     def __init__(self, folder: Path) -> None:
-        with Holdings(folder / "index.sqlite") as holdings:
-            holdings.renew()
+        with QueryResources(folder / "index.sqlite") as holdings:
+            holdings.refresh_caches()
 
     def prepare(self) -> None:
         """It stays so."""
@@ -126,7 +126,7 @@ class Bare:
     def prepare(self) -> None:
         """Remove what is kept."""
         for what in ("lineage", "columns", "search", "search-wal", "search-shm"):
-            beside(self._index, what).unlink(missing_ok=True)
+            sidecar_path(self._index, what).unlink(missing_ok=True)
 
 
 def _seconds(home: Path, command: tuple[str, ...], state: Kept | Changed | Bare) -> float:

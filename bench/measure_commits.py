@@ -25,19 +25,19 @@ from bench.logs import Log, log_of
 from bench.rounds import asked_for, scratch
 from pyspark.sql import DataFrame
 
-from clew.collector.segments import Range, ranges, read_lines
-from clew.home import Home, LakePlace, Place
-from clew.index.changes import Changes
-from clew.index.sink import IndexSink
-from clew.lake.delta import Batch, Lake
+from clew.collector.segments import SegmentRange, read_lines, split_ranges
+from clew.home import DataDir, IndexLocation, LakeLocation
+from clew.index.changes import ChangeSet
+from clew.index.sink import IndexWriter
+from clew.lake.delta import BatchId, Lake
 from clew.lake.files import DataFile
-from clew.pipeline.caretaker import Care, Cared, Caretaker
-from clew.pipeline.ingest import Ingest
+from clew.pipeline.caretaker import BackgroundMaintenance, MaintenanceConfig, MaintenanceStats
+from clew.pipeline.ingest import BatchIngestor
 
 _COMMITS = 2_000
 _EVENTS_PER_COMMIT = 20
 # Commits come faster here than a stream makes them, so upkeep looks more often, too.
-_CARE = Care(look_seconds=1)
+_CARE = MaintenanceConfig(poll_interval_seconds=1)
 # The first hundred of a lake meet one that is empty, and an index that has no dictionary yet.
 _WARM_UP = 100
 _COMPARED = 100
@@ -66,23 +66,23 @@ class Watch:
 class WatchedLake(Lake):
     """A lake whose commits are timed."""
 
-    def __init__(self, root: LakePlace) -> None:
+    def __init__(self, root: LakeLocation) -> None:
         super().__init__(root)
         self.watch = Watch()
 
-    def append(self, name: str, schema: pa.Schema, files: list[DataFile], batch: Batch) -> bool:
+    def append(self, name: str, schema: pa.Schema, files: list[DataFile], batch: BatchId) -> bool:
         """Add files to a table."""
         return bool(self.watch.timed(lambda: super(WatchedLake, self).append(name, schema, files, batch)))
 
 
-class WatchedIndex(IndexSink):
+class WatchedIndex(IndexWriter):
     """An index whose commits are timed."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: IndexLocation) -> None:
         super().__init__(place)
         self.watch = Watch()
 
-    def apply(self, batch: str, changes: Changes, aside: Iterable[Changes] = ()) -> None:
+    def apply(self, batch: str, changes: ChangeSet, aside: Iterable[ChangeSet] = ()) -> None:
         """Merge what a batch changed."""
         self.watch.timed(lambda: super(WatchedIndex, self).apply(batch, changes, aside))
 
@@ -115,15 +115,15 @@ def main() -> None:
     asked = asked_for(__doc__)
     report = Report("commits", asked)
     log = log_of(_EVENTS_PER_COMMIT * asked.share(_COMMITS, 2 * _COMPARED + _WARM_UP))
-    cared = Cared()
+    cared = MaintenanceStats()
     with scratch() as folder, committing(log, log.home(folder / "old"), cared) as (commit_old, commits):
         for _ in range(commits - _COMPARED):
             commit_old()
-        with committing(log, log.home(folder / "young"), Cared()) as (commit_young, _):
+        with committing(log, log.home(folder / "young"), MaintenanceStats()) as (commit_young, _):
             for _ in range(_WARM_UP):
                 commit_young()
             pairs = [(commit_old(), commit_young()) for _ in range(_COMPARED)]
-    report.say(f"{commits:,} commits of {_EVENTS_PER_COMMIT} events, {cared.merges} merges of a table's files")
+    report.say(f"{commits:,} commits of {_EVENTS_PER_COMMIT} events, {cared.compactions} merges of a table's files")
     means = [
         Seconds(fmean(one.lake for one in side), fmean(one.index for one in side)) for side in zip(*pairs, strict=True)
     ]
@@ -134,33 +134,33 @@ def main() -> None:
 
 
 @contextmanager
-def committing(log: Log, home: Home, cared: Cared) -> Iterator[tuple[Callable[[], Seconds], int]]:
+def committing(log: Log, home: DataDir, cared: MaintenanceStats) -> Iterator[tuple[Callable[[], Seconds], int]]:
     """A function that commits the log's next small batch, and how often it can be called; upkeep runs meanwhile."""
     lake = WatchedLake(home.lake)
-    lake.prepare()
-    caretaker = Caretaker(home.lake, lambda _: False, print, _CARE, cared)
+    lake.create_or_validate()
+    caretaker = BackgroundMaintenance(home.lake, lambda _: False, print, _CARE, cared)
     batches = list(small_batches(log))
-    with WatchedIndex(home.index) as index, Ingest(lake, index, "bench") as ingest, caretaker:
+    with WatchedIndex(home.index) as index, BatchIngestor(lake, index, "bench") as ingest, caretaker:
         waiting = enumerate(batches)
 
         def commit() -> Seconds:
             number, parts = next(waiting)
             ingest(cast("DataFrame", LocalFrame([pa.RecordBatch.from_pylist(list(map(asdict, parts)))])), number)
-            ingest.settle()
+            ingest.flush()
             return Seconds(lake.watch.read(), index.watch.read())
 
         yield commit, len(batches)
-    if cared.faults:
-        message = f"Upkeep failed {cared.faults} times."
+    if cared.errors:
+        message = f"Maintenance failed {cared.errors} times."
         raise RuntimeError(message)
 
 
-def small_batches(log: Log) -> Iterator[list[Range]]:
+def small_batches(log: Log) -> Iterator[list[SegmentRange]]:
     """The log in ranges of some events each."""
-    positions = (seq for part in ranges(log.folder, 0, log.end, log.end) for seq, _ in read_lines(part))
+    positions = (seq for part in split_ranges(log.folder, 0, log.end, log.end) for seq, _ in read_lines(part))
     starts = list(islice(positions, 0, None, _EVENTS_PER_COMMIT))
     for start, end in zip(starts, [*starts[1:], log.end], strict=True):
-        yield ranges(log.folder, start, end, end - start)
+        yield split_ranges(log.folder, start, end, end - start)
 
 
 if __name__ == "__main__":

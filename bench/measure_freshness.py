@@ -29,11 +29,11 @@ from bench.logs import SEED, received
 from bench.rounds import asked_for, scratch
 
 from clew.collector.log import LogWriter
-from clew.collector.segments import ranges, read_lines
-from clew.home import Home
+from clew.collector.segments import read_lines, split_ranges
+from clew.home import DataDir
 from clew.index.reader import IndexReader
 from clew.index.store import MissingIndexError
-from clew.pipeline.caretaker import Care
+from clew.pipeline.caretaker import MaintenanceConfig
 from clew.pipeline.work import open_pipeline
 
 _SECONDS = 60
@@ -80,7 +80,7 @@ def main() -> None:
     # More than are needed: the log keeps none twice.
     events = generate.events(2 * _EVENTS_PER_APPEND * (appends + _WARM_UP_APPENDS), SEED)
     ages: list[float] = []
-    with scratch() as folder, LogWriter((home := Home(folder)).log) as log, streaming(home) as stream:
+    with scratch() as folder, LogWriter((home := DataDir(folder)).log) as log, streaming(home) as stream:
         writer = Writer(log, events)
         watch(writer, _WARM_UP_APPENDS, home, stream)
         cost = measured(lambda: ages.extend(watch(writer, appends, home, stream)))
@@ -91,7 +91,7 @@ def main() -> None:
 
 
 @contextmanager
-def streaming(home: Home) -> Iterator[BaseProcess]:
+def streaming(home: DataDir) -> Iterator[BaseProcess]:
     """A pipeline at work in another process."""
     process = multiprocessing.get_context("spawn").Process(target=stream, args=(home,))
     process.start()
@@ -102,15 +102,15 @@ def streaming(home: Home) -> Iterator[BaseProcess]:
         process.join()
 
 
-def stream(home: Home) -> None:
+def stream(home: DataDir) -> None:
     """Stream until told to stop, as `clew pipeline stream` does; only that here another process writes the log."""
     stop = Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     with open_pipeline(home) as pipeline:
-        pipeline.stream(stop, care=Care())
+        pipeline.stream(stop, maintenance=MaintenanceConfig())
 
 
-def watch(writer: Writer, appends: int, home: Home, stream: BaseProcess) -> list[float]:
+def watch(writer: Writer, appends: int, home: DataDir, stream: BaseProcess) -> list[float]:
     """Append so many times, and tell how old the last event of each was when it became visible."""
     ages: list[float] = []
     thread = Thread(target=writer.append, args=(appends,))
@@ -123,7 +123,7 @@ def watch(writer: Writer, appends: int, home: Home, stream: BaseProcess) -> list
     return ages
 
 
-def indexed_seq(home: Home) -> int:
+def indexed_seq(home: DataDir) -> int:
     """The position of the last event in the index, by a reader that has just come."""
     try:
         with IndexReader(home.index) as index:
@@ -141,7 +141,7 @@ def visible(waiting: deque[Appended], seq: int) -> Iterator[float]:
 
 def last_event(log: Path, start: int, end: int) -> int:
     """The position of the last event between two positions."""
-    return max(seq for part in ranges(log, start, end, end - start) for seq, _ in read_lines(part))
+    return max(seq for part in split_ranges(log, start, end, end - start) for seq, _ in read_lines(part))
 
 
 def require_progress(waiting: deque[Appended], stream: BaseProcess) -> None:

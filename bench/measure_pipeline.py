@@ -13,7 +13,7 @@ from bench.rounds import asked_for, scratch
 from bench.tables_only import two_processes
 from bench.whole_log import rebuild, take_into_tables, take_whole
 
-from clew.home import Home
+from clew.home import DataDir
 from clew.pipeline.session import build_session
 
 
@@ -29,9 +29,9 @@ def main() -> None:
         measure(log, log.home(folder / "home"), floor.cpu, report)
 
 
-def measure(log: Log, home: Home, floor: float, report: Report) -> None:
+def measure(log: Log, home: DataDir, floor: float, report: Report) -> None:
     """The pipeline's own figures, each from the second run of one session."""
-    spark = build_session(launchers=home.root / "java")
+    spark = build_session(launcher_dir=home.root / "java")
     tables = [take_into_tables(log, home, spark) for _ in range(2)][-1]
     report.say(f"tables committed      {tables.rate(log.events)}")
     report.at_least("tables: CPU of two plain processes / of the pipeline", floor / tables.cpu, 0.65)

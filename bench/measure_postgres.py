@@ -27,14 +27,14 @@ from bench.processes import family
 from bench.rounds import asked_for, scratch
 
 from clew.events.identity import event_id
-from clew.events.received import decode
-from clew.home import DatabaseUrl, Place
-from clew.index.changes import Changes
-from clew.index.entities import run_io_rows, run_row
-from clew.index.observer import Observer
+from clew.events.received import decode_event
+from clew.home import DatabaseUrl, IndexLocation
+from clew.index.changes import ChangeSet
+from clew.index.entities import find_run, list_run_io
+from clew.index.observer import ChangeExtractor
 from clew.index.reader import IndexReader
-from clew.index.run_lists import whole_runs
-from clew.index.sink import IndexSink
+from clew.index.run_lists import list_top_level_runs
+from clew.index.sink import IndexWriter
 
 _EVENTS = 20_000
 _PER_BATCH = 2_000
@@ -43,8 +43,8 @@ _QUESTIONS = 1_000
 Ask = Callable[[IndexReader, str], object]
 QUESTIONS: dict[str, Ask] = {
     "all facets of a run": lambda index, run: index.facets("run", run),
-    "a run and what it read and wrote": lambda index, run: (run_row(index, run), run_io_rows(index, run)),
-    "the newest 25 runs": lambda index, _: whole_runs(index, 0, 25),
+    "a run and what it read and wrote": lambda index, run: (find_run(index, run), list_run_io(index, run)),
+    "the newest 25 runs": lambda index, _: list_top_level_runs(index, 0, 25),
 }
 
 
@@ -71,25 +71,25 @@ def main() -> None:
 
 def changes_of(events: list[tuple[int, bytes]]) -> bytes:
     """What workers tell the driver of some events."""
-    observer = Observer()
+    observer = ChangeExtractor()
     for seq, body in events:
-        observer.note(decode("openlineage", body), event_id(body), seq)
+        observer.add(decode_event("openlineage", body), event_id(body), seq)
     return msgspec.msgpack.encode(observer.changes())
 
 
-def merged(place: Place, batches: list[bytes], server: int) -> Cost:
+def merged(place: IndexLocation, batches: list[bytes], server: int) -> Cost:
     """What it takes to merge the batches, here and in the server."""
-    with IndexSink(place) as sink:
+    with IndexWriter(place) as sink:
         wall, cpu = time.perf_counter(), cpu_seconds() + _cpu_of(server)
         for number, batch in enumerate(batches):
-            sink.apply(f"bench/{number}", msgspec.msgpack.decode(batch, type=Changes))
+            sink.apply(f"bench/{number}", msgspec.msgpack.decode(batch, type=ChangeSet))
         return Cost(time.perf_counter() - wall, cpu_seconds() + _cpu_of(server) - cpu)
 
 
-def answered(place: Place, ask: Ask) -> tuple[float, float]:
+def answered(place: IndexLocation, ask: Ask) -> tuple[float, float]:
     """Within how many seconds half of the questions are answered, and 95 % of them."""
     with IndexReader(place) as index:
-        runs = [row["run_uuid"] for row in index.ask("select run_uuid from runs order by run_uuid")]
+        runs = [row["run_uuid"] for row in index.query("select run_uuid from runs order by run_uuid")]
         chance = Random(SEED)
         times = []
         for run in chance.choices(runs, k=_QUESTIONS):

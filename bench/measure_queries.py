@@ -18,10 +18,10 @@ from bench.large_index import COLUMNS, SCHEDULER, STORE, job_name, source_name, 
 from bench.rounds import asked_for, scratch
 
 from clew.index.reader import IndexReader
-from clew.query.documents import dataset_document, job_document, run_document
-from clew.query.holdings import Holdings
-from clew.query.lineage import impact, lineage, way
-from clew.query.search.hits import search
+from clew.query.documents import describe_dataset, describe_job, describe_run
+from clew.query.holdings import QueryResources
+from clew.query.lineage import analyze_impact, find_path, traverse_lineage
+from clew.query.search.hits import search_entities
 
 _JOBS = 250_000
 _QUESTIONS = 500
@@ -32,11 +32,11 @@ from time import process_time
 from pathlib import Path
 from starlette.testclient import TestClient
 from clew.api.app import create_app
-from clew.api.questions import question_routes
-from clew.query.answers import Answers
-from clew.query.holdings import Holdings
+from clew.api.questions import operation_routes
+from clew.query.answers import NotebookService
+from clew.query.holdings import QueryResources
 index = Path(sys.argv[1])
-client = TestClient(create_app(lambda: Answers(index), question_routes(Holdings(index))))
+client = TestClient(create_app(lambda: NotebookService(index), operation_routes(QueryResources(index))))
 answer = client.get("/api/v2/lineage", params={{"nodeId": "dataset:{STORE}:{table_name(0)}", "depth": 2}})
 assert answer.status_code == 200, answer.text
 print(process_time())
@@ -45,9 +45,9 @@ print(process_time())
 _GRAPHS = """
 import re, sys
 from pathlib import Path
-from clew.query.holdings import Holdings
-with Holdings(Path(sys.argv[1])) as holdings, holdings.reader() as index:
-    holdings.lineage(index), holdings.columns(index)
+from clew.query.holdings import QueryResources
+with QueryResources(Path(sys.argv[1])) as holdings, holdings.reader() as index:
+    holdings.get_job_graph(index), holdings.get_column_graph(index)
 print(int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) / 1024)
 """
 
@@ -66,11 +66,11 @@ def main() -> None:
         report.at_most("memory, both graphs built", building, 600, " MB")
         starts = sorted(float(_ran([sys.executable, "-c", _START, str(index)])) for _ in range(3))
         report.at_most("CPU up to the first answer of a server that starts", starts[1], 2, " s")
-        with Holdings(index) as holdings, holdings.reader() as reader:
+        with QueryResources(index) as holdings, holdings.reader() as reader:
             _ask(report, holdings, reader, jobs)
 
 
-def _ask(report: Report, holdings: Holdings, index: IndexReader, jobs: int) -> None:
+def _ask(report: Report, holdings: QueryResources, index: IndexReader, jobs: int) -> None:
     random = Random(11)
 
     def table() -> str:
@@ -86,14 +86,14 @@ def _ask(report: Report, holdings: Holdings, index: IndexReader, jobs: int) -> N
         return SCHEDULER, job_name(random.randrange(jobs))
 
     asked: dict[str, tuple[Callable[[], object], float | None]] = {
-        "lineage of a table, both ways, depth 20": (lambda: lineage(holdings, index, table()), 20),
-        "lineage of a source that thousands read": (lambda: lineage(holdings, index, source()), None),
-        "lineage of a column, both ways, depth 20": (lambda: lineage(holdings, index, table(), column()), 20),
-        "impact of a column": (lambda: impact(holdings, index, table(), column()), None),
-        "a path": (lambda: way(holdings, index, table(), table()), None),
-        "a dataset": (lambda: dataset_document(index, STORE, table_name(random.randrange(jobs))), None),
-        "a job": (lambda: job_document(index, *job()), None),
-        "a run": (lambda: run_document(index, _last_run(index, *job())), None),
+        "lineage of a table, both ways, depth 20": (lambda: traverse_lineage(holdings, index, table()), 20),
+        "lineage of a source that thousands read": (lambda: traverse_lineage(holdings, index, source()), None),
+        "lineage of a column, both ways, depth 20": (lambda: traverse_lineage(holdings, index, table(), column()), 20),
+        "impact of a column": (lambda: analyze_impact(holdings, index, table(), column()), None),
+        "a path": (lambda: find_path(holdings, index, table(), table()), None),
+        "a dataset": (lambda: describe_dataset(index, STORE, table_name(random.randrange(jobs))), None),
+        "a job": (lambda: describe_job(index, *job()), None),
+        "a run": (lambda: describe_run(index, _last_run(index, *job())), None),
     }
     for what, (question, bar) in asked.items():
         middle, high = _percentiles(question)
@@ -101,14 +101,16 @@ def _ask(report: Report, holdings: Holdings, index: IndexReader, jobs: int) -> N
         if bar is not None:
             report.at_most(f"{what}, encoded, p95", high, bar, " ms")
     began = process_time()
-    holdings.search_file.refresh()
+    holdings.search_index.refresh()
     report.say(f"search file made in {process_time() - began:,.1f} CPU-s")
-    middle, high = _percentiles(lambda: search(holdings.search_file, index, f"table {random.randrange(100):03}"))
+    middle, high = _percentiles(
+        lambda: search_entities(holdings.search_index, index, f"table {random.randrange(100):03}")
+    )
     report.say(f"a search: {middle:,.2f} ms of CPU, 95th percentile {high:,.2f}")
 
 
 def _last_run(index: IndexReader, namespace: str, name: str) -> str:
-    row = index.ask_one("select latest_run_uuid from jobs where namespace = ? and name = ?", namespace, name)
+    row = index.query_one("select latest_run_uuid from jobs where namespace = ? and name = ?", namespace, name)
     return "" if row is None else str(row[0])
 
 

@@ -24,14 +24,14 @@ from bench.memory import held_by
 from bench.rounds import asked_for, scratch
 
 from clew.collector.log import LogWriter
-from clew.collector.segments import decode_line, end_position, ranges, read_lines
+from clew.collector.segments import decode_record, end_position, read_lines, split_ranges
 from clew.events.identity import event_id
-from clew.events.received import decode
+from clew.events.received import decode_event
 from clew.events.stream import Stream
-from clew.home import Home
-from clew.index.observer import Observer
-from clew.index.sink import IndexSink
-from clew.query.catalog.catalog import Catalog, Catalogs
+from clew.home import DataDir
+from clew.index.observer import ChangeExtractor
+from clew.index.sink import IndexWriter
+from clew.query.catalog.catalog import Catalog, CatalogPool
 
 _EVENTS = 20_000
 _BIG = 10
@@ -49,9 +49,9 @@ def main() -> None:
     report = Report("serving", asked)
     bodies = list(told(asked.share(_EVENTS, at_least=2_000)))
     with scratch() as folder:
-        home = Home(folder / "home").create()
+        home = DataDir(folder / "home").create()
         fill(home, bodies)
-        with Catalogs(home.index, home.log).opened() as catalog:
+        with CatalogPool(home.index, home.log).open() as catalog:
             runs, jobs, datasets = names_in(catalog)
             with filled(bodies) as postgres:
                 compare(report, catalog, postgres, bodies, runs)
@@ -68,30 +68,30 @@ def told(count: int) -> Iterator[bytes]:
         yield msgspec.json.encode(event) if place % 10 == 0 else body
 
 
-def fill(home: Home, bodies: Sequence[bytes]) -> None:
+def fill(home: DataDir, bodies: Sequence[bytes]) -> None:
     """Store events in the log, and take them into the index with the code that runs on workers."""
     with LogWriter(home.log) as log:
         for start in range(0, len(bodies), _BATCH):
             log.append(received(bodies[start : start + _BATCH]))
     end = end_position(home.log)
-    with IndexSink(home.index) as sink:
-        for number, part in enumerate(ranges(home.log, 0, end, 16 << 20)):
-            observer = Observer(sink.dictionary)
+    with IndexWriter(home.index) as sink:
+        for number, part in enumerate(split_ranges(home.log, 0, end, 16 << 20)):
+            observer = ChangeExtractor(sink.dictionary)
             for seq, line in read_lines(part):
-                body = decode_line(line).body
-                observer.note(decode(Stream.OPENLINEAGE, body), event_id(body), seq)
+                body = decode_record(line).body
+                observer.add(decode_event(Stream.OPENLINEAGE, body), event_id(body), seq)
             sink.apply(f"bench/{number}", observer.changes())
 
 
 def names_in(catalog: Catalog) -> tuple[list[str], list[Name], list[Name]]:
     """Runs, jobs and datasets to ask for, in an order that repeats."""
-    runs = [row["run_uuid"] for row in catalog.reader.ask("select run_uuid from runs order by 1")]
-    jobs = [(row["namespace"], row["name"]) for row in catalog.reader.ask("select namespace, name from jobs")]
+    runs = [row["run_uuid"] for row in catalog.reader.query("select run_uuid from runs order by 1")]
+    jobs = [(row["namespace"], row["name"]) for row in catalog.reader.query("select namespace, name from jobs")]
     # Not those whose own facets have megabytes: that is what sending them costs.
-    made = catalog.reader.ask(
+    made = catalog.reader.query(
         """select distinct dataset_namespace, dataset_name from run_io where direction = 'OUTPUT' and not exists (
             select 1 from facets where kind = 'dataset' and length(body) > 20000
-            and entity between dataset_namespace || char(31) || dataset_name || char(31)
+            and entity_key between dataset_namespace || char(31) || dataset_name || char(31)
                 and dataset_namespace || char(31) || dataset_name || char(32))"""
     )
     datasets = [(row[0], row[1]) for row in made]

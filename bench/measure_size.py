@@ -12,8 +12,8 @@ from bench.figures import Report
 from bench.logs import log_of
 from bench.rounds import asked_for, scratch
 
-from clew.home import Home
-from clew.lake.history import table_sizes
+from clew.home import DataDir
+from clew.lake.history import read_table_sizes
 from clew.lake.tables import EVENT_TABLE_NAMES
 
 
@@ -26,7 +26,7 @@ def main() -> None:
         home = log.home(folder / "home")
         clew("pipeline", "run", home=home)
         clew("pipeline", "compact", "--retention-hours", "0", "--force", home=home)
-        sizes = {size.name: size.bytes / log.events for size in table_sizes(home.lake)}
+        sizes = {size.name: size.bytes / log.events for size in read_table_sizes(home.lake)}
         on_disk = sum(path.stat().st_size for path in home.lake_folder.rglob("*") if path.is_file()) / log.events
         index = home.index_file.stat().st_size / log.events
     for name in EVENT_TABLE_NAMES:
@@ -37,7 +37,7 @@ def main() -> None:
     report.at_most("event tables after compaction", events, 1_500, " bytes per event")
 
 
-def clew(*command: str, home: Home) -> None:
+def clew(*command: str, home: DataDir) -> None:
     """Run a command as a user does."""
     subprocess.run([sys.executable, "-m", "clew", *command, "--home", str(home.root)], check=True)
 

@@ -66,7 +66,7 @@ def main() -> None:
 def ours(log: Log, folder: Path) -> Cost:
     """Raw events into committed tables, the index left out."""
     home = log.home(folder)
-    spark = build_session(launchers=folder / "java")
+    spark = build_session(launcher_dir=folder / "java")
     return [take_into_tables(log, home, spark) for _ in range(2)][-1]
 
 

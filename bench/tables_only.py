@@ -15,12 +15,12 @@ import pyarrow as pa
 from bench.costs import Cost, measured
 from bench.logs import Log
 
-from clew.collector.segments import Range, ranges
-from clew.home import Place
-from clew.index.changes import Changes
-from clew.index.sink import IndexSink
+from clew.collector.segments import SegmentRange, split_ranges
+from clew.home import IndexLocation
+from clew.index.changes import ChangeSet
+from clew.index.sink import IndexWriter
 from clew.pipeline import ingest, worker
-from clew.pipeline.source import MOST_BYTES_PER_TASK
+from clew.pipeline.source import MAX_BYTES_PER_TASK
 from clew.pipeline.work import Pipeline
 from clew.pipeline.worker import EventWorker
 
@@ -31,13 +31,13 @@ class Identities:
     """Stands in for the observer: notes which events there were, which commits ask for, and nothing of the index."""
 
     def __init__(self, *_: object) -> None:
-        self._changes = Changes()
+        self._changes = ChangeSet()
 
-    def note(self, event: object, event_id: str, seq: int) -> None:
+    def add(self, event: object, event_id: str, seq: int) -> None:
         """Take note of an event; None stands for one that was rejected."""
         (self._changes.rejected if event is None else self._changes.events).append((seq, event_id))
 
-    def changes(self) -> Changes:
+    def changes(self) -> ChangeSet:
         """What a batch must tell."""
         return self._changes
 
@@ -47,34 +47,39 @@ class TableWorker(EventWorker):
 
     def __call__(self, ranges: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The function for `mapInArrow`."""
-        with patch.object(worker, "Observer", Identities):
+        with patch.object(worker, "ChangeExtractor", Identities):
             yield from super().__call__(ranges)
 
 
-class NoIndex(IndexSink):
+class NoIndex(IndexWriter):
     """An index that knows which events there were, so that none is taken twice, and nothing else."""
 
     dictionary = None
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: IndexLocation) -> None:
         super().__init__(place)
         self._taken: dict[str, str] = {}
 
-    def known(self, event_ids: Sequence[str], batch: str, table: Literal["events", "rejected"] = "events") -> set[str]:  # noqa: ARG002
+    def existing_event_ids(
+        self,
+        event_ids: Sequence[str],
+        batch: str,
+        table: Literal["events", "rejected"] = "events",  # noqa: ARG002
+    ) -> set[str]:
         """Those that came with another batch."""
         return {identity for identity in event_ids if self._taken.get(identity, batch) != batch}
 
-    def last_batch(self, app: str) -> None:
+    def last_batch(self, app_id: str) -> None:
         """None."""
 
-    def note_batch(self, app: str, number: int) -> None:
+    def record_batch(self, app_id: str, number: int) -> None:
         """Forget it."""
 
-    def apply(self, batch: str, changes: Changes, aside: Iterable[Changes] = ()) -> None:  # noqa: ARG002
+    def apply(self, batch: str, changes: ChangeSet, spilled: Iterable[ChangeSet] = ()) -> None:  # noqa: ARG002
         """Remember who was there."""
         self._taken.update((identity, batch) for _, identity in (*changes.events, *changes.rejected))
 
-    def let_go(self) -> None:
+    def release_memory(self) -> None:
         """There is nothing to give back."""
 
 
@@ -88,7 +93,7 @@ def tables_only(pipeline: Pipeline) -> Iterator[Pipeline]:
 def two_processes(log: Log, root: Path) -> Cost:
     """What two plain processes take to write the same files, the second time: without Spark, commits or index."""
     # As much as the pipeline gives to a task, so that both write files of the same size.
-    parts = ranges(log.folder, 0, log.end, MOST_BYTES_PER_TASK)
+    parts = split_ranges(log.folder, 0, log.end, MAX_BYTES_PER_TASK)
     with multiprocessing.get_context("spawn").Pool(_PROCESSES) as pool:
         for folder in ("first", "warm"):
             tasks = [(part, str(root / folder)) for part in parts]
@@ -96,6 +101,6 @@ def two_processes(log: Log, root: Path) -> Cost:
     return cost
 
 
-def _take_apart(part: Range, root: str) -> None:
+def _take_apart(part: SegmentRange, root: str) -> None:
     for _ in TableWorker(root)(iter([pa.RecordBatch.from_pylist([asdict(part)])])):
         pass

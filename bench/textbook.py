@@ -16,7 +16,7 @@ from pathlib import Path
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from clew.lake.large_facets import LARGEST_INLINE
+from clew.lake.large_facets import MAX_INLINE_BYTES
 from clew.pipeline.java import environment, find_java
 
 _FACETS = "map<string, string>"
@@ -66,7 +66,7 @@ def write_tables(spark: SparkSession, events: Path, root: Path, kind: str) -> No
     parsed = spark.read.text(str(events)).transform(parse).persist()
     sound = parsed.where("reason is null")
     # Only a large event has a large facet: the others need not be taken apart once more.
-    large = sound.where(F.octet_length("event") > LARGEST_INLINE)
+    large = sound.where(F.octet_length("event") > MAX_INLINE_BYTES)
     tables = {
         "large_facets": large_facets(facet_tables(large).values()),
         **{name: rows.transform(slim) for name, rows in facet_tables(sound).items()},
@@ -176,13 +176,13 @@ def slim(facets: DataFrame) -> DataFrame:
         *(name for name in facets.columns if name not in ("facet", *_ORIGIN)),
         *_ORIGIN,
         F.when(~_is_large(), F.col("facet")).alias("facet"),
-        F.when(_is_large(), F.octet_length("facet").cast("long")).alias("facet_bytes"),
-        F.when(~F.col("facet").startswith("{"), "not_an_object").alias("flaw"),
+        F.when(_is_large(), F.octet_length("facet").cast("long")).alias("large_facet_bytes"),
+        F.when(~F.col("facet").startswith("{"), "not_an_object").alias("facet_error"),
     )
 
 
 def _is_large() -> Column:
-    return F.octet_length("facet") > LARGEST_INLINE
+    return F.octet_length("facet") > MAX_INLINE_BYTES
 
 
 def _reason() -> Column:

@@ -14,10 +14,10 @@ from bench.logs import Log
 from bench.tables_only import tables_only
 from pyspark.sql import SparkSession
 
-from clew.home import Home
-from clew.index.changes import Changes
-from clew.index.sink import IndexSink
-from clew.index.store import remove
+from clew.home import DataDir
+from clew.index.changes import ChangeSet
+from clew.index.sink import IndexWriter
+from clew.index.store import remove_index
 from clew.lake.delta import Lake
 from clew.pipeline.work import open_pipeline
 
@@ -39,20 +39,20 @@ class Taken:
         return self.intake + self.derivation
 
 
-def take_into_tables(log: Log, home: Home, spark: SparkSession) -> Cost:
+def take_into_tables(log: Log, home: DataDir, spark: SparkSession) -> Cost:
     """Raw events into committed event tables; no index."""
     clear(home)
     with open_pipeline(home, spark=spark) as pipeline, tables_only(pipeline) as without_index:
-        cost = measured(without_index.take_new)
+        cost = measured(without_index.ingest_available)
         require_all("lake", events_in(pipeline.lake), log.events)
     return cost
 
 
-def take_whole(log: Log, home: Home, spark: SparkSession) -> Taken:
+def take_whole(log: Log, home: DataDir, spark: SparkSession) -> Taken:
     """Raw events into tables and index, then derived tables."""
     clear(home)
-    with open_pipeline(home, spark=spark) as pipeline, patch.object(IndexSink, "apply", Applied()) as applied:
-        intake = measured(pipeline.take_new)
+    with open_pipeline(home, spark=spark) as pipeline, patch.object(IndexWriter, "apply", Applied()) as applied:
+        intake = measured(pipeline.ingest_available)
         require_all("lake", events_in(pipeline.lake), log.events)
         require_all("index", pipeline.index.event_count, log.events)
         return Taken(intake, measured(pipeline.refresh), applied.per_second)
@@ -62,13 +62,13 @@ class Applied:
     """Stands in for the sink's `apply`: does the same, and notes when how many events could be seen in the index."""
 
     def __init__(self) -> None:
-        self._apply = IndexSink.apply
+        self._apply = IndexWriter.apply
         self._seen: list[tuple[float, int]] = []
 
-    def __get__(self, sink: IndexSink, _: type[IndexSink]) -> Callable[..., None]:
+    def __get__(self, sink: IndexWriter, _: type[IndexWriter]) -> Callable[..., None]:
         return partial(self._note, sink)
 
-    def _note(self, sink: IndexSink, batch: str, changes: Changes, aside: Iterable[Changes]) -> None:
+    def _note(self, sink: IndexWriter, batch: str, changes: ChangeSet, aside: Iterable[ChangeSet]) -> None:
         self._apply(sink, batch, changes, aside)
         self._seen.append((time.monotonic(), len(changes.events)))
 
@@ -79,9 +79,9 @@ class Applied:
         return sum(count for _, count in others) / (others[-1][0] - begin)
 
 
-def rebuild(home: Home, spark: SparkSession) -> Cost:
+def rebuild(home: DataDir, spark: SparkSession) -> Cost:
     """The index anew from the lake: a pipeline that finds none does it when it is opened."""
-    remove(home.index_file)
+    remove_index(home.index_file)
     return measured(lambda: _open(home, spark))
 
 
@@ -97,13 +97,13 @@ def events_in(lake: Lake) -> int:
     return lake.row_counts()["lineage_events"]
 
 
-def clear(home: Home) -> None:
+def clear(home: DataDir) -> None:
     """Leave nothing but the log."""
     for folder in (home.checkpoint, home.lake_folder):
         shutil.rmtree(folder, ignore_errors=True)
-    remove(home.index_file)
+    remove_index(home.index_file)
 
 
-def _open(home: Home, spark: SparkSession) -> None:
+def _open(home: DataDir, spark: SparkSession) -> None:
     with open_pipeline(home, spark=spark) as pipeline:
         require_all("index", pipeline.index.event_count, events_in(pipeline.lake))

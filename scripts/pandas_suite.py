@@ -61,20 +61,20 @@ def pytest_configure() -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call() -> Iterator[None]:
     """Let each test be a cell of its own."""
-    from clew.capture.sessions import Cell, Execution, Session, enter, leave
+    from clew.capture.sessions import Cell, Execution, Session, enter_execution, leave_execution
 
-    token = enter(Execution(Session("pandas"), Cell("test", "")))
+    token = enter_execution(Execution(Session("pandas"), Cell("test", "")))
     try:
         return (yield)
     finally:
-        leave(token)
+        leave_execution(token)
 
 
 def pytest_sessionfinish() -> None:
     """Leave a note of what capture lost."""
-    from clew.capture.losses import losses
+    from clew.capture.losses import error_counts
 
-    lines = [f"{times} {place}\n" for place, times in losses().items()]
+    lines = [f"{times} {place}\n" for place, times in error_counts().items()]
     Path(os.environ[_LOSSES], f"{os.getpid()}.losses").write_text("".join(lines), encoding="utf-8")
 
 

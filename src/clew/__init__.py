@@ -1,4 +1,4 @@
-"""clew: where did this column come from? Lineage for notebooks and pipelines, from one log of events."""
+"""clew: column-level data lineage for notebooks and pipelines, from one log of OpenLineage events."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = ["AsyncClient", "Client", "Edge", "__version__", "explain", "lineage", "track", "version"]
 
-# Loaded when first asked for: `import clew` must cost next to nothing in a notebook.
-_HOMES = {
+# Loaded on first access: `import clew` must be cheap in a notebook.
+_LAZY_MODULES = {
     "AsyncClient": "clew.client",
     "Client": "clew.client",
     "Edge": "clew.capture.lineage",
@@ -27,17 +27,17 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
+    module = _LAZY_MODULES.get(name)
+    if module is None:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
     import importlib
 
-    value = globals()[name] = getattr(importlib.import_module(home), name)
+    value = globals()[name] = getattr(importlib.import_module(module), name)
     return value
 
 
-# `df.lineage`, for whoever has imported pandas before; a pandas that is just being imported has no frames yet.
+# Register `df.lineage` if pandas is already imported. A pandas that is still being imported has no DataFrame yet.
 if hasattr(sys.modules.get("pandas"), "DataFrame"):
     import importlib
 

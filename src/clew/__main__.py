@@ -9,19 +9,19 @@ from clew.errors import ClewError, MissingExtraError
 
 
 def main() -> None:
-    """Run the command line; a user's mistake ends in a sentence, never in a traceback."""
+    """Run the command line; print a ClewError as a message, without a traceback."""
     try:
-        _command_line()()
-    except ClewError as fault:
-        sys.stderr.write(f"clew: {fault}\n")
-        sys.exit(fault.exit_code)
+        _load_cli()()
+    except ClewError as error:
+        sys.stderr.write(f"clew: {error}\n")
+        sys.exit(error.exit_code)
 
 
-def _command_line() -> Callable[[], None]:
+def _load_cli() -> Callable[[], None]:
     try:
         from clew.cli.main import cli
-    except ModuleNotFoundError as fault:
-        raise MissingExtraError.named("cli", fault.name or "click") from fault
+    except ModuleNotFoundError as error:
+        raise MissingExtraError.for_module("cli", error.name or "click") from error
     return cli
 
 

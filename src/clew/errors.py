@@ -1,10 +1,10 @@
-"""Every error that clew raises on purpose."""
+"""Exceptions of clew."""
 
 from __future__ import annotations
 
 
 class ClewError(Exception):
-    """What was wrong, with which value; `hint` says what to do next."""
+    """Base class: `message` names the problem and the value, `hint` the next step."""
 
     exit_code = 1
 
@@ -18,20 +18,20 @@ class ClewError(Exception):
 
 
 class UsageError(ClewError):
-    """The call itself is wrong: an unknown name, a malformed value."""
+    """Invalid call: an unknown name or a malformed value."""
 
     exit_code = 2
 
 
 class MalformedError(UsageError):
-    """A value that could never be right, whatever is known."""
+    """Malformed value, invalid regardless of the data."""
 
 
 class MissingExtraError(ClewError):
-    """A part of clew is used that was not installed."""
+    """Optional dependency that is not installed."""
 
     @classmethod
-    def named(cls, extra: str, module: str) -> MissingExtraError:
-        """Say which extra brings `module`."""
+    def for_module(cls, extra: str, module: str) -> MissingExtraError:
+        """Name the extra that provides `module`."""
         message = f"This needs the module {module!r}, which is not installed."
         return cls(message, hint=f"Install it: pip install 'clew[{extra}]'")

@@ -1,4 +1,4 @@
-"""Python's collector of garbage, kept away from where it would find none."""
+"""Pausing of Python's garbage collector."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
-    """Without the collector, which would look at all that is made meanwhile, in vain: none of it stands in a cycle."""
+def gc_paused() -> Iterator[None]:
+    """Pause the garbage collector while many objects without reference cycles are created."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

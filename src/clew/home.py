@@ -1,4 +1,4 @@
-"""The one folder in which an embedded clew keeps everything."""
+"""Data directory (`--home`): the paths of the log, lake, index and keys."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Self
 from urllib.parse import unquote, urlsplit
 
 from clew.errors import ClewError, UsageError
-from clew.settings import chosen
+from clew.settings import resolve_setting
 
 FOLDER_NAME = ".clew"
 
-_SCHEMES = "postgresql://", "postgres://"
-# What a URL need not encode: engines differ in how they read one that does.
-_BUCKET = re.compile(r"(s3|s3a)://(?P<rest>[a-z0-9][a-z0-9.-]+(/[\w.=-]+)*)/*", re.ASCII)
+_POSTGRES_SCHEMES = "postgresql://", "postgres://"
+# Only characters that need no URL encoding: engines decode encoded ones differently.
+_S3_URL = re.compile(r"(s3|s3a)://(?P<rest>[a-z0-9][a-z0-9.-]+(/[\w.=-]+)*)/*", re.ASCII)
 
 
 @dataclass(frozen=True)
 class DatabaseUrl:
-    """A PostgreSQL database by its URL, and a folder for what is kept beside an index. Its password is never shown."""
+    """PostgreSQL URL, and the folder for files beside the index. `str()` omits the password."""
 
     text: str
     folder: Path
@@ -33,13 +33,13 @@ class DatabaseUrl:
         return f"DatabaseUrl({self})"
 
 
-# Where an index is: a file, or a database.
-Place = Path | DatabaseUrl
+# SQLite file or PostgreSQL database.
+IndexLocation = Path | DatabaseUrl
 
 
 @dataclass(frozen=True)
 class BucketUrl:
-    """A place in an object store, by its URL; like a path's, what is below it is named with a slash."""
+    """S3 URL of a prefix; joined with `/` like a path."""
 
     text: str
 
@@ -51,138 +51,138 @@ class BucketUrl:
 
     @property
     def name(self) -> str:
-        """The last part."""
+        """Last path segment."""
         return self.text.rpartition("/")[2]
 
     @property
     def parent(self) -> BucketUrl:
-        """What it is below."""
+        """Parent prefix."""
         return BucketUrl(self.text.rpartition("/")[0])
 
     @property
     def bucket(self) -> str:
-        """The bucket's own name."""
+        """Name of the bucket."""
         return urlsplit(self.text).netloc
 
     @property
     def key(self) -> str:
-        """Its name within the bucket; empty if it is the bucket."""
+        """Key within the bucket; empty for the bucket itself."""
         return urlsplit(self.text).path.lstrip("/")
 
 
-# Where a lake is: a folder, or a place in a bucket.
-LakePlace = Path | BucketUrl
+# Folder or S3 prefix.
+LakeLocation = Path | BucketUrl
 
 
 @dataclass(frozen=True)
-class Home:
-    """Where each stage of one installation lives. Copy `root` and you have copied everything.
+class DataDir:
+    """Paths of one installation.
 
-    Unless the lake is `elsewhere`, or the index in a `database`.
+    All data is below `root`, unless the lake is `external_lake` or the index is at `database_url`.
     """
 
     root: Path
-    elsewhere: LakePlace | None = None
-    database: str | None = None
+    external_lake: LakeLocation | None = None
+    database_url: str | None = None
 
     @classmethod
     def find(
-        cls, given: str | os.PathLike[str] | None = None, lake: str | None = None, index: str | None = None
+        cls, home: str | os.PathLike[str] | None = None, lake: str | None = None, index: str | None = None
     ) -> Self:
-        """`--home`, else CLEW_HOME or clew.toml, else the nearest `.clew` above the working directory, else `~/.clew`.
+        """Use `--home`, CLEW_HOME or clew.toml, else the nearest `.clew` above the working directory, else `~/.clew`.
 
-        Its lake is `--lake`, else CLEW_LAKE or clew.toml, else a folder in it; its index likewise, else a file in it.
+        The lake is `--lake`, CLEW_LAKE or clew.toml, else a folder in it. The index is resolved the same way.
         """
-        place = chosen("lake", lake).value
-        elsewhere = lake_place(place) if place else None
-        database = _database(chosen("index", index).value)
-        root = chosen("home", None if given is None else os.fspath(given)).value
+        lake_text = resolve_setting("lake", lake).value
+        external_lake = parse_lake_location(lake_text) if lake_text else None
+        database_url = _parse_database_url(resolve_setting("index", index).value)
+        root = resolve_setting("home", None if home is None else os.fspath(home)).value
         if root:
-            return cls(Path(root).expanduser().absolute(), elsewhere, database)
+            return cls(Path(root).expanduser().absolute(), external_lake, database_url)
         here = Path.cwd()
         for folder in (here, *here.parents):
             if (folder / FOLDER_NAME).is_dir():
-                return cls(folder / FOLDER_NAME, elsewhere, database)
-        return cls(Path.home() / FOLDER_NAME, elsewhere, database)
+                return cls(folder / FOLDER_NAME, external_lake, database_url)
+        return cls(Path.home() / FOLDER_NAME, external_lake, database_url)
 
     @property
     def streams(self) -> Path:
-        """What the notebook agent wrote, a folder per session."""
+        """Events written by notebook capture, one folder per session."""
         return self.root / "streams"
 
     @property
     def log(self) -> Path:
-        """Append-only segments of received events."""
+        """Append-only log segments of received events."""
         return self.root / "log"
 
     @property
-    def lake(self) -> LakePlace:
-        """A Delta table per folder."""
-        return self.elsewhere or self.root / "lake"
+    def lake(self) -> LakeLocation:
+        """Lake: one Delta table per folder."""
+        return self.external_lake or self.root / "lake"
 
     @property
     def lake_folder(self) -> Path:
-        """The lake, unless it is in a bucket."""
+        """Folder of the lake; UsageError if the lake is in a bucket."""
         if isinstance(self.lake, BucketUrl):
-            raise UsageError(f"The lake {self.lake} is no folder.", hint="Name one with --lake PATH.")
+            raise UsageError(f"The lake {self.lake} is not a local folder.", hint="Pass a folder with --lake PATH.")
         return self.lake
 
     @property
-    def index(self) -> Place:
-        """The SQLite file or the database that answers come from."""
-        return self.index_file if self.database is None else DatabaseUrl(self.database, self.root)
+    def index(self) -> IndexLocation:
+        """SQLite file or PostgreSQL database of the query index."""
+        return self.index_file if self.database_url is None else DatabaseUrl(self.database_url, self.root)
 
     @property
     def index_file(self) -> Path:
-        """The index, unless it is in a database."""
+        """SQLite file of the index, if it is not in PostgreSQL."""
         return self.root / "index.sqlite"
 
     @property
     def checkpoint(self) -> Path:
-        """How far the pipeline has read the log."""
+        """Checkpoint of the pipeline: its position in the log."""
         return self.root / "checkpoint"
 
     @property
     def keys(self) -> Path:
-        """Hashes of the API keys."""
+        """File with the hashes of the API keys."""
         return self.root / "keys.json"
 
     def create(self) -> Self:
-        """Make the folder, or say why it cannot be made."""
+        """Create the folder; ClewError if it is not writable."""
         try:
             self.root.mkdir(parents=True, exist_ok=True)
             probe = self.root / f".write-{os.getpid()}"
             probe.touch()
             probe.unlink()
-        except OSError as fault:
-            message = f"clew cannot write to its home {self.root}: {fault.strerror}."
-            raise ClewError(message, hint="Choose another folder with --home DIR or CLEW_HOME.") from fault
+        except OSError as error:
+            message = f"Cannot write to the data directory {self.root}: {error.strerror}."
+            raise ClewError(message, hint="Use another folder with --home DIR or CLEW_HOME.") from error
         return self
 
 
-def lake_place(text: str) -> LakePlace:
-    """The folder that a path or a `file://` URL names, or the place in a bucket that an `s3://` URL names."""
+def parse_lake_location(text: str) -> LakeLocation:
+    """Parse a path, a `file://` URL or an `s3://` URL."""
     url = urlsplit(text)
     if "://" not in text:
         return Path(text).expanduser().absolute()
     if url.scheme == "file" and url.netloc in {"", "localhost"}:
         return Path(unquote(url.path))
-    found = _BUCKET.fullmatch(text)
-    if found is not None:
-        return BucketUrl(f"s3://{found['rest']}")
+    match = _S3_URL.fullmatch(text)
+    if match is not None:
+        return BucketUrl(f"s3://{match['rest']}")
     if url.scheme in {"s3", "s3a"}:
-        hint = "Write s3://bucket/prefix, in letters, digits and . _ = - only. Keys go into the variables AWS_*."
-        raise UsageError(f"The lake cannot be at {_without_keys(text)}: that names no place in a bucket.", hint=hint)
-    hint = "Name a folder, a URL that starts with file:///, or one of an S3 bucket: s3://bucket/prefix."
-    raise UsageError(f"The lake cannot be at {_without_keys(text)}: that is neither a folder nor S3.", hint=hint)
+        hint = "Use s3://bucket/prefix with letters, digits and . _ = - only. Set credentials with AWS_* variables."
+        raise UsageError(f"Invalid lake URL {_redact_credentials(text)}: it does not name a bucket.", hint=hint)
+    hint = "Use a folder, a file:/// URL or an S3 URL: s3://bucket/prefix."
+    raise UsageError(f"Invalid lake location {_redact_credentials(text)}: it is neither a folder nor S3.", hint=hint)
 
 
-def _without_keys(url: str) -> str:
+def _redact_credentials(url: str) -> str:
     return re.sub(r"(?<=://)[^/@]*@", "", url)
 
 
-def _database(url: str | None) -> str | None:
-    if not url or url.startswith(_SCHEMES):
+def _parse_database_url(url: str | None) -> str | None:
+    if not url or url.startswith(_POSTGRES_SCHEMES):
         return url or None
-    hint = "Give a URL: postgresql://user@host/database. Without one, the index is a file in the home."
-    raise UsageError(f"The index cannot be at {url!r}.", hint=hint)
+    hint = "Use postgresql://user@host/database. Without a URL, the index is a SQLite file in the data directory."
+    raise UsageError(f"Invalid index location {url!r}.", hint=hint)

@@ -1,12 +1,12 @@
-"""`import clew.pandas` gives every DataFrame an accessor: `df.lineage` shows where the frame came from.
+"""`import clew.pandas` registers the DataFrame accessor `df.lineage`.
 
-Capture gives it as well, and so does `import clew` where pandas is there already.
+Capture registers it too, and so does `import clew` if pandas is already imported.
 """
 
 from __future__ import annotations
 
-from clew.capture.frames.lineage_accessor import LineageAccessor, give_accessor
+from clew.capture.frames.lineage_accessor import LineageAccessor, register_accessor
 
 __all__ = ["LineageAccessor"]
 
-give_accessor()
+register_accessor()

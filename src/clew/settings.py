@@ -1,4 +1,4 @@
-"""What can be set, and who has the last word: a flag, then the environment, then `clew.toml`, then the default."""
+"""Settings, resolved in this order: flag, environment variable, `clew.toml`, default."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ FILE_NAME: Final = "clew.toml"
 
 
 class Setting(NamedTuple):
-    """A setting by its variable of the environment; in `clew.toml` it has the key that it is listed by."""
+    """Declaration of a setting; its key in `clew.toml` is its key in SETTINGS."""
 
-    variable: str
+    env_var: str
     default: str | None = None
     is_path: bool = False
     choices: tuple[str, ...] = ()
 
 
-class Chosen(NamedTuple):
-    """The value of a setting, and where it was said: `flag`, a variable, the path of a file, or `default`."""
+class ResolvedSetting(NamedTuple):
+    """Value of a setting and its source: `flag`, an environment variable, a file path, or `default`."""
 
     value: str | None
-    origin: str
+    source: str
 
 
 SETTINGS: Final[Mapping[str, Setting]] = {
@@ -39,45 +39,45 @@ SETTINGS: Final[Mapping[str, Setting]] = {
 }
 
 
-def chosen(name: str, flag: str | None = None) -> Chosen:
-    """What counts for a setting; an empty flag or variable says nothing."""
+def resolve_setting(name: str, flag: str | None = None) -> ResolvedSetting:
+    """Resolve a setting; an empty flag or variable counts as not set."""
     setting = SETTINGS[name]
     if flag:
-        return Chosen(flag, "flag")
-    variable = os.environ.get(setting.variable)
-    if variable:
-        return Chosen(variable, setting.variable)
-    file = nearest_file()
-    said = {} if file is None else read(file)
-    return Chosen(said[name], str(file)) if name in said else Chosen(setting.default, "default")
+        return ResolvedSetting(flag, "flag")
+    env_value = os.environ.get(setting.env_var)
+    if env_value:
+        return ResolvedSetting(env_value, setting.env_var)
+    file = find_config_file()
+    values = {} if file is None else read_config_file(file)
+    return ResolvedSetting(values[name], str(file)) if name in values else ResolvedSetting(setting.default, "default")
 
 
-def nearest_file() -> Path | None:
-    """The `clew.toml` of the working directory, or of the nearest folder above that has one."""
+def find_config_file() -> Path | None:
+    """Find `clew.toml` in the working directory or the nearest parent folder."""
     here = Path.cwd()
     return next((folder / FILE_NAME for folder in (here, *here.parents) if (folder / FILE_NAME).is_file()), None)
 
 
-def read(file: Path) -> dict[str, str]:
-    """What a file sets. Paths are meant from its folder."""
+def read_config_file(file: Path) -> dict[str, str]:
+    """Read the settings of a file. Relative paths are relative to its folder."""
     import tomllib
 
     try:
-        said = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as fault:
-        raise UsageError(f"{file} cannot be read: {fault}.", hint="Mend it, or move it away.") from fault
-    return {name: _value(file, name, value) for name, value in said.items()}
+        values = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"Cannot read {file}: {error}.", hint="Fix the file or remove it.") from error
+    return {name: _value(file, name, value) for name, value in values.items()}
 
 
 def _value(file: Path, name: str, value: Any) -> str:
     setting = SETTINGS.get(name)
     if setting is None:
-        hint = f"Settings are {', '.join(SETTINGS)}."
-        raise UsageError(f"{file} sets {name!r}, which is no setting.", hint=hint)
+        hint = f"Valid settings: {', '.join(SETTINGS)}."
+        raise UsageError(f"Unknown setting {name!r} in {file}.", hint=hint)
     if not isinstance(value, str) or not value or (setting.choices and value not in setting.choices):
         hint = (
-            f"Give {', '.join(setting.choices[:-1])} or {setting.choices[-1]}." if setting.choices else "Give a text."
+            f"Use {', '.join(setting.choices[:-1])} or {setting.choices[-1]}." if setting.choices else "Use a string."
         )
-        raise UsageError(f"{file} sets {name} to {value!r}.", hint=hint)
+        raise UsageError(f"Invalid value {value!r} for {name} in {file}.", hint=hint)
     is_relative = setting.is_path and "://" not in value and not value.startswith("~")
     return str(file.parent / value) if is_relative else value

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from clew.collector.segments import decode_line, end_position, ranges, read_lines
+from clew.collector.segments import decode_record, end_position, read_lines, split_ranges
 
 Clew = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -90,8 +90,8 @@ def stored() -> Callable[[Path], list[Any]]:
     """Read the events that the log of a home holds."""
 
     def read(home: Path) -> list[Any]:
-        parts = ranges(home / "log", 0, end_position(home / "log"), 1 << 30)
-        return [json.loads(decode_line(text).body) for part in parts for _, text in read_lines(part)]
+        parts = split_ranges(home / "log", 0, end_position(home / "log"), 1 << 30)
+        return [json.loads(decode_record(text).body) for part in parts for _, text in read_lines(part)]
 
     return read
 

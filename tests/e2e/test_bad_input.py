@@ -43,8 +43,8 @@ def test_rejected_events_are_told_counted_and_kept(tmp_path: Path, clew: Callabl
     ended = clew("pipeline", "run", "--home", home, "--from", file)
 
     assert ended.returncode == 1
-    assert "2 events taken in" in ended.stderr
-    assert "4 events rejected, kept in the table rejected_events:" in ended.stderr
+    assert "Ingested 2 events in " in ended.stderr
+    assert "4 events rejected, stored in the table rejected_events:" in ended.stderr
     for reason in ("not_json", "no_identity", "unknown_schema", "not_utf8"):
         assert reason in ended.stderr
     assert "Traceback" not in ended.stderr
@@ -59,14 +59,14 @@ def test_rejected_events_are_told_counted_and_kept(tmp_path: Path, clew: Callabl
 
 
 def test_a_lake_of_a_newer_version_is_left_alone(tmp_path: Path, clew: Callable[..., Any]) -> None:
-    marker = tmp_path / "lake" / "clew.json"
+    marker = tmp_path / "lake" / "manifest.json"
     marker.parent.mkdir()
-    marker.write_text('{"format": 99, "written_by": "9.0.0"}')
+    marker.write_text('{"format_version": 99, "written_by": "9.0.0"}')
     ended = clew("pipeline", "run", "--home", tmp_path)
     assert ended.returncode == 1
     assert "has format 99, written by clew 9.0.0" in ended.stderr
     assert "pip install -U clew" in ended.stderr
-    assert sorted(path.name for path in marker.parent.iterdir() if not path.name.startswith(".")) == ["clew.json"]
+    assert sorted(path.name for path in marker.parent.iterdir() if not path.name.startswith(".")) == ["manifest.json"]
 
 
 def test_no_java_is_said_before_anything_is_done(tmp_path: Path, clew: Callable[..., Any]) -> None:
@@ -106,11 +106,11 @@ def _cut_log(home: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "sentence", "way_out"),
     [
-        (_lose_table, "has lost its table run_facets", "the log fills them again"),
-        (_lose_commits, "has lost its folder _delta_log", "Restore it from a copy"),
-        (_lose_file, "has lost 1 of its", "Restore it from a copy"),
+        (_lose_table, "has no table run_facets", "which recreates them from the log"),
+        (_lose_commits, "has no folder _delta_log", "Restore it from a backup"),
+        (_lose_file, "lacks 1 of its", "Restore it from a backup"),
         (_lose_lake, "belongs to the lake", "--lake PATH"),
-        (_cut_log, "that was taken in already", "Restore the log"),
+        (_cut_log, "that was already ingested", "Restore the log"),
     ],
 )
 def test_a_home_of_which_a_part_is_gone(
@@ -129,7 +129,7 @@ def test_a_home_of_which_a_part_is_gone(
     assert sentence in ended.stderr
     assert way_out in ended.stderr
     assert "Traceback" not in ended.stderr
-    assert "Taking events in" not in ended.stderr
+    assert "Ingesting events" not in ended.stderr
 
 
 @pytest.mark.parametrize("command", [("pipeline", "status"), ("pipeline", "compact"), ("index", "rebuild")])
@@ -141,7 +141,7 @@ def test_half_a_lake_is_told_by_every_command(
     _lose_table(home)
     ended = clew(*command, "--home", home)
     assert ended.returncode == 1
-    assert "has lost its table run_facets" in ended.stderr
+    assert "has no table run_facets" in ended.stderr
     assert "Traceback" not in ended.stderr
     assert (home / "index.sqlite").exists()
 
@@ -151,7 +151,7 @@ def test_a_home_that_cannot_be_written(command: tuple[str, ...], tmp_path: Path,
     (tmp_path / "file").write_text("in the way")
     ended = clew(*command, "--home", tmp_path / "file" / "home")
     assert ended.returncode == 1
-    assert "cannot write to its home" in ended.stderr
+    assert "Cannot write to the data directory" in ended.stderr
     assert "--home DIR or CLEW_HOME" in ended.stderr
 
 
@@ -180,7 +180,7 @@ def test_a_port_in_use(command: str, demo_home: Path, clew: Callable[..., Any]) 
     [
         ("import marimo\n\napp = marimo.App()\n\nif __name__ == '__main__':\n    app.run()\n", "no cell"),
         ("print('just a script with no cell')\n", ""),
-        (None, "no file"),
+        (None, "No such file"),
     ],
     ids=["empty notebook", "script", "missing"],
 )
@@ -203,9 +203,9 @@ def test_a_notebook_that_cannot_be_run(
         (("upstream", "dayly_revenue.parquet.gross"), "Did you mean daily_revenue.parquet"),
         (("upstream", "gross"), "A column is written as DATASET.COLUMN"),
         (("show", "ffffffff"), "There is no notebook session 'ffffffff'."),
-        (("pipeline", "run", "--conf", "nonsense"), "is no setting"),
-        (("pipeline", "compact", "--drop-older-than", "3 weeks"), "'3 weeks' is no age."),
-        (("pipeline", "status", "--lake", "gs://bucket/lake"), "that is neither a folder nor S3"),
+        (("pipeline", "run", "--conf", "nonsense"), "Invalid --conf 'nonsense'."),
+        (("pipeline", "compact", "--drop-older-than", "3 weeks"), "Invalid age '3 weeks'."),
+        (("pipeline", "status", "--lake", "gs://bucket/lake"), "it is neither a folder nor S3"),
     ],
 )
 def test_names_that_are_not_there(

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from clew.home import BucketUrl, Home
+from clew.home import BucketUrl, DataDir
 from clew.lake.delta import Lake
+from clew.lake.format import LAKE_FORMAT_VERSION
 
 Clew = Callable[..., Any]
 KEYS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1"}
@@ -18,11 +19,17 @@ KEYS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGI
 @pytest.mark.parametrize(
     ("lake", "environment", "code", "sentence", "way_out"),
     [
-        ("s3://not-there/lake", {}, 1, "there is no bucket of that name", "name another with --lake"),
-        ("s3://any/lake", {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}, 1, "it cannot be reached", "AWS_ENDPOINT_URL"),
-        ("s3://any/lake", {"AWS_ALLOW_HTTP": "false"}, 1, "its endpoint is http", "AWS_ALLOW_HTTP=true"),
-        ("s3://any/my lake", {}, 2, "that names no place in a bucket", "Write s3://bucket/prefix"),
-        ("gs://any/lake", {}, 2, "that is neither a folder nor S3", "s3://bucket/prefix"),
+        ("s3://not-there/lake", {}, 1, "the bucket does not exist", "pass another with --lake"),
+        (
+            "s3://any/lake",
+            {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"},
+            1,
+            "the object store cannot be reached",
+            "AWS_ENDPOINT_URL",
+        ),
+        ("s3://any/lake", {"AWS_ALLOW_HTTP": "false"}, 1, "its endpoint uses http", "AWS_ALLOW_HTTP=true"),
+        ("s3://any/my lake", {}, 2, "it does not name a bucket", "Use s3://bucket/prefix"),
+        ("gs://any/lake", {}, 2, "it is neither a folder nor S3", "s3://bucket/prefix"),
     ],
 )
 def test_a_bucket_that_cannot_be_used(
@@ -44,17 +51,17 @@ def test_a_bucket_that_cannot_be_used(
 
 
 def test_commands_that_need_no_spark(bucket: BucketUrl, tmp_path: Path, clew: Clew) -> None:
-    Lake(bucket).prepare()
-    home = Home(tmp_path).create()
+    Lake(bucket).create_or_validate()
+    home = DataDir(tmp_path).create()
     for command, told in {
         ("pipeline", "status"): "lineage_events",
-        ("pipeline", "backfill"): "All events have their facets",
+        ("pipeline", "backfill"): "Nothing to backfill.",
         ("config",): str(bucket),
-        ("doctor",): f"format 1 at {bucket}",
+        ("doctor",): f"format {LAKE_FORMAT_VERSION} at {bucket}",
     }.items():
         ended = clew(*command, "--home", home.root, CLEW_LAKE=str(bucket))
         assert "Traceback" not in ended.stderr
         assert told in " ".join((ended.stdout + ended.stderr).split()), ended
     ended = clew("facets", "run", "nobody", "--home", home.root, "--lake", bucket)
     assert (ended.returncode, ended.stdout) == (1, "")
-    assert "There are no facets of a run 'nobody'" in ended.stderr
+    assert "There are no facets of run 'nobody'" in ended.stderr

@@ -92,7 +92,7 @@ def test_real_clients_come_back_when_they_are_told_to(tmp_path: Path, collecting
         transport = HttpTransport(HttpConfig(url=collector.url))
         for event in events:
             transport.emit(event)
-        assert "calls more than 1 times a second" in collector.process.stderr.readline()
+        assert "sent more than 1 requests per second" in collector.process.stderr.readline()
     assert [event["run"]["runId"] for event in stored(tmp_path)] == [event.run.runId for event in events]
 
 
@@ -234,7 +234,7 @@ def test_a_pipeline_takes_in_what_a_collector_holds(
         ended = clew("pipeline", "run", "--json", "--home", tmp_path)
         assert ended.returncode == 0, ended.stderr
         assert json.loads(ended.stdout)["events"] == 1
-        assert "Another process writes to the log" in ended.stderr
+        assert "The log is locked by another process" in ended.stderr
         refused = clew("pipeline", "run", "--from", __file__, "--home", tmp_path)
         assert (refused.returncode, "Another process is writing to the log" in refused.stderr) == (1, True)
 
@@ -243,4 +243,4 @@ def test_a_pipeline_takes_in_what_a_collector_holds(
 def test_it_is_for_this_machine_only(host: str, tmp_path: Path, clew: Callable[..., Any]) -> None:
     ended = clew("collect", "--host", host, "--home", tmp_path)
     assert ended.returncode == 2
-    assert "can be reached from other machines" in ended.stderr
+    assert "is reachable from other machines" in ended.stderr

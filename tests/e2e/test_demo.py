@@ -55,7 +55,7 @@ def test_the_demo_twice_leaves_the_same_tables(demo_home: Path, clew: Callable[.
     again = clew("demo", "--json", "--home", demo_home)
     assert again.returncode == 0, again.stderr
     told = json.loads(again.stdout)
-    assert (told["events"], told["was_recorded"], told["upstream"]["column"]) == (0, True, "net_revenue")
+    assert (told["events"], told["reused"], told["upstream"]["column"]) == (0, True, "net_revenue")
     assert told["session"] in (demo_home / "demo.stdout").read_text()
     assert tables(demo_home) == before
     assert all(before.values()) or not before["rejected_events"]

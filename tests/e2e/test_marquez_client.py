@@ -19,15 +19,15 @@ from marquez_client.errors import APIError
 from tests.unit.api.marquez.conftest import Shop
 from tests.unit.conftest import PostgresPlaces
 
-from clew.home import Home
+from clew.home import DataDir
 
 GENERATE = runpy.run_path(str(Path(__file__).parents[2] / "bench" / "generate.py"))
 EVENTS = 400
 
 
 @contextmanager
-def serving(home: Home, *options: str) -> Iterator[str]:
-    where = ["--home", str(home.root), *([] if home.database is None else ["--index", home.database])]
+def serving(home: DataDir, *options: str) -> Iterator[str]:
+    where = ["--home", str(home.root), *([] if home.database_url is None else ["--index", home.database_url])]
     command = [sys.executable, "-m", "clew", "serve", "--port", "0", *where, *options]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None

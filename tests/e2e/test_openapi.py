@@ -21,16 +21,16 @@ from tests.unit.conftest import Clock, PostgresPlaces, Session
 from tests.unit.worlds import World
 
 from clew.api.app import create_app
-from clew.api.notebook_runs import NOTEBOOK_QUESTIONS
-from clew.api.questions import OPERATIONS, question_routes
-from clew.events.received import decode
-from clew.index.observer import Observer
-from clew.index.sink import IndexSink
+from clew.api.notebook_runs import NOTEBOOK_RUN_OPERATIONS
+from clew.api.questions import OPERATIONS, operation_routes
+from clew.events.received import decode_event
+from clew.index.observer import ChangeExtractor
+from clew.index.sink import IndexWriter
 from clew.lake.delta import Lake
-from clew.query.answers import Answers
-from clew.query.holdings import Holdings
+from clew.query.answers import NotebookService
+from clew.query.holdings import QueryResources
 
-QUESTIONS = (*OPERATIONS, *NOTEBOOK_QUESTIONS)
+QUESTIONS = (*OPERATIONS, *NOTEBOOK_RUN_OPERATIONS)
 SESSION = "5eed0001"
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 
@@ -58,15 +58,15 @@ def app(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     session.operation("load", "df@1", {"price": [("orders.csv", "price")]}, code="pd.read_csv(path)")
     session.operation("save", "totals.parquet", {"sum": [("df@1", "price", "AGGREGATION")]}, error="'prise'")
     session.run("FAIL")
-    observer = Observer()
+    observer = ChangeExtractor()
     for seq, (stream, event) in enumerate(session.events, 100):
-        observer.note(decode(stream, json.dumps(event).encode()), f"{seq:032x}", seq)
-    with IndexSink(place) as sink:
+        observer.add(decode_event(stream, json.dumps(event).encode()), f"{seq:032x}", seq)
+    with IndexWriter(place) as sink:
         sink.apply("notebook/0", observer.changes())
     lake = Lake(folder / "lake")
-    lake.prepare()
-    with Holdings(world.index, lake.root) as holdings:
-        yield create_app(lambda: Answers(world.index), question_routes(holdings))
+    lake.create_or_validate()
+    with QueryResources(world.index, lake.root) as holdings:
+        yield create_app(lambda: NotebookService(world.index), operation_routes(holdings))
 
 
 @pytest.mark.parametrize("path", [question.path for question in QUESTIONS])

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from clew.lake.delta import Lake
-from clew.pipeline.lock import held
+from clew.pipeline.lock import acquire_lock
 
 pytestmark = pytest.mark.spark
 
@@ -65,7 +65,7 @@ def test_a_full_disk_in_the_middle_of_a_batch(namespace: list[str], tmp_path: Pa
     assert re.findall(r"ended with (\d+)", ended.stderr) == ["1", "0"], ended.stderr
     first, _ = ended.stderr.split("ended with 1")
     assert "No space left on device" in first
-    assert "Nothing is lost" in first
+    assert "No data was lost" in first
     assert "Traceback" not in first
     lake = Lake(rescued / "lake")
     rows = lake.row_counts()
@@ -73,9 +73,9 @@ def test_a_full_disk_in_the_middle_of_a_batch(namespace: list[str], tmp_path: Pa
 
 
 def test_a_second_pipeline_is_told_who_holds_the_lake(tmp_path: Path, clew: Callable[..., Any]) -> None:
-    with held(tmp_path / "lake" / ".lock"):
+    with acquire_lock(tmp_path / "lake" / ".lock"):
         ended = clew("pipeline", "run", "--home", tmp_path)
     assert ended.returncode == 1
-    assert f"Another pipeline is at work on {tmp_path / 'lake'} (process {os.getpid()}, since " in ended.stderr
+    assert f"Another pipeline is running on {tmp_path / 'lake'} (process {os.getpid()}, since " in ended.stderr
     assert "Traceback" not in ended.stderr
     assert not list((tmp_path / "lake").glob("*/_delta_log"))

@@ -11,8 +11,8 @@ from click.testing import CliRunner
 from starlette.testclient import TestClient
 
 from clew.cli.main import cli
-from clew.cli.serve import answering_app
-from clew.home import Home
+from clew.cli.serve import build_read_app
+from clew.home import DataDir
 from clew.reports.lake_reports import REPORTS
 
 ROOT = Path(__file__).parent.parent.parent
@@ -36,7 +36,7 @@ SEED = 9
 
 @pytest.fixture(scope="module")
 def page(demo_home: Path) -> TestClient:
-    return TestClient(answering_app(Home.find(demo_home)))
+    return TestClient(build_read_app(DataDir.find(demo_home)))
 
 
 def asked_by(view: str, page: TestClient) -> str:

@@ -41,7 +41,7 @@ def datasets(events: list[Event]) -> list[Row]:
 
 def node_of(node: dict[Name, Name], name: Name) -> Row:
     namespace, called = node.get(name, name)
-    return {"node_namespace": namespace, "node_name": called}
+    return {"canonical_namespace": namespace, "canonical_name": called}
 
 
 def sightings(events: list[Event]) -> dict[Name, list[Event]]:

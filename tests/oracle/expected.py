@@ -15,7 +15,7 @@ Tables = dict[str, Callable[[list[Event]], list[Row]]]
 
 def nodes(events: list[Event]) -> list[Row]:
     return [
-        {"namespace": name[0], "name": name[1], "node_namespace": node[0], "node_name": node[1]}
+        {"namespace": name[0], "name": name[1], "canonical_namespace": node[0], "canonical_name": node[1]}
         for name, node in names.nodes(events).items()
     ]
 
@@ -28,8 +28,8 @@ BOTH: Tables = {
     "dataset_versions": datasets.dataset_versions,
     "schemas": datasets.schemas,
     "run_io": reads.run_io,
-    "job_links": reads.job_links,
-    "nodes": nodes,
+    "job_dependencies": reads.job_links,
+    "dataset_aliases": nodes,
 }
 # The lake names nodes, which the index resolves when it is asked.
 LAKE: Tables = {

@@ -22,7 +22,7 @@ VIEWS = {"runs": "all_runs", "jobs": "all_jobs", "datasets": "dataset_states"}
 # What the index does not keep beside the rest.
 LEFT_OUT = {
     "jobs": {"current_version"},
-    "datasets": {"description", "current_version", "node_namespace", "node_name"},
+    "datasets": {"description", "current_version", "canonical_namespace", "canonical_name"},
 }
 # An absent version is empty in the index, because it is part of keys.
 VERSIONS = {"dataset_version", "source_version"}
@@ -32,7 +32,7 @@ def lake_tables(folder: Path, wanted: Rows) -> Rows:
     """Tables of the lake with the columns that the oracle speaks of; large facets are in their place again."""
     found = {name: DeltaTable(folder / name).to_pyarrow_table().to_pylist() for name in wanted}
     large = {row["uuid"]: row["facet"] for row in DeltaTable(folder / "large_facets").to_pyarrow_table().to_pylist()}
-    for row in (row for table in found.values() for row in table if row.get("facet_bytes")):
+    for row in (row for table in found.values() for row in table if row.get("large_facet_bytes")):
         row["facet"] = large[row["uuid"]]
     return normal({name: [cut(row, columns(wanted[name])) for row in table] for name, table in found.items()})
 
@@ -70,7 +70,7 @@ def standing_facets(index: Database) -> list[Row]:
     return [
         {
             "kind": row["kind"],
-            "entity": [part or None for part in row["entity"].split("\x1f")],
+            "entity": [part or None for part in row["entity_key"].split("\x1f")],
             "name": row["name"],
             "facet": row["body"],
         }

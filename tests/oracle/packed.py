@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from clew.index.bodies import Unpacker
+from clew.index.bodies import FacetDecoder
 from clew.index.database import Database
-from clew.index.store import dictionaries_in
+from clew.index.store import read_dictionaries
 
 SCHEMA = (Path(__file__).parents[2] / "src" / "clew" / "index" / "schema.sql").read_text()
 TABLES: list[str] = re.findall(r"create table if not exists (\w+)", SCHEMA)
@@ -17,17 +17,17 @@ VIEWS: list[str] = re.findall(r"create view if not exists (\w+)", SCHEMA)
 
 def index_facets(index: Database) -> list[dict[str, Any]]:
     """One row per entity and name; the body of one that was deleted is empty."""
-    unpack = Unpacker(dictionaries_in(index)).unpack
+    unpack = FacetDecoder(read_dictionaries(index)).decode
     return [
         {
             "kind": kind,
-            "entity": entity,
+            "entity_key": entity,
             "last_seq": last_seq,
             "name": facet.name,
             "seq": facet.seq,
             "event_time": facet.event_time,
             "body": facet.body.decode(),
         }
-        for kind, entity, last_seq, body in index.execute("select kind, entity, last_seq, body from facets")
+        for kind, entity, last_seq, body in index.execute("select kind, entity_key, last_seq, body from facets")
         for facet in unpack(body)
     ]

@@ -82,8 +82,8 @@ def run(name: str, own: list[Event], used: list[Use]) -> Row:
         "error_message": said(error, "message"),
         "error_language": said(error, "programmingLanguage"),
         "error_seq": error_seq,
-        "location": location(place),
-        "location_seq": location_seq,
+        "source_code_location": location(place),
+        "source_code_location_seq": location_seq,
         "job_version": job_version(job, used, location(place)) if job and is_ended else None,
         "session_id": max((event.session_id for event in own if event.session_id is not None), default=None),
         "execution_id": max((event.execution_id for event in own if event.execution_id is not None), default=None),
@@ -189,7 +189,7 @@ def said_versions(events: list[Event]) -> list[Row]:
     for use in uses(events):
         used.setdefault(use.event.run or use.event.seq, []).append(use)
     found = [
-        version_row((row["job_namespace"], row["job_name"]), used.get(name, []), row["location"])
+        version_row((row["job_namespace"], row["job_name"]), used.get(name, []), row["source_code_location"])
         | {"run_uuid": name, "at": row["ended_at"], "seq": row["state_seq"]}
         for name, row in ended.items()
     ]
@@ -207,7 +207,7 @@ def version_row(name: Name, used: list[Use], place: str | None) -> Row:
         for key, way in (("inputs", "INPUT"), ("outputs", "OUTPUT"))
     }
     identity = {"job_namespace": name[0], "job_name": name[1], "version": job_version(name, used, place)}
-    return {**identity, **lists, "location": place}
+    return {**identity, **lists, "source_code_location": place}
 
 
 def job_versions(events: list[Event]) -> list[Row]:

@@ -19,11 +19,11 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from tests.spark.pipeline.records import append, event, run
 
-from clew.collector.intake import stream_of
-from clew.collector.log import LogWriter, Received
-from clew.home import Home
+from clew.collector.intake import guess_stream
+from clew.collector.log import IncomingEvent, LogWriter
+from clew.home import DataDir
 from clew.lake.delta import Lake
-from clew.lake.upkeep import merge_files
+from clew.lake.upkeep import compact_tables
 
 CASES = Path(__file__).parents[1] / "cases" / "pipeline"
 # Of each table: the number of rows, and a checksum of the columns that name them.
@@ -34,12 +34,12 @@ KEYS = ("event_id", "uuid", "run_uuid", "name", "job_name", "dataset_name", "exe
 
 @pytest.fixture(scope="module")
 def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    home = Home(tmp_path_factory.mktemp("interop"))
+    home = DataDir(tmp_path_factory.mktemp("interop"))
     bodies = [line for file in sorted(CASES.glob("*/events.ndjson")) for line in file.read_bytes().splitlines()]
     with LogWriter(home.log) as log:
-        log.append(Received(stream_of(body), "case", body) for body in bodies)
+        log.append(IncomingEvent(guess_stream(body), "case", body) for body in bodies)
     run(home, spark, bytes_per_trigger=8_000)
-    merged = merge_files(Lake(home.lake))
+    merged = compact_tables(Lake(home.lake))
     assert merged["lineage_events"][0] > merged["lineage_events"][1]
     append(home, *map(event, range(4)), event(4, "large enough to be kept apart " * 10_000))
     run(home, spark, bytes_per_trigger=8_000)

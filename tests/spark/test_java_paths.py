@@ -37,4 +37,4 @@ def test_spark_starts_and_counts(choice: str, tmp_path: Path) -> None:
     counted = subprocess.run(
         [sys.executable, "-c", COUNT_ONE_ROW], env=variables, cwd=tmp_path, capture_output=True, text=True, check=False
     )
-    assert counted.stdout.endswith(f"rows 1 java {java.feature}\n"), counted.stderr
+    assert counted.stdout.endswith(f"rows 1 java {java.major_version}\n"), counted.stderr

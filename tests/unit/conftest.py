@@ -14,8 +14,8 @@ import pytest
 from hypothesis import settings
 from tests.unit.worlds import World
 
-from clew.home import DatabaseUrl, Place
-from clew.index.places import store_of
+from clew.home import DatabaseUrl, IndexLocation
+from clew.index.places import open_backend
 
 # A slow machine is no fault.
 settings.register_profile("unit", deadline=None, max_examples=50)
@@ -35,9 +35,9 @@ class PostgresPlaces:
         """A place that holds no events."""
         place = self.missing(f"{name}_{os.getpid()}")
         if name not in self._schemas:
-            store_of(place).remove()
+            open_backend(place).remove()
             self._schemas.add(name)
-        writer = store_of(place).writer()
+        writer = open_backend(place).writer()
         query = "select tablename from pg_tables where schemaname = current_schema"
         for (table,) in writer.database.execute(query).fetchall():
             writer.database.execute(f"delete from {table} where {'key' if table == 'meta' else repr('')} != 'format'")
@@ -58,7 +58,7 @@ def postgres_places(postgres: str, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> IndexLocation:
     """Where to put an index: one after the other, a file and a database."""
     if request.param == "sqlite":
         return tmp_path / "index.sqlite"
@@ -195,7 +195,7 @@ class Session:
 class Story:
     """Sessions on one clock, and the index that comes of them."""
 
-    def __init__(self, index: Place) -> None:
+    def __init__(self, index: IndexLocation) -> None:
         self.index = index
         self._clock = Clock()
         self._sessions: list[Session] = []
@@ -206,17 +206,17 @@ class Story:
         self._sessions.append(made)
         return made
 
-    def tell(self, sessions: Iterable[Session] | None = None) -> Place:
+    def tell(self, sessions: Iterable[Session] | None = None) -> IndexLocation:
         """Index the events, session by session, in the order given: the order in which the log received them."""
-        from clew.events.received import decode
-        from clew.index.observer import Observer
-        from clew.index.sink import IndexSink
+        from clew.events.received import decode_event
+        from clew.index.observer import ChangeExtractor
+        from clew.index.sink import IndexWriter
 
         events = [event for session in sessions or self._sessions for event in session.events]
-        observer = Observer()
+        observer = ChangeExtractor()
         for seq, (stream, event) in enumerate(events):
-            observer.note(decode(stream, json.dumps(event).encode()), f"{seq:032x}", seq)
-        with IndexSink(self.index) as sink:
+            observer.add(decode_event(stream, json.dumps(event).encode()), f"{seq:032x}", seq)
+        with IndexWriter(self.index) as sink:
             sink.apply("batch/0", observer.changes())
         return self.index
 
@@ -277,9 +277,9 @@ def world(tmp_path: Path) -> World:
 @pytest.fixture
 def holdings(world: World) -> Iterator[Any]:
     """What a process keeps of the world's index."""
-    from clew.query.holdings import Holdings
+    from clew.query.holdings import QueryResources
 
-    with Holdings(world.index) as kept:
+    with QueryResources(world.index) as kept:
         yield kept
 
 

@@ -15,17 +15,17 @@ import pytest
 from mcp import Client
 
 from clew.cli.main import cli
-from clew.events.rejection import Reason
-from clew.lake.tables import DERIVED_TABLE_NAMES, KEPT_TABLES, Table
+from clew.events.rejection import RejectionReason
+from clew.lake.tables import DERIVED_TABLE_NAMES, SOURCE_TABLES, Table
 from clew.mcp.server import create_server
-from clew.pipeline.derive import LAKE_STEPS
+from clew.pipeline.derive import DERIVED_TABLES
 
 ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]
 LARGEST_IMAGE = 200_000
 # Set by clew for the processes that it starts itself.
-INTERNAL_VARIABLES = {"CLEW_PATH", "CLEW_DEMO_DATA", "CLEW_SESSION_ID", "CLEW_MOVES_EVENTS"}
+INTERNAL_VARIABLES = {"CLEW_PATH", "CLEW_DEMO_DATA", "CLEW_SESSION_ID", "CLEW_EVENT_WORKER"}
 COMMON_OPTIONS = {"--help", "-h", "--version"}
 
 RUN_PAGES = ("docs/cli.md", "docs/pipeline.md", "docs/tables.md", "docs/reports.md")
@@ -145,14 +145,14 @@ def simple_name(kind: pa.DataType) -> str:
     return names.get(str(kind), str(kind))
 
 
-@pytest.mark.parametrize("table", KEPT_TABLES, ids=lambda table: table.name)
+@pytest.mark.parametrize("table", SOURCE_TABLES, ids=lambda table: table.name)
 def test_every_column_of_an_event_table_is_documented(table: Table) -> None:
     assert documented_columns(table.name) == {field.name: simple_name(field.type) for field in table.schema}
 
 
 def test_every_table_is_documented() -> None:
-    names = [*(table.name for table in KEPT_TABLES), *DERIVED_TABLE_NAMES]
-    assert set(LAKE_STEPS) == set(DERIVED_TABLE_NAMES)
+    names = [*(table.name for table in SOURCE_TABLES), *DERIVED_TABLE_NAMES]
+    assert set(DERIVED_TABLES) == set(DERIVED_TABLE_NAMES)
     assert sorted(sections(text("docs/tables.md"), 3)) == sorted(names)
     overview = text("docs/tables.md").split("## Event tables")[0]
     assert sorted(re.findall(r"^\| \[`(\w+)`\]\(#\1\) \|", overview, re.MULTILINE)) == sorted(names)
@@ -160,7 +160,7 @@ def test_every_table_is_documented() -> None:
 
 def test_every_reason_of_rejection_is_documented() -> None:
     section = sections(text("docs/pipeline.md"), 2)["Rejected events"]
-    assert sorted(first_cells(section)) == sorted(Reason)
+    assert sorted(first_cells(section)) == sorted(RejectionReason)
 
 
 def anchors(page: Path) -> set[str]:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from clew.errors import UsageError
-from clew.home import Home
-from clew.settings import SETTINGS, chosen, nearest_file
+from clew.home import DataDir
+from clew.settings import SETTINGS, find_config_file, resolve_setting
 
 
 @pytest.fixture
@@ -42,8 +42,8 @@ def test_flag_then_environment_then_file_then_default(
     (project / "clew.toml").write_text(said)
     if variable is not None:
         monkeypatch.setenv("CLEW_MASTER", variable)
-    found = chosen("master", flag)
-    assert (found.value, Path(found.origin).name) == (value, origin)
+    found = resolve_setting("master", flag)
+    assert (found.value, Path(found.source).name) == (value, origin)
 
 
 @pytest.mark.parametrize(
@@ -54,27 +54,29 @@ def test_paths_are_meant_from_the_files_folder(
 ) -> None:
     monkeypatch.setenv("HOME", str(project / "user"))
     (project / "clew.toml").write_text(f'home = "{said}"\nlake = "file:///lake"')
-    home = Home.find()
+    home = DataDir.find()
     assert str(home.root) == root.format(project=project)
     assert home.lake == Path("/lake")
 
 
 def test_without_a_file_defaults_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert nearest_file() is None
-    assert {name: chosen(name).value for name in SETTINGS} == {name: one.default for name, one in SETTINGS.items()}
+    assert find_config_file() is None
+    assert {name: resolve_setting(name).value for name in SETTINGS} == {
+        name: one.default for name, one in SETTINGS.items()
+    }
 
 
 @pytest.mark.parametrize(
     ("said", "sentence"),
     [
-        ("home", "cannot be read: "),
-        ('hom = "x"', r"sets 'hom', which is no setting\.\nSettings are home, lake"),
-        ("master = 2", r"sets master to 2\.\nGive a text\."),
-        ('java = "graal"', r"sets java to 'graal'\.\nGive auto, system or bundled\."),
+        ("home", "Cannot read .*clew.toml: "),
+        ('hom = "x"', r"Unknown setting 'hom' in .*\.\nValid settings: home, lake"),
+        ("master = 2", r"Invalid value 2 for master in .*\.\nUse a string\."),
+        ('java = "graal"', r"Invalid value 'graal' for java in .*\.\nUse auto, system or bundled\."),
     ],
 )
 def test_a_file_that_cannot_be_meant_is_a_sentence(said: str, sentence: str, project: Path) -> None:
     (project / "clew.toml").write_text(said)
     with pytest.raises(UsageError, match=sentence):
-        chosen("home")
+        resolve_setting("home")

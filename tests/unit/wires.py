@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import uvicorn
 from starlette.types import ASGIApp
 
-from clew.serving.quick import Quick, QuickProtocol
+from clew.serving.quick import FastPath, FastPathProtocol
 
 Answer = tuple[int, dict[str, str], bytes]
 
@@ -55,9 +55,11 @@ class Wire:
 
 
 @contextmanager
-def serving(app: ASGIApp, quick: Quick) -> Iterator[tuple[int, uvicorn.Server]]:
+def serving(app: ASGIApp, quick: FastPath) -> Iterator[tuple[int, uvicorn.Server]]:
     """An application on a port of its own; gives the port and the server."""
-    config = uvicorn.Config(app, http=QuickProtocol.of(quick), ws="none", log_config=None, server_header=False)
+    config = uvicorn.Config(
+        app, http=FastPathProtocol.with_handlers(quick), ws="none", log_config=None, server_header=False
+    )
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})

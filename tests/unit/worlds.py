@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
-from clew.events.received import decode
-from clew.home import Place
-from clew.index.observer import Observer
-from clew.index.sink import IndexSink
+from clew.events.received import decode_event
+from clew.home import IndexLocation
+from clew.index.observer import ChangeExtractor
+from clew.index.sink import IndexWriter
 
 START = datetime(2026, 1, 1, 10, tzinfo=UTC)
 
@@ -22,7 +22,7 @@ class World:
     A column's sources are written `table.column` or `table.column!FILTER`; an influence is INDIRECT.
     """
 
-    def __init__(self, folder: Path, index: Place | None = None) -> None:
+    def __init__(self, folder: Path, index: IndexLocation | None = None) -> None:
         self.index = index or folder / "index.sqlite"
         self.events: list[dict[str, Any]] = []
         self._told = 0
@@ -74,12 +74,12 @@ class World:
         change = {"lifecycleStateChange": "RENAME", "previousIdentifier": named("db", old)}
         self.dataset(new, lifecycleStateChange=change)
 
-    def tell(self) -> Place:
+    def tell(self) -> IndexLocation:
         """Index what was not indexed yet, as one batch."""
-        observer = Observer()
+        observer = ChangeExtractor()
         for seq, event in enumerate(self.events[self._told :], start=self._told):
-            observer.note(decode("openlineage", json.dumps(event).encode()), f"{seq:032x}", seq)
-        with IndexSink(self.index) as sink:
+            observer.add(decode_event("openlineage", json.dumps(event).encode()), f"{seq:032x}", seq)
+        with IndexWriter(self.index) as sink:
             sink.apply(f"world/{self._batches}", observer.changes())
         self._told, self._batches = len(self.events), self._batches + 1
         return self.index

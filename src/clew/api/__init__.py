@@ -1,1 +1,1 @@
-"""The page and the API over HTTP; all answers come from clew.query."""
+"""HTTP API and web UI; all data comes from clew.query."""

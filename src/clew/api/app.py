@@ -1,4 +1,4 @@
-"""The web application: the page, what it is drawn from, and whether it is alive."""
+"""Starlette application: web UI, API routes and liveness probe."""
 
 from __future__ import annotations
 
@@ -16,51 +16,53 @@ from starlette.routing import BaseRoute, Route
 
 from clew.api.assets import STATIC, index_html
 from clew.api.notebook_runs import notebook_run_routes
-from clew.api.problems import on_clew_error, on_fault, on_http_error
-from clew.api.source import OpenSource
+from clew.api.page_redirect import PageRedirect
+from clew.api.problems import on_clew_error, on_http_error, on_server_error
+from clew.api.source import OpenRunSource
 from clew.errors import ClewError
 from clew.serving.health import healthz
 
 _POLICY = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'self'"
 _HEADERS = {"content-security-policy": _POLICY, "x-content-type-options": "nosniff", "referrer-policy": "no-referrer"}
-# A built file's name holds the hash of its content: what has that name never changes.
-_FOREVER = {"cache-control": "public, max-age=31536000, immutable"}
+# File names contain a content hash.
+_IMMUTABLE = {"cache-control": "public, max-age=31536000, immutable"}
 
 
 def create_app(
-    open_source: OpenSource, more: Sequence[BaseRoute] = (), closed: Sequence[Callable[[], None]] = ()
+    open_source: OpenRunSource, extra_routes: Sequence[BaseRoute] = (), on_shutdown: Sequence[Callable[[], None]] = ()
 ) -> Starlette:
-    """The application, answering from whatever `open_source` opens for a request; `more` are routes beside its own.
+    """Create the application. `open_source` is called for each request.
 
-    At the end of the server, `closed` are called.
+    `on_shutdown` callbacks run when the server stops.
     """
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         yield
-        for close in closed:
-            close()
+        for callback in on_shutdown:
+            callback()
 
     return Starlette(
         routes=[
-            Route("/", _page),
+            Route("/", _index),
             Route("/assets/{name}", _asset),
             Route("/healthz", healthz),
             *notebook_run_routes(open_source),
-            *more,
+            *extra_routes,
+            PageRedirect(),
         ],
         middleware=[Middleware(GZipMiddleware, minimum_size=1024, compresslevel=5)],
-        exception_handlers={ClewError: on_clew_error, HTTPException: on_http_error, 500: on_fault},
+        exception_handlers={ClewError: on_clew_error, HTTPException: on_http_error, 500: on_server_error},
         lifespan=lifespan,
     )
 
 
-def _page(_: Request) -> Response:
+def _index(_: Request) -> Response:
     return Response(index_html(), media_type="text/html", headers={**_HEADERS, "cache-control": "no-cache"})
 
 
 def _asset(request: Request) -> Response:
     path = STATIC / "assets" / Path(request.path_params["name"]).name
     if not path.is_file():
-        raise HTTPException(404, "There is no such file.")
-    return FileResponse(path, headers=_FOREVER)
+        raise HTTPException(404, "File not found.")
+    return FileResponse(path, headers=_IMMUTABLE)

@@ -1,4 +1,4 @@
-"""The built web page: one script, one style sheet and the HTML that names them."""
+"""The built web UI: index.html with one script and one style sheet."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ STATIC = Path(__file__).parent / "static"
 
 
 def index_html() -> str:
-    """The page as the build left it."""
-    return _text(STATIC / "index.html")
+    """Return index.html of the build."""
+    return _read(STATIC / "index.html")
 
 
 def script() -> str:
-    """All of the page's JavaScript."""
-    return _text(STATIC / _named(r'src="\./(assets/[^"]+\.js)"'))
+    """Return the JavaScript of the web UI."""
+    return _read(STATIC / _asset_name(r'src="\./(assets/[^"]+\.js)"'))
 
 
 def style() -> str:
-    """All of the page's CSS."""
-    return _text(STATIC / _named(r'href="\./(assets/[^"]+\.css)"'))
+    """Return the CSS of the web UI."""
+    return _read(STATIC / _asset_name(r'href="\./(assets/[^"]+\.css)"'))
 
 
-def _named(pattern: str) -> str:
-    found = re.search(pattern, index_html())
-    if found is None:
-        raise _not_built(f"{STATIC / 'index.html'} names no file of its own.")
-    return found.group(1)
+def _asset_name(pattern: str) -> str:
+    match = re.search(pattern, index_html())
+    if match is None:
+        raise _not_built(f"{STATIC / 'index.html'} has no reference that matches {pattern}.")
+    return match.group(1)
 
 
-def _text(path: Path) -> str:
+def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise _not_built(f"The web page is not built: {path} is missing.") from None
+        raise _not_built(f"The web UI is not built: {path} is missing.") from None
 
 
 def _not_built(message: str) -> ClewError:

@@ -1,4 +1,4 @@
-"""A run's page as one file that needs nothing else: to send to a colleague, to keep beside a report."""
+"""Standalone HTML page of a notebook run."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import msgspec
 from clew.api.assets import script, style
 from clew.query.run_page_model import RunPage
 
-# The browser itself then refuses every request: a page that was sent to someone calls nobody.
+# Blocks all network requests of the exported page.
 _POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
 
 
-def page_html(page: RunPage) -> str:
-    """The page of a run with script, style and data inside, to be opened from disk."""
+def render_run_page(page: RunPage) -> str:
+    """Render a run as one HTML file with script, style and data inline."""
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -23,28 +23,28 @@ def page_html(page: RunPage) -> str:
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>{escape(page.header.notebook)} · clew</title>
-<style>{_inside_style(style())}</style>
+<style>{_escape_style(style())}</style>
 </head>
 <body>
 <div id="root"></div>
-<script type="application/json" id="clew-data">{inside_script(msgspec.json.encode(page).decode())}</script>
-<script type="module">{_inside_code(script())}</script>
+<script type="application/json" id="clew-data">{escape_json(msgspec.json.encode(page).decode())}</script>
+<script type="module">{_escape_script(script())}</script>
 </body>
 </html>
 """
 
 
-def inside_script(json: str) -> str:
-    """JSON that cannot end the element it stands in, nor upset a parser that takes it for JavaScript."""
+def escape_json(json: str) -> str:
+    """Escape JSON for a script element: it cannot close the element and is valid JavaScript."""
     for character in "<>&\u2028\u2029":
         json = json.replace(character, f"\\u{ord(character):04x}")
     return json
 
 
-def _inside_code(code: str) -> str:
-    # In strings and patterns, the only places where a bundle holds these, the backslash changes nothing.
+def _escape_script(code: str) -> str:
+    # A bundle contains these only in strings and patterns, where the backslash has no effect.
     return code.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 
-def _inside_style(css: str) -> str:
+def _escape_style(css: str) -> str:
     return css.replace("</style", "<\\/style")

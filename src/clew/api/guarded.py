@@ -1,4 +1,4 @@
-"""Who may ask, and who may change something by way of the API."""
+"""Authentication middleware of the API."""
 
 from __future__ import annotations
 
@@ -8,62 +8,64 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as Connection
 
-from clew.api.problems import problem
+from clew.api.problems import problem_response
 from clew.errors import ClewError
-from clew.serving.grants import Grant, NotAllowedError, Scope, UnknownCallerError
-from clew.serving.guard import CHALLENGE, Guard
-from clew.serving.plain import Caller
-from clew.serving.quick import Read, Reply
+from clew.serving.grants import ForbiddenError, Principal, Scope, UnauthenticatedError
+from clew.serving.guard import CHALLENGE, Authenticator
+from clew.serving.plain import RequestInfo
+from clew.serving.quick import GetHandler, RawResponse
 
-_READING: Final = frozenset(("GET", "HEAD", "OPTIONS"))
+_READ_METHODS: Final = frozenset(("GET", "HEAD", "OPTIONS"))
 
 
-class Guarded:
-    """An application whose answers are for callers with a grant; the page itself, which holds nothing, is for all."""
+class AuthMiddleware:
+    """Requires authentication for `/api/`; the web UI's static files are public."""
 
-    def __init__(self, app: ASGIApp, guard: Guard) -> None:
+    def __init__(self, app: ASGIApp, authenticator: Authenticator) -> None:
         self._app = app
-        self._guard = guard
+        self._authenticator = authenticator
 
     async def __call__(self, connection: Connection, receive: Receive, send: Send) -> None:
-        """Pass a request on, or refuse it."""
+        """Authenticate a request and pass it on."""
         if connection["type"] == "http" and connection["path"].startswith("/api/"):
             request = Request(connection)
             try:
-                await self._admit(request)
-            except (UnknownCallerError, NotAllowedError) as fault:
-                await _refusal(request, fault)(connection, receive, send)
+                await self._authenticate(request)
+            except (UnauthenticatedError, ForbiddenError) as error:
+                await _error_response(request, error)(connection, receive, send)
                 return
         await self._app(connection, receive, send)
 
-    async def _admit(self, request: Request) -> None:
-        needed = Scope.READ if request.method in _READING else Scope.WRITE
-        _require_everywhere(await self._guard.admit(request, needed))
+    async def _authenticate(self, request: Request) -> None:
+        scope = Scope.READ if request.method in _READ_METHODS else Scope.WRITE
+        _require_unrestricted(await self._authenticator.authenticate(request, scope))
 
 
-def guarded_read(read: Read, guard: Guard) -> Read | None:
-    """The same for what is answered without ASGI; who is refused hears of it the long way."""
+def authenticated_read(handler: GetHandler, authenticator: Authenticator) -> GetHandler | None:
+    """Wrap a fast-path handler; a request without access falls back to the ASGI path, which returns the error."""
 
-    def admitted(caller: Caller, url: bytes) -> Reply | None:
+    def handle(request: RequestInfo, url: bytes) -> RawResponse | None:
         try:
-            _require_everywhere(guard.admit_key(caller, Scope.READ))
-        except (UnknownCallerError, NotAllowedError):
+            _require_unrestricted(authenticator.authenticate_key(request, Scope.READ))
+        except (UnauthenticatedError, ForbiddenError):
             return None
-        return read(caller, url)
+        return handler(request, url)
 
-    return admitted if guard.is_quick else None
-
-
-def _require_everywhere(grant: Grant) -> None:
-    # Lineage crosses namespaces: an answer cannot stop at the border of one.
-    if not grant.is_everywhere:
-        hint = "Ask whoever runs clew for a key without --namespace."
-        raise NotAllowedError(f"{grant.caller} holds for some namespaces, and answers are about all.", hint=hint)
+    return handle if authenticator.is_synchronous else None
 
 
-def _refusal(request: Request, fault: ClewError) -> ASGIApp:
-    is_unknown = isinstance(fault, UnknownCallerError)
-    response = problem(request, 401 if is_unknown else 403, fault.message, fault.hint or "")
-    if is_unknown:
+def _require_unrestricted(principal: Principal) -> None:
+    # Lineage crosses namespaces, so a response cannot be limited to one.
+    if not principal.is_unrestricted:
+        hint = "Ask the administrator for a key without --namespace."
+        raise ForbiddenError(
+            f"{principal.name} is limited to namespaces; the API needs an unrestricted key.", hint=hint
+        )
+
+
+def _error_response(request: Request, error: ClewError) -> ASGIApp:
+    is_unauthenticated = isinstance(error, UnauthenticatedError)
+    response = problem_response(request, 401 if is_unauthenticated else 403, error.message, error.hint or "")
+    if is_unauthenticated:
         response.headers.update(CHALLENGE)
     return response

@@ -1,4 +1,4 @@
-"""`/api/v2/notebook-runs`: runs of notebooks, as a list and as pages."""
+"""`/api/v2/notebook-runs`: notebook runs, as a list and in detail."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from clew.api.operations import Question
-from clew.api.parameters import Integer, Text, read_parameters
-from clew.api.problems import problem
-from clew.api.source import OpenSource, RunSource
-from clew.query.model import NotebookRun, RunSummary, State
-from clew.query.run_page import run_page
+from clew.api.operations import OperationSpec
+from clew.api.parameters import IntegerParam, StringParam, parse_parameters
+from clew.api.problems import problem_response
+from clew.api.source import NotebookRunSource, OpenRunSource
+from clew.query.model import NotebookRun, SessionSummary, State
+from clew.query.run_page import build_run_page
 from clew.query.run_page_model import RunPage
 
-MAX_LISTED = 100
+MAX_NOTEBOOK_RUNS = 100
 
 
-class ListedRun(Struct, frozen=True, rename="camel"):
-    """A run in the list."""
+class NotebookRunEntry(Struct, frozen=True, rename="camel"):
+    """Notebook run in a list."""
 
     session_id: str
     notebook: str
@@ -34,77 +34,81 @@ class ListedRun(Struct, frozen=True, rename="camel"):
     failed_cell_count: int
 
 
-class RunList(Struct, frozen=True, rename="camel"):
-    """The newest runs, and how many there are in all."""
+class NotebookRunList(Struct, frozen=True, rename="camel"):
+    """Newest notebook runs and their total number."""
 
-    runs: tuple[ListedRun, ...]
+    runs: tuple[NotebookRunEntry, ...]
     total: int
 
 
-_COLUMN = Text("column", "The column to focus on, as dataset.column.", example="totals.parquet.sum")
-_LIST: Final = Question(
+_COLUMN = StringParam("column", "Column to explain, as dataset.column.", example="totals.parquet.sum")
+_LIST: Final = OperationSpec(
     "notebookRuns",
     "/api/v2/notebook-runs",
-    "The newest runs of notebooks",
-    (Integer("limit", "How many to tell.", least=1, most=MAX_LISTED, usual=MAX_LISTED),),
-    RunList,
+    "List the newest notebook runs",
+    (
+        IntegerParam(
+            "limit", "Maximum number of results.", minimum=1, maximum=MAX_NOTEBOOK_RUNS, default_value=MAX_NOTEBOOK_RUNS
+        ),
+    ),
+    NotebookRunList,
 )
-_LATEST: Final = Question(
-    "latestNotebookRun", "/api/v2/notebook-runs/latest", "The run of a notebook that started last", (_COLUMN,), RunPage
+_LATEST: Final = OperationSpec(
+    "latestNotebookRun", "/api/v2/notebook-runs/latest", "Get the latest notebook run", (_COLUMN,), RunPage
 )
-_ONE: Final = Question(
+_RUN: Final = OperationSpec(
     "notebookRun",
     "/api/v2/notebook-runs/{sessionId}",
-    "What happened in a run of a notebook, cell by cell",
-    (Text("sessionId", "The id of its session.", is_required=True, place="path"), _COLUMN),
+    "Get a notebook run with its cells",
+    (StringParam("sessionId", "Session id of the run.", is_required=True, location="path"), _COLUMN),
     RunPage,
 )
-NOTEBOOK_QUESTIONS: Final = (_LIST, _LATEST, _ONE)
+NOTEBOOK_RUN_OPERATIONS: Final = (_LIST, _LATEST, _RUN)
 
 
-def notebook_run_routes(open_source: OpenSource) -> list[Route]:
-    """The routes, which answer from whatever `open_source` opens."""
+def notebook_run_routes(open_source: OpenRunSource) -> list[Route]:
+    """Create the routes; `open_source` is called for each request."""
 
-    def listed(request: Request) -> Response:
-        limit = _values(_LIST, request)["limit"]
+    def list_runs(request: Request) -> Response:
+        limit = _parse_values(_LIST, request)["limit"]
         with open_source() as source:
             runs = source.runs()
-        return _json(RunList(runs=tuple(map(_listed, runs[:limit])), total=len(runs)))
+        return _json_response(NotebookRunList(runs=tuple(map(_run_entry, runs[:limit])), total=len(runs)))
 
-    def latest(request: Request) -> Response:
-        column = _values(_LATEST, request)["column"]
+    def latest_run(request: Request) -> Response:
+        column = _parse_values(_LATEST, request)["column"]
         with open_source() as source:
-            run = source.latest()
-            return _no_run(request) if run is None else _page(source, run, column)
+            run = source.latest_run()
+            return _no_run_response(request) if run is None else _page_response(source, run, column)
 
-    def one(request: Request) -> Response:
-        values = _values(_ONE, request)
+    def get_run(request: Request) -> Response:
+        values = _parse_values(_RUN, request)
         with open_source() as source:
-            return _page(source, source.run(values["sessionId"]), values["column"])
+            return _page_response(source, source.run(values["sessionId"]), values["column"])
 
-    # Plain functions: Starlette runs them on a thread, so that reading the index holds up nobody.
+    # Not async: Starlette runs them in a thread pool.
     return [
-        Route(_LIST.path, listed),
-        Route(_LATEST.path, latest),
-        Route(_ONE.path, one),
+        Route(_LIST.path, list_runs),
+        Route(_LATEST.path, latest_run),
+        Route(_RUN.path, get_run),
     ]
 
 
-def _values(question: Question, request: Request) -> dict[str, Any]:
-    return read_parameters(question.parameters, request.query_params, request.path_params)
+def _parse_values(operation: OperationSpec, request: Request) -> dict[str, Any]:
+    return parse_parameters(operation.parameters, request.query_params, request.path_params)
 
 
-def _page(source: RunSource, run: NotebookRun, column: str | None) -> Response:
-    return _json(run_page(run, answer=None if column is None else source.upstream(column)))
+def _page_response(source: NotebookRunSource, run: NotebookRun, column: str | None) -> Response:
+    return _json_response(build_run_page(run, upstream=None if column is None else source.upstream(column)))
 
 
-def _no_run(request: Request) -> Response:
+def _no_run_response(request: Request) -> Response:
     hint = "Run `clew demo`, or `clew run NOTEBOOK` and `clew pipeline run`; then reload."
-    return problem(request, 404, "No notebook run was recorded yet.", hint)
+    return problem_response(request, 404, "No notebook run was recorded yet.", hint)
 
 
-def _listed(run: RunSummary) -> ListedRun:
-    return ListedRun(
+def _run_entry(run: SessionSummary) -> NotebookRunEntry:
+    return NotebookRunEntry(
         session_id=run.session_id,
         notebook=run.notebook,
         state=run.state,
@@ -115,6 +119,6 @@ def _listed(run: RunSummary) -> ListedRun:
     )
 
 
-def _json(value: Struct) -> Response:
-    # A run that is still going on changes: the browser must ask again.
+def _json_response(value: Struct) -> Response:
+    # A running notebook changes.
     return Response(msgspec.json.encode(value), media_type="application/json", headers={"cache-control": "no-cache"})

@@ -1,4 +1,4 @@
-"""`/api/v2/pages`: the documents that the page's views are drawn from. They change with the page, not with the API."""
+"""`/api/v2/pages`: JSON endpoints of the web UI. They change with the UI and are not part of the public API."""
 
 from __future__ import annotations
 
@@ -14,142 +14,148 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from clew.home import LakePlace
-from clew.index.browsing import Browser
-from clew.query.holdings import Holdings
-from clew.query.notebook_runs import notebook_run, summaries
-from clew.query.run_changes import RunChanges, run_changes
+from clew.home import LakeLocation
+from clew.index.browsing import PageQueries
+from clew.query.holdings import QueryResources
+from clew.query.notebook_runs import get_notebook_run, list_sessions
+from clew.query.run_changes import RunChanges, compare_runs
 from clew.query.views import graph
-from clew.query.views.dataset import dataset_view
-from clew.query.views.events import Wanted, event_list, event_text
-from clew.query.views.job import job_view
-from clew.query.views.lists import activity, dataset_list, job_list, run_list
-from clew.query.views.model import Name
-from clew.query.views.neighbours import Node, Side
-from clew.query.views.run import run_view
-from clew.query.views.run_diff import run_diff
-from clew.query.views.search import search
+from clew.query.views.dataset import build_dataset_view
+from clew.query.views.events import EventFilter, query_events, read_event
+from clew.query.views.job import build_job_view
+from clew.query.views.lists import build_activity, list_datasets, list_jobs, list_runs
+from clew.query.views.model import EntityName
+from clew.query.views.neighbours import GraphNodeRef, Side
+from clew.query.views.run import build_run_view
+from clew.query.views.run_diff import build_run_changes
+from clew.query.views.search import search_all
 
-MOST_LISTED = 500
+MAX_PAGE_LIMIT = 500
 
 
 @dataclass(frozen=True)
-class Views:
-    """What the views ask of: the index, the graph and the search beside it, the lake, and how the pipeline does."""
+class UiDependencies:
+    """Data sources of the web UI: query resources, index, lake and pipeline status."""
 
-    holdings: Holdings
-    open_index: Callable[[], AbstractContextManager[Browser]]
-    lake: LakePlace
+    resources: QueryResources
+    open_index: Callable[[], AbstractContextManager[PageQueries]]
+    lake: LakeLocation
     status: Callable[[], Struct]
 
 
-def page_routes(views: Views) -> list[Route]:
-    """The routes of all views."""
+def ui_routes(dependencies: UiDependencies) -> list[Route]:
+    """Create the routes of all views."""
 
-    def asked(answer: Callable[[Browser, Request], Struct]) -> Callable[[Request], Response]:
+    def from_index(build: Callable[[PageQueries, Request], Struct]) -> Callable[[Request], Response]:
         def endpoint(request: Request) -> Response:
-            with views.open_index() as index:
-                return _json(answer(index, request))
+            with dependencies.open_index() as index:
+                return _json_response(build(index, request))
 
         return endpoint
 
-    def events(request: Request) -> Response:
-        return _json(event_list(views.lake, _wanted(request)))
+    def list_events(request: Request) -> Response:
+        return _json_response(query_events(dependencies.lake, _event_filter(request)))
 
-    def event(request: Request) -> Response:
+    def get_event(request: Request) -> Response:
         stream, seq = request.path_params["stream"], request.path_params["seq"]
-        return _json(event_text(views.lake, stream, seq))
+        return _json_response(read_event(dependencies.lake, stream, seq))
 
     def health(_: Request) -> Response:
-        return _json(views.status())
+        return _json_response(dependencies.status())
 
     root = "/api/v2/pages"
     return [
-        Route(f"{root}/activity", asked(lambda index, _: activity(index))),
-        Route(f"{root}/datasets", asked(lambda index, request: dataset_list(index, _text(request), _limit(request)))),
-        Route(f"{root}/jobs", asked(lambda index, request: job_list(index, _text(request), _limit(request)))),
-        Route(f"{root}/runs", asked(_runs)),
-        Route(f"{root}/dataset", asked(lambda index, request: dataset_view(index, _name(request)))),
-        Route(f"{root}/job", asked(lambda index, request: job_view(index, _name(request)))),
+        Route(f"{root}/activity", from_index(lambda index, _: build_activity(index))),
         Route(
-            f"{root}/run/{{run_uuid}}", asked(lambda index, request: run_view(index, request.path_params["run_uuid"]))
+            f"{root}/datasets", from_index(lambda index, request: list_datasets(index, _text(request), _limit(request)))
         ),
-        Route(f"{root}/changes/{{session_id}}", asked(_changes)),
-        Route(f"{root}/diff", asked(lambda index, request: _diff(index, views.lake, request))),
-        Route(f"{root}/search", asked(lambda index, request: search(index, views.holdings, _text(request)))),
-        Route(f"{root}/graph", asked(lambda index, request: _graph(index, views.holdings, request))),
-        Route(f"{root}/events", events),
-        Route(f"{root}/events/{{stream}}/{{seq:int}}", event),
+        Route(f"{root}/jobs", from_index(lambda index, request: list_jobs(index, _text(request), _limit(request)))),
+        Route(f"{root}/runs", from_index(_runs)),
+        Route(f"{root}/dataset", from_index(lambda index, request: build_dataset_view(index, _name(request)))),
+        Route(f"{root}/job", from_index(lambda index, request: build_job_view(index, _name(request)))),
+        Route(
+            f"{root}/run/{{run_uuid}}",
+            from_index(lambda index, request: build_run_view(index, request.path_params["run_uuid"])),
+        ),
+        Route(f"{root}/changes/{{session_id}}", from_index(_changes)),
+        Route(f"{root}/diff", from_index(lambda index, request: _diff(index, dependencies.lake, request))),
+        Route(
+            f"{root}/search",
+            from_index(lambda index, request: search_all(index, dependencies.resources, _text(request))),
+        ),
+        Route(f"{root}/graph", from_index(lambda index, request: _graph(index, dependencies.resources, request))),
+        Route(f"{root}/events", list_events),
+        Route(f"{root}/events/{{stream}}/{{seq:int}}", get_event),
         Route(f"{root}/health", health),
     ]
 
 
-def _runs(index: Browser, request: Request) -> Struct:
-    return run_list(index, _text(request), request.query_params.get("state", ""), _limit(request))
+def _runs(index: PageQueries, request: Request) -> Struct:
+    return list_runs(index, _text(request), request.query_params.get("state", ""), _limit(request))
 
 
-class NoRunBefore(Struct, frozen=True):
-    """There is nothing to compare a run with."""
+class NoPreviousRun(Struct, frozen=True):
+    """Response for a notebook run without an earlier run."""
 
     before: None = None
 
 
-def _changes(index: Browser, request: Request) -> RunChanges | NoRunBefore:
-    """What changed since the run before, or since the run that is named."""
-    after = notebook_run(index, request.path_params["session_id"])
-    named = request.query_params.get("since")
-    if named is None:
-        earlier = [one for one in summaries(index) if one.notebook == after.notebook]
-        sessions = [one.session_id for one in earlier]
-        place = sessions.index(after.session_id)
-        named = sessions[place + 1] if place + 1 < len(sessions) else None
-    return NoRunBefore() if named is None else run_changes(notebook_run(index, named), after)
+def _changes(index: PageQueries, request: Request) -> RunChanges | NoPreviousRun:
+    """Compare a notebook run with the previous one, or with `since`."""
+    after = get_notebook_run(index, request.path_params["session_id"])
+    since = request.query_params.get("since")
+    if since is None:
+        runs = [session for session in list_sessions(index) if session.notebook == after.notebook]
+        sessions = [session.session_id for session in runs]
+        position = sessions.index(after.session_id)
+        since = sessions[position + 1] if position + 1 < len(sessions) else None
+    return NoPreviousRun() if since is None else compare_runs(get_notebook_run(index, since), after)
 
 
-def _diff(index: Browser, lake: LakePlace, request: Request) -> Struct:
-    return run_diff(index, lake, _required(request, "before"), _required(request, "after"))
+def _diff(index: PageQueries, lake: LakeLocation, request: Request) -> Struct:
+    return build_run_changes(index, lake, _required(request, "before"), _required(request, "after"))
 
 
-def _graph(index: Browser, holdings: Holdings, request: Request) -> Struct:
+def _graph(index: PageQueries, resources: QueryResources, request: Request) -> Struct:
     values = request.query_params
     if "to" in values:
-        ends = Node.of(_required(request, "node")), Node.of(values["to"])
-        return graph.path_graph(index, holdings, *ends, as_of=_moment(values.get("asOf")))
-    openings = tuple(_opening(text) for text in values.getlist("open"))
-    return graph.lineage_graph(
+        ends = GraphNodeRef.parse(_required(request, "node")), GraphNodeRef.parse(values["to"])
+        return graph.build_path_graph(index, resources, *ends, as_of=_parse_timestamp(values.get("asOf")))
+    expansions = tuple(_expansion(text) for text in values.getlist("open"))
+    return graph.build_lineage_graph(
         index,
-        graph.Request(
-            centre=Node.of(_required(request, "node")),
-            openings=openings,
+        graph.GraphRequest(
+            centre=GraphNodeRef.parse(_required(request, "node")),
+            expansions=expansions,
             depth=_number(request, "depth", 1, graph.MAX_DEPTH),
-            as_of=_moment(values.get("asOf")),
+            as_of=_parse_timestamp(values.get("asOf")),
             is_grouped=values.get("group") == "1",
         ),
     )
 
 
-def _opening(text: str) -> graph.Opening:
+def _expansion(text: str) -> graph.Expansion:
     side, _, node = text.partition(":")
     sides: dict[str, Side] = {"up": "up", "down": "down"}
     if side not in sides:
-        raise HTTPException(400, f"{text!r} opens nothing: write up:NODE or down:NODE.")
-    return graph.Opening(sides[side], Node.of(node))
+        raise HTTPException(400, f"Invalid open={text!r}: use up:NODE or down:NODE.")
+    return graph.Expansion(sides[side], GraphNodeRef.parse(node))
 
 
-def _moment(text: str | None) -> datetime | None:
+def _parse_timestamp(text: str | None) -> datetime | None:
     try:
-        found = None if not text else datetime.fromisoformat(text)
-    except ValueError as fault:
-        raise HTTPException(400, f"{text!r} is no time: write it as 2026-01-31T14:00:00Z.") from fault
-    return found if found is None or found.tzinfo else found.replace(tzinfo=UTC)
+        timestamp = None if not text else datetime.fromisoformat(text)
+    except ValueError as error:
+        raise HTTPException(400, f"Invalid time {text!r}: use a time such as 2026-01-31T14:00:00Z.") from error
+    return timestamp if timestamp is None or timestamp.tzinfo else timestamp.replace(tzinfo=UTC)
 
 
-def _wanted(request: Request) -> Wanted:
+def _event_filter(request: Request) -> EventFilter:
     values = request.query_params
     before = values.get("before")
     if before is not None and not (before.isascii() and before.isdigit()):
-        raise HTTPException(400, f"{before!r} is no position of an event.")
-    return Wanted(
+        raise HTTPException(400, f"Invalid before={before!r}: use the position of an event.")
+    return EventFilter(
         stream=values.get("stream", "lineage"),
         text=values.get("text", ""),
         type=values.get("type", ""),
@@ -168,26 +174,26 @@ def _text(request: Request) -> str:
 
 
 def _limit(request: Request) -> int:
-    return _number(request, "limit", 50, MOST_LISTED)
+    return _number(request, "limit", 50, MAX_PAGE_LIMIT)
 
 
-def _number(request: Request, name: str, default: int, most: int) -> int:
+def _number(request: Request, name: str, default: int, maximum: int) -> int:
     text = request.query_params.get(name, str(default))
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= most:
-        raise HTTPException(400, f"A {name} of {text!r} is not possible: give a number from 1 to {most}.")
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= maximum:
+        raise HTTPException(400, f"Invalid {name}={text!r}: use a number from 1 to {maximum}.")
     return int(text)
 
 
-def _name(request: Request) -> Name:
-    return Name(_required(request, "namespace"), _required(request, "name"))
+def _name(request: Request) -> EntityName:
+    return EntityName(_required(request, "namespace"), _required(request, "name"))
 
 
 def _required(request: Request, name: str) -> str:
     value = request.query_params.get(name)
     if value is None:
-        raise HTTPException(400, f"The parameter {name!r} is missing.")
+        raise HTTPException(400, f"Missing parameter {name!r}.")
     return value
 
 
-def _json(value: Struct) -> Response:
+def _json_response(value: Struct) -> Response:
     return Response(msgspec.json.encode(value), media_type="application/json", headers={"cache-control": "no-cache"})

@@ -1,4 +1,4 @@
-"""What a request may ask with: declared once, read by the server and told in the OpenAPI document."""
+"""Request parameters: declared once, for parsing and for the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -17,194 +17,194 @@ import msgspec
 from clew.errors import MalformedError
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-# In a query a plus is a space, and few write %2B.
-_OFFSET_BEHIND_SPACE = re.compile(r" (\d\d:?\d\d)$")
-_LONGEST = 4096
+# A plus sign in a query decodes to a space.
+_SPACE_BEFORE_OFFSET = re.compile(r" (\d\d:?\d\d)$")
+_MAX_LENGTH = 4096
 
 
 @dataclass(frozen=True)
 class Parameter(ABC):
-    """A value of a request, by name."""
+    """Declared request parameter."""
 
     name: str
     description: str
     is_required: bool = False
-    place: Literal["query", "path"] = "query"
+    location: Literal["query", "path"] = "query"
 
     @abstractmethod
-    def read(self, text: str) -> Any:
-        """The value of a text, or an error that says what is possible."""
+    def parse(self, text: str) -> Any:
+        """Parse a value; MalformedError if it is invalid."""
 
     @abstractmethod
     def schema(self) -> dict[str, Any]:
-        """The same as JSON Schema."""
+        """Return the JSON Schema."""
 
     @property
     def default(self) -> Any:
-        """The value where none is given."""
+        """Value if the parameter is absent."""
         return None
 
-    def _impossible(self, text: str, possible: str) -> MalformedError:
-        return MalformedError(f"{self.name} cannot be {text[:100]!r}.", hint=f"Give {possible}.")
+    def _invalid(self, text: str, expected: str) -> MalformedError:
+        return MalformedError(f"Invalid value {text[:100]!r} for {self.name}.", hint=f"Use {expected}.")
 
 
 @dataclass(frozen=True)
-class Text(Parameter):
-    """Any text that is not empty."""
+class StringParam(Parameter):
+    """Non-empty string."""
 
     example: str | None = None
 
-    def read(self, text: str) -> str:
-        """The text itself."""
-        if not text or len(text) > _LONGEST or "\x00" in text:
-            raise self._impossible(text, f"a text of 1 to {_LONGEST} characters")
+    def parse(self, text: str) -> str:
+        """Return the string."""
+        if not text or len(text) > _MAX_LENGTH or "\x00" in text:
+            raise self._invalid(text, f"a string of 1 to {_MAX_LENGTH} characters")
         return text
 
     def schema(self) -> dict[str, Any]:
-        """A string."""
-        shape: dict[str, Any] = {"type": "string", "minLength": 1, "maxLength": _LONGEST}
-        return shape if self.example is None else {**shape, "examples": [self.example]}
+        """Return the JSON Schema of a string."""
+        schema: dict[str, Any] = {"type": "string", "minLength": 1, "maxLength": _MAX_LENGTH}
+        return schema if self.example is None else {**schema, "examples": [self.example]}
 
 
 @dataclass(frozen=True)
-class Integer(Parameter):
-    """A whole number within bounds."""
+class IntegerParam(Parameter):
+    """Integer with bounds."""
 
-    least: int = 0
-    most: int = 0
-    usual: int = 0
+    minimum: int = 0
+    maximum: int = 0
+    default_value: int = 0
 
-    def read(self, text: str) -> int:
-        """The number."""
-        # Not `int` alone: it takes 1_000 and digits of other scripts.
-        if not re.fullmatch(r"-?[0-9]{1,18}", text) or not self.least <= int(text) <= self.most:
-            raise self._impossible(text, f"a number from {self.least} to {self.most}")
+    def parse(self, text: str) -> int:
+        """Parse the integer."""
+        # `int` alone accepts 1_000 and non-ASCII digits.
+        if not re.fullmatch(r"-?[0-9]{1,18}", text) or not self.minimum <= int(text) <= self.maximum:
+            raise self._invalid(text, f"a number from {self.minimum} to {self.maximum}")
         return int(text)
 
     def schema(self) -> dict[str, Any]:
-        """An integer."""
-        return {"type": "integer", "minimum": self.least, "maximum": self.most, "default": self.usual}
+        """Return the JSON Schema of an integer."""
+        return {"type": "integer", "minimum": self.minimum, "maximum": self.maximum, "default": self.default_value}
 
     @property
     def default(self) -> int:
-        """What is usual."""
-        return self.usual
+        """Default value."""
+        return self.default_value
 
 
 @dataclass(frozen=True)
-class Choice(Parameter):
-    """One of a few words."""
+class EnumParam(Parameter):
+    """String from a fixed set."""
 
-    words: tuple[str, ...] = ()
-    usual: str | None = None
+    choices: tuple[str, ...] = ()
+    default_value: str | None = None
 
-    def read(self, text: str) -> str:
-        """The word."""
-        if text not in self.words:
-            raise self._impossible(text, f"one of {', '.join(self.words)}")
+    def parse(self, text: str) -> str:
+        """Return the string if it is one of the choices."""
+        if text not in self.choices:
+            raise self._invalid(text, f"one of {', '.join(self.choices)}")
         return text
 
     def schema(self) -> dict[str, Any]:
-        """A string of an enumeration."""
-        shape: dict[str, Any] = {"type": "string", "enum": list(self.words)}
-        return shape if self.usual is None else {**shape, "default": self.usual}
+        """Return the JSON Schema of an enum."""
+        schema: dict[str, Any] = {"type": "string", "enum": list(self.choices)}
+        return schema if self.default_value is None else {**schema, "default": self.default_value}
 
     @property
     def default(self) -> str | None:
-        """What is usual."""
-        return self.usual
+        """Default value."""
+        return self.default_value
 
 
 @dataclass(frozen=True)
-class Flag(Parameter):
-    """True or false; false unless given."""
+class BoolParam(Parameter):
+    """Boolean; false by default."""
 
-    def read(self, text: str) -> bool:
-        """Whether it is true."""
+    def parse(self, text: str) -> bool:
+        """Parse the boolean."""
         if text not in {"true", "false"}:
-            raise self._impossible(text, "true or false")
+            raise self._invalid(text, "true or false")
         return text == "true"
 
     def schema(self) -> dict[str, Any]:
-        """A boolean."""
+        """Return the JSON Schema of a boolean."""
         return {"type": "boolean", "default": False}
 
     @property
     def default(self) -> bool:
-        """Not so."""
+        """Default value."""
         return False
 
 
 @dataclass(frozen=True)
-class Time(Parameter):
-    """A time that is past, in ISO 8601; without an offset it is UTC."""
+class TimestampParam(Parameter):
+    """Past ISO 8601 timestamp; UTC without an offset."""
 
-    def read(self, text: str) -> int:
-        """The time in microseconds since 1970."""
+    def parse(self, text: str) -> int:
+        """Parse to microseconds since 1970."""
         try:
-            found = datetime.fromisoformat(_OFFSET_BEHIND_SPACE.sub(r"+\1", text))
-            moment = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
-            since = moment - _EPOCH
+            parsed = datetime.fromisoformat(_SPACE_BEFORE_OFFSET.sub(r"+\1", text))
+            timestamp = parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=UTC)
+            since = timestamp - _EPOCH
         except (ValueError, OverflowError):
-            raise self._impossible(text, "a time such as 2026-01-31T12:00:00Z") from None
-        if moment > datetime.now(UTC):
-            raise self._impossible(text, "a time that is past: nothing is known of the future")
+            raise self._invalid(text, "a time such as 2026-01-31T12:00:00Z") from None
+        if timestamp > datetime.now(UTC):
+            raise self._invalid(text, "a time in the past")
         return since // timedelta(microseconds=1)
 
     def schema(self) -> dict[str, Any]:
-        """A string in the form of a date and time."""
+        """Return the JSON Schema of a timestamp."""
         return {"type": "string", "format": "date-time"}
 
 
 @dataclass(frozen=True)
-class Cursor(Parameter):
-    """Where the page before ended: `next` of its answer."""
+class CursorParam(Parameter):
+    """Cursor of a page: `next` of the previous response."""
 
-    def read(self, text: str) -> list[Any]:
-        """What the page before noted."""
+    def parse(self, text: str) -> list[Any]:
+        """Decode the values of the cursor."""
         try:
-            found = msgspec.json.decode(base64.urlsafe_b64decode(text.encode("ascii")))
+            values = msgspec.json.decode(base64.urlsafe_b64decode(text.encode("ascii")))
         except (ValueError, binascii.Error, msgspec.DecodeError):
-            found = None
-        if not isinstance(found, list):
-            raise self._impossible(text, "what an earlier answer has as next")
-        return found
+            values = None
+        if not isinstance(values, list):
+            raise self._invalid(text, "the value of next from a previous response")
+        return values
 
     def schema(self) -> dict[str, Any]:
-        """A string."""
-        return {"type": "string", "minLength": 1, "maxLength": _LONGEST}
+        """Return the JSON Schema of a string."""
+        return {"type": "string", "minLength": 1, "maxLength": _MAX_LENGTH}
 
-    def shape(self, found: list[Any] | None, *types: type | tuple[type, ...]) -> list[Any] | None:
-        """What was noted, if it is what this list notes."""
-        if found is None:
+    def check_values(self, values: list[Any] | None, *types: type | tuple[type, ...]) -> list[Any] | None:
+        """Return the values if they have the types of this list's cursor."""
+        if values is None:
             return None
-        if len(found) != len(types) or not all(map(isinstance, found, types)):
-            raise self._impossible("…", "the cursor of the same list")
-        return found
+        if len(values) != len(types) or not all(map(isinstance, values, types)):
+            raise self._invalid("…", "a cursor of the same list")
+        return values
 
 
-def cursor_of(*noted: object) -> str:
-    """A cursor that notes where a page ended."""
-    return base64.urlsafe_b64encode(msgspec.json.encode(noted)).decode()
+def encode_cursor(*values: object) -> str:
+    """Encode the values of a cursor."""
+    return base64.urlsafe_b64encode(msgspec.json.encode(values)).decode()
 
 
-def read_parameters(
-    declared: tuple[Parameter, ...], given: Mapping[str, str], path: Mapping[str, str]
+def parse_parameters(
+    declared: tuple[Parameter, ...], query: Mapping[str, str], path: Mapping[str, str]
 ) -> dict[str, Any]:
-    """The values of a request. A name that is not declared is an error: a misspelt one would pass unnoticed."""
-    known = {parameter.name for parameter in declared if parameter.place == "query"}
-    for name in given:
-        if name not in known:
-            close = get_close_matches(name, known, n=1)
-            hint = f"Did you mean {close[0]}?" if close else f"There are {', '.join(sorted(known)) or 'none'}."
-            raise MalformedError(f"There is no parameter {name[:100]!r}.", hint=hint)
+    """Parse the parameters of a request; an undeclared name is an error."""
+    names = {parameter.name for parameter in declared if parameter.location == "query"}
+    for name in query:
+        if name not in names:
+            close = get_close_matches(name, names, n=1)
+            hint = f"Did you mean {close[0]}?" if close else f"Valid parameters: {', '.join(sorted(names)) or 'none'}."
+            raise MalformedError(f"Unknown parameter {name[:100]!r}.", hint=hint)
     values: dict[str, Any] = {}
     for parameter in declared:
-        text = (path if parameter.place == "path" else given).get(parameter.name)
+        text = (path if parameter.location == "path" else query).get(parameter.name)
         if text is not None:
-            values[parameter.name] = parameter.read(text)
+            values[parameter.name] = parameter.parse(text)
         elif parameter.is_required:
-            raise MalformedError(f"{parameter.name} is missing.", hint=parameter.description)
+            raise MalformedError(f"Missing parameter {parameter.name!r}.", hint=parameter.description)
         else:
             values[parameter.name] = parameter.default
     return values

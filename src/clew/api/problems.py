@@ -1,4 +1,4 @@
-"""Errors as RFC 9457 problems: what was wrong, and what to do next."""
+"""Error responses as RFC 9457 problem details."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clew.errors import ClewError, MalformedError, UsageError
 
 
 class Problem(Struct, frozen=True):
-    """The members of RFC 9457 that are used; without a `type` the status says what kind it is."""
+    """Problem details (RFC 9457); without a `type`, the status identifies the problem."""
 
     title: str
     status: int
@@ -20,8 +20,8 @@ class Problem(Struct, frozen=True):
     instance: str
 
 
-def problem(request: Request, status: int, title: str, detail: str = "") -> Response:
-    """A problem as a response."""
+def problem_response(request: Request, status: int, title: str, detail: str = "") -> Response:
+    """Create a problem details response."""
     body = msgspec.json.encode(Problem(title=title, status=status, detail=detail, instance=request.url.path))
     return Response(
         body, status_code=status, media_type="application/problem+json", headers={"cache-control": "no-store"}
@@ -29,20 +29,20 @@ def problem(request: Request, status: int, title: str, detail: str = "") -> Resp
 
 
 async def on_clew_error(request: Request, error: Exception) -> Response:
-    """A wrong value or name is the caller's; anything else clew says is that it cannot answer now."""
+    """Map a ClewError to 400 (malformed value), 404 (unknown name) or 503."""
     if not isinstance(error, ClewError):
         raise error
     status = 400 if isinstance(error, MalformedError) else 404 if isinstance(error, UsageError) else 503
-    return problem(request, status, error.message, error.hint or "")
+    return problem_response(request, status, error.message, error.hint or "")
 
 
 async def on_http_error(request: Request, error: Exception) -> Response:
-    """What the router refuses: no such path, no such method."""
+    """Convert an HTTPException of a route or the router."""
     if not isinstance(error, HTTPException):
         raise error
-    return problem(request, error.status_code, error.detail, f"{request.method} {request.url.path}")
+    return problem_response(request, error.status_code, error.detail, f"{request.method} {request.url.path}")
 
 
-async def on_fault(request: Request, error: Exception) -> Response:
-    """A fault of ours: said plainly, with its name; the log has the trace."""
-    return problem(request, 500, "clew itself failed.", f"{type(error).__name__}: see the server's log.")
+async def on_server_error(request: Request, error: Exception) -> Response:
+    """Return 500 with the name of the exception; the log has the traceback."""
+    return problem_response(request, 500, "Internal server error.", f"{type(error).__name__}: see the server log.")

@@ -1,4 +1,4 @@
-"""`/api/v2`: every declared question as a route, and the document that tells of them all."""
+"""`/api/v2`: routes of all declared operations and the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -12,57 +12,60 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from clew.api.notebook_runs import NOTEBOOK_QUESTIONS
-from clew.api.openapi import openapi_document
-from clew.api.operations import Asked, Operation, TakesLongerError
+from clew.api.notebook_runs import NOTEBOOK_RUN_OPERATIONS
+from clew.api.openapi import build_openapi
+from clew.api.operations import ApiOperation, NeedsThreadError, OperationContext
 from clew.api.operations.changes import CHANGE_OPERATIONS
 from clew.api.operations.entities import ENTITY_OPERATIONS
 from clew.api.operations.lineage import LINEAGE_OPERATIONS
 from clew.api.operations.search import SEARCH_OPERATIONS
-from clew.api.parameters import read_parameters
-from clew.query.holdings import Holdings
+from clew.api.parameters import parse_parameters
+from clew.query.holdings import QueryResources
 
 OPERATIONS: Final = (*LINEAGE_OPERATIONS, *ENTITY_OPERATIONS, *SEARCH_OPERATIONS, *CHANGE_OPERATIONS)
-_PATH: Final = "/api/v2/openapi.json"
+_OPENAPI_PATH: Final = "/api/v2/openapi.json"
 
 
-def question_routes(holdings: Holdings) -> list[Route]:
-    """The routes, which answer from what a process keeps."""
-    document = msgspec.json.encode(openapi_document((*OPERATIONS, *NOTEBOOK_QUESTIONS)))
+def operation_routes(resources: QueryResources) -> list[Route]:
+    """Create the routes."""
+    document = msgspec.json.encode(build_openapi((*OPERATIONS, *NOTEBOOK_RUN_OPERATIONS)))
 
     async def openapi(request: Request) -> Response:
         return _response(request, document)
 
-    # Routes are tried one after the other: what is quick is not to wait for the others.
-    operations = sorted(OPERATIONS, key=lambda operation: not operation.is_quick)
-    return [*(Route(one.path, _endpoint(one, holdings)) for one in operations), Route(_PATH, openapi)]
+    # Starlette tries routes in order: inline ones first.
+    operations = sorted(OPERATIONS, key=lambda operation: not operation.is_inline)
+    return [
+        *(Route(operation.path, _endpoint(operation, resources)) for operation in operations),
+        Route(_OPENAPI_PATH, openapi),
+    ]
 
 
-def _endpoint(operation: Operation, holdings: Holdings) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(operation: ApiOperation, resources: QueryResources) -> Callable[[Request], Awaitable[Response]]:
     encode = msgspec.json.Encoder().encode
 
-    def answered(request: Request, *, is_hurried: bool = False) -> Response:
-        values = read_parameters(operation.parameters, request.query_params, request.path_params)
-        with holdings.reader() as index:
-            body = encode(operation.ask(Asked(holdings, index, values, is_hurried)))
+    def respond(request: Request, *, on_event_loop: bool = False) -> Response:
+        values = parse_parameters(operation.parameters, request.query_params, request.path_params)
+        with resources.reader() as index:
+            body = encode(operation.handler(OperationContext(resources, index, values, on_event_loop)))
         return _response(request, body)
 
-    async def aside(request: Request) -> Response:
-        return await run_in_threadpool(answered, request)
+    async def in_threadpool(request: Request) -> Response:
+        return await run_in_threadpool(respond, request)
 
-    async def at_once(request: Request) -> Response:
+    async def inline(request: Request) -> Response:
         try:
-            return answered(request, is_hurried=True)
-        except TakesLongerError:
-            return await aside(request)
+            return respond(request, on_event_loop=True)
+        except NeedsThreadError:
+            return await in_threadpool(request)
 
-    return at_once if operation.is_quick else aside
+    return inline if operation.is_inline else in_threadpool
 
 
 def _response(request: Request, body: bytes) -> Response:
-    """An answer with a tag that names its content: whoever has it already is told so, and not sent it again."""
-    tag = f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"'
-    headers = {"etag": tag, "cache-control": "no-cache"}
-    if tag in {one.strip().removeprefix("W/") for one in request.headers.get("if-none-match", "").split(",")}:
+    """Return the body with an ETag, or 304 if the client has it."""
+    etag = f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"'
+    headers = {"etag": etag, "cache-control": "no-cache"}
+    if etag in {value.strip().removeprefix("W/") for value in request.headers.get("if-none-match", "").split(",")}:
         return Response(status_code=304, headers=headers)
     return Response(body, media_type="application/json", headers=headers)

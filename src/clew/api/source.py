@@ -1,4 +1,4 @@
-"""What the API asks, and of whom."""
+"""Data source of the notebook run endpoints."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol, TypeAlias
 
-from clew.query.model import Hop, NotebookRun, RunSummary
+from clew.query.model import LineageStep, NotebookRun, SessionSummary
 
 
-class RunSource(Protocol):
-    """Whoever knows notebook runs; unknown names are a `UsageError`."""
+class NotebookRunSource(Protocol):
+    """Queries on notebook runs; unknown names raise `UsageError`."""
 
-    def runs(self) -> Sequence[RunSummary]:
-        """Notebook runs, the newest first."""
+    def runs(self) -> Sequence[SessionSummary]:
+        """Return notebook runs, newest first."""
 
-    def latest(self) -> NotebookRun | None:
-        """The run that started last."""
+    def latest_run(self) -> NotebookRun | None:
+        """Return the latest run."""
 
     def run(self, session_id: str) -> NotebookRun:
-        """One run."""
+        """Return a run."""
 
-    def upstream(self, column: str) -> Hop:
-        """Where `dataset.column` came from."""
+    def upstream(self, column: str) -> LineageStep:
+        """Return the upstream lineage of `dataset.column`."""
 
 
-# Opened for each request: the index may be made, or made anew, while the server runs.
-OpenSource: TypeAlias = Callable[[], AbstractContextManager[RunSource]]
+# Opened for each request: the index can be created or rebuilt while the server runs.
+OpenRunSource: TypeAlias = Callable[[], AbstractContextManager[NotebookRunSource]]

@@ -1,1 +1,1 @@
-"""The notebook agent: what a notebook did to its data, as three streams of events."""
+"""Capture of notebooks and scripts: records operations on data and writes them as three event streams."""

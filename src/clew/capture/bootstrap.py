@@ -1,4 +1,4 @@
-"""Run something under capture, untouched: `python -m clew.capture.bootstrap notebook.py` or `... -m marimo ...`."""
+"""Run an unmodified script or module under capture: `python -m clew.capture.bootstrap notebook.py` or `-m marimo …`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clew.capture.tracking import track
 
 
 def main(arguments: list[str]) -> None:
-    """Run the script or module that the arguments name, as Python itself would."""
+    """Run a script or a module (`-m`) as Python does."""
     track()
     if arguments[0] == "-m":
         sys.argv = arguments[1:]
@@ -23,12 +23,12 @@ def main(arguments: list[str]) -> None:
         script = Path(arguments[0]).absolute()
         sys.argv = arguments
         sys.path[0] = str(script.resolve().parent)
-        sys.excepthook = functools.partial(_tell, str(script))
+        sys.excepthook = functools.partial(_show_error, str(script))
         run_script(str(script))
 
 
-def _tell(script: str, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Show an error as Python does: from the script's own frame on."""
+def _show_error(script: str, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Print a traceback that starts at the script's frame, as Python does."""
     while trace is not None and trace.tb_frame.f_code.co_filename != script:
         trace = trace.tb_next
     sys.__excepthook__(kind, error.with_traceback(trace), trace)

@@ -1,4 +1,4 @@
-"""Code as a row of statements, found from its bytecode: no source is needed and none is parsed."""
+"""Statements, operands and definitions of a code object, from its bytecode; no source is needed."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 Span = tuple[int, int]
 
-_MOST_KNOWN = 2000
-EVERYWHERE: Span = (0, sys.maxsize)
+_MAX_CACHED = 2000
+WHOLE_CODE: Span = (0, sys.maxsize)
 
-_ENDS = (
+_STATEMENT_ENDS = (
     "STORE_NAME",
     "STORE_FAST",
     "STORE_GLOBAL",
@@ -31,263 +31,263 @@ _ENDS = (
 _LOADS = ("LOAD_NAME", "LOAD_FAST", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_FAST_BORROW", "LOAD_FAST_CHECK")
 _CONSTANTS = ("LOAD_CONST", "LOAD_SMALL_INT")
 _ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD")
-# `values.append(f(x))` stores nothing, but fills `values`.
-_FILLS = frozenset(["add", "append", "extend", "insert", "setdefault", "update"])
+# `values.append(f(x))` has no store instruction, but changes `values`.
+_MUTATORS = frozenset(["add", "append", "extend", "insert", "setdefault", "update"])
 _CALLS = ("CALL", "CALL_KW")
 _OPERATORS = {"BINARY_OP": 2, "COMPARE_OP": 2, "CONTAINS_OP": 2}
-# What stands between the arguments of a call and the call.
-_BEFORE_CALL = ("PRECALL", "KW_NAMES")
-# `len(df)` and `df.shape` tell how large a frame is, not what is in it.
-_NO_DATA = frozenset(["columns", "dtypes", "index", "ndim", "shape", "size"])
+# Instructions between the arguments of a call and the call.
+_CALL_PREFIXES = ("PRECALL", "KW_NAMES")
+# `len(df)` and `df.shape` depend on the size of a frame, not on its values.
+_METADATA_ATTRS = frozenset(["columns", "dtypes", "index", "ndim", "shape", "size"])
 
 
-class Load(NamedTuple):
-    """A name that is loaded, and where."""
+class NameLoad(NamedTuple):
+    """A name and the offset at which it is loaded."""
 
-    place: int
+    offset: int
     name: str
 
 
-class Statement(NamedTuple):
-    """A run of instructions between two ends of statements, and the names it loads and stores."""
+class BytecodeStatement(NamedTuple):
+    """Instructions of one statement and the names it loads and stores."""
 
     start: int
     end: int
-    loads: tuple[Load, ...]
+    loads: tuple[NameLoad, ...]
     stores: tuple[str, ...]
-    # Where attributes are taken, by their names: what is loaded after `map` is given to `map`.
-    attributes: tuple[Load, ...] = ()
+    # Attribute loads: names loaded after `map` are arguments of `map`.
+    attributes: tuple[NameLoad, ...] = ()
 
 
-_statements: dict[CodeType, list[Statement]] = {}
-_literals: dict[int, tuple[CodeType, frozenset[tuple[int, ...]]]] = {}
-# By the code's identity, since hashing it hashes all of its constants; it is kept, so that no other takes its id.
-_once: dict[tuple[int, int], tuple[CodeType, bool]] = {}
-_operands: dict[tuple[int, int], tuple[CodeType, list[Span]]] = {}
+_statement_cache: dict[CodeType, list[BytecodeStatement]] = {}
+_literal_cache: dict[int, tuple[CodeType, frozenset[tuple[int, ...]]]] = {}
+# Keyed by id(code), since hashing code hashes all its constants; the value holds the code so that its id stays valid.
+_once_cache: dict[tuple[int, int], tuple[CodeType, bool]] = {}
+_operand_cache: dict[tuple[int, int], tuple[CodeType, list[Span]]] = {}
 
 
-def make_room(known: dict[Any, Any]) -> None:
-    """Forget what is known of code when it is much: cells that are run again are compiled anew each time."""
-    if len(known) >= _MOST_KNOWN:
-        known.clear()
+def evict_if_full(cache: dict[Any, Any]) -> None:
+    """Clear a full cache: a cell is compiled again each time it runs, so old code objects pile up."""
+    if len(cache) >= _MAX_CACHED:
+        cache.clear()
 
 
-def statements_of(code: CodeType) -> list[Statement]:
-    """The statements of some code, in order."""
-    known = _statements.get(code)
-    if known is None:
-        make_room(_statements)
-        known = _statements[code] = list(_split(code))
-    return known
+def bytecode_statements(code: CodeType) -> list[BytecodeStatement]:
+    """Return the statements of a code object in order."""
+    cached = _statement_cache.get(code)
+    if cached is None:
+        evict_if_full(_statement_cache)
+        cached = _statement_cache[code] = list(_split_statements(code))
+    return cached
 
 
-def _split(code: CodeType) -> Iterator[Statement]:
-    start, left = 0, 1
-    loads: list[Load] = []
-    attributes: list[Load] = []
+def _split_statements(code: CodeType) -> Iterator[BytecodeStatement]:
+    start, stores_left = 0, 1
+    loads: list[NameLoad] = []
+    attributes: list[NameLoad] = []
     stores: list[str] = []
     for instruction in dis.get_instructions(code):
         name = instruction.opname
         if name in _LOADS or "LOAD_FAST" in name:
-            loads += [Load(instruction.offset, one) for one in _names(instruction)]
+            loads += [NameLoad(instruction.offset, loaded) for loaded in _loaded_names(instruction)]
             if len(loads) > 1 and loads[-2].name == "len":
                 del loads[-2:]
         elif name in _ATTRIBUTES:
-            attributes.append(Load(instruction.offset, str(instruction.argval)))
-            _look_at_attribute(instruction.argval, loads, stores)
+            attributes.append(NameLoad(instruction.offset, str(instruction.argval)))
+            _apply_attribute(instruction.argval, loads, stores)
         elif name == "UNPACK_SEQUENCE":
-            # `x, y = ...` stores twice, and is one statement.
-            left += int(instruction.arg or 1) - 1
-        if name in _ENDS:
+            # `x, y = ...` has two stores in one statement.
+            stores_left += int(instruction.arg or 1) - 1
+        if name in _STATEMENT_ENDS:
             if name.startswith("STORE_") and instruction.argval is not None:
                 stores.append(str(instruction.argval))
-            left -= 1
-            if left < 1:
-                yield Statement(start, instruction.offset, tuple(loads), tuple(stores), tuple(attributes))
-                start, left, loads, attributes, stores = instruction.offset + 2, 1, [], [], []
+            stores_left -= 1
+            if stores_left < 1:
+                yield BytecodeStatement(start, instruction.offset, tuple(loads), tuple(stores), tuple(attributes))
+                start, stores_left, loads, attributes, stores = instruction.offset + 2, 1, [], [], []
 
 
-def _look_at_attribute(name: str, loads: list[Load], stores: list[str]) -> None:
-    if loads and name in _NO_DATA:
+def _apply_attribute(name: str, loads: list[NameLoad], stores: list[str]) -> None:
+    if loads and name in _METADATA_ATTRS:
         loads.pop()
-    elif loads and name in _FILLS:
+    elif loads and name in _MUTATORS:
         stores.append(loads[-1].name)
 
 
-def _names(instruction: dis.Instruction) -> list[str]:
-    """The names of one instruction: since Python 3.13 it may load two, or store one and load another."""
-    given = instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
-    return [str(name) for name in (given[1:] if instruction.opname.startswith("STORE_") else given)]
+def _loaded_names(instruction: dis.Instruction) -> list[str]:
+    """Return the names one instruction loads: since Python 3.13 it may load two, or store one and load another."""
+    names = instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
+    return [str(name) for name in (names[1:] if instruction.opname.startswith("STORE_") else names)]
 
 
-def statement_at(statements: list[Statement], instruction: int) -> Statement | None:
-    """The one that an instruction belongs to."""
-    position = bisect_right(statements, instruction, key=lambda one: one.start) - 1
+def statement_at(statements: list[BytecodeStatement], instruction: int) -> BytecodeStatement | None:
+    """Return the statement of an instruction."""
+    position = bisect_right(statements, instruction, key=lambda statement: statement.start) - 1
     return statements[position] if position >= 0 else None
 
 
-def runs_once(code: CodeType, instruction: int) -> bool:
-    """Whether each call of a function runs an instruction once, and for names that are that call's own."""
-    known = _once.get((id(code), instruction))
-    if known is None:
-        make_room(_once)
-        known = _once[id(code), instruction] = (code, _is_of_one_call(code, instruction))
-    return known[1]
+def executes_once(code: CodeType, instruction: int) -> bool:
+    """Return whether a call executes an instruction at most once, and it assigns only local variables."""
+    cached = _once_cache.get((id(code), instruction))
+    if cached is None:
+        evict_if_full(_once_cache)
+        cached = _once_cache[id(code), instruction] = (code, _executes_once(code, instruction))
+    return cached[1]
 
 
-def _is_of_one_call(code: CodeType, instruction: int) -> bool:
-    running = statement_at(statements_of(code), instruction)
-    if running is None or _is_entered_again(code) or _is_in_loop(code, instruction):
+def _executes_once(code: CodeType, instruction: int) -> bool:
+    running = statement_at(bytecode_statements(code), instruction)
+    if running is None or _is_reentrant(code) or _is_in_loop(code, instruction):
         return False
-    given = code.co_argcount + code.co_kwonlyargcount
-    given += bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
-    return set(_filled_by(running)) <= set(code.co_varnames[given:])
+    parameter_count = code.co_argcount + code.co_kwonlyargcount
+    parameter_count += bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    return set(_assigned_names(running)) <= set(code.co_varnames[parameter_count:])
 
 
-def _is_entered_again(code: CodeType) -> bool:
-    """Whether a call may begin before another ends: a cell's code has no calls, and names what others see."""
-    pauses = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
-    is_function = code.co_flags & inspect.CO_OPTIMIZED and not code.co_flags & pauses
+def _is_reentrant(code: CodeType) -> bool:
+    """Return whether calls may overlap (generators, coroutines, recursion) or the code is a cell with global names."""
+    suspendable = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+    is_function = code.co_flags & inspect.CO_OPTIMIZED and not code.co_flags & suspendable
     return not is_function or code.co_name in (*code.co_names, *code.co_freevars)
 
 
 def _is_in_loop(code: CodeType, instruction: int) -> bool:
-    jumps = (one for one in dis.get_instructions(code) if one.opcode in dis.hasjrel or one.opcode in dis.hasjabs)
+    jumps = (jump for jump in dis.get_instructions(code) if jump.opcode in dis.hasjrel or jump.opcode in dis.hasjabs)
     return any(jump.argval <= instruction <= jump.offset for jump in jumps)
 
 
-def _filled_by(statement: Statement) -> tuple[str, ...]:
-    # What stores nothing works on what it loads first.
+def _assigned_names(statement: BytecodeStatement) -> tuple[str, ...]:
+    # A statement without a store is assumed to change the first name it loads.
     return statement.stores or tuple(load.name for load in statement.loads[:1])
 
 
-def spans_filling(statements: list[Statement], running: Statement, names: set[str]) -> list[Span]:
-    """Back through plain names, where the statements lie that filled the given ones before the running statement."""
-    found, wanted = [], set(names)
-    for statement in reversed([one for one in statements if one.end < running.start]):
-        if not wanted.isdisjoint(_filled_by(statement)):
-            found.append((statement.start, statement.end))
+def definition_spans(statements: list[BytecodeStatement], running: BytecodeStatement, names: set[str]) -> list[Span]:
+    """Return the spans of earlier statements that define the names, followed transitively."""
+    spans, wanted = [], set(names)
+    for statement in reversed([earlier for earlier in statements if earlier.end < running.start]):
+        if not wanted.isdisjoint(_assigned_names(statement)):
+            spans.append((statement.start, statement.end))
             wanted.update(load.name for load in statement.loads)
-    return found
+    return spans
 
 
-def target_of(code: CodeType, instruction: int, running: Statement) -> Span | None:
-    """The instructions that work out `df.loc[...]` of `df.loc[...] = value`, by where they stand in the source."""
+def store_target_span(code: CodeType, instruction: int, running: BytecodeStatement) -> Span | None:
+    """Return the span that computes `df.loc[...]` in `df.loc[...] = value`, by source positions."""
     if dis.opname[code.co_code[instruction]] != "STORE_SUBSCR":
         return None
-    places = list(code.co_positions())
-    whole = places[instruction // 2]
+    positions = list(code.co_positions())
+    whole = positions[instruction // 2]
     inside = [
         offset
         for offset in range(running.start, instruction, 2)
-        if None not in (*whole, *places[offset // 2]) and _stands_within(places[offset // 2], whole)
+        if None not in (*whole, *positions[offset // 2]) and _is_inside(positions[offset // 2], whole)
     ]
     return (inside[0], instruction) if inside else None
 
 
-def _stands_within(place: Any, whole: Any) -> bool:
-    line, last_line, column, last_column = place
-    first, last, start, end = whole
+def _is_inside(inner: Any, outer: Any) -> bool:
+    line, last_line, column, last_column = inner
+    first, last, start, end = outer
     return bool((first, start) <= (line, column) and (last_line, last_column) <= (last, end))
 
 
-def operands_of(code: CodeType, instruction: int) -> list[Span]:
-    """Where the operands of an operator or the arguments of a call are worked out; none if that cannot be told."""
-    known = _operands.get((id(code), instruction))
-    if known is None:
-        make_room(_operands)
-        known = _operands[id(code), instruction] = (code, _operand_spans(code, instruction))
-    return known[1]
+def operand_spans(code: CodeType, instruction: int) -> list[Span]:
+    """Return the spans that compute the operands of an operator or the arguments of a call; empty if unknown."""
+    cached = _operand_cache.get((id(code), instruction))
+    if cached is None:
+        evict_if_full(_operand_cache)
+        cached = _operand_cache[id(code), instruction] = (code, _find_operand_spans(code, instruction))
+    return cached[1]
 
 
-def _operand_spans(code: CodeType, instruction: int) -> list[Span]:
-    # A call that is running stands at the last of its caches.
-    running = statement_at(statements_of(code), instruction)
+def _find_operand_spans(code: CodeType, instruction: int) -> list[Span]:
+    # The offset of a running call is that of its last inline cache entry.
+    running = statement_at(bytecode_statements(code), instruction)
     first = running.start if running is not None else 0
-    before = [one for one in dis.get_instructions(code) if first <= one.offset <= instruction]
-    taker = before.pop()
-    count = int(taker.arg or 0) if taker.opname in _CALLS else _OPERATORS.get(taker.opname, 0)
-    while before and before[-1].opname in _BEFORE_CALL:
+    before = [step for step in dis.get_instructions(code) if first <= step.offset <= instruction]
+    consumer = before.pop()
+    count = int(consumer.arg or 0) if consumer.opname in _CALLS else _OPERATORS.get(consumer.opname, 0)
+    while before and before[-1].opname in _CALL_PREFIXES:
         before.pop()
-    if taker.opname == "CALL_KW":
-        # The names of the arguments lie on top of them.
+    if consumer.opname == "CALL_KW":
+        # The tuple of keyword names is on top of the arguments.
         before.pop()
     spans: list[Span] = []
     for _ in range(count):
-        span = _value_on_top(before)
+        span = _top_of_stack_span(before)
         if span is None:
             return []
         spans.insert(0, span)
     return spans
 
 
-def entries_of(code: CodeType, span: Span) -> list[Span]:
-    """Where the values of a mapping are worked out that stands in the code as `{"a": ..., "b": ...}`, in order."""
-    before = [one for one in dis.get_instructions(code) if span[0] <= one.offset <= span[1]]
-    maker = before.pop()
-    is_by_names = maker.opname == "BUILD_CONST_KEY_MAP"
-    if not is_by_names and maker.opname != "BUILD_MAP":
+def mapping_value_spans(code: CodeType, span: Span) -> list[Span]:
+    """Return the spans that compute the values of a dict literal `{"a": ..., "b": ...}`, in order."""
+    before = [step for step in dis.get_instructions(code) if span[0] <= step.offset <= span[1]]
+    builder = before.pop()
+    is_by_names = builder.opname == "BUILD_CONST_KEY_MAP"
+    if not is_by_names and builder.opname != "BUILD_MAP":
         return []
     if is_by_names:
-        # The names lie on top of the values.
+        # The tuple of keys is on top of the values.
         before.pop()
-    count = int(maker.arg or 0) * (1 if is_by_names else 2)
-    parts = [_value_on_top(before) for _ in range(count)][::-1]
-    values = parts if is_by_names else parts[1::2]
+    count = int(builder.arg or 0) * (1 if is_by_names else 2)
+    spans = [_top_of_stack_span(before) for _ in range(count)][::-1]
+    values = spans if is_by_names else spans[1::2]
     return [value for value in values if value is not None] if None not in values else []
 
 
-def _value_on_top(before: list[dis.Instruction]) -> Span | None:
-    """Where the value on top of the stack is worked out, in code without branches; its instructions are taken off."""
+def _top_of_stack_span(before: list[dis.Instruction]) -> Span | None:
+    """Return the span that computes the top of the stack, and pop it from `before`; None if there are branches."""
     height, end = 0, before[-1].offset if before else 0
     while before and height < 1:
-        one = before.pop()
-        # A statement may be jumped to, a value only from within `this if that else other`.
-        is_joined = one.is_jump_target and bool(before)
-        if is_joined or one.opcode in dis.hasjrel or one.opcode in dis.hasjabs:
+        instruction = before.pop()
+        # A jump target within a value means a conditional expression.
+        is_joined = instruction.is_jump_target and bool(before)
+        if is_joined or instruction.opcode in dis.hasjrel or instruction.opcode in dis.hasjabs:
             return None
-        height += dis.stack_effect(one.opcode, one.arg)
+        height += dis.stack_effect(instruction.opcode, instruction.arg)
         if height == 1:
-            return one.offset, end
+            return instruction.offset, end
     return None
 
 
-def codes_within(code: CodeType, spans: list[Span]) -> Iterator[CodeType]:
-    """The comprehensions and functions that stand in some stretches of code, and those inside of them."""
+def nested_codes(code: CodeType, spans: list[Span]) -> Iterator[CodeType]:
+    """Yield the code of comprehensions and functions within spans, recursively."""
     if not any(inspect.iscode(constant) for constant in code.co_consts):
         return
     for instruction in dis.get_instructions(code):
         if inspect.iscode(instruction.argval) and is_within(instruction.offset, spans):
             yield instruction.argval
-            yield from codes_within(instruction.argval, [EVERYWHERE])
+            yield from nested_codes(instruction.argval, [WHOLE_CODE])
 
 
-def constants_within(code: CodeType, span: Span) -> frozenset[int]:
-    """The ids of the constants that are loaded in a stretch of code, and of what tuples of them hold."""
+def constant_ids_within(code: CodeType, span: Span) -> frozenset[int]:
+    """Return the ids of constants loaded within a span, including items of tuples."""
     loaded = [
-        one.argval
-        for one in dis.get_instructions(code)
-        if one.opname in _CONSTANTS and span[0] <= one.offset <= span[1]
+        instruction.argval
+        for instruction in dis.get_instructions(code)
+        if instruction.opname in _CONSTANTS and span[0] <= instruction.offset <= span[1]
     ]
     items = [item for constant in loaded if isinstance(constant, tuple) for item in constant]
     return frozenset(map(id, (*loaded, *items)))
 
 
-def is_within(place: int, spans: list[Span]) -> bool:
-    """Whether an instruction lies in one of several stretches of code."""
-    return any(first <= place <= last for first, last in spans)
+def is_within(offset: int, spans: list[Span]) -> bool:
+    """Return whether an offset is in one of the spans."""
+    return any(first <= offset <= last for first, last in spans)
 
 
-def literals_of(code: CodeType) -> frozenset[tuple[int, ...]]:
-    """The lists and tuples of constants that stand in some code, by the ids of their items."""
-    known = _literals.get(id(code))
-    if known is None:
-        make_room(_literals)
-        known = _literals[id(code)] = (code, frozenset(_literal_lists(code)))
-    return known[1]
+def literal_sequences(code: CodeType) -> frozenset[tuple[int, ...]]:
+    """Return the list and tuple literals of a code object as tuples of the ids of their items."""
+    cached = _literal_cache.get(id(code))
+    if cached is None:
+        evict_if_full(_literal_cache)
+        cached = _literal_cache[id(code)] = (code, frozenset(_find_literal_sequences(code)))
+    return cached[1]
 
 
-def _literal_lists(code: CodeType) -> Iterator[tuple[int, ...]]:
+def _find_literal_sequences(code: CodeType) -> Iterator[tuple[int, ...]]:
     for constant in code.co_consts:
         if isinstance(constant, tuple):
             yield tuple(map(id, constant))

@@ -1,4 +1,4 @@
-"""Whose code called: the user's own, or a library's."""
+"""Check whether code belongs to the user or to a library."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _LIBRARY_FOLDERS = tuple(
     )
 )
 _OWN_FOLDER = str(Path(__file__).resolve().parent) + "/"
-# By file: code objects of different files may be equal.
-_known: dict[str, bool] = {}
+# Keyed by file: code objects of different files may be equal.
+_cache: dict[str, bool] = {}
 
 
 def is_user_code(code: CodeType) -> bool:
-    """Whether `code` was written by the user: no library, no standard library, not clew itself."""
+    """Return whether `code` was written by the user: no library, not the standard library, not clew itself."""
     filename = code.co_filename
-    known = _known.get(filename)
-    if known is None:
-        known = _known[filename] = _is_user_file(filename)
-    return known
+    is_user = _cache.get(filename)
+    if is_user is None:
+        is_user = _cache[filename] = _is_user_file(filename)
+    return is_user
 
 
 def _is_user_file(filename: str) -> bool:
@@ -37,10 +37,10 @@ def _is_user_file(filename: str) -> bool:
         return False
     if filename.startswith((_OWN_FOLDER, f"{sys.base_prefix}/lib/python", *_LIBRARY_FOLDERS)):
         return False
-    return not any(_holds_distributions(folder) for folder in sys.path if folder and filename.startswith(f"{folder}/"))
+    return not any(_is_site_packages(folder) for folder in sys.path if folder and filename.startswith(f"{folder}/"))
 
 
 @functools.cache
-def _holds_distributions(folder: str) -> bool:
-    """Whether packages were installed into a folder of the path: what stands there was not written by the user."""
+def _is_site_packages(folder: str) -> bool:
+    """Return whether packages are installed in a folder of `sys.path`."""
     return any(Path(folder).glob("*.dist-info/RECORD"))

@@ -1,4 +1,4 @@
-"""How a field depends on another: a set of OpenLineage transformations, kept as bits."""
+"""Transformation flags: the OpenLineage transformations of an edge as a bit set."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GROUP_BY: Final = 32
 SORT: Final = 64
 WINDOW: Final = 128
 CONDITIONAL: Final = 256
-# Marks of certainty: what happens inside a function is unknown; what fed a value was guessed from what was read.
+# Certainty marks. OPAQUE: a function with unknown effect. INFERRED: sources inferred from what was read.
 OPAQUE: Final = 512
 INFERRED: Final = 1024
 
@@ -34,16 +34,16 @@ SUBTYPES: Final = {
 }
 
 
-def _over(outer: int, inner: int) -> int:
-    """Every direct step of `outer` after every direct step of `inner`: the stronger of the two remains."""
+def _compose_direct(outer: int, inner: int) -> int:
+    """Compose direct steps: for each pair the stronger one remains."""
     bits = (IDENTITY, TRANSFORMATION, AGGREGATION)
-    return sum({max(one, two) for one in bits if outer & one for two in bits if inner & two})
+    return sum({max(first, second) for first in bits if outer & first for second in bits if inner & second})
 
 
-# COMPOSED[outer][inner] for direct bit sets: a table, since it is read on the hot path.
-COMPOSED: Final = tuple(tuple(_over(outer, inner) for inner in range(8)) for outer in range(8))
+# COMPOSED[outer][inner] for direct bit sets; precomputed for the hot path.
+COMPOSED: Final = tuple(tuple(_compose_direct(outer, inner) for inner in range(8)) for outer in range(8))
 
 
 def transformations(flags: int) -> list[tuple[str, str]]:
-    """Type and subtype of every bit that is set."""
+    """Return type and subtype of every bit that is set."""
     return [names for bit, names in SUBTYPES.items() if flags & bit]

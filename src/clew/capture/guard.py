@@ -1,4 +1,4 @@
-"""The guard that tells a user's call from the calls that pandas makes to itself."""
+"""Re-entrancy guard: separates calls of the user from calls inside pandas."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class Guard(threading.local):
-    """Depth of the running pandas call in this thread; only calls at depth 0 are the user's."""
+class ReentrancyGuard(threading.local):
+    """Depth of the running pandas call in this thread; only calls at depth 0 are traced."""
 
     depth = 0
 
 
-guard = Guard()
+guard = ReentrancyGuard()
 
 
 @contextmanager
-def user_code() -> Iterator[None]:
-    """While a callback of the user runs, its calls count again."""
+def tracing_enabled() -> Iterator[None]:
+    """Trace calls again while a user callback runs."""
     depth, guard.depth = guard.depth, 0
     try:
         yield
@@ -27,8 +27,8 @@ def user_code() -> Iterator[None]:
 
 
 @contextmanager
-def own_code() -> Iterator[None]:
-    """While clew itself asks a library something, its calls are not the user's."""
+def tracing_suppressed() -> Iterator[None]:
+    """Suppress tracing while clew itself calls a library."""
     depth, guard.depth = guard.depth, 1
     try:
         yield

@@ -1,4 +1,4 @@
-"""Running a notebook under capture in a process of its own, with nothing written in the notebook."""
+"""Run an unmodified notebook under capture in a subprocess."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from clew.capture.autostart import ENTRY_FOLDER
 from clew.capture.notebooks import Notebook
 from clew.capture.sessions import new_run_id
-from clew.capture.streams.completion import complete
+from clew.capture.streams.completion import expand_logs
 from clew.capture.streams.files import RUNTIME
 from clew.errors import ClewError, MissingExtraError
 
@@ -24,7 +24,7 @@ _BOOTSTRAP = "clew.capture.bootstrap"
 
 @dataclass(frozen=True)
 class CapturedRun:
-    """What a captured notebook left: its streams are the files in `streams_dir`."""
+    """Result of a captured notebook run; the event files are in `streams_dir`."""
 
     session_id: str
     streams_dir: Path
@@ -39,15 +39,15 @@ def capture_notebook(
     python: str = sys.executable,
     env: Mapping[str, str] | None = None,
 ) -> CapturedRun:
-    """Run every cell that can run, and write the streams into `out_dir/<session_id>/`.
+    """Run every cell that can run and write the event files to `out_dir/<session_id>/`.
 
-    The notebook runs as `marimo export` runs it: a cell that fails takes its dependants with it but not the others,
-    whereas `python notebook.py` stops at the first error.
+    The notebook runs as in `marimo export`: if a cell fails, only its dependants are skipped, whereas
+    `python notebook.py` stops at the first error.
     """
-    notebook = checked_notebook(path)
+    notebook = validate_notebook(path)
     if find_spec("marimo") is None:
-        raise MissingExtraError.named("notebook", "marimo")
-    streams = writable_folder(out_dir)
+        raise MissingExtraError.for_module("notebook", "marimo")
+    streams = ensure_writable_folder(out_dir)
     session_id = new_run_id()[:8]
     with tempfile.TemporaryDirectory(prefix="clew-") as scratch:
         export = [
@@ -61,10 +61,10 @@ def capture_notebook(
             str(Path(scratch) / "notebook.html"),
             "--no-sandbox",
         ]
-        # A file, not a pipe: a grandchild that outlives the kernel would keep a pipe open, and us waiting.
+        # A file, not a pipe: a grandchild that outlives the kernel would hold a pipe open and block us.
         with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
             finished = subprocess.run(
-                bootstrapped(export, python),
+                capture_command(export, python),
                 env={**capture_environment(env), "CLEW_STREAMS": str(streams), "CLEW_SESSION_ID": session_id},
                 cwd=notebook.parent,
                 stdin=subprocess.DEVNULL,
@@ -75,40 +75,42 @@ def capture_notebook(
             log.seek(0)
             output = log.read()
     run = CapturedRun(session_id, streams / session_id, finished.returncode, output)
-    complete(run.streams_dir)
+    expand_logs(run.streams_dir)
     if not (run.streams_dir / RUNTIME).is_file():
-        raise _nothing_captured(notebook, run)
+        raise _no_capture_error(notebook, run)
     return run
 
 
-def bootstrapped(arguments: Sequence[str], python: str = sys.executable) -> list[str]:
-    """The command that runs a script or `-m module` under capture."""
+def capture_command(arguments: Sequence[str], python: str = sys.executable) -> list[str]:
+    """Return the command that runs a script or `-m module` under capture."""
     return [python, "-m", _BOOTSTRAP, *arguments]
 
 
 def capture_environment(env: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment in which kernels started by marimo capture too."""
-    found = dict(os.environ if env is None else env)
-    earlier = found.get("PYTHONPATH")
-    found["PYTHONPATH"] = str(ENTRY_FOLDER) if not earlier else os.pathsep.join((str(ENTRY_FOLDER), earlier))
-    found["CLEW_CAPTURE"] = "1"
-    # A sandbox sees no package of this environment; these two it is shown.
-    found["CLEW_PATH"] = os.pathsep.join(dict.fromkeys(map(_folder_above, ("clew", "msgspec"))))
-    found.pop("CLEW_OUT", None)
-    return found
+    """Return the environment in which kernels started by marimo are captured as well."""
+    environment = dict(os.environ if env is None else env)
+    python_path = environment.get("PYTHONPATH")
+    environment["PYTHONPATH"] = (
+        str(ENTRY_FOLDER) if not python_path else os.pathsep.join((str(ENTRY_FOLDER), python_path))
+    )
+    environment["CLEW_CAPTURE"] = "1"
+    # A marimo sandbox does not see this environment's packages; capture needs these two.
+    environment["CLEW_PATH"] = os.pathsep.join(dict.fromkeys(map(_install_folder, ("clew", "msgspec"))))
+    environment.pop("CLEW_OUT", None)
+    return environment
 
 
-def _folder_above(package: str) -> str:
+def _install_folder(package: str) -> str:
     spec = find_spec(package)
     origin = spec.origin if spec is not None else None
     return str(Path(origin).parent.parent) if origin is not None else ""
 
 
-def checked_notebook(path: str | os.PathLike[str]) -> Path:
-    """The path of a marimo notebook with at least one cell, or an error that says what it is instead."""
+def validate_notebook(path: str | os.PathLike[str]) -> Path:
+    """Return the absolute path of a marimo notebook with at least one cell, or raise an error with a hint."""
     file = Path(path).absolute()
     if not file.is_file():
-        msg = f"There is no notebook at {file}." if not file.exists() else f"{file} is no file."
+        msg = f"There is no notebook at {file}." if not file.exists() else f"{file} is not a file."
         raise ClewError(msg, hint="Give the path of a marimo notebook, a .py file.")
     notebook = Notebook.read(file)
     if notebook is None:
@@ -122,8 +124,8 @@ def checked_notebook(path: str | os.PathLike[str]) -> Path:
     return file
 
 
-def writable_folder(path: str | os.PathLike[str]) -> Path:
-    """The folder, made if need be, once a file could be written into it."""
+def ensure_writable_folder(path: str | os.PathLike[str]) -> Path:
+    """Create a folder if needed, check that it is writable and return its absolute path."""
     folder = Path(path).absolute()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -135,7 +137,9 @@ def writable_folder(path: str | os.PathLike[str]) -> Path:
     return folder
 
 
-def _nothing_captured(notebook: Path, run: CapturedRun) -> ClewError:
+def _no_capture_error(notebook: Path, run: CapturedRun) -> ClewError:
     tail = "\n".join(run.output.strip().splitlines()[-_TAIL_LINES:])
     msg = f"Nothing was captured from {notebook}: marimo ended with exit code {run.exit_code} before any cell ran."
-    return ClewError(msg, hint=f"It said:\n{tail}" if tail else "It said nothing; try `marimo run` on the notebook.")
+    return ClewError(
+        msg, hint=f"Output of marimo:\n{tail}" if tail else "marimo printed nothing; try `marimo run` on the notebook."
+    )

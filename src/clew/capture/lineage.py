@@ -1,4 +1,4 @@
-"""Asking in place: the lineage of a frame, a Series or a written file, composed over every operation behind it."""
+"""Lineage of a frame, a Series or a written file in this process, composed over all its operations."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from clew.capture.datasets import FileDataset, located_at
+from clew.capture.datasets import ExternalDataset, dataset_at
 from clew.capture.flags import DIRECT, IDENTITY, INDIRECT, MARKS, transformations
-from clew.capture.provenance import Provenance, SeriesState, composed, union, used_for
-from clew.capture.records import Record, grounded
+from clew.capture.provenance import Provenance, SeriesLineage, as_indirect, compose, union
+from clew.capture.records import OperationRecord, resolve_version_aliases
 from clew.capture.sessions import current_execution
 from clew.capture.sources import SourceMap, position_of
-from clew.capture.versions import STATE, FrameVersion
-from clew.capture.written import written_to
+from clew.capture.versions import STATE_ATTR, FrameVersion
+from clew.capture.written import last_written
 from clew.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Edge(NamedTuple):
-    """One source column of an output column; `column` is None for what holds for the whole output."""
+    """Edge from a source column to an output column; `column` is None for a dependency of the whole output."""
 
     column: Hashable | None
     source: str
@@ -33,41 +33,43 @@ class Edge(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class VersionToken:
-    """A frame as it was when the token was taken."""
+class FrameSnapshot:
+    """A frame at the time of the snapshot, at which lineage stops."""
 
     name: str
     version: FrameVersion
 
 
-class _Answer(NamedTuple):
+class _ComposedLineage(NamedTuple):
     columns: dict[Hashable, Provenance]
     rows: Provenance
 
 
-def version(frame: Any, name: str | None = None) -> VersionToken:
-    """A token of `frame` as it is now; `name` is what its edges are called by."""
-    found = _state_of(frame)
-    if isinstance(found, SeriesState) or found is None:
-        msg = f"A {type(frame).__name__} has no version that clew knows."
-        raise UsageError(msg, hint="Call clew.track() before the frame is made, and give a DataFrame.")
-    return VersionToken(name or found.name or "frame", found)
+def version(frame: Any, name: str | None = None) -> FrameSnapshot:
+    """Return a snapshot of `frame`; `name` is its name in edges."""
+    state = _state_of(frame)
+    if isinstance(state, SeriesLineage) or state is None:
+        msg = f"clew has no lineage for this {type(frame).__name__}."
+        raise UsageError(msg, hint="Pass a DataFrame, and call clew.track() before it is created.")
+    return FrameSnapshot(name or state.name or "frame", state)
 
 
-class Lineage:
-    """The lineage of one frame, Series or file."""
+class FrameLineage:
+    """Lineage of one frame, Series or file."""
 
-    def __init__(self, target: FrameVersion, until: Iterable[VersionToken] = ()) -> None:
+    def __init__(self, target: FrameVersion, until: Iterable[FrameSnapshot] = ()) -> None:
         self._target = target
-        self._stops = {token.version: token.name for token in until}
+        self._stop_names = {token.version: token.name for token in until}
 
     def edges(self) -> list[Edge]:
-        """Every edge from a source to the output, columns first, then those that hold for the whole."""
-        answer = _compose(self._target, set(self._stops))
-        found = [edge for label, provenance in answer.columns.items() for edge in self._told(label, provenance)]
-        return [*found, *self._told(None, answer.rows)]
+        """Return every edge from a source: of the columns first, then of the whole output."""
+        composed = _compose(self._target, set(self._stop_names))
+        column_edges = [
+            edge for label, provenance in composed.columns.items() for edge in self._to_edges(label, provenance)
+        ]
+        return [*column_edges, *self._to_edges(None, composed.rows)]
 
-    def _told(self, label: Hashable | None, provenance: Provenance) -> list[Edge]:
+    def _to_edges(self, label: Hashable | None, provenance: Provenance) -> list[Edge]:
         return [
             Edge(label, self._name(source), column, kind, subtype, bool(flags & MARKS))
             for (source, column), flags in provenance.items()
@@ -75,11 +77,11 @@ class Lineage:
         ]
 
     def _name(self, source: FrameVersion) -> str:
-        if source in self._stops:
-            return self._stops[source]
+        if source in self._stop_names:
+            return self._stop_names[source]
         if source.dataset is not None:
             return source.dataset.label
-        return source.name or _variable(source) or f"frame_{source.uid}"
+        return source.name or _variable_name(source) or f"frame_{source.uid}"
 
     def __repr__(self) -> str:
         return "\n".join(
@@ -88,144 +90,156 @@ class Lineage:
         )
 
 
-def lineage(target: Any, until: Iterable[VersionToken] = ()) -> Lineage:
-    """The lineage of a frame, a Series, or the path of a file written here; back to `until` where given."""
-    return Lineage(target_version(target), until)
+def frame_lineage(target: Any, until: Iterable[FrameSnapshot] = ()) -> FrameLineage:
+    """Return the lineage of a frame, a Series or a file written by this process, back to the snapshots in `until`."""
+    return FrameLineage(target_version(target), until)
 
 
 def target_version(target: Any) -> FrameVersion:
-    """The state of a frame, a Series or a file that was written here; who asks for anything else is told so."""
-    found = _state_of(target)
-    if isinstance(found, SeriesState):
-        return _series_version(target, found)
-    if found is None:
-        msg = f"clew knows nothing of this {type(target).__name__}."
+    """Return the version of a frame, a Series or a file written by this process; raise for anything else."""
+    state = _state_of(target)
+    if isinstance(state, SeriesLineage):
+        return _series_version(target, state)
+    if state is None:
+        msg = f"clew has no lineage for this {type(target).__name__}."
         raise UsageError(
             msg,
-            hint="Call clew.track() before it is made; give a DataFrame, a Series or the path of a file written here.",
+            hint="Pass a DataFrame, a Series or the path of a file written by this process; call clew.track() first.",
         )
-    return found
+    return state
 
 
-def sources_of(version_: FrameVersion, stops: set[FrameVersion]) -> tuple[dict[Hashable, Provenance], Provenance]:
-    """Where each column comes from, and what held for the whole: back to `stops`, or as far as is known."""
-    answer = _compose(version_, stops)
-    return answer.columns, answer.rows
+def compose_sources(version_: FrameVersion, stops: set[FrameVersion]) -> tuple[dict[Hashable, Provenance], Provenance]:
+    """Return the composed sources of each column and of the whole output, back to `stops` or to the origins."""
+    composed = _compose(version_, stops)
+    return composed.columns, composed.rows
 
 
-def _variable(source: FrameVersion) -> str | None:
-    """The name that the code gave to a frame, which the end of its cell has not told yet."""
+def _variable_name(source: FrameVersion) -> str | None:
+    """Return the variable a frame was assigned to, before the end of its cell sets its name."""
     record = source.made_by
     if record is None or record.code is None:
         return None
     execution = current_execution()
     sources = execution.session.sources if execution is not None else SourceMap()
-    return sources.place(position_of(record.code, record.instruction)).target
+    return sources.locate(position_of(record.code, record.instruction)).target
 
 
-def _state_of(target: Any) -> FrameVersion | SeriesState | None:
+def _state_of(target: Any) -> FrameVersion | SeriesLineage | None:
     if isinstance(target, str) or hasattr(target, "__fspath__"):
-        return _written(target)
+        return _written_version(target)
     if "pandas" in sys.modules and hasattr(target, "_mgr") and hasattr(target, "columns"):
-        from clew.capture.frames.state import version_of
+        from clew.capture.frames.state import current_version
 
-        return version_of(target)
-    state = getattr(target, "__dict__", {}).get(STATE)
-    if isinstance(state, (FrameVersion, SeriesState)):
+        return current_version(target)
+    state = getattr(target, "__dict__", {}).get(STATE_ATTR)
+    if isinstance(state, (FrameVersion, SeriesLineage)):
         return state
     from clew.capture.foreign import is_frame, version_of_frame
 
     return version_of_frame(target) if is_frame(target) else None
 
 
-def _written(path: Any) -> FrameVersion | None:
+def _written_version(path: Any) -> FrameVersion | None:
     text = path.removeprefix("file:") if isinstance(path, str) and not path.startswith("file://") else path
-    dataset = located_at(text)
-    return written_to(dataset) if isinstance(dataset, FileDataset) else None
+    dataset = dataset_at(text)
+    return last_written(dataset) if isinstance(dataset, ExternalDataset) else None
 
 
-def _series_version(series: Any, state: SeriesState) -> FrameVersion:
-    from clew.capture.records import Listed
+def _series_version(series: Any, state: SeriesLineage) -> FrameVersion:
+    from clew.capture.records import ExplicitEdges
 
     target = FrameVersion()
     target.columns = [series.name]
     target.index_names = tuple(state.index or ())
-    record = Record("series", "creation", target, Listed({series.name: state.provenance, **(state.index or {})}))
+    record = OperationRecord(
+        "series", "creation", target, ExplicitEdges({series.name: state.provenance, **(state.index or {})})
+    )
     record.rows = state.rows or {}
     target.made_by = record
     return target
 
 
-def _compose(target: FrameVersion, stops: set[FrameVersion]) -> _Answer:
-    """Answer for the oldest versions first: a chain may be longer than the interpreter's stack."""
-    answers: dict[FrameVersion, _Answer] = {}
-    # The target is opened even if it is itself a stop: what is asked is how it came to be.
-    waiting = [target]
-    while waiting:
-        version_ = waiting[-1]
-        if version_ in answers:
-            waiting.pop()
+def _compose(target: FrameVersion, stops: set[FrameVersion]) -> _ComposedLineage:
+    """Compose the oldest versions first, iteratively: a chain may be longer than the interpreter's stack."""
+    composed: dict[FrameVersion, _ComposedLineage] = {}
+    # The target is expanded even if it is itself a stop.
+    stack = [target]
+    while stack:
+        version_ = stack[-1]
+        if version_ in composed:
+            stack.pop()
             continue
-        record = _maker(version_, stops)
-        missing = [one for one in record.inputs() if one not in answers] if record is not None else []
+        record = _producer(version_, stops)
+        missing = [version for version in record.inputs() if version not in composed] if record is not None else []
         if missing:
-            waiting.extend(missing)
+            stack.extend(missing)
         else:
-            waiting.pop()
-            # Whoever gives tokens asks for those: what was written down since is no source.
-            answers[version_] = _answer(version_, record, answers, to_literals=not stops)
-    return answers[target]
+            stack.pop()
+            # With explicit stops, literals are no sources.
+            composed[version_] = _compose_version(version_, record, composed, to_literals=not stops)
+    return composed[target]
 
 
-def _maker(version_: FrameVersion, stops: set[FrameVersion]) -> Record | None:
+def _producer(version_: FrameVersion, stops: set[FrameVersion]) -> OperationRecord | None:
     return None if version_ in stops else version_.made_by
 
 
-def _answer(
-    version_: FrameVersion, record: Record | None, answers: dict[FrameVersion, _Answer], *, to_literals: bool
-) -> _Answer:
+def _compose_version(
+    version_: FrameVersion,
+    record: OperationRecord | None,
+    composed: dict[FrameVersion, _ComposedLineage],
+    *,
+    to_literals: bool,
+) -> _ComposedLineage:
     if record is None:
-        return _Answer({label: {(version_, label): IDENTITY} for label in version_.labels()}, {})
-    parents = {real for parent in record.parents for real in grounded(parent)}
+        return _ComposedLineage({label: {(version_, label): IDENTITY} for label in version_.labels()}, {})
+    parents = {real for parent in record.parents for real in resolve_version_aliases(parent)}
     columns = {
-        label: _composed_field(provenance, parents, answers) for label, provenance in record.fields_of(version_).items()
+        label: _compose_field(provenance, parents, composed) for label, provenance in record.fields_of(version_).items()
     }
     if record.kind == "creation" and to_literals:
-        # A column made of literals is where the walk ends: the frame itself is the source.
-        columns = {label: found or {(version_, label): IDENTITY} for label, found in columns.items()}
-    rows = union(*[answers[parent].rows for parent in parents], _composed_rows(record.rows, answers))
-    return _Answer(columns, rows)
+        # A column of literals has no sources: the frame itself is its origin.
+        columns = {label: sources or {(version_, label): IDENTITY} for label, sources in columns.items()}
+    rows = union(*[composed[parent].rows for parent in parents], _compose_rows(record.rows, composed))
+    return _ComposedLineage(columns, rows)
 
 
-def _column(answers: dict[FrameVersion, _Answer], source: FrameVersion, label: Hashable) -> Provenance:
-    answer = answers[source]
-    if label in answer.columns:
-        return answer.columns[label]
+def _column_sources(
+    composed: dict[FrameVersion, _ComposedLineage], source: FrameVersion, label: Hashable
+) -> Provenance:
+    lineage_ = composed[source]
+    if label in lineage_.columns:
+        return lineage_.columns[label]
     head = label if isinstance(label, tuple) else (label,)
     below = [
-        found for known, found in answer.columns.items() if isinstance(known, tuple) and known[: len(head)] == head
+        sources
+        for other, sources in lineage_.columns.items()
+        if isinstance(other, tuple) and other[: len(head)] == head
     ]
     if below:
-        # The label of a level stands for every column below it.
+        # The label of a column level refers to every column below it.
         return union(*below)
     return {(source, label): IDENTITY} if source.made_by is None or source.dataset is not None else {}
 
 
-def _composed_field(
-    provenance: Provenance, parents: set[FrameVersion], answers: dict[FrameVersion, _Answer]
+def _compose_field(
+    provenance: Provenance, parents: set[FrameVersion], composed: dict[FrameVersion, _ComposedLineage]
 ) -> Provenance:
-    found = [composed(_column(answers, source, label), flags) for (source, label), flags in provenance.items()]
-    # What held for the whole of a frame that only lent a column holds for that column alone.
-    lent = [answers[source].rows for source, _ in provenance if source not in parents]
-    return union(*found, *lent)
+    sources = [
+        compose(_column_sources(composed, source, label), flags) for (source, label), flags in provenance.items()
+    ]
+    # Row dependencies of a frame that is no parent apply to this column only.
+    row_sources = [composed[source].rows for source, _ in provenance if source not in parents]
+    return union(*sources, *row_sources)
 
 
-def _composed_rows(rows: Provenance, answers: dict[FrameVersion, _Answer]) -> Provenance:
-    found = []
+def _compose_rows(rows: Provenance, composed: dict[FrameVersion, _ComposedLineage]) -> Provenance:
+    sources = []
     for (source, label), flags in rows.items():
-        found.append(used_for(_column(answers, source, label), flags & ~DIRECT))
-        found.append(answers[source].rows)
-    return union(*found)
+        sources.append(as_indirect(_column_sources(composed, source, label), flags & ~DIRECT))
+        sources.append(composed[source].rows)
+    return union(*sources)
 
 
-__all__ = ["INDIRECT", "Edge", "Lineage", "VersionToken", "lineage", "version"]
+__all__ = ["INDIRECT", "Edge", "FrameLineage", "FrameSnapshot", "frame_lineage", "version"]

@@ -1,4 +1,4 @@
-"""What capture failed to do: counted and shown, never thrown at the user."""
+"""Counters of errors inside capture, which are never raised to the user."""
 
 from __future__ import annotations
 
@@ -6,38 +6,38 @@ import sys
 from collections import Counter
 
 _counts: Counter[str] = Counter()
-_last: dict[str, str] = {}
-_noticed: set[str] = set()
+_last_error_types: dict[str, str] = {}
+_warned: set[str] = set()
 
 
-def count_loss(where: str, error: BaseException) -> None:
-    """Note that capture lost something at `where`."""
+def record_error(where: str, error: BaseException) -> None:
+    """Count an error of capture at `where`."""
     _counts[where] += 1
-    # The type and no message: an error's text may hold data.
-    _last[where] = type(error).__name__
+    # The type without the message, which may contain data.
+    _last_error_types[where] = type(error).__name__
 
 
-def notice_once(text: str) -> None:
-    """Say something on stderr, once per process."""
-    if text not in _noticed:
-        _noticed.add(text)
-        sys.stderr.write(f"clew: {text}\n")
+def warn_once(message: str) -> None:
+    """Print a warning on stderr once per process."""
+    if message not in _warned:
+        _warned.add(message)
+        sys.stderr.write(f"clew: {message}\n")
 
 
-def losses() -> dict[str, int]:
-    """How often capture failed, by place."""
+def error_counts() -> dict[str, int]:
+    """Return the number of errors by location."""
     return dict(_counts)
 
 
-def loss_summary() -> str | None:
-    """One line about what was lost, or None if nothing was."""
+def error_summary() -> str | None:
+    """Return one line about the errors, or None if there were none."""
     if not _counts:
         return None
-    places = ", ".join(f"{place} ({_last[place]}) x{times}" for place, times in _counts.most_common(5))
-    return f"capture lost {sum(_counts.values())} operations: {places}"
+    details = ", ".join(f"{where} ({_last_error_types[where]}) x{count}" for where, count in _counts.most_common(5))
+    return f"capture lost {sum(_counts.values())} operations: {details}"
 
 
-def forget_losses() -> None:
-    """Start counting anew."""
+def reset_errors() -> None:
+    """Reset the counters."""
     _counts.clear()
-    _last.clear()
+    _last_error_types.clear()

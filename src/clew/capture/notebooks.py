@@ -1,4 +1,4 @@
-"""What a marimo notebook's file says: its cells in order, their names, and whether it is one at all."""
+"""Parser of marimo notebook files: cells in order, with names and fingerprints."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CELL_DECORATORS = ("cell", "function", "class_definition")
 
 @dataclass(frozen=True, slots=True)
 class NotebookCell:
-    """One cell as the file defines it."""
+    """One cell of a notebook file."""
 
     index: int
     name: str | None
@@ -21,39 +21,39 @@ class NotebookCell:
 
 @dataclass(frozen=True)
 class Notebook:
-    """The cells of a notebook, by what their code means rather than how it is laid out."""
+    """Cells of a notebook, identified by their syntax trees, independent of formatting."""
 
     cells: tuple[NotebookCell, ...]
-    # First and last line of the setup cell's body in the file.
+    # First and last line of the setup cell's body.
     setup_lines: tuple[int, int] | None = None
 
     @classmethod
     def read(cls, path: Path) -> Notebook | None:
-        """The notebook in a file, or None if it holds none."""
+        """Parse a file; return None if it is not a marimo notebook."""
         try:
             tree = ast.parse(path.read_text(encoding="utf-8"))
         except (OSError, SyntaxError, ValueError):
             return None
-        return cls.of(tree)
+        return cls.from_tree(tree)
 
     @classmethod
-    def of(cls, tree: ast.Module) -> Notebook | None:
-        """The notebook in a module's syntax tree."""
+    def from_tree(cls, tree: ast.Module) -> Notebook | None:
+        """Parse a module's syntax tree; return None if it is not a marimo notebook."""
         app = next((name for node in tree.body for name in [_app_name(node)] if name), None)
         if app is None:
             return None
-        found = [cell for node in tree.body for cell in [_cell_of(node, app)] if cell is not None]
-        cells = tuple(NotebookCell(index, name, print_) for index, (name, print_) in enumerate(found, start=1))
+        cells_found = [cell for node in tree.body for cell in [_parse_cell(node, app)] if cell is not None]
+        cells = tuple(NotebookCell(index, name, print_) for index, (name, print_) in enumerate(cells_found, start=1))
         return cls(cells, next((lines for node in tree.body if (lines := _setup_lines(node, app))), None))
 
     def find(self, source: str) -> NotebookCell | None:
-        """The cell with this source."""
-        wanted = fingerprint_of_source(source)
-        return next((cell for cell in self.cells if cell.fingerprint == wanted), None)
+        """Return the cell with this source."""
+        fingerprint = source_fingerprint(source)
+        return next((cell for cell in self.cells if cell.fingerprint == fingerprint), None)
 
 
 def _app_name(node: ast.stmt) -> str | None:
-    """`app` in `app = marimo.App(...)`."""
+    """Return `app` of `app = marimo.App(...)`."""
     if (
         not isinstance(node, ast.Assign)
         or not isinstance(node.value, ast.Call)
@@ -73,13 +73,13 @@ def _setup_lines(node: ast.stmt, app: str) -> tuple[int, int] | None:
     return None
 
 
-def _cell_of(node: ast.stmt, app: str) -> tuple[str | None, str] | None:
+def _parse_cell(node: ast.stmt, app: str) -> tuple[str | None, str] | None:
     if isinstance(node, ast.With) and _setup_lines(node, app) is not None:
         return SETUP, _fingerprint(node.body)
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        decorator = next((one for one in node.decorator_list if _is_member(one, app, _CELL_DECORATORS)), None)
+        decorator = next((item for item in node.decorator_list if _is_member(item, app, _CELL_DECORATORS)), None)
         if decorator is not None:
-            return _decorated(node, decorator)
+            return _parse_decorated(node, decorator)
     if (
         isinstance(node, ast.Expr)
         and isinstance(node.value, ast.Call)
@@ -89,13 +89,13 @@ def _cell_of(node: ast.stmt, app: str) -> tuple[str | None, str] | None:
     return None
 
 
-def _decorated(
+def _parse_decorated(
     node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, decorator: ast.expr
 ) -> tuple[str | None, str]:
     attribute = decorator.func if isinstance(decorator, ast.Call) else decorator
     if isinstance(attribute, ast.Attribute) and attribute.attr != "cell":
         # A top-level function or class is the whole cell, without its decorator.
-        node.decorator_list = [one for one in node.decorator_list if one is not decorator]
+        node.decorator_list = [item for item in node.decorator_list if item is not decorator]
         return node.name, _fingerprint([node])
     body = node.body[:-1] if isinstance(node.body[-1], ast.Return) else node.body
     return None if node.name == "_" else node.name, _fingerprint(body)
@@ -112,20 +112,20 @@ def _is_member(node: ast.expr, app: str, names: tuple[str, ...]) -> bool:
 
 
 def _fingerprint(body: list[ast.stmt]) -> str:
-    meant = [node for node in body if not isinstance(node, ast.Pass)]
-    return "\n".join(ast.dump(_laid_out(node)) for node in meant)
+    statements = [node for node in body if not isinstance(node, ast.Pass)]
+    return "\n".join(ast.dump(_normalize_strings(node)) for node in statements)
 
 
-def _laid_out(statement: ast.stmt) -> ast.stmt:
-    """The lines of long texts without their indentation: a cell's code has lost that of the function around it."""
+def _normalize_strings(statement: ast.stmt) -> ast.stmt:
+    """Strip indentation in multi-line strings: a cell's code has lost that of the function around it."""
     for node in ast.walk(statement):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and "\n" in node.value:
             node.value = "\n".join(line.strip() for line in node.value.splitlines())
     return statement
 
 
-def fingerprint_of_source(source: str) -> str:
-    """What identifies a cell by its source, however it is laid out."""
+def source_fingerprint(source: str) -> str:
+    """Return the fingerprint of a cell's source, independent of formatting."""
     flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     try:
         tree = compile(source, "<cell>", "exec", flags)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from msgspec import Struct
 
 from clew.capture.flags import COMPOSED, DIRECT, IDENTITY, INDIRECT, MARKS
-from clew.capture.versions import STATE, give_state, listed
+from clew.capture.versions import STATE_ATTR, column_labels, set_state
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -17,53 +17,53 @@ if TYPE_CHECKING:
     from clew.capture.versions import FrameVersion
 
 Provenance: TypeAlias = "dict[tuple[FrameVersion, Hashable], int]"
-# Of an array: the frame that it was made of, or what each of its columns came from.
+# The frame an array was made from, or the provenance of each of its columns.
 Columns: TypeAlias = "FrameVersion | list[Provenance]"
 
-_SCALARS_KEPT = 256
+_MAX_SCALARS = 256
 _SMALL_INTS = range(-5, 257)
 
 
-class SeriesState(Struct, eq=False):
-    """What a Series carries: its own provenance, that of its named index levels, and what selected its rows."""
+class SeriesLineage(Struct, eq=False):
+    """Lineage attached to a Series: of its values, its named index levels and the selection of its rows."""
 
     provenance: Provenance
     index: dict[Hashable, Provenance] | None = None
     rows: Provenance | None = None
 
-    def whole(self) -> Provenance:
-        """Values and rows together: what a use of this Series as a value depends on."""
+    def combined(self) -> Provenance:
+        """Return the provenance of values and rows together, as needed when the Series is used as a value."""
         return union(self.provenance, self.rows) if self.rows else self.provenance
 
 
-def through(provenance: Provenance | None, step: int) -> Provenance:
-    """A direct `step` applied to values: their direct part becomes the stronger, their indirect part stays."""
+def apply_direct(provenance: Provenance | None, step: int) -> Provenance:
+    """Apply a direct `step`: direct flags become the stronger of both, indirect flags stay."""
     if not provenance:
         return {}
     if step == IDENTITY:
         return provenance
-    composed, marks = COMPOSED[step & DIRECT], step & MARKS
-    return {field: composed[flags & DIRECT] | (flags & ~DIRECT) | marks for field, flags in provenance.items()}
+    table, marks = COMPOSED[step & DIRECT], step & MARKS
+    return {field: table[flags & DIRECT] | (flags & ~DIRECT) | marks for field, flags in provenance.items()}
 
 
-def used_for(provenance: Provenance | None, use: int) -> Provenance:
-    """An indirect use takes its own type, whatever lies below it."""
+def as_indirect(provenance: Provenance | None, use: int) -> Provenance:
+    """Replace the flags of all sources by the indirect `use`; certainty marks stay."""
     if not provenance:
         return {}
     return {field: use | (flags & MARKS) for field, flags in provenance.items()}
 
 
-def composed(provenance: Provenance, step: int) -> Provenance:
-    """Any set of direct and indirect steps over `provenance`."""
+def compose(provenance: Provenance, step: int) -> Provenance:
+    """Apply any combination of direct and indirect steps to `provenance`."""
     direct, indirect = step & DIRECT, step & INDIRECT
     if not indirect:
-        return through(provenance, step)
-    uses = used_for(provenance, indirect | (step & MARKS))
-    return union(through(provenance, direct | (step & MARKS)), uses) if direct else uses
+        return apply_direct(provenance, step)
+    indirect_sources = as_indirect(provenance, indirect | (step & MARKS))
+    return union(apply_direct(provenance, direct | (step & MARKS)), indirect_sources) if direct else indirect_sources
 
 
 def union(*provenances: Provenance | None) -> Provenance:
-    """All dependencies of all of them."""
+    """Merge provenances; flags of the same field are combined."""
     merged: Provenance = {}
     for provenance in provenances:
         if not provenance:
@@ -76,8 +76,8 @@ def union(*provenances: Provenance | None) -> Provenance:
     return merged
 
 
-def by_position(labels: list[Hashable], sources: list[Provenance]) -> dict[Hashable, Provenance]:
-    """The provenance of columns that keep their places; those that share a label share it too."""
+def zip_by_position(labels: list[Hashable], sources: list[Provenance]) -> dict[Hashable, Provenance]:
+    """Assign sources to labels by position; duplicate labels get the union."""
     fields: dict[Hashable, Provenance] = {}
     for label, source in zip(labels, sources, strict=False):
         fields[label] = union(fields[label], source) if label in fields else source
@@ -86,20 +86,20 @@ def by_position(labels: list[Hashable], sources: list[Provenance]) -> dict[Hasha
 
 class _Scalars(threading.local):
     def __init__(self) -> None:
-        self.kept: dict[int, tuple[object, Provenance]] = {}
+        self.by_id: dict[int, tuple[object, Provenance]] = {}
 
 
 _scalars = _Scalars()
 _arrays: dict[int, tuple[weakref.ref[Any], Provenance, Columns | None]] = {}
 
 
-def remember_array(array: Any, provenance: Provenance | None, columns: Columns | None = None) -> None:
-    """Tie `provenance` to an array for as long as it lives, and that of each of its columns if they are told."""
+def attach_to_array(array: Any, provenance: Provenance | None, columns: Columns | None = None) -> None:
+    """Attach `provenance`, and optionally that of each column, to an array for its lifetime."""
     if not provenance:
         return
     key = id(array)
 
-    # An id() is reused after garbage collection, so the weakref's death must drop the entry.
+    # An id() is reused after garbage collection, so the weakref callback must drop the entry.
     def forget(_: object) -> None:
         _arrays.pop(key, None)
 
@@ -107,7 +107,7 @@ def remember_array(array: Any, provenance: Provenance | None, columns: Columns |
 
 
 def array_provenance(array: Any) -> Provenance | None:
-    """The provenance tied to an array, or to the array that it is a view of."""
+    """Return the provenance attached to an array or to the array it is a view of."""
     entry = _arrays.get(id(array))
     if entry is not None and entry[0]() is array:
         return entry[1]
@@ -116,54 +116,54 @@ def array_provenance(array: Any) -> Provenance | None:
 
 
 def array_columns(array: Any) -> list[Provenance] | None:
-    """The provenance of each column of an array; None if it is not known which is whose."""
+    """Return the provenance of each column of an array, or None if unknown."""
     entry = _arrays.get(id(array))
     if entry is None or entry[0]() is not array or entry[2] is None:
         return None
     columns = entry[2]
-    return columns if isinstance(columns, list) else [columns.field(label) for label in listed(columns.columns)]
+    return columns if isinstance(columns, list) else [columns.field(label) for label in column_labels(columns.columns)]
 
 
-def remember_scalar(value: Any, provenance: Provenance | None) -> None:
-    """Tie `provenance` to a scalar: the last 256 of a thread are known by identity."""
+def attach_to_scalar(value: Any, provenance: Provenance | None) -> None:
+    """Attach `provenance` to a scalar by identity, for the last 256 scalars of a thread."""
     kind = type(value)
-    # Values that the interpreter shares would carry one frame's provenance into unrelated code.
+    # Interned values would carry one frame's provenance into unrelated code.
     if not provenance or value is None or kind in (bool, str, bytes) or (kind is int and value in _SMALL_INTS):
         return
-    kept = _scalars.kept
-    if len(kept) >= _SCALARS_KEPT:
-        del kept[next(iter(kept))]
-    kept[id(value)] = (value, provenance)
+    by_id = _scalars.by_id
+    if len(by_id) >= _MAX_SCALARS:
+        del by_id[next(iter(by_id))]
+    by_id[id(value)] = (value, provenance)
 
 
 def scalar_provenance(value: Any) -> Provenance | None:
-    """The provenance tied to this very scalar."""
-    entry = _scalars.kept.get(id(value))
+    """Return the provenance attached to this scalar object."""
+    entry = _scalars.by_id.get(id(value))
     return entry[1] if entry is not None and entry[0] is value else None
 
 
-def series_state(series: Any) -> SeriesState | None:
-    """What a Series or an Index carries, if it was seen before."""
-    state = getattr(series, STATE, None)
-    return state if type(state) is SeriesState else None
+def series_lineage(series: Any) -> SeriesLineage | None:
+    """Return the lineage attached to a Series or an Index, if any."""
+    state = getattr(series, STATE_ATTR, None)
+    return state if type(state) is SeriesLineage else None
 
 
-def mark_series(
+def attach_to_series(
     series: Any, provenance: Provenance, index: dict[Hashable, Provenance] | None = None, rows: Provenance | None = None
 ) -> None:
-    """Give a Series its state."""
-    state = SeriesState(provenance, index, rows)
-    give_state(series, state)
+    """Attach lineage to a Series."""
+    state = SeriesLineage(provenance, index, rows)
+    set_state(series, state)
     if index or rows:
-        mark_index(series, state)
+        attach_to_index(series, state)
 
 
-def mark_index(series: Any, state: SeriesState) -> None:
-    """Tell the index of a Series where its levels come from, so that `series.index` knows it too."""
+def attach_to_index(series: Any, state: SeriesLineage) -> None:
+    """Attach the lineage of its levels to the index of a Series, for uses of `series.index`."""
     manager = getattr(series, "_mgr", None)
     if manager is not None:
         levels = union(*(state.index or {}).values())
-        # The first to be marked is the one that the index was made with: others only share it.
+        # An Index is shared: only the first Series attaches, which is the one the index was created with.
         axis = manager.axes[0]
-        if getattr(axis, STATE) is None:
-            give_state(axis, SeriesState(levels, state.index, state.rows))
+        if getattr(axis, STATE_ATTR) is None:
+            set_state(axis, SeriesLineage(levels, state.index, state.rows))

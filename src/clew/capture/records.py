@@ -1,4 +1,4 @@
-"""Records of operations: one per call of the user that made or changed a frame."""
+"""Operation records: one per user call that created or mutated a frame."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
-from clew.capture.provenance import Provenance, through
+from clew.capture.provenance import Provenance, apply_direct
 from clew.capture.versions import FrameVersion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
     from types import CodeType
 
-Kind = Literal[
+OperationType = Literal[
     "selection",
     "aggregation",
     "join",
@@ -29,10 +29,10 @@ Kind = Literal[
 ]
 
 
-class SameLabels(Struct, eq=False):
-    """Edges that need no list: every output label comes from the input's column of that label.
+class IdentityEdges(Struct, eq=False):
+    """Identity mapping by column name, except for the columns in `changed`.
 
-    Kept symbolic because a frame may have thousands of columns; expanded off the hot path.
+    Symbolic, because a frame may have thousands of columns; expanded off the hot path.
     """
 
     source: FrameVersion
@@ -40,60 +40,60 @@ class SameLabels(Struct, eq=False):
     changed: dict[Hashable, Provenance] | None = None
 
     def of(self, label: Hashable) -> Provenance:
-        """The provenance of one output column."""
+        """Return the provenance of an output column."""
         if self.changed is not None and label in self.changed:
             return self.changed[label]
         if not self.source.has(label):
             return {}
-        # What is done to the columns of a frame leaves its index as it was.
+        # Column operations leave the index unchanged.
         is_level = label in self.source.index_names and label not in self.source.columns
-        return through(self.source.field(label), 1 if is_level else self.flags)
+        return apply_direct(self.source.field(label), 1 if is_level else self.flags)
 
 
-class Listed(Struct, eq=False):
-    """Edges given for each output label."""
+class ExplicitEdges(Struct, eq=False):
+    """Explicit provenance per output label."""
 
     by_label: dict[Hashable, Provenance]
 
     def of(self, label: Hashable) -> Provenance:
-        """The provenance of one output column."""
+        """Return the provenance of an output column."""
         return self.by_label.get(label, {})
 
 
-class Deferred(Listed):
-    """Edges that are worked out when they are first asked for, all of them from columns of the record's parents.
+class LazyEdges(ExplicitEdges):
+    """Edges computed on first access, all of them from columns of the record's parents.
 
-    Of most rounds of a loop nobody ever asks.
+    Most iterations of a loop are never queried.
     """
 
-    work: Callable[..., dict[Hashable, Provenance]]
-    given: tuple[Any, ...]
-    found: dict[Hashable, Provenance] | None = None
+    compute: Callable[..., dict[Hashable, Provenance]]
+    args: tuple[Any, ...]
+    cached: dict[Hashable, Provenance] | None = None
 
     @classmethod
-    def by(cls, work: Callable[..., dict[Hashable, Provenance]], *given: Any) -> Deferred:
-        """Edges that `work` finds; what it is given must neither change nor hold data."""
-        return cls({}, work, given)
+    def from_callable(cls, compute: Callable[..., dict[Hashable, Provenance]], *args: Any) -> LazyEdges:
+        """Create edges that call `compute(*args)` on first access; `args` must be immutable and hold no data."""
+        return cls({}, compute, args)
 
     @property  # type: ignore[misc]
     def by_label(self) -> dict[Hashable, Provenance]:  # type: ignore[override]
         """The provenance of every column."""
-        if self.found is None:
-            self.found = self.work(*self.given)
-        return self.found
+        if self.cached is None:
+            self.cached = self.compute(*self.args)
+        return self.cached
 
 
-class Record(Struct, eq=False):
-    """One operation: what went in, what came out, and where in the code it stands."""
+class OperationRecord(Struct, eq=False):
+    """One operation: inputs, output and code location."""
 
     method: str
-    kind: Kind
-    # Only until it is told: a version knows its record, and the two must not keep each other alive.
+    kind: OperationType
+    # Cleared once written to the log: the version references its record, and a cycle would delay freeing both.
     output: FrameVersion | None
-    edges: SameLabels | Listed
-    # What holds for the whole output: filters, joins, groupings, sorting.
+    edges: IdentityEdges | ExplicitEdges
+    # Dependencies of the whole output: filters, joins, groupings, sorting.
     rows: Provenance = {}
-    # The frames whose rows the output is made of; what held for them as a whole holds for the output.
+    # Frames whose rows make up the output; their whole-frame dependencies carry over to the output.
     parents: tuple[FrameVersion, ...] = ()
     is_module_function: bool = False
     code: CodeType | None = None
@@ -106,29 +106,29 @@ class Record(Struct, eq=False):
     read_from: FrameVersion | None = None
     error: tuple[str, str] | None = None
     written_types: dict[Hashable, str] | None = None
-    _shape: list[Any] | None = None
+    _signature: list[Any] | None = None
 
     def fields_of(self, version: FrameVersion) -> dict[Hashable, Provenance]:
-        """The provenance of every column and named index level of the version that was made."""
+        """Return the provenance of every column and named index level of the output version."""
         return {label: self.edges.of(label) for label in version.labels()}
 
     def inputs(self) -> list[FrameVersion]:
-        """The versions that went in, parents first, each once."""
+        """Return the distinct input versions, parents first."""
         seen: dict[FrameVersion, None] = {}
         for parent in self.parents:
-            if parent.substitutes is None:
+            if parent.overrides is None:
                 seen[parent] = None
             else:
-                seen.update(dict.fromkeys(grounded(parent)))
+                seen.update(dict.fromkeys(resolve_version_aliases(parent)))
         if self.read_from is not None:
             seen[self.read_from] = None
         edges = self.edges
-        if isinstance(edges, SameLabels):
+        if isinstance(edges, IdentityEdges):
             if edges.source not in seen:
-                seen.update(dict.fromkeys(grounded(edges.source)))
+                seen.update(dict.fromkeys(resolve_version_aliases(edges.source)))
             fields = edges.changed
         else:
-            fields = edges.by_label if type(edges) is not Deferred else None
+            fields = edges.by_label if type(edges) is not LazyEdges else None
         if fields:
             for provenance in fields.values():
                 for version, _ in provenance:
@@ -137,42 +137,42 @@ class Record(Struct, eq=False):
             seen[version] = None
         return list(seen)
 
-    def shape(self) -> list[Any]:
-        """What two rounds of a loop must share to be told as one: the place, the files, where the inputs were made."""
-        if self._shape is None:
-            found: list[Any] = [
+    def loop_signature(self) -> list[Any]:
+        """Return the key that iterations of a loop share: method, datasets and the code locations of the inputs."""
+        if self._signature is None:
+            signature: list[Any] = [
                 self.method,
                 self.error is None,
                 self.output.dataset if self.output is not None else None,
             ]
             for version in self.inputs():
-                maker = version.made_by
+                producer = version.made_by
                 if version.dataset is not None:
-                    found.append(version.dataset)
-                elif maker is None:
-                    found.append(version.uid)
+                    signature.append(version.dataset)
+                elif producer is None:
+                    signature.append(version.uid)
                 else:
-                    found += (maker.code, maker.instruction)
-            self._shape = found
-        return self._shape
+                    signature += (producer.code, producer.instruction)
+            self._signature = signature
+        return self._signature
 
-    def absorb(self, later: Record) -> None:
-        """Count a later round of the same operation."""
+    def merge_iteration(self, later: OperationRecord) -> None:
+        """Add a later iteration of the same operation to this record."""
         self.count += 1
         self.duration += later.duration
         self.overhead += later.overhead
         if later.output is not None:
-            later.output.repeats = self.output
+            later.output.first_iteration = self.output
             later.output = None
 
 
-def grounded(version: FrameVersion) -> list[FrameVersion]:
-    """The real versions behind one that stands in for others."""
-    if version.substitutes is None:
+def resolve_version_aliases(version: FrameVersion) -> list[FrameVersion]:
+    """Return the real versions behind an alias version."""
+    if version.overrides is None:
         return [version]
-    found: dict[FrameVersion, None] = {}
+    versions: dict[FrameVersion, None] = {}
     if version.base is not None:
-        found.update(dict.fromkeys(grounded(version.base)))
-    for provenance in version.substitutes.values():
-        found.update(dict.fromkeys(source for source, _ in provenance))
-    return list(found)
+        versions.update(dict.fromkeys(resolve_version_aliases(version.base)))
+    for provenance in version.overrides.values():
+        versions.update(dict.fromkeys(source for source, _ in provenance))
+    return list(versions)

@@ -1,4 +1,4 @@
-"""Sessions and executions: which notebook is running, and which cell of it."""
+"""Sessions (a notebook run) and executions (a cell run)."""
 
 from __future__ import annotations
 
@@ -19,45 +19,45 @@ from clew.capture.sources import SourceMap
 if TYPE_CHECKING:
     from types import CodeType
 
-    from clew.capture.records import Record
-    from clew.capture.streams.entries import Failure
+    from clew.capture.records import OperationRecord
+    from clew.capture.streams.entries import CellFailure
     from clew.capture.versions import FrameVersion
 
 
-# So many operations are looked through at once: together they cost half of what each would cost in its place. Were
-# they more, what they hold until then would set off Python's collector again and again.
-_RECORDS_WAITING = 16
+# Records are flushed in batches of this size, which halves the cost per record. Larger batches would trigger Python's
+# garbage collector repeatedly.
+_MAX_QUEUED_RECORDS = 16
 _FIXED_BITS = (0xF << 76) | (0x3 << 62)
 _VERSION_4 = (0x4 << 76) | (0x2 << 62)
-# Its own generator: the user's random.seed() must neither be disturbed nor make ids repeat.
+# A separate generator: the user's random.seed() must neither be disturbed nor make ids repeat.
 _random = random.Random()  # noqa: S311 - ids, not secrets
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_random.seed)
 
 
-# Held by whoever settles or writes records: the notebook's thread, or the one that writes while a cell runs.
-settling = threading.RLock()
+# Held while records are flushed or written, by the notebook's thread or the flush thread.
+records_lock = threading.RLock()
 
 
-def _settle_anew() -> None:
-    # In a forked child the thread that may hold it does not exist.
-    global settling  # noqa: PLW0603 - a lock cannot be taken from another thread
-    settling = threading.RLock()
+def _reset_lock() -> None:
+    # In a forked child the thread that held the lock does not exist.
+    global records_lock  # noqa: PLW0603 - a lock cannot be released from another thread
+    records_lock = threading.RLock()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_settle_anew)
+    os.register_at_fork(after_in_child=_reset_lock)
 
 
 def new_run_id() -> str:
-    """A random UUID (version 4), 6x faster than uuid.uuid4 because it does not ask the kernel each time."""
+    """Return a random UUID (version 4), 6x faster than uuid.uuid4 because it makes no system call."""
     digits = f"{(_random.getrandbits(128) & ~_FIXED_BITS) | _VERSION_4:032x}"
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell as the notebook defines it."""
+    """A cell of a notebook."""
 
     id: str
     source: str
@@ -67,39 +67,39 @@ class Cell:
 
     @property
     def label(self) -> str:
-        """Its name in jobs: the function's name if it has one."""
+        """Name in jobs: the function's name if it has one, else the id."""
         return self.name or self.id
 
 
-class Sink(Protocol):
-    """Where a session's executions go."""
+class Recorder(Protocol):
+    """Recorder of a session's executions."""
 
     def execution_started(self, execution: Execution) -> None:
-        """A cell starts."""
+        """Record the start of a cell."""
 
-    def part_found(self, session: Session, file: str, text: str, lines: tuple[int, int]) -> None:
-        """Lines of a file, from the first to the last, are a cell of their own."""
+    def setup_cell_found(self, session: Session, file: str, text: str, lines: tuple[int, int]) -> None:
+        """Record that a line range of a file (first, last) is the setup cell."""
 
-    def execution_goes_on(self, execution: Execution) -> None:
-        """A cell has been running for a while; called from another thread."""
+    def execution_progressed(self, execution: Execution) -> None:
+        """Record the progress of a running cell; called from another thread."""
 
     def execution_ended(self, execution: Execution, namespace: dict[str, Any]) -> None:
-        """A cell ended, in whatever way; `namespace` holds the variables it left."""
+        """Record the end of a cell, successful or not; `namespace` holds its variables."""
 
     def session_ended(self, session: Session) -> None:
-        """Nothing more comes."""
+        """Record the end of the session."""
 
 
-class Silence:
-    """Takes everything and writes nothing."""
+class NullRecorder:
+    """Recorder that ignores everything."""
 
     def execution_started(self, execution: Execution) -> None:
         """Ignore it."""
 
-    def part_found(self, session: Session, file: str, text: str, lines: tuple[int, int]) -> None:
+    def setup_cell_found(self, session: Session, file: str, text: str, lines: tuple[int, int]) -> None:
         """Ignore it."""
 
-    def execution_goes_on(self, execution: Execution) -> None:
+    def execution_progressed(self, execution: Execution) -> None:
         """Ignore it."""
 
     def execution_ended(self, execution: Execution, namespace: dict[str, Any]) -> None:
@@ -117,43 +117,43 @@ class Session:
     session_id: str = ""
     run_id: str = ""
     path: Path | None = None
-    # One execution and no more.
+    # A script has a single execution.
     is_script: bool = False
     executions: int = 0
     failures: int = 0
     is_ended: bool = False
-    sink: Sink = field(default_factory=Silence)
+    recorder: Recorder = field(default_factory=NullRecorder)
     has_pending: bool = False
     sources: SourceMap = field(default_factory=SourceMap)
 
     def __post_init__(self) -> None:
-        # Given by a launcher that wants to know where the streams will be; good for one session only.
+        # Set by a launcher that needs to know the output folder; used for one session only.
         self.session_id = self.session_id or os.environ.pop("CLEW_SESSION_ID", "") or new_run_id()[:8]
         self.run_id = self.run_id or self.session_id + new_run_id()[8:]
 
     @property
     def stem(self) -> str:
-        """The notebook's name in jobs and datasets."""
+        """Name of the notebook in jobs and datasets."""
         return self.notebook.removesuffix(".py").removesuffix(".ipynb")
 
     def end(self) -> None:
-        """Write what closes the session, once."""
+        """End the session once."""
         if not self.is_ended:
             self.is_ended = True
-            self.sink.session_ended(self)
+            self.recorder.session_ended(self)
 
 
 @dataclass(eq=False)
 class Execution:
-    """One execution of one cell: its identity, its clock, and the records made while it ran."""
+    """One execution of one cell: ids, times and operation records."""
 
     session: Session
     cell: Cell
     code: CodeType | None = None
     run_id: str = field(default_factory=new_run_id)
-    # As they come, and as they are told.
-    waiting: deque[Record] = field(default_factory=deque)
-    records: list[Record] = field(default_factory=list)
+    # Records as they arrive, and after loop folding, in output order.
+    queue: deque[OperationRecord] = field(default_factory=deque)
+    records: list[OperationRecord] = field(default_factory=list)
     started_at: float = field(default_factory=time.time)
     clock: float = field(default_factory=time.perf_counter)
     duration: float = 0.0
@@ -161,89 +161,89 @@ class Execution:
     end_memory_mb: float = 0.0
     error: BaseException | None = None
     is_stopped: bool = False
-    # Where streams are written: what the error says, and when the kernel told of it all.
-    failure: Failure | None = None
-    told_at: float = 0.0
-    by_place: dict[tuple[int, int], list[Record]] = field(default_factory=dict)
-    # Records that stand in the log already, with the count that they had then.
-    logged: list[tuple[Record, int]] = field(default_factory=list)
-    looked_at: int = 0
-    is_over: bool = False
-    # Of frames that were read from files or written to them, and the time that this took.
+    # Used when events are written: the error, and the time at which the kernel logged the execution.
+    failure: CellFailure | None = None
+    emitted_at: float = 0.0
+    by_location: dict[tuple[int, int], list[OperationRecord]] = field(default_factory=dict)
+    # Records already written to the log, with their count at that time.
+    logged: list[tuple[OperationRecord, int]] = field(default_factory=list)
+    encoded_count: int = 0
+    is_ended: bool = False
+    # Metrics of frames that were read from files or written to them, and the time spent on them.
     metrics: dict[FrameVersion, dict[str, Any]] = field(default_factory=dict)
-    seconds_measuring: float = 0.0
+    metrics_seconds: float = 0.0
 
     @property
     def execution_id(self) -> str:
-        """Eight digits for people; the full id is the run's."""
+        """First eight digits of the run id, for display."""
         return self.run_id[:8]
 
-    def at(self, clock: float) -> float:
-        """The wall time of a reading of the performance counter."""
+    def wall_time(self, clock: float) -> float:
+        """Convert a value of the performance counter to wall time."""
         return self.started_at + (clock - self.clock)
 
-    def add(self, record: Record) -> None:
-        """Keep a record."""
-        # Before it is added: who made it may not be done with it.
-        if len(self.waiting) >= _RECORDS_WAITING:
-            with settling:
-                self.settle()
-        self.waiting.append(record)
+    def add(self, record: OperationRecord) -> None:
+        """Queue a record."""
+        # Flushed before it is appended: its creator may still change it.
+        if len(self.queue) >= _MAX_QUEUED_RECORDS:
+            with records_lock:
+                self.flush()
+        self.queue.append(record)
 
-    def settle(self, until: float = math.inf) -> None:
-        """Put every record after those of libraries that led to it; a loop's repetitions only count."""
-        waiting = self.waiting
-        while waiting and waiting[0].started + waiting[0].duration < until:
-            record = waiting.popleft()
-            # By the code's identity, since hashing it hashes all of its constants; its records keep it alive.
-            place = (id(record.code), record.instruction)
-            earlier = self.by_place.get(place)
-            if earlier is None:
-                self.by_place[place] = [record]
-            elif self._repeats(earlier, record):
+    def flush(self, until: float = math.inf) -> None:
+        """Move queued records to `records`, after the library records they depend on; loop repetitions are merged."""
+        queue = self.queue
+        while queue and queue[0].started + queue[0].duration < until:
+            record = queue.popleft()
+            # Keyed by id(code), since hashing code hashes all of its constants; the records hold the code.
+            location = (id(record.code), record.instruction)
+            earlier_records = self.by_location.get(location)
+            if earlier_records is None:
+                self.by_location[location] = [record]
+            elif self._is_repeat(earlier_records, record):
                 continue
             if self.session.has_pending and record.output is not None:
-                self.records.extend(_pending_before(record))
+                self.records.extend(_pending_producers(record))
             self.records.append(record)
 
-    def _repeats(self, earlier: list[Record], record: Record) -> bool:
-        shape = record.shape()
-        for known in earlier:
-            if known.shape() == shape:
-                known.absorb(record)
+    def _is_repeat(self, earlier: list[OperationRecord], record: OperationRecord) -> bool:
+        signature = record.loop_signature()
+        for earlier_record in earlier:
+            if earlier_record.loop_signature() == signature:
+                earlier_record.merge_iteration(record)
                 return True
         earlier.append(record)
         return False
 
 
-def _pending_before(record: Record) -> list[Record]:
-    """Records of library code, oldest first, whose output has now reached the user's code."""
-    found: list[Record] = []
-    waiting = [record]
-    while waiting:
-        for version in waiting.pop().inputs():
-            maker = version.made_by
-            if maker is not None and maker.is_pending:
-                maker.is_pending = False
-                found.append(maker)
-                waiting.append(maker)
-    return found[::-1]
+def _pending_producers(record: OperationRecord) -> list[OperationRecord]:
+    """Return the library records whose output has now reached user code, oldest first."""
+    producers: list[OperationRecord] = []
+    queue = [record]
+    while queue:
+        for version in queue.pop().inputs():
+            producer = version.made_by
+            if producer is not None and producer.is_pending:
+                producer.is_pending = False
+                producers.append(producer)
+                queue.append(producer)
+    return producers[::-1]
 
 
 _current: ContextVar[Execution | None] = ContextVar("clew_execution", default=None)
 
 
-# The execution that this code belongs to, if any; the method itself, since every operation asks.
+# Returns the current execution, if any; bound directly, since every operation calls it.
 current_execution = _current.get
 
 
-def enter(execution: Execution) -> Any:
-    """Make `execution` the current one; `leave` takes the token that this returns."""
+def enter_execution(execution: Execution) -> Any:
+    """Make `execution` the current one and return a token for `leave_execution`."""
     return _current.set(execution)
 
 
-def leave(token: Any) -> None:
-    """Restore what was current before."""
-    # IPython tells of the end of an async cell outside of the task it ran in: what was set there is gone with the task.
+def leave_execution(token: Any) -> None:
+    """Restore the previous execution."""
+    # IPython signals the end of an async cell outside of its task, where the token is not valid.
     with suppress(ValueError):
         _current.reset(token)

@@ -1,4 +1,4 @@
-"""From an instruction to the text it was compiled from: the exact code, its lines, and the name it is assigned to."""
+"""Source map: from an instruction to its source text, lines and assigned variable."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import CodeType
 
-_OPERATIONS = (ast.Call, ast.Subscript, ast.BinOp, ast.Compare, ast.UnaryOp, ast.Attribute, ast.Await)
-_LONGEST = 100_000
-_POSITIONS_KEPT = 10_000
+_OPERATION_NODES = (ast.Call, ast.Subscript, ast.BinOp, ast.Compare, ast.UnaryOp, ast.Attribute, ast.Await)
+_MAX_SOURCE_CHARS = 100_000
+_MAX_POSITIONS = 10_000
 
 
-class Place(NamedTuple):
-    """Where an operation stands: its text, its lines within the cell, and the variable it is assigned to."""
+class SourceLocation(NamedTuple):
+    """Source location of an operation: text, lines within the cell, assigned variable and call parameters."""
 
     text: str
     line: int | None
     end_line: int | None
     target: str | None
     parameters: dict[str, Any]
-    is_at_top: bool
+    is_top_level: bool
 
 
-NOWHERE = Place("", None, None, None, {}, is_at_top=False)
+UNKNOWN_LOCATION = SourceLocation("", None, None, None, {}, is_top_level=False)
 
 
 @dataclass
-class Source:
-    """The text of one cell or file, and the line at which its code objects say that it begins."""
+class SourceText:
+    """Text of one cell or file, and its first line according to its code object."""
 
     text: str
     first_line: int | None = None
-    # For a part of a file: its first and last line. Lines are told as counted from the first.
-    part: tuple[int, int] | None = None
+    # First and last line if it is a range of a file; reported lines then count from the first.
+    line_range: tuple[int, int] | None = None
 
     @cached_property
     def _lines(self) -> list[bytes]:
@@ -48,54 +48,54 @@ class Source:
 
     @cached_property
     def offset(self) -> int:
-        """How far the code's lines lie from the text's: a script's cells are compiled at their place in the file."""
+        """Line offset between code and text: cells of a script are compiled with their line numbers in the file."""
         statements = self.tree.body if self.first_line is not None and self.tree is not None else []
         return (self.first_line or 0) - statements[0].lineno if statements else 0
 
-    def holds(self, line: int) -> bool:
-        """Whether a line, as code objects count it, lies in this text."""
-        if self.part is not None:
-            return self.part[0] <= line <= self.part[1]
+    def contains_line(self, line: int) -> bool:
+        """Return whether a line number of a code object is in this text."""
+        if self.line_range is not None:
+            return self.line_range[0] <= line <= self.line_range[1]
         return 0 < line - self.offset <= len(self._lines)
 
-    def told_line(self, line: int) -> int:
-        """A line of the text as it is counted within its cell."""
-        return line - self.part[0] + 1 if self.part is not None else line
+    def cell_line(self, line: int) -> int:
+        """Convert a line of the text to a line within its cell."""
+        return line - self.line_range[0] + 1 if self.line_range is not None else line
 
     @cached_property
     def tree(self) -> ast.Module | None:
-        """The syntax tree, or None if the text does not parse or is too long to be worth it."""
-        if len(self.text) > _LONGEST:
+        """Syntax tree, or None if the text does not parse or is too long."""
+        if len(self.text) > _MAX_SOURCE_CHARS:
             return None
         try:
             return ast.parse(self.text)
         except SyntaxError:
             # A cell may use `await` outside a function.
-            return _awaiting_tree(self.text)
+            return _parse_with_await(self.text)
 
     @cached_property
-    def by_end(self) -> dict[tuple[int, int], list[tuple[ast.expr, ast.stmt, bool]]]:
-        """Operations by where they end, with their statement and whether that is outside of any function."""
-        found: dict[tuple[int, int], list[tuple[ast.expr, ast.stmt, bool]]] = {}
-        for statement, is_at_top in _statements(self.tree):
-            for node in _own_nodes(statement):
-                if isinstance(node, _OPERATIONS):
-                    found.setdefault((node.end_lineno or 0, node.end_col_offset or 0), []).append(
-                        (node, statement, is_at_top)
+    def operations_by_end(self) -> dict[tuple[int, int], list[tuple[ast.expr, ast.stmt, bool]]]:
+        """Operations by end position, with their statement and whether that is outside of any function."""
+        operations: dict[tuple[int, int], list[tuple[ast.expr, ast.stmt, bool]]] = {}
+        for statement, is_top_level in _iter_statements(self.tree):
+            for node in _iter_own_nodes(statement):
+                if isinstance(node, _OPERATION_NODES):
+                    operations.setdefault((node.end_lineno or 0, node.end_col_offset or 0), []).append(
+                        (node, statement, is_top_level)
                     )
-        return found
+        return operations
 
     def segment(self, node: ast.expr | ast.stmt) -> str:
-        """The text of a node."""
+        """Return the text of a node."""
         first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
         lines = self._lines[first : last + 1]
-        # The end first: on a single line, cutting the start would move it.
+        # The end first: on a single line, cutting the start would shift it.
         lines[-1] = lines[-1][: node.end_col_offset]
         lines[0] = lines[0][node.col_offset :]
         return b"\n".join(lines).decode("utf-8", "replace")
 
 
-def _awaiting_tree(text: str) -> ast.Module | None:
+def _parse_with_await(text: str) -> ast.Module | None:
     try:
         tree = compile(text, "<cell>", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     except SyntaxError:
@@ -103,26 +103,26 @@ def _awaiting_tree(text: str) -> ast.Module | None:
     return tree if isinstance(tree, ast.Module) else None
 
 
-def _statements(tree: ast.AST | None, *, is_at_top: bool = True) -> Iterator[tuple[ast.stmt, bool]]:
+def _iter_statements(tree: ast.AST | None, *, is_top_level: bool = True) -> Iterator[tuple[ast.stmt, bool]]:
     for node in ast.iter_child_nodes(tree) if tree is not None else ():
         if isinstance(node, ast.stmt):
-            yield node, is_at_top
-        inner = is_at_top and not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda))
+            yield node, is_top_level
+        inner = is_top_level and not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda))
         if isinstance(node, (ast.stmt, ast.excepthandler, ast.match_case)):
-            yield from _statements(node, is_at_top=inner)
+            yield from _iter_statements(node, is_top_level=inner)
 
 
-def _own_nodes(statement: ast.stmt) -> Iterator[ast.AST]:
-    """The nodes of a statement without those of the statements inside it."""
-    waiting: list[ast.AST] = [child for child in ast.iter_child_nodes(statement) if not isinstance(child, ast.stmt)]
-    while waiting:
-        node = waiting.pop()
+def _iter_own_nodes(statement: ast.stmt) -> Iterator[ast.AST]:
+    """Yield the nodes of a statement without those of nested statements."""
+    pending: list[ast.AST] = [child for child in ast.iter_child_nodes(statement) if not isinstance(child, ast.stmt)]
+    while pending:
+        node = pending.pop()
         yield node
-        waiting.extend(child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt))
+        pending.extend(child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt))
 
 
 class Position(NamedTuple):
-    """Where an instruction stands, as its code object says."""
+    """Position of an instruction according to its code object."""
 
     file: str
     line: int
@@ -135,140 +135,144 @@ _positions: dict[tuple[int, int], tuple[CodeType, Position | None]] = {}
 
 
 def position_of(code: CodeType, instruction: int) -> Position | None:
-    """Where an instruction stands; None if its code does not say."""
-    # By identity, since hashing code hashes all of its constants; it is kept, so that no other takes its id.
+    """Return the position of an instruction, or None if its code has none."""
+    # Keyed by id(code), since hashing code hashes all its constants; the value holds the code, so its id stays valid.
     key = (id(code), instruction)
-    known = _positions.get(key)
-    if known is None:
-        if len(_positions) >= _POSITIONS_KEPT:
+    cached = _positions.get(key)
+    if cached is None:
+        if len(_positions) >= _MAX_POSITIONS:
             _positions.clear()
-        known = _positions[key] = (code, _position(code, instruction))
-    return known[1]
+        cached = _positions[key] = (code, _find_position(code, instruction))
+    return cached[1]
 
 
-def _position(code: CodeType, instruction: int) -> Position | None:
-    nowhere = (None, None, None, None)
-    line, end_line, column, end_column = next(itertools.islice(code.co_positions(), instruction // 2, None), nowhere)
+def _find_position(code: CodeType, instruction: int) -> Position | None:
+    unknown = (None, None, None, None)
+    line, end_line, column, end_column = next(itertools.islice(code.co_positions(), instruction // 2, None), unknown)
     if line is None or end_line is None:
         return None
     return Position(code.co_filename, line, end_line, column or 0, end_column or 0)
 
 
 def first_line_of(code: CodeType) -> int | None:
-    """The line of the first statement of a cell's code."""
-    # Instructions that start a module or a coroutine have a line, but no width.
+    """Return the line of the first statement of a cell's code."""
+    # Instructions that start a module or a coroutine have a line but no columns.
     return min((line for line, _, _, end_column in code.co_positions() if line and end_column), default=None)
 
 
 class SourceMap:
-    """The sources of a session, by the file names of their code objects."""
+    """Sources of a session by the file names of their code objects."""
 
     def __init__(self) -> None:
-        self._by_file: dict[str, list[Source]] = {}
-        self._places: dict[Position, Place] = {}
-        # Cells that nobody has asked for yet: in a kernel few ever do, and to place a cell it must be parsed.
-        self._waiting: dict[tuple[str, str, int | None], None] = {}
+        self._by_file: dict[str, list[SourceText]] = {}
+        self._locations: dict[Position, SourceLocation] = {}
+        # Cells not parsed yet: in a kernel few are ever needed.
+        self._pending: dict[tuple[str, str, int | None], None] = {}
 
     def add_cell(self, text: str, file: str, first_line: int | None) -> None:
-        """Register a cell; in a script its code counts lines from the top of the file, in a kernel from its own."""
+        """Register a cell; its line numbers count from the top of the file in a script, from the cell in a kernel."""
         key = (file, text, first_line)
-        self._waiting.pop(key, None)
-        self._waiting[key] = None
+        self._pending.pop(key, None)
+        self._pending[key] = None
 
-    def add_part(self, file: str, text: str, first: int, last: int) -> None:
-        """Register lines of a file as a cell of their own, compiled with the file."""
-        self._replace(file, Source(text, part=(first, last)))
+    def add_line_range(self, file: str, text: str, first: int, last: int) -> None:
+        """Register a line range of a file as a cell that is compiled with the file."""
+        self._replace(file, SourceText(text, line_range=(first, last)))
 
-    def place(self, position: Position | None) -> Place:
-        """What stands at a position."""
+    def locate(self, position: Position | None) -> SourceLocation:
+        """Return the source location at a position."""
         if position is None:
-            return NOWHERE
-        for file, text, first_line in self._waiting:
-            self._replace(file, Source(text, first_line))
-        self._waiting.clear()
-        if position not in self._places:
-            self._places[position] = self._find(position)
-        return self._places[position]
+            return UNKNOWN_LOCATION
+        for file, text, first_line in self._pending:
+            self._replace(file, SourceText(text, first_line))
+        self._pending.clear()
+        if position not in self._locations:
+            self._locations[position] = self._locate(position)
+        return self._locations[position]
 
-    def _replace(self, file: str, source: Source) -> None:
-        """Put a source in the place of the one that stood there, unless it is the same."""
-        known = self._by_file.setdefault(file, [])
-        if source in known:
+    def _replace(self, file: str, source: SourceText) -> None:
+        """Replace the source with the same offset, unless it is equal."""
+        sources = self._by_file.setdefault(file, [])
+        if source in sources:
             return
-        known[:] = [one for one in known if one.part is not None or one.offset != source.offset] + [source]
-        for position in [one for one in self._places if one.file == file]:
-            del self._places[position]
+        sources[:] = [other for other in sources if other.line_range is not None or other.offset != source.offset] + [
+            source
+        ]
+        for position in [position for position in self._locations if position.file == file]:
+            del self._locations[position]
 
-    def _find(self, position: Position) -> Place:
-        source = self._source(position.file, position.line)
+    def _locate(self, position: Position) -> SourceLocation:
+        source = self._source_at(position.file, position.line)
         if source is None:
-            return Place("", position.line, position.end_line, None, {}, is_at_top=False)
+            return SourceLocation("", position.line, position.end_line, None, {}, is_top_level=False)
         shifted = (position.line - source.offset, position.end_line - source.offset)
-        return _placed(source, *shifted, position.column, position.end_column)
+        return _find_operation(source, *shifted, position.column, position.end_column)
 
-    def _source(self, file: str, line: int) -> Source | None:
+    def _source_at(self, file: str, line: int) -> SourceText | None:
         for source in self._by_file.get(file, ()):
-            if source.holds(line):
+            if source.contains_line(line):
                 return source
         text = "".join(linecache.getlines(file))
         if not text:
             return None
-        source = Source(text)
+        source = SourceText(text)
         self._by_file.setdefault(file, []).append(source)
         return source
 
 
-def _placed(source: Source, line: int, end_line: int, column: int, end_column: int) -> Place:
+def _find_operation(source: SourceText, line: int, end_line: int, column: int, end_column: int) -> SourceLocation:
     start = (line, column)
-    fitting = [
-        (node, statement, is_at_top)
-        for node, statement, is_at_top in source.by_end.get((end_line, end_column), ())
+    candidates = [
+        (node, statement, is_top_level)
+        for node, statement, is_top_level in source.operations_by_end.get((end_line, end_column), ())
         if (node.lineno, node.col_offset) <= start
     ]
-    if not fitting:
-        return Place("", line, end_line, None, {}, is_at_top=False)
-    node, statement, is_at_top = max(fitting, key=lambda one: (one[0].lineno, one[0].col_offset))
-    told: ast.expr | ast.stmt = statement if _is_stored(node, statement) else node
-    return Place(
-        source.segment(told),
-        source.told_line(told.lineno),
-        source.told_line(told.end_lineno or told.lineno),
-        _target(node, statement),
+    if not candidates:
+        return SourceLocation("", line, end_line, None, {}, is_top_level=False)
+    node, statement, is_top_level = max(
+        candidates, key=lambda candidate: (candidate[0].lineno, candidate[0].col_offset)
+    )
+    shown: ast.expr | ast.stmt = statement if _is_store_target(node, statement) else node
+    return SourceLocation(
+        source.segment(shown),
+        source.cell_line(shown.lineno),
+        source.cell_line(shown.end_lineno or shown.lineno),
+        _assigned_variable(node, statement),
         _parameters(source, node),
-        is_at_top,
+        is_top_level,
     )
 
 
-def _is_stored(node: ast.expr, statement: ast.stmt) -> bool:
-    """Whether the node is what a statement assigns to or deletes: then the whole statement is the operation."""
+def _is_store_target(node: ast.expr, statement: ast.stmt) -> bool:
+    """Return whether a statement assigns to or deletes the node: then the whole statement is the operation."""
     return isinstance(statement, ast.AugAssign) or isinstance(getattr(node, "ctx", None), (ast.Store, ast.Del))
 
 
-def _target(node: ast.expr, statement: ast.stmt) -> str | None:
+def _assigned_variable(node: ast.expr, statement: ast.stmt) -> str | None:
     if isinstance(statement, ast.Assign):
         return next(
-            (name for target in statement.targets for name in [_name_given(target, statement.value, node)] if name),
+            (name for target in statement.targets for name in [_assigned_name(target, statement.value, node)] if name),
             None,
         )
     if isinstance(statement, ast.AnnAssign) and statement.value is not None:
-        return _name_given(statement.target, statement.value, node)
-    for inner in _own_nodes(statement):
+        return _assigned_name(statement.target, statement.value, node)
+    for inner in _iter_own_nodes(statement):
         if isinstance(inner, ast.NamedExpr) and inner.value is node:
             return inner.target.id
     return None
 
 
-def _name_given(target: ast.expr, value: ast.expr, node: ast.expr) -> str | None:
+def _assigned_name(target: ast.expr, value: ast.expr, node: ast.expr) -> str | None:
     if isinstance(target, ast.Name):
         return target.id if value is node or (isinstance(value, ast.Await) and value.value is node) else None
     if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
         pairs = zip(target.elts, value.elts, strict=True)
-        return next((found for one, other in pairs if (found := _name_given(one, other, node))), None)
+        return next((name for left, right in pairs if (name := _assigned_name(left, right, node))), None)
     return None
 
 
-def _parameters(source: Source, node: ast.expr) -> dict[str, Any]:
-    """Names and literals of the call, as they stand in the code: never data."""
+def _parameters(source: SourceText, node: ast.expr) -> dict[str, Any]:
+    """Return the names and literals of a call as written in the code, never data."""
     if isinstance(node, ast.Subscript):
         return {"key": source.segment(node.slice)}
     if not isinstance(node, ast.Call):
@@ -278,17 +282,17 @@ def _parameters(source: Source, node: ast.expr) -> dict[str, Any]:
     return {**({"args": positional} if positional else {}), **named}
 
 
-def _literal(source: Source, node: ast.expr) -> Any:
+def _literal(source: SourceText, node: ast.expr) -> Any:
     try:
         value = ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return source.segment(node)
-    return _plain(value)
+    return _to_plain(value)
 
 
-def _plain(value: Any) -> Any:
+def _to_plain(value: Any) -> Any:
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): _to_plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set)):
-        return [_plain(item) for item in value]
+        return [_to_plain(item) for item in value]
     return value if isinstance(value, (str, int, float, bool)) or value is None else repr(value)

@@ -1,4 +1,4 @@
-"""Turning capture on and off."""
+"""Switch capture on and off."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ _state = {"on": False}
 
 
 def is_disabled() -> bool:
-    """Whether the environment turns all capture off."""
+    """Return whether the environment disables capture."""
     return os.environ.get("CLEW_DISABLED", "") not in ("", "0", "false")
 
 
 def is_tracking() -> bool:
-    """Whether capture is on."""
+    """Return whether capture is on."""
     return _state["on"]
 
 
 def track() -> None:
-    """Capture from now on: frames carry their lineage, and cells write their streams."""
+    """Start capture: attach lineage to frames and write events of cells."""
     if is_disabled() or _state["on"]:
         return
     _state["on"] = True
-    when_imported("pandas", _hook_pandas)
-    when_imported("duckdb", _hook_duckdb)
-    when_imported("marimo", _hook_marimo)
-    when_imported("polars", _hook_polars)
+    when_imported("pandas", _patch_pandas)
+    when_imported("duckdb", _patch_duckdb)
+    when_imported("marimo", _patch_marimo)
+    when_imported("polars", _patch_polars)
     from clew.capture.adapters import ipython, marimo, script, spark
 
-    marimo.watch()
-    ipython.watch()
-    spark.watch()
+    marimo.install()
+    ipython.install()
+    spark.install()
     caller = sys._getframe(1)
     if caller.f_globals.get("__name__") == "__main__" and is_user_code(caller.f_code) and not marimo.is_running():
-        script.begin(caller.f_globals)
+        script.start_script_execution(caller.f_globals)
 
 
 def untrack() -> None:
-    """Stop capturing and take every wrapper out."""
+    """Stop capture and remove all patches."""
     _state["on"] = False
     if "pandas" in sys.modules:
         from clew.capture.frames.catalogue import uninstall
@@ -50,38 +50,38 @@ def untrack() -> None:
     if "polars" in sys.modules:
         from clew.capture.polars import hooks as polars_hooks
 
-        polars_hooks.remove_hooks()
-    from clew.capture.queries.hooks import remove_hooks
+        polars_hooks.uninstall()
+    from clew.capture.queries.hooks import remove_patches
 
-    remove_hooks()
+    remove_patches()
 
 
-def _hook_duckdb() -> None:
+def _patch_duckdb() -> None:
     if _state["on"]:
-        from clew.capture.queries.hooks import hook_duckdb
+        from clew.capture.queries.hooks import patch_duckdb
 
-        hook_duckdb()
+        patch_duckdb()
 
 
-def _hook_marimo() -> None:
+def _patch_marimo() -> None:
     if _state["on"]:
-        from clew.capture.queries.hooks import hook_marimo
+        from clew.capture.queries.hooks import patch_marimo
 
-        hook_marimo()
+        patch_marimo()
 
 
-def _hook_polars() -> None:
+def _patch_polars() -> None:
     if _state["on"]:
-        from clew.capture.polars.hooks import hook_polars
+        from clew.capture.polars.hooks import install
 
-        hook_polars()
+        install()
 
 
-def _hook_pandas() -> None:
+def _patch_pandas() -> None:
     if not _state["on"]:
         return
     from clew.capture.frames.catalogue import install
-    from clew.capture.frames.lineage_accessor import give_accessor
+    from clew.capture.frames.lineage_accessor import register_accessor
 
     install()
-    give_accessor()
+    register_accessor()

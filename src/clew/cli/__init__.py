@@ -1,1 +1,1 @@
-"""The terminal: each module a command."""
+"""The `clew` command line: a module per command, shared options, and text rendering."""

@@ -1,4 +1,4 @@
-"""`clew pipeline backfill`: facets of events that were taken in raw."""
+"""`clew pipeline backfill`: fill the facet tables of raw-only events."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from clew.cli.figures import counted
+from clew.cli.figures import format_count
 from clew.cli.options import json_option, lake_option, spark_options
-from clew.cli.screen import print_json, progress, talk
-from clew.home import Home
+from clew.cli.screen import print_json, show_progress, stderr_console
+from clew.home import DataDir
 
 if TYPE_CHECKING:
-    from clew.pipeline.backfill import Backfilled
+    from clew.pipeline.backfill import BackfillProgress
 
 
 @click.command("backfill")
@@ -21,37 +21,39 @@ if TYPE_CHECKING:
     type=click.IntRange(1, 1024),
     default=128,
     show_default=True,
-    help="How much of the log a chunk covers: what is filled in and noted at once.",
+    help="Size of a chunk of the log in MB; each chunk is one commit.",
 )
 @json_option
 @lake_option
 @spark_options
-def command(chunk_mb: int, as_json: bool, home: Home, master: str, conf: dict[str, str]) -> None:  # noqa: FBT001
-    """Fill in the facets of events that were taken in with --raw-only, the newest first.
+def backfill_command(chunk_mb: int, as_json: bool, home: DataDir, master: str, conf: dict[str, str]) -> None:  # noqa: FBT001
+    """Fill the facet tables of events ingested with --raw-only, newest first.
 
-    May be done while a pipeline is at work. Stopped and called again, it goes on where it stopped.
+    Can be used while a pipeline is running. An interrupted backfill continues where it stopped.
     """
-    from clew.pipeline.backfill import backfill
+    from clew.pipeline.backfill import run_backfill
 
-    with progress() as tell:
+    with show_progress() as progress:
 
-        def step(done: Backfilled) -> None:
-            tell.step(done.events, done.events + done.left, done.events)
+        def step(state: BackfillProgress) -> None:
+            progress.step(state.events, state.events + state.remaining, state.events)
 
-        done = backfill(home, chunk_bytes=chunk_mb << 20, say=tell, report=step, master=master, conf=conf)
+        result = run_backfill(
+            home, chunk_bytes=chunk_mb << 20, on_status=progress, on_progress=step, master=master, conf=conf
+        )
     if as_json:
-        print_json(done)
+        print_json(result)
     else:
-        _report(done)
+        _print_backfill(result)
 
 
-def _report(done: Backfilled) -> None:
-    console = talk()
-    if not done.chunks:
-        console.print("All events have their facets.")
+def _print_backfill(result: BackfillProgress) -> None:
+    console = stderr_console()
+    if not result.chunks:
+        console.print("Nothing to backfill.")
         return
-    pace = done.events / max(done.seconds, 0.001)
-    chunks = counted(done.chunks, "chunk")
-    console.print(f"Facets of {counted(done.events, 'event')} filled in, in {chunks}, {pace:,.0f} events/s.")
-    if not done.is_refreshed:
-        console.print("Derived tables are older than the facets: the pipeline at work refreshes them.")
+    throughput = result.events / max(result.seconds, 0.001)
+    chunks = format_count(result.chunks, "chunk")
+    console.print(f"Backfilled {format_count(result.events, 'event')} in {chunks}, {throughput:,.0f} events/s.")
+    if not result.is_derived_refreshed:
+        console.print("Derived tables are stale; the running pipeline refreshes them.")

@@ -1,4 +1,4 @@
-"""`clew completion`: what makes a shell complete commands, options and names."""
+"""`clew completion`: print a shell completion script."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _SHELLS = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
 @click.command("completion")
 @click.argument("shell", type=click.Choice(list(_SHELLS)))
 @click.pass_context
-def command(ctx: click.Context, shell: str) -> None:
-    """Print what makes a shell complete commands, options, sessions, datasets and columns.
+def completion_command(ctx: click.Context, shell: str) -> None:
+    """Print a shell completion script for commands, options, sessions, datasets and columns.
 
     \b
     clew completion bash >> ~/.bashrc
     clew completion zsh >> ~/.zshrc
     clew completion fish > ~/.config/fish/completions/clew.fish
     """  # noqa: D301 - click looks for the character itself
-    # Written out rather than asked of the shell: the completion of bash starts bash to see how old it is.
-    shown = _SHELLS[shell](ctx.find_root().command, {}, "clew", "_CLEW_COMPLETE")
-    click.echo(shown.source_template % shown.source_vars())
+    # Not `BashComplete.source()`: it starts bash to check its version.
+    script = _SHELLS[shell](ctx.find_root().command, {}, "clew", "_CLEW_COMPLETE")
+    click.echo(script.source_template % script.source_vars())

@@ -1,4 +1,4 @@
-"""`clew config`: the settings that count here, and who has said so."""
+"""`clew config`: show effective settings and their source."""
 
 from __future__ import annotations
 
@@ -7,48 +7,50 @@ from msgspec import Struct
 from rich.table import Table
 
 from clew.cli.options import json_option
-from clew.cli.screen import data, print_json
-from clew.home import Home
-from clew.settings import SETTINGS, Chosen, chosen
+from clew.cli.screen import print_json, stdout_console
+from clew.home import DataDir
+from clew.settings import SETTINGS, ResolvedSetting, resolve_setting
 
 
-class Shown(Struct, frozen=True):
-    """A setting, its value, and where it was said."""
+class SettingRow(Struct, frozen=True):
+    """A setting with its value and source."""
 
     name: str
     value: str | None
-    origin: str
+    source: str
     variable: str
 
 
 @click.command("config")
-@click.option("--home", default=None, help="As other commands take it.")
-@click.option("--lake", default=None, metavar="PATH|URL", help="As other commands take it.")
-@click.option("--index", default=None, metavar="URL", help="As other commands take it.")
-@click.option("--master", default=None, help="As other commands take it.")
+@click.option("--home", default=None, help="Same as for other commands.")
+@click.option("--lake", default=None, metavar="PATH|URL", help="Same as for other commands.")
+@click.option("--index", default=None, metavar="URL", help="Same as for other commands.")
+@click.option("--master", default=None, help="Same as for other commands.")
 @json_option
-def command(*, as_json: bool, **flags: str | None) -> None:
-    """Show the settings that count here, and where each was said.
+def config_command(*, as_json: bool, **flags: str | None) -> None:
+    """Show effective settings and their source.
 
-    A flag goes before the environment, the environment before clew.toml, and that before the default.
+    Precedence: flag, environment variable, clew.toml, default.
     """
-    shown = settings(flags)
+    rows = effective_settings(flags)
     if as_json:
-        print_json(shown)
+        print_json(rows)
         return
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for title in ("setting", "value", "said by", "variable"):
+    for title in ("setting", "value", "source", "variable"):
         table.add_column(title, overflow="fold")
-    for one in shown:
-        table.add_row(one.name, one.value or "", one.origin, one.variable)
-    data().print(table)
+    for row in rows:
+        table.add_row(row.name, row.value or "", row.source, row.variable)
+    stdout_console().print(table)
 
 
-def settings(flags: dict[str, str | None]) -> list[Shown]:
-    """All settings, with the places that home, lake and index come to."""
-    found = {name: chosen(name, flags.get(name)) for name in SETTINGS}
-    home = Home.find(flags["home"], flags["lake"], flags["index"])
-    found["home"] = Chosen(str(home.root), found["home"].origin)
-    found["lake"] = Chosen(str(home.lake), found["lake"].origin)
-    found["index"] = Chosen(str(home.index), found["index"].origin)
-    return [Shown(name, one.value, one.origin, SETTINGS[name].variable) for name, one in found.items()]
+def effective_settings(flags: dict[str, str | None]) -> list[SettingRow]:
+    """Return all settings, with the resolved locations of home, lake and index."""
+    resolved = {name: resolve_setting(name, flags.get(name)) for name in SETTINGS}
+    home = DataDir.find(flags["home"], flags["lake"], flags["index"])
+    resolved["home"] = ResolvedSetting(str(home.root), resolved["home"].source)
+    resolved["lake"] = ResolvedSetting(str(home.lake), resolved["lake"].source)
+    resolved["index"] = ResolvedSetting(str(home.index), resolved["index"].source)
+    return [
+        SettingRow(name, setting.value, setting.source, SETTINGS[name].env_var) for name, setting in resolved.items()
+    ]

@@ -1,4 +1,4 @@
-"""`clew doctor`: whether all is there that clew needs, and what to do where it is not."""
+"""`clew doctor`: check the installation and the data directory."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from rich.table import Table
 from rich.text import Text
 
 from clew import __version__
-from clew.cli.figures import filesize
+from clew.cli.figures import format_bytes
 from clew.cli.options import json_option, lake_option
-from clew.cli.screen import data, print_json
+from clew.cli.screen import print_json, stdout_console
 from clew.errors import ClewError
-from clew.home import Home
+from clew.home import DataDir
 
-State = Literal["ok", "note", "fault"]
+CheckState = Literal["ok", "warning", "error"]
 
-_STYLES = {"ok": "green", "note": "yellow", "fault": "red"}
-# The modules by which an extra is seen to be there, with the packages that bring them.
-_EXTRAS = {
+_CHECK_STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
+# Modules of each extra, and the packages that provide them.
+_EXTRA_MODULES = {
     "spark": {"pyspark": "pyspark", "deltalake": "deltalake", "pyarrow": "pyarrow"},
     "s3": {"obstore": "obstore"},
     "server": {"starlette": "starlette", "uvicorn": "uvicorn"},
@@ -36,14 +36,14 @@ _EXTRAS = {
     "validate": {"jsonschema_rs": "jsonschema-rs"},
     "metrics": {"prometheus_client": "prometheus-client"},
 }
-_LITTLE_DISK = 1 << 30
+_MIN_FREE_BYTES = 1 << 30
 
 
-class Check(Struct, frozen=True):
-    """One thing that was looked at. A note keeps nothing from working that was not asked for."""
+class CheckResult(Struct, frozen=True):
+    """Result of one check. A warning affects only optional features."""
 
     name: str
-    state: State
+    state: CheckState
     detail: str
     hint: str | None = None
 
@@ -51,112 +51,116 @@ class Check(Struct, frozen=True):
 @click.command("doctor")
 @json_option
 @lake_option
-def command(as_json: bool, home: Home) -> None:  # noqa: FBT001
-    """Look whether all is there that clew needs: extras, Java, the home, its lake and its index.
+def doctor_command(as_json: bool, home: DataDir) -> None:  # noqa: FBT001
+    """Check the installation: extras, Java, the data directory, its lake and its index.
 
-    Starts neither Spark nor a server, and changes nothing. Ends with 1 if something is broken.
+    Starts neither Spark nor a server, and changes nothing. Exits with 1 if a check fails.
     """
-    checks = list(examined(home))
+    checks = list(run_checks(home))
     if as_json:
         print_json(checks)
     else:
-        data().print(_table(checks))
-    sys.exit(1 if any(check.state == "fault" for check in checks) else 0)
+        stdout_console().print(_check_table(checks))
+    sys.exit(1 if any(check.state == "error" for check in checks) else 0)
 
 
-def examined(home: Home) -> Iterator[Check]:
-    """All checks, in the order in which one thing needs another."""
-    yield Check("clew", "ok", f"{__version__} at {Path(__file__).parent.parent}")
-    yield Check("python", "ok", f"{platform.python_version()} at {sys.executable}")
-    for extra, modules in _EXTRAS.items():
-        yield _extra(extra, modules)
-    yield _java()
-    yield _page()
-    yield _home(home)
-    yield _looked_at("lake", lambda: _lake(home))
-    yield _looked_at("index", lambda: _index(home))
+def run_checks(home: DataDir) -> Iterator[CheckResult]:
+    """Run all checks, in order of dependency."""
+    yield CheckResult("clew", "ok", f"{__version__} at {Path(__file__).parent.parent}")
+    yield CheckResult("python", "ok", f"{platform.python_version()} at {sys.executable}")
+    for extra, modules in _EXTRA_MODULES.items():
+        yield _check_extra(extra, modules)
+    yield _check_java()
+    yield _check_web_ui()
+    yield _check_home(home)
+    yield _run_check("lake", lambda: _check_lake(home))
+    yield _run_check("index", lambda: _check_index(home))
 
 
-def _extra(extra: str, modules: dict[str, str]) -> Check:
+def _check_extra(extra: str, modules: dict[str, str]) -> CheckResult:
     missing = [module for module in modules if importlib.util.find_spec(module) is None]
     if missing:
-        return Check(extra, "note", f"{', '.join(missing)} not installed", f"pip install 'clew[{extra}]'")
-    return Check(extra, "ok", ", ".join(f"{package} {_version(package)}" for package in modules.values()))
+        return CheckResult(extra, "warning", f"{', '.join(missing)} not installed", f"pip install 'clew[{extra}]'")
+    return CheckResult(extra, "ok", ", ".join(f"{package} {_package_version(package)}" for package in modules.values()))
 
 
-def _version(package: str) -> str:
+def _package_version(package: str) -> str:
     try:
         return version(package)
     except PackageNotFoundError:
-        return "of unknown version"
+        return "(unknown version)"
 
 
-def _java() -> Check:
+def _check_java() -> CheckResult:
     from clew.pipeline.java import find_java
 
     try:
-        found = find_java()
-    except ClewError as fault:
-        return Check("java", "fault" if importlib.util.find_spec("pyspark") else "note", fault.message, fault.hint)
-    return Check("java", "ok", f"{found.version} at {found.home}")
+        java = find_java()
+    except ClewError as error:
+        return CheckResult(
+            "java", "error" if importlib.util.find_spec("pyspark") else "warning", error.message, error.hint
+        )
+    return CheckResult("java", "ok", f"{java.version} at {java.home}")
 
 
-def _page() -> Check:
+def _check_web_ui() -> CheckResult:
     from clew.api.assets import STATIC
 
     if (STATIC / "index.html").is_file():
-        return Check("page", "ok", f"built, at {STATIC}")
-    return Check("page", "note", "not built", "In a checkout, run `make web`; wheels bring it.")
+        return CheckResult("web UI", "ok", f"built, at {STATIC}")
+    return CheckResult("web UI", "warning", "not built", "In a checkout, run `make web`; wheels include it.")
 
 
-def _home(home: Home) -> Check:
+def _check_home(home: DataDir) -> CheckResult:
     if not home.root.exists():
-        return Check("home", "note", f"{home.root} is not there yet", "It comes to be with the first run.")
+        return CheckResult("home", "warning", f"{home.root} does not exist yet", "Created on the first run.")
     try:
         home.create()
-    except ClewError as fault:
-        return Check("home", "fault", fault.message, fault.hint)
+    except ClewError as error:
+        return CheckResult("home", "error", error.message, error.hint)
     free = shutil.disk_usage(home.root).free
-    if free < _LITTLE_DISK:
-        return Check("home", "fault", f"{home.root}: only {filesize(free)} are free on its disk", "Make room.")
-    return Check("home", "ok", f"{home.root}, {filesize(free)} free")
+    if free < _MIN_FREE_BYTES:
+        return CheckResult("home", "error", f"{home.root}: only {format_bytes(free)} free", "Free disk space.")
+    return CheckResult("home", "ok", f"{home.root}, {format_bytes(free)} free")
 
 
-def _looked_at(name: str, look: Callable[[], Check]) -> Check:
+def _run_check(name: str, check: Callable[[], CheckResult]) -> CheckResult:
     try:
-        return look()
-    except ClewError as fault:
-        return Check(name, "fault", fault.message, fault.hint)
+        return check()
+    except ClewError as error:
+        return CheckResult(name, "error", error.message, error.hint)
 
 
-def _lake(home: Home) -> Check:
-    from clew.lake.format import read_marker
+def _check_lake(home: DataDir) -> CheckResult:
+    from clew.lake.format import read_manifest
 
-    marker = read_marker(home.lake)
-    if marker is None:
-        return Check("lake", "note", f"none at {home.lake} yet", "Run `clew pipeline run`.")
-    return Check("lake", "ok", f"format {marker.format} at {home.lake}, written by clew {marker.written_by}")
+    manifest = read_manifest(home.lake)
+    if manifest is None:
+        return CheckResult("lake", "warning", f"none at {home.lake} yet", "Run `clew pipeline run`.")
+    return CheckResult(
+        "lake", "ok", f"format {manifest.format_version} at {home.lake}, written by clew {manifest.written_by}"
+    )
 
 
-def _index(home: Home) -> Check:
+def _check_index(home: DataDir) -> CheckResult:
     from clew.index.reader import IndexReader
     from clew.index.store import MissingIndexError
 
-    place = home.index
+    location = home.index
     try:
-        with IndexReader(place) as index:
-            last = index.meta("indexed_at") or "never"
+        with IndexReader(location) as index:
+            indexed_at = index.meta("indexed_at") or "never"
     except MissingIndexError:
-        return Check("index", "note", f"none at {place} yet", "Run `clew pipeline run`.")
-    what = filesize(place.stat().st_size) if isinstance(place, Path) else str(place)
-    return Check("index", "ok", f"{what}, last written {last}")
+        return CheckResult("index", "warning", f"none at {location} yet", "Run `clew pipeline run`.")
+    description = format_bytes(location.stat().st_size) if isinstance(location, Path) else str(location)
+    return CheckResult("index", "ok", f"{description}, last written {indexed_at}")
 
 
-def _table(checks: list[Check]) -> Table:
+def _check_table(checks: list[CheckResult]) -> Table:
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column()
     table.add_column(overflow="fold")
     for check in checks:
-        told = check.detail if check.hint is None else f"{check.detail}\n{check.hint}"
-        table.add_row(Text(check.state, style=_STYLES[check.state]), check.name, told)
+        detail = check.detail if check.hint is None else f"{check.detail}\n{check.hint}"
+        table.add_row(Text(check.state, style=_CHECK_STYLES[check.state]), check.name, detail)
     return table

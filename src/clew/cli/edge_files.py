@@ -1,4 +1,4 @@
-"""Edges of a lineage as a Parquet file."""
+"""Lineage edges as a Parquet file."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import io
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from clew.query.lineage import Lineage
+from clew.query.lineage import LineageResult
 
 _COLUMNS = ("from", "to", "kind", "subtype", "description", "job", "dataset", "version")
 _SCHEMA = pa.schema([pa.field(name, pa.string()) for name in _COLUMNS])
 
 
-def parquet(found: Lineage) -> bytes:
-    """A row for each edge; nodes by their ids."""
+def edges_to_parquet(result: LineageResult) -> bytes:
+    """Return a Parquet file with a row per edge; nodes are given by id."""
     rows = [
         (edge.start, edge.end, edge.kind, edge.subtype, edge.description, edge.job, edge.dataset, edge.version)
-        for edge in found.edges
+        for edge in result.edges
     ]
     columns = list(zip(*rows, strict=True)) or [()] * len(_COLUMNS)
     file = io.BytesIO()

@@ -1,4 +1,4 @@
-"""`clew export`: lineage in a form that others can read."""
+"""`clew export`: export lineage to a file for other tools."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import click
 
 from clew.cli.names import complete_column
 from clew.cli.options import json_option, lake_option
-from clew.cli.screen import print_json, talk
-from clew.cli.walk_options import bounds_options, sight_options
+from clew.cli.screen import print_json, stderr_console
+from clew.cli.walk_options import limits_options, view_options
 from clew.errors import ClewError, UsageError
-from clew.home import Home
+from clew.home import DataDir
 from clew.query import drawings
-from clew.query.answers import Answers
-from clew.query.graph.lens import Sight
+from clew.query.answers import NotebookService
+from clew.query.graph.lens import ViewOptions
 from clew.query.graph.walk import Direction
-from clew.query.graph_answers import GraphAnswers
-from clew.query.lineage import Bounds, Lineage
+from clew.query.graph_answers import LineageService
+from clew.query.lineage import LineageResult, TraversalLimits
 
-_ENDINGS = {
+_FORMAT_BY_SUFFIX = {
     ".html": "html",
     ".svg": "svg",
     ".mmd": "mermaid",
@@ -32,110 +32,116 @@ _ENDINGS = {
     ".jsonl": "ndjson",
     ".parquet": "parquet",
 }
-_FORMS = ("html", "svg", "mermaid", "dot", "ndjson", "parquet")
-_TEXTS: dict[str, Callable[[Lineage], str]] = {"svg": drawings.svg, "mermaid": drawings.mermaid, "dot": drawings.dot}
+_FORMATS = ("html", "svg", "mermaid", "dot", "ndjson", "parquet")
+_RENDERERS: dict[str, Callable[[LineageResult], str]] = {
+    "svg": drawings.render_svg,
+    "mermaid": drawings.render_mermaid,
+    "dot": drawings.render_dot,
+}
 
 
 @click.command("export")
 @click.argument("name", shell_complete=complete_column)
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write this file; else print it.")
-@click.option("--format", "form", type=click.Choice(_FORMS), help="The form, if the name of the file does not tell.")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Output file (default: stdout).")
+@click.option(
+    "--format", "output_format", type=click.Choice(_FORMATS), help="Output format (default: from the file extension)."
+)
 @click.option(
     "--direction",
     type=click.Choice(("upstream", "downstream", "both")),
     default="both",
     show_default=True,
-    help="Which way to go from NAME.",
+    help="Direction to traverse from NAME.",
 )
-@bounds_options(200, "nodes")
-@sight_options
+@limits_options(200, "nodes")
+@view_options
 @json_option
 @lake_option
-def command(
+def export_command(
     name: str,
     out: Path | None,
-    form: str | None,
+    output_format: str | None,
     direction: Direction,
-    bounds: Bounds,
-    sight: Sight,
+    limits: TraversalLimits,
+    view: ViewOptions,
     as_json: bool,  # noqa: FBT001
-    home: Home,
+    home: DataDir,
 ) -> None:
-    """Write the lineage of a column, a dataset, a job or a run for other tools.
+    """Export the lineage of a column, dataset, job or run.
 
-    Of a notebook's session, html is its whole page. ndjson are the OpenLineage events of a run, or of all runs of a
-    session, from the lake.
+    For a notebook session, html is the complete run page. ndjson exports the OpenLineage events of a run, or of all
+    runs of a session, from the lake.
     """
-    chosen = form or _form_of(out)
+    chosen = output_format or _infer_format(out)
     if as_json and out is None:
-        raise UsageError("--json tells of a file that was written.", hint="Name it with --out.")
+        raise UsageError("--json requires --out.", hint="Pass the output file with --out.")
     if chosen == "ndjson":
-        body = _events(home, name)
+        body = _openlineage_events(home, name)
     elif chosen == "html" and _is_session(home, name):
-        body = _page(home, name)
+        body = _session_page(home, name)
     else:
-        with GraphAnswers(home.index) as answers:
-            found = answers.walk(name, direction, bounds, sight)
-        body = _drawn(found, chosen)
-    _write(out, body)
+        with LineageService(home.index) as service:
+            result = service.traverse(name, direction, limits, view)
+        body = _render(result, chosen)
+    _write_output(out, body)
     if as_json:
-        print_json({"form": chosen, "file": str(out), "bytes": len(body)})
+        print_json({"format": chosen, "file": str(out), "bytes": len(body)})
     elif out is not None:
-        talk().print(f"Written: {out}")
+        stderr_console().print(f"Wrote {out}")
 
 
-def _form_of(out: Path | None) -> str:
-    form = None if out is None else _ENDINGS.get(out.suffix)
-    if form is None:
-        hint = f"Give --format: {', '.join(_FORMS)}."
+def _infer_format(out: Path | None) -> str:
+    output_format = None if out is None else _FORMAT_BY_SUFFIX.get(out.suffix)
+    if output_format is None:
+        hint = f"Pass --format: {', '.join(_FORMATS)}."
         raise UsageError(
-            "The form is not told by a file's name." if out is None else f"{out} tells no form.", hint=hint
+            "Cannot infer the format." if out is None else f"Cannot infer the format from {out}.", hint=hint
         )
-    return form
+    return output_format
 
 
-def _drawn(found: Lineage, form: str) -> bytes:
-    if form == "parquet":
-        from clew.cli.edge_files import parquet
+def _render(result: LineageResult, output_format: str) -> bytes:
+    if output_format == "parquet":
+        from clew.cli.edge_files import edges_to_parquet
 
-        return parquet(found)
-    if form == "html":
-        from clew.reports.pages import document
+        return edges_to_parquet(result)
+    if output_format == "html":
+        from clew.reports.pages import render_page
 
-        return document(f"Lineage of {drawings.label(found.nodes[0])}", drawings.svg(found)).encode()
-    return _TEXTS[form](found).encode()
-
-
-def _is_session(home: Home, name: str) -> bool:
-    with Answers(home.index) as answers:
-        return answers.is_session(name)
+        return render_page(f"Lineage of {drawings.node_label(result.nodes[0])}", drawings.render_svg(result)).encode()
+    return _RENDERERS[output_format](result).encode()
 
 
-def _page(home: Home, session: str) -> bytes:
-    from clew.api.export import page_html
-    from clew.query.run_page import run_page
-
-    with Answers(home.index) as answers:
-        return page_html(run_page(answers.run(session))).encode()
+def _is_session(home: DataDir, name: str) -> bool:
+    with NotebookService(home.index) as service:
+        return service.is_session(name)
 
 
-def _events(home: Home, name: str) -> bytes:
+def _session_page(home: DataDir, session: str) -> bytes:
+    from clew.api.export import render_run_page
+    from clew.query.run_page import build_run_page
+
+    with NotebookService(home.index) as service:
+        return render_run_page(build_run_page(service.run(session))).encode()
+
+
+def _openlineage_events(home: DataDir, name: str) -> bytes:
     from clew.lake.delta import Lake
     from clew.lake.format import require_lake
-    from clew.lake.run_events import events_of
+    from clew.lake.run_events import read_run_events
 
-    with GraphAnswers(home.index) as answers:
-        run, session = answers.run_and_session(name)
+    with LineageService(home.index) as service:
+        run, session = service.resolve_run_and_session(name)
     require_lake(home.lake)
-    return b"".join(body + b"\n" for body in events_of(Lake(home.lake), run, session))
+    return b"".join(body + b"\n" for body in read_run_events(Lake(home.lake), run, session))
 
 
-def _write(out: Path | None, body: bytes) -> None:
+def _write_output(out: Path | None, body: bytes) -> None:
     if out is None:
         sys.stdout.buffer.write(body)
         sys.stdout.buffer.flush()
         return
     try:
         out.write_bytes(body)
-    except OSError as fault:
-        raise ClewError(f"{out} cannot be written: {fault.strerror}.", hint="Name another file with --out.") from fault
+    except OSError as error:
+        raise ClewError(f"Cannot write {out}: {error.strerror}.", hint="Pass another file with --out.") from error

@@ -1,4 +1,4 @@
-"""The option that says which of several facets of one name counts."""
+"""The option `--facet-order`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from clew.events.facet_order import FacetOrder
 _ORDERS = {order.option: order for order in FacetOrder}
 
 
-def facet_order_option(when: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """`--facet-order`, given to the command as a FacetOrder or None."""
+def facet_order_option(extra_help: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add `--facet-order`; the command receives a FacetOrder or None."""
 
-    def chosen(_: click.Context, __: click.Parameter, value: str | None) -> FacetOrder | None:
+    def parse(_: click.Context, __: click.Parameter, value: str | None) -> FacetOrder | None:
         return None if value is None else _ORDERS[value]
 
-    text = f"Which of several facets of one name counts: the last received, or the last by its event's time. {when}"
-    return click.option("--facet-order", type=click.Choice(list(_ORDERS)), callback=chosen, help=text)
+    help_text = (
+        f"Which facet wins when several have the same name: the last received, or the last by event time. {extra_help}"
+    )
+    return click.option("--facet-order", type=click.Choice(list(_ORDERS)), callback=parse, help=help_text)

@@ -1,10 +1,10 @@
-"""Numbers as a person reads them."""
+"""Format numbers for people."""
 
 from __future__ import annotations
 
 
-def duration(milliseconds: float | None) -> str:
-    """Milliseconds below a second, seconds below a minute."""
+def format_duration(milliseconds: float | None) -> str:
+    """Format milliseconds as ms, s or min."""
     if milliseconds is None:
         return "?"
     if milliseconds < 10:
@@ -16,23 +16,23 @@ def duration(milliseconds: float | None) -> str:
     return f"{milliseconds // 60_000:.0f} min {milliseconds % 60_000 / 1000:.0f} s"
 
 
-def megabytes(amount: float | None) -> str:
-    """Memory without false precision."""
+def format_megabytes(amount: float | None) -> str:
+    """Format an amount of memory."""
     return "?" if amount is None else f"{amount:,.0f} MB"
 
 
-def shape(rows: int | None, columns: int) -> str:
-    """Rows × columns of a dataset."""
+def format_shape(rows: int | None, columns: int) -> str:
+    """Format rows × columns."""
     return f"{'?' if rows is None else f'{rows:,}'} × {columns}"
 
 
-def counted(number: int, one: str, many: str | None = None) -> str:
-    """`1 cell`, `2 cells`."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+def format_count(number: int, singular: str, plural: str | None = None) -> str:
+    """Format a count: `1 cell`, `2 cells`."""
+    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
 
-def filesize(amount: int) -> str:
-    """Bytes as kB, MB or GB."""
+def format_bytes(amount: int) -> str:
+    """Format bytes as kB, MB or GB."""
     for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if amount >= size:
             return f"{amount / size:,.1f} {unit}"

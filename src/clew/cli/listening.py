@@ -1,4 +1,4 @@
-"""Options of what listens on a port: who is let in, over TLS or not."""
+"""Options of commands that listen on a port: address, authentication, TLS."""
 
 from __future__ import annotations
 
@@ -12,51 +12,56 @@ from typing import Any
 import click
 
 from clew.errors import UsageError
-from clew.home import Home
-from clew.serving.guard import GrantOf, Guard
+from clew.home import DataDir
+from clew.serving.guard import Authenticator, TokenVerifier
 from clew.serving.keys import KeyFile
 from clew.serving.server import LOOPBACK, Tls, listen
 
-_file = click.Path(path_type=Path, dir_okay=False)
+_FILE_TYPE = click.Path(path_type=Path, dir_okay=False)
 
 
 @dataclass(frozen=True)
-class Listening:
-    """Where to listen, and whom to let in."""
+class ServerOptions:
+    """Address, authentication and TLS settings of a server."""
 
     host: str
     port: int
-    tokens: GrantOf | None
+    tokens: TokenVerifier | None
     tls: Tls | None
-    is_guarded: bool
+    requires_key: bool
 
-    def opened(self) -> socket:
-        """The port, taken."""
+    def open_socket(self) -> socket:
+        """Bind the port."""
         return listen(self.host, self.port)
 
-    def guard(self, home: Home) -> Guard:
-        """Who is let in by the keys of a home."""
-        return guard_for(self.host, KeyFile(home.keys), self.tokens, is_asked_for=self.is_guarded)
+    def authenticator(self, home: DataDir) -> Authenticator:
+        """Return the authenticator with the API keys of a data directory."""
+        return authenticator_for(self.host, KeyFile(home.keys), self.tokens, requires_key=self.requires_key)
 
 
-def listening_options(default_port: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Options of every server, given to the command as `listening`."""
+def server_options(default_port: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add the options of a server; the command receives them as `server`."""
     options = (
-        click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; others need keys."),
+        click.option(
+            "--host",
+            default="127.0.0.1",
+            show_default=True,
+            help="Address to listen on; addresses other than loopback require keys.",
+        ),
         click.option(
             "--port", type=int, default=default_port, show_default=True, help="Port to listen on; 0 picks a free one."
         ),
-        click.option("--require-key", is_flag=True, help="Ask for API keys on this machine, too."),
-        click.option("--jwks", metavar="PLACE", help="File or URL of the keys by which tokens (JWT) are checked."),
-        click.option("--jwt-issuer", metavar="TEXT", help="Who must have issued a token."),
-        click.option("--jwt-audience", metavar="TEXT", help="For whom a token must be made."),
-        click.option("--tls-cert", type=_file, help="Speak TLS: a PEM file of the certificate and its chain."),
-        click.option("--tls-key", type=_file, help="The PEM file of its private key."),
+        click.option("--require-key", is_flag=True, help="Require API keys on localhost too."),
+        click.option("--jwks", metavar="FILE|URL", help="JWKS file or URL used to verify JWTs."),
+        click.option("--jwt-issuer", metavar="TEXT", help="Required JWT issuer (iss)."),
+        click.option("--jwt-audience", metavar="TEXT", help="Required JWT audience (aud)."),
+        click.option("--tls-cert", type=_FILE_TYPE, help="Serve TLS with this certificate chain (PEM)."),
+        click.option("--tls-key", type=_FILE_TYPE, help="Private key of the certificate (PEM)."),
     )
 
     def with_options(command: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(command)
-        def with_listening(
+        def with_server(
             *args: Any,
             host: str,
             port: int,
@@ -68,45 +73,45 @@ def listening_options(default_port: int) -> Callable[[Callable[..., Any]], Calla
             tls_key: Path | None,
             **kwargs: Any,
         ) -> Any:
-            tokens, tls = _tokens(jwks, jwt_issuer, jwt_audience), _tls(tls_cert, tls_key)
-            listening = Listening(host, port, tokens, tls, is_guarded=require_key)
-            return command(*args, listening=listening, **kwargs)
+            tokens, tls = _token_verifier(jwks, jwt_issuer, jwt_audience), _tls(tls_cert, tls_key)
+            server = ServerOptions(host, port, tokens, tls, requires_key=require_key)
+            return command(*args, server=server, **kwargs)
 
-        return reduce(lambda wrapped, option: option(wrapped), reversed(options), with_listening)
+        return reduce(lambda wrapped, option: option(wrapped), reversed(options), with_server)
 
     return with_options
 
 
-def guard_for(host: str, keys: KeyFile, tokens: GrantOf | None, *, is_asked_for: bool) -> Guard:
-    """Everyone on this machine is let in, unless keys are asked for; nobody else ever is without one."""
-    is_here = host in LOOPBACK
-    if is_here and not is_asked_for and tokens is None:
-        return Guard()
-    if tokens is None and not keys.listed():
-        if is_here:
-            raise UsageError("There are no keys to ask for.", hint="Add one with `clew keys add NAME`.")
+def authenticator_for(host: str, keys: KeyFile, tokens: TokenVerifier | None, *, requires_key: bool) -> Authenticator:
+    """Return the authenticator of a host: open on loopback unless keys are required, keys or tokens elsewhere."""
+    is_loopback = host in LOOPBACK
+    if is_loopback and not requires_key and tokens is None:
+        return Authenticator()
+    if tokens is None and not keys.list_keys():
+        if is_loopback:
+            raise UsageError("No API keys exist.", hint="Add one with `clew keys add NAME`.")
         raise UsageError(
-            f"{host} can be reached from other machines, and there are no keys to tell who may send or ask.",
+            f"{host} is reachable from other machines, and no API keys exist.",
             hint="Add one with `clew keys add NAME`, or listen on 127.0.0.1.",
         )
-    return Guard(keys, tokens)
+    return Authenticator(keys, tokens)
 
 
-def _tokens(jwks: str | None, issuer: str | None, audience: str | None) -> GrantOf | None:
+def _token_verifier(jwks: str | None, issuer: str | None, audience: str | None) -> TokenVerifier | None:
     if jwks is None and issuer is None and audience is None:
         return None
     if jwks is None or issuer is None or audience is None:
-        hint = "Otherwise a token that was made for something else would do."
-        raise UsageError("--jwks, --jwt-issuer and --jwt-audience belong together.", hint=hint)
-    # Needs a package that others can do without.
-    from clew.serving.tokens import Tokens
+        hint = "Without issuer and audience, tokens issued for other services would be accepted."
+        raise UsageError("--jwks, --jwt-issuer and --jwt-audience must be used together.", hint=hint)
+    # Imported here: needs the extra `jwt`.
+    from clew.serving.tokens import JwtAuthenticator
 
-    return Tokens(jwks, issuer, audience)
+    return JwtAuthenticator(jwks, issuer, audience)
 
 
 def _tls(certificate: Path | None, key: Path | None) -> Tls | None:
     if certificate is None and key is None:
         return None
     if certificate is None or key is None:
-        raise UsageError("--tls-cert and --tls-key belong together.", hint="Give both, or neither.")
+        raise UsageError("--tls-cert and --tls-key must be used together.", hint="Pass both, or neither.")
     return Tls(certificate, key)

@@ -1,4 +1,4 @@
-"""The command line, its commands loaded only when they are called."""
+"""The `clew` command group. The module of a command is imported when the command is called."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
 from io import TextIOWrapper
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 from click.shell_completion import CompletionItem
@@ -17,33 +17,44 @@ from click.shell_completion import CompletionItem
 from clew import __version__
 from clew.errors import MissingExtraError, UsageError
 
+
+class _Command(NamedTuple):
+    module: str
+    attribute: str
+    help: str
+
+
 _COMMANDS = {
-    "demo": "Run an example notebook and follow one of its columns back to its source.",
-    "up": "Collect, process and serve, all at once.",
-    "run": "Run a notebook or script and record what it does to its data.",
-    "pipeline": "Turn recorded events into tables and an index.",
-    "collect": "Take events over HTTP, from whatever speaks OpenLineage.",
-    "keys": "Say who may send events, and who may ask.",
-    "index": "Rebuild what answers are read from.",
-    "facets": "Show the facets of a run, a job or a dataset.",
-    "validate": "Hold events against the schemas, and say what a producer could do better.",
-    "runs": "List runs: the newest, those that failed, those that took longest.",
-    "show": "Show what happened in a notebook run.",
-    "upstream": "Show where a column came from, or what a dataset, a job or a run was made from.",
-    "downstream": "Show what a column, a dataset, a job or a run went into.",
-    "path": "Show how one column, dataset or job leads to another.",
-    "impact": "Show what a change of a column would reach.",
-    "diff": "Show what differs between two runs, or two versions of a dataset.",
-    "search": "Find jobs and datasets by what is written of them.",
-    "export": "Write lineage for other tools: HTML, SVG, Mermaid, Graphviz, OpenLineage, Parquet.",
-    "report": "Report on performance, a trail, quality, a pipeline, or a whole lake.",
-    "serve": "Serve the web page and the API.",
-    "mcp": "Serve the answers to agents, as an MCP server.",
-    "config": "Show the settings that count here, and where each was said.",
-    "doctor": "Look whether all is there that clew needs.",
-    "completion": "Print what makes a shell complete commands and names.",
+    "demo": _Command("clew.cli.demo", "demo_command", "Run an example notebook and trace one of its columns."),
+    "up": _Command("clew.cli.up", "up_command", "Run the collector, pipeline, API and web UI together."),
+    "run": _Command("clew.cli.run", "run_command", "Run a notebook or script and capture its lineage."),
+    "pipeline": _Command("clew.cli.pipeline", "pipeline_group", "Process recorded events into tables and an index."),
+    "collect": _Command("clew.cli.collect", "collect_command", "Receive OpenLineage events over HTTP."),
+    "keys": _Command("clew.cli.keys", "keys_group", "Manage API keys."),
+    "index": _Command("clew.cli.index", "index_group", "Manage the query index."),
+    "facets": _Command("clew.cli.facets", "facets_group", "Show the facets of a run, a job or a dataset."),
+    "validate": _Command("clew.cli.validate", "validate_command", "Validate events against the schemas and lint them."),
+    "runs": _Command("clew.cli.runs", "runs_command", "List runs: the newest, the failed or the slowest."),
+    "show": _Command("clew.cli.show", "show_command", "Show what happened in a notebook run."),
+    "upstream": _Command("clew.cli.upstream", "upstream_command", "Show where a column or dataset came from."),
+    "downstream": _Command("clew.cli.downstream", "downstream_command", "Show what depends on a column or dataset."),
+    "path": _Command("clew.cli.path", "path_command", "Show the path between two columns, datasets or jobs."),
+    "impact": _Command("clew.cli.impact", "impact_command", "Show what is affected by changing a column."),
+    "diff": _Command("clew.cli.diff", "diff_command", "Compare two runs, or two versions of a dataset."),
+    "search": _Command("clew.cli.search", "search_command", "Search jobs, datasets and columns."),
+    "export": _Command(
+        "clew.cli.export", "export_command", "Export lineage as HTML, SVG, Mermaid, Graphviz, NDJSON or Parquet."
+    ),
+    "report": _Command(
+        "clew.cli.report", "report_group", "Report on performance, quality, sessions or the whole lake."
+    ),
+    "serve": _Command("clew.cli.serve", "serve_command", "Serve the web UI and the API."),
+    "mcp": _Command("clew.cli.mcp", "mcp_command", "Run the MCP server."),
+    "config": _Command("clew.cli.config", "config_command", "Show effective settings and their source."),
+    "doctor": _Command("clew.cli.doctor", "doctor_command", "Check the installation."),
+    "completion": _Command("clew.cli.completion", "completion_command", "Print a shell completion script."),
 }
-# Which extra brings a module that a command needs.
+# The extra that installs a module.
 _EXTRAS = {
     "click": "cli",
     "deltalake": "spark",
@@ -62,91 +73,94 @@ _EXTRAS = {
     "uvicorn": "server",
     "zstandard": "spark",
 }
-_INTERRUPTED = 130
+_EXIT_INTERRUPTED = 130
 
 
-class _Commands(click.Group):
+class _LazyGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
-            close = get_close_matches(cmd_name, _COMMANDS)
-            if close and not ctx.resilient_parsing:
-                raise click.UsageError(f"No such command {cmd_name!r}. Did you mean {' or '.join(close)}?", ctx)
+            matches = get_close_matches(cmd_name, _COMMANDS)
+            if matches and not ctx.resilient_parsing:
+                raise click.UsageError(f"No such command {cmd_name!r}. Did you mean {' or '.join(matches)}?", ctx)
             return None
-        with _named_extras():
-            command: click.Command = import_module(f"clew.cli.{cmd_name}").command
+        with _name_missing_extra():
+            entry = _COMMANDS[cmd_name]
+            command: click.Command = getattr(import_module(entry.module), entry.attribute)
         return command
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
-        _write_any_text()
-        with _quiet_ends():
+        _escape_unencodable_output()
+        with _handle_broken_pipe_and_interrupt():
             return super().make_context(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with _quiet_ends(), _named_extras(), _only_text():
+        with _handle_broken_pipe_and_interrupt(), _name_missing_extra(), _check_argument_encoding():
             return super().invoke(ctx)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        named = [CompletionItem(name, help=text) for name, text in _COMMANDS.items() if name.startswith(incomplete)]
-        # The group's own way would load the module of every command.
-        return [*named, *click.Command.shell_complete(self, ctx, incomplete)]
+        commands = [
+            CompletionItem(name, help=entry.help) for name, entry in _COMMANDS.items() if name.startswith(incomplete)
+        ]
+        # click's own implementation would import the module of every command.
+        return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
-            formatter.write_dl(list(_COMMANDS.items()))
+            formatter.write_dl([(name, entry.help) for name, entry in _COMMANDS.items()])
 
 
-def _write_any_text() -> None:
-    """Let nothing that is printed be a fault, whatever the terminal can show."""
+def _escape_unencodable_output() -> None:
+    """Escape characters that the encoding of the terminal cannot represent, instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 @contextmanager
-def _only_text() -> Iterator[None]:
-    """Say that an argument is no text: bytes that the terminal's encoding does not know cannot be looked up."""
+def _check_argument_encoding() -> Iterator[None]:
+    """Report an argument that is not valid text in the encoding of the terminal."""
     try:
         yield
-    except UnicodeEncodeError as fault:
-        hint = "Write it in UTF-8, and set a locale of UTF-8, or PYTHONUTF8=1."
-        raise UsageError(f"{fault.object!a} is not text in the encoding of this terminal.", hint=hint) from fault
+    except UnicodeEncodeError as error:
+        hint = "Use UTF-8, and set a UTF-8 locale or PYTHONUTF8=1."
+        raise UsageError(f"{error.object!a} is not valid text in the encoding of this terminal.", hint=hint) from error
 
 
 @contextmanager
-def _named_extras() -> Iterator[None]:
-    """Say which extra brings a module that is not there."""
+def _name_missing_extra() -> Iterator[None]:
+    """Translate a missing module to the extra that installs it."""
     try:
         yield
-    except ModuleNotFoundError as fault:
-        missing = (fault.name or "").partition(".")[0]
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
         if missing not in _EXTRAS:
             raise
-        raise MissingExtraError.named(_EXTRAS[missing], missing) from fault
+        raise MissingExtraError.for_module(_EXTRAS[missing], missing) from error
 
 
 @contextmanager
-def _quiet_ends() -> Iterator[None]:
-    """Neither a reader that has gone (`clew show | head`) nor Ctrl-C is a fault to speak of."""
+def _handle_broken_pipe_and_interrupt() -> Iterator[None]:
+    """Exit without a traceback on a closed pipe (`clew show | head`) and on Ctrl-C."""
     try:
         yield
-        # Here, because a fault at the interpreter's own last flush can no longer be caught.
+        # Flush here: an error in the interpreter's final flush cannot be caught.
         sys.stdout.flush()
     except BrokenPipeError:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
+        devnull = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(devnull, sys.stdout.fileno())
+        os.close(devnull)
         raise click.exceptions.Exit(0) from None
     except KeyboardInterrupt:
-        raise click.exceptions.Exit(_INTERRUPTED) from None
+        raise click.exceptions.Exit(_EXIT_INTERRUPTED) from None
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="clew")
 def cli() -> None:
-    """Where did this column come from? Lineage for notebooks and pipelines.
+    """Trace data lineage in notebooks and pipelines.
 
     Start with `clew demo`.
     """

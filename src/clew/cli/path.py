@@ -1,4 +1,4 @@
-"""`clew path`: how one thing leads to another."""
+"""`clew path`: show the path between two columns, datasets or jobs."""
 
 from __future__ import annotations
 
@@ -9,41 +9,44 @@ import click
 from clew.cli.graph_text import column_path_text, path_text
 from clew.cli.names import complete_column
 from clew.cli.options import index_option, json_option
-from clew.cli.screen import data, print_json, talk
-from clew.cli.walk_options import sight_options
+from clew.cli.screen import print_json, stderr_console, stdout_console
+from clew.cli.walk_options import view_options
 from clew.errors import UsageError
-from clew.home import Home
-from clew.query.graph.lens import Sight
-from clew.query.graph_answers import ColumnPath, GraphAnswers
-from clew.query.lineage import Path as NodePath
+from clew.home import DataDir
+from clew.query.graph.lens import ViewOptions
+from clew.query.graph_answers import ColumnPath, LineageService
+from clew.query.lineage import PathResult as NodePath
 
 
 @click.command("path")
 @click.argument("start", metavar="A", shell_complete=complete_column)
 @click.argument("end", metavar="B", shell_complete=complete_column)
-@sight_options
+@view_options
 @json_option
 @index_option
-def command(start: str, end: str, sight: Sight, as_json: bool, home: Home) -> None:  # noqa: FBT001
-    """Show a shortest way between two columns, or between two datasets or jobs, along the flow of data.
+def path_command(start: str, end: str, view: ViewOptions, as_json: bool, home: DataDir) -> None:  # noqa: FBT001
+    """Show the shortest path between two columns, or between two datasets or jobs, along the data flow.
 
-    Ends with 1 if there is none, whichever of the two is taken for the source.
+    Both directions are tried. Exits with 1 if there is no path.
     """
-    with GraphAnswers(home.index) as answers:
-        meant = [answers.meant(name) for name in (start, end)]
-        kinds = {one.kind for one in meant}
+    with LineageService(home.index) as service:
+        resolved = [service.resolve(name) for name in (start, end)]
+        kinds = {node.kind for node in resolved}
         if "run" in kinds or ("column" in kinds and len(kinds) > 1):
-            raise UsageError(f"{start} and {end} are not of a kind.", hint="Name two columns, or two datasets or jobs.")
+            raise UsageError(
+                f"Cannot find a path between {start} ({resolved[0].kind}) and {end} ({resolved[1].kind}).",
+                hint="Pass two columns, or two datasets or jobs.",
+            )
         if kinds == {"column"}:
-            found: ColumnPath | NodePath = answers.column_path(start, end, sight)
+            result: ColumnPath | NodePath = service.shortest_column_path(start, end, view)
         else:
-            found = answers.path(meant[0].id, meant[1].id, sight)
+            result = service.shortest_path(resolved[0].id, resolved[1].id, view)
     if as_json:
-        print_json(found)
-    elif found.edges:
-        lines = column_path_text(found) if isinstance(found, ColumnPath) else path_text(found)
+        print_json(result)
+    elif result.edges:
+        lines = column_path_text(result) if isinstance(result, ColumnPath) else path_text(result)
         for line in lines:
-            data().print(line)
+            stdout_console().print(line)
     else:
-        talk().print(f"Nothing leads from {start} to {end}, nor back.")
-    sys.exit(0 if found.edges else 1)
+        stderr_console().print(f"No path between {start} and {end}.")
+    sys.exit(0 if result.edges else 1)

@@ -1,4 +1,4 @@
-"""`clew pipeline`: events into tables and index."""
+"""`clew pipeline`: process recorded events into tables and an index."""
 
 from __future__ import annotations
 
@@ -15,366 +15,374 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clew.capture.streams.completion import complete_below
+from clew.capture.streams.completion import expand_abandoned
 from clew.cli import backfill
 from clew.cli.facet_order import facet_order_option
-from clew.cli.figures import counted, filesize
-from clew.cli.options import age, json_option, lake_option, spark_options
-from clew.cli.progress import Telling
-from clew.cli.screen import data, print_json, progress, talk
-from clew.collector.intake import take_files, take_streams
-from clew.collector.log import LogHeldError, LogWriter
+from clew.cli.figures import format_bytes, format_count
+from clew.cli.options import json_option, lake_option, parse_age, spark_options
+from clew.cli.progress import ProgressDisplay
+from clew.cli.screen import print_json, show_progress, stderr_console, stdout_console
+from clew.collector.intake import import_files, import_streams
+from clew.collector.log import LogLockedError, LogWriter
 from clew.collector.segments import end_position
 from clew.events.facet_order import FacetOrder
-from clew.events.rejection import Reason
-from clew.home import Home
+from clew.events.rejection import RejectionReason
+from clew.home import DataDir
 
 if TYPE_CHECKING:
-    from clew.pipeline.ingest import Ingested
-    from clew.pipeline.journal import TakenBatch
-    from clew.pipeline.metrics import Metrics
-    from clew.pipeline.replay import Replayed
-    from clew.pipeline.upkeep import Upkept
-    from clew.pipeline.watch import Listener
+    from clew.pipeline.ingest import IngestStats
+    from clew.pipeline.journal import BatchRecord
+    from clew.pipeline.metrics import PipelineMetrics
+    from clew.pipeline.replay import ReplayStats
+    from clew.pipeline.upkeep import MaintenanceResult
+    from clew.pipeline.watch import BatchListener
 
-_WEEK = 7 * 24
-_keep_log_option = click.option(
-    "--keep-log",
-    type=age,
+_WEEK_HOURS = 7 * 24
+_log_retention_option = click.option(
+    "--log-retention",
+    type=parse_age,
     metavar="AGE",
-    help="Remove segments of the log that are older than that, as 30d or 36h, once all of them is taken in.",
+    help="Delete log segments older than this, such as 30d or 36h, once they are ingested.",
 )
 
 
 @click.group("pipeline")
-def command() -> None:
-    """Turn recorded events into tables and an index."""
+def pipeline_group() -> None:
+    """Process recorded events into tables and an index."""
 
 
-command.add_command(backfill.command)
+pipeline_group.add_command(backfill.backfill_command)
 
 
-@command.command("run")
+@pipeline_group.command("run")
 @click.option(
     "--from",
     "paths",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="NDJSON files, plain, .gz or .zst, or folders of them, to take in as well.",
+    help="NDJSON files (plain, .gz or .zst) or directories of them to ingest as well.",
 )
 @click.option(
     "--raw-only",
     "is_raw_only",
     is_flag=True,
-    help="Take events in fast, without their facets: `clew pipeline backfill` fills those in.",
+    help="Ingest events only; fill the facet tables later with `clew pipeline backfill`.",
 )
-@facet_order_option("For a lake that is new; its default is received.")
+@facet_order_option("Only for a new lake; default: received.")
 @click.option(
     "--metrics-file",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write Prometheus metrics to this file at the end, for the textfile collector.",
+    help="Write Prometheus metrics to this file, for the textfile collector.",
 )
 @json_option
 @lake_option
 @spark_options
-def run(
+def pipeline_run(
     paths: tuple[Path, ...],
     is_raw_only: bool,  # noqa: FBT001
     facet_order: FacetOrder | None,
     metrics_file: Path | None,
     as_json: bool,  # noqa: FBT001
-    home: Home,
+    home: DataDir,
     master: str,
     conf: dict[str, str],
 ) -> None:
-    """Take in all there is, then stop.
+    """Ingest all available events, then stop.
 
-    Ends with exit code 1 if events had to be rejected: they are kept, with the reason, in the table rejected_events.
+    Exits with 1 if events were rejected. They are stored with the reason in the table rejected_events.
     """
-    # Here, and not above: a status must not wait for Spark's modules.
-    from clew.pipeline.agreement import require_log
-    from clew.pipeline.rejections import last_rejections
+    # Imported here: `clew pipeline status` must not load Spark.
+    from clew.pipeline.agreement import check_log_offsets
+    from clew.pipeline.rejections import recent_rejections
     from clew.pipeline.work import open_pipeline
 
-    metrics = _metrics(home, is_wanted=metrics_file is not None)
-    with progress() as tell:
-        tell("Reading events")
-        require_log(home)
+    metrics = _metrics(home, is_enabled=metrics_file is not None)
+    with show_progress() as progress:
+        progress("Reading events")
+        check_log_offsets(home)
         try:
             with LogWriter(home.create().log) as log:
-                complete_below(home.streams)
-                take_streams(home.streams, log)
-                take_files(list(paths), log, tell.step)
-        except LogHeldError:
+                expand_abandoned(home.streams)
+                import_streams(home.streams, log)
+                import_files(list(paths), log, progress.step)
+        except LogLockedError:
             if paths:
                 raise
-            _say_held()
-        listeners: tuple[Listener, ...] = (_headway(home, tell), *metrics)
+            _print_log_locked()
+        listeners: tuple[BatchListener, ...] = (_batch_progress(home, progress), *metrics)
         with open_pipeline(
-            home, say=tell, master=master, conf=conf, listeners=listeners, facet_order=facet_order
+            home, on_progress=progress, master=master, conf=conf, listeners=listeners, facet_order=facet_order
         ) as pipeline:
-            tell("Taking events in")
-            taken = replace(pipeline, is_raw_only=is_raw_only).take_available()
-            reasons = last_rejections(pipeline.lake, taken.rejected)
-    _report(taken, reasons, as_json=as_json)
+            progress("Ingesting events")
+            stats = replace(pipeline, is_raw_only=is_raw_only).run()
+            reasons = recent_rejections(pipeline.lake, stats.rejected)
+    _print_stats(stats, reasons, as_json=as_json)
     if metrics_file is not None:
         metrics[0].write(metrics_file)
-    sys.exit(1 if taken.rejected else 0)
+    sys.exit(1 if stats.rejected else 0)
 
 
-@command.command("stream")
+@pipeline_group.command("stream")
 @click.option(
-    "--upkeep/--no-upkeep",
-    "has_upkeep",
+    "--maintenance/--no-maintenance",
+    "has_maintenance",
     default=True,
     show_default=True,
-    help="Merge small files, refresh derived tables and remove old files beside the stream.",
+    help="Compact and vacuum the lake and refresh derived tables in the background.",
 )
 @click.option(
     "--refresh-minutes",
     type=click.FloatRange(min=0, min_open=True),
     default=5.0,
     show_default=True,
-    help="How often derived tables are brought up to date, at most.",
+    help="Minimum time between refreshes of derived tables.",
 )
-@_keep_log_option
+@_log_retention_option
 @click.option("--metrics-port", type=int, help="Serve Prometheus metrics on this port; 0 picks a free one.")
-@click.option("--metrics-host", default="127.0.0.1", show_default=True, help="Address that metrics are served on.")
-@click.option("--parent", type=int, hidden=True, help="Stop when this process, which has started it, is gone.")
+@click.option("--metrics-host", default="127.0.0.1", show_default=True, help="Address to serve metrics on.")
+@click.option("--parent", type=int, hidden=True, help="Stop when this parent process has exited.")
 @json_option
 @lake_option
 @spark_options
-def stream(  # noqa: PLR0913
+def pipeline_stream(  # noqa: PLR0913
     *,
-    has_upkeep: bool,
+    has_maintenance: bool,
     refresh_minutes: float,
-    keep_log: timedelta | None,
+    log_retention: timedelta | None,
     metrics_port: int | None,
     metrics_host: str,
     parent: int | None,
     as_json: bool,
-    home: Home,
+    home: DataDir,
     master: str,
     conf: dict[str, str],
 ) -> None:
-    """Take in what notebooks record and what is appended to the log, until stopped with Ctrl-C or SIGTERM."""
-    from clew.pipeline.agreement import require_log
-    from clew.pipeline.caretaker import Care
-    from clew.pipeline.rejections import last_rejections
+    """Ingest notebook events and log records continuously, until Ctrl-C or SIGTERM."""
+    from clew.pipeline.agreement import check_log_offsets
+    from clew.pipeline.caretaker import MaintenanceConfig
+    from clew.pipeline.rejections import recent_rejections
     from clew.pipeline.work import open_pipeline
 
     stop = Event()
-    metrics = _metrics(home, is_wanted=metrics_port is not None)
-    with ExitStack() as opened:
-        tell = opened.enter_context(progress())
-        require_log(home)
-        take = _taking_streams(home, opened)
+    metrics = _metrics(home, is_enabled=metrics_port is not None)
+    with ExitStack() as stack:
+        progress = stack.enter_context(show_progress())
+        check_log_offsets(home)
+        import_events = _stream_importer(home, stack)
 
-        def meanwhile() -> None:
+        def on_poll() -> None:
             if parent is not None and os.getppid() != parent:
                 stop.set()
-            take()
+            import_events()
 
         if metrics_port is not None:
-            port = opened.enter_context(metrics[0].served(metrics_host, metrics_port))
-            talk().print(f"Metrics at http://{metrics_host}:{port}/metrics")
-        pipeline = opened.enter_context(
-            open_pipeline(home, say=tell, master=master, conf=conf, listeners=tuple(metrics))
+            port = stack.enter_context(metrics[0].serve(metrics_host, metrics_port))
+            stderr_console().print(f"Metrics at http://{metrics_host}:{port}/metrics")
+        pipeline = stack.enter_context(
+            open_pipeline(home, on_progress=progress, master=master, conf=conf, listeners=tuple(metrics))
         )
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: stop.set())
-        tell("Taking events in; Ctrl-C stops")
-        taken = pipeline.stream(
+        for signal_number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(signal_number, lambda *_: stop.set())
+        progress("Ingesting events; Ctrl-C stops")
+        stats = pipeline.stream(
             stop,
-            meanwhile=meanwhile,
-            care=Care(refresh_seconds=60 * refresh_minutes, keep_log=keep_log) if has_upkeep else None,
-            cared=metrics[0].cared if metrics else None,
+            on_poll=on_poll,
+            maintenance=MaintenanceConfig(refresh_interval_seconds=60 * refresh_minutes, log_retention=log_retention)
+            if has_maintenance
+            else None,
+            maintenance_stats=metrics[0].maintenance_stats if metrics else None,
         )
-        reasons = last_rejections(pipeline.lake, taken.rejected)
-    _report(taken, reasons, as_json=as_json)
+        reasons = recent_rejections(pipeline.lake, stats.rejected)
+    _print_stats(stats, reasons, as_json=as_json)
 
 
-@command.command("status")
+@pipeline_group.command("status")
 @json_option
 @lake_option
-def status(as_json: bool, home: Home) -> None:  # noqa: FBT001
-    """Show how far the log was taken in, what is waiting, the last batches, rejected events and sizes.
+def pipeline_status(as_json: bool, home: DataDir) -> None:  # noqa: FBT001
+    """Show log offset and lag, the last batches, rejected events and table sizes.
 
-    Reads only, starts no Java, and may be asked while a pipeline is at work.
+    Read-only, without Spark; can be used while a pipeline is running.
     """
     from clew.cli.status_text import batch_table, size_table, status_lines
-    from clew.pipeline.status import status as look
+    from clew.pipeline.status import read_status
 
-    found = look(home)
+    status = read_status(home)
     if as_json:
-        print_json(found)
+        print_json(status)
         return
-    console = data()
-    for line in status_lines(found):
+    console = stdout_console()
+    for line in status_lines(status):
         console.print(line)
-    for table in (batch_table(found.batches), size_table(found.tables)):
+    for table in (batch_table(status.batches), size_table(status.tables)):
         console.print()
         console.print(table)
 
 
-@command.command("compact")
+@pipeline_group.command("compact")
 @click.option(
     "--retention-hours",
     type=int,
-    default=_WEEK,
+    default=_WEEK_HOURS,
     show_default=True,
-    help="Keep files that a version younger than this names.",
+    help="Keep files that are referenced by table versions younger than this.",
 )
 @click.option(
     "--drop-older-than",
-    type=age,
+    type=parse_age,
     metavar="AGE",
-    help="Drop events that were received longer ago than that, as 90d or 36h; not while a pipeline is at work.",
+    help="Delete events received longer ago than this, such as 90d or 36h. Not possible while a pipeline is running.",
 )
-@_keep_log_option
+@_log_retention_option
 @click.option(
     "--force",
     "is_forced",
     is_flag=True,
-    help="Allow less than 24 hours: older versions can no longer be read, and queries that are running may fail.",
+    help="Allow --retention-hours below 24. Older versions become unreadable, and running queries may fail.",
 )
 @json_option
 @lake_option
 @spark_options
-def compact(
+def pipeline_compact(
     retention_hours: int,
     drop_older_than: timedelta | None,
-    keep_log: timedelta | None,
+    log_retention: timedelta | None,
     is_forced: bool,  # noqa: FBT001
     as_json: bool,  # noqa: FBT001
-    home: Home,
+    home: DataDir,
     master: str,
     conf: dict[str, str],
 ) -> None:
-    """Merge small files of the lake, and remove those that are no longer needed.
+    """Compact small files of the lake and vacuum unreferenced files.
 
-    May be done while a pipeline is at work. Starts Spark only if derived tables have to be brought up to date.
+    Can be used while a pipeline is running. Starts Spark only if derived tables must be refreshed.
     """
-    from clew.pipeline.upkeep import upkeep
+    from clew.pipeline.upkeep import run_maintenance
 
-    with progress() as say:
-        done = upkeep(
+    with show_progress() as progress:
+        result = run_maintenance(
             home,
             retention_hours,
             drop_older_than=drop_older_than,
-            keep_log=keep_log,
+            log_retention=log_retention,
             is_forced=is_forced,
-            say=say,
+            on_progress=progress,
             master=master,
             conf=conf,
         )
     if as_json:
-        print_json(done)
+        print_json(result)
     else:
-        _report_upkeep(done)
+        _print_maintenance(result)
 
 
-@command.command("replay")
+@pipeline_group.command("replay")
 @click.option(
     "--reason",
-    type=click.Choice([reason.value for reason in Reason]),
-    help="Only events that were rejected for this reason.",
+    type=click.Choice([reason.value for reason in RejectionReason]),
+    help="Only events rejected for this reason.",
 )
 @json_option
 @lake_option
-def replay(reason: str | None, as_json: bool, home: Home) -> None:  # noqa: FBT001
-    """Try rejected events again, after clew or its settings were mended.
+def pipeline_replay(reason: str | None, as_json: bool, home: DataDir) -> None:  # noqa: FBT001
+    """Retry rejected events after an upgrade or a fix.
 
-    Those that can be read now are appended to the log, and the next run takes them in.
+    Events that are valid now are appended to the log, and the next run ingests them.
     """
-    from clew.pipeline.replay import replay as again
+    from clew.pipeline.replay import replay_rejected_events
 
-    done = again(home, reason)
+    stats = replay_rejected_events(home, reason)
     if as_json:
-        print_json(done)
+        print_json(stats)
     else:
-        _report_replay(done)
+        _print_replay(stats)
 
 
-def _taking_streams(home: Home, opened: ExitStack) -> Callable[[], object]:
-    """What takes in what notebooks have written; nothing if a collector holds the log, which does it."""
+def _stream_importer(home: DataDir, stack: ExitStack) -> Callable[[], object]:
+    """Return a function that imports notebook events into the log; it does nothing if a collector holds the log."""
     try:
-        log = opened.enter_context(LogWriter(home.create().log))
-    except LogHeldError:
-        _say_held()
+        log = stack.enter_context(LogWriter(home.create().log))
+    except LogLockedError:
+        _print_log_locked()
         return lambda: None
 
-    def take() -> None:
-        complete_below(home.streams)
-        take_streams(home.streams, log)
+    def import_events() -> None:
+        expand_abandoned(home.streams)
+        import_streams(home.streams, log)
 
-    return take
-
-
-def _say_held() -> None:
-    talk().print("Another process writes to the log: a collector also takes what notebooks have written.")
+    return import_events
 
 
-def _metrics(home: Home, *, is_wanted: bool) -> list[Metrics]:
-    """One, if it is wanted: it needs a package that others can do without."""
-    if not is_wanted:
+def _print_log_locked() -> None:
+    stderr_console().print(
+        "The log is locked by another process; if it is a collector, it imports notebook events too."
+    )
+
+
+def _metrics(home: DataDir, *, is_enabled: bool) -> list[PipelineMetrics]:
+    """Return a list of one PipelineMetrics, or an empty list. Needs the extra `metrics`."""
+    if not is_enabled:
         return []
-    from clew.pipeline.metrics import Metrics
+    from clew.pipeline.metrics import PipelineMetrics
 
-    return [Metrics(home)]
+    return [PipelineMetrics(home)]
 
 
-def _headway(home: Home, tell: Telling) -> Listener:
-    """Tells after each batch how much of what the log holds now was taken in."""
+def _batch_progress(home: DataDir, progress: ProgressDisplay) -> BatchListener:
+    """Return a listener that reports the ingested share of the log after each batch."""
     from clew.pipeline.checkpoint import Checkpoint
 
-    start, end, events = Checkpoint(home.checkpoint).position, end_position(home.log), 0
+    start, end, events = Checkpoint(home.checkpoint).committed_offset, end_position(home.log), 0
 
-    def step(batch: TakenBatch) -> None:
+    def step(batch: BatchRecord) -> None:
         nonlocal events
-        events += batch.events + batch.rejected + batch.repeated
-        tell.step(batch.position - start, end - start, events)
+        events += batch.events + batch.rejected + batch.duplicates
+        progress.step(batch.end_offset - start, end - start, events)
 
     return step
 
 
-def _report(taken: Ingested, reasons: list[dict[str, Any]], *, as_json: bool) -> None:
+def _print_stats(stats: IngestStats, reasons: list[dict[str, Any]], *, as_json: bool) -> None:
     if as_json:
-        print_json({**vars(taken), "rejections": reasons})
+        print_json({**vars(stats), "rejections": reasons})
         return
-    console = talk()
-    again = f", {counted(taken.repeated, 'event')} known already" if taken.repeated else ""
-    console.print(f"{counted(taken.events, 'event')} taken in, in {counted(taken.batches, 'batch', 'batches')}{again}.")
-    if taken.rejected:
-        console.print(f"{counted(taken.rejected, 'event')} rejected, kept in the table rejected_events:", style="red")
+    console = stderr_console()
+    skipped = f", {format_count(stats.duplicates, 'duplicate')} skipped" if stats.duplicates else ""
+    batches = format_count(stats.batches, "batch", "batches")
+    console.print(f"Ingested {format_count(stats.events, 'event')} in {batches}{skipped}.")
+    if stats.rejected:
+        console.print(
+            f"{format_count(stats.rejected, 'event')} rejected, stored in the table rejected_events:", style="red"
+        )
         for reason in reasons:
             console.print(f"  {reason['source']}: {reason['reason']}, {reason['detail']}")
 
 
-def _report_upkeep(done: Upkept) -> None:
-    console = talk()
-    before, after = (sum(files[place] for files in done.merged.values()) for place in (0, 1))
-    count, size = (sum(files[place] for files in done.removed.values()) for place in (0, 1))
-    dropped = done.dropped
-    if dropped.rows or dropped.segments:
-        rows, segments = counted(sum(dropped.rows.values()), "row"), counted(dropped.segments, "segment")
-        console.print(f"{rows} and {segments} of the log dropped ({filesize(dropped.segment_bytes)}): too old.")
-    console.print(f"{counted(before, 'file')} of event tables became {after:,}.")
-    console.print(f"{counted(count, 'file')} removed that no kept version names, {filesize(size)}.")
-    if done.is_refreshed:
-        console.print("Derived tables were brought up to date.")
-    if done.is_left_to_pipeline:
-        console.print("Derived tables are older than the events: the pipeline at work refreshes them when it stops.")
+def _print_maintenance(result: MaintenanceResult) -> None:
+    console = stderr_console()
+    before, after = (sum(files[position] for files in result.compacted.values()) for position in (0, 1))
+    count, size = (sum(files[position] for files in result.vacuumed.values()) for position in (0, 1))
+    expired = result.expired
+    if expired.deleted_rows or expired.segments:
+        rows = format_count(sum(expired.deleted_rows.values()), "row")
+        segments = format_count(expired.segments, "log segment")
+        console.print(f"Expired {rows} and {segments} ({format_bytes(expired.segment_bytes)}).")
+    console.print(f"Compacted {format_count(before, 'file')} of event tables into {after:,}.")
+    console.print(f"Removed {format_count(count, 'unreferenced file')} ({format_bytes(size)}).")
+    if result.is_refreshed:
+        console.print("Refreshed derived tables.")
+    if result.is_refresh_deferred:
+        console.print("Derived tables are stale; the running pipeline refreshes them when it stops.")
 
 
-def _report_replay(done: Replayed) -> None:
-    console = talk()
-    then = ": run `clew pipeline run` to take them in" if done.replayed else ""
-    console.print(f"{counted(done.replayed, 'rejected event')} can be read now{then}.")
-    for count, words in (
-        (done.still_rejected, "cannot be read yet, left as they are"),
-        (done.waiting_already, "replayed before, waiting in the log"),
-        (done.taken_already, "taken in before"),
+def _print_replay(stats: ReplayStats) -> None:
+    console = stderr_console()
+    next_step = "; run `clew pipeline run` to ingest them" if stats.replayed else ""
+    console.print(f"Appended {format_count(stats.replayed, 'rejected event')} to the log{next_step}.")
+    for count, description in (
+        (stats.still_rejected, "still rejected"),
+        (stats.already_queued, "already in the log"),
+        (stats.already_ingested, "already ingested"),
     ):
         if count:
-            console.print(f"{count:,} {words}.")
+            console.print(f"{count:,} {description}.")

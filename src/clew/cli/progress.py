@@ -1,4 +1,4 @@
-"""How far a long piece of work is: a bar where one can move, plain lines now and then elsewhere."""
+"""Progress of long operations: a bar on a terminal, a line every few seconds elsewhere."""
 
 from __future__ import annotations
 
@@ -11,39 +11,41 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Ta
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
-from clew.cli.figures import counted, duration
+from clew.cli.figures import format_count, format_duration
 
 _SECONDS_BETWEEN_LINES = 5.0
 
 Clock = Callable[[], float]
 
 
-class Telling(Protocol):
-    """Call it with what is being done; `step` tells how much of it: bytes done, bytes in all, events so far."""
+class ProgressDisplay(Protocol):
+    """Callable that starts a task with a message; `step` reports bytes done, total bytes and events so far."""
 
     def __call__(self, message: str, /) -> None:
-        """Begin another piece of work."""
+        """Start the next task."""
 
     def step(self, done: int, total: int, events: int) -> None:
-        """Tell how far it is."""
+        """Report progress."""
 
 
-class Pace:
-    """Events a second, and how long the rest will take, since the work began."""
+class Throughput:
+    """Events per second and remaining time since the start of a task."""
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
         self._clock = clock
         self._start = clock()
 
-    def words(self, done: int, total: int, events: int) -> str:
-        """`12,000 events, 2,400 events/s, 3.0 s left`."""
+    def format(self, done: int, total: int, events: int) -> str:
+        """Format as `12,000 events, 2,400 events/s, 3.0 s left`."""
         seconds = max(self._clock() - self._start, 0.001)
-        left = "" if done >= total or not done else f", {duration(1000 * seconds * (total - done) / done)} left"
-        return f"{counted(events, 'event')}, {events / seconds:,.0f} events/s{left}"
+        remaining = (
+            "" if done >= total or not done else f", {format_duration(1000 * seconds * (total - done) / done)} left"
+        )
+        return f"{format_count(events, 'event')}, {events / seconds:,.0f} events/s{remaining}"
 
 
-class Lines:
-    """For a file or a pipe: a line for each piece of work, and one every few seconds while it goes on."""
+class LineProgress:
+    """Progress for a file or pipe: a line per task, and one every few seconds."""
 
     def __init__(self, console: Console, clock: Clock = time.monotonic) -> None:
         self._console = console
@@ -51,51 +53,51 @@ class Lines:
         self("")
 
     def __call__(self, message: str) -> None:
-        """Begin another piece of work."""
+        """Start the next task."""
         if message:
             self._console.print(f"{message} …")
         self._message = message
-        self._pace = Pace(self._clock)
-        self._next = self._clock() + _SECONDS_BETWEEN_LINES
+        self._throughput = Throughput(self._clock)
+        self._next_line_at = self._clock() + _SECONDS_BETWEEN_LINES
 
     def step(self, done: int, total: int, events: int) -> None:
-        """Tell how far it is, unless that was told a moment ago."""
-        if self._clock() >= self._next:
-            share = f"{100 * done // max(total, 1)} %"
-            self._console.print(f"{self._message}: {share}, {self._pace.words(done, total, events)}")
-            self._next = self._clock() + _SECONDS_BETWEEN_LINES
+        """Print progress at most every few seconds."""
+        if self._clock() >= self._next_line_at:
+            percent = 100 * done // max(total, 1)
+            self._console.print(f"{self._message}: {percent} %, {self._throughput.format(done, total, events)}")
+            self._next_line_at = self._clock() + _SECONDS_BETWEEN_LINES
 
 
-class Bar:
-    """For a terminal: a spinner, and a bar as soon as it is known how much there is."""
+class BarProgress:
+    """Progress for a terminal: a spinner, and a bar once the total is known."""
 
-    def __init__(self, shown: Progress) -> None:
-        self._shown = shown
-        self._task = shown.add_task("", total=None, words="")
-        self._pace = Pace()
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._task = progress.add_task("", total=None, details="")
+        self._throughput = Throughput()
 
     @classmethod
     def columns(cls) -> tuple[ProgressColumn, ...]:
-        """What a line of it shows."""
-        description, words = (
-            TextColumn(f"{{task.{field}}}", markup=False) for field in ("description", "fields[words]")
+        """Return the columns of the progress line."""
+        description, details = (
+            TextColumn(f"{{task.{field}}}", markup=False) for field in ("description", "fields[details]")
         )
-        return SpinnerColumn(), description, _KnownBar(bar_width=24), words
+        return SpinnerColumn(), description, _DeterminateBar(bar_width=24), details
 
     def __call__(self, message: str) -> None:
-        """Begin another piece of work."""
-        self._shown.remove_task(self._task)
-        self._task = self._shown.add_task(f"{message} …", total=None, words="")
-        self._pace = Pace()
+        """Start the next task."""
+        self._progress.remove_task(self._task)
+        self._task = self._progress.add_task(f"{message} …", total=None, details="")
+        self._throughput = Throughput()
 
     def step(self, done: int, total: int, events: int) -> None:
-        """Move on."""
-        words = self._pace.words(done, total, events)
-        self._shown.update(self._task, completed=done, total=max(total, 1), words=words)
+        """Update the bar."""
+        details = self._throughput.format(done, total, events)
+        self._progress.update(self._task, completed=done, total=max(total, 1), details=details)
 
 
-class _KnownBar(BarColumn):
-    """A bar, once it is known how long it is."""
+class _DeterminateBar(BarColumn):
+    """Bar that is shown once the total is known."""
 
     def render(self, task: Task) -> ProgressBar | Text:  # type: ignore[override]
         return Text("") if task.total is None else super().render(task)

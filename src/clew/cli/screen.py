@@ -1,4 +1,4 @@
-"""What is printed where: data on stdout, talk on stderr, progress only on a terminal."""
+"""Output: results on stdout, messages and progress on stderr."""
 
 from __future__ import annotations
 
@@ -11,53 +11,53 @@ import msgspec
 from rich.console import Console
 
 if TYPE_CHECKING:
-    from clew.cli.progress import Telling
+    from clew.cli.progress import ProgressDisplay
 
-_UNCUT = 240
-# A terminal that is narrower breaks lines by itself: a column that is cut away says nothing.
-_NARROWEST = 80
+_PIPE_WIDTH = 240
+# A narrower terminal wraps lines itself; truncated columns would be unreadable.
+_MIN_WIDTH = 80
 
 
-class _Screen(Console):
-    """A console that prints texts as they are: a name or path may hold brackets and colons."""
+class _PlainConsole(Console):
+    """Console without markup: names and paths may contain brackets and colons."""
 
-    def __init__(self, *, is_talk: bool, width: int | None = None, narrowest: int = 0) -> None:
-        super().__init__(stderr=is_talk, soft_wrap=is_talk, width=width, markup=False, emoji=False, highlight=False)
-        self.width = max(self.width, narrowest)
+    def __init__(self, *, is_stderr: bool, width: int | None = None, min_width: int = 0) -> None:
+        super().__init__(stderr=is_stderr, soft_wrap=is_stderr, width=width, markup=False, emoji=False, highlight=False)
+        self.width = max(self.width, min_width)
 
     def on_broken_pipe(self) -> None:
-        """Leave it to the command line, which knows that a reader who has gone is no fault."""
+        """Let the command group handle a closed pipe."""
         raise BrokenPipeError
 
 
-def data(narrowest: int = _NARROWEST) -> Console:
-    """Where answers go."""
-    # A file or pipe has no width: lines are not to be cut there.
-    return _Screen(is_talk=False, width=None if sys.stdout.isatty() else _UNCUT, narrowest=narrowest)
+def stdout_console(min_width: int = _MIN_WIDTH) -> Console:
+    """Return the console for results."""
+    # A file or pipe has no width, and lines must not be truncated there.
+    return _PlainConsole(is_stderr=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH, min_width=min_width)
 
 
-def talk() -> Console:
-    """Where everything else goes."""
-    return _Screen(is_talk=True)
+def stderr_console() -> Console:
+    """Return the console for messages."""
+    return _PlainConsole(is_stderr=True)
 
 
 def print_json(value: object) -> None:
-    """One JSON document on stdout."""
+    """Print a JSON document to stdout."""
     sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
     sys.stdout.buffer.flush()
 
 
 @contextmanager
-def progress() -> Iterator[Telling]:
-    """Give a function that tells what is being done, and how far it is: a bar where one can move, lines elsewhere."""
-    # Here, because a command that only reads has no progress to show, and this takes a tenth of its time to load.
+def show_progress() -> Iterator[ProgressDisplay]:
+    """Yield a progress reporter: a bar on a terminal, lines elsewhere."""
+    # Imported here: it is a tenth of the start-up time, and most commands show no progress.
     from rich.progress import Progress
 
-    from clew.cli.progress import Bar, Lines
+    from clew.cli.progress import BarProgress, LineProgress
 
-    console = talk()
+    console = stderr_console()
     if not console.is_terminal or console.is_dumb_terminal:
-        yield Lines(console)
+        yield LineProgress(console)
         return
-    with Progress(*Bar.columns(), console=console, transient=True) as shown:
-        yield Bar(shown)
+    with Progress(*BarProgress.columns(), console=console, transient=True) as progress:
+        yield BarProgress(progress)

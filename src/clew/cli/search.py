@@ -1,4 +1,4 @@
-"""`clew search`: jobs and datasets by what is written of them."""
+"""`clew search`: search jobs, datasets and columns."""
 
 from __future__ import annotations
 
@@ -6,36 +6,40 @@ import sys
 
 import click
 
-from clew.cli.figures import counted
+from clew.cli.figures import format_count
 from clew.cli.graph_text import hit_table
 from clew.cli.options import index_option, json_option
-from clew.cli.screen import data, print_json, talk
-from clew.home import Home
-from clew.query.graph_answers import GraphAnswers
+from clew.cli.screen import print_json, stderr_console, stdout_console
+from clew.home import DataDir
+from clew.query.graph_answers import LineageService
 
 
 @click.command("search")
 @click.argument("words", nargs=-1, required=True)
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="How many at most.")
-@click.option("--complete", "is_patient", is_flag=True, help="Search all that is new, however long it takes.")
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="Maximum number of results.")
+@click.option("--wait-for-index", is_flag=True, help="Wait until new events are in the search index.")
 @json_option
 @index_option
-def command(words: tuple[str, ...], limit: int, is_patient: bool, as_json: bool, home: Home) -> None:  # noqa: FBT001
-    """Find jobs and datasets by their names, columns, descriptions, tags, code and facets; a run by its id.
+def search_command(words: tuple[str, ...], limit: int, wait_for_index: bool, as_json: bool, home: DataDir) -> None:  # noqa: FBT001
+    """Search jobs and datasets by name, column, description, tag, code and facets, and runs by id.
 
-    Every word must be found, or the beginning of one. Ends with 1 if nothing was.
+    A result contains every word, or a word that starts with it. Exits with 1 if there are no results.
     """
-    with GraphAnswers(home.index) as answers:
-        found = answers.search(" ".join(words), limit=limit, is_patient=is_patient)
+    with LineageService(home.index) as service:
+        result = service.search(" ".join(words), limit=limit, wait_for_index=wait_for_index)
     if as_json:
-        print_json(found)
-    elif found.hits:
-        data().print(hit_table(found))
-        shown = len(found.hits)
-        talk().print(f"{counted(found.total, 'hit')}{f', the first {shown:,} shown' if shown < found.total else ''}.")
+        print_json(result)
+    elif result.hits:
+        stdout_console().print(hit_table(result))
+        shown = len(result.hits)
+        stderr_console().print(
+            f"{format_count(result.total, 'result')}{f', the first {shown:,} shown' if shown < result.total else ''}."
+        )
     else:
-        meant = f" Did you mean {', '.join(found.did_you_mean)}?" if found.did_you_mean else ""
-        talk().print(f"Nothing was found.{meant}")
-    if not found.is_complete:
-        talk().print("Much is new, and only its likeliest names were searched: --complete searches all of it.")
-    sys.exit(0 if found.hits else 1)
+        suggestions = f" Did you mean {', '.join(result.did_you_mean)}?" if result.did_you_mean else ""
+        stderr_console().print(f"No results.{suggestions}")
+    if not result.is_complete:
+        stderr_console().print(
+            "New events are not fully indexed yet; only their names were searched. Use --wait-for-index."
+        )
+    sys.exit(0 if result.hits else 1)

@@ -1,4 +1,4 @@
-"""`clew serve`: the web page and the API, on this machine unless told otherwise."""
+"""`clew serve`: serve the web UI and the API."""
 
 from __future__ import annotations
 
@@ -10,78 +10,86 @@ import click
 from starlette.applications import Starlette
 
 from clew.api.app import create_app
-from clew.api.both import Both
-from clew.api.guarded import Guarded, guarded_read
-from clew.api.marquez.app import MarquezApi, MarquezFirst
-from clew.api.marquez.writing import Store, store_in
-from clew.api.pages import Views, page_routes
-from clew.api.questions import question_routes
-from clew.capture.streams.completion import complete_below
-from clew.cli.listening import Listening, listening_options
+from clew.api.both import CollectorDispatch
+from clew.api.guarded import AuthMiddleware, authenticated_read
+from clew.api.marquez.app import MarquezApi, MarquezMiddleware
+from clew.api.marquez.writing import StoreEvent, create_log_store
+from clew.api.pages import UiDependencies, ui_routes
+from clew.api.questions import operation_routes
+from clew.capture.streams.completion import expand_abandoned
+from clew.cli.listening import ServerOptions, server_options
 from clew.cli.options import lake_option
-from clew.cli.screen import talk
-from clew.collector.http import Limits, create_collector
+from clew.cli.screen import stderr_console
+from clew.collector.http import RequestLimits, create_collector
 from clew.collector.log import LogWriter
-from clew.home import Home
-from clew.pipeline.status import status
-from clew.query.answers import Answers
-from clew.query.catalog.catalog import Catalogs
-from clew.query.holdings import Holdings
-from clew.serving.guard import Guard
-from clew.serving.quick import Quick, Read
+from clew.home import DataDir
+from clew.pipeline.status import read_status
+from clew.query.answers import NotebookService
+from clew.query.catalog.catalog import CatalogPool
+from clew.query.holdings import QueryResources
+from clew.serving.guard import Authenticator
+from clew.serving.quick import FastPath, GetHandler
 from clew.serving.server import DEFAULT_PORT, Tls, serve
 
 
 @click.command("serve")
-@click.option("--collect", is_flag=True, help="Take OpenLineage events, too, as `clew collect` does.")
-@listening_options(DEFAULT_PORT)
+@click.option("--collect", is_flag=True, help="Also receive OpenLineage events, as `clew collect` does.")
+@server_options(DEFAULT_PORT)
 @lake_option
-def command(*, collect: bool, listening: Listening, home: Home) -> None:
-    """Serve the web page of the last notebook run, and the API behind it, until interrupted."""
-    guard = listening.guard(home)
-    with listening.opened() as listener:
+def serve_command(*, collect: bool, server: ServerOptions, home: DataDir) -> None:
+    """Serve the web UI and the API until interrupted."""
+    authenticator = server.authenticator(home)
+    with server.open_socket() as listener:
         if collect:
             with LogWriter(home.create().log) as log:
-                serve_all(home, log, listener, listening.tls, guard)
+                serve_all(home, log, listener, server.tls, authenticator)
         else:
-            app, read = answering(home)
-            serve(Guarded(app, guard), listener, _say, listening.tls, Quick(read=guarded_read(read, guard)))
+            app, read = build_app(home)
+            serve(
+                AuthMiddleware(app, authenticator),
+                listener,
+                _print_line,
+                server.tls,
+                FastPath(get_handler=authenticated_read(read, authenticator)),
+            )
 
 
-def serve_all(home: Home, log: LogWriter, listener: socket, tls: Tls | None, guard: Guard) -> None:
-    """Serve page, API and collector on one port until interrupted."""
-    collector = create_collector(log, Limits(), home.streams, guard, complete_below)
-    api, read = answering(home, lambda event: collector.appender.append([event]))
-    whole = Both(Guarded(api, guard), collector)
-    serve(whole, listener, _say, tls, Quick(collector.takes, guarded_read(read, guard)))
+def serve_all(home: DataDir, log: LogWriter, listener: socket, tls: Tls | None, authenticator: Authenticator) -> None:
+    """Serve the web UI, the API and the collector on one port until interrupted."""
+    collector = create_collector(log, RequestLimits(), home.streams, authenticator, expand_abandoned)
+    api, read = build_app(home, lambda event: collector.appender.append([event]))
+    app = CollectorDispatch(AuthMiddleware(api, authenticator), collector)
+    serve(
+        app, listener, _print_line, tls, FastPath(collector.fast_path_handlers, authenticated_read(read, authenticator))
+    )
 
 
-def answering_app(home: Home) -> Starlette:
-    """The application over the index and the lake of a home."""
-    return answering(home)[0]
+def build_read_app(home: DataDir) -> Starlette:
+    """Build the application that reads the index and lake of a data directory."""
+    return build_app(home)[0]
 
 
-def answering(home: Home, store: Store | None = None) -> tuple[Starlette, Read]:
-    """The application over the index and the lake of a home, and what answers for it without ASGI.
+def build_app(home: DataDir, store: StoreEvent | None = None) -> tuple[Starlette, GetHandler]:
+    """Build the application of a data directory, and its handler of the fast path.
 
-    `store` appends to its log, if someone holds that.
+    `store` appends events to the log; by default the log is opened for each write.
     """
-    holdings = Holdings(home.index, home.lake)
-    holdings.warm()
-    views = Views(holdings, holdings.reader, home.lake, lambda: status(home))
-    catalogs = Catalogs(home.index, home.log)
-    marquez = MarquezApi(catalogs, holdings, store or store_in(home.log))
-    routes = [*question_routes(holdings), *page_routes(views)]
-    app = create_app(lambda: _answers(holdings), routes, [catalogs.close, holdings.close])
-    app.add_middleware(MarquezFirst, marquez=marquez)
-    return app, marquez.read
+    resources = QueryResources(home.index, home.lake)
+    resources.preload()
+    dependencies = UiDependencies(resources, resources.reader, home.lake, lambda: read_status(home))
+    catalogs = CatalogPool(home.index, home.log)
+    marquez = MarquezApi(catalogs, resources, store or create_log_store(home.log))
+    routes = [*operation_routes(resources), *ui_routes(dependencies)]
+    app = create_app(lambda: _open_service(resources), routes, [catalogs.close, resources.close])
+    app.add_middleware(MarquezMiddleware, marquez=marquez)
+    return app, marquez.handle_fast
 
 
 @contextmanager
-def _answers(holdings: Holdings) -> Iterator[Answers]:
-    with holdings.reader() as index:
-        yield Answers(index)
+def _open_service(resources: QueryResources) -> Iterator[NotebookService]:
+    with resources.reader() as index:
+        yield NotebookService(index)
 
 
-def _say(text: str) -> None:
-    talk().print(text, markup=False, soft_wrap=True)
+def _print_line(text: str) -> None:
+    stderr_console().print(text, markup=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""`clew show`: what happened in a notebook run."""
+"""`clew show`: show a notebook run."""
 
 from __future__ import annotations
 
@@ -6,35 +6,35 @@ import click
 
 from clew.cli.names import complete_session
 from clew.cli.options import index_option, json_option
-from clew.cli.runs_text import cell_table, summary
-from clew.cli.screen import data, print_json
-from clew.home import Home
-from clew.query.answers import Answers
+from clew.cli.runs_text import cell_table, run_summary
+from clew.cli.screen import print_json, stdout_console
+from clew.home import DataDir
+from clew.query.answers import NotebookService
 from clew.query.model import NotebookRun
-from clew.query.names import NothingRecordedError
+from clew.query.names import EmptyIndexError
 
 
 @click.command("show")
 @click.argument("session", required=False, shell_complete=complete_session)
 @json_option
 @index_option
-def command(session: str | None, as_json: bool, home: Home) -> None:  # noqa: FBT001
-    """Show what happened in a notebook run: its cells, their cost, what was read and written.
+def show_command(session: str | None, as_json: bool, home: DataDir) -> None:  # noqa: FBT001
+    """Show a notebook run: its cells with time and memory, and the datasets read and written.
 
-    SESSION is a run's id; without it the last run is shown.
+    SESSION is a session id; by default the latest run is shown.
     """
-    with Answers(home.index) as answers:
-        run = _run(answers, session)
+    with NotebookService(home.index) as service:
+        run = _load_run(service, session)
     if as_json:
         print_json(run)
         return
-    console = data()
-    console.print(summary(run))
+    console = stdout_console()
+    console.print(run_summary(run))
     console.print(cell_table(run))
 
 
-def _run(answers: Answers, session: str | None) -> NotebookRun:
-    run = answers.latest() if session is None else answers.run(session)
+def _load_run(service: NotebookService, session: str | None) -> NotebookRun:
+    run = service.latest_run() if session is None else service.run(session)
     if run is None:
-        raise NothingRecordedError.yet()
+        raise EmptyIndexError.no_notebook_runs()
     return run

@@ -1,4 +1,4 @@
-"""The pipeline's state as a person reads it."""
+"""Render the pipeline status as text."""
 
 from __future__ import annotations
 
@@ -7,75 +7,77 @@ from datetime import UTC, datetime
 
 from rich.table import Table
 
-from clew.cli.figures import counted, duration, filesize
+from clew.cli.figures import format_bytes, format_count, format_duration
 from clew.lake.history import CommittedBatch, TableSize
-from clew.pipeline.status import Rejected, Status
+from clew.pipeline.status import PipelineStatus, RejectionSummary
 
 
-def status_lines(found: Status) -> Iterator[str]:
-    """All but the tables, line by line."""
-    at_work = "nobody is at work" if found.holder is None else f"at work: {found.holder}"
-    yield f"Pipeline  {at_work}"
-    yield f"Log       {_log(found)}"
-    if found.streams_bytes:
-        yield f"Streams   {filesize(found.streams_bytes)} that no run has read yet"
-    yield f"Index     {_index(found)}"
-    if found.without_facets:
-        yield f"Facets    {counted(found.without_facets, 'event')} without them: run `clew pipeline backfill`"
-    yield f"Rejected  {_rejected(found.rejected)}"
-    yield from (f"          {one.source}: {one.reason}, {one.detail}" for one in found.rejected.last)
+def status_lines(status: PipelineStatus) -> Iterator[str]:
+    """Render everything except the tables."""
+    yield "Pipeline  not running" if status.locked_by is None else f"Pipeline  running ({status.locked_by})"
+    yield f"Log       {_log_line(status)}"
+    if status.unread_stream_bytes:
+        yield f"Capture   {format_bytes(status.unread_stream_bytes)} of notebook events not read yet"
+    yield f"Index     {_index_line(status)}"
+    if status.pending_backfill_events:
+        pending = format_count(status.pending_backfill_events, "event")
+        yield f"Facets    {pending} not backfilled; run `clew pipeline backfill`"
+    yield f"Rejected  {_rejected_line(status.rejected)}"
+    yield from (f"          {event.source}: {event.reason}, {event.detail}" for event in status.rejected.last)
 
 
 def batch_table(batches: list[CommittedBatch]) -> Table:
-    """The last batches, the newest first."""
-    table = _table("batch", "committed", "took", "events/s", "rows")
+    """Return a table of the last batches, newest first."""
+    table = _new_table("batch", "committed", "duration", "events/s", "rows")
     for batch in batches:
         rows = ", ".join(f"{name} {count:,}" for name, count in batch.rows.items())
-        took = "" if batch.seconds is None else duration(1000 * batch.seconds)
-        pace = "" if batch.events_per_second is None else f"{batch.events_per_second:,.0f}"
-        table.add_row(f"{batch.app}/{batch.number}", _moment(batch.at_ms), took, pace, rows)
+        elapsed = "" if batch.seconds is None else format_duration(1000 * batch.seconds)
+        throughput = "" if batch.events_per_second is None else f"{batch.events_per_second:,.0f}"
+        table.add_row(
+            f"{batch.app_id}/{batch.number}", _format_timestamp(batch.committed_at_ms), elapsed, throughput, rows
+        )
     return table
 
 
 def size_table(tables: list[TableSize]) -> Table:
-    """Rows, files and size of each table."""
-    table = _table("table", "rows", "files", "size")
+    """Return a table with rows, files and size per lake table."""
+    table = _new_table("table", "rows", "files", "size")
     for column in table.columns[1:]:
         column.justify = "right"
-    for one in tables:
-        table.add_row(one.name, f"{one.rows:,}", f"{one.files:,}", filesize(one.bytes))
+    for table_size in tables:
+        table.add_row(table_size.name, f"{table_size.rows:,}", f"{table_size.files:,}", format_bytes(table_size.bytes))
     return table
 
 
-def _log(found: Status) -> str:
-    log = found.log
+def _log_line(status: PipelineStatus) -> str:
+    log = status.log
     if log.position > log.end:
-        return f"ends at {log.end:,}, before the position {log.position:,} that was read already: is it another log?"
+        return f"ends at offset {log.end:,}, before the committed offset {log.position:,}; is this another log?"
     if not log.bytes:
-        return f"all {filesize(log.end)} taken in"
+        return f"up to date ({format_bytes(log.end)} ingested)"
     about = "about " if log.is_estimate else ""
-    waiting = f"{about}{counted(log.events, 'event')} waiting ({filesize(log.bytes)})"
-    return f"{waiting}, taken in up to {log.position:,} of {log.end:,}"
+    lag = f"{about}{format_count(log.events, 'event')} ({format_bytes(log.bytes)})"
+    return f"lag {lag}; ingested up to offset {log.position:,} of {log.end:,}"
 
 
-def _index(found: Status) -> str:
-    if found.index is None or found.index.at is None:
-        return "none yet: the next run builds it"
-    return f"last written {found.index.at}, by batch {found.index.batch}"
+def _index_line(status: PipelineStatus) -> str:
+    if status.index is None or status.index.at is None:
+        return "none yet; the next run builds it"
+    return f"last written {status.index.at}, by batch {status.index.batch}"
 
 
-def _rejected(rejected: Rejected) -> str:
+def _rejected_line(rejected: RejectionSummary) -> str:
     if not rejected.count:
         return "no events"
-    since = rejected.count - (rejected.count if rejected.open is None else rejected.open)
-    return counted(rejected.count, "event") + (f", {since:,} of them taken in since" if since else "")
+    resolved = rejected.count - (rejected.count if rejected.unresolved is None else rejected.unresolved)
+    return format_count(rejected.count, "event") + (f", {resolved:,} of them ingested since" if resolved else "")
 
 
-def _moment(milliseconds: int) -> str:
+def _format_timestamp(milliseconds: int) -> str:
     return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="seconds")
 
 
-def _table(*columns: str) -> Table:
+def _new_table(*columns: str) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     for column in columns:
         table.add_column(column, no_wrap=True)

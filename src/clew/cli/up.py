@@ -1,4 +1,4 @@
-"""`clew up`: collector, pipeline, API and page, all at once."""
+"""`clew up`: run the collector, pipeline, API and web UI together."""
 
 from __future__ import annotations
 
@@ -13,68 +13,72 @@ from typing import NoReturn
 
 import click
 
-from clew.cli.listening import Listening, listening_options
+from clew.cli.listening import ServerOptions, server_options
 from clew.cli.options import lake_option, spark_options
 from clew.cli.serve import serve_all
 from clew.collector.log import LogWriter
 from clew.errors import ClewError
-from clew.home import Home
+from clew.home import DataDir
 
-# Where Marquez listens, and so where examples of OpenLineage's clients send.
-_PORT = 5000
+# Marquez's port, which the examples of OpenLineage clients use.
+_DEFAULT_UP_PORT = 5000
 
 
 @click.command("up")
-@listening_options(_PORT)
+@server_options(_DEFAULT_UP_PORT)
 @lake_option
 @spark_options
-def command(*, listening: Listening, home: Home, master: str, conf: dict[str, str]) -> None:
-    """Take events over HTTP, turn them into tables and an index as they come, and serve page and API on one port.
+def up_command(*, server: ServerOptions, home: DataDir, master: str, conf: dict[str, str]) -> None:
+    """Run the collector, pipeline, API and web UI together, with one port.
 
-    Point OPENLINEAGE_URL at the address and open it in a browser. It is `clew serve --collect` with a `clew pipeline
-    stream` beside it, and ends with Ctrl-C or SIGTERM. What was acknowledged and not yet taken in waits in the log.
+    Producers set OPENLINEAGE_URL to its address; the web UI has the same address. Equivalent to `clew serve --collect`
+    and `clew pipeline stream`. Ctrl-C or SIGTERM stops it. Acknowledged events that are not ingested stay in the log.
     """
-    guard = listening.guard(home)
-    # The server stops on a signal and hands it on: without this, nothing after it would be done.
-    signal.signal(signal.SIGTERM, _end)
-    # Before anything is started: a port in use is said at once.
-    with listening.opened() as listener, LogWriter(home.create().log) as log, _pipeline_beside(home, master, conf):
-        serve_all(home, log, listener, listening.tls, guard)
+    authenticator = server.authenticator(home)
+    # uvicorn raises the signal again after its shutdown; without a handler the pipeline would not be stopped.
+    signal.signal(signal.SIGTERM, _exit)
+    # Bind the port before anything is started, so that a port in use is reported at once.
+    with (
+        server.open_socket() as listener,
+        LogWriter(home.create().log) as log,
+        _run_pipeline_process(home, master, conf),
+    ):
+        serve_all(home, log, listener, server.tls, authenticator)
 
 
 @contextmanager
-def _pipeline_beside(home: Home, master: str, conf: Mapping[str, str]) -> Iterator[None]:
-    """A stream in a process of its own, stopped at the end; should it stop by itself, so does this process."""
-    # By the environment: a URL may hold a password, and command lines are for all to see.
-    places = {"CLEW_LAKE": str(home.lake), "CLEW_INDEX": home.database or ""}
+def _run_pipeline_process(home: DataDir, master: str, conf: Mapping[str, str]) -> Iterator[None]:
+    """Run `clew pipeline stream` in a child process. If it exits, this process stops too."""
+    # Passed in the environment: a URL may contain a password, and command lines are visible to all users.
+    locations = {"CLEW_LAKE": str(home.lake), "CLEW_INDEX": home.database_url or ""}
     settings = [f"--conf={key}={value}" for key, value in conf.items()]
     options = ["--home", str(home.root), "--master", master, *settings, "--parent", str(os.getpid())]
-    # Ctrl-C is for the server, which drains first.
+    # In its own session: Ctrl-C must reach only the server, which drains first.
     stream = subprocess.Popen(
         [sys.executable, "-m", "clew", "pipeline", "stream", *options],
-        env={**os.environ, **places},
+        env={**os.environ, **locations},
         start_new_session=True,
         stdin=subprocess.DEVNULL,
     )
-    is_over = threading.Event()
-    threading.Thread(target=_watch, args=(stream, is_over), name="clew-up", daemon=True).start()
+    is_stopping = threading.Event()
+    threading.Thread(target=_watch_pipeline, args=(stream, is_stopping), name="clew-up", daemon=True).start()
     try:
         yield
     finally:
         has_failed = stream.poll() is not None
-        is_over.set()
+        is_stopping.set()
         stream.terminate()
         stream.wait()
         if has_failed:
-            hint = "It has said why, above; what was acknowledged is in the log."
-            raise ClewError(f"The pipeline has stopped, with exit code {stream.returncode}.", hint=hint)
+            hint = "See its error message above. Acknowledged events are in the log."
+            raise ClewError(f"The pipeline exited with code {stream.returncode}.", hint=hint)
 
 
-def _watch(stream: subprocess.Popen[bytes], is_over: threading.Event) -> None:
+def _watch_pipeline(stream: subprocess.Popen[bytes], is_stopping: threading.Event) -> None:
     stream.wait()
-    if not is_over.is_set():
+    if not is_stopping.is_set():
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _end(*_: object) -> NoReturn:
+def _exit(*_: object) -> NoReturn:
     raise click.exceptions.Exit(0)

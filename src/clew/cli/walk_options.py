@@ -1,4 +1,4 @@
-"""Options of walks over the graph: how far to go, and what to see."""
+"""Options of graph traversals: `--depth`, `--limit`, `--roll-up` and `--all`."""
 
 from __future__ import annotations
 
@@ -8,42 +8,42 @@ from typing import Any
 
 import click
 
-from clew.query.graph.lens import Sight
-from clew.query.lineage import Bounds
+from clew.query.graph.lens import ViewOptions
+from clew.query.lineage import TraversalLimits
 
 Command = Callable[..., Any]
 
-frames_option = click.option(
-    "--all", "has_frames", is_flag=True, help="Show frames that were only ever in memory, too."
-)
+frames_option = click.option("--all", "include_frames", is_flag=True, help="Include in-memory DataFrames.")
 
 
-def bounds_options(most: int, what: str) -> Callable[[Command], Command]:
-    """`--depth` and `--limit`, given to the command as `bounds`."""
+def limits_options(default_limit: int, noun: str) -> Callable[[Command], Command]:
+    """Add `--depth` and `--limit`; the command receives `limits`."""
 
     def with_options(command: Command) -> Command:
         @wraps(command)
-        def with_bounds(*args: Any, depth: int, limit: int, **kwargs: Any) -> Any:
-            return command(*args, bounds=Bounds(depth, limit), **kwargs)
+        def with_limits(*args: Any, depth: int, limit: int, **kwargs: Any) -> Any:
+            return command(*args, limits=TraversalLimits(depth, limit), **kwargs)
 
-        hops = click.option(
-            "--depth", type=click.IntRange(1, 100), default=20, show_default=True, help="How many hops."
+        depth_option = click.option(
+            "--depth", type=click.IntRange(1, 100), default=20, show_default=True, help="Maximum number of hops."
         )
-        text = f"How many {what} at most."
-        nodes = click.option("--limit", type=click.IntRange(1, 10_000), default=most, show_default=True, help=text)
-        return hops(nodes(with_bounds))
+        help_text = f"Maximum number of {noun}."
+        limit_option = click.option(
+            "--limit", type=click.IntRange(1, 10_000), default=default_limit, show_default=True, help=help_text
+        )
+        return depth_option(limit_option(with_limits))
 
     return with_options
 
 
-def sight_options(command: Command) -> Command:
-    """`--roll-up` and `--all`, given to the command as `sight`."""
+def view_options(command: Command) -> Command:
+    """Add `--roll-up` and `--all`; the command receives `view`."""
 
     @wraps(command)
-    def with_sight(*args: Any, roll_up: Any, has_frames: bool, **kwargs: Any) -> Any:
-        return command(*args, sight=Sight(roll_up=roll_up, has_frames=has_frames), **kwargs)
+    def with_view(*args: Any, roll_up: Any, include_frames: bool, **kwargs: Any) -> Any:
+        return command(*args, view=ViewOptions(roll_up=roll_up, include_frames=include_frames), **kwargs)
 
-    text = "Show a job as the one that started it, or as the first of those: of a notebook its cells, or itself."
+    help_text = "Group jobs by their parent or root job (for a notebook: by cell, or by notebook)."
     choice = click.Choice(("none", "parent", "root"))
-    roll_up_option = click.option("--roll-up", type=choice, default="none", show_default=True, help=text)
-    return roll_up_option(frames_option(with_sight))
+    roll_up_option = click.option("--roll-up", type=choice, default="none", show_default=True, help=help_text)
+    return roll_up_option(frames_option(with_view))

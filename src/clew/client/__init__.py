@@ -1,12 +1,12 @@
 """A client for the API of `clew serve`: `Client` for scripts and notebooks, `AsyncClient` for asyncio.
 
     with clew.Client("http://127.0.0.1:8777") as client:
-        found = client.ask(questions.lineage("dataset:file:/data/orders.csv", direction="downstream"))
+        result = client.send(questions.lineage_request("dataset:file:/data/orders.csv", direction="downstream"))
 
-Every question of `clew.client.questions` is a method of both, too, and gives the same answer.
+Each request of `clew.client.questions` is also a method of both clients: `client.lineage(…)`.
 """
 
 from clew.client.asking import AsyncClient, Client
-from clew.client.questions import AnswerError
+from clew.client.questions import ApiError
 
-__all__ = ["AnswerError", "AsyncClient", "Client"]
+__all__ = ["ApiError", "AsyncClient", "Client"]

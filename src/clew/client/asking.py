@@ -1,4 +1,4 @@
-"""Clients that ask a server: the same questions, in a thread or in asyncio."""
+"""HTTP clients of the API, synchronous and for asyncio."""
 
 from __future__ import annotations
 
@@ -9,117 +9,117 @@ from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
 import httpx2
 
 from clew.client import questions
-from clew.client.questions import AnswerError, Question
+from clew.client.questions import ApiError, ApiRequest
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_SECONDS = 30.0
+_TIMEOUT_SECONDS = 30.0
 
 
-class _Asked(Generic[P, T]):
-    """A question as a method: called on a client, it is asked at once; on an async one, it can be awaited."""
+class _Endpoint(Generic[P, T]):
+    """A request as a method of both clients; on the async client it returns an awaitable."""
 
-    def __init__(self, question: Callable[P, Question[T]]) -> None:
-        self._question = question
-        self.__doc__ = question.__doc__
-
-    @overload
-    def __get__(self, client: Client, kind: type[Client] | None = None) -> Callable[P, T]: ...
+    def __init__(self, build_request: Callable[P, ApiRequest[T]]) -> None:
+        self._build_request = build_request
+        self.__doc__ = build_request.__doc__
 
     @overload
-    def __get__(self, client: AsyncClient, kind: type[AsyncClient] | None = None) -> Callable[P, Awaitable[T]]: ...
+    def __get__(self, client: Client, owner: type[Client] | None = None) -> Callable[P, T]: ...
 
     @overload
-    def __get__(self, client: None, kind: type[Any] | None = None) -> Self: ...
+    def __get__(self, client: AsyncClient, owner: type[AsyncClient] | None = None) -> Callable[P, Awaitable[T]]: ...
 
-    def __get__(self, client: Client | AsyncClient | None, kind: type[Any] | None = None) -> Any:
+    @overload
+    def __get__(self, client: None, owner: type[Any] | None = None) -> Self: ...
+
+    def __get__(self, client: Client | AsyncClient | None, owner: type[Any] | None = None) -> Any:
         if client is None:
             return self
-        ask: Callable[[Question[T]], Any] = client.ask
+        send: Callable[[ApiRequest[T]], Any] = client.send
 
-        def asked(*args: P.args, **kwargs: P.kwargs) -> Any:
-            return ask(self._question(*args, **kwargs))
+        def call(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return send(self._build_request(*args, **kwargs))
 
-        asked.__doc__ = self.__doc__
-        return asked
-
-
-class _Questions:
-    """All questions."""
-
-    lineage = _Asked(questions.lineage)
-    path = _Asked(questions.path)
-    impact = _Asked(questions.impact)
-    diff = _Asked(questions.diff)
-    search = _Asked(questions.search)
-    dataset = _Asked(questions.dataset)
-    job = _Asked(questions.job)
-    run = _Asked(questions.run)
-    datasets = _Asked(questions.datasets)
-    jobs = _Asked(questions.jobs)
-    runs = _Asked(questions.runs)
-    facets = _Asked(questions.facets)
-    facet_history = _Asked(questions.facet_history)
-    status = _Asked(questions.status)
+        call.__doc__ = self.__doc__
+        return call
 
 
-class Client(_Questions):
-    """Asks a server, and waits. Give `http` to use a client of your own: another transport, a header, a proxy."""
+class _Endpoints:
+    """API endpoints as methods."""
+
+    lineage = _Endpoint(questions.lineage_request)
+    path = _Endpoint(questions.path_request)
+    impact = _Endpoint(questions.impact_request)
+    diff = _Endpoint(questions.diff_request)
+    search = _Endpoint(questions.search_request)
+    dataset = _Endpoint(questions.dataset_request)
+    job = _Endpoint(questions.job_request)
+    run = _Endpoint(questions.run_request)
+    datasets = _Endpoint(questions.datasets_request)
+    jobs = _Endpoint(questions.jobs_request)
+    runs = _Endpoint(questions.runs_request)
+    facets = _Endpoint(questions.facets_request)
+    facet_history = _Endpoint(questions.facet_history_request)
+    status = _Endpoint(questions.status_request)
+
+
+class Client(_Endpoints):
+    """Synchronous API client; pass `http` for a custom transport, headers or a proxy."""
 
     def __init__(self, url: str, *, http: httpx2.Client | None = None) -> None:
         self._url = url.rstrip("/")
-        self._http = http or httpx2.Client(timeout=_SECONDS)
+        self._http = http or httpx2.Client(timeout=_TIMEOUT_SECONDS)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         self._http.close()
 
-    def ask(self, question: Question[T]) -> T:
-        """The answer to a question."""
+    def send(self, request: ApiRequest[T]) -> T:
+        """Send a request and return the decoded response."""
         try:
-            response = self._http.get(f"{self._url}{question.path}", params=question.parameters)
-        except httpx2.TransportError as fault:
-            raise _unreachable(self._url, fault) from fault
-        return question.read(response.status_code, response.content)
+            response = self._http.get(f"{self._url}{request.path}", params=request.params)
+        except httpx2.TransportError as error:
+            raise _unreachable(self._url, error) from error
+        return request.decode_response(response.status_code, response.content)
 
 
-class AsyncClient(_Questions):
-    """The same for asyncio."""
+class AsyncClient(_Endpoints):
+    """API client for asyncio; pass `http` for a custom transport, headers or a proxy."""
 
     def __init__(self, url: str, *, http: httpx2.AsyncClient | None = None) -> None:
         self._url = url.rstrip("/")
-        self._http = http or httpx2.AsyncClient(timeout=_SECONDS)
+        self._http = http or httpx2.AsyncClient(timeout=_TIMEOUT_SECONDS)
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.close()
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         await self._http.aclose()
 
-    async def ask(self, question: Question[T]) -> T:
-        """The answer to a question."""
+    async def send(self, request: ApiRequest[T]) -> T:
+        """Send a request and return the decoded response."""
         try:
-            response = await self._http.get(f"{self._url}{question.path}", params=question.parameters)
-        except httpx2.TransportError as fault:
-            raise _unreachable(self._url, fault) from fault
-        return question.read(response.status_code, response.content)
+            response = await self._http.get(f"{self._url}{request.path}", params=request.params)
+        except httpx2.TransportError as error:
+            raise _unreachable(self._url, error) from error
+        return request.decode_response(response.status_code, response.content)
 
 
-def _unreachable(url: str, fault: Exception) -> AnswerError:
-    message = f"The server {url} does not answer: {str(fault) or type(fault).__name__}."
-    return AnswerError(message, status=0, hint="Start it with `clew serve`, or name another address.")
+def _unreachable(url: str, error: Exception) -> ApiError:
+    message = f"Cannot reach the server {url}: {str(error) or type(error).__name__}."
+    return ApiError(message, status=0, hint="Start it with `clew serve`, or pass another URL.")

@@ -1,4 +1,4 @@
-"""The questions to a server's API: a path, parameters, and the type of the answer."""
+"""Requests of the API: path, parameters and response type."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from urllib.parse import quote
 
 import msgspec
 
-from clew.api.operations.changes import Difference, FacetHistory, Facets
-from clew.api.operations.entities import DatasetList, JobList, RunList, Status
+from clew.api.operations.changes import DiffResponse, FacetHistory, FacetsResponse
+from clew.api.operations.entities import DatasetListResponse, IndexStatusResponse, JobListResponse, RunListResponse
 from clew.api.operations.search import SearchPage
 from clew.errors import ClewError
-from clew.query.documents import DatasetDocument, JobDocument, RunDocument
+from clew.query.documents import DatasetDetails, JobDetails, RunDetails
 from clew.query.graph.lens import RollUp
 from clew.query.graph.walk import Direction
-from clew.query.lineage import Impact, Lineage, Path
+from clew.query.lineage import ImpactResult, LineageResult, PathResult
 
 T = TypeVar("T")
 Value = str | int | bool | datetime | None
 
 
-class AnswerError(ClewError):
-    """What a server said in place of an answer; `status` is that of HTTP."""
+class ApiError(ClewError):
+    """Error response of the server; `status` is the HTTP status, 0 if the server is unreachable."""
 
     def __init__(self, message: str, *, status: int, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -37,36 +37,40 @@ class _Problem(msgspec.Struct):
 
 
 @dataclass(frozen=True)
-class Question(Generic[T]):
-    """Something to ask, and what the answer is read as."""
+class ApiRequest(Generic[T]):
+    """A GET request, and the type of its response."""
 
     path: str
     values: Mapping[str, Value]
-    answer: type[T]
+    response_type: type[T]
 
     @property
-    def parameters(self) -> dict[str, str]:
-        """The parameters as an address has them; what was left out is left to the server."""
-        return {name: _text(value) for name, value in self.values.items() if value is not None and value is not False}
+    def params(self) -> dict[str, str]:
+        """URL parameters; omitted values use the defaults of the server."""
+        return {
+            name: _format_value(value)
+            for name, value in self.values.items()
+            if value is not None and value is not False
+        }
 
-    def read(self, status: int, body: bytes) -> T:
-        """The answer; what a server refuses is an error, in its own words."""
+    def decode_response(self, status: int, body: bytes) -> T:
+        """Decode a response; raise `ApiError` with the message of the server."""
         if status == 200:
             try:
-                return msgspec.json.decode(body, type=self.answer)
-            except msgspec.DecodeError as fault:
-                message = f"The answer to {self.path} cannot be read: {fault}."
-                hint = "Is it a server of another version? Compare `clew --version` on both sides."
-                raise AnswerError(message, status=status, hint=hint) from fault
+                return msgspec.json.decode(body, type=self.response_type)
+            except msgspec.DecodeError as error:
+                message = f"Cannot decode the response to {self.path}: {error}."
+                hint = "The server may have another version: compare `clew --version` on both sides."
+                raise ApiError(message, status=status, hint=hint) from error
         try:
-            said = msgspec.json.decode(body, type=_Problem)
+            problem = msgspec.json.decode(body, type=_Problem)
         except msgspec.DecodeError:
-            said = _Problem()
-        message = said.title or f"The server answered {self.path} with status {status}."
-        raise AnswerError(message, status=status, hint=said.detail or None)
+            problem = _Problem()
+        message = problem.title or f"The server responded to {self.path} with status {status}."
+        raise ApiError(message, status=status, hint=problem.detail or None)
 
 
-def lineage(
+def lineage_request(
     node_id: str,
     column: str | None = None,
     *,
@@ -76,8 +80,8 @@ def lineage(
     as_of: datetime | None = None,
     roll_up: RollUp = "none",
     frames: bool = False,
-) -> Question[Lineage]:
-    """What a dataset, a job, a column or a run was made from, and what was made of it."""
+) -> ApiRequest[LineageResult]:
+    """Return the lineage of a dataset, job, column or run."""
     values: dict[str, Value] = {
         "nodeId": node_id,
         "column": column,
@@ -88,99 +92,105 @@ def lineage(
         "rollUp": roll_up,
         "frames": frames,
     }
-    return Question("/api/v2/lineage", values, Lineage)
+    return ApiRequest("/api/v2/lineage", values, LineageResult)
 
 
-def path(
+def path_request(
     start: str, end: str, *, as_of: datetime | None = None, roll_up: RollUp = "none", frames: bool = False
-) -> Question[Path]:
-    """A shortest way between two jobs or datasets, along the flow of data."""
+) -> ApiRequest[PathResult]:
+    """Return a shortest path between two jobs or datasets."""
     values: dict[str, Value] = {"from": start, "to": end, "asOf": as_of, "rollUp": roll_up, "frames": frames}
-    return Question("/api/v2/path", values, Path)
+    return ApiRequest("/api/v2/path", values, PathResult)
 
 
-def impact(
+def impact_request(
     node_id: str,
     column: str | None = None,
     *,
     depth: int | None = None,
     limit: int | None = None,
     frames: bool = False,
-) -> Question[Impact]:
-    """What a change of a column, or of a dataset, would reach."""
+) -> ApiRequest[ImpactResult]:
+    """Return the datasets affected by a change of a column or dataset."""
     values: dict[str, Value] = {"nodeId": node_id, "column": column, "depth": depth, "limit": limit, "frames": frames}
-    return Question("/api/v2/impact", values, Impact)
+    return ApiRequest("/api/v2/impact", values, ImpactResult)
 
 
-def diff(left: str | None = None, right: str | None = None, *, node_id: str | None = None) -> Question[Difference]:
-    """What differs between two runs, or between two versions of a dataset."""
-    return Question("/api/v2/diff", {"left": left, "right": right, "nodeId": node_id}, Difference)
+def diff_request(
+    left: str | None = None, right: str | None = None, *, node_id: str | None = None
+) -> ApiRequest[DiffResponse]:
+    """Compare two runs, or two versions of a dataset."""
+    return ApiRequest("/api/v2/diff", {"left": left, "right": right, "nodeId": node_id}, DiffResponse)
 
 
-def search(
-    words: str,
+def search_request(
+    text: str,
     *,
     kind: Literal["dataset", "job"] | None = None,
     namespace: str | None = None,
     limit: int | None = None,
     cursor: str | None = None,
-) -> Question[SearchPage]:
-    """Jobs and datasets by names, columns, descriptions, tags, code and facets; runs by their id."""
-    values: dict[str, Value] = {"q": words, "kind": kind, "namespace": namespace, "limit": limit, "cursor": cursor}
-    return Question("/api/v2/search", values, SearchPage)
+) -> ApiRequest[SearchPage]:
+    """Search jobs and datasets by name, column, description, tag, code and facet; runs by id."""
+    values: dict[str, Value] = {"q": text, "kind": kind, "namespace": namespace, "limit": limit, "cursor": cursor}
+    return ApiRequest("/api/v2/search", values, SearchPage)
 
 
-def dataset(node_id: str) -> Question[DatasetDocument]:
-    """All that is known of a dataset."""
-    return Question("/api/v2/dataset", {"nodeId": node_id}, DatasetDocument)
+def dataset_request(node_id: str) -> ApiRequest[DatasetDetails]:
+    """Return the details of a dataset."""
+    return ApiRequest("/api/v2/dataset", {"nodeId": node_id}, DatasetDetails)
 
 
-def job(node_id: str) -> Question[JobDocument]:
-    """All that is known of a job."""
-    return Question("/api/v2/job", {"nodeId": node_id}, JobDocument)
+def job_request(node_id: str) -> ApiRequest[JobDetails]:
+    """Return the details of a job."""
+    return ApiRequest("/api/v2/job", {"nodeId": node_id}, JobDetails)
 
 
-def run(run_id: str) -> Question[RunDocument]:
-    """All that is known of a run."""
-    return Question(f"/api/v2/runs/{quote(run_id, safe='')}", {}, RunDocument)
+def run_request(run_id: str) -> ApiRequest[RunDetails]:
+    """Return the details of a run."""
+    return ApiRequest(f"/api/v2/runs/{quote(run_id, safe='')}", {}, RunDetails)
 
 
-def datasets(
+def datasets_request(
     namespace: str | None = None, *, limit: int | None = None, cursor: str | None = None
-) -> Question[DatasetList]:
-    """Datasets by name, page by page."""
-    return Question("/api/v2/datasets", {"namespace": namespace, "limit": limit, "cursor": cursor}, DatasetList)
+) -> ApiRequest[DatasetListResponse]:
+    """List datasets by name, page by page."""
+    return ApiRequest(
+        "/api/v2/datasets", {"namespace": namespace, "limit": limit, "cursor": cursor}, DatasetListResponse
+    )
 
 
-def jobs(namespace: str | None = None, *, limit: int | None = None, cursor: str | None = None) -> Question[JobList]:
-    """Jobs by name, page by page."""
-    return Question("/api/v2/jobs", {"namespace": namespace, "limit": limit, "cursor": cursor}, JobList)
+def jobs_request(
+    namespace: str | None = None, *, limit: int | None = None, cursor: str | None = None
+) -> ApiRequest[JobListResponse]:
+    """List jobs by name, page by page."""
+    return ApiRequest("/api/v2/jobs", {"namespace": namespace, "limit": limit, "cursor": cursor}, JobListResponse)
 
 
-def runs(job_id: str, *, limit: int | None = None, cursor: str | None = None) -> Question[RunList]:
-    """Runs of a job, the newest first, page by page."""
-    return Question("/api/v2/runs", {"nodeId": job_id, "limit": limit, "cursor": cursor}, RunList)
+def runs_request(job_id: str, *, limit: int | None = None, cursor: str | None = None) -> ApiRequest[RunListResponse]:
+    """List the runs of a job, newest first, page by page."""
+    return ApiRequest("/api/v2/runs", {"nodeId": job_id, "limit": limit, "cursor": cursor}, RunListResponse)
 
 
-def facets(node_id: str, *, name: str | None = None, version: str | None = None) -> Question[Facets]:
-    """The facets of a dataset, a job or a run."""
-    return Question("/api/v2/facets", {"nodeId": node_id, "name": name, "version": version}, Facets)
+def facets_request(node_id: str, *, name: str | None = None, version: str | None = None) -> ApiRequest[FacetsResponse]:
+    """Return the facets of a dataset, job or run."""
+    return ApiRequest("/api/v2/facets", {"nodeId": node_id, "name": name, "version": version}, FacetsResponse)
 
 
-def facet_history(
+def facet_history_request(
     node_id: str, name: str, *, limit: int | None = None, cursor: str | None = None
-) -> Question[FacetHistory]:
-    """What a facet said over time, the newest first."""
+) -> ApiRequest[FacetHistory]:
+    """Return the values of a facet over time, newest first."""
     values: dict[str, Value] = {"nodeId": node_id, "name": name, "limit": limit, "cursor": cursor}
-    return Question("/api/v2/facets/history", values, FacetHistory)
+    return ApiRequest("/api/v2/facets/history", values, FacetHistory)
 
 
-def status() -> Question[Status]:
-    """How far the index has come."""
-    return Question("/api/v2/status", {}, Status)
+def status_request() -> ApiRequest[IndexStatusResponse]:
+    """Return the status of the index."""
+    return ApiRequest("/api/v2/status", {}, IndexStatusResponse)
 
 
-def _text(value: Value) -> str:
+def _format_value(value: Value) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return value.isoformat() if isinstance(value, datetime) else str(value)

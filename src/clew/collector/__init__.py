@@ -1,1 +1,1 @@
-"""Events received, kept in a log."""
+"""Collector: receives events over HTTP or from files and appends them to the log."""

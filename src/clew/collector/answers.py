@@ -1,4 +1,4 @@
-"""What a collector answers: nothing to what is stored, a sentence to what is not."""
+"""HTTP responses: empty 201 on success, JSON error otherwise."""
 
 from __future__ import annotations
 
@@ -10,43 +10,43 @@ from msgspec import Struct
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
-from clew.collector.bodies import TooLargeError
-from clew.collector.encodings import MalformedBodyError, UnknownEncodingError
+from clew.collector.bodies import BodyTooLargeError
+from clew.collector.encodings import MalformedBodyError, UnsupportedEncodingError
 from clew.collector.patience import OverloadedError
-from clew.collector.payloads import Taken
+from clew.collector.payloads import IngestResult
 from clew.errors import ClewError
 from clew.events.rejection import RejectedError
-from clew.serving.grants import NotAllowedError, UnknownCallerError
+from clew.serving.grants import ForbiddenError, UnauthenticatedError
 from clew.serving.guard import CHALLENGE
-from clew.serving.rates import TooOftenError
+from clew.serving.rates import RateLimitedError
 
-REFUSALS: Final = (ClewError, RejectedError, ClientDisconnect)
+HANDLED_ERRORS: Final = (ClewError, RejectedError, ClientDisconnect)
 _JSON = "application/json"
-_DEAD_LETTER: Final = "clew-dead-letter"
+_DEAD_LETTER_HEADER: Final = "clew-dead-letter"
 _CREATED: Final = Response(status_code=201)
-_STATUSES: Final[dict[type[Exception], int]] = {
+_STATUS_CODES: Final[dict[type[Exception], int]] = {
     MalformedBodyError: 400,
     ClientDisconnect: 400,
     RejectedError: 400,
-    UnknownCallerError: 401,
-    NotAllowedError: 403,
-    TooLargeError: 413,
-    UnknownEncodingError: 415,
+    UnauthenticatedError: 401,
+    ForbiddenError: 403,
+    BodyTooLargeError: 413,
+    UnsupportedEncodingError: 415,
 }
 # 503, not 429: the OpenLineage client drops the event on a 429 without Retry-After.
-_COME_BACK: Final = 503
+_UNAVAILABLE: Final = 503
 
 
 class FailedEvent(Struct, omit_defaults=True):
-    """Why an event of a batch was not stored, and whether to send it again."""
+    """Event of a batch that was not stored; `retriable` if it can be sent again."""
 
     index: int
     reason: str
     retriable: bool
 
 
-class Summary(Struct):
-    """How many events of a batch were stored."""
+class BatchSummary(Struct):
+    """Event counts of a batch."""
 
     received: int
     successful: int
@@ -56,75 +56,75 @@ class Summary(Struct):
 
 
 class BatchResult(Struct):
-    """The answer to a batch, as the OpenLineage API has it."""
+    """Response to a batch, as defined by the OpenLineage API."""
 
     status: str
-    summary: Summary
+    summary: BatchSummary
     failed_events: list[FailedEvent]
 
 
-class Refusal(Struct):
-    """The body of an answer that is no success."""
+class ErrorBody(Struct):
+    """JSON body of an error response."""
 
     code: int
     message: str
 
 
-def result_of(events: Sequence[Taken]) -> Response:
-    """The answer to events that were stored as far as they could be; raises what is to be said of the others."""
-    for event in events:
-        if event.flaw is not None:
-            _require_all(events)
-            return _created(events)
+def ingest_response(results: Sequence[IngestResult]) -> Response:
+    """Return 201 if all events are stored; otherwise raise the first error."""
+    for result in results:
+        if result.error is not None:
+            _raise_first_error(results)
+            return _dead_letter_response(results)
     return _CREATED
 
 
-def _created(events: Sequence[Taken]) -> Response:
-    """All is stored; what could not be taken in as it is, is named."""
-    reasons = {event.flaw.reason.value for event in events if isinstance(event.flaw, RejectedError)}
-    return Response(status_code=201, headers={_DEAD_LETTER: ", ".join(sorted(reasons))})
+def _dead_letter_response(results: Sequence[IngestResult]) -> Response:
+    """Return 201 with the reasons for the events that were stored as dead letters."""
+    reasons = {result.error.reason.value for result in results if isinstance(result.error, RejectedError)}
+    return Response(status_code=201, headers={_DEAD_LETTER_HEADER: ", ".join(sorted(reasons))})
 
 
-def batch_result(events: Sequence[Taken]) -> Response:
-    """What became of each event that was not stored."""
+def batch_response(results: Sequence[IngestResult]) -> Response:
+    """Return the counts of a batch and each event that was not stored."""
     failed = [
-        FailedEvent(place, str(event.flaw), retriable=False)
-        for place, event in enumerate(events)
-        if event.entry is None
+        FailedEvent(index, str(result.error), retriable=False)
+        for index, result in enumerate(results)
+        if result.entry is None
     ]
-    summary = Summary(len(events), len(events) - len(failed), len(failed), 0, len(failed))
-    result = BatchResult("partial_success" if failed else "success", summary, failed)
-    return Response(msgspec.json.encode(result), media_type=_JSON)
+    summary = BatchSummary(len(results), len(results) - len(failed), len(failed), 0, len(failed))
+    body = BatchResult("partial_success" if failed else "success", summary, failed)
+    return Response(msgspec.json.encode(body), media_type=_JSON)
 
 
-def _require_all(events: Sequence[Taken]) -> None:
-    """Raise the first refusal, for all: the others of the request are stored."""
-    refused = [place for place, event in enumerate(events) if event.entry is None]
-    if not refused:
+def _raise_first_error(results: Sequence[IngestResult]) -> None:
+    """Raise the first error on behalf of all events that were not stored."""
+    failed = [index for index, result in enumerate(results) if result.entry is None]
+    if not failed:
         return
-    first = events[refused[0]].flaw
-    which = f"event {refused[0]} and {len(refused) - 1} more of {len(events)}: " if len(events) > 1 else ""
-    if isinstance(first, NotAllowedError):
-        raise NotAllowedError(f"{which}{first.message}", hint=first.hint)
+    first = results[failed[0]].error
+    prefix = f"event {failed[0]} and {len(failed) - 1} more of {len(results)}: " if len(results) > 1 else ""
+    if isinstance(first, ForbiddenError):
+        raise ForbiddenError(f"{prefix}{first.message}", hint=first.hint)
     if isinstance(first, RejectedError):
-        raise RejectedError(first.reason, f"{which}{first.detail}")
+        raise RejectedError(first.reason, f"{prefix}{first.detail}")
 
 
-def refusal(fault: Exception) -> Response:
-    """The answer to a request of which something is not stored; what is not final asks to be sent again."""
-    status = _STATUSES.get(type(fault), _COME_BACK)
-    body = msgspec.json.encode(Refusal(status, sentence(fault)))
-    headers = {"retry-after": str(getattr(fault, "seconds", 1))} if status == _COME_BACK else None
-    return Response(body, status, CHALLENGE if status == 401 else headers, media_type=_JSON)
+def error_response(error: Exception) -> Response:
+    """Return the error response; 503 with Retry-After unless the error is permanent."""
+    status = _STATUS_CODES.get(type(error), _UNAVAILABLE)
+    content = msgspec.json.encode(ErrorBody(status, rejection_message(error)))
+    headers = {"retry-after": str(getattr(error, "retry_after", 1))} if status == _UNAVAILABLE else None
+    return Response(content, status, CHALLENGE if status == 401 else headers, media_type=_JSON)
 
 
-def sentence(fault: Exception) -> str:
-    """What is said of a fault."""
-    if isinstance(fault, RejectedError):
-        return f"This can never be stored: {fault}."
-    return "The body was cut off." if isinstance(fault, ClientDisconnect) else str(fault)
+def rejection_message(error: Exception) -> str:
+    """Return the message of an error response."""
+    if isinstance(error, RejectedError):
+        return f"Invalid event: {error}."
+    return "The request body is incomplete." if isinstance(error, ClientDisconnect) else str(error)
 
 
-def is_fault_of_ours(fault: Exception) -> bool:
-    """Whether whoever runs the collector has to do something."""
-    return type(fault) not in {*_STATUSES, OverloadedError, TooOftenError}
+def is_server_error(error: Exception) -> bool:
+    """Return whether the operator of the collector must act."""
+    return type(error) not in {*_STATUS_CODES, OverloadedError, RateLimitedError}

@@ -1,4 +1,4 @@
-"""Group commit: whatever has queued up is written and synced at once, then all who wait for it are answered."""
+"""Group commit: queued events are written and synced together, then acknowledged."""
 
 from __future__ import annotations
 
@@ -10,128 +10,128 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from clew.collector.groups import Group, Waiting, answer, group_of, held_bytes
-from clew.collector.log import Entry, LogWriter, Received
-from clew.collector.loop_writer import LoopWriter, Turn
-from clew.collector.patience import OverloadedError, Then
+from clew.collector.groups import CommitStats, PendingWrite, commit_stats, memory_size, resolve_writes
+from clew.collector.log import IncomingEvent, LogEntry, LogWriter
+from clew.collector.loop_writer import EventLoopWriter, WriterLock
+from clew.collector.patience import AckCallback, OverloadedError
 
-# Some seconds of work for the slowest disk: who comes later is told to come back rather than kept waiting.
-_MOST_WAITING_BYTES = 64 << 20
+# A few seconds of work for a slow disk; beyond it, requests are rejected with 503 instead of delayed.
+_MAX_PENDING_BYTES = 64 << 20
 
 
 class Appender:
-    """The one that writes to the log while a collector is at work. Use as a context manager: it drains at the end.
+    """Appends to the log of a running collector. Use as a context manager: it drains on exit.
 
-    What a loop brings is written there. A thread sees to what is large, and to what other threads wait for.
+    Small writes of the event loop run on the loop; large ones and those of other threads run on a writer thread.
     """
 
     def __init__(
         self,
         log: LogWriter,
-        most_waiting_bytes: int = _MOST_WAITING_BYTES,
-        listen: Callable[[Group], None] = lambda _: None,
+        max_pending_bytes: int = _MAX_PENDING_BYTES,
+        on_commit: Callable[[CommitStats], None] = lambda _: None,
     ) -> None:
         self._log = log
-        self._most_waiting_bytes = most_waiting_bytes
-        self._listen = listen
-        self._changed = threading.Condition()
-        self._queue: list[Waiting] = []
+        self._max_pending_bytes = max_pending_bytes
+        self._on_commit = on_commit
+        self._condition = threading.Condition()
+        self._queue: list[PendingWrite] = []
         self._queued_bytes = 0
-        self._turn = Turn()
-        self._on_loop = LoopWriter(log, self._turn, self._enqueue, listen)
+        self._writer_lock = WriterLock()
+        self._loop_writer = EventLoopWriter(log, self._writer_lock, self._enqueue, on_commit)
         self._is_closed = False
-        self._thread = threading.Thread(target=self._work, name="clew-appender")
+        self._thread = threading.Thread(target=self._run, name="clew-appender")
 
     def __enter__(self) -> Self:
         self._thread.start()
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._on_loop.drain()
-        with self._changed:
+        self._loop_writer.drain()
+        with self._condition:
             self._is_closed = True
-            self._changed.notify()
+            self._condition.notify()
         self._thread.join()
-        self._on_loop.close()
+        self._loop_writer.close()
 
     @property
     def folder(self) -> Path:
-        """Where the log is."""
+        """Folder of the log."""
         return self._log.folder
 
     @property
-    def waiting_bytes(self) -> int:
-        """How much has queued up."""
-        return self._queued_bytes + self._on_loop.held_bytes
+    def pending_bytes(self) -> int:
+        """Bytes of queued events."""
+        return self._queued_bytes + self._loop_writer.pending_bytes
 
-    def require_ready(self) -> None:
-        """OverloadedError if an event that came now would be refused."""
+    def check_ready(self) -> None:
+        """Raise OverloadedError if a new event would be rejected."""
         if not self._thread.is_alive():
-            raise _stopping()
-        self._require_room(0)
+            raise _shutting_down_error()
+        self._check_backpressure(0)
 
-    def append(self, events: Iterable[Received]) -> int:
-        """Store events, wait until they are on disk, and say how many they were."""
-        entries = [Entry.of(event) for event in events]
-        self.store(entries).result()
+    def append(self, events: Iterable[IncomingEvent]) -> int:
+        """Append events, wait until they are synced and return their number."""
+        entries = [LogEntry.from_event(event) for event in events]
+        self.submit(entries).result()
         return len(entries)
 
-    def store(self, entries: Sequence[Entry]) -> Future[None]:
-        """Queue entries; what is returned is done when all of them are on disk, and fails if none of them is."""
-        stored, size = Future[None](), held_bytes(entries)
-        self._require_room(size)
-        self._enqueue(Waiting(entries, size, stored))
-        return stored
+    def submit(self, entries: Sequence[LogEntry]) -> Future[None]:
+        """Queue entries; the future resolves when all are synced, or fails if none is stored."""
+        future, size = Future[None](), memory_size(entries)
+        self._check_backpressure(size)
+        self._enqueue(PendingWrite(entries, size, future))
+        return future
 
-    def store_meanwhile(self, entries: Sequence[Entry], then: Then) -> None:
-        """The same for a running loop, the only one that calls this: `then` is called on it."""
-        size = held_bytes(entries)
-        self._require_room(size)
-        self._on_loop.store(entries, size, then)
+    def append_nowait(self, entries: Sequence[LogEntry], on_ack: AckCallback) -> None:
+        """Queue entries from the event loop; `on_ack` is called on the loop."""
+        size = memory_size(entries)
+        self._check_backpressure(size)
+        self._loop_writer.append(entries, size, on_ack)
 
-    def _enqueue(self, waiting: Waiting) -> None:
-        with self._changed:
+    def _enqueue(self, pending: PendingWrite) -> None:
+        with self._condition:
             if self._is_closed:
-                raise _stopping()
-            self._queue.append(waiting)
-            self._queued_bytes += waiting.held_bytes
-            self._changed.notify()
+                raise _shutting_down_error()
+            self._queue.append(pending)
+            self._queued_bytes += pending.memory_bytes
+            self._condition.notify()
 
-    def _require_room(self, size: int) -> None:
+    def _check_backpressure(self, size: int) -> None:
         if self._is_closed:
-            raise _stopping()
-        waiting = self.waiting_bytes
-        # One is always let in, however large it is.
-        if waiting and waiting + size > self._most_waiting_bytes:
-            message = f"{waiting >> 20} MB are waiting to be stored."
-            raise OverloadedError(message, hint="Send the event again, in a moment.")
+            raise _shutting_down_error()
+        pending = self.pending_bytes
+        # An event of any size is accepted when nothing is pending.
+        if pending and pending + size > self._max_pending_bytes:
+            message = f"The collector is overloaded: {pending >> 20} MB are waiting to be stored."
+            raise OverloadedError(message, hint="Retry in a moment.")
 
-    def _work(self) -> None:
-        while self._has_queued():
-            with self._turn.awaited():
-                group = self._next_group()
-                entries = [entry for waiting in group for entry in waiting.entries]
-                start, fault = time.perf_counter(), None
+    def _run(self) -> None:
+        while self._wait_for_work():
+            with self._writer_lock.acquire():
+                writes = self._pop_group()
+                entries = [entry for write in writes for entry in write.entries]
+                start, error = time.perf_counter(), None
                 try:
                     self._log.append_entries(entries)
-                except Exception as raised:  # noqa: BLE001  # whoever waits must hear of it, whatever it is
-                    fault = raised
-            self._listen(group_of(entries, time.perf_counter() - start, is_stored=fault is None))
-            answer(group, fault)
+                except Exception as exc:  # noqa: BLE001  # passed to the waiters
+                    error = exc
+            self._on_commit(commit_stats(entries, time.perf_counter() - start, is_stored=error is None))
+            resolve_writes(writes, error)
 
-    def _has_queued(self) -> bool:
-        """Wait for something to write; there is none when the collector has stopped."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._queue or self._is_closed)
+    def _wait_for_work(self) -> bool:
+        """Wait for queued writes; False when the collector has stopped."""
+        with self._condition:
+            self._condition.wait_for(lambda: self._queue or self._is_closed)
             return bool(self._queue)
 
-    def _next_group(self) -> list[Waiting]:
-        with self._changed:
-            group, self._queue, self._queued_bytes = self._queue, [], 0
-        return group
+    def _pop_group(self) -> list[PendingWrite]:
+        with self._condition:
+            writes, self._queue, self._queued_bytes = self._queue, [], 0
+        return writes
 
 
-def _stopping() -> OverloadedError:
-    return OverloadedError("The collector is stopping.", hint="Send the event again, in a moment.")
+def _shutting_down_error() -> OverloadedError:
+    return OverloadedError("The collector is shutting down.", hint="Retry in a moment.")

@@ -1,4 +1,4 @@
-"""The body of a request, inflated: in memory as long as it is small, else in a file."""
+"""Request bodies, decompressed: small ones in memory, large ones in a file."""
 
 from __future__ import annotations
 
@@ -6,42 +6,42 @@ from pathlib import Path
 
 from starlette.requests import Request
 
-from clew.collector.encodings import inflater
-from clew.collector.spool import Spooled
+from clew.collector.encodings import create_decoder
+from clew.collector.spool import SpooledBody
 from clew.errors import ClewError
 
-_SPOOL_BYTES = 256 << 10
+_SPOOL_THRESHOLD_BYTES = 256 << 10
 
 
-class TooLargeError(ClewError):
-    """A body beyond the limit."""
+class BodyTooLargeError(ClewError):
+    """Request body above the limit (HTTP 413)."""
 
 
-async def read_body(request: Request, spool: Path, most_bytes: int) -> bytes | Spooled:
-    """All of it; whoever gets it as a file must close that."""
-    inflating = inflater(request.headers.get("content-encoding", ""))
-    held = bytearray()
-    spooled: Spooled | None = None
+async def read_body(request: Request, spool_folder: Path, max_bytes: int) -> bytes | SpooledBody:
+    """Read and decompress the body; the caller closes a SpooledBody."""
+    decoder = create_decoder(request.headers.get("content-encoding", ""))
+    buffer = bytearray()
+    spooled: SpooledBody | None = None
     try:
         async for chunk in request.stream():
-            for piece in inflating.feed(chunk):
-                held += piece
-                if spooled is None and len(held) > _SPOOL_BYTES:
-                    spooled = Spooled(spool)
+            for data in decoder.feed(chunk):
+                buffer += data
+                if spooled is None and len(buffer) > _SPOOL_THRESHOLD_BYTES:
+                    spooled = SpooledBody(spool_folder)
                 if spooled is not None:
-                    spooled.add(held)
-                    held.clear()
-                    require_within(most_bytes, spooled.bytes)
-        inflating.finish()
+                    spooled.write(buffer)
+                    buffer.clear()
+                    check_body_size(max_bytes, spooled.bytes)
+        decoder.finish()
     except BaseException:
         if spooled is not None:
             spooled.close()
         raise
-    return bytes(held) if spooled is None else spooled
+    return bytes(buffer) if spooled is None else spooled
 
 
-def require_within(limit: int, size: int) -> None:
-    """Refuse what is larger."""
+def check_body_size(limit: int, size: int) -> None:
+    """Raise BodyTooLargeError above the limit."""
     if size > limit:
-        hint = "Send events one by one; the largest body can be set with --max-body-mb."
-        raise TooLargeError(f"The body is larger than {limit >> 20} MB.", hint=hint)
+        hint = "Send events one by one, or raise the limit with --max-body-mb."
+        raise BodyTooLargeError(f"The body is larger than {limit >> 20} MB.", hint=hint)

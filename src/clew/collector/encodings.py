@@ -1,4 +1,4 @@
-"""Compressed bodies, inflated piece by piece, so that a small one that claims to be huge is found out in time."""
+"""Content-Encoding decoders. They decode in chunks, so that size limits apply before a bomb is expanded."""
 
 from __future__ import annotations
 
@@ -10,94 +10,96 @@ import zstandard
 
 from clew.errors import ClewError
 
-_PIECE_BYTES = 1 << 20
-# Of zstd, a few bytes can stand for 128 KB, and what a call inflates to is not bounded but by what it is given.
-_ZSTD_BYTES = 1 << 10
-_GZIP_OR_ZLIB = zlib.MAX_WBITS | 32
+_CHUNK_BYTES = 1 << 20
+# A few bytes of zstd can expand to 128 KB, and the output of a call is bounded only by its input.
+_ZSTD_INPUT_BYTES = 1 << 10
+_GZIP_OR_ZLIB_WBITS = zlib.MAX_WBITS | 32
 
 Inflate = Callable[[bytes], Iterator[bytes]]
 
 
 class MalformedBodyError(ClewError):
-    """A body that is not what its headers say."""
+    """Body that does not match its Content-Encoding (HTTP 400)."""
 
 
-class UnknownEncodingError(ClewError):
-    """A body in an encoding that is not known here."""
+class UnsupportedEncodingError(ClewError):
+    """Content-Encoding that is not supported (HTTP 415)."""
 
 
-class _Gzip:
+class _GzipDecoder:
     def __init__(self) -> None:
-        self._inflater = zlib.decompressobj(_GZIP_OR_ZLIB)
+        self._inflater = zlib.decompressobj(_GZIP_OR_ZLIB_WBITS)
         self._is_begun = False
 
-    def feed(self, text: bytes) -> Iterator[bytes]:
-        while text:
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        while data:
             if self._inflater.eof:
-                self._inflater = zlib.decompressobj(_GZIP_OR_ZLIB)
+                self._inflater = zlib.decompressobj(_GZIP_OR_ZLIB_WBITS)
             try:
-                piece = self._inflater.decompress(text, _PIECE_BYTES)
-            except zlib.error as fault:
-                raise MalformedBodyError(f"The body is no gzip: {fault}.") from fault
-            if piece:
-                yield piece
-            text = self._inflater.unconsumed_tail or self._inflater.unused_data
+                chunk = self._inflater.decompress(data, _CHUNK_BYTES)
+            except zlib.error as error:
+                raise MalformedBodyError(f"The body is not valid gzip: {error}.") from error
+            if chunk:
+                yield chunk
+            data = self._inflater.unconsumed_tail or self._inflater.unused_data
         self._is_begun = True
 
     def finish(self) -> None:
         if self._is_begun and not self._inflater.eof:
-            raise MalformedBodyError("The body ends in the middle of its gzip stream.")
+            raise MalformedBodyError("The gzip stream of the body is incomplete.")
 
 
-class _Zstd:
+class _ZstdDecoder:
     def __init__(self) -> None:
         self._new = zstandard.ZstdDecompressor().decompressobj
         self._inflater = self._new()
         self._is_begun = False
 
-    def feed(self, text: bytes) -> Iterator[bytes]:
-        for start in range(0, len(text), _ZSTD_BYTES):
-            left = text[start : start + _ZSTD_BYTES]
-            while left:
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        for start in range(0, len(data), _ZSTD_INPUT_BYTES):
+            rest = data[start : start + _ZSTD_INPUT_BYTES]
+            while rest:
                 if self._inflater.eof:
                     self._inflater = self._new()
                 try:
-                    piece = self._inflater.decompress(left)
-                except zstandard.ZstdError as fault:
-                    raise MalformedBodyError(f"The body is no zstd: {fault}.") from fault
-                if piece:
-                    yield piece
-                left = self._inflater.unused_data if self._inflater.eof else b""
+                    chunk = self._inflater.decompress(rest)
+                except zstandard.ZstdError as error:
+                    raise MalformedBodyError(f"The body is not valid zstd: {error}.") from error
+                if chunk:
+                    yield chunk
+                rest = self._inflater.unused_data if self._inflater.eof else b""
             self._is_begun = True
 
     def finish(self) -> None:
         if self._is_begun and not self._inflater.eof:
-            raise MalformedBodyError("The body ends in the middle of its zstd frame.")
+            raise MalformedBodyError("The zstd frame of the body is incomplete.")
 
 
-class _Plain:
-    def feed(self, text: bytes) -> Iterator[bytes]:
-        yield text
+class _IdentityDecoder:
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        yield data
 
     def finish(self) -> None:
-        """A body that is not compressed may end anywhere."""
+        """Do nothing: an uncompressed body can end anywhere."""
 
 
-Inflater = _Plain | _Gzip | _Zstd
+ContentDecoder = _IdentityDecoder | _GzipDecoder | _ZstdDecoder
 
-_INFLATERS: Final[dict[str, type[Inflater]]] = {
-    "": _Plain,
-    "identity": _Plain,
-    "gzip": _Gzip,
-    "x-gzip": _Gzip,
-    "deflate": _Gzip,
-    "zstd": _Zstd,
+_DECODERS: Final[dict[str, type[ContentDecoder]]] = {
+    "": _IdentityDecoder,
+    "identity": _IdentityDecoder,
+    "gzip": _GzipDecoder,
+    "x-gzip": _GzipDecoder,
+    "deflate": _GzipDecoder,
+    "zstd": _ZstdDecoder,
 }
 
 
-def inflater(encoding: str) -> Inflater:
-    """What takes the pieces of a body with that Content-Encoding."""
-    known = _INFLATERS.get(encoding.strip().lower())
-    if known is None:
-        raise UnknownEncodingError(f"The encoding {encoding!r} is not known.", hint="Send gzip, zstd or plain JSON.")
-    return known()
+def create_decoder(encoding: str) -> ContentDecoder:
+    """Create the decoder for a Content-Encoding."""
+    decoder = _DECODERS.get(encoding.strip().lower())
+    if decoder is None:
+        raise UnsupportedEncodingError(
+            f"Unsupported Content-Encoding {encoding!r}.", hint="Use gzip, zstd or no encoding."
+        )
+    return decoder()

@@ -1,4 +1,4 @@
-"""An address of the collector: every refusal becomes an answer here, and every answer is counted."""
+"""Endpoint wrapper: turns errors into responses and records metrics."""
 
 from __future__ import annotations
 
@@ -10,67 +10,74 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from clew.collector.answers import REFUSALS, refusal, result_of
-from clew.collector.metrics import Metrics
-from clew.collector.payloads import Taken
-from clew.collector.refusals import RefusalLog
-from clew.serving.plain import Caller
-from clew.serving.quick import Reply, reply_of
+from clew.collector.answers import HANDLED_ERRORS, error_response, ingest_response
+from clew.collector.metrics import CollectorMetrics
+from clew.collector.payloads import IngestResult
+from clew.collector.refusals import ThrottledErrorLog
+from clew.serving.plain import RequestInfo
+from clew.serving.quick import RawResponse, raw_response
 
-Work: TypeAlias = Callable[[Request], Awaitable[Response]]
-# What became of the events of a request, unless there is a fault.
-End: TypeAlias = Callable[[Sequence[Taken], Exception | None], None]
-Begin: TypeAlias = Callable[[Caller, bytes, End], None]
+RequestHandler: TypeAlias = Callable[[Request], Awaitable[Response]]
+# Receives the result of each event, or the error of the request.
+OnComplete: TypeAlias = Callable[[Sequence[IngestResult], Exception | None], None]
+StartIngest: TypeAlias = Callable[[RequestInfo, bytes, OnComplete], None]
 
 
-class Endpoint:
-    """An ASGI application, and with `begin` one that answers small requests without ASGI."""
+class CollectorEndpoint:
+    """ASGI endpoint; with `start_ingest` it also handles small requests without ASGI."""
 
-    def __init__(self, path: str, work: Work, begin: Begin | None, metrics: Metrics, refusals: RefusalLog) -> None:
+    def __init__(
+        self,
+        path: str,
+        handler: RequestHandler,
+        start_ingest: StartIngest | None,
+        metrics: CollectorMetrics,
+        error_log: ThrottledErrorLog,
+    ) -> None:
         self.path = path
-        self._work = work
-        self._begin = begin
+        self._handler = handler
+        self._start_ingest = start_ingest
         self._metrics = metrics
-        self._refusals = refusals
+        self._error_log = error_log
 
     @property
-    def is_quick(self) -> bool:
-        """Whether small requests may go to `answer`."""
-        return self._begin is not None
+    def has_fast_path(self) -> bool:
+        """True if small requests can be passed to `handle_fast`."""
+        return self._start_ingest is not None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer as ASGI has it."""
+        """Handle an ASGI request."""
         start = time.perf_counter()
         request = Request(scope, receive)
         try:
-            response = await self._work(request)
-        except REFUSALS as fault:
-            response = self._refused(request, fault)
-        self._count(response, start)
+            response = await self._handler(request)
+        except HANDLED_ERRORS as error:
+            response = self._error_response(request, error)
+        self._observe(response, start)
         await response(scope, receive, send)
 
-    def answer(self, caller: Caller, body: bytes, send: Callable[[Reply], None]) -> None:
-        """Answer a request whose body has come."""
+    def handle_fast(self, request: RequestInfo, body: bytes, send: Callable[[RawResponse], None]) -> None:
+        """Handle a request with a complete body on the fast path."""
         start = time.perf_counter()
 
-        def end(events: Sequence[Taken], fault: Exception | None) -> None:
+        def on_complete(results: Sequence[IngestResult], error: Exception | None) -> None:
             try:
-                response = result_of(events) if fault is None else self._refused(caller, fault)
-            except REFUSALS as refused:
-                response = self._refused(caller, refused)
-            self._count(response, start)
-            send(reply_of(response))
+                response = ingest_response(results) if error is None else self._error_response(request, error)
+            except HANDLED_ERRORS as rejection:
+                response = self._error_response(request, rejection)
+            self._observe(response, start)
+            send(raw_response(response))
 
         try:
-            if self._begin is not None:
-                self._begin(caller, body, end)
-        except Exception as fault:  # noqa: BLE001  # who waits for an answer must get one, whatever it is
-            end((), fault)
+            if self._start_ingest is not None:
+                self._start_ingest(request, body, on_complete)
+        except Exception as error:  # noqa: BLE001  # reported to the client
+            on_complete((), error)
 
-    def _refused(self, caller: Caller, fault: Exception) -> Response:
-        response = refusal(fault)
-        self._refusals.note(self.path, caller, response.status_code, fault)
+    def _error_response(self, request: RequestInfo, error: Exception) -> Response:
+        response = error_response(error)
+        self._error_log.record(self.path, request, response.status_code, error)
         return response
 
-    def _count(self, response: Response, start: float) -> None:
-        self._metrics.answered(self.path, response.status_code, time.perf_counter() - start)
+    def _observe(self, response: Response, start: float) -> None:
+        self._metrics.observe_response(self.path, response.status_code, time.perf_counter() - start)

@@ -1,4 +1,4 @@
-"""Files of events, one a line: plain, gzip or zstd."""
+"""NDJSON event files: plain, gzip or zstd."""
 
 from __future__ import annotations
 
@@ -12,74 +12,73 @@ from typing import BinaryIO, Final
 
 from clew.errors import ClewError, UsageError
 
-_PLAIN = ("jsonl", "ndjson")
-ARCHIVES: Final = (".gz", ".zst")
-_PATTERNS = tuple(f"*.{kind}{archive}" for kind in _PLAIN for archive in ("", *ARCHIVES))
-# Small, because a frame may hold a thousand times as much as it takes.
+_EXTENSIONS = ("jsonl", "ndjson")
+COMPRESSED_SUFFIXES: Final = (".gz", ".zst")
+_PATTERNS = tuple(f"*.{kind}{archive}" for kind in _EXTENSIONS for archive in ("", *COMPRESSED_SUFFIXES))
+# Small: a frame can expand a thousandfold.
 _BYTES_PER_READ = 16 << 10
 
-Advance = Callable[[int], None]
+OnBytesRead = Callable[[int], None]
 
 
-def event_files(paths: list[Path]) -> Iterator[Path]:
-    """The files that are named, and those in folders that are, however deep."""
+def find_event_files(paths: list[Path]) -> Iterator[Path]:
+    """Yield the given files, and the event files below the given folders."""
     for path in paths:
         if path.is_dir():
             yield from sorted(file for pattern in _PATTERNS for file in path.rglob(pattern))
         elif path.is_file():
             yield path
         else:
-            hint = "Name NDJSON files of events, or a folder of them."
-            raise UsageError(f"There is no file or folder {path}.", hint=hint)
+            hint = "Pass NDJSON event files or a folder of them."
+            raise UsageError(f"No such file or folder: {path}.", hint=hint)
 
 
-def event_lines(path: Path, advance: Advance = lambda _: None) -> Iterator[bytes]:
-    """The lines of a file that are not empty; `advance` is told how many bytes of the file are read."""
+def read_event_lines(path: Path, on_bytes_read: OnBytesRead = lambda _: None) -> Iterator[bytes]:
+    """Yield the non-empty lines of a file; `on_bytes_read` receives the file position."""
     count = 0
     try:
-        with path.open("rb") as raw, _opened(path, raw) as file:
+        with path.open("rb") as raw, _decompress(path, raw) as file:
             for line in file:
                 if line.strip():
                     count += 1
                     yield line
-                    advance(raw.tell())
-    except (OSError, EOFError, zlib.error) as fault:
-        reason = getattr(fault, "strerror", None) or fault
-        events = f"{count:,} event{'' if count == 1 else 's'}"
-        hint = "They are stored. Mend the file and take it in again: nothing is doubled."
-        raise ClewError(f"{path} cannot be read: {reason}. Before that, {events} could be read.", hint=hint) from fault
+                    on_bytes_read(raw.tell())
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or error
+        hint = "They are stored. Fix the file and import it again; duplicates are skipped."
+        raise ClewError(f"Cannot read {path}: {reason}. Events read before the error: {count:,}.", hint=hint) from error
 
 
-def _opened(path: Path, raw: BinaryIO) -> AbstractContextManager[Iterable[bytes]]:
+def _decompress(path: Path, raw: BinaryIO) -> AbstractContextManager[Iterable[bytes]]:
     if path.suffix == ".gz":
         return gzip.GzipFile(fileobj=raw)
-    return io.BufferedReader(_Parts(_zstd_parts(raw))) if path.suffix == ".zst" else raw
+    return io.BufferedReader(_ChunkReader(_read_zstd(raw))) if path.suffix == ".zst" else raw
 
 
-class _Parts(io.RawIOBase):
-    """Parts of a text as one file."""
+class _ChunkReader(io.RawIOBase):
+    """File object over an iterator of chunks."""
 
-    def __init__(self, parts: Iterator[bytes]) -> None:
-        self._parts = parts
-        self._left = memoryview(b"")
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._rest = memoryview(b"")
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        while not self._left:
-            part = next(self._parts, None)
-            if part is None:
+        while not self._rest:
+            chunk = next(self._chunks, None)
+            if chunk is None:
                 return 0
-            self._left = memoryview(part)
-        size = min(len(buffer), len(self._left))
-        buffer[:size] = self._left[:size]
-        self._left = self._left[size:]
+            self._rest = memoryview(chunk)
+        size = min(len(buffer), len(self._rest))
+        buffer[:size] = self._rest[:size]
+        self._rest = self._rest[size:]
         return size
 
 
-def _zstd_parts(raw: BinaryIO) -> Iterator[bytes]:
-    """What the frames hold. The library's own reader takes a file that was cut for one that has ended."""
+def _read_zstd(raw: BinaryIO) -> Iterator[bytes]:
+    """Decompress zstd frames. The library's reader does not detect a truncated file."""
     import zstandard
 
     decompressor, frame = zstandard.ZstdDecompressor(max_window_size=1 << 31), None
@@ -89,7 +88,7 @@ def _zstd_parts(raw: BinaryIO) -> Iterator[bytes]:
                 frame = frame or decompressor.decompressobj()
                 yield frame.decompress(data)
                 data, frame = (frame.unused_data, None) if frame.eof else (b"", frame)
-    except zstandard.ZstdError as fault:
-        raise OSError(str(fault)) from fault
+    except zstandard.ZstdError as error:
+        raise OSError(str(error)) from error
     if frame is not None:
-        raise EOFError("the file ends within a frame")
+        raise EOFError("the last zstd frame is incomplete")

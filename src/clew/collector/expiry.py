@@ -1,24 +1,24 @@
-"""Segments of the log that are too old, removed."""
+"""Retention of log segments."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
 
-from clew.collector.segments import Segment, decode_line, segments
+from clew.collector.segments import Segment, decode_record, list_segments
 
 _TAIL_BYTES = 1 << 16
 
 
-def drop_segments(folder: Path, cutoff: datetime, taken: int) -> tuple[int, int]:
-    """Remove segments of which all was received before that and taken in; gives their number and bytes.
+def drop_segments(folder: Path, cutoff: datetime, ingested_position: int) -> tuple[int, int]:
+    """Remove ingested segments received before `cutoff`; return their number and bytes.
 
-    The last one stays: its name tells where the next event will stand.
+    The last segment stays: its name is needed for the next position.
     """
     count = size = 0
-    for segment in segments(folder)[:-1]:
-        # In order, so that no hole is left.
-        if segment.end > taken or _last_received(segment) >= cutoff:
+    for segment in list_segments(folder)[:-1]:
+        # In order, without gaps.
+        if segment.end > ingested_position or _last_received(segment) >= cutoff:
             break
         segment.path.unlink()
         count, size = count + 1, size + segment.end - segment.base
@@ -26,7 +26,7 @@ def drop_segments(folder: Path, cutoff: datetime, taken: int) -> tuple[int, int]
 
 
 def _last_received(segment: Segment) -> datetime:
-    return datetime.fromisoformat(decode_line(_last_line(segment.path)).at)
+    return datetime.fromisoformat(decode_record(_last_line(segment.path)).at)
 
 
 def _last_line(path: Path) -> bytes:

@@ -1,4 +1,4 @@
-"""What is written to the log at once, and who waits for it."""
+"""Pending writes of a commit group and their acknowledgement."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from concurrent.futures import Future
 
 from msgspec import Struct
 
-from clew.collector.log import Entry
-from clew.collector.patience import Patience
+from clew.collector.log import LogEntry
+from clew.collector.patience import AckGroup
 
 
-class Group(Struct, frozen=True):
-    """What was written at once, and how long that took; `is_stored` tells whether it is on disk."""
+class CommitStats(Struct, frozen=True):
+    """Size and duration of one group commit."""
 
     events: int
     bytes: int
@@ -21,42 +21,42 @@ class Group(Struct, frozen=True):
     is_stored: bool
 
 
-class Waiting(Struct, frozen=True):
-    """Entries to be written together, and whoever waits for them: a thread, or a loop that goes on meanwhile."""
+class PendingWrite(Struct, frozen=True):
+    """Entries to write together, and their waiters: a thread's future, or ack groups of an event loop."""
 
-    entries: Sequence[Entry]
-    held_bytes: int
-    stored: Future[None] | Sequence[Patience]
+    entries: Sequence[LogEntry]
+    memory_bytes: int
+    waiters: Future[None] | Sequence[AckGroup]
 
 
-def group_of(entries: Iterable[Entry], seconds: float, *, is_stored: bool) -> Group:
-    """What to tell of entries that were written, or could not be."""
+def commit_stats(entries: Iterable[LogEntry], seconds: float, *, is_stored: bool) -> CommitStats:
+    """Compute the statistics of a commit."""
     sizes = [len(entry.body) for entry in entries]
-    return Group(len(sizes), sum(sizes), seconds, is_stored)
+    return CommitStats(len(sizes), sum(sizes), seconds, is_stored)
 
 
-def held_bytes(entries: Sequence[Entry]) -> int:
-    """What entries take of the memory: a large one is a view of its file, and only one of those comes at a time."""
+def memory_size(entries: Sequence[LogEntry]) -> int:
+    """Return the bytes of entries in memory. Spooled ones are views of a file and do not count."""
     return sum([len(entry.body) for entry in entries if isinstance(entry.body, bytes)])
 
 
-def answer(group: Sequence[Waiting], fault: Exception | None) -> None:
-    """Tell all who wait, from any thread, how it ended."""
-    waiting: dict[asyncio.AbstractEventLoop, list[Patience]] = {}
-    for one in group:
-        if not isinstance(one.stored, Future):
-            for patience in one.stored:
-                waiting.setdefault(patience.loop, []).append(patience)
-        elif fault is None:
-            one.stored.set_result(None)
+def resolve_writes(writes: Sequence[PendingWrite], error: Exception | None) -> None:
+    """Resolve the waiters of writes with the result; callable from any thread."""
+    ack_groups: dict[asyncio.AbstractEventLoop, list[AckGroup]] = {}
+    for write in writes:
+        if not isinstance(write.waiters, Future):
+            for ack_group in write.waiters:
+                ack_groups.setdefault(ack_group.loop, []).append(ack_group)
+        elif error is None:
+            write.waiters.set_result(None)
         else:
-            one.stored.set_exception(fault)
-    for loop, patiences in waiting.items():
-        # A loop is woken once, not once for each.
-        loop.call_soon_threadsafe(end_all, patiences, fault)
+            write.waiters.set_exception(error)
+    for loop, groups in ack_groups.items():
+        # Wake each loop once.
+        loop.call_soon_threadsafe(run_callbacks, groups, error)
 
 
-def end_all(patiences: Sequence[Patience], fault: Exception | None) -> None:
-    """The same, on their loop."""
-    for patience in patiences:
-        patience.end(fault)
+def run_callbacks(ack_groups: Sequence[AckGroup], error: Exception | None) -> None:
+    """Resolve ack groups; call it on their event loop."""
+    for ack_group in ack_groups:
+        ack_group.resolve(error)

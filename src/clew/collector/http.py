@@ -1,4 +1,4 @@
-"""The collector over HTTP: what was answered with 201 is on disk."""
+"""ASGI application of the collector. A 201 response means that the event is synced to disk."""
 
 from __future__ import annotations
 
@@ -16,223 +16,240 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from clew.collector.answers import batch_result, result_of
+from clew.collector.answers import batch_response, ingest_response
 from clew.collector.appender import Appender
-from clew.collector.bodies import read_body, require_within
-from clew.collector.endpoints import Begin, End, Endpoint, Work
+from clew.collector.bodies import check_body_size, read_body
+from clew.collector.endpoints import CollectorEndpoint, OnComplete, RequestHandler, StartIngest
 from clew.collector.log import LogWriter
-from clew.collector.metrics import Metrics
-from clew.collector.notebooks import taking_streams
-from clew.collector.patience import Then
-from clew.collector.payloads import Taken, bodies_in, taken
-from clew.collector.readiness import require_ready
-from clew.collector.refusals import RefusalLog
-from clew.collector.spool import Spooled, store_spooled
+from clew.collector.metrics import CollectorMetrics
+from clew.collector.notebooks import tail_streams
+from clew.collector.patience import AckCallback
+from clew.collector.payloads import IngestResult, check_event, split_payload
+from clew.collector.readiness import check_ready
+from clew.collector.refusals import ThrottledErrorLog
+from clew.collector.spool import SpooledBody, ingest_spooled
 from clew.events.rejection import RejectedError
 from clew.events.stream import Stream
-from clew.serving.grants import ANYONE, Grant
-from clew.serving.grants import Scope as Right
-from clew.serving.guard import Guard
+from clew.serving.grants import ANONYMOUS, Principal
+from clew.serving.grants import Scope as AuthScope
+from clew.serving.guard import Authenticator
 from clew.serving.health import healthz
-from clew.serving.plain import Caller
-from clew.serving.quick import Take
-from clew.serving.rates import Rates
+from clew.serving.plain import RequestInfo
+from clew.serving.quick import PostHandler
+from clew.serving.rates import RateLimiter
 
-# Lists and lines of events are opened in memory.
-_MOST_IN_MEMORY = 32 << 20
+# Limit for several events in one body, which are parsed in memory.
+_MAX_IN_MEMORY_BYTES = 32 << 20
 
 
 @dataclass(frozen=True)
-class Limits:
-    """How much a request may bring, and how many a second one caller may send: as many as it likes for 0."""
+class RequestLimits:
+    """Maximum body size, and requests per second and client (0: unlimited)."""
 
     body_bytes: int = 256 << 20
     requests_per_second: float = 0
 
 
 @dataclass(frozen=True)
-class Door:
-    """Who is let in, and how often."""
+class RequestGate:
+    """Authentication and rate limit."""
 
-    guard: Guard
-    rates: Rates | None
+    authenticator: Authenticator
+    rate_limiter: RateLimiter | None
 
-    async def admit(self, caller: Caller, right: Right) -> Grant:
-        """The grant of whoever calls."""
-        return self._counted(caller, await self.guard.admit(caller, right))
+    async def authenticate(self, request: RequestInfo, scope: AuthScope) -> Principal:
+        """Authenticate a request and apply the rate limit."""
+        return self._check_rate(request, await self.authenticator.authenticate(request, scope))
 
-    def admit_key(self, caller: Caller, right: Right) -> Grant:
-        """The same of whoever calls with a key."""
-        return self._counted(caller, self.guard.admit_key(caller, right))
+    def authenticate_key(self, request: RequestInfo, scope: AuthScope) -> Principal:
+        """Authenticate a request by API key and apply the rate limit."""
+        return self._check_rate(request, self.authenticator.authenticate_key(request, scope))
 
-    def _counted(self, caller: Caller, grant: Grant) -> Grant:
-        if self.rates is not None:
-            address = caller.client.host if caller.client else "someone"
-            self.rates.count(address if grant is ANYONE else grant.caller)
-        return grant
+    def _check_rate(self, request: RequestInfo, principal: Principal) -> Principal:
+        if self.rate_limiter is not None:
+            address = request.client.host if request.client else "unknown client"
+            self.rate_limiter.acquire(address if principal is ANONYMOUS else principal.name)
+        return principal
 
 
 class Collector:
-    """The application. Events go straight to their endpoint: Starlette's layers would cost as much as storing them.
+    """Collector application. Events bypass Starlette, whose layers would cost as much as storing them.
 
-    `takes` has those that take a small request without ASGI, by their path.
+    `fast_path_handlers` handle small requests without ASGI, by path.
     """
 
-    def __init__(self, app: Starlette, events: Sequence[Endpoint], appender: Appender) -> None:
-        # Who else has something to append shares it.
+    def __init__(self, app: Starlette, endpoints: Sequence[CollectorEndpoint], appender: Appender) -> None:
+        # Shared with other writers of this process.
         self.appender = appender
         self._app = app
-        self._events = {endpoint.path: endpoint for endpoint in events}
-        self.takes: Mapping[bytes, Take] = {
-            endpoint.path.encode(): endpoint.answer for endpoint in events if endpoint.is_quick
+        self._endpoints = {endpoint.path: endpoint for endpoint in endpoints}
+        self.fast_path_handlers: Mapping[bytes, PostHandler] = {
+            endpoint.path.encode(): endpoint.handle_fast for endpoint in endpoints if endpoint.has_fast_path
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer as ASGI has it."""
-        endpoint = self._events.get(scope["path"]) if scope.get("method") == "POST" else None
+        """Dispatch an ASGI request."""
+        endpoint = self._endpoints.get(scope["path"]) if scope.get("method") == "POST" else None
         await (endpoint or self._app)(scope, receive, send)
 
 
 def create_collector(
     log: LogWriter,
-    limits: Limits,
+    limits: RequestLimits,
     streams: Path,
-    guard: Guard | None = None,
-    complete: Callable[[Path], None] = lambda _: None,
+    authenticator: Authenticator | None = None,
+    expand_abandoned: Callable[[Path], None] = lambda _: None,
 ) -> Collector:
-    """The application that takes events into a log, which it alone writes to as long as it lives.
+    """Create the collector. It holds the log's lock while it runs, so it also imports notebook `streams`.
 
-    So it also takes what notebooks write to their `streams`, once `complete` has seen to those that were killed.
-    Without a guard, everyone is let in.
+    `expand_abandoned` completes the streams of killed sessions first. Without an authenticator, access is anonymous.
     """
-    metrics, refusals = Metrics(log.folder), RefusalLog()
-    appender = Appender(log, listen=metrics.wrote)
-    metrics.waiting.set_function(lambda: appender.waiting_bytes)
-    rates = Rates(limits.requests_per_second) if limits.requests_per_second else None
-    door = Door(guard or Guard(), rates)
-    intake = _Intake(appender, log.folder / "spool", limits, door, metrics)
+    metrics, error_log = CollectorMetrics(log.folder), ThrottledErrorLog()
+    appender = Appender(log, on_commit=metrics.observe_commit)
+    metrics.pending_bytes.set_function(lambda: appender.pending_bytes)
+    rate_limiter = RateLimiter(limits.requests_per_second) if limits.requests_per_second else None
+    gate = RequestGate(authenticator or Authenticator(), rate_limiter)
+    handlers = _IngestHandlers(appender, log.folder / "spool", limits, gate, metrics)
 
-    def endpoint(path: str, work: Work, begin: Begin | None = None) -> Endpoint:
-        return Endpoint(path, work, begin if door.guard.is_quick else None, metrics, refusals)
+    def endpoint(path: str, handler: RequestHandler, start_ingest: StartIngest | None = None) -> CollectorEndpoint:
+        return CollectorEndpoint(
+            path, handler, start_ingest if gate.authenticator.is_synchronous else None, metrics, error_log
+        )
 
     async def readyz(_: Request) -> Response:
-        require_ready(appender)
+        check_ready(appender)
         return PlainTextResponse("ready\n")
 
-    async def numbers(request: Request) -> Response:
-        await door.admit(request, Right.READ)
-        return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
+    async def metrics_endpoint(request: Request) -> Response:
+        await gate.authenticate(request, AuthScope.READ)
+        return Response(metrics.render(), media_type=CONTENT_TYPE_LATEST)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        with appender, taking_streams(streams, appender, complete):
+        with appender, tail_streams(streams, appender, expand_abandoned):
             yield
 
-    one = {
+    streams_by_path = {
         "/api/v1/lineage": Stream.OPENLINEAGE,
         "/api/v1/events/runtime": Stream.RUNTIME,
         "/api/v1/events/dataframe": Stream.DATAFRAME,
     }
-    events = [endpoint(path, intake.one(stream), intake.beginning(stream)) for path, stream in one.items()]
-    events.append(endpoint("/api/v1/lineage/batch", intake.batch))
-    asked = [endpoint("/readyz", readyz), endpoint("/metrics", numbers)]
+    event_endpoints = [
+        endpoint(path, handlers.event_handler(stream), handlers.fast_path_handler(stream))
+        for path, stream in streams_by_path.items()
+    ]
+    event_endpoints.append(endpoint("/api/v1/lineage/batch", handlers.handle_batch))
+    monitoring = [endpoint("/readyz", readyz), endpoint("/metrics", metrics_endpoint)]
     routes = [
-        *(Route(one.path, one, methods=["POST"]) for one in events),
-        *(Route(one.path, one, methods=["GET"]) for one in asked),
+        *(Route(item.path, item, methods=["POST"]) for item in event_endpoints),
+        *(Route(item.path, item, methods=["GET"]) for item in monitoring),
         Route("/healthz", healthz),
     ]
-    return Collector(Starlette(routes=routes, lifespan=lifespan), events, appender)
+    return Collector(Starlette(routes=routes, lifespan=lifespan), event_endpoints, appender)
 
 
-class _Intake:
-    def __init__(self, appender: Appender, spool: Path, limits: Limits, door: Door, metrics: Metrics) -> None:
+class _IngestHandlers:
+    def __init__(
+        self,
+        appender: Appender,
+        spool_folder: Path,
+        limits: RequestLimits,
+        gate: RequestGate,
+        metrics: CollectorMetrics,
+    ) -> None:
         self._appender = appender
-        self._spool = spool
+        self._spool_folder = spool_folder
         self._limits = limits
-        self._door = door
+        self._gate = gate
         self._metrics = metrics
 
-    def one(self, stream: Stream) -> Work:
-        """The endpoint for an event of a stream; several, as a list or line by line, are taken, too."""
+    def event_handler(self, stream: Stream) -> RequestHandler:
+        """Create the handler for events of a stream: one, a list, or NDJSON."""
 
-        async def work(request: Request) -> Response:
-            grant = await self._door.admit(request, Right.WRITE)
-            body = await read_body(request, self._spool, self._limits.body_bytes)
-            if isinstance(body, Spooled):
+        async def handle(request: Request) -> Response:
+            principal = await self._gate.authenticate(request, AuthScope.WRITE)
+            body = await read_body(request, self._spool_folder, self._limits.body_bytes)
+            if isinstance(body, SpooledBody):
                 with body:
-                    events = await self._take_large(body, stream, request, grant)
+                    results = await self._ingest_spooled(body, stream, request, principal)
             else:
-                events = await self._take(body, stream, request, grant)
-            return result_of(events)
+                results = await self._ingest(body, stream, request, principal)
+            return ingest_response(results)
 
-        return work
+        return handle
 
-    def beginning(self, stream: Stream) -> Begin:
-        """The same for a small request, without waiting: `end` is called when its events are stored."""
+    def fast_path_handler(self, stream: Stream) -> StartIngest:
+        """Create the fast-path handler; `on_complete` is called when the events are stored."""
 
-        def begin(caller: Caller, body: bytes, end: End) -> None:
-            grant = self._door.admit_key(caller, Right.WRITE)
-            events = _events_in(body, stream, caller, grant)
+        def start(request: RequestInfo, body: bytes, on_complete: OnComplete) -> None:
+            principal = self._gate.authenticate_key(request, AuthScope.WRITE)
+            results = _parse_events(body, stream, request, principal)
 
-            def stored(fault: Exception | None) -> None:
-                if fault is None:
-                    self._metrics.took(stream, events)
-                end(events, fault)
+            def on_ack(error: Exception | None) -> None:
+                if error is None:
+                    self._metrics.count_events(stream, results)
+                on_complete(results, error)
 
-            self._store(events, stored)
+            self._append(results, on_ack)
 
-        return begin
+        return start
 
-    async def batch(self, request: Request) -> Response:
-        """The endpoint for a list of OpenLineage events, with a result for each that failed."""
-        grant = await self._door.admit(request, Right.WRITE)
-        body = await read_body(request, self._spool, self._limits.body_bytes)
-        if isinstance(body, Spooled):
+    async def handle_batch(self, request: Request) -> Response:
+        """Store a list of OpenLineage events; the response lists those that failed."""
+        principal = await self._gate.authenticate(request, AuthScope.WRITE)
+        body = await read_body(request, self._spool_folder, self._limits.body_bytes)
+        if isinstance(body, SpooledBody):
             with body:
-                require_within(_MOST_IN_MEMORY, body.bytes)
+                check_body_size(_MAX_IN_MEMORY_BYTES, body.bytes)
                 body = await run_in_threadpool(body.read)
-        return batch_result(await self._take(body, Stream.OPENLINEAGE, request, grant))
+        return batch_response(await self._ingest(body, Stream.OPENLINEAGE, request, principal))
 
-    async def _take_large(self, body: Spooled, stream: Stream, request: Request, grant: Grant) -> list[Taken]:
+    async def _ingest_spooled(
+        self, body: SpooledBody, stream: Stream, request: Request, principal: Principal
+    ) -> list[IngestResult]:
         try:
-            event = await run_in_threadpool(store_spooled, body, stream, _source(request), grant, self._appender)
+            result = await run_in_threadpool(
+                ingest_spooled, body, stream, _user_agent(request), principal, self._appender
+            )
         except RejectedError:
-            if body.bytes > _MOST_IN_MEMORY:
+            if body.bytes > _MAX_IN_MEMORY_BYTES:
                 raise
-            # It is several events, maybe.
-            return await self._take(await run_in_threadpool(body.read), stream, request, grant)
-        self._metrics.took(stream, [event])
-        return [event]
+            # The body may contain several events.
+            return await self._ingest(await run_in_threadpool(body.read), stream, request, principal)
+        self._metrics.count_events(stream, [result])
+        return [result]
 
-    async def _take(self, payload: bytes, stream: Stream, request: Request, grant: Grant) -> list[Taken]:
-        """Store the events of a payload, durably, but for those that cannot be."""
-        events = _events_in(payload, stream, request, grant)
+    async def _ingest(
+        self, payload: bytes, stream: Stream, request: Request, principal: Principal
+    ) -> list[IngestResult]:
+        """Store the valid events of a payload and wait until they are synced."""
+        results = _parse_events(payload, stream, request, principal)
         stored = asyncio.get_running_loop().create_future()
 
-        def settle(fault: Exception | None) -> None:
-            if fault is not None and not stored.done():
-                stored.set_exception(fault)
+        def on_ack(error: Exception | None) -> None:
+            if error is not None and not stored.done():
+                stored.set_exception(error)
             elif not stored.done():
                 stored.set_result(None)
 
-        self._store(events, settle)
+        self._append(results, on_ack)
         await stored
-        self._metrics.took(stream, events)
-        return events
+        self._metrics.count_events(stream, results)
+        return results
 
-    def _store(self, events: Sequence[Taken], then: Then) -> None:
-        """Store what can be, and tell when that is done, or takes longer than a client waits."""
-        entries = [event.entry for event in events if event.entry is not None]
+    def _append(self, results: Sequence[IngestResult], on_ack: AckCallback) -> None:
+        """Append the valid events; `on_ack` receives the result or a timeout error."""
+        entries = [result.entry for result in results if result.entry is not None]
         if entries:
-            self._appender.store_meanwhile(entries, then)
+            self._appender.append_nowait(entries, on_ack)
         else:
-            then(None)
+            on_ack(None)
 
 
-def _events_in(payload: bytes, stream: Stream, caller: Caller, grant: Grant) -> list[Taken]:
-    source = _source(caller)
-    return [taken(stream, source, body, grant) for body in bodies_in(payload)]
+def _parse_events(payload: bytes, stream: Stream, request: RequestInfo, principal: Principal) -> list[IngestResult]:
+    source = _user_agent(request)
+    return [check_event(stream, source, body, principal) for body in split_payload(payload)]
 
 
-def _source(caller: Caller) -> str:
-    return caller.headers.get("user-agent", "http")[:200]
+def _user_agent(request: RequestInfo) -> str:
+    return request.headers.get("user-agent", "http")[:200]

@@ -1,4 +1,4 @@
-"""Files of events into the log: a notebook's streams, or any NDJSON that was kept."""
+"""Import of event files into the log: notebook streams and NDJSON files."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ import msgspec
 from msgspec import Struct
 
 from clew.collector.appender import Appender
-from clew.collector.event_files import ARCHIVES, event_files, event_lines
-from clew.collector.log import LogWriter, Received
+from clew.collector.event_files import COMPRESSED_SUFFIXES, find_event_files, read_event_lines
+from clew.collector.log import IncomingEvent, LogWriter
 from clew.errors import ClewError
 from clew.events.stream import STREAM_FILES, Stream
 
-_POSITIONS = "intake.json"
-# Lines are gathered until they make up this much, never until they are so many: an event may be 10 MB.
+_POSITIONS_FILE = "intake.json"
+# Lines are batched by size, not by number: an event can have 10 MB.
 _BYTES_PER_APPEND = 4 << 20
 
-# Bytes done, bytes there are, events so far.
-Tell = Callable[[int, int, int], None]
+# Bytes read, total bytes, events read.
+OnImportProgress = Callable[[int, int, int], None]
 
 
 @dataclass(frozen=True)
-class Taken:
-    """How many lines were read, and how many of them were new to the log."""
+class ImportResult:
+    """Number of events read, and of those that were new to the log."""
 
     read: int
     stored: int
 
 
 @dataclass
-class _Place:
-    """How far a file was read."""
+class _FileOffset:
+    """Read position in a file."""
 
     bytes: int = 0
 
@@ -43,114 +43,114 @@ class _Place:
         self.bytes = to
 
 
-class _Shape(Struct):
+class _EventHeader(Struct):
     event_type: str | None = None
     eventTime: msgspec.Raw = msgspec.Raw()  # noqa: N815  # the wire's name
 
 
-_decode_shape = msgspec.json.Decoder(_Shape).decode
+_decode_header = msgspec.json.Decoder(_EventHeader).decode
 _decode_positions = msgspec.json.Decoder(dict[str, int]).decode
 
 
-def stream_of(body: bytes) -> Stream:
-    """Tell by its shape which stream an event belongs to; what cannot be told is taken for OpenLineage."""
+def guess_stream(body: bytes) -> Stream:
+    """Guess the stream of an event from its fields; the default is OpenLineage."""
     try:
-        shape = _decode_shape(body)
+        header = _decode_header(body)
     except (msgspec.DecodeError, RecursionError):
         return Stream.OPENLINEAGE
-    if bytes(shape.eventTime) or shape.event_type is None:
+    if bytes(header.eventTime) or header.event_type is None:
         return Stream.OPENLINEAGE
-    return Stream.DATAFRAME if shape.event_type == "dataframe_lineage" else Stream.RUNTIME
+    return Stream.DATAFRAME if header.event_type == "dataframe_lineage" else Stream.RUNTIME
 
 
-def take_streams(folder: Path, log: LogWriter | Appender) -> Taken:
-    """Append what notebook sessions have written since the last time."""
+def import_streams(folder: Path, log: LogWriter | Appender) -> ImportResult:
+    """Append events that notebook sessions have written since the last call."""
     positions = _read_positions(log.folder)
     paths = [path for name in STREAM_FILES for path in sorted(folder.glob(f"*/{name}"))]
-    taken = [_take_grown(path, folder, log, positions) for path in paths]
-    return Taken(sum(one.read for one in taken), sum(one.stored for one in taken))
+    results = [_import_tail(path, folder, log, positions) for path in paths]
+    return ImportResult(sum(result.read for result in results), sum(result.stored for result in results))
 
 
-def waiting_in_streams(folder: Path, log: Path) -> int:
-    """How many bytes of notebook sessions are not in the log yet."""
+def pending_stream_bytes(folder: Path, log: Path) -> int:
+    """Return the bytes of notebook streams that are not in the log yet."""
     positions = _read_positions(log)
     paths = [path for name in STREAM_FILES for path in folder.glob(f"*/{name}")]
     return sum(max(0, path.stat().st_size - positions.get(path.relative_to(folder).as_posix(), 0)) for path in paths)
 
 
-def take_files(paths: list[Path], log: LogWriter, tell: Tell = lambda *_: None) -> Taken:
-    """Append the events of NDJSON files, plain, gzip or zstd, and of folders of them."""
+def import_files(paths: list[Path], log: LogWriter, on_progress: OnImportProgress = lambda *_: None) -> ImportResult:
+    """Append the events of NDJSON files (plain, gzip or zstd) and folders."""
     read = stored = done = 0
-    files = list(event_files(paths))
+    files = list(find_event_files(paths))
     total = sum(path.stat().st_size for path in files)
     for path in files:
-        place = _Place()
-        for lines in _groups(event_lines(path, place.move)):
+        offset = _FileOffset()
+        for lines in _batches(read_event_lines(path, offset.move)):
             read += len(lines)
-            stored += log.append(Received(_stream(path, line), path.name, _body(line)) for line in lines)
-            tell(done + place.bytes, total, read)
+            stored += log.append(IncomingEvent(_stream_for(path, line), path.name, _body(line)) for line in lines)
+            on_progress(done + offset.bytes, total, read)
         done += path.stat().st_size
-    return Taken(read, stored)
+    return ImportResult(read, stored)
 
 
-def _take_grown(path: Path, folder: Path, log: LogWriter | Appender, positions: dict[str, int]) -> Taken:
+def _import_tail(path: Path, folder: Path, log: LogWriter | Appender, positions: dict[str, int]) -> ImportResult:
     source = path.relative_to(folder).as_posix()
     read = stored = 0
     with path.open("rb") as file:
-        positions[source] = file.seek(_position(positions.get(source, 0), file))
-        for lines in _groups(line for line in file if line.endswith(b"\n")):
+        positions[source] = file.seek(_resume_position(positions.get(source, 0), file))
+        for lines in _batches(line for line in file if line.endswith(b"\n")):
             events = [line for line in lines if line.strip()]
             read += len(events)
-            stored += log.append(Received(STREAM_FILES[path.name], source, _body(line)) for line in events)
+            stored += log.append(IncomingEvent(STREAM_FILES[path.name], source, _body(line)) for line in events)
             positions[source] += sum(map(len, lines))
-            # Written after the append: a crash in between repeats lines, and the log knows those by their bytes.
+            # Saved after the append: lines repeated after a crash are deduplicated by the log.
             _write_positions(log.folder, positions)
-    return Taken(read, stored)
+    return ImportResult(read, stored)
 
 
-def _position(known: int, file: IO[bytes]) -> int:
-    """Where to go on. A file that has become shorter is another file: all of it is new."""
-    return known if known <= os.fstat(file.fileno()).st_size else 0
+def _resume_position(saved: int, file: IO[bytes]) -> int:
+    """Return where to continue. A file that is shorter than before was replaced: start at 0."""
+    return saved if saved <= os.fstat(file.fileno()).st_size else 0
 
 
 def _body(line: bytes) -> bytes:
     return line.removesuffix(b"\n").removesuffix(b"\r")
 
 
-def _groups(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
-    group: list[bytes] = []
+def _batches(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
+    batch: list[bytes] = []
     size = 0
     try:
         for line in lines:
-            group.append(line)
+            batch.append(line)
             size += len(line)
             if size >= _BYTES_PER_APPEND:
-                yield group
-                group, size = [], 0
+                yield batch
+                batch, size = [], 0
     except ClewError:
-        # What was sound before the damage counts.
-        if group:
-            yield group
+        # Import what could be read before the error.
+        if batch:
+            yield batch
         raise
-    if group:
-        yield group
+    if batch:
+        yield batch
 
 
-def _stream(path: Path, body: bytes) -> Stream:
-    name = path.stem if path.suffix in ARCHIVES else path.name
-    return STREAM_FILES.get(name) or stream_of(body)
+def _stream_for(path: Path, body: bytes) -> Stream:
+    name = path.stem if path.suffix in COMPRESSED_SUFFIXES else path.name
+    return STREAM_FILES.get(name) or guess_stream(body)
 
 
 def _read_positions(folder: Path) -> dict[str, int]:
     try:
-        return _decode_positions((folder / _POSITIONS).read_bytes())
+        return _decode_positions((folder / _POSITIONS_FILE).read_bytes())
     except (FileNotFoundError, msgspec.DecodeError):
-        # Lost, so all is read again: what the log or the lake knows already is not doubled.
+        # Read everything again: the log and the lake deduplicate.
         return {}
 
 
 def _write_positions(folder: Path, positions: dict[str, int]) -> None:
-    path = folder / _POSITIONS
+    path = folder / _POSITIONS_FILE
     temporary = path.with_suffix(".tmp")
     temporary.write_bytes(msgspec.json.format(msgspec.json.encode(positions)))
     temporary.replace(path)

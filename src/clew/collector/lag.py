@@ -1,4 +1,4 @@
-"""How much of the log is still to be taken in."""
+"""Lag of a reader behind the end of the log."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from clew.collector.segments import Range, end_position, ranges, read_lines
+from clew.collector.segments import SegmentRange, end_position, read_lines, split_ranges
 
-# A look must stay quick: beyond this much the rest is guessed from what was counted.
-_COUNTED_BYTES = 64 << 20
+# Above this size, the number of events is extrapolated.
+_MAX_SCAN_BYTES = 64 << 20
 _BYTES_PER_READ = 1 << 20
 
 
 class Lag(Struct, frozen=True):
-    """What stands between a position and the end of the log; `events` is a guess where much is waiting."""
+    """Distance of a position from the end of the log; `events` is an estimate for a large lag."""
 
     position: int
     end: int
@@ -23,30 +23,33 @@ class Lag(Struct, frozen=True):
     is_estimate: bool
 
 
-def lag_behind(folder: Path, position: int, *, counted_bytes: int = _COUNTED_BYTES) -> Lag:
-    """Measure what the log holds beyond a position."""
+def measure_lag(folder: Path, position: int, *, max_scan_bytes: int = _MAX_SCAN_BYTES) -> Lag:
+    """Measure the lag of a position."""
     end = end_position(folder)
-    waiting = max(0, end - position)
-    looked_at = min(waiting, counted_bytes)
-    counted = sum(_line_breaks(part) for part in ranges(folder, position, position + looked_at, looked_at or 1))
-    is_estimate = looked_at < waiting
-    events = round(counted * waiting / looked_at) if is_estimate else counted
-    return Lag(position, end, waiting, events, is_estimate)
+    lag_bytes = max(0, end - position)
+    scanned = min(lag_bytes, max_scan_bytes)
+    counted = sum(
+        _count_newlines(segment_range)
+        for segment_range in split_ranges(folder, position, position + scanned, scanned or 1)
+    )
+    is_estimate = scanned < lag_bytes
+    events = round(counted * lag_bytes / scanned) if is_estimate else counted
+    return Lag(position, end, lag_bytes, events, is_estimate)
 
 
-def next_line(folder: Path, seq: int) -> int:
-    """The position after the event at `seq`."""
+def next_position(folder: Path, seq: int) -> int:
+    """Return the position after the event at `seq`."""
     end = end_position(folder)
-    parts = ranges(folder, seq + 1, end, max(1, end))
-    return next((start for part in parts for start, _ in read_lines(part)), end)
+    segment_ranges = split_ranges(folder, seq + 1, end, max(1, end))
+    return next((start for segment_range in segment_ranges for start, _ in read_lines(segment_range)), end)
 
 
-def _line_breaks(part: Range) -> int:
-    found = 0
-    with Path(part.path).open("rb") as file:
-        file.seek(part.start - part.base)
-        left = part.end - part.start
-        while left > 0 and (text := file.read(min(left, _BYTES_PER_READ))):
-            found += text.count(b"\n")
-            left -= len(text)
-    return found
+def _count_newlines(segment_range: SegmentRange) -> int:
+    count = 0
+    with Path(segment_range.path).open("rb") as file:
+        file.seek(segment_range.start - segment_range.base)
+        remaining = segment_range.end - segment_range.start
+        while remaining > 0 and (chunk := file.read(min(remaining, _BYTES_PER_READ))):
+            count += chunk.count(b"\n")
+            remaining -= len(chunk)
+    return count

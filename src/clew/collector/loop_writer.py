@@ -1,4 +1,4 @@
-"""Group commit on a loop: it writes what came while another process synced what came before."""
+"""Group commit on the event loop: writes a batch while a helper process syncs the previous one."""
 
 from __future__ import annotations
 
@@ -10,157 +10,161 @@ from contextlib import contextmanager, suppress
 
 from msgspec import Struct
 
-from clew.collector.groups import Group, Waiting, end_all, group_of
-from clew.collector.log import Entry, LogWriter, Written
-from clew.collector.patience import OverloadedError, Patience, Then
-from clew.collector.syncing import Syncer
+from clew.collector.groups import CommitStats, PendingWrite, commit_stats, run_callbacks
+from clew.collector.log import LogEntry, LogWriter, UnsyncedWrite
+from clew.collector.patience import AckCallback, AckGroup, OverloadedError
+from clew.collector.syncing import FsyncHelper
 
-# A millisecond of a loop's time.
-_MOST_BYTES = 1 << 20
+# About a millisecond of the event loop.
+_MAX_INLINE_BYTES = 1 << 20
 
 
-class Turn:
-    """Says who may write to the log: a thread waits until it may, a loop does not."""
+class WriterLock:
+    """Lock of the log writer: threads block on it, the event loop only tries it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._is_wanted = False
+        self._is_requested = False
 
     @contextmanager
-    def awaited(self) -> Iterator[None]:
-        """Have it as soon as nobody has; a loop does not get it before."""
-        self._is_wanted = True
+    def acquire(self) -> Iterator[None]:
+        """Hold the lock; a waiting thread has precedence over the event loop."""
+        self._is_requested = True
         with self._lock:
-            self._is_wanted = False
+            self._is_requested = False
             yield
 
-    def take(self) -> bool:
-        """Have it now if nobody has or wants it; tells whether that is so."""
-        return not self._is_wanted and self._lock.acquire(blocking=False)
+    def try_acquire(self) -> bool:
+        """Acquire the lock if it is free and no thread waits; return whether it was acquired."""
+        return not self._is_requested and self._lock.acquire(blocking=False)
 
-    def give_back(self) -> None:
-        """Let others have it."""
+    def release(self) -> None:
+        """Release the lock."""
         self._lock.release()
 
 
-class _Arrived:
+class _Batch:
     def __init__(self) -> None:
-        self.entries: list[Entry] = []
-        self.held_bytes = 0
-        self.patiences: list[Patience] = []
+        self.entries: list[LogEntry] = []
+        self.memory_bytes = 0
+        self.ack_groups: list[AckGroup] = []
 
 
-class _Syncing(Struct, frozen=True):
-    arrived: _Arrived
-    written: Written
-    since: float
+class _InFlightSync(Struct, frozen=True):
+    batch: _Batch
+    written: UnsyncedWrite
+    started_at: float
 
 
-class LoopWriter:
-    """Stores what one loop brings; what would keep the loop for long is left to others."""
+class EventLoopWriter:
+    """Stores the events of one event loop; large batches are delegated to the writer thread."""
 
     def __init__(
-        self, log: LogWriter, turn: Turn, leave: Callable[[Waiting], None], listen: Callable[[Group], None]
+        self,
+        log: LogWriter,
+        writer_lock: WriterLock,
+        delegate: Callable[[PendingWrite], None],
+        on_commit: Callable[[CommitStats], None],
     ) -> None:
         self._log = log
-        self._turn = turn
-        self._leave = leave
-        self._listen = listen
-        self._arrived = _Arrived()
-        # Of those who came in this turn of the loop.
-        self._patience: Patience | None = None
-        self._syncer: Syncer | None = None
-        self._syncing: _Syncing | None = None
+        self._writer_lock = writer_lock
+        self._delegate = delegate
+        self._on_commit = on_commit
+        self._batch = _Batch()
+        # Callbacks of the current iteration of the loop.
+        self._ack_group: AckGroup | None = None
+        self._fsync_helper: FsyncHelper | None = None
+        self._in_flight: _InFlightSync | None = None
 
     @property
-    def held_bytes(self) -> int:
-        """How much waits to be written."""
-        return self._arrived.held_bytes
+    def pending_bytes(self) -> int:
+        """Bytes waiting to be written."""
+        return self._batch.memory_bytes
 
-    def store(self, entries: Sequence[Entry], size: int, then: Then) -> None:
-        """Have entries written with all others that come in the same turn of the loop, or while another group syncs."""
-        if self._patience is None:
+    def append(self, entries: Sequence[LogEntry], size: int, on_ack: AckCallback) -> None:
+        """Add entries to the batch of this loop iteration, or of the sync in flight."""
+        if self._ack_group is None:
             loop = asyncio.get_running_loop()
-            self._patience = Patience(loop)
-            self._arrived.patiences.append(self._patience)
-            loop.call_soon(self._end_turn)
-        self._patience.add(then)
-        self._arrived.entries += entries
-        self._arrived.held_bytes += size
+            self._ack_group = AckGroup(loop)
+            self._batch.ack_groups.append(self._ack_group)
+            loop.call_soon(self._flush)
+        self._ack_group.add(on_ack)
+        self._batch.entries += entries
+        self._batch.memory_bytes += size
 
     def drain(self) -> None:
-        """Store, or leave to others, all that has come, waiting for it; then nothing more may come."""
-        while self._syncing is not None or self._arrived.entries:
-            if self._syncing is None:
-                self._write_or_leave()
+        """Write or delegate everything that is pending, blocking; nothing may be appended afterwards."""
+        while self._in_flight is not None or self._batch.entries:
+            if self._in_flight is None:
+                self._write_or_delegate()
             else:
-                self._end_sync()
+                self._finish_sync()
 
     def close(self) -> None:
-        """End the other process."""
-        syncer, self._syncer = self._syncer, None
-        if syncer is not None:
-            syncer.close()
+        """Stop the helper process."""
+        helper, self._fsync_helper = self._fsync_helper, None
+        if helper is not None:
+            helper.close()
 
-    def _end_turn(self) -> None:
-        self._patience = None
-        if self._syncing is None and self._arrived.entries:
-            self._write_or_leave()
+    def _flush(self) -> None:
+        self._ack_group = None
+        if self._in_flight is None and self._batch.entries:
+            self._write_or_delegate()
 
-    def _write_or_leave(self) -> None:
-        arrived, self._arrived, self._patience = self._arrived, _Arrived(), None
-        syncer = self._syncer_on(arrived.patiences[0].loop)
-        if syncer is not None and arrived.held_bytes <= _MOST_BYTES and self._turn.take():
-            self._write(arrived, syncer)
+    def _write_or_delegate(self) -> None:
+        batch, self._batch, self._ack_group = self._batch, _Batch(), None
+        helper = self._get_fsync_helper(batch.ack_groups[0].loop)
+        if helper is not None and batch.memory_bytes <= _MAX_INLINE_BYTES and self._writer_lock.try_acquire():
+            self._write(batch, helper)
             return
         try:
-            self._leave(Waiting(arrived.entries, arrived.held_bytes, arrived.patiences))
-        except OverloadedError as fault:
-            end_all(arrived.patiences, fault)
+            self._delegate(PendingWrite(batch.entries, batch.memory_bytes, batch.ack_groups))
+        except OverloadedError as error:
+            run_callbacks(batch.ack_groups, error)
 
-    def _syncer_on(self, loop: asyncio.AbstractEventLoop) -> Syncer | None:
-        if self._syncer is None:
-            # A system that starts no more processes has threads, still.
+    def _get_fsync_helper(self, loop: asyncio.AbstractEventLoop) -> FsyncHelper | None:
+        if self._fsync_helper is None:
+            # If no process can be started, the writer thread takes over.
             with suppress(OSError):
-                self._syncer = Syncer(loop, self._end_sync)
-        return self._syncer
+                self._fsync_helper = FsyncHelper(loop, self._finish_sync)
+        return self._fsync_helper
 
-    def _write(self, arrived: _Arrived, syncer: Syncer) -> None:
-        since = time.perf_counter()
+    def _write(self, batch: _Batch, helper: FsyncHelper) -> None:
+        started_at = time.perf_counter()
         try:
-            written = self._log.write(arrived.entries)
-        except Exception as fault:  # noqa: BLE001  # whoever waits must hear of it, whatever it is
-            self._turn.give_back()
-            self._tell(arrived, since, fault)
+            written = self._log.write(batch.entries)
+        except Exception as error:  # noqa: BLE001  # passed to the waiters
+            self._writer_lock.release()
+            self._acknowledge(batch, started_at, error)
         else:
-            self._syncing = _Syncing(arrived, written, since)
-            syncer.begin(self._log.file)
+            self._in_flight = _InFlightSync(batch, written, started_at)
+            helper.start(self._log.file_descriptor)
 
-    def _end_sync(self) -> None:
-        syncing, self._syncing = self._syncing, None
-        if syncing is None or self._syncer is None:
-            # Nothing was asked: the process is gone. Who comes next starts another.
+    def _finish_sync(self) -> None:
+        in_flight, self._in_flight = self._in_flight, None
+        if in_flight is None or self._fsync_helper is None:
+            # Readable without a request: the process has exited. The next write starts another.
             self.close()
             return
-        fault: Exception | None = None
+        error: Exception | None = None
         try:
-            if not self._syncer.end(self._log.file):
+            if not self._fsync_helper.finish(self._log.file_descriptor):
                 self.close()
-            self._log.settle(syncing.written)
-        except OSError as raised:
-            fault = self._undone(raised)
-        self._turn.give_back()
-        if self._arrived.entries:
-            # The disk has something to do while the others are answered.
-            self._write_or_leave()
-        self._tell(syncing.arrived, syncing.since, fault)
+            self._log.commit(in_flight.written)
+        except OSError as exc:
+            error = self._rollback(exc)
+        self._writer_lock.release()
+        if self._batch.entries:
+            # Start the next write before running callbacks, so that the disk is busy.
+            self._write_or_delegate()
+        self._acknowledge(in_flight.batch, in_flight.started_at, error)
 
-    def _undone(self, fault: OSError) -> Exception:
+    def _rollback(self, error: OSError) -> Exception:
         try:
-            return self._log.undone(fault)
-        except OSError as worse:
-            return worse
+            return self._log.rollback(error)
+        except OSError as exc:
+            return exc
 
-    def _tell(self, arrived: _Arrived, since: float, fault: Exception | None) -> None:
-        self._listen(group_of(arrived.entries, time.perf_counter() - since, is_stored=fault is None))
-        end_all(arrived.patiences, fault)
+    def _acknowledge(self, batch: _Batch, started_at: float, error: Exception | None) -> None:
+        self._on_commit(commit_stats(batch.entries, time.perf_counter() - started_at, is_stored=error is None))
+        run_callbacks(batch.ack_groups, error)

@@ -1,4 +1,4 @@
-"""The collector in numbers, for Prometheus. Labels are few and known: no names that senders choose."""
+"""Prometheus metrics of the collector. No label has values that clients choose."""
 
 from __future__ import annotations
 
@@ -8,56 +8,58 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from clew.collector.groups import Group
-from clew.collector.payloads import Taken
-from clew.collector.tallies import Spread, Tally
+from clew.collector.groups import CommitStats
+from clew.collector.payloads import IngestResult
+from clew.collector.tallies import UnlockedCounter, UnlockedHistogram
 from clew.events.stream import Stream
 
-_ANSWER_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
-_GROUP_EVENTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+_SECONDS_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+_EVENTS_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
 
-class Metrics:
-    """Counts what came, what became of it, and how long the disk took."""
+class CollectorMetrics:
+    """Metrics of requests, events and group commits."""
 
     def __init__(self, folder: Path) -> None:
         self.registry = registry = CollectorRegistry()
-        self._answers = Tally("clew_collector_answers", "Requests answered.", ("endpoint", "status"))
-        self._events = Tally("clew_collector_events", "Events received.", ("stream", "outcome"))
-        self._answer_seconds = Spread("clew_collector_answer_seconds", "How long an answer took.", _ANSWER_SECONDS)
-        for own in (self._answers, self._events, self._answer_seconds):
-            registry.register(own)
+        self._responses = UnlockedCounter("clew_collector_responses", "HTTP responses.", ("endpoint", "status"))
+        self._events = UnlockedCounter("clew_collector_events", "Events received.", ("stream", "outcome"))
+        self._response_seconds = UnlockedHistogram(
+            "clew_collector_response_seconds", "Response time.", _SECONDS_BUCKETS
+        )
+        for metric in (self._responses, self._events, self._response_seconds):
+            registry.register(metric)
         self._bytes = Counter("clew_collector_event_bytes", "Bytes of events appended.", registry=registry)
         self._sync_seconds = Histogram(
-            "clew_collector_sync_seconds", "How long one sync took.", buckets=_ANSWER_SECONDS, registry=registry
+            "clew_collector_sync_seconds", "Duration of a group commit.", buckets=_SECONDS_BUCKETS, registry=registry
         )
-        self._group_events = Histogram(
-            "clew_collector_group_events", "Events in one sync.", buckets=_GROUP_EVENTS, registry=registry
+        self._commit_events = Histogram(
+            "clew_collector_commit_events", "Events per group commit.", buckets=_EVENTS_BUCKETS, registry=registry
         )
-        self._faults = Counter("clew_collector_sync_faults", "Groups that could not be stored.", registry=registry)
-        self.waiting = Gauge("clew_collector_waiting_bytes", "Bytes that wait to be stored.", registry=registry)
-        free = Gauge("clew_collector_free_bytes", "Bytes free on the disk of the log.", registry=registry)
+        self._errors = Counter("clew_collector_sync_errors", "Failed group commits.", registry=registry)
+        self.pending_bytes = Gauge("clew_collector_pending_bytes", "Bytes waiting to be stored.", registry=registry)
+        free = Gauge("clew_collector_free_bytes", "Free bytes on the disk of the log.", registry=registry)
         free.set_function(lambda: shutil.disk_usage(folder).free)
 
-    def answered(self, endpoint: str, status: int, seconds: float) -> None:
-        """Count an answer."""
-        self._answers.add((endpoint, status))
-        self._answer_seconds.add(seconds)
+    def observe_response(self, endpoint: str, status: int, seconds: float) -> None:
+        """Record a response."""
+        self._responses.inc((endpoint, status))
+        self._response_seconds.observe(seconds)
 
-    def took(self, stream: Stream, events: Sequence[Taken]) -> None:
-        """Count what became of the events of a request."""
-        for event in events:
-            self._events.add((stream, event.outcome))
+    def count_events(self, stream: Stream, results: Sequence[IngestResult]) -> None:
+        """Count the events of a request by outcome."""
+        for result in results:
+            self._events.inc((stream, result.outcome))
 
-    def wrote(self, group: Group) -> None:
-        """Count a group of events, written at once."""
-        if not group.is_stored:
-            self._faults.inc()
+    def observe_commit(self, stats: CommitStats) -> None:
+        """Record a group commit."""
+        if not stats.is_stored:
+            self._errors.inc()
             return
-        self._bytes.inc(group.bytes)
-        self._sync_seconds.observe(group.seconds)
-        self._group_events.observe(group.events)
+        self._bytes.inc(stats.bytes)
+        self._sync_seconds.observe(stats.seconds)
+        self._commit_events.observe(stats.events)
 
-    def text(self) -> bytes:
-        """All of them, as Prometheus reads them."""
+    def render(self) -> bytes:
+        """Return all metrics in Prometheus text format."""
         return generate_latest(self.registry)

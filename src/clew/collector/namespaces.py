@@ -1,4 +1,4 @@
-"""The namespaces that an event is about."""
+"""Namespaces of an event, for authorization."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from msgspec import Struct
 from clew.events.documents import Document
 
 
-class _Named(Struct):
+class _Entity(Struct):
     namespace: str = ""
 
 
 class _Event(Struct):
-    job: _Named | None = None
-    dataset: _Named | None = None
+    job: _Entity | None = None
+    dataset: _Entity | None = None
 
 
 _decode = msgspec.json.Decoder(_Event).decode
 
 
-def namespaces_of(body: Document) -> list[str]:
-    """That of its job, or of the dataset that it describes; none where they cannot be told.
+def event_namespaces(body: Document) -> list[str]:
+    """Return the namespaces of the event's job and dataset; empty if it cannot be parsed.
 
-    Inputs and outputs do not count: by nature, a job names datasets that are not its own.
+    Inputs and outputs do not count: jobs use datasets of other namespaces.
     """
     try:
         event = _decode(body)
     except (msgspec.DecodeError, RecursionError):
         return []
-    return [named.namespace for named in (event.job, event.dataset) if named is not None and named.namespace]
+    return [entity.namespace for entity in (event.job, event.dataset) if entity is not None and entity.namespace]

@@ -1,4 +1,4 @@
-"""What notebooks write is taken beside what comes over HTTP: the log has one writer."""
+"""Background import of notebook streams. The collector does it because the log has one writer."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from clew.collector.appender import Appender
-from clew.collector.intake import take_streams
+from clew.collector.intake import import_streams
 from clew.errors import ClewError
 
 _LOG = logging.getLogger(__name__)
-_SECONDS_BETWEEN = 0.5
+_POLL_SECONDS = 0.5
 
 
 @contextmanager
-def taking_streams(folder: Path, appender: Appender, complete: Callable[[Path], None]) -> Iterator[None]:
-    """As long as this lasts, append what notebook sessions write; `complete` sees to those that were killed."""
+def tail_streams(folder: Path, appender: Appender, expand_abandoned: Callable[[Path], None]) -> Iterator[None]:
+    """Append events of notebook sessions in a background thread; `expand_abandoned` completes killed sessions."""
     stop = threading.Event()
 
-    def work() -> None:
-        while not stop.wait(_SECONDS_BETWEEN):
+    def poll() -> None:
+        while not stop.wait(_POLL_SECONDS):
             try:
-                complete(folder)
-                take_streams(folder, appender)
-            except (ClewError, OSError) as fault:
-                # It is tried again, from where it stopped.
-                _LOG.warning("notebooks wait: %s", fault)
+                expand_abandoned(folder)
+                import_streams(folder, appender)
+            except (ClewError, OSError) as error:
+                # Retried from the same position.
+                _LOG.warning("cannot import notebook streams, retrying: %s", error)
 
-    thread = threading.Thread(target=work, name="clew-notebooks")
+    thread = threading.Thread(target=poll, name="clew-notebooks")
     thread.start()
     try:
         yield

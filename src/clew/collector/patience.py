@@ -1,4 +1,4 @@
-"""How long those who sent events wait for an answer."""
+"""Ack callbacks with a deadline."""
 
 from __future__ import annotations
 
@@ -8,38 +8,38 @@ from typing import TypeAlias
 
 from clew.errors import ClewError
 
-# Clients give up after five seconds and send the event again.
-ANSWER_SECONDS = 4.5
+# OpenLineage clients time out after five seconds and resend the event.
+ACK_TIMEOUT_SECONDS = 4.5
 
-# Is told of the fault, or of none.
-Then: TypeAlias = Callable[[Exception | None], None]
+# Receives the error, or None on success.
+AckCallback: TypeAlias = Callable[[Exception | None], None]
 
 
 class OverloadedError(ClewError):
-    """More is waiting to be stored than can be within the time that a client waits."""
+    """Events cannot be stored before clients time out (HTTP 503)."""
 
 
-class Patience:
-    """Tells all who wait on a loop how something ended, once; that it takes too long, if it does.
+class AckGroup:
+    """Runs the ack callbacks of one commit group once: with the result, or with a timeout error.
 
-    Those who wait for the same share a timer: one for each would cost as much as reading its request.
+    One timer per group: one per request would cost as much as reading the request.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        self._thens: list[Then] = []
-        self._timer = loop.call_later(ANSWER_SECONDS, self._give_up)
+        self._callbacks: list[AckCallback] = []
+        self._timer = loop.call_later(ACK_TIMEOUT_SECONDS, self._time_out)
 
-    def add(self, then: Then) -> None:
-        """One more waits."""
-        self._thens.append(then)
+    def add(self, callback: AckCallback) -> None:
+        """Add a callback."""
+        self._callbacks.append(callback)
 
-    def end(self, fault: Exception | None) -> None:
-        """It has ended."""
+    def resolve(self, error: Exception | None) -> None:
+        """Run the callbacks with the result."""
         self._timer.cancel()
-        thens, self._thens = self._thens, []
-        for then in thens:
-            then(fault)
+        callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback(error)
 
-    def _give_up(self) -> None:
-        self.end(OverloadedError("The disk is slow.", hint="Send the event again, in a moment."))
+    def _time_out(self) -> None:
+        self.resolve(OverloadedError("Timed out waiting for the log to be synced.", hint="Retry in a moment."))

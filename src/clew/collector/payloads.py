@@ -1,4 +1,4 @@
-"""What a request carries: one event, a list of events, or events line by line; each with what is to be said of it."""
+"""Request payloads: one event, a JSON list or NDJSON, with the result of each event."""
 
 from __future__ import annotations
 
@@ -7,63 +7,63 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import Raw, Struct
 
-from clew.collector.log import Entry
-from clew.collector.namespaces import namespaces_of
-from clew.events.identity import one_line
-from clew.events.received import require_event
+from clew.collector.log import LogEntry
+from clew.collector.namespaces import event_namespaces
+from clew.events.identity import to_single_line
+from clew.events.received import validate_event
 from clew.events.rejection import RejectedError
 from clew.events.stream import Stream
-from clew.serving.grants import Grant, NotAllowedError
+from clew.serving.grants import ForbiddenError, Principal
 
 _decode_list = msgspec.json.Decoder(list[Raw]).decode
 _decode_any = msgspec.json.Decoder(Raw).decode
 
 
-class Taken(Struct, frozen=True):
-    """An event of a request: what to keep of it, or why it cannot be kept; a dead letter is kept, with a flaw."""
+class IngestResult(Struct, frozen=True):
+    """Entry to store, or the error. A dead letter has both: it is stored with its error."""
 
-    entry: Entry | None
-    flaw: RejectedError | NotAllowedError | None = None
+    entry: LogEntry | None
+    error: RejectedError | ForbiddenError | None = None
 
     @property
     def outcome(self) -> str:
-        """What became of it, in a word."""
+        """Outcome as a metric label."""
         if self.entry is None:
-            return "refused"
-        return "stored" if self.flaw is None else "dead_letter"
+            return "failed"
+        return "stored" if self.error is None else "dead_letter"
 
 
-def bodies_in(payload: bytes) -> list[bytes]:
-    """The events of a payload, as they came: those of a list, those of lines, or the one that it is."""
+def split_payload(payload: bytes) -> list[bytes]:
+    """Split a payload into events: items of a list, lines of NDJSON, or the payload itself."""
     if payload.lstrip().startswith(b"["):
         try:
             return [bytes(item) for item in _decode_list(payload)]
         except (msgspec.DecodeError, RecursionError):
             return [payload]
-    # A document on one line, as clients send it, is looked at once.
-    return (list(_lines(payload)) if b"\n" in payload else []) or [payload]
+    # A document on one line, as clients send it, is not parsed here.
+    return (list(_split_lines(payload)) if b"\n" in payload else []) or [payload]
 
 
-def taken(stream: Stream, source: str, body: bytes, grant: Grant) -> Taken:
-    """Look at an event of someone who has this grant."""
-    flaw = None
+def check_event(stream: Stream, source: str, body: bytes, principal: Principal) -> IngestResult:
+    """Check an event and the principal's access to its namespace."""
+    error = None
     try:
-        require_event(stream, body)
-    except RejectedError as fault:
-        if fault.reason.is_final:
-            return Taken(None, fault)
-        flaw = fault
-    if not grant.is_everywhere:
+        validate_event(stream, body)
+    except RejectedError as exc:
+        if exc.reason.is_permanent:
+            return IngestResult(None, exc)
+        error = exc
+    if not principal.is_unrestricted:
         try:
-            grant.require_namespaces(namespaces_of(body))
-        except NotAllowedError as refusal:
-            return Taken(None, refusal)
-    line = one_line(body)
-    return Taken(Entry(stream, source, line, is_json=True), flaw)
+            principal.check_namespaces(event_namespaces(body))
+        except ForbiddenError as exc:
+            return IngestResult(None, exc)
+    line = to_single_line(body)
+    return IngestResult(LogEntry(stream, source, line, is_json=True), error)
 
 
-def _lines(payload: bytes) -> Iterator[bytes]:
-    """The lines of a payload if it is more than one document and each line is one; else nothing."""
+def _split_lines(payload: bytes) -> Iterator[bytes]:
+    """Yield the lines if the payload is NDJSON with more than one document."""
     try:
         _decode_any(payload)
     except (msgspec.DecodeError, RecursionError):

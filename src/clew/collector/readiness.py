@@ -1,4 +1,4 @@
-"""Whether a collector could store an event that came now."""
+"""Readiness probe of the collector."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import shutil
 from clew.collector.appender import Appender
 from clew.errors import ClewError
 
-# What a few seconds of events take: below it, most would be refused.
-_LEAST_FREE_BYTES = 16 << 20
+# A few seconds of events.
+_MIN_FREE_BYTES = 16 << 20
 
 
-def require_ready(appender: Appender) -> None:
-    """ClewError with the reason if it could not."""
-    appender.require_ready()
+def check_ready(appender: Appender) -> None:
+    """Raise ClewError if an event could not be stored now."""
+    appender.check_ready()
     folder = appender.folder
     if not os.access(folder, os.W_OK):
-        raise ClewError(f"The log {folder} cannot be written to.", hint="Check whose folder it is.")
+        raise ClewError(f"The log {folder} is not writable.", hint="Check the owner of the folder.")
     free = shutil.disk_usage(folder).free
-    if free < _LEAST_FREE_BYTES:
-        raise ClewError(f"Only {free >> 20} MB are free on the disk of {folder}.", hint="Make room on the disk.")
+    if free < _MIN_FREE_BYTES:
+        raise ClewError(f"Only {free >> 20} MB are free on the disk of {folder}.", hint="Free disk space.")

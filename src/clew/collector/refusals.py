@@ -1,37 +1,37 @@
-"""What was refused, in the log of the process: enough to find the sender, and never a flood."""
+"""Throttled logging of rejected requests."""
 
 from __future__ import annotations
 
 import logging
 import time
 
-from clew.collector.answers import is_fault_of_ours, sentence
-from clew.serving.plain import Caller
+from clew.collector.answers import is_server_error, rejection_message
+from clew.serving.plain import RequestInfo
 
 _LOG = logging.getLogger("clew.collector")
-_SECONDS_BETWEEN = 1.0
+_MIN_SECONDS_BETWEEN_LINES = 1.0
 
 
-class RefusalLog:
-    """Writes one refusal of a kind a second, with the number of those that it kept to itself."""
+class ThrottledErrorLog:
+    """Logs one error per second, path and status, with the number of suppressed ones."""
 
     def __init__(self) -> None:
         self._last: dict[tuple[str, int], tuple[float, int]] = {}
 
-    def note(self, path: str, caller: Caller, status: int, fault: Exception) -> None:
-        """Tell of a refusal, unless one like it was told a moment ago."""
+    def record(self, path: str, request: RequestInfo, status: int, error: Exception) -> None:
+        """Log an error, unless one with the same path and status was just logged."""
         kind, now = (path, status), time.monotonic()
-        last, unsaid = self._last.get(kind, (-_SECONDS_BETWEEN, 0))
-        if now - last < _SECONDS_BETWEEN:
-            self._last[kind] = (last, unsaid + 1)
+        last, suppressed = self._last.get(kind, (-_MIN_SECONDS_BETWEEN_LINES, 0))
+        if now - last < _MIN_SECONDS_BETWEEN_LINES:
+            self._last[kind] = (last, suppressed + 1)
             return
         self._last[kind] = (now, 0)
-        facts = {
+        fields = {
             "path": path,
             "status": status,
-            "address": caller.client.host if caller.client else None,
-            "agent": caller.headers.get("user-agent"),
-            "unsaid": unsaid,
+            "address": request.client.host if request.client else None,
+            "user_agent": request.headers.get("user-agent"),
+            "suppressed": suppressed,
         }
-        level = logging.ERROR if is_fault_of_ours(fault) else logging.WARNING
-        _LOG.log(level, "refused: %s", sentence(fault), extra={"facts": facts})
+        level = logging.ERROR if is_server_error(error) else logging.WARNING
+        _LOG.log(level, "request rejected: %s", rejection_message(error), extra={"fields": fields})

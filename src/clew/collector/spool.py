@@ -1,4 +1,4 @@
-"""Bodies that are too large to be held in memory: they come into a file, are looked at there and copied to the log."""
+"""Large request bodies: written to a file, validated there and copied to the log."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from typing import Self
 import msgspec
 
 from clew.collector.appender import Appender
-from clew.collector.log import Entry
-from clew.collector.namespaces import namespaces_of
-from clew.collector.payloads import Taken
+from clew.collector.log import LogEntry
+from clew.collector.namespaces import event_namespaces
+from clew.collector.payloads import IngestResult
 from clew.errors import ClewError
-from clew.events.identity import JSON_SPACE, NO_NEWLINES, content_id
-from clew.events.received import decode_text
-from clew.events.rejection import Reason, RejectedError
+from clew.events.identity import JSON_WHITESPACE, NEWLINES_TO_SPACES, content_id
+from clew.events.received import decode_utf8
+from clew.events.rejection import RejectedError, RejectionReason
 from clew.events.stream import Stream
-from clew.serving.grants import Grant
+from clew.serving.grants import Principal
 
-_PIECE_BYTES = 1 << 20
-# While one is looked at, all of it is in memory.
-_ONE_AT_A_TIME = threading.Lock()
+_CHUNK_BYTES = 1 << 20
+# One at a time: a body that is validated is resident in memory.
+_MMAP_LOCK = threading.Lock()
 
 
-class Spooled:
-    """A body in a file of its own, which goes when the body was dealt with."""
+class SpooledBody:
+    """Request body in a temporary file."""
 
     def __init__(self, folder: Path) -> None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115  # closed by `__exit__`
-        except OSError as fault:
-            raise _no_room(folder, fault) from fault
+        except OSError as error:
+            raise _write_error(folder, error) from error
         self._folder = folder
         self.bytes = 0
 
@@ -47,95 +47,97 @@ class Spooled:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close and delete the file."""
         self._file.close()
 
-    def add(self, piece: bytes | bytearray) -> None:
-        """Put a piece behind those before."""
+    def write(self, chunk: bytes | bytearray) -> None:
+        """Append a chunk."""
         try:
-            self._file.write(piece)
-        except OSError as fault:
-            raise _no_room(self._folder, fault) from fault
-        self.bytes += len(piece)
+            self._file.write(chunk)
+        except OSError as error:
+            raise _write_error(self._folder, error) from error
+        self.bytes += len(chunk)
 
     def read(self) -> bytes:
-        """All of it."""
+        """Return the whole body."""
         self._file.seek(0)
         return self._file.read()
 
     @contextmanager
-    def mapped(self) -> Iterator[mmap.mmap]:
-        """All of it as one text in memory, which may be changed; few are held at a time."""
+    def map_memory(self) -> Iterator[mmap.mmap]:
+        """Map the body into memory, writable; one body at a time."""
         self._file.flush()
-        with _ONE_AT_A_TIME, mmap.mmap(self._file.fileno(), 0) as text:
+        with _MMAP_LOCK, mmap.mmap(self._file.fileno(), 0) as text:
             yield text
 
 
-def store_spooled(spooled: Spooled, stream: Stream, source: str, grant: Grant, appender: Appender) -> Taken:
-    """Store the one event that a body is, and wait for it.
+def ingest_spooled(
+    spooled: SpooledBody, stream: Stream, source: str, principal: Principal, appender: Appender
+) -> IngestResult:
+    """Store a body that is a single event and wait until it is synced.
 
-    RejectedError for what can never be kept, NotAllowedError for what the sender may not send.
+    Raises RejectedError for an event that cannot be stored, ForbiddenError for a namespace without access.
     """
-    with spooled.mapped() as text:
-        _require_text(text)
-        flaw = _flaw_of(text, stream)
-        if flaw is not None and flaw.reason.is_final:
-            raise flaw
-        if not grant.is_everywhere:
+    with spooled.map_memory() as text:
+        _check_utf8(text)
+        error = _find_error(text, stream)
+        if error is not None and error.reason.is_permanent:
+            raise error
+        if not principal.is_unrestricted:
             with memoryview(text) as body:
-                grant.require_namespaces(namespaces_of(body))
-        _on_one_line(text)
-        with memoryview(text) as whole, whole[slice(*_span(text))] as body:
-            entry = Entry(stream, source, body, is_json=True, identity=content_id(body))
-            appender.store([entry]).result()
-    # Without the body, which is no longer in memory.
-    return Taken(msgspec.structs.replace(entry, body=b""), flaw)
+                principal.check_namespaces(event_namespaces(body))
+        _remove_newlines(text)
+        with memoryview(text) as view, view[slice(*_document_span(text))] as body:
+            entry = LogEntry(stream, source, body, is_json=True, event_id=content_id(body))
+            appender.submit([entry]).result()
+    # The mapping of the body is closed.
+    return IngestResult(msgspec.structs.replace(entry, body=b""), error)
 
 
-def _require_text(text: mmap.mmap) -> None:
+def _check_utf8(text: mmap.mmap) -> None:
     decoder = getincrementaldecoder("utf-8")()
-    for start in range(0, len(text), _PIECE_BYTES):
+    for start in range(0, len(text), _CHUNK_BYTES):
         try:
-            decoder.decode(text[start : start + _PIECE_BYTES], start + _PIECE_BYTES >= len(text))
-        except UnicodeDecodeError as fault:
-            raise RejectedError(Reason.NOT_UTF8, f"byte {start + fault.start} is no UTF-8") from None
+            decoder.decode(text[start : start + _CHUNK_BYTES], start + _CHUNK_BYTES >= len(text))
+        except UnicodeDecodeError as error:
+            raise RejectedError(RejectionReason.NOT_UTF8, f"byte {start + error.start} is not UTF-8") from None
 
 
-def _flaw_of(text: mmap.mmap, stream: Stream) -> RejectedError | None:
+def _find_error(text: mmap.mmap, stream: Stream) -> RejectedError | None:
     with memoryview(text) as body:
         try:
-            decode_text(stream, body)
-        except RejectedError as fault:
-            # A new one: that which was raised holds on to the text.
-            return RejectedError(fault.reason, fault.detail)
+            decode_utf8(stream, body)
+        except RejectedError as error:
+            # A copy: the raised error references the mapping.
+            return RejectedError(error.reason, error.detail)
     return None
 
 
-def _span(text: mmap.mmap) -> tuple[int, int]:
-    """Where the document begins and ends, without the space around it."""
+def _document_span(text: mmap.mmap) -> tuple[int, int]:
+    """Return start and end of the document without surrounding whitespace."""
     start, end = 0, len(text)
-    while text[start] in JSON_SPACE:
+    while text[start] in JSON_WHITESPACE:
         start += 1
-    while text[end - 1] in JSON_SPACE:
+    while text[end - 1] in JSON_WHITESPACE:
         end -= 1
     return start, end
 
 
-def _on_one_line(text: mmap.mmap) -> None:
-    """In JSON, a raw CR or LF can only stand between tokens."""
-    for start in range(0, len(text), _PIECE_BYTES):
-        piece = text[start : start + _PIECE_BYTES]
-        if b"\n" in piece or b"\r" in piece:
-            text[start : start + len(piece)] = piece.translate(NO_NEWLINES)
-    # Given back: what was changed is in the file.
+def _remove_newlines(text: mmap.mmap) -> None:
+    """Replace CR and LF, which JSON allows only between tokens."""
+    for start in range(0, len(text), _CHUNK_BYTES):
+        chunk = text[start : start + _CHUNK_BYTES]
+        if b"\n" in chunk or b"\r" in chunk:
+            text[start : start + len(chunk)] = chunk.translate(NEWLINES_TO_SPACES)
+    # Release the pages; changes are in the file.
     text.madvise(mmap.MADV_DONTNEED)
 
 
-def _no_room(folder: Path, fault: OSError) -> ClewError:
-    message = f"A large event cannot be written to {folder}: {os.strerror(fault.errno or 0)}."
-    return ClewError(message, hint="Make room on the disk, then send it again.")
+def _write_error(folder: Path, error: OSError) -> ClewError:
+    message = f"Cannot write a large event to {folder}: {os.strerror(error.errno or 0)}."
+    return ClewError(message, hint="Free disk space, then send the event again.")

@@ -1,8 +1,8 @@
-"""A process that syncs the files it is handed, one after the other, until its input ends.
+"""Helper process that syncs the file descriptors it receives until its input ends.
 
     python sync_process.py <socket
 
-Its interpreter starts without packages: only the standard library's.
+The interpreter starts without site-packages: standard library only.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ import socket
 
 
 def main() -> None:
-    """Answer each file with a byte: zero when it is on disk, or else the number of the fault."""
-    with socket.socket(fileno=0) as asked:
+    """Reply to each file with one byte: 0 when it is synced, else the errno."""
+    with socket.socket(fileno=0) as connection:
         while True:
-            said, files, _, _ = socket.recv_fds(asked, 1, 1)
-            if not said:
+            message, files, _, _ = socket.recv_fds(connection, 1, 1)
+            if not message:
                 return
-            asked.send(bytes((_fault_of(*files),)))
+            connection.send(bytes((_sync(*files),)))
 
 
-def _fault_of(file: int) -> int:
+def _sync(file: int) -> int:
     try:
         os.fdatasync(file)
-    except OSError as fault:
-        return fault.errno or 0xFF
+    except OSError as error:
+        return error.errno or 0xFF
     finally:
         os.close(file)
     return 0

@@ -1,4 +1,4 @@
-"""Syncing beside a busy loop: a thread would wait longer for the interpreter's lock than for the disk."""
+"""fdatasync in a helper process: a thread would wait longer for the GIL than for the disk."""
 
 from __future__ import annotations
 
@@ -13,61 +13,61 @@ from collections.abc import Callable
 from clew.collector import sync_process
 
 
-class Syncer:
-    """Syncs files, one at a time, in a process of its own, which ends when this one closes it or is gone."""
+class FsyncHelper:
+    """Syncs files one at a time in a helper process, which ends with this process."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, answered: Callable[[], None]) -> None:
-        """Start the process; `answered` is called on the loop when `end` has something to take."""
+    def __init__(self, loop: asyncio.AbstractEventLoop, on_ready: Callable[[], None]) -> None:
+        """Start the process; `on_ready` is called on the loop when `finish` has a result."""
         self._loop = loop
-        self._socket, theirs = socket.socketpair()
-        with theirs:
+        self._socket, peer = socket.socketpair()
+        with peer:
             try:
-                self._process = _process_reading(theirs)
+                self._process = _start_process(peer)
             except OSError:
                 self._socket.close()
                 raise
-        loop.add_reader(self._socket, answered)
+        loop.add_reader(self._socket, on_ready)
 
-    def begin(self, file: int) -> None:
-        """Have a file synced."""
+    def start(self, file: int) -> None:
+        """Request a sync."""
         try:
             socket.send_fds(self._socket, [b"."], [file])
         except OSError:
-            # The process is gone, or the system lacks something: then the socket must end, for nobody will answer.
+            # The process has exited or the system lacks resources: close the socket, so that `finish` does not wait.
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
 
-    def end(self, file: int) -> bool:
-        """Take the answer, and wait for it if need be; False if the process is gone, and the file was synced here.
+    def finish(self, file: int) -> bool:
+        """Wait for the result; False if the process has exited and the file was synced here.
 
-        OSError if the file may not be on disk.
+        Raises OSError if the file may not be on disk.
         """
-        answer = self._answer()
-        if not answer:
+        reply = self._receive()
+        if not reply:
             os.fdatasync(file)
-        elif fault := answer[0]:
-            raise OSError(fault, os.strerror(fault))
-        return bool(answer)
+        elif errno := reply[0]:
+            raise OSError(errno, os.strerror(errno))
+        return bool(reply)
 
     def close(self) -> None:
-        """Let the process end, and wait for that."""
+        """Stop the process and wait for it."""
         self._loop.remove_reader(self._socket)
         self._socket.close()
         self._process.wait()
 
-    def _answer(self) -> bytes:
+    def _receive(self) -> bytes:
         try:
             return self._socket.recv(1)
         except OSError:
             return b""
 
 
-def _process_reading(given: socket.socket) -> subprocess.Popen[bytes]:
+def _start_process(stdin: socket.socket) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-I", "-S", sync_process.__file__],
-        stdin=given.fileno(),
+        stdin=stdin.fileno(),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        # Ctrl-C in a terminal is for the collector, which still has something to sync then.
+        # Not stopped by Ctrl-C in a terminal: the collector still syncs on shutdown.
         start_new_session=True,
     )

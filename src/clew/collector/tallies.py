@@ -1,4 +1,4 @@
-"""Counting on one thread, for Prometheus: the locks of its own counters would cost as much as taking an event."""
+"""Prometheus counter and histogram without locks, for one thread: locking would cost as much as storing an event."""
 
 from __future__ import annotations
 
@@ -10,45 +10,45 @@ from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
 
-class Tally(Collector):
-    """How often something happened, by its labels."""
+class UnlockedCounter(Collector):
+    """Counter by labels."""
 
-    def __init__(self, name: str, meaning: str, labels: Sequence[str]) -> None:
+    def __init__(self, name: str, documentation: str, labels: Sequence[str]) -> None:
         self._name = name
-        self._meaning = meaning
+        self._documentation = documentation
         self._labels = labels
         self._counts: dict[tuple[str | int, ...], int] = {}
 
-    def add(self, labels: tuple[str | int, ...]) -> None:
-        """It happened once more."""
+    def inc(self, labels: tuple[str | int, ...]) -> None:
+        """Increment the counter."""
         self._counts[labels] = self._counts.get(labels, 0) + 1
 
     def collect(self) -> Iterator[CounterMetricFamily]:
-        """The counts."""
-        family = CounterMetricFamily(self._name, self._meaning, labels=self._labels)
+        """Yield the metric family."""
+        family = CounterMetricFamily(self._name, self._documentation, labels=self._labels)
         for labels, count in self._counts.items():
             family.add_metric([str(label) for label in labels], count)
         yield family
 
 
-class Spread(Collector):
-    """How many values lie below each of some bounds."""
+class UnlockedHistogram(Collector):
+    """Histogram with fixed bounds."""
 
-    def __init__(self, name: str, meaning: str, bounds: Sequence[float]) -> None:
+    def __init__(self, name: str, documentation: str, bounds: Sequence[float]) -> None:
         self._name = name
-        self._meaning = meaning
+        self._documentation = documentation
         self._bounds = bounds
         self._counts = [0] * (len(bounds) + 1)
         self._sum = 0.0
 
-    def add(self, value: float) -> None:
-        """One more value."""
+    def observe(self, value: float) -> None:
+        """Add a value."""
         self._counts[bisect_left(self._bounds, value)] += 1
         self._sum += value
 
     def collect(self) -> Iterator[HistogramMetricFamily]:
-        """The counts."""
+        """Yield the metric family."""
         names = [*map(str, self._bounds), "+Inf"]
-        family = HistogramMetricFamily(self._name, self._meaning)
+        family = HistogramMetricFamily(self._name, self._documentation)
         family.add_metric([], list(zip(names, accumulate(self._counts), strict=True)), self._sum)
         yield family

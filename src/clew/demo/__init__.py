@@ -1,1 +1,1 @@
-"""The main job on an example: a notebook, its events, one column's way back."""
+"""Demo: capture a notebook, ingest its events and trace one column."""

@@ -1,4 +1,4 @@
-"""Notebook → streams → log → Spark → lake → index → answer."""
+"""Run the demo: notebook → streams → log → Spark → lake → index → lineage."""
 
 from __future__ import annotations
 
@@ -11,76 +11,78 @@ from importlib.resources import files
 from pathlib import Path
 
 from clew import __version__
-from clew.api.export import page_html
+from clew.api.export import render_run_page
 from clew.capture.launch import capture_notebook
-from clew.collector.intake import take_streams
+from clew.collector.intake import import_streams
 from clew.collector.log import LogWriter
 from clew.errors import ClewError
-from clew.home import Home
-from clew.pipeline.ingest import Ingested
-from clew.pipeline.saying import Say
+from clew.home import DataDir
+from clew.pipeline.ingest import IngestStats
+from clew.pipeline.saying import ProgressCallback
 from clew.pipeline.work import open_pipeline
-from clew.query.answers import Answers
-from clew.query.model import Hop, NotebookRun
-from clew.query.run_page import run_page
+from clew.query.answers import NotebookService
+from clew.query.model import LineageStep, NotebookRun
+from clew.query.run_page import build_run_page
 
 NOTEBOOK = "orders.py"
 COLUMN = "daily_revenue.parquet.net_revenue"
 
 
 @dataclass(frozen=True)
-class Demo:
-    """What the demo found out."""
+class DemoResult:
+    """Result of the demo; `reused` means that an earlier notebook run was used."""
 
     column: str
-    answer: Hop
+    upstream: LineageStep
     run: NotebookRun
     page: Path
-    taken: Ingested
-    was_recorded: bool
+    ingested: IngestStats
+    reused: bool
 
 
-def run_demo(home: Home, *, say: Say, is_fresh: bool, master: str, conf: Mapping[str, str]) -> Demo:
-    """Do the whole job. A notebook whose run is recorded is not run again: its events are, and add nothing."""
+def run_demo(
+    home: DataDir, *, on_progress: ProgressCallback, is_fresh: bool, master: str, conf: Mapping[str, str]
+) -> DemoResult:
+    """Run the demo; an earlier notebook run is reused unless `is_fresh`, its events are deduplicated."""
     folder = home.root / "demo"
     folder.mkdir(exist_ok=True)
     recorded = None if is_fresh else _recorded_session(home, folder)
-    session = recorded or _capture(home, folder, say)
+    session = recorded or _capture(home, folder, on_progress)
     with LogWriter(home.log) as log:
-        take_streams(home.streams, log)
-    with open_pipeline(home, say=say, master=master, conf=conf) as pipeline:
-        say("Taking the notebook's events in")
-        taken = pipeline.take_available()
-    say("Answering")
-    with Answers(home.index) as answers:
-        answer, run = answers.upstream(_column(folder)), answers.run(session)
+        import_streams(home.streams, log)
+    with open_pipeline(home, on_progress=on_progress, master=master, conf=conf) as pipeline:
+        on_progress("Ingesting the notebook's events")
+        ingested = pipeline.run()
+    on_progress("Tracing the column")
+    with NotebookService(home.index) as service:
+        upstream, run = service.upstream(_column(folder)), service.run(session)
     page = folder / "orders.html"
-    page.write_text(page_html(run_page(run, answer=answer)), encoding="utf-8")
-    return Demo(COLUMN, answer, run, page, taken, was_recorded=recorded is not None)
+    page.write_text(render_run_page(build_run_page(run, upstream=upstream)), encoding="utf-8")
+    return DemoResult(COLUMN, upstream, run, page, ingested, reused=recorded is not None)
 
 
-def _capture(home: Home, folder: Path, say: Say) -> str:
-    say(f"Running the notebook {NOTEBOOK} under capture")
-    # A copy, because marimo writes beside the notebook, and a package's own folder may not be writable.
+def _capture(home: DataDir, folder: Path, on_progress: ProgressCallback) -> str:
+    on_progress(f"Running the notebook {NOTEBOOK} under capture")
+    # Copied because marimo writes next to the notebook, and the package folder may be read-only.
     notebook = folder / NOTEBOOK
     notebook.write_bytes((files("clew.demo") / NOTEBOOK).read_bytes())
     captured = capture_notebook(notebook, home.streams, env={**os.environ, "CLEW_DEMO_DATA": str(folder)})
     if not (home.streams / captured.session_id).is_dir():
         raise ClewError(
-            "The notebook ran, but nothing of it was captured.", hint="Is CLEW_DISABLED set? Unset it and try again."
+            "The notebook ran, but nothing was captured.", hint="Is CLEW_DISABLED set? Unset it and try again."
         )
-    _marker(folder).write_text(json.dumps({"session_id": captured.session_id, "of": _fingerprint()}))
+    _marker(folder).write_text(json.dumps({"session_id": captured.session_id, "fingerprint": _fingerprint()}))
     return captured.session_id
 
 
-def _recorded_session(home: Home, folder: Path) -> str | None:
-    """The session that this notebook and this clew left behind, if it is still there."""
+def _recorded_session(home: DataDir, folder: Path) -> str | None:
+    """Return the session of an earlier run of this notebook with this version, if it still exists."""
     marker = _marker(folder)
     if not marker.exists():
         return None
-    note = json.loads(marker.read_text())
-    is_same = note["of"] == _fingerprint() and (home.streams / note["session_id"]).is_dir()
-    return note["session_id"] if is_same else None
+    marker_data = json.loads(marker.read_text())
+    is_same = marker_data.get("fingerprint") == _fingerprint() and (home.streams / marker_data["session_id"]).is_dir()
+    return marker_data["session_id"] if is_same else None
 
 
 def _column(folder: Path) -> str:

@@ -119,7 +119,7 @@ def daily(joined):
 
 @app.cell
 def check_margin(daily_revenue):
-    # There is no `cost` in any of the files: this cell fails, and the others must not care.
+    # There is no `cost` in any of the files: this cell fails on purpose; the others must still run.
     margin = daily_revenue["net_revenue"] - daily_revenue["cost"]
     margin.describe()
     return

@@ -1,1 +1,1 @@
-"""The three streams of events: their shapes, their ids, what is accepted."""
+"""Events of the three streams: models, decoding, ids and validation."""

@@ -1,4 +1,4 @@
-"""What is allowed, and yet makes an OpenLineage event of less use: a producer's lint."""
+"""Lint rules for OpenLineage events that are valid but could be more useful."""
 
 from __future__ import annotations
 
@@ -9,101 +9,101 @@ from uuid import UUID
 
 from clew.events.openlineage import FACET_ALIASES
 
-Rule = Literal["facet-prefix", "schema-url", "run-id", "run-start", "run-end"]
+LintRule = Literal["facet-prefix", "schema-url", "run-id", "run-start", "run-end"]
 
-_STANDARD: Final = frozenset(
+_STANDARD_FACETS: Final = frozenset(
     """catalog columnLineage dataQualityAssertions dataQualityMetrics dataSource datasetType documentation
     environmentVariables errorMessage executionParameters externalQuery extractionError hierarchy inputStatistics
     jobDependencies jobType lifecycleStateChange lineage nominalTime outputStatistics ownership parent processing_engine
     schema sourceCode sourceCodeLocation sql storage subset symlinks tags test version""".split()
 )
-# Names that a later spec has replaced; producers still write them.
-_FORMER: Final = frozenset({"parentRun", "sourceCodeLocationJob", *FACET_ALIASES})
-# Where hosts of repositories put the name of a branch, a tag or a commit.
+# Facet names that a later spec version replaced; producers still send them.
+_RENAMED_FACETS: Final = frozenset({"parentRun", "sourceCodeLocationJob", *FACET_ALIASES})
+# Branch, tag or commit in the URLs of common repository hosts.
 _REVISION = re.compile(
-    r"https?://(?:raw\.githubusercontent\.com/[^/]+/[^/]+|[^?#]+/(?:blob|raw|tree|src))/(?P<at>refs/tags/|refs/heads/)?"
+    r"https?://(?:raw\.githubusercontent\.com/[^/]+/[^/]+|[^?#]+/(?:blob|raw|tree|src))/(?P<ref>refs/tags/|refs/heads/)?"
     r"(?P<name>[^/?#]+)/"
 )
 _COMMIT_OR_VERSION = re.compile(r"[0-9a-f]{7,64}|.*\d+[.-]\d+.*|[vV]\d+")
-_ENDS: Final = frozenset({"COMPLETE", "FAIL", "ABORT"})
+_TERMINAL_EVENT_TYPES: Final = frozenset({"COMPLETE", "FAIL", "ABORT"})
 
 
-class Advice(NamedTuple):
-    """What would be better, and where."""
+class LintWarning(NamedTuple):
+    """A violated lint rule, with its JSON path or run id."""
 
-    rule: Rule
+    rule: LintRule
     path: str
     message: str
 
 
-def advice(event: Mapping[str, Any]) -> Iterator[Advice]:
-    """All that is to be said of one event."""
-    yield from _run_id(event)
-    yield from _address("/schemaURL", event.get("schemaURL"))
+def lint_event(event: Mapping[str, Any]) -> Iterator[LintWarning]:
+    """Yield the lint warnings of one event."""
+    yield from _check_run_id(event)
+    yield from _check_schema_url("/schemaURL", event.get("schemaURL"))
     for path, name, facet in _facets(event):
-        if name not in _STANDARD and name not in _FORMER and "_" not in name:
-            message = f"The facet {name!r} is not of the spec: give it your prefix, as in `acme_{name}`."
-            yield Advice("facet-prefix", path, message)
+        if name not in _STANDARD_FACETS and name not in _RENAMED_FACETS and "_" not in name:
+            message = f"The facet {name!r} is not in the spec. Add your prefix, for example `acme_{name}`."
+            yield LintWarning("facet-prefix", path, message)
         if isinstance(facet, dict):
-            yield from _address(f"{path}/_schemaURL", facet.get("_schemaURL"))
+            yield from _check_schema_url(f"{path}/_schemaURL", facet.get("_schemaURL"))
 
 
-class RunPairs:
-    """Which runs have begun and ended, over all events that are noted."""
+class RunPairingCheck:
+    """Check over many events that each run has a START and a terminal event."""
 
     def __init__(self) -> None:
         self._seen: dict[str, set[str]] = {}
 
-    def note(self, event: Mapping[str, Any]) -> None:
-        """Note what an event says of its run."""
-        run, kind = _run_of(event), event.get("eventType")
+    def add(self, event: Mapping[str, Any]) -> None:
+        """Record the event type of the event's run."""
+        run, kind = _run_id_of(event), event.get("eventType")
         if run is not None:
             self._seen.setdefault(run, set()).add(kind if isinstance(kind, str) else "")
 
-    def advice(self) -> Iterator[Advice]:
-        """Runs that lack a START or an end, in the order in which they were first seen."""
+    def warnings(self) -> Iterator[LintWarning]:
+        """Yield runs without a START or a terminal event, ordered by first event."""
         for run, kinds in self._seen.items():
             if "START" not in kinds:
-                yield Advice("run-start", run, "The run has no START: when it began is not known.")
-            if not kinds & _ENDS:
-                message = "The run has no COMPLETE, FAIL or ABORT: it will seem to be running for ever."
-                yield Advice("run-end", run, message)
+                yield LintWarning("run-start", run, "The run has no START event: its start time is unknown.")
+            if not kinds & _TERMINAL_EVENT_TYPES:
+                message = "The run has no COMPLETE, FAIL or ABORT event: it is shown as running forever."
+                yield LintWarning("run-end", run, message)
 
 
-def _run_of(event: Mapping[str, Any]) -> str | None:
+def _run_id_of(event: Mapping[str, Any]) -> str | None:
     run = event.get("run")
-    found = run.get("runId") if isinstance(run, dict) else None
-    return found if isinstance(found, str) else None
+    run_id = run.get("runId") if isinstance(run, dict) else None
+    return run_id if isinstance(run_id, str) else None
 
 
-def _run_id(event: Mapping[str, Any]) -> Iterator[Advice]:
-    run = _run_of(event)
+def _check_run_id(event: Mapping[str, Any]) -> Iterator[LintWarning]:
+    run = _run_id_of(event)
     if run is None:
         return
     try:
         UUID(run)
     except ValueError:
-        message = f"The run id {run[:60]!r} is no UUID: other runs may have the same. Make a new UUID for each run."
-        yield Advice("run-id", "/run/runId", message)
+        message = f"The run id {run[:60]!r} is not a UUID and may not be unique. Generate a new UUID for each run."
+        yield LintWarning("run-id", "/run/runId", message)
 
 
-def _address(path: str, address: object) -> Iterator[Advice]:
-    found = _REVISION.match(address) if isinstance(address, str) else None
-    if found is None or found["at"] == "refs/tags/":
+def _check_schema_url(path: str, url: object) -> Iterator[LintWarning]:
+    match = _REVISION.match(url) if isinstance(url, str) else None
+    if match is None or match["ref"] == "refs/tags/":
         return
-    if found["at"] or not _COMMIT_OR_VERSION.fullmatch(found["name"]):
-        message = f"The schema is on the branch {found['name']!r} and may change: point to a tag or a commit."
-        yield Advice("schema-url", path, message)
+    if match["ref"] or not _COMMIT_OR_VERSION.fullmatch(match["name"]):
+        message = f"The schema URL names the branch {match['name']!r}, which may change. Use a tag or a commit."
+        yield LintWarning("schema-url", path, message)
 
 
 def _facets(event: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
-    """Every facet with its place and its name."""
-    for place in ("run", "job", "dataset"):
-        yield from _facets_of(f"/{place}", event.get(place))
-    for place in ("inputs", "outputs"):
-        datasets = event.get(place)
+    """Yield the path, name and value of every facet."""
+    for key in ("run", "job", "dataset"):
+        yield from _facets_of(f"/{key}", event.get(key))
+    for key in ("inputs", "outputs"):
+        datasets = event.get(key)
         for number, dataset in enumerate(datasets if isinstance(datasets, list) else ()):
-            yield from _facets_of(f"/{place}/{number}", dataset)
+            yield from _facets_of(f"/{key}/{number}", dataset)
 
 
 def _facets_of(path: str, entity: Any) -> Iterator[tuple[str, str, Any]]:

@@ -1,4 +1,4 @@
-"""The columnLineage facet, taken apart into one value per edge."""
+"""Parser of the columnLineage facet: one `ColumnEdge` per source and transformation."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import Raw, Struct
 
-from clew.events.documents import part
+from clew.events.documents import decode_optional
 
 
-class StatedEdge(Struct, frozen=True):
-    """That a source column takes part in a column; `column` is None for what holds for the whole output."""
+class ColumnEdge(Struct, frozen=True):
+    """An edge from a source column to a column; `column` is None for edges to the whole dataset."""
 
     column: str | None
     source_namespace: str
@@ -39,7 +39,7 @@ class _InputField(Struct):
 
 class _OutputField(Struct, rename="camel"):
     input_fields: list[_InputField] | None = None
-    # Before facet version 1-2-0 it was said of the column how it is made, not of each source.
+    # Before facet version 1-2-0 the transformation was a property of the column, not of each source.
     transformation_type: str | None = None
     transformation_description: str | None = None
 
@@ -53,69 +53,69 @@ _decode = msgspec.json.Decoder(_ColumnLineage).decode
 _decode_input = msgspec.json.Decoder(_InputField).decode
 _decode_object = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_list = msgspec.json.Decoder(list[Raw]).decode
-_decode_text = msgspec.json.Decoder(str).decode
+_decode_str = msgspec.json.Decoder(str).decode
 _DIRECT = "DIRECT"
 _MASKED = "MASKED"
-# The value flows, how is not said.
-_UNSAID = [_Transformation()]
+# Transformation of a source that lists none: DIRECT, without a subtype.
+_DEFAULT_TRANSFORMATIONS = [_Transformation()]
 
 
-def edges_of(facet: bytes | str) -> Iterator[StatedEdge]:
-    """The edges that a facet states; what is not of the facet's shape states none."""
+def parse_column_lineage(facet: bytes | str) -> Iterator[ColumnEdge]:
+    """Yield the edges of a facet; malformed parts are skipped."""
     try:
         lineage = _decode(facet)
     except msgspec.ValidationError:
-        lineage = _salvage(Raw(facet))
+        lineage = _decode_lenient(Raw(facet))
     for column, output in (lineage.fields or {}).items():
-        unsaid = _said_of_column(output)
+        default = _column_transformations(output)
         for source in output.input_fields or ():
-            yield from _transformed(column, source, unsaid)
+            yield from _source_edges(column, source, default)
     for source in lineage.dataset or ():
-        yield from _transformed(None, source, _UNSAID)
+        yield from _source_edges(None, source, _DEFAULT_TRANSFORMATIONS)
 
 
-def _salvage(facet: Raw) -> _ColumnLineage:
-    """Keep all sources that are sound."""
-    parts = part(facet, _decode_object) or {}
-    outputs = part(parts.get("fields"), _decode_object) or {}
-    fields = {column: part(raw, _decode_object) or {} for column, raw in outputs.items()}
+def _decode_lenient(facet: Raw) -> _ColumnLineage:
+    """Decode all valid sources of a malformed facet."""
+    members = decode_optional(facet, _decode_object) or {}
+    outputs = decode_optional(members.get("fields"), _decode_object) or {}
+    fields = {column: decode_optional(raw, _decode_object) or {} for column, raw in outputs.items()}
     return _ColumnLineage(
         fields={column: _output(output) for column, output in fields.items()},
-        dataset=_inputs(parts.get("dataset")),
+        dataset=_inputs(members.get("dataset")),
     )
 
 
-def _output(parts: dict[str, Raw]) -> _OutputField:
+def _output(members: dict[str, Raw]) -> _OutputField:
     return _OutputField(
-        _inputs(parts.get("inputFields")),
-        part(parts.get("transformationType"), _decode_text),
-        part(parts.get("transformationDescription"), _decode_text),
+        _inputs(members.get("inputFields")),
+        decode_optional(members.get("transformationType"), _decode_str),
+        decode_optional(members.get("transformationDescription"), _decode_str),
     )
 
 
 def _inputs(raw: Raw | None) -> list[_InputField]:
-    items = part(raw, _decode_list) or []
-    return [source for item in items if (source := part(item, _decode_input)) is not None]
+    items = decode_optional(raw, _decode_list) or []
+    return [source for item in items if (source := decode_optional(item, _decode_input)) is not None]
 
 
-def _said_of_column(output: _OutputField) -> list[_Transformation]:
-    """How sources that say nothing of their own take part."""
+def _column_transformations(output: _OutputField) -> list[_Transformation]:
+    """Return the transformations of sources that list none themselves."""
     kind, description = output.transformation_type, output.transformation_description
     if not kind and not description:
-        return _UNSAID
+        return _DEFAULT_TRANSFORMATIONS
     is_masked = kind == _MASKED
     return [_Transformation(None, None if is_masked else kind, description, True if is_masked else None)]
 
 
-def _transformed(column: str | None, source: _InputField, unsaid: list[_Transformation]) -> Iterator[StatedEdge]:
-    for how in source.transformations or unsaid:
-        yield StatedEdge(
+def _source_edges(column: str | None, source: _InputField, default: list[_Transformation]) -> Iterator[ColumnEdge]:
+    for transformation in source.transformations or default:
+        yield ColumnEdge(
             column,
             source.namespace,
             source.name,
             source.field,
-            how.type or _DIRECT,
-            how.subtype,
-            how.description,
-            how.masking,
+            transformation.type or _DIRECT,
+            transformation.subtype,
+            transformation.description,
+            transformation.masking,
         )

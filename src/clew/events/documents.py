@@ -1,4 +1,4 @@
-"""Opening JSON documents: what is no sound document is rejected, in the same words for every stream."""
+"""Tolerant JSON decoding, with the same rejections for all streams."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from typing import TypeVar
 import msgspec
 from msgspec import Raw
 
-from clew.events.rejection import Reason, RejectedError
+from clew.events.rejection import RejectedError, RejectionReason
 
 T = TypeVar("T")
-# A large document may be a view of a file, or stand in another document.
+# A large document may be a view of a file, or a member of another document.
 Document = bytes | memoryview | Raw
 
-_decode_parts = msgspec.json.Decoder(dict[str, Raw]).decode
+_decode_object = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
-def opened(body: Document, decode: Callable[[Document], T], salvage: Callable[[dict[str, Raw]], T]) -> T:
-    """Decode a document that is text; one that is sound JSON but not as expected is salvaged from its parts."""
+def decode_or_salvage(body: Document, decode: Callable[[Document], T], salvage: Callable[[dict[str, Raw]], T]) -> T:
+    """Decode a UTF-8 document; if it is valid JSON of another shape, salvage its valid members."""
     try:
         try:
             return decode(body)
         except msgspec.ValidationError:
-            # A first look ends at the first flaw: what stands behind it has not been seen yet.
-            return salvage(_parts(body))
-    except msgspec.DecodeError as fault:
-        raise RejectedError(Reason.NOT_JSON, str(fault)) from None
+            # `decode` stops at the first error: the rest of the document is still unchecked.
+            return salvage(_decode_fields(body))
+    except msgspec.DecodeError as error:
+        raise RejectedError(RejectionReason.NOT_JSON, str(error)) from None
     except RecursionError:
-        raise RejectedError(Reason.TOO_DEEP, "the JSON is nested too deeply to be read") from None
+        raise RejectedError(RejectionReason.TOO_DEEP, "the JSON is nested too deeply") from None
 
 
-def part(raw: Raw | None, decode: Callable[[Raw], T]) -> T | None:
-    """A part of a document, or None where it is absent or not as expected."""
+def decode_optional(raw: Raw | None, decode: Callable[[Raw], T]) -> T | None:
+    """Decode a member of a document; None if it is absent or of another type."""
     if raw is None:
         return None
     try:
@@ -41,18 +41,18 @@ def part(raw: Raw | None, decode: Callable[[Raw], T]) -> T | None:
         return None
 
 
-def require_text(body: Document) -> None:
-    """Reject what is no UTF-8: parts of a document are passed on unread, so its bytes must be known to be text."""
+def require_utf8(body: Document) -> None:
+    """Reject invalid UTF-8: raw members are passed on without being decoded."""
     if isinstance(body, bytes) and body.isascii():
         return
     try:
         str(body, "utf-8")
-    except UnicodeDecodeError as fault:
-        raise RejectedError(Reason.NOT_UTF8, f"byte {fault.start} is no UTF-8") from None
+    except UnicodeDecodeError as error:
+        raise RejectedError(RejectionReason.NOT_UTF8, f"invalid UTF-8 at byte {error.start}") from None
 
 
-def _parts(body: Document) -> dict[str, Raw]:
+def _decode_fields(body: Document) -> dict[str, Raw]:
     try:
-        return _decode_parts(body)
+        return _decode_object(body)
     except msgspec.ValidationError:
-        raise RejectedError(Reason.NOT_AN_OBJECT, "the event is JSON, but no object") from None
+        raise RejectedError(RejectionReason.NOT_AN_OBJECT, "the event is JSON, but not an object") from None

@@ -1,4 +1,4 @@
-"""Which of several facets of one name counts: a setting of the lake."""
+"""Precedence of facets with the same name: a setting of the lake."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from enum import StrEnum
 
 
 class FacetOrder(StrEnum):
-    """What makes a facet the later one."""
+    """Order in which a later facet replaces an earlier one."""
 
     RECEIVED = "received"
     EVENT_TIME = "event_time"
 
     @property
     def option(self) -> str:
-        """As it is written on the command line."""
+        """Value of the command-line option."""
         return self.value.replace("_", "-")
 
     @property
-    def words(self) -> str:
-        """As a sentence says it."""
-        return "the time of their events" if self is FacetOrder.EVENT_TIME else "when they were received"
+    def description(self) -> str:
+        """Description for messages: "facets are ordered by …"."""
+        return "event time" if self is FacetOrder.EVENT_TIME else "time of receipt"
 
-    def place(self, seq: int, event_time: int) -> tuple[int, int]:
-        """Where a facet stands in the order: the greatest place wins, and of two at one time the later received."""
+    def sort_key(self, seq: int, event_time: int) -> tuple[int, int]:
+        """Return the sort key of a facet: the greatest wins; facets of equal event time are ordered by receipt."""
         return (event_time, seq) if self is FacetOrder.EVENT_TIME else (seq, event_time)

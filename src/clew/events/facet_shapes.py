@@ -1,4 +1,4 @@
-"""What the standard facets must hold to be read, and why one that does not cannot be."""
+"""Checks of the fields that clew needs in standard facets."""
 
 from __future__ import annotations
 
@@ -12,128 +12,128 @@ import msgspec
 from msgspec import Raw
 
 from clew.events.deletion import is_deleted
-from clew.events.documents import part
-from clew.events.run_facets import moment_of
+from clew.events.documents import decode_optional
+from clew.events.run_facets import parse_epoch_micros
 
 _decode_object = msgspec.json.Decoder(dict[str, Raw]).decode
-_decode_text = msgspec.json.Decoder(str).decode
+_decode_str = msgspec.json.Decoder(str).decode
 _NULL = Raw(b"null")
-_PLAIN_TEXT = r'"[^"\\]*"'
+_SIMPLE_STRING = r'"[^"\\]*"'
 
 
-class Flaw(StrEnum):
-    """Why a facet, or what stands at a place of it, cannot be read. Spec: a facet is an object."""
+class FacetErrorCode(StrEnum):
+    """Reason why a facet, or a field of it, cannot be parsed. Spec: a facet is an object."""
 
     NULL = "null"
     MISSING = "missing"
     NOT_AN_OBJECT = "not_an_object"
     NOT_A_LIST = "not_a_list"
-    NOT_A_TEXT = "not_a_text"
-    NOT_A_TIME = "not_a_time"
+    NOT_A_STRING = "not_a_string"
+    NOT_A_TIMESTAMP = "not_a_timestamp"
     NOT_A_NUMBER = "not_a_number"
 
     def at(self, path: str) -> str:
-        """The flaw with its place, as tables show it."""
+        """Format the code and the path as in the column `facet_error`."""
         return f"{self}:{path}"
 
 
-class Kind(NamedTuple):
-    """A kind of value: its flaw if it is something else, how to tell, and a pattern of the openings that tell."""
+class JsonType(NamedTuple):
+    """A JSON type: error code of other values, type check, and regex of the first characters of a value."""
 
-    flaw: Flaw
-    is_held: Callable[[Raw], bool]
-    opening: str
+    error_code: FacetErrorCode
+    matches: Callable[[Raw], bool]
+    prefix_pattern: str
 
 
-class Shape(NamedTuple):
-    """What a facet holds, by path: it can be read if one of these is there as it should be.
+class FacetSpec(NamedTuple):
+    """Fields of a facet by path; a facet is valid if one of them is present with its type.
 
-    Where the spec asks for none of them, it can be read without them, too.
+    If `is_required` is False, it is valid without any of them, too.
     """
 
-    parts: Mapping[str, Kind]
+    fields: Mapping[str, JsonType]
     is_required: bool = True
 
 
-def flaw_of(facet: bytes, shape: Shape) -> str | None:
-    """Why a facet, which is an object, cannot be read; None if it can, or was deleted."""
-    held = {path: _at(path, facet) for path in shape.parts}
-    if any(shape.parts[path].is_held(value) for path, value in held.items()) or is_deleted(facet):
+def check_facet(facet: bytes, spec: FacetSpec) -> str | None:
+    """Return the error of a facet that is an object; None if it is valid or was deleted."""
+    values = {path: _value_at(path, facet) for path in spec.fields}
+    if any(spec.fields[path].matches(value) for path, value in values.items()) or is_deleted(facet):
         return None
-    wrong = next((path for path, value in held.items() if value != _NULL), None)
-    if wrong is not None:
-        return shape.parts[wrong].flaw.at(wrong)
-    return Flaw.MISSING.at(next(iter(held))) if shape.is_required else None
+    mistyped = next((path for path, value in values.items() if value != _NULL), None)
+    if mistyped is not None:
+        return spec.fields[mistyped].error_code.at(mistyped)
+    return FacetErrorCode.MISSING.at(next(iter(values))) if spec.is_required else None
 
 
-def sound_opening(facet: str, shape: Shape) -> str | None:
-    """How a sound facet begins, up to where it is seen to be sound: all that begin so are. None if it is not."""
-    if flaw_of(facet.encode(), shape) is not None:
+def valid_prefix(facet: str, spec: FacetSpec) -> str | None:
+    """Return the prefix of a valid facet that makes every facet with this prefix valid; None if there is none."""
+    if check_facet(facet.encode(), spec) is not None:
         return None
-    found = (_opening(path, kind.opening).match(facet) for path, kind in shape.parts.items())
-    return next((match[0] for match in found if match), None)
+    matches = (_prefix_pattern(path, json_type.prefix_pattern).match(facet) for path, json_type in spec.fields.items())
+    return next((match[0] for match in matches if match), None)
 
 
-def _at(path: str, facet: bytes) -> Raw:
+def _value_at(path: str, facet: bytes) -> Raw:
     value = Raw(facet)
     for step in path.split("."):
-        value = (part(value, _decode_object) or {}).get(step, _NULL)
+        value = (decode_optional(value, _decode_object) or {}).get(step, _NULL)
     return value
 
 
 @cache
-def _opening(path: str, of_value: str) -> re.Pattern[str]:
-    """Texts may stand before the key, as `_producer` does, but nothing that is nested."""
-    texts = rf"(?:\s*{_PLAIN_TEXT}\s*:\s*{_PLAIN_TEXT}\s*,)*"
-    steps = (rf'\{{{texts}\s*"{step}"\s*:\s*' for step in path.split("."))
-    return re.compile("".join(steps) + of_value)
+def _prefix_pattern(path: str, value_pattern: str) -> re.Pattern[str]:
+    """Compile the pattern: string members such as `_producer` may precede the key, nested values may not."""
+    strings = rf"(?:\s*{_SIMPLE_STRING}\s*:\s*{_SIMPLE_STRING}\s*,)*"
+    steps = (rf'\{{{strings}\s*"{step}"\s*:\s*' for step in path.split("."))
+    return re.compile("".join(steps) + value_pattern)
 
 
-def _begins(beginnings: bytes) -> Callable[[Raw], bool]:
-    return lambda value: bytes(value)[:1] in beginnings
+def _starts_with(first_bytes: bytes) -> Callable[[Raw], bool]:
+    return lambda value: bytes(value)[:1] in first_bytes
 
 
-def _is_time(value: Raw) -> bool:
-    return moment_of(part(value, _decode_text)) is not None
+def _is_timestamp(value: Raw) -> bool:
+    return parse_epoch_micros(decode_optional(value, _decode_str)) is not None
 
 
-_LIST = Kind(Flaw.NOT_A_LIST, _begins(b"["), r"\[")
-_OBJECT = Kind(Flaw.NOT_AN_OBJECT, _begins(b"{"), r"\{")
-_TEXT = Kind(Flaw.NOT_A_TEXT, _begins(b'"'), '"')
-_TIME = Kind(Flaw.NOT_A_TIME, _is_time, _PLAIN_TEXT)
-_NUMBER = Kind(Flaw.NOT_A_NUMBER, _begins(b"-0123456789"), "[-0-9]")
+_LIST = JsonType(FacetErrorCode.NOT_A_LIST, _starts_with(b"["), r"\[")
+_OBJECT = JsonType(FacetErrorCode.NOT_AN_OBJECT, _starts_with(b"{"), r"\{")
+_STRING = JsonType(FacetErrorCode.NOT_A_STRING, _starts_with(b'"'), '"')
+_TIMESTAMP = JsonType(FacetErrorCode.NOT_A_TIMESTAMP, _is_timestamp, _SIMPLE_STRING)
+_NUMBER = JsonType(FacetErrorCode.NOT_A_NUMBER, _starts_with(b"-0123456789"), "[-0-9]")
 
-_TAGS = Shape({"tags": _LIST}, is_required=False)
-_OWNERSHIP = Shape({"owners": _LIST}, is_required=False)
-_DOCUMENTATION = Shape({"description": _TEXT})
-_COUNT = Shape({"rowCount": _NUMBER}, is_required=False)
+_TAGS = FacetSpec({"tags": _LIST}, is_required=False)
+_OWNERSHIP = FacetSpec({"owners": _LIST}, is_required=False)
+_DOCUMENTATION = FacetSpec({"description": _STRING})
+_ROW_COUNT = FacetSpec({"rowCount": _NUMBER}, is_required=False)
 
-RUN_SHAPES: Final[Mapping[str, Shape]] = {
-    "parent": Shape({"run.runId": _TEXT}),
-    "nominalTime": Shape({"nominalStartTime": _TIME}),
-    "errorMessage": Shape({"message": _TEXT}),
+RUN_FACET_SPECS: Final[Mapping[str, FacetSpec]] = {
+    "parent": FacetSpec({"run.runId": _STRING}),
+    "nominalTime": FacetSpec({"nominalStartTime": _TIMESTAMP}),
+    "errorMessage": FacetSpec({"message": _STRING}),
     "tags": _TAGS,
 }
-JOB_SHAPES: Final[Mapping[str, Shape]] = {
-    "jobType": Shape({"processingType": _TEXT, "integration": _TEXT, "jobType": _TEXT}),
-    "sourceCodeLocation": Shape({"url": _TEXT, "repoUrl": _TEXT, "path": _TEXT}),
+JOB_FACET_SPECS: Final[Mapping[str, FacetSpec]] = {
+    "jobType": FacetSpec({"processingType": _STRING, "integration": _STRING, "jobType": _STRING}),
+    "sourceCodeLocation": FacetSpec({"url": _STRING, "repoUrl": _STRING, "path": _STRING}),
     "documentation": _DOCUMENTATION,
     "ownership": _OWNERSHIP,
     "tags": _TAGS,
-    "lineage": Shape({"entries": _LIST}),
+    "lineage": FacetSpec({"entries": _LIST}),
 }
-DATASET_SHAPES: Final[Mapping[str, Shape]] = {
-    "schema": Shape({"fields": _LIST}, is_required=False),
-    "symlinks": Shape({"identifiers": _LIST}, is_required=False),
-    "lifecycleStateChange": Shape({"lifecycleStateChange": _TEXT}),
-    "version": Shape({"datasetVersion": _TEXT}),
-    "columnLineage": Shape({"fields": _OBJECT, "dataset": _LIST}),
-    "lineage": Shape({"inputs": _LIST, "fields": _OBJECT}, is_required=False),
+DATASET_FACET_SPECS: Final[Mapping[str, FacetSpec]] = {
+    "schema": FacetSpec({"fields": _LIST}, is_required=False),
+    "symlinks": FacetSpec({"identifiers": _LIST}, is_required=False),
+    "lifecycleStateChange": FacetSpec({"lifecycleStateChange": _STRING}),
+    "version": FacetSpec({"datasetVersion": _STRING}),
+    "columnLineage": FacetSpec({"fields": _OBJECT, "dataset": _LIST}),
+    "lineage": FacetSpec({"inputs": _LIST, "fields": _OBJECT}, is_required=False),
     "documentation": _DOCUMENTATION,
     "ownership": _OWNERSHIP,
     "tags": _TAGS,
-    "dataQualityMetrics": _COUNT,
-    "columnMetrics": _COUNT,
-    "inputStatistics": _COUNT,
-    "outputStatistics": _COUNT,
+    "dataQualityMetrics": _ROW_COUNT,
+    "columnMetrics": _ROW_COUNT,
+    "inputStatistics": _ROW_COUNT,
+    "outputStatistics": _ROW_COUNT,
 }

@@ -1,4 +1,4 @@
-"""A facet as a plain value: what is not of the expected shape says nothing, and never stops anything."""
+"""Typed access to facet JSON: malformed parts are treated as absent."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ import msgspec
 T = TypeVar("T")
 
 _decode = msgspec.json.Decoder().decode
-# The same bodies come again and again: a job's type, a session as parent. Large ones are not worth the memory.
-_MOST_REMEMBERED = 4096
-_LARGEST_REMEMBERED = 4 << 10
+# Many events repeat the same small facets, such as jobType or parent. Large ones are not worth the memory.
+_MAX_CACHED = 4096
+_MAX_CACHED_BYTES = 4 << 10
 
 
-def value_of(facet: bytes) -> dict[str, Any]:
-    """The object that a facet is; empty if it is none, or was deleted."""
+def decode_facet(facet: bytes) -> dict[str, Any]:
+    """Decode a facet; empty if it is not an object, or was deleted."""
     try:
-        found = _decode(facet)
+        value = _decode(facet)
     except (msgspec.DecodeError, RecursionError):
         return {}
-    return found if isinstance(found, dict) and found.get("_deleted") is not True else {}
+    return value if isinstance(value, dict) and value.get("_deleted") is not True else {}
 
 
-def text_in(value: object, *path: str) -> str | None:
-    """The text at a path; None where there is none."""
+def get_str(value: object, *path: str) -> str | None:
+    """Return the string at a path; None if there is none."""
     for step in path:
         value = value.get(step) if isinstance(value, dict) else None
     return value if isinstance(value, str) else None
 
 
-def objects_in(value: dict[str, Any], key: str) -> list[dict[str, Any]]:
-    """The objects of a list, without what else stands in it."""
+def get_objects(value: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    """Return the objects of a list; other items are skipped."""
     items = value.get(key)
     return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
-def remembered(read: Callable[[bytes], T]) -> Callable[[bytes], T]:
-    """The same reading, done once for a small body that comes again."""
-    cached = lru_cache(_MOST_REMEMBERED)(read)
+def cached_by_bytes(parse: Callable[[bytes], T]) -> Callable[[bytes], T]:
+    """Cache a parser by the bytes of small facets."""
+    cached = lru_cache(_MAX_CACHED)(parse)
 
-    # Under the name of what it wraps, so that Spark sends workers the name and not the memory.
-    @wraps(read)
-    def remembering(facet: bytes) -> T:
-        return cached(facet) if len(facet) <= _LARGEST_REMEMBERED else read(facet)
+    # With the name of the wrapped function, so that Spark pickles the reference and not the cache.
+    @wraps(parse)
+    def parse_cached(facet: bytes) -> T:
+        return cached(facet) if len(facet) <= _MAX_CACHED_BYTES else parse(facet)
 
-    return remembering
+    return parse_cached

@@ -1,4 +1,4 @@
-"""All that can be said against events: whether they can be read, what breaks a schema, what could be better."""
+"""Validation of events: decoding, JSON Schemas and lint."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from clew.events.advice import RunPairs, advice
-from clew.events.received import decode
+from clew.events.advice import RunPairingCheck, lint_event
+from clew.events.received import decode_event
 from clew.events.rejection import RejectedError
-from clew.events.spec import Spec
-from clew.events.validation import faults, stream_of
+from clew.events.spec import OpenLineageSpec
+from clew.events.validation import detect_stream, schema_violations
 
-_LONGEST = 200
+_MAX_MESSAGE_LENGTH = 200
 
 
-class Finding(Struct, frozen=True):
-    """Something to mend, with its place: `line` counts events. What holds for all events of a run has no line."""
+class Issue(Struct, frozen=True):
+    """An error or a lint warning with its position: `line` counts events. Warnings about a whole run have no line."""
 
-    level: Literal["error", "advice"]
+    level: Literal["error", "warning"]
     rule: str
     file: str | None
     line: int | None
@@ -29,57 +29,57 @@ class Finding(Struct, frozen=True):
     message: str
 
 
-class Inspection:
-    """Events held against the schemas, one after the other."""
+class EventValidator:
+    """Validate events one after the other."""
 
-    def __init__(self, spec: Spec) -> None:
+    def __init__(self, spec: OpenLineageSpec) -> None:
         self.events: Counter[str] = Counter()
         self.valid = 0
         self._spec = spec
-        self._runs = RunPairs()
+        self._runs = RunPairingCheck()
 
-    def findings(self, file: str, line: int, body: bytes) -> Iterator[Finding]:
-        """What is to be said of one event."""
-        found = list(self._findings(file, line, body))
-        self.valid += not any(finding.level == "error" for finding in found)
-        yield from found
+    def validate(self, file: str, line: int, body: bytes) -> Iterator[Issue]:
+        """Yield the issues of one event."""
+        issues = list(self._issues(file, line, body))
+        self.valid += not any(issue.level == "error" for issue in issues)
+        yield from issues
 
-    def run_findings(self) -> Iterator[Finding]:
-        """What is to be said of runs, after all their events."""
-        for rule, run, message in self._runs.advice():
-            yield Finding("advice", rule, None, None, run, message)
+    def check_runs(self) -> Iterator[Issue]:
+        """Yield the warnings about runs; call it after all events."""
+        for rule, run, message in self._runs.warnings():
+            yield Issue("warning", rule, None, None, run, message)
 
-    def _findings(self, file: str, line: int, body: bytes) -> Iterator[Finding]:
-        event = _value(body)
-        stream = stream_of(event) or "openlineage"
+    def _issues(self, file: str, line: int, body: bytes) -> Iterator[Issue]:
+        event = _decode_json(body)
+        stream = detect_stream(event) or "openlineage"
         self.events[stream] += 1
         try:
-            decode(stream, body)
-        except RejectedError as fault:
-            yield Finding("error", f"rejected:{fault.reason}", file, line, "/", _clipped(fault.detail))
+            decode_event(stream, body)
+        except RejectedError as error:
+            yield Issue("error", f"rejected:{error.reason}", file, line, "/", _truncate(error.detail))
         if not isinstance(event, dict):
             return
-        # Who writes the streams of a notebook says in which session; any other OpenLineage event need not.
+        # Events of notebook streams have a session id; other OpenLineage events need none.
         if stream != "openlineage" or "session_id" in event:
-            for path, message in faults(event, stream):
-                yield Finding("error", f"schema:{stream}", file, line, path, _clipped(message))
+            for path, message in schema_violations(event, stream):
+                yield Issue("error", f"schema:{stream}", file, line, path, _truncate(message))
         if stream == "openlineage":
-            yield from self._openlineage(file, line, event)
+            yield from self._openlineage_issues(file, line, event)
 
-    def _openlineage(self, file: str, line: int, event: dict[str, Any]) -> Iterator[Finding]:
-        for path, message in self._spec.faults(event):
-            yield Finding("error", "spec", file, line, path, _clipped(message))
-        for rule, path, message in advice(event):
-            yield Finding("advice", rule, file, line, path, message)
-        self._runs.note(event)
+    def _openlineage_issues(self, file: str, line: int, event: dict[str, Any]) -> Iterator[Issue]:
+        for path, message in self._spec.violations(event):
+            yield Issue("error", "spec", file, line, path, _truncate(message))
+        for rule, path, message in lint_event(event):
+            yield Issue("warning", rule, file, line, path, message)
+        self._runs.add(event)
 
 
-def _value(body: bytes) -> Any:
+def _decode_json(body: bytes) -> Any:
     try:
         return json.loads(body)
     except (ValueError, RecursionError):
         return None
 
 
-def _clipped(message: str) -> str:
-    return message if len(message) <= _LONGEST else f"{message[: _LONGEST - 1]}…"
+def _truncate(message: str) -> str:
+    return message if len(message) <= _MAX_MESSAGE_LENGTH else f"{message[: _MAX_MESSAGE_LENGTH - 1]}…"

@@ -1,4 +1,4 @@
-"""Ids that are the same whenever the same bytes arrive."""
+"""Ids derived from content: equal bytes have equal ids."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ from hashlib import sha256
 from typing import Final
 
 ID_DIGITS: Final = 32
-# With more than these, hashlib lets go of the interpreter's lock.
-_HELD_BYTES = 2047
-JSON_SPACE: Final = b" \t\r\n"
-NO_NEWLINES: Final = bytes.maketrans(b"\r\n", b"  ")
+# hashlib releases the GIL for more bytes than this.
+_MAX_GIL_HELD_BYTES = 2047
+JSON_WHITESPACE: Final = b" \t\r\n"
+NEWLINES_TO_SPACES: Final = bytes.maketrans(b"\r\n", b"  ")
 
 
-def one_line(document: bytes) -> bytes:
-    """The same JSON document on one line: in JSON, a raw CR or LF can only stand between tokens."""
-    text = document.strip(JSON_SPACE)
-    # To look costs an eighth of a copy, and clients send one line.
-    return text.translate(NO_NEWLINES) if b"\n" in text or b"\r" in text else text
+def to_single_line(document: bytes) -> bytes:
+    """Put a JSON document on one line: a raw CR or LF can only occur between tokens."""
+    text = document.strip(JSON_WHITESPACE)
+    # The search costs an eighth of a copy, and most clients send one line.
+    return text.translate(NEWLINES_TO_SPACES) if b"\n" in text or b"\r" in text else text
 
 
 def content_id(body: bytes | memoryview) -> str:
-    """32 hex digits that name bytes by what they are."""
-    # Processors have instructions for it: it takes half as long as blake2b.
+    """Return 32 hex digits of the SHA-256 of the bytes."""
+    # CPUs have SHA instructions: half the time of blake2b.
     return sha256(body, usedforsecurity=False).hexdigest()[:ID_DIGITS]
 
 
 event_id = content_id
 
 
-def held_id(body: bytes | memoryview) -> str:
-    """The same, for a thread beside one that is busy: that one would take the lock, and not give it back for long."""
-    made = sha256(usedforsecurity=False)
-    with memoryview(body) as whole:
-        for start in range(0, len(whole), _HELD_BYTES):
-            made.update(whole[start : start + _HELD_BYTES])
-    return made.hexdigest()[:ID_DIGITS]
+def content_id_holding_gil(body: bytes | memoryview) -> str:
+    """Return the same id without releasing the GIL, which a busy thread would then hold for a long time."""
+    digest = sha256(usedforsecurity=False)
+    with memoryview(body) as view:
+        for start in range(0, len(view), _MAX_GIL_HELD_BYTES):
+            digest.update(view[start : start + _MAX_GIL_HELD_BYTES])
+    return digest.hexdigest()[:ID_DIGITS]

@@ -1,37 +1,37 @@
-"""What the facets of a job say of it: its type, where its code is, what it is for."""
+"""Parsers of job facets: jobType, sourceCodeLocation and documentation."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from clew.events.facet_values import remembered, text_in, value_of
+from clew.events.facet_values import cached_by_bytes, decode_facet, get_str
 
 
 class JobType(NamedTuple):
-    """What the `jobType` facet says."""
+    """Content of the `jobType` facet."""
 
     job_type: str | None
     integration: str | None
     processing_type: str | None
 
 
-@remembered
-def job_type_of(facet: bytes) -> JobType:
-    """Read a `jobType` facet."""
-    value = value_of(facet)
-    return JobType(text_in(value, "jobType"), text_in(value, "integration"), text_in(value, "processingType"))
+@cached_by_bytes
+def parse_job_type(facet: bytes) -> JobType:
+    """Parse a `jobType` facet."""
+    value = decode_facet(facet)
+    return JobType(get_str(value, "jobType"), get_str(value, "integration"), get_str(value, "processingType"))
 
 
-@remembered
-def location_of(facet: bytes) -> str | None:
-    """Where a job's code is, by its `sourceCodeLocation` facet: `url`, else repository and path, then `@version`."""
-    value = value_of(facet)
-    parts = [part for part in (text_in(value, "repoUrl"), text_in(value, "path")) if part]
-    place, version = text_in(value, "url") or "/".join(parts), text_in(value, "version")
-    return (f"{place}@{version}" if version else place) or None
+@cached_by_bytes
+def parse_source_code_location(facet: bytes) -> str | None:
+    """Parse a `sourceCodeLocation` facet to `url`, or else repository and path, followed by `@version`."""
+    value = decode_facet(facet)
+    parts = [part for part in (get_str(value, "repoUrl"), get_str(value, "path")) if part]
+    location, version = get_str(value, "url") or "/".join(parts), get_str(value, "version")
+    return (f"{location}@{version}" if version else location) or None
 
 
-@remembered
-def description_of(facet: bytes) -> str | None:
-    """Read a `documentation` facet, of a job or of a dataset."""
-    return text_in(value_of(facet), "description")
+@cached_by_bytes
+def parse_description(facet: bytes) -> str | None:
+    """Parse the description of a `documentation` facet of a job or a dataset."""
+    return get_str(decode_facet(facet), "description")

@@ -1,14 +1,14 @@
-"""What people stick to runs, jobs and datasets: tags and owners."""
+"""Parsers of the tags and ownership facets."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from clew.events.facet_values import objects_in, text_in, value_of
+from clew.events.facet_values import decode_facet, get_objects, get_str
 
 
 class Tag(NamedTuple):
-    """A tag; `field` is the column that it is on, if it is not on the whole."""
+    """A tag of an entity, or of a column (`field`) of a dataset."""
 
     field: str | None
     key: str
@@ -17,23 +17,23 @@ class Tag(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """An owner, and in which role."""
+    """An owner and their role (`type`)."""
 
     owner: str
     type: str | None
 
 
-def tags_of(facet: bytes) -> list[Tag]:
-    """Read a `tags` facet, of a run, a job or a dataset."""
-    found = objects_in(value_of(facet), "tags")
+def parse_tags(facet: bytes) -> list[Tag]:
+    """Parse a `tags` facet of a run, a job or a dataset."""
+    tags = get_objects(decode_facet(facet), "tags")
     return [
-        Tag(text_in(tag, "field"), key, text_in(tag, "value"), text_in(tag, "source"))
-        for tag in found
-        if (key := text_in(tag, "key")) is not None
+        Tag(get_str(tag, "field"), key, get_str(tag, "value"), get_str(tag, "source"))
+        for tag in tags
+        if (key := get_str(tag, "key")) is not None
     ]
 
 
-def owners_of(facet: bytes) -> list[Owner]:
-    """Read an `ownership` facet."""
-    found = objects_in(value_of(facet), "owners")
-    return [Owner(name, text_in(owner, "type")) for owner in found if (name := text_in(owner, "name")) is not None]
+def parse_owners(facet: bytes) -> list[Owner]:
+    """Parse an `ownership` facet."""
+    owners = get_objects(decode_facet(facet), "owners")
+    return [Owner(name, get_str(owner, "type")) for owner in owners if (name := get_str(owner, "name")) is not None]

@@ -1,18 +1,18 @@
-"""The lifecycleStateChange facet: what has become of a dataset."""
+"""Parser of the lifecycleStateChange facet."""
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from clew.events.facet_values import remembered, text_in, value_of
+from clew.events.facet_values import cached_by_bytes, decode_facet, get_str
 
-FACET: Final = "lifecycleStateChange"
+LIFECYCLE_FACET: Final = "lifecycleStateChange"
 DROP: Final = "DROP"
 RENAME: Final = "RENAME"
 
 
 class LifecycleChange(NamedTuple):
-    """A change, and the name that the dataset had before if it was renamed."""
+    """A lifecycle state change, with the previous name of a renamed dataset."""
 
     state: str
     previous_namespace: str | None
@@ -20,18 +20,18 @@ class LifecycleChange(NamedTuple):
 
     @property
     def previous(self) -> tuple[str, str] | None:
-        """The name before, if it is there in full."""
+        """Previous namespace and name, if both are present."""
         namespace, name = self.previous_namespace, self.previous_name
         return None if namespace is None or name is None else (namespace, name)
 
 
-@remembered
-def lifecycle_change_of(facet: bytes) -> LifecycleChange | None:
-    """Read a facet; None if it says nothing, or was deleted."""
-    value = value_of(facet)
-    state = text_in(value, FACET)
+@cached_by_bytes
+def parse_lifecycle_change(facet: bytes) -> LifecycleChange | None:
+    """Parse a facet; None if it has no state, or was deleted."""
+    value = decode_facet(facet)
+    state = get_str(value, LIFECYCLE_FACET)
     if not state:
         return None
-    before = text_in(value, "previousIdentifier", "namespace"), text_in(value, "previousIdentifier", "name")
+    before = get_str(value, "previousIdentifier", "namespace"), get_str(value, "previousIdentifier", "name")
     is_renamed = state == RENAME and None not in before
     return LifecycleChange(state, *(before if is_renamed else (None, None)))

@@ -1,4 +1,4 @@
-"""Datasets that have several names: which names mean the same node, and what the node is called."""
+"""Aliases of datasets: union-find over symlinks, with one canonical name per group."""
 
 from __future__ import annotations
 
@@ -7,33 +7,34 @@ from collections.abc import Iterable
 Name = tuple[str, str]
 
 
-def nodes_of(symlinks: Iterable[tuple[Name, Name]]) -> dict[Name, Name]:
-    """The node of each name, from pairs of a dataset and another name that it bears; a name alone is its own node.
+def resolve_aliases(symlinks: Iterable[tuple[Name, Name]]) -> dict[Name, Name]:
+    """Map each name to its canonical name, given pairs of a dataset and a symlink of it.
 
-    A node is called by the least of its names that bears others: a mere symlink never gives the name.
+    The canonical name is the smallest name of the group that has a symlinks facet: the target of a symlink alone is
+    never canonical. Names without aliases are left out.
     """
     pairs = list(symlinks)
     forest: dict[Name, Name] = {}
-    for bearer, other in pairs:
-        _join(forest, bearer, other)
-    called: dict[Name, Name] = {}
-    for bearer, _ in pairs:
-        root = _root(forest, bearer)
-        called[root] = min(called.get(root, bearer), bearer)
-    nodes = {name: called[_root(forest, name)] for name in list(forest)}
-    shared = {node for name, node in nodes.items() if name != node}
-    return {name: node for name, node in nodes.items() if node in shared}
+    for owner, alias in pairs:
+        _union(forest, owner, alias)
+    canonical_by_root: dict[Name, Name] = {}
+    for owner, _ in pairs:
+        root = _root(forest, owner)
+        canonical_by_root[root] = min(canonical_by_root.get(root, owner), owner)
+    canonical = {name: canonical_by_root[_root(forest, name)] for name in list(forest)}
+    shared = {node for name, node in canonical.items() if name != node}
+    return {name: node for name, node in canonical.items() if node in shared}
 
 
-def _join(forest: dict[Name, Name], one: Name, other: Name) -> None:
-    forest.setdefault(one, one)
-    forest.setdefault(other, other)
-    forest[_root(forest, one)] = _root(forest, other)
+def _union(forest: dict[Name, Name], left: Name, right: Name) -> None:
+    forest.setdefault(left, left)
+    forest.setdefault(right, right)
+    forest[_root(forest, left)] = _root(forest, right)
 
 
 def _root(forest: dict[Name, Name], name: Name) -> Name:
     while forest[name] != name:
-        # Halving the path keeps long chains of symlinks from being walked again and again.
+        # Path halving.
         forest[name] = forest[forest[name]]
         name = forest[name]
     return name

@@ -1,4 +1,4 @@
-"""Runtime and DataFrame lineage events of a notebook, typed."""
+"""Runtime and DataFrame events of notebooks: models and decoding."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 from msgspec.structs import FieldInfo, fields
 
-from clew.events.documents import Document, opened, part
-from clew.events.rejection import Reason, RejectedError
+from clew.events.documents import Document, decode_optional, decode_or_salvage
+from clew.events.rejection import RejectedError, RejectionReason
 from clew.events.timestamps import parse_time
 
-# The namespace of a notebook's frames, cells and operations.
-FRAMES: Final = "marimo"
-# What a table can hold: a longer number in one event must not stop all others.
-Long = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+# The namespace of in-memory DataFrames, cells and operations of notebooks.
+NOTEBOOK_NAMESPACE: Final = "marimo"
+# Larger numbers do not fit into the tables and must not fail a batch.
+Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 
-# msgspec keeps no value raw in a union, so absence is an empty slice.
+# msgspec does not support Raw in a union: an absent value is an empty Raw.
 _ABSENT = Raw()
 
 
 class ErrorInfo(Struct):
-    """What a failed cell raised."""
+    """Exception of a failed cell."""
 
     error_type: str | None = None
     error_message: str | None = None
@@ -31,7 +31,7 @@ class ErrorInfo(Struct):
 
 
 class RuntimeEvent(Struct):
-    """The start, the end or the error of one cell execution."""
+    """Start, end or error of a cell execution."""
 
     event_type: str
     execution_id: str
@@ -39,10 +39,10 @@ class RuntimeEvent(Struct):
     timestamp: str
     cell_id: str | None = None
     cell_name: str | None = None
-    cell_index: Long | None = None
+    cell_index: Int64 | None = None
     notebook: str | None = None
     cell_source: str | None = None
-    cell_source_lines: Long | None = None
+    cell_source_lines: Int64 | None = None
     start_memory_mb: float | None = None
     end_memory_mb: float | None = None
     duration_ms: float | None = None
@@ -52,18 +52,18 @@ class RuntimeEvent(Struct):
 
 
 class FrameInfo(Struct):
-    """A frame as an operation saw it."""
+    """A DataFrame as input or output of an operation."""
 
     variable_name: str | None = None
     object_id: str | None = None
     version: str | None = None
-    shape: list[Long] | None = None
+    shape: list[Int64] | None = None
     columns: list[str] | None = None
     memory_usage_mb: float | None = None
 
 
 class Performance(Struct):
-    """What an operation and its capture cost."""
+    """Duration of an operation and overhead of its capture."""
 
     overhead_ms: float | None = None
     duration_ms: float | None = None
@@ -85,9 +85,9 @@ class DataFrameEvent(Struct):
     operation_type: str | None = None
     operation_method: str | None = None
     operation_code: str | None = None
-    line: Long | None = None
-    end_line: Long | None = None
-    count: Long | None = None
+    line: Int64 | None = None
+    end_line: Int64 | None = None
+    count: Int64 | None = None
     operation_parameters: Raw = _ABSENT
     input_dataframes: list[FrameInfo] | None = None
     output_dataframes: list[FrameInfo] | None = None
@@ -97,8 +97,8 @@ class DataFrameEvent(Struct):
     emitted_at: str | None = None
 
 
-def frame_values(frame: FrameInfo) -> dict[str, object]:
-    """A frame as tables keep it: rows and columns instead of a shape."""
+def frame_to_dict(frame: FrameInfo) -> dict[str, object]:
+    """Convert a frame to a table row, with row and column counts instead of the shape."""
     rows, columns = (*(frame.shape or ()), None, None)[:2]
     return {
         "variable_name": frame.variable_name,
@@ -114,39 +114,39 @@ def frame_values(frame: FrameInfo) -> dict[str, object]:
 EventT = TypeVar("EventT", RuntimeEvent, DataFrameEvent)
 
 _REASONS = {
-    "event_type": Reason.NO_IDENTITY,
-    "session_id": Reason.NO_IDENTITY,
-    "execution_id": Reason.NO_IDENTITY,
-    "timestamp": Reason.NO_TIME,
+    "event_type": RejectionReason.NO_IDENTITY,
+    "session_id": RejectionReason.NO_IDENTITY,
+    "execution_id": RejectionReason.NO_IDENTITY,
+    "timestamp": RejectionReason.NO_TIME,
 }
 
 
-def decode(body: Document, kind: type[EventT]) -> EventT:
-    """Open a notebook's own event, which is text; RejectedError where it is not one."""
-    event: EventT = opened(body, partial(_decode, type=kind), partial(_salvage, kind))
+def decode_notebook(body: Document, kind: type[EventT]) -> EventT:
+    """Decode a runtime or DataFrame event from UTF-8; RejectedError if it is invalid."""
+    event: EventT = decode_or_salvage(body, partial(_decode, type=kind), partial(_decode_lenient, kind))
     for name, reason in _REASONS.items():
         if not getattr(event, name):
             raise RejectedError(reason, f"{name} is empty")
     try:
         parse_time(event.timestamp)
     except ValueError:
-        raise RejectedError(Reason.NO_TIME, f"timestamp {event.timestamp[:60]!r} is no time") from None
+        raise RejectedError(RejectionReason.NO_TIME, f"timestamp {event.timestamp[:60]!r} is not a time") from None
     return event
 
 
-# Not strict: the number 3 may stand as "3" or 3.0.
+# Not strict: the number 3 may be written as "3" or 3.0.
 _decode = partial(msgspec.json.decode, strict=False)
 
 
-def _salvage(kind: type[EventT], parts: dict[str, Raw]) -> EventT:
-    """Keep all fields that are sound; the event's own text keeps the others."""
-    values = {field.name: _value(field, parts.get(field.name)) for field in fields(kind)}
+def _decode_lenient(kind: type[EventT], parts: dict[str, Raw]) -> EventT:
+    """Decode the valid fields; the others remain in the raw event."""
+    values = {field.name: _decode_field(field, parts.get(field.name)) for field in fields(kind)}
     for name, reason in _REASONS.items():
         if values[name] is None:
-            raise RejectedError(reason, f"there is no {name}, or it is no text")
+            raise RejectedError(reason, f"{name} is missing or not a string")
     return kind(**values)
 
 
-def _value(field: FieldInfo, raw: Raw | None) -> Any:
-    found = part(raw, partial(_decode, type=field.type))
-    return found if found is not None or field.required else field.default
+def _decode_field(field: FieldInfo, raw: Raw | None) -> Any:
+    value = decode_optional(raw, partial(_decode, type=field.type))
+    return value if value is not None or field.required else field.default

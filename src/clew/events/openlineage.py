@@ -1,4 +1,4 @@
-"""OpenLineage events, opened just far enough: identities are read, facets stay the bytes they came as."""
+"""OpenLineage events: models and decoding. Facets remain raw bytes."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Final, Literal
 import msgspec
 from msgspec import Raw, Struct, field
 
-from clew.events.documents import Document, opened, part
-from clew.events.rejection import Reason, RejectedError
+from clew.events.documents import Document, decode_optional, decode_or_salvage
+from clew.events.rejection import RejectedError, RejectionReason
 from clew.events.timestamps import parse_time
 
 Facets = dict[str, Raw]
-Kind = Literal["RUN", "JOB", "DATASET"]
+EventKind = Literal["RUN", "JOB", "DATASET"]
 
-# SchemaVer: a new MODEL is a breaking change, so what it says cannot be trusted to mean what we read.
-NEWEST_MODEL: Final = 2
-# The first digits say enough: `int` refuses a number of thousands of them.
+# SchemaVer: a new MODEL is a breaking change.
+MAX_SCHEMA_MODEL: Final = 2
+# At most nine digits: `int` raises for numbers with thousands of digits.
 _MODEL = re.compile(r"/spec/0*(\d{1,9})\d*-\d+-\d+/")
 
-# The first notebook format wrote these keys; they mean the prefixed and the standard facets.
+# Facet names of the first notebook format, and the prefixed or standard facets that replaced them.
 FACET_ALIASES: Final[dict[str, str]] = {
     "marimoExecution": "marimo_execution",
     "performance": "marimo_performance",
@@ -34,7 +34,7 @@ class _VersionFacet(Struct, rename="camel"):
     dataset_version: str
 
 
-# Here and below: none can hold itself, so the garbage collector need not know of them, and each takes less memory.
+# gc=False here and below: these cannot be part of a reference cycle, and need less memory.
 class Dataset(Struct, rename="camel", gc=False):
     """An input, an output or the subject of a DatasetEvent."""
 
@@ -61,7 +61,7 @@ class Run(Struct, rename="camel", gc=False):
 
 
 class Event(Struct, rename="camel", gc=False):
-    """A RunEvent, JobEvent or DatasetEvent: there is no type field, the shape tells."""
+    """A RunEvent, JobEvent or DatasetEvent, distinguished by its fields."""
 
     event_time: str
     event_type: str | None = None
@@ -76,7 +76,7 @@ class Event(Struct, rename="camel", gc=False):
     execution_id: str | None = field(default=None, name="execution_id")
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> EventKind:
         """RUN, JOB or DATASET."""
         if self.run is not None:
             return "RUN"
@@ -88,26 +88,26 @@ class Event(Struct, rename="camel", gc=False):
         return parse_time(self.event_time)
 
 
-class _SeenRun(Struct, rename="camel"):
+class _RunRef(Struct, rename="camel"):
     run_id: str
 
 
-class _Seen(Struct):
+class _EntityRef(Struct):
     namespace: str
     name: str
 
 
-class _Glance(Struct, rename="camel"):
-    """As much of an event as tells whether it can be stored."""
+class _EventHeader(Struct, rename="camel"):
+    """The fields that decide whether an event is accepted."""
 
     event_time: str
-    run: _SeenRun | None = None
-    job: _Seen | None = None
-    dataset: _Seen | None = None
+    run: _RunRef | None = None
+    job: _EntityRef | None = None
+    dataset: _EntityRef | None = None
     schema_url: str | None = field(default=None, name="schemaURL")
 
 
-_decode_glance = msgspec.json.Decoder(_Glance).decode
+_decode_header = msgspec.json.Decoder(_EventHeader).decode
 _decode_version = msgspec.json.Decoder(_VersionFacet).decode
 _decode_event = msgspec.json.Decoder(Event).decode
 _decode_object = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -115,83 +115,83 @@ _decode_list = msgspec.json.Decoder(list[Raw]).decode
 _decode_text = msgspec.json.Decoder(str).decode
 
 
-def decode(body: Document) -> Event:
-    """Open an event that is text; RejectedError for what can never be stored as one."""
-    event = opened(body, _decode_event, _salvage)
+def decode_openlineage(body: Document) -> Event:
+    """Decode an event from UTF-8; RejectedError if it is invalid."""
+    event = decode_or_salvage(body, _decode_event, _decode_lenient)
     if event.run is not None and not event.run.run_id:
         event.run = None
-    _require_sound(event)
+    _validate_header(event)
     return event
 
 
-def require_event(body: Document) -> None:
-    """Reject what `decode` rejects, in half the time: all of a document is checked, and little of it kept."""
+def validate_openlineage(body: Document) -> None:
+    """Reject what `decode_openlineage` rejects, in half the time, by decoding only the header."""
     try:
-        seen = _decode_glance(body)
+        header = _decode_header(body)
     except (msgspec.DecodeError, RecursionError):
-        decode(body)
+        decode_openlineage(body)
     else:
-        _require_sound(seen)
+        _validate_header(header)
 
 
-def version_of(facets: Facets | None) -> str | None:
-    """What the `version` facet of a dataset says."""
-    # Asked of every dataset of every event, and most have none.
+def parse_dataset_version(facets: Facets | None) -> str | None:
+    """Return the version in the `version` facet of a dataset."""
+    # Called for every dataset of every event, and most have no version.
     if facets is None or "version" not in facets:
         return None
-    facet = part(facets["version"], _decode_version)
+    facet = decode_optional(facets["version"], _decode_version)
     return None if facet is None else facet.dataset_version
 
 
-def _require_sound(event: Event | _Glance) -> None:
+def _validate_header(event: Event | _EventHeader) -> None:
     has_run = event.run is not None and event.run.run_id
     if not has_run and event.job is None and event.dataset is None:
-        raise RejectedError(Reason.NO_IDENTITY, "there is no run.runId, no job and no dataset with namespace and name")
+        raise RejectedError(RejectionReason.NO_IDENTITY, "no run.runId, and no job or dataset with namespace and name")
     try:
         parse_time(event.event_time)
     except ValueError:
-        raise RejectedError(Reason.NO_TIME, f"eventTime {event.event_time[:60]!r} is no time") from None
-    model = _model_in(event.schema_url or "")
-    if model > NEWEST_MODEL:
-        detail = f"schemaURL names model {model}; this clew reads OpenLineage up to {NEWEST_MODEL}-x-x"
-        raise RejectedError(Reason.UNKNOWN_SCHEMA, detail)
+        raise RejectedError(RejectionReason.NO_TIME, f"eventTime {event.event_time[:60]!r} is not a time") from None
+    model = _schema_model(event.schema_url or "")
+    if model > MAX_SCHEMA_MODEL:
+        detail = f"schemaURL has schema version {model}-x-x; this clew reads OpenLineage up to {MAX_SCHEMA_MODEL}-x-x"
+        raise RejectedError(RejectionReason.UNKNOWN_SCHEMA, detail)
 
 
 @lru_cache
-def _model_in(schema_url: str) -> int:
-    found = _MODEL.search(schema_url)
-    return 0 if found is None else int(found[1])
+def _schema_model(schema_url: str) -> int:
+    match = _MODEL.search(schema_url)
+    return 0 if match is None else int(match[1])
 
 
-def _salvage(parts: Facets) -> Event:
-    """Keep all parts of a flawed event that are sound: 39 % of public events break the schema somewhere."""
-    time = _text(parts.get("eventTime"))
+def _decode_lenient(parts: Facets) -> Event:
+    """Decode the valid fields of an event that violates the schema, as 39 % of public events do."""
+    time = _decode_str(parts.get("eventTime"))
     if time is None:
-        raise RejectedError(Reason.NO_TIME, "there is no eventTime, or it is no text")
+        raise RejectedError(RejectionReason.NO_TIME, "eventTime is missing or not a string")
     return Event(
         event_time=time,
-        event_type=_text(parts.get("eventType")),
+        event_type=_decode_str(parts.get("eventType")),
         run=_run(parts.get("run")),
         job=_job(parts.get("job")),
         dataset=_dataset(parts.get("dataset")),
         inputs=_datasets(parts.get("inputs")),
         outputs=_datasets(parts.get("outputs")),
-        producer=_text(parts.get("producer")),
-        schema_url=_text(parts.get("schemaURL")),
-        session_id=_text(parts.get("session_id")),
-        execution_id=_text(parts.get("execution_id")),
+        producer=_decode_str(parts.get("producer")),
+        schema_url=_decode_str(parts.get("schemaURL")),
+        session_id=_decode_str(parts.get("session_id")),
+        execution_id=_decode_str(parts.get("execution_id")),
     )
 
 
 def _run(raw: Raw | None) -> Run | None:
     parts = _object(raw)
-    run_id = _text(parts.get("runId"))
+    run_id = _decode_str(parts.get("runId"))
     return None if run_id is None else Run(run_id=run_id, facets=_facets(parts.get("facets")))
 
 
 def _job(raw: Raw | None) -> Job | None:
     parts = _object(raw)
-    namespace, name = _text(parts.get("namespace")), _text(parts.get("name"))
+    namespace, name = _decode_str(parts.get("namespace")), _decode_str(parts.get("name"))
     if namespace is None or name is None:
         return None
     return Job(namespace=namespace, name=name, facets=_facets(parts.get("facets")))
@@ -199,7 +199,7 @@ def _job(raw: Raw | None) -> Job | None:
 
 def _dataset(raw: Raw | None) -> Dataset | None:
     parts = _object(raw)
-    namespace, name = _text(parts.get("namespace")), _text(parts.get("name"))
+    namespace, name = _decode_str(parts.get("namespace")), _decode_str(parts.get("name"))
     if namespace is None or name is None:
         return None
     return Dataset(
@@ -212,17 +212,17 @@ def _dataset(raw: Raw | None) -> Dataset | None:
 
 
 def _datasets(raw: Raw | None) -> list[Dataset]:
-    items = part(raw, _decode_list) or []
+    items = decode_optional(raw, _decode_list) or []
     return [dataset for item in items if (dataset := _dataset(item)) is not None]
 
 
 def _object(raw: Raw | None) -> dict[str, Raw]:
-    return part(raw, _decode_object) or {}
+    return decode_optional(raw, _decode_object) or {}
 
 
 def _facets(raw: Raw | None) -> Facets | None:
     return _object(raw) or None
 
 
-def _text(raw: Raw | None) -> str | None:
-    return part(raw, _decode_text)
+def _decode_str(raw: Raw | None) -> str | None:
+    return decode_optional(raw, _decode_text)

@@ -1,12 +1,12 @@
-"""Why an event could not be taken."""
+"""Rejection of invalid events."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 
 
-class Reason(StrEnum):
-    """The kinds of fault that keep an event out of the tables."""
+class RejectionReason(StrEnum):
+    """Reason why an event is rejected."""
 
     NOT_JSON = "not_json"
     NOT_UTF8 = "not_utf8"
@@ -17,15 +17,20 @@ class Reason(StrEnum):
     UNKNOWN_SCHEMA = "unknown_schema"
 
     @property
-    def is_final(self) -> bool:
-        """Whether no mend of clew could make an event of it."""
-        return self in {Reason.NOT_JSON, Reason.NOT_UTF8, Reason.NOT_AN_OBJECT, Reason.TOO_DEEP}
+    def is_permanent(self) -> bool:
+        """True if no later version of clew could accept the event."""
+        return self in {
+            RejectionReason.NOT_JSON,
+            RejectionReason.NOT_UTF8,
+            RejectionReason.NOT_AN_OBJECT,
+            RejectionReason.TOO_DEEP,
+        }
 
 
 class RejectedError(ValueError):
-    """An event that goes to the dead letters, with its reason."""
+    """Raised for an event that goes to the dead letters."""
 
-    def __init__(self, reason: Reason, detail: str) -> None:
+    def __init__(self, reason: RejectionReason, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")
         self.reason = reason
         self.detail = detail

@@ -1,73 +1,75 @@
-"""What the facets of a run say of it: its parent, its nominal time, its error."""
+"""Parsers of run facets: parent, nominalTime and errorMessage."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from clew.events.facet_values import remembered, text_in, value_of
-from clew.events.timestamps import microseconds, parse_time
+from clew.events.facet_values import cached_by_bytes, decode_facet, get_str
+from clew.events.timestamps import parse_time, to_epoch_micros
 
 
-class Ancestor(NamedTuple):
-    """A run that is named as parent or root, and the job that it is said to be of, if that is named in full."""
+class RunRef(NamedTuple):
+    """Reference to a parent or root run, with its job if namespace and name are present."""
 
     run_uuid: str
     job: tuple[str, str] | None
 
 
-class Parent(NamedTuple):
-    """What the `parent` facet says: run, job's namespace and job's name of the parent, then of the root."""
+class ParentFacet(NamedTuple):
+    """Content of the `parent` facet; `names` are run id, job namespace and job name of the parent, then of the root."""
 
     names: tuple[str | None, ...]
-    ancestors: tuple[Ancestor, ...]
+    runs: tuple[RunRef, ...]
 
 
 class NominalTime(NamedTuple):
-    """The time that a run is for, in microseconds; None for what is no time."""
+    """Nominal start and end in epoch microseconds; None if missing or invalid."""
 
     start_at: int | None
     end_at: int | None
 
 
 class RunError(NamedTuple):
-    """What the `errorMessage` facet says."""
+    """Content of the `errorMessage` facet."""
 
     message: str | None
     language: str | None
 
 
-@remembered
-def parent_of(facet: bytes) -> Parent:
-    """Read a `parent` facet."""
-    value = value_of(facet)
+@cached_by_bytes
+def parse_parent(facet: bytes) -> ParentFacet:
+    """Parse a `parent` facet."""
+    value = decode_facet(facet)
     names = [_names(value), _names(value.get("root"))]
-    return Parent((*names[0], *names[1]), tuple(_ancestor(*found) for found in names if found[0]))
+    return ParentFacet((*names[0], *names[1]), tuple(_run_ref(*name) for name in names if name[0]))
 
 
-@remembered
-def nominal_time_of(facet: bytes) -> NominalTime:
-    """Read a `nominalTime` facet."""
-    value = value_of(facet)
-    return NominalTime(moment_of(text_in(value, "nominalStartTime")), moment_of(text_in(value, "nominalEndTime")))
+@cached_by_bytes
+def parse_nominal_time(facet: bytes) -> NominalTime:
+    """Parse a `nominalTime` facet."""
+    value = decode_facet(facet)
+    return NominalTime(
+        parse_epoch_micros(get_str(value, "nominalStartTime")), parse_epoch_micros(get_str(value, "nominalEndTime"))
+    )
 
 
-def error_of(facet: bytes) -> RunError:
-    """Read an `errorMessage` facet."""
-    value = value_of(facet)
-    return RunError(text_in(value, "message"), text_in(value, "programmingLanguage"))
+def parse_run_error(facet: bytes) -> RunError:
+    """Parse an `errorMessage` facet."""
+    value = decode_facet(facet)
+    return RunError(get_str(value, "message"), get_str(value, "programmingLanguage"))
 
 
 def _names(value: object) -> tuple[str | None, str | None, str | None]:
-    return text_in(value, "run", "runId"), text_in(value, "job", "namespace"), text_in(value, "job", "name")
+    return get_str(value, "run", "runId"), get_str(value, "job", "namespace"), get_str(value, "job", "name")
 
 
-def _ancestor(run_uuid: str | None, namespace: str | None, name: str | None) -> Ancestor:
-    return Ancestor(run_uuid or "", None if namespace is None or name is None else (namespace, name))
+def _run_ref(run_uuid: str | None, namespace: str | None, name: str | None) -> RunRef:
+    return RunRef(run_uuid or "", None if namespace is None or name is None else (namespace, name))
 
 
-def moment_of(text: str | None) -> int | None:
-    """A time in microseconds; None for what is no time."""
+def parse_epoch_micros(text: str | None) -> int | None:
+    """Parse a timestamp to epoch microseconds; None if it is invalid."""
     try:
-        return None if text is None else microseconds(parse_time(text))
+        return None if text is None else to_epoch_micros(parse_time(text))
     except ValueError:
         return None

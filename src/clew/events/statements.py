@@ -1,4 +1,7 @@
-"""Statements of lineage: what an event says of one target, in an explicit lineage facet or in a columnLineage facet."""
+"""Lineage assertions: the lineage of one target according to one event.
+
+An assertion comes from a `lineage` facet (explicit lineage) or from a `columnLineage` facet.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +9,29 @@ from collections.abc import Iterable, Iterator
 from hashlib import md5
 from typing import Final, NamedTuple
 
-from clew.events.column_lineage import StatedEdge, edges_of
+from clew.events.column_lineage import ColumnEdge, parse_column_lineage
 from clew.events.deletion import is_deleted
-from clew.events.explicit_lineage import DATASET, JOB, Entity, entries_of, explicit_edges_of, is_statement, sources_of
-from clew.events.explicit_lineage import FACET as LINEAGE
+from clew.events.explicit_lineage import (
+    DATASET,
+    JOB,
+    LINEAGE_FACET,
+    NodeRef,
+    has_lineage,
+    parse_entries,
+    parse_explicit_edges,
+    parse_sources,
+)
 from clew.events.nodes import Name
-from clew.events.openlineage import Dataset, Event, version_of
+from clew.events.openlineage import Dataset, Event, parse_dataset_version
 
 COLUMN_LINEAGE: Final = "columnLineage"
-BETWEEN: Final = " "
-# The name of the set of edges of a statement that was taken back.
-TAKEN_BACK: Final = ""
+ORIGIN_SEPARATOR: Final = " "
+# Edge set id of a retracted assertion.
+RETRACTED: Final = ""
 
 
-class Statement(NamedTuple):
-    """What is said of one dataset; `body` is the facet, or the entry of a facet."""
+class LineageAssertion(NamedTuple):
+    """Lineage of one dataset; `body` is the facet, or an entry of it."""
 
     origin: str
     dataset_namespace: str
@@ -29,111 +40,114 @@ class Statement(NamedTuple):
     body: bytes
 
     @property
-    def text(self) -> bytes:
-        """The body with its origin before it: the two facets have keys in common, and the same body is two texts."""
-        return f"{self.origin}{BETWEEN}".encode() + self.body
+    def tagged_body(self) -> bytes:
+        """Body prefixed with its origin: the two facet types may have equal bodies, but different edges."""
+        return f"{self.origin}{ORIGIN_SEPARATOR}".encode() + self.body
 
 
-class Link(NamedTuple):
-    """What an entry of a job's lineage facet says: all that feeds a dataset or a job."""
+class LineageLink(NamedTuple):
+    """An entry of a job's lineage facet: a dataset or a job with all its sources."""
 
-    target: Entity
-    sources: tuple[Entity, ...]
+    target: NodeRef
+    sources: tuple[NodeRef, ...]
 
     @property
     def name(self) -> Name:
-        """The name of the target."""
-        return _name(self.target)
+        """Namespace and name of the target."""
+        return _name_of(self.target)
 
 
-def statements_of(event: Event) -> list[Statement]:
-    """All statements of an event, an explicit one before one on columns."""
-    found: list[Statement] = []
+def parse_assertions(event: Event) -> list[LineageAssertion]:
+    """Parse the assertions of an event; explicit ones precede those of columnLineage facets."""
+    assertions: list[LineageAssertion] = []
     for output in event.outputs or ():
         if output.facets:
-            found += _of_dataset(output)
-    if event.job is not None and event.job.facets and LINEAGE in event.job.facets:
-        found += explicit_statements_of(bytes(event.job.facets[LINEAGE]))
+            assertions += _dataset_assertions(output)
+    if event.job is not None and event.job.facets and LINEAGE_FACET in event.job.facets:
+        assertions += parse_explicit_assertions(bytes(event.job.facets[LINEAGE_FACET]))
     if event.dataset is not None and event.dataset.facets and event.kind == "DATASET":
-        found += _of_dataset(event.dataset)
-    return found
+        assertions += _dataset_assertions(event.dataset)
+    return assertions
 
 
-def explicit_statements_of(facet: bytes) -> Iterator[Statement]:
-    """What a job's lineage facet says of datasets."""
-    for entry in entries_of(facet):
+def parse_explicit_assertions(facet: bytes) -> Iterator[LineageAssertion]:
+    """Yield the assertions on datasets in a job's lineage facet."""
+    for entry in parse_entries(facet):
         if entry.target.type == DATASET:
-            # An entry does not name the version of its target: the run's output does.
-            yield Statement(LINEAGE, *_name(entry.target), None, entry.body)
+            # An entry has no dataset version; the output of the run has it.
+            yield LineageAssertion(LINEAGE_FACET, *_name_of(entry.target), None, entry.body)
 
 
-def links_of(facet: bytes, own_job: Name) -> list[Link]:
-    """What a job's lineage facet says, with the event's own job by its name."""
+def parse_links(facet: bytes, own_job: Name) -> list[LineageLink]:
+    """Parse the entries of a job's lineage facet, with the name of the event's own job filled in."""
     return [
-        Link(_named(entry.target, own_job), tuple(sorted({_named(one, own_job) for one in sources_of(entry.body)})))
-        for entry in entries_of(facet)
+        LineageLink(
+            _with_own_job(entry.target, own_job),
+            tuple(sorted({_with_own_job(source, own_job) for source in parse_sources(entry.body)})),
+        )
+        for entry in parse_entries(facet)
     ]
 
 
-def edge_set_of(text: bytes) -> str:
-    """The name of a statement's edges, by what they are: a job says the same of its output run after run."""
-    # A name, not a secret: Spark has the same function.
-    return md5(text, usedforsecurity=False).hexdigest()
+def compute_edge_set_id(tagged_body: bytes) -> str:
+    """Return the id of a set of edges: a hash of its content, as most runs of a job assert the same edges."""
+    # MD5 because Spark has it too.
+    return md5(tagged_body, usedforsecurity=False).hexdigest()
 
 
-def stated_edges_of(text: bytes) -> list[StatedEdge] | None:
-    """The edges that a statement states, be it none; None if it takes back what was stated before."""
-    origin, _, body = text.partition(BETWEEN.encode())
-    if origin == LINEAGE.encode():
-        return list(explicit_edges_of(body)) if is_statement(body) else None
-    return None if is_deleted(body) else list(edges_of(body))
+def parse_asserted_edges(tagged_body: bytes) -> list[ColumnEdge] | None:
+    """Parse the edges of an assertion; None if it is a retraction."""
+    origin, _, body = tagged_body.partition(ORIGIN_SEPARATOR.encode())
+    if origin == LINEAGE_FACET.encode():
+        return list(parse_explicit_edges(body)) if has_lineage(body) else None
+    return None if is_deleted(body) else list(parse_column_lineage(body))
 
 
-def sources_in(edges: Iterable[StatedEdge]) -> tuple[Name, ...]:
-    """The datasets that edges come from, each once and in order."""
+def source_datasets(edges: Iterable[ColumnEdge]) -> tuple[Name, ...]:
+    """Return the distinct source datasets of edges, sorted."""
     return tuple(sorted({(edge.source_namespace, edge.source_name) for edge in edges}))
 
 
-def implied_inputs_of(event: Event) -> set[Name]:
-    """The datasets that an event's lineage comes from and that are not among its inputs."""
-    texts = [statement.text for statement in statements_of(event)]
-    found = {source for text in texts for source in sources_in(stated_edges_of(text) or ())}
-    found |= _consumed(event)
-    return found - {(dataset.namespace, dataset.name) for dataset in event.inputs or ()}
+def find_implied_inputs(event: Event) -> set[Name]:
+    """Return the source datasets of an event's lineage that are not among its inputs."""
+    bodies = [assertion.tagged_body for assertion in parse_assertions(event)]
+    sources = {source for body in bodies for source in source_datasets(parse_asserted_edges(body) or ())}
+    sources |= _declared_inputs(event)
+    return sources - {(dataset.namespace, dataset.name) for dataset in event.inputs or ()}
 
 
-def _consumed(event: Event) -> set[Name]:
-    """What the event's own job is said to read."""
-    if event.job is None or not event.job.facets or LINEAGE not in event.job.facets:
+def _declared_inputs(event: Event) -> set[Name]:
+    """Return the datasets that the lineage facet lists as sources of the event's own job."""
+    if event.job is None or not event.job.facets or LINEAGE_FACET not in event.job.facets:
         return set()
     own = event.job.namespace, event.job.name
-    links = links_of(bytes(event.job.facets[LINEAGE]), own)
-    return {name for link in links if link.target == (JOB, *own) for name in datasets_among(link.sources)}
+    links = parse_links(bytes(event.job.facets[LINEAGE_FACET]), own)
+    return {name for link in links if link.target == (JOB, *own) for name in filter_datasets(link.sources)}
 
 
-def datasets_among(entities: Iterable[Entity]) -> list[Name]:
-    """The datasets among what an entry names."""
-    return [_name(entity) for entity in entities if entity.type == DATASET]
+def filter_datasets(nodes: Iterable[NodeRef]) -> list[Name]:
+    """Return the names of the datasets."""
+    return [_name_of(node) for node in nodes if node.type == DATASET]
 
 
-def jobs_among(entities: Iterable[Entity]) -> list[Name]:
-    """The jobs among what an entry names."""
-    return [_name(entity) for entity in entities if entity.type == JOB]
+def filter_jobs(nodes: Iterable[NodeRef]) -> list[Name]:
+    """Return the names of the jobs."""
+    return [_name_of(node) for node in nodes if node.type == JOB]
 
 
-def _of_dataset(dataset: Dataset) -> Iterator[Statement]:
+def _dataset_assertions(dataset: Dataset) -> Iterator[LineageAssertion]:
     facets = dataset.facets or {}
-    # Spec: a RunEvent says it of its job; said of an output, it is no less clear.
-    if LINEAGE in facets:
-        yield Statement(LINEAGE, dataset.namespace, dataset.name, None, bytes(facets[LINEAGE]))
+    # Spec: in a RunEvent the lineage facet belongs to the job; on an output it is accepted as well.
+    if LINEAGE_FACET in facets:
+        yield LineageAssertion(LINEAGE_FACET, dataset.namespace, dataset.name, None, bytes(facets[LINEAGE_FACET]))
     if COLUMN_LINEAGE in facets:
         body = bytes(facets[COLUMN_LINEAGE])
-        yield Statement(COLUMN_LINEAGE, dataset.namespace, dataset.name, version_of(facets), body)
+        yield LineageAssertion(COLUMN_LINEAGE, dataset.namespace, dataset.name, parse_dataset_version(facets), body)
 
 
-def _name(entity: Entity) -> Name:
-    return entity.namespace or "", entity.name or ""
+def _name_of(node: NodeRef) -> Name:
+    return node.namespace or "", node.name or ""
 
 
-def _named(entity: Entity, own_job: Name) -> Entity:
-    return Entity(JOB, *own_job) if entity.type == JOB and entity.name is None else entity
+def _with_own_job(node: NodeRef, own_job: Name) -> NodeRef:
+    return NodeRef(JOB, *own_job) if node.type == JOB and node.name is None else node

@@ -1,17 +1,17 @@
-"""Run states, as event types tell them."""
+"""Run states by event type."""
 
 from __future__ import annotations
 
 from typing import Final
 
-# Terminal is sticky: a higher rank is never undone by a lower one, whenever it arrives.
-RANKS: Final[dict[str, int]] = {"START": 1, "RUNNING": 2, "COMPLETE": 3, "FAIL": 3, "ABORT": 3}
+# A terminal state is sticky: a lower rank never replaces a higher one, whatever the order of arrival.
+STATE_RANKS: Final[dict[str, int]] = {"START": 1, "RUNNING": 2, "COMPLETE": 3, "FAIL": 3, "ABORT": 3}
 TERMINAL_RANK: Final = 3
-STATES: Final[dict[str, str]] = {
+RUN_STATES: Final[dict[str, str]] = {
     "START": "RUNNING",
     "RUNNING": "RUNNING",
     "COMPLETE": "COMPLETED",
     "FAIL": "FAILED",
     "ABORT": "ABORTED",
 }
-UNSAID: Final = "NEW"
+DEFAULT_STATE: Final = "NEW"

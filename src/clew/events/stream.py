@@ -1,4 +1,4 @@
-"""The three streams and how a line is told to belong to one."""
+"""The three event streams and their file names."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Stream(StrEnum):
-    """Which kind of event a line of the log holds."""
+    """Stream of an event."""
 
     OPENLINEAGE = "openlineage"
     RUNTIME = "runtime"
@@ -17,6 +17,6 @@ STREAM_FILES: dict[str, Stream] = {
     "marimo_runtime.jsonl": Stream.RUNTIME,
     "marimo_lineage_events.jsonl": Stream.OPENLINEAGE,
     "marimo_dataframe_lineage.jsonl": Stream.DATAFRAME,
-    # Of the listener in a Spark session that a cell made.
+    # Written by the listener of a Spark session that a cell created.
     "spark_lineage_events.jsonl": Stream.OPENLINEAGE,
 }

@@ -1,17 +1,19 @@
-"""The symlinks facet: other names of the dataset that bears it."""
+"""Parser of the symlinks facet: aliases of a dataset."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from clew.events.facet_values import objects_in, remembered, text_in, value_of
+from clew.events.facet_values import cached_by_bytes, decode_facet, get_objects, get_str
 from clew.events.nodes import Name
 
-FACET: Final = "symlinks"
+SYMLINKS_FACET: Final = "symlinks"
 
 
-@remembered
-def identifiers_of(facet: bytes) -> tuple[Name, ...]:
-    """The other names, each once and in order; none if the facet was deleted."""
-    found = ((text_in(item, "namespace"), text_in(item, "name")) for item in objects_in(value_of(facet), "identifiers"))
-    return tuple(sorted({(namespace, name) for namespace, name in found if namespace is not None and name is not None}))
+@cached_by_bytes
+def parse_symlinks(facet: bytes) -> tuple[Name, ...]:
+    """Parse the distinct aliases, sorted; empty if the facet was deleted."""
+    names = (
+        (get_str(item, "namespace"), get_str(item, "name")) for item in get_objects(decode_facet(facet), "identifiers")
+    )
+    return tuple(sorted({(namespace, name) for namespace, name in names if namespace is not None and name is not None}))

@@ -1,4 +1,4 @@
-"""Strict checks of events against the schemas in the wheel. Reading does not need them: a reader is tolerant."""
+"""Strict validation of events against the bundled JSON Schemas. Ingestion is tolerant and does not use it."""
 
 from __future__ import annotations
 
@@ -10,56 +10,56 @@ from typing import Any, Literal, NamedTuple
 
 from clew.errors import MissingExtraError
 
-Stream = Literal["runtime", "openlineage", "dataframe"]
+StreamName = Literal["runtime", "openlineage", "dataframe"]
 
-SCHEMA_FILES: dict[Stream, str] = {
+SCHEMA_FILES: dict[StreamName, str] = {
     "runtime": "runtime_events_schema.json",
     "openlineage": "openlineage_events_schema.json",
     "dataframe": "dataframe_lineage_schema.json",
 }
-STREAM_FILES: dict[str, Stream] = {
+SCHEMA_STREAM_FILES: dict[str, StreamName] = {
     "marimo_runtime.jsonl": "runtime",
     "marimo_lineage_events.jsonl": "openlineage",
     "marimo_dataframe_lineage.jsonl": "dataframe",
 }
 
 
-class Fault(NamedTuple):
-    """What a schema finds wrong with an event, and where."""
+class SchemaViolation(NamedTuple):
+    """A violation of a schema, with the JSON path of the value."""
 
     path: str
     message: str
 
 
 @cache
-def schema(stream: Stream) -> dict[str, Any]:
-    """The JSON Schema of a stream."""
+def load_schema(stream: StreamName) -> dict[str, Any]:
+    """Load the JSON Schema of a stream."""
     text = files("clew.events").joinpath("schemas", SCHEMA_FILES[stream]).read_text(encoding="utf-8")
     loaded: dict[str, Any] = json.loads(text)
     return loaded
 
 
-def faults(event: Any, stream: Stream) -> list[Fault]:
-    """Everything wrong with a decoded event; empty if it is valid."""
-    return fault_list(_validator(stream).iter_errors(event))
+def schema_violations(event: Any, stream: StreamName) -> list[SchemaViolation]:
+    """Return the schema violations of a decoded event."""
+    return to_violations(_validator(stream).iter_errors(event))
 
 
-def fault_list(errors: Iterable[Any]) -> list[Fault]:
-    """What a validator found, each fault once."""
-    return list(dict.fromkeys(fault for error in errors for fault in _told(error)))
+def to_violations(errors: Iterable[Any]) -> list[SchemaViolation]:
+    """Convert errors of jsonschema_rs to distinct violations."""
+    return list(dict.fromkeys(violation for error in errors for violation in _flatten_error(error)))
 
 
-def validator_of(rules: dict[str, Any], found: Callable[[str], dict[str, Any]] | None = None) -> Any:
-    """A validator of a JSON Schema; `found` gives the schemas that it refers to."""
+def build_validator(rules: dict[str, Any], retrieve: Callable[[str], dict[str, Any]] | None = None) -> Any:
+    """Build a validator of a JSON Schema; `retrieve` returns the schemas that it refers to."""
     try:
         import jsonschema_rs
-    except ModuleNotFoundError as fault:
-        raise MissingExtraError.named("validate", "jsonschema_rs") from fault
-    return jsonschema_rs.Draft202012Validator(rules, validate_formats=True, retriever=found)
+    except ModuleNotFoundError as error:
+        raise MissingExtraError.for_module("validate", "jsonschema_rs") from error
+    return jsonschema_rs.Draft202012Validator(rules, validate_formats=True, retriever=retrieve)
 
 
-def stream_of(event: Any) -> Stream | None:
-    """Which stream an event belongs to, by what it says of itself."""
+def detect_stream(event: Any) -> StreamName | None:
+    """Detect the stream of an event by its fields."""
     if not isinstance(event, dict):
         return None
     if "eventTime" in event:
@@ -71,15 +71,15 @@ def stream_of(event: Any) -> Stream | None:
 
 
 @cache
-def _validator(stream: Stream) -> Any:
-    return validator_of(schema(stream))
+def _validator(stream: StreamName) -> Any:
+    return build_validator(load_schema(stream))
 
 
-def _told(error: Any) -> Iterator[Fault]:
-    """An error as a fault; where there was but one alternative, what was wrong with that."""
+def _flatten_error(error: Any) -> Iterator[SchemaViolation]:
+    """Yield an error as a violation; if there was only one alternative, yield the errors of that."""
     context = getattr(error.kind, "context", None)
     if context is not None and len(context) == 1:
         for inner in context[0]:
-            yield from _told(inner)
+            yield from _flatten_error(inner)
     else:
-        yield Fault("/" + "/".join(map(str, error.instance_path)), error.message)
+        yield SchemaViolation("/" + "/".join(map(str, error.instance_path)), error.message)

@@ -1,4 +1,4 @@
-"""Versions of jobs, named by what makes them: what a job reads and writes, and where its code is."""
+"""Job versions: a hash of the job's inputs, outputs and source code location."""
 
 from __future__ import annotations
 
@@ -6,24 +6,26 @@ from collections.abc import Iterable
 from hashlib import md5
 from typing import Final
 
-# Characters that no producer writes into a name: between the parts, the items of a list, and the halves of an item.
-BETWEEN_PARTS: Final = "\x1f"
-BETWEEN_ITEMS: Final = "\x1e"
-BETWEEN_NAMES: Final = "\x1d"
+# Control characters that do not occur in names: between parts, between datasets, and between namespace and name.
+PART_SEPARATOR: Final = "\x1f"
+ITEM_SEPARATOR: Final = "\x1e"
+NAME_SEPARATOR: Final = "\x1d"
 
 Identity = tuple[str, str]
 
 
-def job_version(
+def compute_job_version(
     job: Identity, inputs: Iterable[Identity], outputs: Iterable[Identity], location: str | None = None
 ) -> str:
-    """The version of a job that reads and writes these datasets; `clew.pipeline.derive` says the same."""
-    return version_of_texts(job, set(map(BETWEEN_NAMES.join, inputs)), set(map(BETWEEN_NAMES.join, outputs)), location)
+    """Compute the version of a job; `clew.pipeline.derive` computes the same in Spark."""
+    return compute_job_version_from_keys(
+        job, set(map(NAME_SEPARATOR.join, inputs)), set(map(NAME_SEPARATOR.join, outputs)), location
+    )
 
 
-def version_of_texts(job: Identity, inputs: set[str], outputs: set[str], location: str | None) -> str:
-    """The same, of datasets whose names are joined already."""
-    parts = (*job, BETWEEN_ITEMS.join(sorted(inputs)), BETWEEN_ITEMS.join(sorted(outputs)), location or "")
-    # Names, not secrets: Spark has the same function.
-    name = md5(BETWEEN_PARTS.join(parts).encode(), usedforsecurity=False).hexdigest()
-    return f"{name[:8]}-{name[8:12]}-{name[12:16]}-{name[16:20]}-{name[20:]}"
+def compute_job_version_from_keys(job: Identity, inputs: set[str], outputs: set[str], location: str | None) -> str:
+    """Compute the version from dataset keys, which are namespace and name joined by NAME_SEPARATOR."""
+    parts = (*job, ITEM_SEPARATOR.join(sorted(inputs)), ITEM_SEPARATOR.join(sorted(outputs)), location or "")
+    # MD5 because Spark has it too.
+    digest = md5(PART_SEPARATOR.join(parts).encode(), usedforsecurity=False).hexdigest()
+    return f"{digest[:8]}-{digest[8:12]}-{digest[12:16]}-{digest[16:20]}-{digest[20:]}"

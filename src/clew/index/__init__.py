@@ -1,1 +1,1 @@
-"""What answers are read from: derived from the lake, rebuilt at any time."""
+"""The query index in SQLite or PostgreSQL: derived from the lake, and rebuilt from it at any time."""

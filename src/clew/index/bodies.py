@@ -1,7 +1,7 @@
-"""The facets of an entity as the index keeps them: all in one body, compressed.
+"""Facets in the index: all facets of an entity are compressed into one blob.
 
-Facets are small and alike. With a dictionary trained on the first thousands of them a body takes a third of the room
-that it takes without, in half the time. One body for each facet would double what a batch costs to merge.
+Facets are small and similar: a dictionary trained on the first thousands of them reduces a blob to a third, in half the
+time. One blob per facet would double the cost of merging a batch.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from clew.events.deletion import is_deleted
 from clew.events.facet_order import FacetOrder
 
 DELETED: Final = b""
-ENOUGH_SAMPLES: Final = 1000
+MIN_TRAINING_SAMPLES: Final = 1000
 
-# Level 1 costs a third of level 3 on bodies of 1 KB and gives up a tenth of the size.
+# On blobs of 1 KB, level 1 costs a third of level 3 and is a tenth larger.
 _LEVEL = 1
-_MOST_SAMPLES = 5000
+_MAX_TRAINING_SAMPLES = 5000
 _DICTIONARY_BYTES = 32 << 10
 
 
 class StoredFacet(Struct, array_like=True, gc=False):
-    """The facet of that name that an entity has since `seq`, byte for byte as it came; empty if it was deleted."""
+    """A facet with the position and time of its event; the body is unchanged, or empty if the facet was deleted."""
 
     name: str
     seq: int
@@ -37,55 +37,59 @@ class StoredFacet(Struct, array_like=True, gc=False):
 
     @classmethod
     def of(cls, name: str, seq: int, event_time: int, body: bytes) -> StoredFacet:
-        """What to store of a facet."""
+        """Create from a facet as received."""
         return cls(name, seq, event_time, DELETED if is_deleted(body) else body)
 
 
-class Packer:
-    """Compresses facets, with a dictionary if there is one. For one thread: the library's contexts are not shared."""
+class FacetEncoder:
+    """Encode and compress facets, with a dictionary if there is one. Not thread-safe: zstandard contexts are not."""
 
     def __init__(self, dictionary: bytes | None = None) -> None:
-        known = None if dictionary is None else zstandard.ZstdCompressionDict(dictionary)
-        self._compress = zstandard.ZstdCompressor(level=_LEVEL, dict_data=known).compress
+        dict_data = None if dictionary is None else zstandard.ZstdCompressionDict(dictionary)
+        self._compress = zstandard.ZstdCompressor(level=_LEVEL, dict_data=dict_data).compress
         self._encode = msgspec.msgpack.Encoder().encode
 
-    def pack(self, facets: Sequence[StoredFacet]) -> bytes:
-        """The facets of one entity as one body."""
+    def encode(self, facets: Sequence[StoredFacet]) -> bytes:
+        """Encode the facets of one entity."""
         return self._compress(self._encode(facets))
 
 
-class Unpacker(threading.local):
-    """Gives facets back, whichever of the dictionaries they were packed with; each thread has its own contexts."""
+class FacetDecoder(threading.local):
+    """Decode blobs with the dictionary that they were compressed with; each thread has its own contexts."""
 
     def __init__(self, dictionaries: Mapping[int, bytes] | None = None) -> None:
-        known = {name: zstandard.ZstdCompressionDict(body) for name, body in (dictionaries or {}).items()}
-        self._decompress = {name: zstandard.ZstdDecompressor(dict_data=body).decompress for name, body in known.items()}
+        by_id = {dict_id: zstandard.ZstdCompressionDict(body) for dict_id, body in (dictionaries or {}).items()}
+        self._decompress = {
+            dict_id: zstandard.ZstdDecompressor(dict_data=body).decompress for dict_id, body in by_id.items()
+        }
         self._decompress[0] = zstandard.ZstdDecompressor().decompress
         self._decode = msgspec.msgpack.Decoder(list[StoredFacet]).decode
 
-    def unpack(self, body: bytes) -> list[StoredFacet]:
-        """The facets of an entity. KeyError: the body was packed with another dictionary than those known here."""
+    def decode(self, body: bytes) -> list[StoredFacet]:
+        """Decode the facets of an entity; KeyError if the dictionary is not loaded."""
         return self._decode(self._decompress[zstandard.get_frame_parameters(body).dict_id](body))
 
 
-def merged(known: Iterable[StoredFacet], said: Iterable[StoredFacet], order: FacetOrder) -> list[StoredFacet]:
-    """Of each name the facet that counts."""
-    # Spec: a facet of the same name replaces the earlier one whole: last wins, no deep merge.
-    found = {facet.name: facet for facet in known}
-    for facet in said:
-        other = found.get(facet.name)
-        if other is None or order.place(facet.seq, facet.event_time) >= order.place(other.seq, other.event_time):
-            found[facet.name] = facet
-    return list(found.values())
+def merge_facets(
+    existing: Iterable[StoredFacet], incoming: Iterable[StoredFacet], order: FacetOrder
+) -> list[StoredFacet]:
+    """Merge two lists of facets: the last facet of each name wins."""
+    # Spec: a facet replaces an earlier one of the same name as a whole, without a deep merge.
+    merged = {facet.name: facet for facet in existing}
+    for facet in incoming:
+        other = merged.get(facet.name)
+        if other is None or order.sort_key(facet.seq, facet.event_time) >= order.sort_key(other.seq, other.event_time):
+            merged[facet.name] = facet
+    return list(merged.values())
 
 
-def train(facets: Sequence[bytes]) -> tuple[int, bytes]:
-    """A dictionary for facets like these, and its name, which every body packed with it bears.
+def train_dictionary(facets: Sequence[bytes]) -> tuple[int, bytes]:
+    """Train a dictionary on facets; returns its id, which is in the header of every blob, and its content.
 
-    The name follows from the facets: whoever has an index open while another takes its place sees that it is another.
+    The id is a hash of the samples, so that open readers notice when an index with another dictionary is swapped in.
     """
-    step = max(1, len(facets) // _MOST_SAMPLES)
+    step = max(1, len(facets) // _MAX_TRAINING_SAMPLES)
     samples: list[bytes | bytearray | memoryview] = list(facets[::step])
-    # Two bytes in each body.
-    name = 1 + crc32(b"".join(samples)) % 0xFFFF
-    return name, zstandard.train_dictionary(_DICTIONARY_BYTES, samples, d=8, k=512, dict_id=name).as_bytes()
+    # 16 bits: two bytes in each blob.
+    dict_id = 1 + crc32(b"".join(samples)) % 0xFFFF
+    return dict_id, zstandard.train_dictionary(_DICTIONARY_BYTES, samples, d=8, k=512, dict_id=dict_id).as_bytes()

@@ -1,4 +1,4 @@
-"""An index made in one go: as a draft, which takes its place when it is whole."""
+"""Bulk build of an index in a staging location that replaces the index when complete."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from clew.events.facet_order import FacetOrder
-from clew.home import Place
-from clew.index.places import store_of
-from clew.index.sink import IndexSink
+from clew.home import IndexLocation
+from clew.index.places import open_backend
+from clew.index.sink import IndexWriter
 
 
 @contextmanager
-def drafted(place: Place, order: FacetOrder = FacetOrder.RECEIVED) -> Iterator[IndexSink]:
-    """A sink for a new index. Whatever ends this early leaves the index at that place as it was."""
-    with store_of(place).drafted() as draft, IndexSink(place, order, draft.builder) as index:
+def build_and_swap(location: IndexLocation, order: FacetOrder = FacetOrder.RECEIVED) -> Iterator[IndexWriter]:
+    """Yield a writer of a new index, and swap it in at the end; after an error the existing index is unchanged."""
+    with open_backend(location).staged() as staging, IndexWriter(location, order, staging.bulk_writer) as index:
         yield index
-        index.complete()
+        index.create_indexes()

@@ -1,4 +1,4 @@
-"""What a batch changes in the index: rows by table, ready to be merged. They travel from workers to the driver."""
+"""Changes of a batch: rows to merge by table. Workers send them to the driver."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Self
 from msgspec import Struct, field
 
 
-class Row(Struct, array_like=True, gc=False):
-    """A row of plain values: it cannot stand in a cycle, so Python's collector need not look at it."""
+class TableRow(Struct, array_like=True, gc=False):
+    """A row of scalar values; gc=False, as it cannot be part of a reference cycle."""
 
 
-class RunRow(Row):
-    """What is known of a run. Each `…_seq` is the position of the event that decided the values before it."""
+class RunRow(TableRow):
+    """A run. Each `…_seq` is the position of the event that decided the values before it."""
 
     run_uuid: str
     job_namespace: str | None
@@ -43,14 +43,14 @@ class RunRow(Row):
     error_message: str | None = None
     error_language: str | None = None
     error_seq: int | None = None
-    location: str | None = None
-    location_seq: int | None = None
-    # Of a run that has ended, as far as the events say that this row was made of.
+    source_code_location: str | None = None
+    source_code_location_seq: int | None = None
+    # Only of ended runs, computed from the events of this batch.
     job_version: str | None = None
 
 
-class JobRow(Row):
-    """What is known of a job, likewise."""
+class JobRow(TableRow):
+    """A job."""
 
     namespace: str
     name: str
@@ -69,8 +69,8 @@ class JobRow(Row):
     description_seq: int | None = None
 
 
-class MentionedRunRow(Row):
-    """A run that others name as their parent or root, and the job that was named with it first."""
+class ReferencedRunRow(TableRow):
+    """A run referenced as parent or root, with the job of the first reference."""
 
     run_uuid: str
     job_namespace: str | None
@@ -79,8 +79,8 @@ class MentionedRunRow(Row):
     last_seq: int
 
 
-class MentionedJobRow(Row):
-    """A job of a run that others name as their parent or root."""
+class ReferencedJobRow(TableRow):
+    """The job of a run referenced as parent or root."""
 
     namespace: str
     name: str
@@ -88,15 +88,15 @@ class MentionedJobRow(Row):
     last_seq: int
 
 
-class JobDeclarationRow(Row):
-    """A version of a job that JobEvents declare; `inputs` and `outputs` are JSON."""
+class JobDeclarationRow(TableRow):
+    """A job version declared by JobEvents; `inputs` and `outputs` are JSON."""
 
     job_namespace: str
     job_name: str
     version: str
     inputs: str
     outputs: str
-    location: str | None
+    source_code_location: str | None
     created_at: int
     declared_at: int
     declared_seq: int
@@ -104,8 +104,8 @@ class JobDeclarationRow(Row):
     last_seq: int
 
 
-class DatasetDeclarationRow(Row):
-    """A version of a dataset that DatasetEvents declare; an absent schema or state is empty."""
+class DatasetDeclarationRow(TableRow):
+    """A dataset version declared by DatasetEvents; an absent schema or state is empty."""
 
     dataset_namespace: str
     dataset_name: str
@@ -116,15 +116,15 @@ class DatasetDeclarationRow(Row):
     last_seq: int
 
 
-class SchemaRow(Row):
-    """A schema, named by its content; `fields` is JSON."""
+class SchemaRow(TableRow):
+    """A schema; the id is a hash of the content, `fields` is JSON."""
 
     schema_id: str
     fields: str
 
 
-class DatasetRow(Row):
-    """That there is a dataset; when it was last written, and what became of it."""
+class DatasetRow(TableRow):
+    """A dataset with its last write and lifecycle change."""
 
     namespace: str
     name: str
@@ -141,8 +141,8 @@ class DatasetRow(Row):
     lifecycle_seq: int | None = None
 
 
-class RenameRow(Row):
-    """That a dataset has another name since."""
+class RenameRow(TableRow):
+    """A renamed dataset with its new name."""
 
     namespace: str
     name: str
@@ -152,8 +152,8 @@ class RenameRow(Row):
     last_seq: int
 
 
-class SymlinksRow(Row):
-    """The other names that a dataset bears; `identifiers` is JSON."""
+class SymlinksRow(TableRow):
+    """The symlinks of a dataset; `identifiers` is JSON."""
 
     namespace: str
     name: str
@@ -161,8 +161,8 @@ class SymlinksRow(Row):
     last_seq: int
 
 
-class RunIoRow(Row):
-    """That a run read or wrote a dataset."""
+class RunIoRow(TableRow):
+    """An input or output of a run."""
 
     run_uuid: str
     direction: str
@@ -180,8 +180,8 @@ class RunIoRow(Row):
     is_implied: bool = False
 
 
-class JobEdgeRow(Row):
-    """That a job was said to read or write a dataset; by its own declarations alone, unless it is lasting."""
+class JobEdgeRow(TableRow):
+    """An input or output of a job; `is_observed` unless only JobEvents declare it."""
 
     job_namespace: str
     job_name: str
@@ -195,14 +195,14 @@ class JobEdgeRow(Row):
     last_seq: int
     is_implied: bool = False
     declared_seq: int | None = None
-    is_lasting: bool = True
-    is_over: bool = False
+    is_observed: bool = True
+    is_superseded: bool = False
 
 
-class StatementRow(Row):
-    """What a run, or a job or a dataset without one, said of one dataset: the edges of a set."""
+class AssertionRow(TableRow):
+    """A lineage assertion of a run, or of a job or a dataset without a run, on one dataset."""
 
-    author: str
+    asserted_by: str
     dataset_namespace: str
     dataset_name: str
     dataset_version: str
@@ -213,13 +213,13 @@ class StatementRow(Row):
     job_namespace: str | None
     job_name: str | None
     session_id: str | None
-    edge_set: str
+    edge_set_id: str
 
 
-class JobLinksRow(Row):
-    """Which jobs an entry of explicit lineage said to feed a job; `upstream` is JSON."""
+class JobDependenciesRow(TableRow):
+    """Upstream jobs of a job by explicit lineage; `upstream` is JSON."""
 
-    author: str
+    asserted_by: str
     job_namespace: str
     job_name: str
     seq: int
@@ -228,33 +228,33 @@ class JobLinksRow(Row):
     upstream: str
 
 
-class LineageDeclarationRow(Row):
-    """Since when a job declares the explicit lineage that it does, without a run."""
+class StaticLineageRow(TableRow):
+    """Position of the last explicit lineage that a job declared without a run."""
 
-    author: str
+    asserted_by: str
     seq: int
 
 
-class RunEventRow(Row):
-    """An event of a run: when it took place by its own time, where it stands, and what kind it is."""
+class RunEventRow(TableRow):
+    """An event of a run."""
 
-    at: int
+    event_time: int
     seq: int
     event_type: str
 
 
-class MomentRow(Row):
-    """When an event took place by its own time; kept where that decides which facet counts."""
+class EventTimeRow(TableRow):
+    """Time of an event, if facets are ordered by event time."""
 
-    position: int
-    at: int
+    seq: int
+    event_time: int
 
 
-class EdgeRow(Row):
-    """One edge of a set."""
+class EdgeRow(TableRow):
+    """An edge of an edge set."""
 
-    edge_set: str
-    ordinal: int
+    edge_set_id: str
+    edge_position: int
     column: str | None
     source_namespace: str
     source_name: str
@@ -265,8 +265,8 @@ class EdgeRow(Row):
     masking: bool | None
 
 
-class CellRow(Row):
-    """What is known of a cell execution."""
+class CellRow(TableRow):
+    """A cell execution."""
 
     session_id: str
     execution_id: str
@@ -288,8 +288,8 @@ class CellRow(Row):
     last_seq: int
 
 
-class OperationRow(Row):
-    """What is known of a DataFrame operation; `inputs` and `outputs` are JSON."""
+class OperationRow(TableRow):
+    """A DataFrame operation; `inputs` and `outputs` are JSON."""
 
     session_id: str
     operation_id: str
@@ -313,26 +313,26 @@ class OperationRow(Row):
     last_seq: int
 
 
-class FacetsRow(Row):
-    """The facets that an entity has, packed, and the position of the last event that gave it one."""
+class FacetsRow(TableRow):
+    """The facets of an entity as a compressed blob, with the position of their last event."""
 
     kind: str
-    entity: str
+    entity_key: str
     last_seq: int
     body: bytes
 
 
-class Changes(Struct):
-    """Rows of every table, and the events that they come from as pairs of `seq` and id; those rejected stand apart."""
+class ChangeSet(Struct):
+    """Rows by table, and the ingested and rejected events as pairs of `seq` and id."""
 
     events: list[tuple[int, str]] = field(default_factory=list)
     rejected: list[tuple[int, str]] = field(default_factory=list)
-    moments: list[MomentRow] = field(default_factory=list)
+    event_times: list[EventTimeRow] = field(default_factory=list)
     run_events: list[RunEventRow] = field(default_factory=list)
     runs: list[RunRow] = field(default_factory=list)
     jobs: list[JobRow] = field(default_factory=list)
-    mentioned_runs: list[MentionedRunRow] = field(default_factory=list)
-    mentioned_jobs: list[MentionedJobRow] = field(default_factory=list)
+    referenced_runs: list[ReferencedRunRow] = field(default_factory=list)
+    referenced_jobs: list[ReferencedJobRow] = field(default_factory=list)
     job_declarations: list[JobDeclarationRow] = field(default_factory=list)
     schemas: list[SchemaRow] = field(default_factory=list)
     dataset_declarations: list[DatasetDeclarationRow] = field(default_factory=list)
@@ -340,20 +340,20 @@ class Changes(Struct):
     renames: list[RenameRow] = field(default_factory=list)
     symlinks: list[SymlinksRow] = field(default_factory=list)
     run_io: list[RunIoRow] = field(default_factory=list)
-    said_job_edges: list[JobEdgeRow] = field(default_factory=list)
-    statements: list[StatementRow] = field(default_factory=list)
-    links: list[JobLinksRow] = field(default_factory=list)
-    lineage_declarations: list[LineageDeclarationRow] = field(default_factory=list)
+    reported_job_edges: list[JobEdgeRow] = field(default_factory=list)
+    lineage_assertions: list[AssertionRow] = field(default_factory=list)
+    job_dependency_assertions: list[JobDependenciesRow] = field(default_factory=list)
+    static_lineage: list[StaticLineageRow] = field(default_factory=list)
     edge_sets: list[EdgeRow] = field(default_factory=list)
     cell_executions: list[CellRow] = field(default_factory=list)
     operations: list[OperationRow] = field(default_factory=list)
     facets: list[FacetsRow] = field(default_factory=list)
 
     @classmethod
-    def joined(cls, parts: Iterable[Self]) -> Self:
-        """All rows of several parts; the merge will order them."""
-        whole = cls()
-        for part in parts:
+    def concat(cls, change_sets: Iterable[Self]) -> Self:
+        """Concatenate change sets."""
+        result = cls()
+        for change_set in change_sets:
             for name in cls.__struct_fields__:
-                getattr(whole, name).extend(getattr(part, name))
-        return whole
+                getattr(result, name).extend(getattr(change_set, name))
+        return result

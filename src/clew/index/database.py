@@ -1,4 +1,4 @@
-"""What the index asks of the database that it lives in, be it SQLite or PostgreSQL."""
+"""Interfaces of the index backends, SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -6,104 +6,104 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from clew.index.changes import Changes, FacetsRow
-from clew.index.merging import Merge
+from clew.index.changes import ChangeSet, FacetsRow
+from clew.index.merging import MergeSpec
 
 
 class Row(Protocol):
-    """A row whose values are had by name, or by place."""
+    """A row with values by name or position."""
 
     def __getitem__(self, key: str | int, /) -> Any: ...
 
     def __iter__(self) -> Iterator[Any]: ...
 
     def keys(self) -> list[str]:
-        """The names of the values."""
+        """Return the column names."""
 
 
 class Rows(Protocol):
-    """What a statement gives: rows, and how many it touched."""
+    """Result of a statement."""
 
     @property
     def rowcount(self) -> int:
-        """How many rows it touched."""
+        """Number of affected rows."""
 
     @property
     def description(self) -> Sequence[Any] | None:
-        """The columns of the rows, the name of each first."""
+        """Column descriptions; the name is the first item of each."""
 
     def fetchone(self) -> Any:
-        """The next row, if there is one."""
+        """Return the next row, if any."""
 
     def fetchall(self) -> list[Any]:
-        """All rows that are left."""
+        """Return all remaining rows."""
 
     def __iter__(self) -> Iterator[Any]: ...
 
 
 class Database(Protocol):
-    """A connection. Statements are written as SQLite knows them, their values marked by `?` or `?1`."""
+    """A connection. Statements are in the SQL of SQLite, with parameters `?` or `?1`."""
 
     @property
     def in_transaction(self) -> bool:
-        """Whether a transaction was begun that has not ended."""
+        """True within a transaction."""
 
     def execute(self, query: str, values: Sequence[Any] = (), /) -> Rows:
         """Run a statement."""
 
     def executemany(self, query: str, rows: Iterable[Sequence[Any]], /) -> Rows:
-        """Run a statement for each of several rows of values."""
+        """Run a statement once per row of values."""
 
-    def plain(self, query: str, values: Sequence[Any] = ()) -> Iterator[Any]:
-        """The rows of a query as tuples: of a million, names would cost more than values."""
+    def execute_tuples(self, query: str, values: Sequence[Any] = ()) -> Iterator[Any]:
+        """Return the rows of a query as plain tuples, which are cheaper than named rows."""
 
-    def change(self) -> object:
-        """A value that is another one after every change by others."""
+    def data_version(self) -> object:
+        """Return a value that changes with every commit of another connection."""
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the connection."""
 
 
-class Writer(Protocol):
-    """A connection that writes an index, the only one at a time."""
+class BackendWriter(Protocol):
+    """The single writer of an index."""
 
     @property
     def database(self) -> Database:
-        """Where single statements go to."""
+        """Connection for single statements."""
 
     def transaction(self) -> AbstractContextManager[None]:
-        """All that is written within, or nothing; whoever else writes waits."""
+        """Run a transaction; other writers wait."""
 
-    def fitted(self, changes: Changes) -> Changes:
-        """The changes with nothing in them that the database cannot keep."""
+    def sanitized(self, changes: ChangeSet) -> ChangeSet:
+        """Return the changes without values that the database cannot store."""
 
-    def merge(self, table: str, merge: Merge, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-        """Merge rows of a batch into a table, their values in the order of `names`; several may be of one key."""
+    def merge(self, table: str, spec: MergeSpec, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        """Merge rows with values in the order of `names` into a table; keys may repeat."""
 
-    def put_facets(self, rows: Sequence[FacetsRow], merged: Callable[[bytes, bytes], bytes]) -> None:
-        """Put bodies of facets; one that is there is merged with what is said now."""
+    def upsert_facets(self, rows: Sequence[FacetsRow], merge: Callable[[bytes, bytes], bytes]) -> None:
+        """Insert facet blobs; an existing blob is merged with the new one."""
 
-    def complete(self) -> None:
-        """Make what a builder has left out."""
+    def create_indexes(self) -> None:
+        """Create the indexes that a bulk writer omits."""
 
-    def let_go(self) -> None:
-        """Give back memory that can be had again."""
+    def release_memory(self) -> None:
+        """Release caches."""
 
 
-class Store(Protocol):
-    """A place where an index is, or will be."""
+class IndexBackend(Protocol):
+    """An index location in a database."""
 
     def reader(self, busy_seconds: float) -> Database:
-        """Open for reading; whoever holds it locked is waited for that long."""
+        """Open for reading; `busy_seconds` is the lock timeout."""
 
-    def writer(self) -> Writer:
-        """Open for writing, making the tables where they are missing."""
+    def writer(self) -> BackendWriter:
+        """Open for writing, and create missing tables."""
 
-    def builder(self) -> Writer:
-        """Open for writing in haste; a crash may leave it broken. It lacks what `complete` makes."""
+    def bulk_writer(self) -> BackendWriter:
+        """Open for a bulk load, without secondary indexes and not crash-safe; call `create_indexes` at the end."""
 
-    def drafted(self) -> AbstractContextManager[Store]:
-        """Where a new index is built. It takes this place at the end; whatever ends it early leaves the old one."""
+    def staged(self) -> AbstractContextManager[IndexBackend]:
+        """Yield a staging backend that replaces this index at the end; after an error this index is unchanged."""
 
     def remove(self) -> None:
-        """Remove the index, if there is one. Not under a writer: it would go on writing."""
+        """Remove the index, if it exists. No writer may be open."""

@@ -1,6 +1,7 @@
-"""Versions of the jobs of runs that have ended, kept in step with what is known of the runs.
+"""Job versions of ended runs.
 
-Whoever sees all events of a run says its version with them. Of a run whose events came apart no one does.
+A worker that sees all events of a run computes its job version. If they arrive in several batches, it is computed after
+the merge.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from clew.events.states import TERMINAL_RANK
-from clew.events.versions import BETWEEN_ITEMS, BETWEEN_NAMES, Identity, version_of_texts
+from clew.events.versions import ITEM_SEPARATOR, NAME_SEPARATOR, Identity, compute_job_version_from_keys
 from clew.index.changes import RunIoRow, RunRow
 from clew.index.database import Database
 
-# One row per run, its inputs and outputs in one text: ten times fewer rows than one for each.
-_ENDED = """select run_uuid, job_namespace, job_name, location, coalesce((
+# One row per run, with all inputs and outputs in one string: ten times fewer rows than one per input and output.
+_ENDED_RUNS = """select run_uuid, job_namespace, job_name, source_code_location, coalesce((
     select group_concat(substr(direction, 1, 1) || dataset_namespace || ?1 || dataset_name, ?2)
     from run_io where run_io.run_uuid = runs.run_uuid
 ), '')
@@ -24,30 +25,30 @@ and job_version is null"""
 _INPUT, _OUTPUT = "I", "O"
 
 
-def say_job_versions(runs: Iterable[RunRow], io: Iterable[RunIoRow]) -> None:
-    """Give the runs that have ended the version that follows from what was seen of them."""
-    used: defaultdict[str, list[str]] = defaultdict(list)
+def assign_job_versions(runs: Iterable[RunRow], io: Iterable[RunIoRow]) -> None:
+    """Set the job version of ended runs from their rows."""
+    io_keys: defaultdict[str, list[str]] = defaultdict(list)
     for row in io:
-        used[row.run_uuid].append(f"{row.direction[0]}{row.dataset_namespace}{BETWEEN_NAMES}{row.dataset_name}")
+        io_keys[row.run_uuid].append(f"{row.direction[0]}{row.dataset_namespace}{NAME_SEPARATOR}{row.dataset_name}")
     for run in runs:
         if run.state_rank == TERMINAL_RANK and run.job_name is not None:
             job = run.job_namespace or "", run.job_name
-            run.job_version = _version(job, BETWEEN_ITEMS.join(used[run.run_uuid]), run.location)
+            run.job_version = _version(job, ITEM_SEPARATOR.join(io_keys[run.run_uuid]), run.source_code_location)
 
 
-def settle_job_versions(database: Database, run_uuids: Iterable[str]) -> None:
-    """Give those of the runs that have ended and lack one the version that follows from all that is known of them."""
-    named = BETWEEN_NAMES, BETWEEN_ITEMS, json.dumps([[one] for one in run_uuids]), TERMINAL_RANK
-    found = [
+def fill_job_versions(database: Database, run_uuids: Iterable[str]) -> None:
+    """Compute the missing job versions of ended runs after a merge."""
+    values = NAME_SEPARATOR, ITEM_SEPARATOR, json.dumps([[run_uuid] for run_uuid in run_uuids]), TERMINAL_RANK
+    versions = [
         (_version((namespace, job), io, location), run_uuid)
-        for run_uuid, namespace, job, location, io in database.execute(_ENDED, named)
+        for run_uuid, namespace, job, location, io in database.execute(_ENDED_RUNS, values)
     ]
-    database.executemany("update runs set job_version = ? where run_uuid = ?", found)
+    database.executemany("update runs set job_version = ? where run_uuid = ?", versions)
 
 
 def _version(job: Identity, io: str, location: str | None) -> str:
-    return version_of_texts(job, _in(io, _INPUT), _in(io, _OUTPUT), location)
+    return compute_job_version_from_keys(job, _dataset_keys(io, _INPUT), _dataset_keys(io, _OUTPUT), location)
 
 
-def _in(io: str, direction: str) -> set[str]:
-    return {dataset[1:] for dataset in io.split(BETWEEN_ITEMS) if dataset[:1] == direction}
+def _dataset_keys(io: str, direction: str) -> set[str]:
+    return {dataset[1:] for dataset in io.split(ITEM_SEPARATOR) if dataset[:1] == direction}

@@ -1,34 +1,34 @@
-"""How an entity is named in the index: its identity in one text."""
+"""Composite keys of entities in the index."""
 
 from __future__ import annotations
 
 from typing import Final
 
-# A character that no producer writes into a name.
-BETWEEN_PARTS: Final = "\x1f"
+# A control character that does not occur in names.
+KEY_SEPARATOR: Final = "\x1f"
 
 
-def entity(*parts: str | None) -> str:
-    """Join the parts of an identity; an absent part is empty."""
-    # A list, since `join` makes one of anything else.
-    return BETWEEN_PARTS.join([part or "" for part in parts])
+def entity_key(*parts: str | None) -> str:
+    """Join the parts of a key; an absent part is empty."""
+    # A list: `join` copies any other iterable to one.
+    return KEY_SEPARATOR.join([part or "" for part in parts])
 
 
-def dataset_entity(namespace: str, name: str, version: str | None) -> str:
-    """The same for a version of a dataset: asked for with every event."""
-    return f"{namespace}{BETWEEN_PARTS}{name}{BETWEEN_PARTS}{version or ''}"
+def dataset_key(namespace: str, name: str, version: str | None) -> str:
+    """Return the key of a dataset version. Faster than `entity_key`; called for every dataset of every event."""
+    return f"{namespace}{KEY_SEPARATOR}{name}{KEY_SEPARATOR}{version or ''}"
 
 
-def used_entity(run_uuid: str | None, dataset: str) -> str:
-    """A version of a dataset as a run read or wrote it. The run first: what comes together stands together."""
-    return f"{run_uuid or ''}{BETWEEN_PARTS}{dataset}"
+def run_dataset_key(run_uuid: str | None, dataset: str) -> str:
+    """Return the key of a run's input or output; the run comes first so that its rows are stored together."""
+    return f"{run_uuid or ''}{KEY_SEPARATOR}{dataset}"
 
 
-def parts(key: str) -> list[str | None]:
-    """The parts that were joined; one that is empty was absent."""
-    return [part or None for part in key.split(BETWEEN_PARTS)]
+def split_key(key: str) -> list[str | None]:
+    """Split a key into its parts; an empty part is None."""
+    return [part or None for part in key.split(KEY_SEPARATOR)]
 
 
-def after(beginning: str) -> str:
-    """The least text behind all keys that begin so, where a part ends."""
-    return beginning.removesuffix(BETWEEN_PARTS) + chr(ord(BETWEEN_PARTS) + 1)
+def prefix_end(prefix: str) -> str:
+    """Return the exclusive upper bound of all keys with this prefix."""
+    return prefix.removesuffix(KEY_SEPARATOR) + chr(ord(KEY_SEPARATOR) + 1)

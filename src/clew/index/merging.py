@@ -1,4 +1,4 @@
-"""How a row of a batch joins the row that is there. The merge is the upsert: batches may come twice, or late."""
+"""Merge rules of the index tables, compiled to upserts. Batches may arrive twice, or late."""
 
 from __future__ import annotations
 
@@ -11,233 +11,232 @@ from clew.events.facet_order import FacetOrder
 Rule = Callable[[str], str]
 
 
-def of_first_in(seq: str) -> Rule:
-    """The value said first, by the position that decided it."""
-    is_earlier = f"known.{seq} is null or excluded.{seq} < known.{seq}"
-    return lambda column: f"case when {is_earlier} then excluded.{column} else known.{column} end"
+def first_by(seq: str) -> Rule:
+    """Value with the smallest deciding position."""
+    is_earlier = f"existing.{seq} is null or excluded.{seq} < existing.{seq}"
+    return lambda column: f"case when {is_earlier} then excluded.{column} else existing.{column} end"
 
 
 @dataclass(frozen=True)
-class OfLastIn:
-    """The value said last, by the position that decided it: whole, so that a null replaces what was said before."""
+class LastBy:
+    """Value with the greatest deciding position; a null replaces an earlier value, too."""
 
     seq: str
     is_by_time: bool = False
 
     def __call__(self, column: str) -> str:
-        """The value of a column after the merge."""
-        turn = _moment_and_position if self.is_by_time else str
-        is_later = f"known.{self.seq} is null or {turn(f'excluded.{self.seq}')} >= {turn(f'known.{self.seq}')}"
-        return f"case when {is_later} then excluded.{column} else known.{column} end"
+        """Return the SQL expression of the merged value."""
+        precedence = _time_and_seq if self.is_by_time else str
+        incoming, current = precedence(f"excluded.{self.seq}"), precedence(f"existing.{self.seq}")
+        is_later = f"existing.{self.seq} is null or {incoming} >= {current}"
+        return f"case when {is_later} then excluded.{column} else existing.{column} end"
 
 
-def _moment_and_position(seq: str) -> str:
-    return f"((select at from moments where position = {seq}), {seq})"  # noqa: S608
+def _time_and_seq(seq: str) -> str:
+    return f"((select event_times.event_time from event_times where event_times.seq = {seq}), {seq})"  # noqa: S608
 
 
-def of_latest_in(moment: str, seq: str) -> Rule:
-    """The value of the event that is the latest by its own time, by the moment and position that decided it."""
-    later = f"known.{moment} is null or (excluded.{moment}, excluded.{seq}) >= (known.{moment}, known.{seq})"
-    return lambda column: f"case when {later} then excluded.{column} else known.{column} end"
+def latest_by(time: str, seq: str) -> Rule:
+    """Value with the latest deciding event time, then position."""
+    later = f"existing.{time} is null or (excluded.{time}, excluded.{seq}) >= (existing.{time}, existing.{seq})"
+    return lambda column: f"case when {later} then excluded.{column} else existing.{column} end"
 
 
-def of_last(column: str) -> str:
-    """The value of the row received last, even if it is null: rows that are whole are not mixed."""
-    return f"case when excluded.last_seq >= known.last_seq then excluded.{column} else known.{column} end"
+def last_received(column: str) -> str:
+    """Value of the row received last, even if it is null."""
+    return f"case when excluded.last_seq >= existing.last_seq then excluded.{column} else existing.{column} end"
 
 
-def settled_afterwards(_: str) -> str:
-    """What follows from all that is known of a row that others join is found when all have joined it."""
+def recompute(_: str) -> str:
+    """Set to null; recomputed after the merge."""
     return "null"
 
 
-def least(column: str) -> str:
-    """The smaller of both, or the one that is known."""
-    return f"min(coalesce(known.{column}, excluded.{column}), coalesce(excluded.{column}, known.{column}))"
+def min_of(column: str) -> str:
+    """Minimum, ignoring null."""
+    return f"min(coalesce(existing.{column}, excluded.{column}), coalesce(excluded.{column}, existing.{column}))"
 
 
-def greatest(column: str) -> str:
-    """The larger of both, or the one that is known."""
-    return f"max(coalesce(known.{column}, excluded.{column}), coalesce(excluded.{column}, known.{column}))"
+def max_of(column: str) -> str:
+    """Maximum, ignoring null."""
+    return f"max(coalesce(existing.{column}, excluded.{column}), coalesce(excluded.{column}, existing.{column}))"
 
 
-def of_higher_state(column: str) -> str:
-    """A terminal state is sticky: by rank, then by event time, then by arrival."""
-    rank = "(known.state_rank, coalesce(known.state_at, 0), known.state_seq)"
+def max_run_state(column: str) -> str:
+    """Value of the row with the greatest state rank, then event time, then position: a terminal state is sticky."""
+    rank = "(existing.state_rank, coalesce(existing.state_at, 0), existing.state_seq)"
     incoming = "(excluded.state_rank, coalesce(excluded.state_at, 0), excluded.state_seq)"
-    return f"case when {incoming} >= {rank} then excluded.{column} else known.{column} end"
+    return f"case when {incoming} >= {rank} then excluded.{column} else existing.{column} end"
 
 
-def of_stronger_end(column: str) -> str:
-    """A cell that has ended does not run again, and one that failed has not completed."""
-    is_stronger = f"{_end_rank(f'excluded.{column}')} > {_end_rank(f'known.{column}')}"
-    return f"case when {is_stronger} then excluded.{column} else known.{column} end"
+def max_cell_state(column: str) -> str:
+    """Greatest of running, completed, stopped and failed."""
+    is_stronger = f"{_cell_state_rank(f'excluded.{column}')} > {_cell_state_rank(f'existing.{column}')}"
+    return f"case when {is_stronger} then excluded.{column} else existing.{column} end"
 
 
-def _end_rank(column: str) -> str:
+def _cell_state_rank(column: str) -> str:
     return f"case {column} when 'failed' then 3 when 'stopped' then 2 when 'completed' then 1 else 0 end"
 
 
 @dataclass(frozen=True)
-class Merge:
-    """A table of the index: its key, and how each other column is merged."""
+class MergeSpec:
+    """Key of a table, and the merge rule of each other column."""
 
     key: tuple[str, ...]
     columns: Mapping[str, Rule] = field(default_factory=dict)
-    # The column that marks a row which gives way, whole, to one that is not so marked.
-    provisional: str | None = None
+    # Flag of implied rows: a row without the flag replaces one with it as a whole.
+    implied_flag: str | None = None
 
     def upsert(self, table: str, names: Sequence[str], source: str | None = None) -> str:
-        """The statement that takes one row, its values in the order of `names`; or all rows of another table."""
-        sets = ", ".join(f'"{column}" = {self._merged(column)}' for column in self.columns)
-        columns, key = (", ".join(f'"{name}"' for name in some) for some in (names, self.key))
+        """Return the upsert of one row, with values in the order of `names`, or of all rows of another table."""
+        sets = ", ".join(f'"{column}" = {self._merge_expression(column)}' for column in self.columns)
+        columns, key = (", ".join(f'"{name}"' for name in group) for group in (names, self.key))
         rows = f"values ({', '.join('?' * len(names))})" if source is None else f"select {columns} from {source}"  # noqa: S608
         conflict = f"update set {sets}" if sets else "nothing"
-        if self.provisional is not None:
-            conflict += f" where excluded.{self.provisional} <= known.{self.provisional}"
-        return f"insert into {table} as known ({columns}) {rows} on conflict ({key}) do {conflict}"
+        if self.implied_flag is not None:
+            conflict += f" where excluded.{self.implied_flag} <= existing.{self.implied_flag}"
+        return f"insert into {table} as existing ({columns}) {rows} on conflict ({key}) do {conflict}"
 
-    def _merged(self, column: str) -> str:
-        merged = self.columns[column](column)
-        if self.provisional is None:
-            return merged
-        mark = self.provisional
-        return f"case when excluded.{mark} < known.{mark} then excluded.{column} else {merged} end"
+    def _merge_expression(self, column: str) -> str:
+        expression = self.columns[column](column)
+        if self.implied_flag is None:
+            return expression
+        flag = self.implied_flag
+        return f"case when excluded.{flag} < existing.{flag} then excluded.{column} else {expression} end"
 
 
 def _all(rule: Rule, *columns: str) -> dict[str, Rule]:
     return dict.fromkeys(columns, rule)
 
 
-MERGES: Final[dict[str, Merge]] = {
-    "run_events": Merge(("at", "seq")),
-    "runs": Merge(
+MERGE_SPECS: Final[dict[str, MergeSpec]] = {
+    "run_events": MergeSpec(("event_time", "seq")),
+    "runs": MergeSpec(
         ("run_uuid",),
         {
-            **_all(of_higher_state, "state", "state_rank", "state_at", "state_seq", "ended_at"),
-            **_all(of_first_in("job_seq"), "job_namespace", "job_name", "job_seq"),
-            **_all(least, "started_at", "first_event_at"),
-            **_all(OfLastIn("parent_seq"), "parent_run_uuid", "parent_job_namespace", "parent_job_name"),
-            **_all(OfLastIn("parent_seq"), "root_run_uuid", "root_job_namespace", "root_job_name", "parent_seq"),
-            **_all(OfLastIn("nominal_seq"), "nominal_start_at", "nominal_end_at", "nominal_seq"),
-            **_all(OfLastIn("error_seq"), "error_message", "error_language", "error_seq"),
-            **_all(OfLastIn("location_seq"), "location", "location_seq"),
-            **_all(greatest, "session_id", "execution_id", "last_event_at", "last_seq"),
-            **_all(settled_afterwards, "job_version"),
+            **_all(max_run_state, "state", "state_rank", "state_at", "state_seq", "ended_at"),
+            **_all(first_by("job_seq"), "job_namespace", "job_name", "job_seq"),
+            **_all(min_of, "started_at", "first_event_at"),
+            **_all(LastBy("parent_seq"), "parent_run_uuid", "parent_job_namespace", "parent_job_name"),
+            **_all(LastBy("parent_seq"), "root_run_uuid", "root_job_namespace", "root_job_name", "parent_seq"),
+            **_all(LastBy("nominal_seq"), "nominal_start_at", "nominal_end_at", "nominal_seq"),
+            **_all(LastBy("error_seq"), "error_message", "error_language", "error_seq"),
+            **_all(LastBy("source_code_location_seq"), "source_code_location", "source_code_location_seq"),
+            **_all(max_of, "session_id", "execution_id", "last_event_at", "last_seq"),
+            **_all(recompute, "job_version"),
         },
     ),
-    "jobs": Merge(
+    "jobs": MergeSpec(
         ("namespace", "name"),
         {
-            **_all(OfLastIn("type_seq"), "job_type", "integration", "processing_type", "type_seq"),
-            **_all(OfLastIn("description_seq"), "description", "description_seq"),
-            **_all(
-                of_latest_in("latest_run_at", "latest_run_seq"), "latest_run_uuid", "latest_run_at", "latest_run_seq"
-            ),
-            **_all(least, "first_event_at", "first_seq"),
-            **_all(greatest, "last_event_at", "last_seq"),
+            **_all(LastBy("type_seq"), "job_type", "integration", "processing_type", "type_seq"),
+            **_all(LastBy("description_seq"), "description", "description_seq"),
+            **_all(latest_by("latest_run_at", "latest_run_seq"), "latest_run_uuid", "latest_run_at", "latest_run_seq"),
+            **_all(min_of, "first_event_at", "first_seq"),
+            **_all(max_of, "last_event_at", "last_seq"),
         },
     ),
-    "mentioned_runs": Merge(
+    "referenced_runs": MergeSpec(
         ("run_uuid",),
-        {**_all(of_first_in("job_seq"), "job_namespace", "job_name", "job_seq"), **_all(greatest, "last_seq")},
+        {**_all(first_by("job_seq"), "job_namespace", "job_name", "job_seq"), **_all(max_of, "last_seq")},
     ),
-    "mentioned_jobs": Merge(("namespace", "name"), {**_all(least, "first_seq"), **_all(greatest, "last_seq")}),
-    # Named by its content: what is there is the same, but for when it was said.
-    "job_declarations": Merge(
+    "referenced_jobs": MergeSpec(("namespace", "name"), {**_all(min_of, "first_seq"), **_all(max_of, "last_seq")}),
+    # The version is a hash of the content: only the times differ.
+    "job_declarations": MergeSpec(
         ("job_namespace", "job_name", "version"),
         {
-            **_all(of_latest_in("declared_at", "declared_seq"), "declared_at", "declared_seq"),
-            **_all(least, "created_at", "first_seq"),
-            **_all(greatest, "last_seq"),
+            **_all(latest_by("declared_at", "declared_seq"), "declared_at", "declared_seq"),
+            **_all(min_of, "created_at", "first_seq"),
+            **_all(max_of, "last_seq"),
         },
     ),
-    "schemas": Merge(("schema_id",)),
-    "dataset_declarations": Merge(
+    "schemas": MergeSpec(("schema_id",)),
+    "dataset_declarations": MergeSpec(
         ("dataset_namespace", "dataset_name", "schema_id", "lifecycle_state"),
-        {**_all(of_last, "version"), **_all(least, "created_at"), **_all(greatest, "last_seq")},
+        {**_all(last_received, "version"), **_all(min_of, "created_at"), **_all(max_of, "last_seq")},
     ),
-    "datasets": Merge(
+    "datasets": MergeSpec(
         ("namespace", "name"),
         {
-            **_all(least, "first_event_at", "first_seq"),
-            **_all(greatest, "last_event_at", "last_seq"),
-            **_all(of_latest_in("written_at", "written_seq"), "written_at", "written_seq"),
-            **_all(of_latest_in("lifecycle_at", "lifecycle_seq"), "lifecycle_state", "lifecycle_at", "lifecycle_seq"),
-            **_all(of_latest_in("lifecycle_at", "lifecycle_seq"), "renamed_from_namespace", "renamed_from_name"),
+            **_all(min_of, "first_event_at", "first_seq"),
+            **_all(max_of, "last_event_at", "last_seq"),
+            **_all(latest_by("written_at", "written_seq"), "written_at", "written_seq"),
+            **_all(latest_by("lifecycle_at", "lifecycle_seq"), "lifecycle_state", "lifecycle_at", "lifecycle_seq"),
+            **_all(latest_by("lifecycle_at", "lifecycle_seq"), "renamed_from_namespace", "renamed_from_name"),
         },
     ),
-    "renames": Merge(
+    "renames": MergeSpec(
         ("namespace", "name"),
-        _all(of_latest_in("renamed_at", "last_seq"), "to_namespace", "to_name", "renamed_at", "last_seq"),
+        _all(latest_by("renamed_at", "last_seq"), "to_namespace", "to_name", "renamed_at", "last_seq"),
     ),
-    "symlinks": Merge(("namespace", "name"), _all(OfLastIn("last_seq"), "identifiers", "last_seq")),
-    "run_io": Merge(
+    "symlinks": MergeSpec(("namespace", "name"), _all(LastBy("last_seq"), "identifiers", "last_seq")),
+    "run_io": MergeSpec(
         ("run_uuid", "direction", "dataset_namespace", "dataset_name", "dataset_version"),
         {
-            **_all(greatest, "job_namespace", "job_name", "session_id", "last_seq"),
-            **_all(OfLastIn("schema_seq"), "schema_id", "schema_seq"),
-            **_all(OfLastIn("row_count_seq"), "row_count", "row_count_seq"),
-            **_all(least, "is_implied"),
+            **_all(max_of, "job_namespace", "job_name", "session_id", "last_seq"),
+            **_all(LastBy("schema_seq"), "schema_id", "schema_seq"),
+            **_all(LastBy("row_count_seq"), "row_count", "row_count_seq"),
+            **_all(min_of, "is_implied"),
         },
-        provisional="is_implied",
+        implied_flag="is_implied",
     ),
-    "said_job_edges": Merge(
+    "reported_job_edges": MergeSpec(
         ("job_namespace", "job_name", "direction", "dataset_namespace", "dataset_name"),
         {
-            **_all(of_last, "last_run_uuid"),
-            **_all(least, "first_event_at", "first_seq", "is_implied"),
-            **_all(greatest, "last_event_at", "last_seq", "is_lasting"),
-            **_all(OfLastIn("declared_seq"), "declared_seq"),
-            # Whether it is over although it was said again is settled afterwards.
-            **_all(least, "is_over"),
+            **_all(last_received, "last_run_uuid"),
+            **_all(min_of, "first_event_at", "first_seq", "is_implied"),
+            **_all(max_of, "last_event_at", "last_seq", "is_observed"),
+            **_all(LastBy("declared_seq"), "declared_seq"),
+            # Recomputed after the merge.
+            **_all(min_of, "is_superseded"),
         },
     ),
-    "statements": Merge(
-        ("author", "dataset_namespace", "dataset_name", "dataset_version", "origin"),
-        _all(OfLastIn("seq"), "event_time", "run_uuid", "job_namespace", "job_name", "session_id", "edge_set", "seq"),
+    "lineage_assertions": MergeSpec(
+        ("asserted_by", "dataset_namespace", "dataset_name", "dataset_version", "origin"),
+        _all(LastBy("seq"), "event_time", "run_uuid", "job_namespace", "job_name", "session_id", "edge_set_id", "seq"),
     ),
-    "links": Merge(
-        ("author", "job_namespace", "job_name"),
-        _all(OfLastIn("seq"), "event_time", "run_uuid", "upstream", "seq"),
+    "job_dependency_assertions": MergeSpec(
+        ("asserted_by", "job_namespace", "job_name"),
+        _all(LastBy("seq"), "event_time", "run_uuid", "upstream", "seq"),
     ),
-    "lineage_declarations": Merge(("author",), _all(OfLastIn("seq"), "seq")),
-    # Named by its content: what is there is the same.
-    "edge_sets": Merge(("edge_set", "ordinal")),
-    "cell_executions": Merge(
+    "static_lineage": MergeSpec(("asserted_by",), _all(LastBy("seq"), "seq")),
+    # The id is a hash of the content: existing rows are equal.
+    "edge_sets": MergeSpec(("edge_set_id", "edge_position")),
+    "cell_executions": MergeSpec(
         ("session_id", "execution_id"),
         {
-            **_all(greatest, "notebook", "cell_id", "cell_name", "cell_index", "cell_source"),
-            **_all(of_stronger_end, "state"),
-            **_all(least, "started_at", "first_seq"),
-            **_all(greatest, "start_memory_mb", "end_memory_mb", "duration_ms"),
-            **_all(greatest, "error_type", "error_message", "traceback"),
-            **_all(greatest, "ended_at", "last_seq"),
+            **_all(max_of, "notebook", "cell_id", "cell_name", "cell_index", "cell_source"),
+            **_all(max_cell_state, "state"),
+            **_all(min_of, "started_at", "first_seq"),
+            **_all(max_of, "start_memory_mb", "end_memory_mb", "duration_ms"),
+            **_all(max_of, "error_type", "error_message", "traceback"),
+            **_all(max_of, "ended_at", "last_seq"),
         },
     ),
-    "operations": Merge(
+    "operations": MergeSpec(
         ("session_id", "operation_id"),
         {
-            **_all(of_last, "run_uuid", "execution_id", "cell_id", "cell_name", "notebook"),
-            **_all(of_last, "operation_type", "operation_method", "operation_code", "line", "end_line", "count"),
-            **_all(of_last, "inputs", "outputs", "event_time", "overhead_ms", "duration_ms", "df_size_mb"),
-            **_all(greatest, "last_seq"),
+            **_all(last_received, "run_uuid", "execution_id", "cell_id", "cell_name", "notebook"),
+            **_all(last_received, "operation_type", "operation_method", "operation_code", "line", "end_line", "count"),
+            **_all(last_received, "inputs", "outputs", "event_time", "overhead_ms", "duration_ms", "df_size_mb"),
+            **_all(max_of, "last_seq"),
         },
     ),
 }
 
 
-def merges(order: FacetOrder) -> Mapping[str, Merge]:
-    """The tables of an index in which facets count in that order."""
+def merge_specs(order: FacetOrder) -> Mapping[str, MergeSpec]:
+    """Return the merge rules for a facet order."""
     if order is FacetOrder.RECEIVED:
-        return MERGES
-    # The moments first: the others are compared by them.
-    return {"moments": Merge(("position",)), **{name: _by_time(merge) for name, merge in MERGES.items()}}
+        return MERGE_SPECS
+    # `event_times` first: the rules of the other tables read it.
+    return {"event_times": MergeSpec(("seq",)), **{name: _by_time(spec) for name, spec in MERGE_SPECS.items()}}
 
 
-def _by_time(merge: Merge) -> Merge:
+def _by_time(spec: MergeSpec) -> MergeSpec:
     rules = {
-        column: replace(rule, is_by_time=True) if isinstance(rule, OfLastIn) else rule
-        for column, rule in merge.columns.items()
+        column: replace(rule, is_by_time=True) if isinstance(rule, LastBy) else rule
+        for column, rule in spec.columns.items()
     }
-    return replace(merge, columns=rules)
+    return replace(spec, columns=rules)

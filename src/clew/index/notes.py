@@ -1,11 +1,11 @@
-"""The dataset whose facets are what people noted. Events tell of it as of any other, but lists leave it out."""
+"""The pseudo-dataset with the facets that store user annotations. It has events, but lists omit it."""
 
 from __future__ import annotations
 
 from typing import Final
 
-NAMESPACE: Final = "clew"
-NAME: Final = "notes"
-IS_NOTES: Final = f"(namespace = '{NAMESPACE}' and name = '{NAME}')"
-# All others.
-DATASETS: Final = f"datasets where not {IS_NOTES}"
+ANNOTATIONS_NAMESPACE: Final = "clew"
+ANNOTATIONS_NAME: Final = "notes"
+IS_ANNOTATIONS: Final = f"(namespace = '{ANNOTATIONS_NAMESPACE}' and name = '{ANNOTATIONS_NAME}')"
+# All other datasets.
+DATASETS: Final = f"datasets where not {IS_ANNOTATIONS}"

@@ -1,108 +1,116 @@
-"""Watching events go by, and noting what each changes in the index: on the workers, beside the writing of files."""
+"""Extraction of index changes from events. Runs in the workers while they write files."""
 
 from __future__ import annotations
 
 from clew.events.facet_order import FacetOrder
 from clew.events.notebook import DataFrameEvent, RuntimeEvent
-from clew.events.openlineage import Dataset, Event, version_of
-from clew.index.changes import Changes, RunEventRow
-from clew.index.job_versions import say_job_versions
-from clew.index.keys import dataset_entity, entity, used_entity
-from clew.index.observing.ancestors import SeenAncestors
-from clew.index.observing.contents import SeenSchemas
-from clew.index.observing.datasets import SeenDatasets, SeenReadsAndWrites
-from clew.index.observing.declarations import SeenDatasetDeclarations, SeenJobDeclarations
-from clew.index.observing.facets import SeenFacets
-from clew.index.observing.jobs import SeenJobs
+from clew.events.openlineage import Dataset, Event, parse_dataset_version
+from clew.index.changes import ChangeSet, RunEventRow
+from clew.index.job_versions import assign_job_versions
+from clew.index.keys import dataset_key, entity_key, run_dataset_key
+from clew.index.observing.ancestors import ParentReferenceCollector
+from clew.index.observing.contents import SchemaCollector
+from clew.index.observing.datasets import DatasetCollector, IoCollector
+from clew.index.observing.declarations import DatasetDeclarationCollector, JobDeclarationCollector
+from clew.index.observing.facets import FacetCollector
+from clew.index.observing.jobs import JobCollector
 from clew.index.observing.notebook import cell_row, operation_row
-from clew.index.observing.runs import SeenRuns
-from clew.index.observing.sighting import Sighting
-from clew.index.observing.statements import SeenStatements
-from clew.index.observing.turns import Turns
+from clew.index.observing.runs import RunCollector
+from clew.index.observing.sighting import EventContext
+from clew.index.observing.statements import AssertionCollector
+from clew.index.observing.turns import EventPrecedence
 
 
-class Observer:
-    """Collects changes, merged as far as one worker sees them: its events come in the order received."""
+class ChangeExtractor:
+    """Collect the changes of the events of one worker, which arrive in the order of receipt."""
 
     def __init__(self, dictionary: bytes | None = None, order: FacetOrder = FacetOrder.RECEIVED) -> None:
-        self._changes = Changes()
-        self._turns = Turns(order)
-        self._ancestors = SeenAncestors()
-        self._runs = SeenRuns(self._ancestors, self._turns)
-        self._jobs = SeenJobs(self._turns)
-        self._schemas = SeenSchemas()
-        self._declared_jobs = SeenJobDeclarations()
-        self._declared_datasets = SeenDatasetDeclarations()
-        self._datasets = SeenDatasets(self._turns)
-        self._io = SeenReadsAndWrites(self._schemas, self._turns)
-        self._statements = SeenStatements(self._datasets, self._io, self._turns)
-        self._facets = SeenFacets(dictionary, order)
+        self._changes = ChangeSet()
+        self._precedence = EventPrecedence(order)
+        self._parent_references = ParentReferenceCollector()
+        self._runs = RunCollector(self._parent_references, self._precedence)
+        self._jobs = JobCollector(self._precedence)
+        self._schemas = SchemaCollector()
+        self._job_declarations = JobDeclarationCollector()
+        self._dataset_declarations = DatasetDeclarationCollector()
+        self._datasets = DatasetCollector(self._precedence)
+        self._io = IoCollector(self._schemas, self._precedence)
+        self._assertions = AssertionCollector(self._datasets, self._io, self._precedence)
+        self._facets = FacetCollector(dictionary, order)
 
-    def note(self, event: Event | RuntimeEvent | DataFrameEvent | None, event_id: str, seq: int) -> None:
-        """Take an event into account; None stands for one that was rejected."""
+    def add(self, event: Event | RuntimeEvent | DataFrameEvent | None, event_id: str, seq: int) -> None:
+        """Add an event; None for a rejected one."""
         (self._changes.rejected if event is None else self._changes.events).append((seq, event_id))
         if isinstance(event, Event):
-            self._note_lineage(Sighting.of(event, seq))
+            self._add_openlineage(EventContext.of(event, seq))
         elif isinstance(event, RuntimeEvent):
             self._changes.cell_executions.append(cell_row(event, seq))
         elif isinstance(event, DataFrameEvent):
             self._changes.operations.append(operation_row(event, event_id, seq))
 
-    def changes(self) -> Changes:
-        """All that was noted."""
-        noted = self._changes
-        noted.moments = list(self._turns.rows())
-        noted.runs, noted.jobs = list(self._runs.rows()), list(self._jobs.rows())
-        noted.mentioned_runs, noted.mentioned_jobs = list(self._ancestors.runs()), list(self._ancestors.jobs())
-        noted.job_declarations = list(self._declared_jobs.rows())
-        noted.dataset_declarations = list(self._declared_datasets.rows())
-        noted.datasets = list(self._datasets.rows())
-        noted.renames, noted.symlinks = list(self._datasets.renames()), list(self._datasets.symlinks())
-        noted.run_io, noted.said_job_edges = list(self._io.of_runs()), list(self._io.of_jobs())
-        say_job_versions(noted.runs, noted.run_io)
-        # After what they are the schemas of: those are read last.
-        noted.schemas = list(self._schemas.rows())
-        noted.statements, noted.edge_sets = list(self._statements.statements()), list(self._statements.edges())
-        noted.links = list(self._statements.links())
-        noted.lineage_declarations = list(self._statements.declarations())
-        noted.facets = list(self._facets.rows())
-        return noted
+    def changes(self) -> ChangeSet:
+        """Return the changes of all events."""
+        changes = self._changes
+        changes.event_times = list(self._precedence.rows())
+        changes.runs, changes.jobs = list(self._runs.rows()), list(self._jobs.rows())
+        changes.referenced_runs, changes.referenced_jobs = (
+            list(self._parent_references.runs()),
+            list(self._parent_references.jobs()),
+        )
+        changes.job_declarations = list(self._job_declarations.rows())
+        changes.dataset_declarations = list(self._dataset_declarations.rows())
+        changes.datasets = list(self._datasets.rows())
+        changes.renames, changes.symlinks = list(self._datasets.renames()), list(self._datasets.symlinks())
+        changes.run_io, changes.reported_job_edges = list(self._io.run_io()), list(self._io.job_edges())
+        assign_job_versions(changes.runs, changes.run_io)
+        # After the inputs and outputs, as these parse their schemas last.
+        changes.schemas = list(self._schemas.rows())
+        changes.lineage_assertions, changes.edge_sets = (
+            list(self._assertions.assertions()),
+            list(self._assertions.edges()),
+        )
+        changes.job_dependency_assertions = list(self._assertions.job_dependencies())
+        changes.static_lineage = list(self._assertions.static_lineage())
+        changes.facets = list(self._facets.rows())
+        return changes
 
-    def _note_lineage(self, sighting: Sighting) -> None:
-        event = sighting.event
-        self._turns.note(sighting)
+    def _add_openlineage(self, context: EventContext) -> None:
+        event = context.event
+        self._precedence.add(context)
         if event.run is not None:
-            self._changes.run_events.append(RunEventRow(sighting.at, sighting.seq, (event.event_type or "").upper()))
-            self._runs.note(event.run, sighting)
-            self._facets.note("run", event.run.run_id, event.run.facets, sighting)
+            self._changes.run_events.append(
+                RunEventRow(context.event_time, context.seq, (event.event_type or "").upper())
+            )
+            self._runs.add(event.run, context)
+            self._facets.add("run", event.run.run_id, event.run.facets, context)
         if event.job is not None:
-            self._jobs.note(event.job, sighting)
+            self._jobs.add(event.job, context)
             if event.run is None:
-                self._declared_jobs.note(event.job, sighting)
-            self._facets.note("job", entity(event.job.namespace, event.job.name), event.job.facets, sighting)
+                self._job_declarations.add(event.job, context)
+            self._facets.add("job", entity_key(event.job.namespace, event.job.name), event.job.facets, context)
         for dataset in event.inputs or ():
-            self._io.note("INPUT", dataset, self._note_dataset(dataset, sighting), sighting)
+            self._io.add("INPUT", dataset, self._add_dataset(dataset, context), context)
         for dataset in event.outputs or ():
-            self._io.note("OUTPUT", dataset, self._note_dataset(dataset, sighting), sighting)
-            self._datasets.note_write(dataset, sighting)
+            self._io.add("OUTPUT", dataset, self._add_dataset(dataset, context), context)
+            self._datasets.add_write(dataset, context)
         if event.dataset is not None:
-            version = self._note_dataset(event.dataset, sighting)
+            version = self._add_dataset(event.dataset, context)
             if event.run is None:
-                self._declared_datasets.note(event.dataset, version, sighting, self._schemas)
+                self._dataset_declarations.add(event.dataset, version, context, self._schemas)
             elif event.dataset.facets:
-                self._schemas.note(event.dataset.facets)
-        self._statements.note(sighting)
+                self._schemas.add(event.dataset.facets)
+        self._assertions.add(context)
 
-    def _note_dataset(self, dataset: Dataset, sighting: Sighting) -> str | None:
-        """Note that there is a dataset, and its facets; gives its version."""
-        version = version_of(dataset.facets)
-        key = dataset_entity(dataset.namespace, dataset.name, version)
-        self._datasets.note(dataset.namespace, dataset.name, sighting)
+    def _add_dataset(self, dataset: Dataset, context: EventContext) -> str | None:
+        """Add a dataset and its facets, and return its version."""
+        version = parse_dataset_version(dataset.facets)
+        key = dataset_key(dataset.namespace, dataset.name, version)
+        self._datasets.add(dataset.namespace, dataset.name, context)
         if dataset.facets:
-            self._datasets.note_facets(dataset, dataset.facets, sighting)
-            self._facets.note("dataset", key, dataset.facets, sighting)
+            self._datasets.add_facets(dataset, dataset.facets, context)
+            self._facets.add("dataset", key, dataset.facets, context)
         if dataset.input_facets or dataset.output_facets:
-            of_run = used_entity(sighting.run_uuid, key)
-            self._facets.note("input", of_run, dataset.input_facets, sighting)
-            self._facets.note("output", of_run, dataset.output_facets, sighting)
+            io_key = run_dataset_key(context.run_uuid, key)
+            self._facets.add("input", io_key, dataset.input_facets, context)
+            self._facets.add("output", io_key, dataset.output_facets, context)
         return version

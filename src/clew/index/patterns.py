@@ -1,20 +1,20 @@
-"""Patterns of names: whatever holds a text."""
+"""LIKE patterns."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
-# Holds the text of a pattern, whether its letters, those of English, are small or large.
+# Condition with the number of the pattern's parameter; ASCII letters match regardless of case.
 IS_LIKE: Final = "like ?{} escape '\\'"
-_LIKE_SIGNS = re.compile(r"[\\%_]")
-# SQLite refuses patterns of more than 50,000 bytes.
-_MOST_LIKE = 2000
+_LIKE_WILDCARDS = re.compile(r"[\\%_]")
+# SQLite rejects patterns of more than 50,000 bytes.
+_MAX_PATTERN_LENGTH = 2000
 
 
-def containing(text: str) -> str:
-    """The pattern of names that hold a text; of one that is longer than names are, its beginning."""
-    # A pattern would end at a NUL.
-    plain = text[:_MOST_LIKE].replace("\x00", "\ufffd")
-    escaped = _LIKE_SIGNS.sub(lambda sign: f"\\{sign[0]}", plain)
+def like_pattern(text: str) -> str:
+    """Return the pattern that matches names that contain the text; a very long text is truncated."""
+    # A NUL would end the pattern.
+    truncated = text[:_MAX_PATTERN_LENGTH].replace("\x00", "\ufffd")
+    escaped = _LIKE_WILDCARDS.sub(lambda match: f"\\{match[0]}", truncated)
     return f"%{escaped}%"

@@ -1,21 +1,21 @@
-"""Where an index can be: in a SQLite file, or in a PostgreSQL database that a URL names."""
+"""Selection of the index backend: a SQLite file, or a PostgreSQL database by URL."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from clew.errors import MissingExtraError
-from clew.home import Place
-from clew.index.database import Store
-from clew.index.sqlite import SqliteStore
+from clew.home import IndexLocation
+from clew.index.database import IndexBackend
+from clew.index.sqlite import SqliteBackend
 
 
-def store_of(place: Place) -> Store:
-    """The store at a place; it is not opened yet."""
-    if isinstance(place, Path):
-        return SqliteStore(place)
+def open_backend(location: IndexLocation) -> IndexBackend:
+    """Return the backend of a location, without connecting to it."""
+    if isinstance(location, Path):
+        return SqliteBackend(location)
     try:
-        from clew.index.postgres.store import PostgresStore
-    except ModuleNotFoundError as fault:
-        raise MissingExtraError.named("postgres", "psycopg") from fault
-    return PostgresStore(place)
+        from clew.index.postgres.store import PostgresBackend
+    except ModuleNotFoundError as error:
+        raise MissingExtraError.for_module("postgres", "psycopg") from error
+    return PostgresBackend(location)

@@ -1,32 +1,32 @@
-"""Watching events whose facets are left to a backfill: only what needs no facets is noted."""
+"""Extraction of index changes from raw-only events, without the facets, which a backfill adds later."""
 
 from __future__ import annotations
 
-from clew.events.bare import bare
+from clew.events.bare import without_facets
 from clew.events.openlineage import Event
-from clew.index.changes import Changes
-from clew.index.observer import Observer
+from clew.index.changes import ChangeSet
+from clew.index.observer import ChangeExtractor
 
 
-class RawObserver:
-    """Collects what a backfill will find there and complete: who there is, and who read and wrote what."""
+class RawOnlyExtractor:
+    """Collect the runs, jobs, datasets, inputs and outputs of events; a backfill completes them."""
 
     def __init__(self) -> None:
-        self._observer = Observer()
+        self._extractor = ChangeExtractor()
 
-    def note(self, event: Event, event_id: str, seq: int) -> None:
-        """Take an event into account."""
-        self._observer.note(bare(event), event_id, seq)
+    def add(self, event: Event, event_id: str, seq: int) -> None:
+        """Add an event."""
+        self._extractor.add(without_facets(event), event_id, seq)
 
-    def changes(self) -> Changes:
-        """All that was noted."""
-        noted = self._observer.changes()
-        return Changes(
-            events=noted.events,
-            run_events=noted.run_events,
-            runs=noted.runs,
-            jobs=noted.jobs,
-            datasets=noted.datasets,
-            run_io=noted.run_io,
-            said_job_edges=noted.said_job_edges,
+    def changes(self) -> ChangeSet:
+        """Return the changes of all events."""
+        changes = self._extractor.changes()
+        return ChangeSet(
+            events=changes.events,
+            run_events=changes.run_events,
+            runs=changes.runs,
+            jobs=changes.jobs,
+            datasets=changes.datasets,
+            run_io=changes.run_io,
+            reported_job_edges=changes.reported_job_edges,
         )

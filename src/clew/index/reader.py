@@ -1,4 +1,4 @@
-"""Reading the index: one method per thing that is asked of it."""
+"""Reader of the index, with one method per query."""
 
 from __future__ import annotations
 
@@ -8,63 +8,68 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 from zlib import crc32
 
-from clew.home import Place
+from clew.home import IndexLocation
 from clew.index import database, edges
-from clew.index.bodies import DELETED, StoredFacet, Unpacker
-from clew.index.keys import after, entity, parts
+from clew.index.bodies import DELETED, FacetDecoder, StoredFacet
+from clew.index.keys import entity_key, prefix_end, split_key
 from clew.index.notes import DATASETS
-from clew.index.places import store_of
-from clew.index.said import ALL_LAST_STATEMENTS, EDGE_SET, Said, SaidEdge
-from clew.index.store import BUSY_SECONDS, dictionaries_in
+from clew.index.places import open_backend
+from clew.index.said import ALL_LATEST_ASSERTIONS, EDGES_OF_SET, AssertedEdge, LatestAssertion
+from clew.index.store import BUSY_SECONDS, read_dictionaries
 
 Row = database.Row
 
 _SESSIONS = """select session_id, max(notebook) as notebook, min(started_at) as started_at, min(first_seq) as first_seq,
 count(*) as cell_count, count(*) filter (where state = 'failed') as failed_cell_count
 from cell_executions group by session_id order by min(started_at) desc, min(first_seq) desc limit ?"""
-# The run that stands for a whole session; by its session, so that other runs are not looked at.
+# The run of a notebook session; looked up by session to use the index on it.
 _SESSION_RUN = """select run_uuid from runs join jobs on jobs.namespace = job_namespace and jobs.name = job_name
 where session_id = {session} and job_type = 'NOTEBOOK' order by state_seq desc limit 1"""
 
-# All names of the dataset that is called ?2 in ?1.
-NAMES = """with names (namespace, name) as (
+# All names of the dataset with namespace ?1 and name ?2.
+ALIASES_CTE = """with names (namespace, name) as (
     select ?1, ?2 union select other.namespace, other.name
-    from nodes own join nodes other using (node_namespace, node_name) where own.namespace = ?1 and own.name = ?2)"""
-# And those that it had before it was renamed.
-_NAMES_EVER = """with recursive names (namespace, name) as (
-    select ?1, ?2 union select other.namespace, other.name from names join nodes own using (namespace, name)
-    join nodes other on (other.node_namespace, other.node_name) = (own.node_namespace, own.node_name)
+    from dataset_aliases own join dataset_aliases other using (canonical_namespace, canonical_name)
+    where own.namespace = ?1 and own.name = ?2)"""
+# The same, with names before renames.
+_ALIASES_AND_RENAMES_CTE = """with recursive names (namespace, name) as (
+    select ?1, ?2 union select other.namespace, other.name from names join dataset_aliases own using (namespace, name)
+    join dataset_aliases other
+    on (other.canonical_namespace, other.canonical_name) = (own.canonical_namespace, own.canonical_name)
     union select renames.namespace, renames.name from names
     join renames on (to_namespace, to_name) = (names.namespace, names.name))"""
 
-_LINEAGE_CONTENT = """select (select count(*) || ' ' || max(first_seq) || ' ' || total(first_event_at) from job_edges),
-(select count(*) || ' ' || max(last_seq) from renames), (select count(*) || ' ' || max(seq) from links),
+_JOB_GRAPH_FINGERPRINT = """select
+(select count(*) || ' ' || max(first_seq) || ' ' || total(first_event_at) from job_edges),
+(select count(*) || ' ' || max(last_seq) from renames),
+(select count(*) || ' ' || max(seq) from job_dependency_assertions),
 (select count(*) || ' ' || max(last_seq) from symlinks), (select count(*) from jobs),
-(select count(*) || ' ' || max(seq) from statements where run_uuid is null)"""
-_COLUMN_CONTENT = """select (select count(*) || ' ' || max(seq) from statements), (select count(*) from edge_sets),
+(select count(*) || ' ' || max(seq) from lineage_assertions where run_uuid is null)"""
+_COLUMN_GRAPH_FINGERPRINT = """select
+(select count(*) || ' ' || max(seq) from lineage_assertions), (select count(*) from edge_sets),
 (select count(*) || ' ' || max(last_seq) from renames), (select count(*) || ' ' || max(last_seq) from symlinks)"""
-# Facets that come late leave no trace in positions, but in the size of what is packed.
-STAMPS = f"""select 'dataset' as kind, namespace, name, last_seq * 10007 + coalesce((
+# Late facets do not change positions, but the size of the blob.
+ENTITY_FINGERPRINTS = f"""select 'dataset' as kind, namespace, name, last_seq * 10007 + coalesce((
     select sum(last_seq + length(body)) from facets where kind = 'dataset'
-    and entity >= namespace || char(31) || name || char(31) and entity < namespace || char(31) || name || ' '), 0)
-    as stamp, last_event_at from {DATASETS}
+    and entity_key >= namespace || char(31) || name || char(31)
+    and entity_key < namespace || char(31) || name || ' '), 0) as fingerprint, last_event_at from {DATASETS}
 union all select 'job', namespace, name, last_seq * 10007 + coalesce((
-    select last_seq + length(body) from facets where kind = 'job' and entity = namespace || char(31) || name), 0),
+    select last_seq + length(body) from facets where kind = 'job' and entity_key = namespace || char(31) || name), 0),
 last_event_at from jobs"""  # noqa: S608
-_PROGRESS = "select key, value from meta where key in ('identity', 'indexed_seq', 'indexed_at', 'last_batch')"
+_VERSION = "select key, value from meta where key in ('identity', 'indexed_seq', 'indexed_at', 'last_batch')"
 
 
-class Progress(NamedTuple):
-    """How far an index has come: the last position of the log, and when and with which batch that came."""
+class IndexVersion(NamedTuple):
+    """Identity of an index, and position, time and name of its last batch."""
 
     identity: str
-    seq: int
-    at: str
-    batch: str
+    indexed_seq: int
+    indexed_at: str
+    last_batch: str
 
 
 class Snapshot:
-    """A transaction that ends as it began. Every document is read in one: a generator would cost more."""
+    """A read transaction. A class, because it is cheaper than a generator-based context manager."""
 
     __slots__ = ("_database",)
 
@@ -75,19 +80,19 @@ class Snapshot:
         self._database.execute("begin")
 
     def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._database.in_transaction:
             self._database.execute("rollback")
 
 
 class IndexReader:
-    """A view of the index that never writes."""
+    """Read-only access to an index."""
 
-    def __init__(self, place: Place, busy_seconds: float = BUSY_SECONDS) -> None:
-        self._database = store_of(place).reader(busy_seconds)
+    def __init__(self, location: IndexLocation, busy_seconds: float = BUSY_SECONDS) -> None:
+        self._database = open_backend(location).reader(busy_seconds)
         try:
-            self._unpacker = self._make_unpacker()
+            self._decoder = self._load_decoder()
         except BaseException:
             self._database.close()
             raise
@@ -96,64 +101,64 @@ class IndexReader:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the connection."""
         self._database.close()
 
     def snapshot(self) -> Snapshot:
-        """All that is asked within is answered from one state, whatever is written meanwhile."""
+        """Return a context manager in which all queries see the same state."""
         return Snapshot(self._database)
 
-    def ask(self, query: str, *values: object) -> list[Row]:
-        """The rows that a query gives."""
-        return self._all(query, *values)
+    def query(self, query: str, *values: object) -> list[Row]:
+        """Return the rows of a query."""
+        return self._rows(query, *values)
 
-    def ask_one(self, query: str, *values: object) -> Row | None:
-        """The first row that a query gives, if it gives any."""
-        return self._one(query, *values)
+    def query_one(self, query: str, *values: object) -> Row | None:
+        """Return the first row of a query, if any."""
+        return self._row(query, *values)
 
-    def _all(self, query: str, *values: object) -> list[Row]:
+    def _rows(self, query: str, *values: object) -> list[Row]:
         return self._database.execute(query, values).fetchall()
 
-    def _one(self, query: str, *values: object) -> Row | None:
+    def _row(self, query: str, *values: object) -> Row | None:
         row: Row | None = self._database.execute(query, values).fetchone()
         return row
 
-    def _plain(self, query: str, *values: object) -> Iterator[Any]:
-        """Rows as tuples: of a million, names would cost more than values."""
-        return self._database.plain(query, values)
+    def _tuples(self, query: str, *values: object) -> Iterator[Any]:
+        """Return rows as plain tuples, which are cheaper than named rows."""
+        return self._database.execute_tuples(query, values)
 
     def meta(self, key: str) -> str | None:
-        """What the pipeline noted: `indexed_at`, `indexed_seq`, `last_batch`."""
-        row = self._one("select value from meta where key = ?", key)
+        """Return a value of the table `meta`, such as `indexed_at`, `indexed_seq` or `last_batch`."""
+        row = self._row("select value from meta where key = ?", key)
         return None if row is None else str(row["value"])
 
-    def progress(self) -> Progress:
-        """Which index this is, and how far it has come."""
-        noted = {row["key"]: str(row["value"]) for row in self._all(_PROGRESS)}
-        return Progress(
-            noted.get("identity", ""),
-            int(noted.get("indexed_seq", "0")),
-            noted.get("indexed_at", ""),
-            noted.get("last_batch", ""),
+    def version(self) -> IndexVersion:
+        """Return the identity and the position of the index."""
+        meta = {row["key"]: str(row["value"]) for row in self._rows(_VERSION)}
+        return IndexVersion(
+            meta.get("identity", ""),
+            int(meta.get("indexed_seq", "0")),
+            meta.get("indexed_at", ""),
+            meta.get("last_batch", ""),
         )
 
     def has_event(self, event_id: str) -> bool:
-        """Whether an event was taken in; one that was only rejected was not."""
-        return self._one("select 1 from events where event_id = ?", bytes.fromhex(event_id)) is not None
+        """Return True if an event was ingested; rejected events do not count."""
+        return self._row("select 1 from events where event_id = ?", bytes.fromhex(event_id)) is not None
 
     def rejected_count(self) -> int:
-        """How many events were rejected and have not been taken in since."""
-        row = self._one("select count(*) from rejected where event_id not in (select event_id from events)")
+        """Return the number of events that were rejected and not ingested since."""
+        row = self._row("select count(*) from rejected where event_id not in (select event_id from events)")
         return 0 if row is None else int(row[0])
 
     def sessions(self, limit: int) -> list[Row]:
-        """Notebook sessions, the newest first, each with the state and end of the run that stands for it."""
-        return self._all(
+        """Return notebook sessions, newest first, with state and end of their runs."""
+        return self._rows(
             f"""select cells.*, run.state, run.ended_at from ({_SESSIONS}) cells
             left join runs run on run.run_uuid = ({_SESSION_RUN.format(session="cells.session_id")})
             order by cells.started_at desc, cells.first_seq desc""",  # noqa: S608
@@ -161,19 +166,20 @@ class IndexReader:
         )
 
     def session_run(self, session_id: str) -> Row | None:
-        """The run that stands for the whole session."""
-        return self._one(f"select * from runs where run_uuid = ({_SESSION_RUN.format(session='?')})", session_id)  # noqa: S608
+        """Return the run of a session."""
+        return self._row(f"select * from runs where run_uuid = ({_SESSION_RUN.format(session='?')})", session_id)  # noqa: S608
 
     def cells(self, session_id: str) -> list[Row]:
-        """A session's cell executions in the order in which they ran."""
-        return self._all(
-            "select * from cells where session_id = ? order by coalesce(started_at, ended_at) nulls first, first_seq",
+        """Return the cell executions of a session in order of execution."""
+        return self._rows(
+            """select * from cell_executions_with_state where session_id = ?
+            order by coalesce(started_at, ended_at) nulls first, first_seq""",
             session_id,
         )
 
     def operations(self, session_id: str) -> list[Row]:
-        """A session's operations, with their runs."""
-        return self._all(
+        """Return the operations of a session with their runs."""
+        return self._rows(
             """select operations.*, runs.job_name, runs.state, runs.started_at
             from operations left join runs on runs.run_uuid = operations.run_uuid
             where operations.session_id = ? order by operations.event_time, operations.last_seq""",
@@ -181,27 +187,27 @@ class IndexReader:
         )
 
     def session_io(self, session_id: str) -> list[Row]:
-        """What the operations of a session read and wrote."""
-        # By its runs: run_io is not indexed by session.
+        """Return the inputs and outputs of the operations of a session."""
+        # Looked up by run: run_io has no index on session_id.
         own = "session_id = ?1 and run_uuid in (select run_uuid from runs where session_id = ?1)"
-        return self._all(f"select * from run_io where {own} order by last_seq", session_id)  # noqa: S608
+        return self._rows(f"select * from run_io where {own} order by last_seq", session_id)  # noqa: S608
 
     def session_edges(self, session_id: str) -> list[Row]:
-        """All column edges that a session stated."""
-        return self._all("select * from column_edges where session_id = ? order by seq, ordinal", session_id)
+        """Return the column edges of a session."""
+        return self._rows("select * from column_edges where session_id = ? order by seq, edge_position", session_id)
 
-    def edges_to(self, namespace: str, name: str, version: str | None, column: str) -> list[Row]:
-        """The edges into a column of a dataset, those for the whole dataset included; the newest statement first.
+    def edges_into(self, namespace: str, name: str, version: str | None, column: str) -> list[Row]:
+        """Return the edges into a column, including those into the whole dataset, newest assertion first.
 
-        A dataset is the same by whichever of its names, those before it was renamed included. Who asks for no version
-        asks for any; and what was said by another name need not name the version.
+        Aliases and names before a rename are included. Without a version, edges of any version match; edges of an alias
+        match without a version, too.
         """
-        return self._all(
-            f"""{_NAMES_EVER} select edges.* from names
+        return self._rows(
+            f"""{_ALIASES_AND_RENAMES_CTE} select edges.* from names
             join column_edges edges on dataset_namespace = names.namespace and dataset_name = names.name
             where ("column" = ?4 or "column" is null) and (?3 in (dataset_version, '')
                 or (dataset_version = '' and (names.namespace, names.name) != (?1, ?2)))
-            order by event_time desc, seq desc, ordinal""",  # noqa: S608
+            order by event_time desc, seq desc, edge_position""",  # noqa: S608
             namespace,
             name,
             version or "",
@@ -209,24 +215,24 @@ class IndexReader:
         )
 
     def columns(self, namespace: str, name: str) -> list[str]:
-        """Columns of a dataset that lineage tells of, be they made or used."""
-        rows = self._all(
-            f"""{_NAMES_EVER} select column_name as name, min(place) as place from (
-                select "column" as column_name, ordinal as place from names
+        """Return the columns of a dataset that occur in lineage, as source or target."""
+        rows = self._rows(
+            f"""{_ALIASES_AND_RENAMES_CTE} select column_name as name, min(edge_position) as edge_position from (
+                select "column" as column_name, edge_position from names
                 join column_edges on dataset_namespace = names.namespace and dataset_name = names.name
                 union all
-                select source_column, ordinal from names
+                select source_column, edge_position from names
                 join edge_sets on source_namespace = names.namespace and source_name = names.name
-            ) told where column_name is not null group by 1 order by 2, 1""",  # noqa: S608
+            ) columns where column_name is not null group by 1 order by 2, 1""",  # noqa: S608
             namespace,
             name,
         )
         return [row["name"] for row in rows]
 
     def last_version(self, namespace: str, name: str) -> str | None:
-        """The version of a dataset that was written last."""
-        row = self._one(
-            f"""{NAMES} select dataset_version from names
+        """Return the version of a dataset that was written last."""
+        row = self._row(
+            f"""{ALIASES_CTE} select dataset_version from names
             join run_io on dataset_namespace = names.namespace and dataset_name = names.name
             where direction = 'OUTPUT' order by last_seq desc limit 1""",  # noqa: S608
             namespace,
@@ -235,129 +241,129 @@ class IndexReader:
         return None if row is None else row["dataset_version"] or None
 
     def datasets(self) -> list[Row]:
-        """All datasets, the last touched first."""
-        return self._all(f"select namespace, name from {DATASETS} order by last_seq desc, namespace, name")  # noqa: S608
+        """Return all datasets, most recent event first."""
+        return self._rows(f"select namespace, name from {DATASETS} order by last_seq desc, namespace, name")  # noqa: S608
 
     def has_job(self, namespace: str, name: str) -> bool:
-        """Whether anything is known of a job."""
-        return self._one("select 1 from all_jobs where namespace = ? and name = ?", namespace, name) is not None
+        """Return True if a job exists, be it as a placeholder."""
+        return self._row("select 1 from all_jobs where namespace = ? and name = ?", namespace, name) is not None
 
     def has_dataset(self, namespace: str, name: str) -> bool:
-        """Whether anything is known of a dataset, be it only that another has this name, too."""
+        """Return True if a dataset exists, or is an alias of another."""
         query = """select 1 from datasets where namespace = ?1 and name = ?2
-        union all select 1 from nodes where namespace = ?1 and name = ?2"""
-        return self._one(query, namespace, name) is not None
+        union all select 1 from dataset_aliases where namespace = ?1 and name = ?2"""
+        return self._row(query, namespace, name) is not None
 
-    def some_jobs(self, count: int) -> list[tuple[str, str]]:
-        """The names of jobs, the last touched first, but not more than so many."""
-        return list(self._plain("select namespace, name from jobs order by last_seq desc limit ?", count))
+    def recent_jobs(self, limit: int) -> list[tuple[str, str]]:
+        """Return the names of jobs, most recent event first."""
+        return list(self._tuples("select namespace, name from jobs order by last_seq desc limit ?", limit))
 
-    def some_datasets(self, count: int) -> list[tuple[str, str]]:
-        """The names of datasets, the last touched first, but not more than so many."""
-        return list(self._plain(f"select namespace, name from {DATASETS} order by last_seq desc limit ?", count))  # noqa: S608
+    def recent_datasets(self, limit: int) -> list[tuple[str, str]]:
+        """Return the names of datasets, most recent event first."""
+        return list(self._tuples(f"select namespace, name from {DATASETS} order by last_seq desc limit ?", limit))  # noqa: S608
 
     def input_version(self, run_uuid: str, namespace: str, name: str) -> str:
-        """The version of a dataset that a run read; empty if it named none."""
+        """Return the version of a dataset that a run read; empty if unknown."""
         query = """select max(dataset_version) from run_io
         where run_uuid = ? and direction = 'INPUT' and dataset_namespace = ? and dataset_name = ?"""
-        row = self._one(query, run_uuid, namespace, name)
+        row = self._row(query, run_uuid, namespace, name)
         return "" if row is None else row[0] or ""
 
     def symlinks(self) -> list[Row]:
-        """Names of datasets that no event uses, only symlinks, with the names of their nodes."""
-        return self._all(
-            """select nodes.* from nodes left join datasets using (namespace, name) where datasets.name is null
-            order by namespace, name"""
+        """Return names that occur only in symlinks, with their canonical names."""
+        return self._rows(
+            """select dataset_aliases.* from dataset_aliases left join datasets using (namespace, name)
+            where datasets.name is null order by namespace, name"""
         )
 
     def all_job_edges(self) -> Iterator[tuple[str, str, int, int, int]]:
-        """Who reads and writes what: the keys of job and dataset, whether as input, whether implied, and since when."""
-        return self._plain(edges.JOB_EDGES)
+        """Yield inputs and outputs of jobs: keys of job and dataset, is_input, is_implied and first event time."""
+        return self._tuples(edges.JOB_EDGES)
 
     def all_renames(self) -> Iterator[tuple[str, str, int]]:
-        """The keys of datasets before and after they were renamed, and when."""
-        return self._plain(edges.RENAMES)
+        """Yield renames: keys of the old and the new dataset, and the time."""
+        return self._tuples(edges.RENAMES)
 
-    def all_job_links(self) -> Iterator[tuple[str, str, int]]:
-        """The keys of jobs that feed jobs by explicit lineage, and since when."""
-        return self._plain(edges.JOB_LINKS)
+    def all_job_dependencies(self) -> Iterator[tuple[str, str, int]]:
+        """Yield dependencies between jobs by explicit lineage: upstream key, downstream key and first event time."""
+        return self._tuples(edges.JOB_DEPENDENCIES)
 
-    def jobless_edges(self) -> Iterator[tuple[str, str, int]]:
-        """The keys of datasets that feed datasets as these themselves say, without a job, and since when."""
-        return self._plain(edges.JOBLESS)
+    def dataset_asserted_edges(self) -> Iterator[tuple[str, str, int]]:
+        """Yield edges between datasets that have no job: source key, target key and event time."""
+        return self._tuples(edges.DATASET_ASSERTED_EDGES)
 
-    def last_statements(self, frames: str) -> Iterator[Said]:
-        """What was said last of each dataset by each job; `frames` is the namespace of those in memory."""
-        return map(Said._make, self._plain(ALL_LAST_STATEMENTS, frames))
+    def latest_assertions(self, notebook_namespace: str) -> Iterator[LatestAssertion]:
+        """Yield the latest assertion of each job on each dataset."""
+        return map(LatestAssertion._make, self._tuples(ALL_LATEST_ASSERTIONS, notebook_namespace))
 
-    def edge_set(self, name: str) -> Iterator[SaidEdge]:
-        """The edges of a set."""
-        return map(SaidEdge._make, self._plain(EDGE_SET, name))
+    def asserted_edges(self, edge_set_id: str) -> Iterator[AssertedEdge]:
+        """Yield the edges of an edge set."""
+        return map(AssertedEdge._make, self._tuples(EDGES_OF_SET, edge_set_id))
 
-    def lineage_content(self) -> str:
-        """A text that is another when jobs, datasets and edges between them are others."""
+    def job_graph_fingerprint(self) -> str:
+        """Return a fingerprint of the edges between jobs and datasets."""
         parents = 0
         for job, parent in self.parent_jobs():
             parents ^= crc32(f"{job}{parent}".encode())
-        return "/".join(map(str, (*next(self._plain(_LINEAGE_CONTENT)), parents)))
+        return "/".join(map(str, (*next(self._tuples(_JOB_GRAPH_FINGERPRINT)), parents)))
 
-    def column_content(self) -> str:
-        """A text that is another when something was said of columns since."""
-        return "/".join(map(str, next(self._plain(_COLUMN_CONTENT))))
+    def column_graph_fingerprint(self) -> str:
+        """Return a fingerprint of the column edges."""
+        return "/".join(map(str, next(self._tuples(_COLUMN_GRAPH_FINGERPRINT))))
 
-    def stamps(self) -> Iterator[tuple[Any, str, str, int, int | None]]:
-        """Kind and name of each dataset and job, a number that is another when it or its facets are, and a time."""
-        return self._plain(STAMPS)
+    def entity_fingerprints(self) -> Iterator[tuple[Any, str, str, int, int | None]]:
+        """Yield kind and name of each dataset and job, a fingerprint of it and its facets, and its last event time."""
+        return self._tuples(ENTITY_FINGERPRINTS)
 
-    def node_names(self) -> Iterator[tuple[str, str]]:
-        """The keys of names that symlinks make another's, and of the nodes that they are names of."""
-        return self._plain(edges.NODE_NAMES)
+    def canonical_names(self) -> Iterator[tuple[str, str]]:
+        """Yield the keys of datasets with aliases and of their canonical datasets."""
+        return self._tuples(edges.CANONICAL_NAMES)
 
     def parent_jobs(self) -> Iterator[tuple[str, str]]:
-        """The keys of jobs and of those whose run their last run names as its parent."""
-        return self._plain(edges.PARENT_JOBS)
+        """Yield the keys of jobs and of the parent jobs of their last runs."""
+        return self._tuples(edges.PARENT_JOBS)
 
     def dataset_facet(self, namespace: str, name: str, version: str | None, facet: str) -> bytes | None:
-        """A facet of a dataset in one of its versions."""
-        return self._facet("dataset", entity(namespace, name, version), facet)
+        """Return a facet of a dataset version."""
+        return self._facet("dataset", entity_key(namespace, name, version), facet)
 
     def run_dataset_facet(
         self, direction: str, namespace: str, name: str, version: str | None, run_uuid: str, facet: str
     ) -> bytes | None:
-        """A facet that a run gave to its input or output."""
-        return self._facet(direction.lower(), entity(run_uuid, namespace, name, version), facet)
+        """Return an input or output facet of a run."""
+        return self._facet(direction.lower(), entity_key(run_uuid, namespace, name, version), facet)
 
     def facets(self, kind: str, *identity: str | None) -> dict[str, bytes]:
-        """All facets of an entity, by name."""
-        facets = sorted(self._facets(kind, entity(*identity)), key=attrgetter("name"))
+        """Return all facets of an entity by name."""
+        facets = sorted(self._facets(kind, entity_key(*identity)), key=attrgetter("name"))
         return {facet.name: facet.body for facet in facets if facet.body != DELETED}
 
-    def described_versions(self, namespace: str, name: str) -> list[str | None]:
-        """The versions of a dataset that have facets, the last described first."""
-        begin = entity(namespace, name, "")
-        rows = self._all(
-            """select entity from facets where kind = 'dataset' and entity >= ? and entity < ?
+    def versions_with_facets(self, namespace: str, name: str) -> list[str | None]:
+        """Return the versions of a dataset that have facets, most recent facets first."""
+        begin = entity_key(namespace, name, "")
+        rows = self._rows(
+            """select entity_key from facets where kind = 'dataset' and entity_key >= ? and entity_key < ?
             order by last_seq desc""",
             begin,
-            after(begin),
+            prefix_end(begin),
         )
-        return [parts(row["entity"])[2] for row in rows]
+        return [split_key(row["entity_key"])[2] for row in rows]
 
     def _facet(self, kind: str, key: str, name: str) -> bytes | None:
         bodies = (facet.body for facet in self._facets(kind, key) if facet.name == name)
         return next(bodies, DELETED) or None
 
     def _facets(self, kind: str, key: str) -> list[StoredFacet]:
-        row = self._one("select body from facets where kind = ? and entity = ?", kind, key)
-        return [] if row is None else self._unpack(row["body"])
+        row = self._row("select body from facets where kind = ? and entity_key = ?", kind, key)
+        return [] if row is None else self._decode_blob(row["body"])
 
-    def _unpack(self, body: bytes) -> list[StoredFacet]:
+    def _decode_blob(self, body: bytes) -> list[StoredFacet]:
         try:
-            return self._unpacker.unpack(body)
+            return self._decoder.decode(body)
         except KeyError:
-            # Packed with a dictionary that is newer than this reader.
-            self._unpacker = self._make_unpacker()
-            return self._unpacker.unpack(body)
+            # The dictionary was added after this reader was opened.
+            self._decoder = self._load_decoder()
+            return self._decoder.decode(body)
 
-    def _make_unpacker(self) -> Unpacker:
-        return Unpacker(dictionaries_in(self._database))
+    def _load_decoder(self) -> FacetDecoder:
+        return FacetDecoder(read_dictionaries(self._database))

@@ -1,7 +1,6 @@
-"""Runs and datasets as their documents need them.
+"""Queries for one or many entities, with exactly the columns of their JSON documents.
 
-A row has what a document says and nothing else, and a query for one entity is written for one: both are a good part
-of what an answer costs.
+Queries for a single entity are separate: they and the short column lists save a large part of the response time.
 """
 
 from __future__ import annotations
@@ -11,17 +10,17 @@ from typing import Any, Final, NamedTuple, Self, TypeAlias
 
 import msgspec
 
-# Names as a JSON list of pairs, one row for each. SQLite keeps the order of a `cross join`: by the few that are asked
-# for, never by all that there are. Of a list of texts, `atom` is one.
-NAMED: Final = "(select value ->> 0 as namespace, value ->> 1 as name from json_each(?1) named) wanted"
-# By its key, once that is known: bodies are not put in order.
-_LAST_DESCRIBED = """select body from facets where kind = 'dataset' and entity = (
-        select entity from facets where kind = 'dataset' and entity >= {} and entity < {}
-        order by last_seq desc, entity desc limit 1)"""
+# Names from a JSON list of pairs. SQLite does not reorder a `cross join`, so it looks up only the requested rows.
+# `atom` is an item of a list of strings.
+REQUESTED_NAMES: Final = "(select value ->> 0 as namespace, value ->> 1 as name from json_each(?1) named) wanted"
+# The key is selected first, so that blobs are not sorted.
+_LATEST_FACETS = """select body from facets where kind = 'dataset' and entity_key = (
+        select entity_key from facets where kind = 'dataset' and entity_key >= {} and entity_key < {}
+        order by last_seq desc, entity_key desc limit 1)"""
 
 
-class RunRow(NamedTuple):
-    """A run, with its facets, packed; one that is only known by name has neither times nor facets."""
+class RunRecord(NamedTuple):
+    """A run with its facet blob; a placeholder has neither times nor facets."""
 
     run_uuid: str
     job_namespace: str | None
@@ -40,8 +39,8 @@ class RunRow(NamedTuple):
     body: bytes | None
 
 
-class DatasetRow(NamedTuple):
-    """A dataset as it is now."""
+class DatasetRecord(NamedTuple):
+    """A dataset with its current state."""
 
     namespace: str
     name: str
@@ -52,78 +51,75 @@ class DatasetRow(NamedTuple):
     is_deleted: int
 
 
-# A run; which way it used a dataset, its namespace and name, in which version, and the facets that the run gave it,
-# packed.
-UsedRow: TypeAlias = tuple[str, str, str, str, str, bytes | None]
-# Namespace and name of a dataset; what a version of it is called, the run that wrote it, when, with which schema and
-# in which state.
-WriteRow: TypeAlias = tuple[str, str, str, str | None, int, str | None, str | None]
-# A set of edges; a column, and of the one that it came from the namespace and name of the dataset and its own name;
-# type, subtype and description of how, and whether that masks.
-EdgeRow: TypeAlias = tuple[str, str, str, str, str, str, str | None, str | None, int | None]
-# Namespace and name of a dataset; who spoke of its columns, for which job, and the set of edges that was named.
-StatementRow: TypeAlias = tuple[str, str, str, str | None, str | None, str]
+# Run, direction, dataset namespace, name and version, and the blob of input or output facets.
+RunIoRecord: TypeAlias = tuple[str, str, str, str, str, bytes | None]
+# Dataset namespace and name, version, run that wrote it, time, schema id and lifecycle state.
+DatasetWriteRecord: TypeAlias = tuple[str, str, str, str | None, int, str | None, str | None]
+# Edge set id, column, source namespace, name and column, then type, subtype, description and masking.
+EdgeRecord: TypeAlias = tuple[str, str, str, str, str, str, str | None, str | None, int | None]
+# Dataset namespace and name, asserter, job namespace and name, and edge set id.
+AssertionRecord: TypeAlias = tuple[str, str, str, str | None, str | None, str]
 
 
-class Asking(NamedTuple):
-    """A query for one entity, whose key is its values, and the same for many, whose keys are one JSON list."""
+class KeyedQuery(NamedTuple):
+    """A query for one key, with the key as parameters, and for many keys, with one JSON list as parameter."""
 
     one: str
     many: str
 
     @classmethod
     def by_id(cls, query: str) -> Self:
-        """Where a column is an id."""
+        """Create for a condition on an id."""
         return cls(query.format("= ?"), query.format("in (select atom from json_each(?) wanted)"))
 
     @classmethod
     def by_name(cls, query: str) -> Self:
-        """Where namespaces and names are `wanted`."""
-        return cls(query.format("(select ?1 as namespace, ?2 as name) wanted"), query.format(NAMED))
+        """Create for a join with the namespaces and names `wanted`."""
+        return cls(query.format("(select ?1 as namespace, ?2 as name) wanted"), query.format(REQUESTED_NAMES))
 
-    def of(self, keys: Collection[str] | Collection[tuple[str, ...]]) -> tuple[str, ...]:
-        """What to ask, and the values to ask it with."""
+    def bind(self, keys: Collection[str] | Collection[tuple[str, ...]]) -> tuple[str, ...]:
+        """Return the query for these keys, and its parameters."""
         if len(keys) != 1:
-            return self.many, listed(list(keys))
+            return self.many, to_json_array(list(keys))
         (key,) = keys
         return (self.one, key) if isinstance(key, str) else (self.one, *key)
 
 
-def listed(values: Iterable[object]) -> str:
-    """A list as a value of a query."""
+def to_json_array(values: Iterable[object]) -> str:
+    """Encode a list as a query parameter."""
     return msgspec.json.encode(values).decode()
 
 
-def _named(kind: type[tuple[Any, ...]]) -> str:
-    return ", ".join(name for name in kind.__annotations__ if name != "body")
+def _column_list(record_type: type[tuple[Any, ...]]) -> str:
+    return ", ".join(name for name in record_type.__annotations__ if name != "body")
 
 
-RUNS: Final = Asking.by_id(
-    f"""select {_named(RunRow)}, body
-    from runs left join facets on kind = 'run' and entity = run_uuid where run_uuid {{}}"""  # noqa: S608
+RUNS: Final = KeyedQuery.by_id(
+    f"""select {_column_list(RunRecord)}, body
+    from runs left join facets on kind = 'run' and entity_key = run_uuid where run_uuid {{}}"""  # noqa: S608
 )
-# Runs that others name, and that have told nothing themselves.
-NAMED_RUNS: Final = Asking.by_id(
-    f"select {_named(RunRow)}, null from all_runs where is_placeholder = 1 and run_uuid {{}}"  # noqa: S608
+# Runs that are only referenced by others.
+PLACEHOLDER_RUNS: Final = KeyedQuery.by_id(
+    f"select {_column_list(RunRecord)}, null from all_runs where is_placeholder = 1 and run_uuid {{}}"  # noqa: S608
 )
-USED: Final = Asking.by_id(
+RUN_IO: Final = KeyedQuery.by_id(
     """select run_uuid, direction, dataset_namespace, dataset_name, dataset_version, (
-        select body from facets where kind = case direction when 'INPUT' then 'input' else 'output' end and entity =
+        select body from facets where kind = case direction when 'INPUT' then 'input' else 'output' end and entity_key =
             run_uuid || char(31) || dataset_namespace || char(31) || dataset_name || char(31) || dataset_version)
     from run_io where run_uuid {} order by run_uuid, direction, dataset_namespace, dataset_name, dataset_version"""
 )
-DATASETS: Final = Asking.by_name(
-    f"select {_named(DatasetRow)} from {{}} cross join dataset_states using (namespace, name)"  # noqa: S608
+DATASETS: Final = KeyedQuery.by_name(
+    f"select {_column_list(DatasetRecord)} from {{}} cross join dataset_states using (namespace, name)"  # noqa: S608
 )
-# The facets of a dataset in the version that was described last, between the first and the last key that it may have.
-DATASET_FACETS: Final = Asking(
-    f"select ?1, ?2, ({_LAST_DESCRIBED.format('?3', '?4')})",
-    f"""select value ->> 0, value ->> 1, ({_LAST_DESCRIBED.format("value ->> 2", "value ->> 3")})
+# Facets of the dataset version that had facets last; ?3 and ?4 are the key range of the dataset.
+DATASET_FACETS: Final = KeyedQuery(
+    f"select ?1, ?2, ({_LATEST_FACETS.format('?3', '?4')})",
+    f"""select value ->> 0, value ->> 1, ({_LATEST_FACETS.format("value ->> 2", "value ->> 3")})
     from json_each(?) wanted""",  # noqa: S608
 )
-WRITES: Final = Asking.by_name(
-    """select dataset_namespace, dataset_name, said, run_uuid, created_at, schema_id, lifecycle_state from (
-    select written.dataset_namespace, written.dataset_name, written.dataset_version as said, written.run_uuid,
+WRITES: Final = KeyedQuery.by_name(
+    """select dataset_namespace, dataset_name, version, run_uuid, created_at, schema_id, lifecycle_state from (
+    select written.dataset_namespace, written.dataset_name, written.dataset_version as version, written.run_uuid,
         runs.ended_at as created_at, written.schema_id, null as lifecycle_state, runs.state_seq as seq
     from {0} cross join run_io written on written.dataset_namespace = wanted.namespace
         and written.dataset_name = wanted.name and written.direction = 'OUTPUT'
@@ -134,18 +130,19 @@ WRITES: Final = Asking.by_name(
     from {0} cross join dataset_declarations on dataset_namespace = wanted.namespace and dataset_name = wanted.name
     ) writes order by created_at, seq"""
 )
-STATEMENTS: Final = Asking.by_name(
-    """select said.dataset_namespace, said.dataset_name, said.author, said.job_namespace, said.job_name, said.edge_set
-    from {} cross join statements said
-        on said.dataset_namespace = wanted.namespace and said.dataset_name = wanted.name
-    where said.edge_set != '' and (said.origin = 'lineage' or not exists (
-        select 1 from statements explicit where explicit.author = said.author
-        and explicit.dataset_namespace = said.dataset_namespace and explicit.dataset_name = said.dataset_name
-        and explicit.origin = 'lineage' and explicit.edge_set != ''
-    )) order by said.event_time desc, said.seq desc"""
+ASSERTIONS: Final = KeyedQuery.by_name(
+    """select assertion.dataset_namespace, assertion.dataset_name, assertion.asserted_by,
+        assertion.job_namespace, assertion.job_name, assertion.edge_set_id
+    from {} cross join lineage_assertions assertion
+        on assertion.dataset_namespace = wanted.namespace and assertion.dataset_name = wanted.name
+    where assertion.edge_set_id != '' and (assertion.origin = 'lineage' or not exists (
+        select 1 from lineage_assertions explicit where explicit.asserted_by = assertion.asserted_by
+        and explicit.dataset_namespace = assertion.dataset_namespace and explicit.dataset_name = assertion.dataset_name
+        and explicit.origin = 'lineage' and explicit.edge_set_id != ''
+    )) order by assertion.event_time desc, assertion.seq desc"""
 )
-EDGES: Final = Asking.by_id(
-    """select edge_set, "column", source_namespace, source_name, source_column, type, subtype, description, masking
-    from edge_sets where edge_set {} and "column" is not null and source_column is not null
-    order by edge_set, ordinal"""
+EDGES: Final = KeyedQuery.by_id(
+    """select edge_set_id, "column", source_namespace, source_name, source_column, type, subtype, description, masking
+    from edge_sets where edge_set_id {} and "column" is not null and source_column is not null
+    order by edge_set_id, edge_position"""
 )

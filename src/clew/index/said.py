@@ -1,29 +1,29 @@
-"""What jobs have said last of the columns of datasets."""
+"""Latest lineage assertion of each job on each dataset."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-# What each job said last of each dataset that is asked for; of a frame, which has versions within one session, of each.
-LAST_STATEMENTS = """select job_namespace, job_name, dataset_namespace, dataset_name, dataset_version, session_id,
-run_uuid, edge_set, event_time from (
+# Latest assertion per job and dataset; for in-memory DataFrames (namespace ?1), also per version.
+LATEST_ASSERTIONS = """select job_namespace, job_name, dataset_namespace, dataset_name, dataset_version, session_id,
+run_uuid, edge_set_id, event_time from (
     select *, row_number() over (
         partition by job_namespace, job_name, dataset_namespace, dataset_name,
             case when dataset_namespace = ?1 then dataset_version else '' end
-        order by event_time desc, seq desc) as place
-    from statements where {of} and (origin = 'lineage' or not exists (
-        select 1 from statements explicit where explicit.author = statements.author
-        and explicit.dataset_namespace = statements.dataset_namespace
-        and explicit.dataset_name = statements.dataset_name and explicit.origin = 'lineage'
-        and explicit.edge_set != ''))
-) said where place = 1"""
-ALL_LAST_STATEMENTS = LAST_STATEMENTS.format(of="true")
-EDGE_SET = """select "column", source_namespace, source_name, source_column, type, subtype, description, masking
-from edge_sets where edge_set = ? order by ordinal"""
+        order by event_time desc, seq desc) as recency
+    from lineage_assertions where {condition} and (origin = 'lineage' or not exists (
+        select 1 from lineage_assertions explicit where explicit.asserted_by = lineage_assertions.asserted_by
+        and explicit.dataset_namespace = lineage_assertions.dataset_namespace
+        and explicit.dataset_name = lineage_assertions.dataset_name and explicit.origin = 'lineage'
+        and explicit.edge_set_id != ''))
+) ranked where recency = 1"""
+ALL_LATEST_ASSERTIONS = LATEST_ASSERTIONS.format(condition="true")
+EDGES_OF_SET = """select "column", source_namespace, source_name, source_column, type, subtype, description, masking
+from edge_sets where edge_set_id = ? order by edge_position"""
 
 
-class Said(NamedTuple):
-    """What a job, or nobody, said last of a dataset."""
+class LatestAssertion(NamedTuple):
+    """Latest assertion of a job, or without a job, on a dataset."""
 
     job_namespace: str | None
     job_name: str | None
@@ -32,12 +32,12 @@ class Said(NamedTuple):
     dataset_version: str
     session_id: str | None
     run_uuid: str | None
-    edge_set: str
+    edge_set_id: str
     event_time: int
 
 
-class SaidEdge(NamedTuple):
-    """One edge of a set, into a dataset that the set does not name."""
+class AssertedEdge(NamedTuple):
+    """An edge of an edge set; the assertion has the target dataset."""
 
     column: str | None
     source_namespace: str

@@ -1,25 +1,26 @@
 -- The index: derived from the lake, can be rebuilt at any time.
--- Tables `without rowid` are ordered by their keys. Those with a row for each run are not: their rows stand as they came,
--- so that a batch writes them to a few pages, and their indexes hold a number in place of the whole key.
+-- Tables `without rowid` are clustered by their keys. Tables with a row per run have a rowid instead: a batch appends its
+-- rows to a few pages, and secondary indexes store the rowid instead of the whole key.
+-- Times are microseconds since 1970. `seq` is the position of an event in the log; each `…_seq` is the position of the
+-- event that decided the values before it, so that late batches can be compared.
 create table if not exists meta (key text primary key, value text not null) without rowid;
 
--- Which events are in the lake, and by which batch: an event that comes again adds nothing. Ids are in no order, so a
--- batch writes to pages all over the table: the smaller its rows, the fewer there are.
+-- Events in the lake and the batch that ingested them, to find duplicates. The ids are random, so a batch writes to pages
+-- all over the table: small rows mean fewer pages.
 create table if not exists batches (name text primary key, number integer not null) without rowid;
 create table if not exists events (event_id blob primary key, batch integer not null) without rowid;
 
--- Which events were rejected, likewise. One that can be read when it comes again is in `events` from then on, too.
+-- Rejected events and their batch. An event that is accepted on a later attempt is in `events` as well.
 create table if not exists rejected (event_id blob primary key, batch integer not null) without rowid;
 
--- The events of runs in the order of their own times: what kind each is, and where in the log it stands.
+-- Events of runs, ordered by event time.
 create table if not exists run_events (
-    at integer not null, seq integer not null, event_type text not null, primary key (at, seq)
+    event_time integer not null, seq integer not null, event_type text not null, primary key (event_time, seq)
 ) without rowid;
 
--- The times of events, by their positions, in an index in which facets count by the time of their events.
-create table if not exists moments (position integer primary key, at integer not null);
+-- Event time by seq. Filled only if facets are ordered by event time.
+create table if not exists event_times (seq integer primary key, event_time integer not null);
 
--- Each `…_seq` is the position of the event that decided the values before it, so that late batches can be compared.
 -- `job_version` is set once a run has ended.
 create table if not exists runs (
     run_uuid text primary key, job_namespace text, job_name text, job_seq integer,
@@ -28,13 +29,13 @@ create table if not exists runs (
     parent_run_uuid text, parent_job_namespace text, parent_job_name text,
     root_run_uuid text, root_job_namespace text, root_job_name text, parent_seq integer,
     nominal_start_at integer, nominal_end_at integer, nominal_seq integer,
-    error_message text, error_language text, error_seq integer, location text, location_seq integer,
+    error_message text, error_language text, error_seq integer, source_code_location text, source_code_location_seq integer,
     session_id text, execution_id text, last_seq integer not null, job_version text
 );
 create index if not exists runs_by_job on runs (job_namespace, job_name, started_at);
 create index if not exists runs_by_session on runs (session_id) where session_id is not null;
 create index if not exists runs_by_time on runs (first_event_at);
-create index if not exists runs_that_failed on runs (first_event_at) where state in ('FAILED', 'ABORTED');
+create index if not exists failed_runs_by_time on runs (first_event_at) where state in ('FAILED', 'ABORTED');
 create index if not exists runs_by_version on runs (job_version, ended_at) where job_version is not null;
 
 create table if not exists jobs (
@@ -44,42 +45,42 @@ create table if not exists jobs (
     first_event_at integer, last_event_at integer, first_seq integer not null, last_seq integer not null, primary key (namespace, name)
 ) without rowid;
 
--- Runs that others name as their parent or root, and the jobs that they say those are of.
-create table if not exists mentioned_runs (
+-- Runs that other runs reference as parent or root, and their jobs.
+create table if not exists referenced_runs (
     run_uuid text primary key, job_namespace text, job_name text, job_seq integer, last_seq integer not null
 ) without rowid;
-create table if not exists mentioned_jobs (
+create table if not exists referenced_jobs (
     namespace text not null, name text not null, first_seq integer not null, last_seq integer not null,
     primary key (namespace, name)
 ) without rowid;
 
--- A run or a job that is only known by name is there as a placeholder, until an event of its own comes.
+-- Runs and jobs, with placeholders for those that are only referenced and have no events yet.
 create view if not exists all_runs as
 select *, 0 as is_placeholder from runs
 union all
 select run_uuid, job_namespace, job_name, job_seq, 'NEW', 0, null, null, null, null, null, null, null, null, null, null, null,
     null, null, null, null, null, null, null, null, null, null, null, null, last_seq, null, 1
-from mentioned_runs where not exists (select 1 from runs where runs.run_uuid = mentioned_runs.run_uuid);
+from referenced_runs where not exists (select 1 from runs where runs.run_uuid = referenced_runs.run_uuid);
 create view if not exists all_jobs as
 select *, 0 as is_placeholder from jobs
 union all
 select namespace, name, null, null, null, null, null, null, null, null, null, null, null, first_seq, last_seq, 1
-from mentioned_jobs where not exists (
-    select 1 from jobs where jobs.namespace = mentioned_jobs.namespace and jobs.name = mentioned_jobs.name
+from referenced_jobs where not exists (
+    select 1 from jobs where jobs.namespace = referenced_jobs.namespace and jobs.name = referenced_jobs.name
 );
 
--- Versions of jobs that JobEvents declare.
+-- Job versions declared by JobEvents.
 create table if not exists job_declarations (
     job_namespace text not null, job_name text not null, version text not null,
-    inputs text not null, outputs text not null, location text, created_at integer not null,
+    inputs text not null, outputs text not null, source_code_location text, created_at integer not null,
     declared_at integer not null, declared_seq integer not null, first_seq integer not null, last_seq integer not null,
     primary key (job_namespace, job_name, version)
 ) without rowid;
 
--- Schemas, each once, named by its content.
+-- Distinct schemas; the id is a hash of the content.
 create table if not exists schemas (schema_id text primary key, fields text not null) without rowid;
 
--- Versions of datasets that DatasetEvents declare.
+-- Dataset versions declared by DatasetEvents.
 create table if not exists dataset_declarations (
     dataset_namespace text not null, dataset_name text not null, schema_id text not null, lifecycle_state text not null,
     version text, created_at integer not null, last_seq integer not null,
@@ -94,13 +95,14 @@ create table if not exists datasets (
 ) without rowid;
 create index if not exists datasets_by_name on datasets (name);
 
--- What datasets are called since they were renamed.
+-- Renamed datasets and their new names.
 create table if not exists renames (
     namespace text not null, name text not null, to_namespace text not null, to_name text not null,
     renamed_at integer not null, last_seq integer not null, primary key (namespace, name)
 ) without rowid;
 
--- Dropped or renamed, and not written since, by the times of events, then by arrival. The event that drops may name it as output.
+-- `is_deleted`: dropped or renamed, and not written since, by event time, then by arrival. The event that drops a dataset
+-- may list it as output.
 create view if not exists dataset_states as
 select datasets.*,
     (lifecycle_state is not distinct from 'DROP' and (written_at is null or (lifecycle_at, lifecycle_seq) >= (written_at, written_seq)))
@@ -109,16 +111,16 @@ select datasets.*,
         and (lifecycle_at is null or (renamed_at, renames.last_seq) > (lifecycle_at, lifecycle_seq))) as is_deleted
 from datasets left join renames using (namespace, name);
 
--- The other names that datasets bear, as JSON, and which node each name is of; a name that is missing is its own.
+-- Symlinks of datasets as JSON, and the canonical name of each name. A name without a row is canonical itself.
 create table if not exists symlinks (
     namespace text not null, name text not null, identifiers text not null, last_seq integer not null,
     primary key (namespace, name)
 ) without rowid;
-create table if not exists nodes (
-    namespace text not null, name text not null, node_namespace text not null, node_name text not null,
+create table if not exists dataset_aliases (
+    namespace text not null, name text not null, canonical_namespace text not null, canonical_name text not null,
     primary key (namespace, name)
 ) without rowid;
-create index if not exists nodes_by_node on nodes (node_namespace, node_name);
+create index if not exists dataset_aliases_by_canonical_name on dataset_aliases (canonical_namespace, canonical_name);
 
 create table if not exists run_io (
     run_uuid text not null, direction text not null, dataset_namespace text not null, dataset_name text not null,
@@ -128,81 +130,83 @@ create table if not exists run_io (
 );
 create index if not exists run_io_by_dataset on run_io (dataset_namespace, dataset_name, direction);
 
--- What a job declares without a run (a JobEvent that lists datasets, last at `declared_seq`) is over when it declares
--- something else; what its runs said, or others said of it, lasts.
-create table if not exists said_job_edges (
+-- Inputs and outputs of jobs. An edge that only JobEvents declare (last at `declared_seq`) is superseded when the job
+-- declares others. An edge that was reported by a run, or by the lineage of another job, is observed and remains.
+create table if not exists reported_job_edges (
     job_namespace text not null, job_name text not null, direction text not null,
     dataset_namespace text not null, dataset_name text not null,
     last_run_uuid text, first_event_at integer not null, last_event_at integer not null,
     first_seq integer not null, last_seq integer not null, is_implied integer not null,
-    declared_seq integer, is_lasting integer not null, is_over integer not null,
+    declared_seq integer, is_observed integer not null, is_superseded integer not null,
     primary key (job_namespace, job_name, direction, dataset_namespace, dataset_name)
 ) without rowid;
-create index if not exists job_edges_by_dataset on said_job_edges (dataset_namespace, dataset_name, direction);
+create index if not exists reported_job_edges_by_dataset on reported_job_edges (dataset_namespace, dataset_name, direction);
 create view if not exists job_edges as
 select job_namespace, job_name, direction, dataset_namespace, dataset_name,
     last_run_uuid, first_event_at, last_event_at, first_seq, last_seq, is_implied
-from said_job_edges where is_over = 0;
+from reported_job_edges where is_superseded = 0;
 
--- A statement is what one run (or a job or a dataset without one) said of one dataset, in a lineage or a columnLineage
--- facet; a later statement of it replaces it whole. One that was taken back has an empty `edge_set`.
-create table if not exists statements (
-    author text not null, dataset_namespace text not null, dataset_name text not null, dataset_version text not null,
+-- Lineage assertions: the lineage of one dataset according to one run (or to a job or a dataset without a run), from a
+-- lineage or columnLineage facet. A later assertion replaces it as a whole. A retracted one has an empty `edge_set_id`.
+create table if not exists lineage_assertions (
+    asserted_by text not null, dataset_namespace text not null, dataset_name text not null, dataset_version text not null,
     origin text not null, seq integer not null, event_time integer not null,
-    run_uuid text, job_namespace text, job_name text, session_id text, edge_set text not null,
-    primary key (author, dataset_namespace, dataset_name, dataset_version, origin)
+    run_uuid text, job_namespace text, job_name text, session_id text, edge_set_id text not null,
+    primary key (asserted_by, dataset_namespace, dataset_name, dataset_version, origin)
 );
-create index if not exists statements_by_dataset on statements (dataset_namespace, dataset_name, dataset_version);
-create index if not exists statements_by_session on statements (session_id) where session_id is not null;
-create index if not exists statements_by_edge_set on statements (edge_set);
+create index if not exists lineage_assertions_by_dataset on lineage_assertions (dataset_namespace, dataset_name, dataset_version);
+create index if not exists lineage_assertions_by_session on lineage_assertions (session_id) where session_id is not null;
+create index if not exists lineage_assertions_by_edge_set on lineage_assertions (edge_set_id);
 
--- Which jobs entries of explicit lineage said to feed a job, as JSON.
-create table if not exists links (
-    author text not null, job_namespace text not null, job_name text not null,
+-- Upstream jobs of a job by explicit lineage, as JSON.
+create table if not exists job_dependency_assertions (
+    asserted_by text not null, job_namespace text not null, job_name text not null,
     seq integer not null, event_time integer not null, run_uuid text, upstream text not null,
-    primary key (author, job_namespace, job_name)
+    primary key (asserted_by, job_namespace, job_name)
 ) without rowid;
-create view if not exists job_links as
-select distinct job_namespace, job_name, upstream_namespace, upstream_name, first_value(run_uuid) over said as last_run_uuid,
-    max(event_time) over link as last_event_at, min(seq) over link as first_seq, max(seq) over link as last_seq
+create view if not exists job_dependencies as
+select distinct job_namespace, job_name, upstream_namespace, upstream_name, first_value(run_uuid) over newest as last_run_uuid,
+    max(event_time) over edge as last_event_at, min(seq) over edge as first_seq, max(seq) over edge as last_seq
 from (
     select job_namespace, job_name, source.value ->> 0 as upstream_namespace,
         source.value ->> 1 as upstream_name, run_uuid, event_time, seq
-    from links, json_each(links.upstream) source
+    from job_dependency_assertions, json_each(job_dependency_assertions.upstream) source
 ) sources
-window link as (partition by job_namespace, job_name, upstream_namespace, upstream_name), said as (link order by seq desc);
+window edge as (partition by job_namespace, job_name, upstream_namespace, upstream_name), newest as (edge order by seq desc);
 
--- Without a run, a job declares all its explicit lineage at once: what it declared before is gone.
-create table if not exists lineage_declarations (author text primary key, seq integer not null) without rowid;
+-- Position of the last explicit lineage that a job declared without a run: it replaces all that the job declared before.
+create table if not exists static_lineage (asserted_by text primary key, seq integer not null) without rowid;
 
--- A job says the same of its output run after run: the edges are kept once.
+-- Most runs of a job assert the same edges: each distinct set is stored once.
 create table if not exists edge_sets (
-    edge_set text not null, ordinal integer not null, "column" text,
+    edge_set_id text not null, edge_position integer not null, "column" text,
     source_namespace text not null, source_name text not null, source_column text,
-    type text not null, subtype text, description text, masking integer, primary key (edge_set, ordinal)
+    type text not null, subtype text, description text, masking integer, primary key (edge_set_id, edge_position)
 ) without rowid;
 create index if not exists edge_sets_by_source on edge_sets (source_namespace, source_name, source_column);
 
--- Explicit lineage goes before column lineage. It does not name the version of its target: the run's output does.
+-- Explicit lineage takes precedence over columnLineage facets. It has no version of its target; the run's output has it.
 create view if not exists column_edges as
-select author, dataset_namespace, dataset_name,
+select asserted_by, dataset_namespace, dataset_name,
     case when origin = 'columnLineage' then dataset_version else coalesce((
         select max(run_io.dataset_version) from run_io
-        where run_io.run_uuid = statements.run_uuid and direction = 'OUTPUT'
-        and run_io.dataset_namespace = statements.dataset_namespace and run_io.dataset_name = statements.dataset_name
+        where run_io.run_uuid = lineage_assertions.run_uuid and direction = 'OUTPUT'
+        and run_io.dataset_namespace = lineage_assertions.dataset_namespace
+        and run_io.dataset_name = lineage_assertions.dataset_name
     ), '') end as dataset_version,
-    origin, seq, event_time, run_uuid, job_namespace, job_name, session_id, edge_set,
-    ordinal, "column", source_namespace, source_name, source_column, type, subtype, description, masking,
+    origin, seq, event_time, run_uuid, job_namespace, job_name, session_id, edge_set_id,
+    edge_position, "column", source_namespace, source_name, source_column, type, subtype, description, masking,
     coalesce((
         select max(run_io.dataset_version) from run_io
-        where run_io.run_uuid = statements.run_uuid and direction = 'INPUT'
+        where run_io.run_uuid = lineage_assertions.run_uuid and direction = 'INPUT'
         and run_io.dataset_namespace = source_namespace and run_io.dataset_name = source_name
     ), '') as source_version
-from statements join edge_sets using (edge_set)
+from lineage_assertions join edge_sets using (edge_set_id)
 where origin = 'lineage' or not exists (
-    select 1 from statements explicit where explicit.author = statements.author
-    and explicit.dataset_namespace = statements.dataset_namespace and explicit.dataset_name = statements.dataset_name
-    and explicit.origin = 'lineage' and explicit.edge_set != ''
+    select 1 from lineage_assertions explicit where explicit.asserted_by = lineage_assertions.asserted_by
+    and explicit.dataset_namespace = lineage_assertions.dataset_namespace
+    and explicit.dataset_name = lineage_assertions.dataset_name
+    and explicit.origin = 'lineage' and explicit.edge_set_id != ''
 );
 
 create table if not exists cell_executions (
@@ -220,16 +224,16 @@ create table if not exists operations (
 ) without rowid;
 create index if not exists operations_by_run on operations (run_uuid);
 
--- What facets are packed with; a body bears the id of its own in its frame.
-create table if not exists dictionaries (id integer primary key, body blob not null);
+-- Dictionaries that facets are compressed with; a compressed body has the dictionary id in its frame header.
+create table if not exists zstd_dictionaries (id integer primary key, body blob not null);
 
--- The facets of each entity, packed into one body: of each name the one that won.
+-- Current facets of each entity, compressed into one blob.
 create table if not exists facets (
-    kind text not null, entity text not null, last_seq integer not null, body blob not null, primary key (kind, entity)
+    kind text not null, entity_key text not null, last_seq integer not null, body blob not null, primary key (kind, entity_key)
 );
 
--- A cell whose end was never seen is lost once its session is over, or has gone on to a later cell.
-create view if not exists cells as
+-- A cell without an end event is `lost` once its session has ended or a later cell has started.
+create view if not exists cell_executions_with_state as
 select cell.session_id, execution_id, notebook, cell_id, cell_name, cell_index, cell_source, started_at, ended_at,
     start_memory_mb, end_memory_mb, duration_ms, error_type, error_message, traceback,
     case when state = 'running' and (
@@ -243,38 +247,38 @@ select cell.session_id, execution_id, notebook, cell_id, cell_name, cell_index, 
     ) then 'lost' else state end as state, first_seq, last_seq
 from cell_executions cell;
 
--- What runs and JobEvents say of the versions of jobs.
-create view if not exists said_job_versions as
-select job_namespace, job_name, job_version as version, ended_at as created_at, ended_at as at, state_seq as seq,
-    state_seq as first_seq, state_seq as last_seq, run_uuid, location
+-- Job versions of ended runs and of JobEvents.
+create view if not exists observed_job_versions as
+select job_namespace, job_name, job_version as version, ended_at as created_at, ended_at as observed_at, state_seq as seq,
+    state_seq as first_seq, state_seq as last_seq, run_uuid, source_code_location
 from runs where job_version is not null
 union all
-select job_namespace, job_name, version, created_at, declared_at, declared_seq, first_seq, last_seq, null, location
+select job_namespace, job_name, version, created_at, declared_at, declared_seq, first_seq, last_seq, null, source_code_location
 from job_declarations;
 
 create view if not exists job_versions as
 select job_namespace, job_name, version,
     coalesce((
-        select inputs from job_declarations declared where declared.job_namespace = found.job_namespace
-        and declared.job_name = found.job_name and declared.version = found.version
+        select inputs from job_declarations declared where declared.job_namespace = versions.job_namespace
+        and declared.job_name = versions.job_name and declared.version = versions.version
     ), (
         select json_group_array(json_object('namespace', dataset_namespace, 'name', dataset_name)) from (
             select distinct dataset_namespace, dataset_name from run_io
             where run_uuid = latest_run_uuid and direction = 'INPUT' order by dataset_namespace, dataset_name
-        ) named
+        ) datasets
     )) as inputs,
     coalesce((
-        select outputs from job_declarations declared where declared.job_namespace = found.job_namespace
-        and declared.job_name = found.job_name and declared.version = found.version
+        select outputs from job_declarations declared where declared.job_namespace = versions.job_namespace
+        and declared.job_name = versions.job_name and declared.version = versions.version
     ), (
         select json_group_array(json_object('namespace', dataset_namespace, 'name', dataset_name)) from (
             select distinct dataset_namespace, dataset_name from run_io
             where run_uuid = latest_run_uuid and direction = 'OUTPUT' order by dataset_namespace, dataset_name
-        ) named
+        ) datasets
     )) as outputs,
-    location, created_at, first_run_uuid, latest_run_uuid, run_count, first_seq, last_seq
+    source_code_location, created_at, first_run_uuid, latest_run_uuid, run_count, first_seq, last_seq
 from (
-    select job_namespace, job_name, version, max(location) as location, min(created_at) as created_at,
+    select job_namespace, job_name, version, max(source_code_location) as source_code_location, min(created_at) as created_at,
         (
             select run_uuid from runs where job_version = version order by ended_at, state_seq limit 1
         ) as first_run_uuid,
@@ -282,18 +286,18 @@ from (
             select run_uuid from runs where job_version = version order by ended_at desc, state_seq desc limit 1
         ) as latest_run_uuid,
         count(run_uuid) as run_count, min(first_seq) as first_seq, max(last_seq) as last_seq
-    from said_job_versions group by job_namespace, job_name, version
-) found;
+    from observed_job_versions group by job_namespace, job_name, version
+) versions;
 
 create view if not exists current_job_versions as
 select job_namespace, job_name, version from (
     select job_namespace, job_name, version,
-        row_number() over (partition by job_namespace, job_name order by at desc, seq desc) as place
-    from said_job_versions
-) said where place = 1;
+        row_number() over (partition by job_namespace, job_name order by observed_at desc, seq desc) as recency
+    from observed_job_versions
+) ranked where recency = 1;
 
--- One row per completed write, and per state that a DatasetEvent declares. What a run wrote under a version of its own
--- is one write with what it wrote without, before the version was known.
+-- One row per completed write, and per state that a DatasetEvent declares. If a run reported an output first without and
+-- then with a version, that is one write.
 create view if not exists dataset_versions as
 select written.dataset_namespace, written.dataset_name, nullif(written.dataset_version, '') as version,
     written.run_uuid, runs.job_namespace, runs.job_name, runs.ended_at as created_at,

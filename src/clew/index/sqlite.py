@@ -1,4 +1,4 @@
-"""The index as a SQLite file."""
+"""SQLite backend of the index."""
 
 from __future__ import annotations
 
@@ -9,86 +9,86 @@ from typing import Any
 
 from msgspec.structs import astuple
 
-from clew.index.changes import Changes, FacetsRow
-from clew.index.merging import Merge
+from clew.index.changes import ChangeSet, FacetsRow
+from clew.index.merging import MergeSpec
 from clew.index.store import (
     SqliteDatabase,
-    connect_builder,
+    connect_bulk_writer,
     connect_reader,
     connect_writer,
-    make_tables,
-    remove,
+    create_tables,
+    remove_index,
     transaction,
 )
 
-_PUT_FACETS = """insert into facets as known values (?, ?, ?, ?) on conflict (kind, entity) do update
-set last_seq = max(known.last_seq, excluded.last_seq), body = merged(known.body, excluded.body)"""
+_UPSERT_FACETS = """insert into facets as existing values (?, ?, ?, ?) on conflict (kind, entity_key) do update
+set last_seq = max(existing.last_seq, excluded.last_seq), body = merge_blobs(existing.body, excluded.body)"""
 
 
 class SqliteWriter:
-    """Writes row by row: nothing lies between the program and the file."""
+    """Write row by row: SQLite has no round trips to save."""
 
     def __init__(self, database: SqliteDatabase) -> None:
         self.database = database
 
     def transaction(self) -> AbstractContextManager[None]:
-        """All that is written within, or nothing; whoever else writes waits."""
+        """Run a transaction; other writers wait."""
         return transaction(self.database)
 
-    def fitted(self, changes: Changes) -> Changes:
-        """The changes as they are: a file keeps any text."""
+    def sanitized(self, changes: ChangeSet) -> ChangeSet:
+        """Return the changes unmodified: SQLite stores any string."""
         return changes
 
-    def merge(self, table: str, merge: Merge, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-        """Merge rows of a batch into a table, their values in the order of `names`; several may be of one key."""
-        self.database.executemany(merge.upsert(table, names), rows)
+    def merge(self, table: str, spec: MergeSpec, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        """Merge rows with values in the order of `names` into a table; keys may repeat."""
+        self.database.executemany(spec.upsert(table, names), rows)
 
-    def put_facets(self, rows: Sequence[FacetsRow], merged: Callable[[bytes, bytes], bytes]) -> None:
-        """Put bodies of facets; one that is there is merged with what is said now."""
-        self.database.create_function("merged", 2, merged)
-        self.database.executemany(_PUT_FACETS, map(astuple, rows))
+    def upsert_facets(self, rows: Sequence[FacetsRow], merge: Callable[[bytes, bytes], bytes]) -> None:
+        """Insert facet blobs; an existing blob is merged with the new one."""
+        self.database.create_function("merge_blobs", 2, merge)
+        self.database.executemany(_UPSERT_FACETS, map(astuple, rows))
 
-    def complete(self) -> None:
-        """Make what a builder has left out."""
-        make_tables(self.database)
+    def create_indexes(self) -> None:
+        """Create the indexes that a bulk writer omits."""
+        create_tables(self.database)
 
-    def let_go(self) -> None:
-        """Give back the memory of pages that were read; they are read again when they are needed."""
+    def release_memory(self) -> None:
+        """Release the page cache."""
         self.database.execute("pragma shrink_memory")
 
 
-class SqliteStore:
-    """A file, and what SQLite keeps beside it."""
+class SqliteBackend:
+    """A SQLite file with its WAL and shared-memory files."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def reader(self, busy_seconds: float) -> SqliteDatabase:
-        """Open for reading; whoever holds it locked is waited for that long."""
+        """Open for reading; `busy_seconds` is the lock timeout."""
         return connect_reader(self.path, busy_seconds)
 
     def writer(self) -> SqliteWriter:
-        """Open for writing, making the tables where they are missing."""
+        """Open for writing, and create missing tables."""
         return SqliteWriter(connect_writer(self.path))
 
-    def builder(self) -> SqliteWriter:
-        """Open for writing in haste; a crash may leave it broken. It lacks what `complete` makes."""
-        return SqliteWriter(connect_builder(self.path))
+    def bulk_writer(self) -> SqliteWriter:
+        """Open for a bulk load, without secondary indexes and not crash-safe; call `create_indexes` at the end."""
+        return SqliteWriter(connect_bulk_writer(self.path))
 
     @contextmanager
-    def drafted(self) -> Iterator[SqliteStore]:
-        """Where a new index is built. It takes this place at the end; whatever ends it early leaves the old one."""
-        draft = SqliteStore(self.path.with_name(f"{self.path.name}.draft"))
-        draft.remove()
+    def staged(self) -> Iterator[SqliteBackend]:
+        """Yield a staging backend that replaces this index at the end; after an error this index is unchanged."""
+        staging = SqliteBackend(self.path.with_name(f"{self.path.name}.staging"))
+        staging.remove()
         try:
-            yield draft
-            # Synced from here on, as every index is.
-            connect_writer(draft.path).close()
+            yield staging
+            # Restores WAL mode and full sync.
+            connect_writer(staging.path).close()
             self.remove()
-            draft.path.replace(self.path)
+            staging.path.replace(self.path)
         finally:
-            draft.remove()
+            staging.remove()
 
     def remove(self) -> None:
-        """Remove the index, if there is one. Not under a writer: it would go on writing."""
-        remove(self.path)
+        """Remove the index, if it exists. No writer may be open."""
+        remove_index(self.path)

@@ -1,4 +1,4 @@
-"""The index as a SQLite file: one writer, many readers, always openable."""
+"""Connections to the SQLite file of an index: one writer, many readers."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any, Final
 from clew.errors import ClewError
 from clew.index.database import Database
 
-INDEX_FORMAT: Final = 5
-# A stream and a backfill may both write: one waits while the other's batch is being merged.
+INDEX_FORMAT: Final = 6
+# A stream and a backfill may both write: one waits while the other merges a batch.
 BUSY_SECONDS: Final = 60.0
-# Larger than SQLite's own: a batch touches pages all over the file, and reads each again and again.
+# Larger than the defaults of SQLite: a batch reads pages all over the file, many of them repeatedly.
 _PAGE_BYTES = 8 << 10
 _CACHE_KIB = 64 << 10
 _INDEXES = "select name from sqlite_master where type = 'index' and sql is not null"
@@ -24,70 +24,70 @@ _SCHEMA = "schema.sql", "triggers.sql"
 
 
 class MissingIndexError(ClewError):
-    """Nothing was indexed yet."""
+    """Raised if there is no index at a location."""
 
     @classmethod
-    def at(cls, place: object) -> MissingIndexError:
-        """Say where none is and how it comes to be."""
+    def at(cls, location: object) -> MissingIndexError:
+        """Create with the location and a hint."""
         hint = "Run `clew demo`, or `clew run NOTEBOOK` and `clew pipeline run`."
-        return cls(f"There is no index at {place}.", hint=hint)
+        return cls(f"There is no index at {location}.", hint=hint)
 
 
 class SqliteDatabase(sqlite3.Connection):
-    """A connection to a file."""
+    """A connection to a SQLite file."""
 
-    def plain(self, query: str, values: Sequence[Any] = ()) -> Iterator[Any]:
-        """The rows of a query as tuples: of a million, names would cost more than values."""
+    def execute_tuples(self, query: str, values: Sequence[Any] = ()) -> Iterator[Any]:
+        """Return the rows of a query as plain tuples, which are cheaper than named rows."""
         cursor = self.cursor()
         cursor.row_factory = None
         return cursor.execute(query, values)
 
-    def change(self) -> object:
-        """A value that is another one after every change by others."""
+    def data_version(self) -> object:
+        """Return a value that changes with every commit of another connection."""
         return self.execute("pragma data_version").fetchone()[0]
 
 
 def connect_reader(path: Path, busy_seconds: float = BUSY_SECONDS) -> SqliteDatabase:
-    """Open for reading; a missing or newer file is an error with a way out."""
+    """Open for reading; ClewError if the file is missing or has another format."""
     if not path.exists():
         raise MissingIndexError.at(path)
-    with _opened(path, f"{path.absolute().as_uri()}?mode=ro", "read", busy_seconds) as connection:
-        if not _is_made(connection, path):
+    with _connect(path, f"{path.absolute().as_uri()}?mode=ro", "read", busy_seconds) as connection:
+        if not _is_initialized(connection, path):
             raise MissingIndexError.at(path)
         connection.row_factory = sqlite3.Row
     return connection
 
 
 def connect_writer(path: Path) -> SqliteDatabase:
-    """Open for writing, making the tables where they are missing."""
+    """Open for writing, and create missing tables."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as fault:
-        raise _refused(path, "written", fault.strerror) from fault
-    with _opened(path, path.absolute().as_uri(), "written") as connection:
-        _is_made(connection, path)
-        # Counts only for a file that is made by this.
+    except OSError as error:
+        raise _access_error(path, "write", error.strerror) from error
+    with _connect(path, path.absolute().as_uri(), "write") as connection:
+        _is_initialized(connection, path)
+        # Only effective for a new file.
         connection.execute(f"pragma page_size = {_PAGE_BYTES}")
         connection.execute(f"pragma cache_size = -{_CACHE_KIB}")
-        # WAL: readers go on while the pipeline writes. Synced: a batch counts as done once the index has it.
+        # WAL: readers are not blocked by the writer. Full sync: a batch is committed once it is in the index.
         connection.execute("pragma journal_mode = wal")
         connection.execute("pragma synchronous = full")
-        make_tables(connection)
+        create_tables(connection)
     return connection
 
 
-def make_tables(connection: sqlite3.Connection) -> None:
-    """Make what is missing, in one transaction: an index is there whole or not at all."""
+def create_tables(connection: sqlite3.Connection) -> None:
+    """Create missing tables in one transaction."""
     schema = "".join(files("clew.index").joinpath(name).read_text() for name in _SCHEMA)
-    # An index that was built anew has another identity, so that who keeps something beside it can tell.
-    made = f"('format', '{INDEX_FORMAT}'), ('identity', lower(hex(randomblob(16))))"
-    connection.executescript(f"begin immediate; {schema} insert or ignore into meta values {made}; commit;")  # noqa: S608
+    # A rebuilt index has a new identity, which invalidates caches of it.
+    meta = f"('format', '{INDEX_FORMAT}'), ('identity', lower(hex(randomblob(16))))"
+    connection.executescript(f"begin immediate; {schema} insert or ignore into meta values {meta}; commit;")  # noqa: S608
 
 
-def connect_builder(path: Path) -> SqliteDatabase:
-    """Open for writing in haste, without what keeps a file whole in a crash.
+def connect_bulk_writer(path: Path) -> SqliteDatabase:
+    """Open for a bulk load, without a journal and secondary indexes.
 
-    Indexes cost less when they are made at the end: `make_tables` makes them.
+    Indexes are cheaper to create at the end, by `create_tables`.
     """
     connection = connect_writer(path)
     connection.execute("pragma journal_mode = off")
@@ -97,40 +97,40 @@ def connect_builder(path: Path) -> SqliteDatabase:
     return connection
 
 
-def dictionaries_in(connection: Database) -> dict[int, bytes]:
-    """What facets are packed with, by id."""
-    return {row[0]: row[1] for row in connection.execute("select id, body from dictionaries order by id")}
+def read_dictionaries(connection: Database) -> dict[int, bytes]:
+    """Return the zstd dictionaries by id."""
+    return {row[0]: row[1] for row in connection.execute("select id, body from zstd_dictionaries order by id")}
 
 
-def remove(path: Path) -> None:
-    """Remove an index with what SQLite keeps beside it. Not under a writer: it would go on writing."""
-    for ending in ("", "-wal", "-shm"):
-        path.with_name(path.name + ending).unlink(missing_ok=True)
+def remove_index(path: Path) -> None:
+    """Remove an index with its WAL and shared-memory files. No writer may be open."""
+    for suffix in ("", "-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All that is written within, or nothing."""
+    """Run a transaction; roll back on any error."""
     try:
         connection.execute("begin immediate")
         yield
         connection.execute("commit")
-    except BaseException as fault:
-        # A full disk has undone it already.
+    except BaseException as error:
+        # SQLite rolls back by itself when the disk is full.
         if connection.in_transaction:
             connection.execute("rollback")
-        if isinstance(fault, sqlite3.OperationalError):
-            hint = "Nothing of this batch is in it. Mend the cause and run it again: it goes on where it stopped."
-            raise ClewError(f"The index cannot be written: {fault}.", hint=hint) from fault
+        if isinstance(error, sqlite3.OperationalError):
+            hint = "The batch was rolled back. Fix the cause and run it again: it continues where it stopped."
+            raise ClewError(f"Cannot write the index: {error}.", hint=hint) from error
         raise
 
 
 @contextmanager
-def _opened(path: Path, uri: str, done: str, busy_seconds: float = BUSY_SECONDS) -> Iterator[SqliteDatabase]:
-    """A connection that is closed again if it turns out to be unusable."""
+def _connect(path: Path, uri: str, action: str, busy_seconds: float = BUSY_SECONDS) -> Iterator[SqliteDatabase]:
+    """Yield a connection; close it and translate the error if it is unusable."""
     connection = None
     try:
-        # Spark calls back on a thread of its own; calls never overlap.
+        # Spark calls back on another thread; calls never overlap.
         connection = sqlite3.connect(
             uri,
             uri=True,
@@ -140,39 +140,39 @@ def _opened(path: Path, uri: str, done: str, busy_seconds: float = BUSY_SECONDS)
             factory=SqliteDatabase,
         )
         yield connection
-    except BaseException as fault:
+    except BaseException as error:
         if connection is not None:
             connection.close()
-        if isinstance(fault, sqlite3.OperationalError):
-            raise _refused(path, done, fault) from fault
-        if isinstance(fault, sqlite3.DatabaseError):
-            raise ClewError(f"{path} is no index of clew: {fault}.", hint=_REBUILD) from fault
+        if isinstance(error, sqlite3.OperationalError):
+            raise _access_error(path, action, error) from error
+        if isinstance(error, sqlite3.DatabaseError):
+            raise ClewError(f"{path} is not a clew index: {error}.", hint=_REBUILD) from error
         raise
 
 
-def _refused(path: Path, done: str, reason: object) -> ClewError:
+def _access_error(path: Path, action: str, reason: object) -> ClewError:
     hint = "Choose another folder with --home DIR or CLEW_HOME."
-    return ClewError(f"The index {path} cannot be {done}: {reason}.", hint=hint)
+    return ClewError(f"Cannot {action} the index {path}: {reason}.", hint=hint)
 
 
-def _is_made(connection: sqlite3.Connection, path: Path) -> bool:
-    """Whether anything was written yet. An index of another format than this program's is an error."""
-    named = connection.execute("select count(*) from sqlite_master where name = 'meta'").fetchone()[0]
-    found = connection.execute("select value from meta where key = 'format'").fetchone() if named else None
-    if found is None:
+def _is_initialized(connection: sqlite3.Connection, path: Path) -> bool:
+    """Return True if the tables exist; ClewError if the index has another format."""
+    has_meta = connection.execute("select count(*) from sqlite_master where name = 'meta'").fetchone()[0]
+    row = connection.execute("select value from meta where key = 'format'").fetchone() if has_meta else None
+    if row is None:
         return False
-    require_format(str(found[0]), path)
+    check_format(str(row[0]), path)
     return True
 
 
-def require_format(found: str, place: object) -> None:
-    """Refuse an index of another format than this program's."""
-    if not found.isdecimal():
-        raise ClewError(f"{place} is no index of clew: its format is {found!r}.", hint=_REBUILD)
-    if int(found) < INDEX_FORMAT:
-        message = f"The index {place} has the old format {found}; this clew has format {INDEX_FORMAT}."
+def check_format(index_format: str, location: object) -> None:
+    """Raise ClewError if an index has another format than `INDEX_FORMAT`."""
+    if not index_format.isdecimal():
+        raise ClewError(f"{location} is not a clew index: its format is {index_format!r}.", hint=_REBUILD)
+    if int(index_format) < INDEX_FORMAT:
+        message = f"The index {location} has the old format {index_format}; this clew needs format {INDEX_FORMAT}."
         raise ClewError(message, hint="Run `clew index rebuild`.")
-    if int(found) > INDEX_FORMAT:
-        message = f"The index {place} has format {found}; this clew reads up to format {INDEX_FORMAT}."
+    if int(index_format) > INDEX_FORMAT:
+        message = f"The index {location} has format {index_format}; this clew reads up to format {INDEX_FORMAT}."
         hint = "Upgrade: pip install -U clew, or move the index away and run `clew index rebuild`."
         raise ClewError(message, hint=hint)

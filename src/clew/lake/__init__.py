@@ -1,1 +1,1 @@
-"""The record: Delta tables, open to any engine."""
+"""The lake: Delta tables of events, readable by any engine."""

@@ -1,4 +1,4 @@
-"""How an event came in."""
+"""A received event before it is decoded."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import NamedTuple
 from clew.events.documents import Document
 
 
-class Arrival(NamedTuple):
-    """An event's bytes, the id that follows from them, and where and when they were received."""
+class ReceivedEvent(NamedTuple):
+    """The bytes of an event, its content hash, and where and when it was received."""
 
     event_id: str
     seq: int

@@ -1,7 +1,7 @@
-"""A lake's files in an S3 bucket.
+"""S3 storage backend.
 
-Objects go by obstore, which can put one only if there is none, or only if it is unchanged; commits by deltalake, which
-does the same; Parquet is read by pyarrow. All three take keys and endpoint from the usual variables AWS_*.
+Objects are accessed with obstore, which supports conditional puts; commits go through deltalake, which does as well;
+Parquet is read by pyarrow. All three read credentials and endpoint from the usual AWS_* variables.
 """
 
 from __future__ import annotations
@@ -19,57 +19,56 @@ from obstore.exceptions import AlreadyExistsError, PreconditionError
 from obstore.store import S3Store
 
 from clew.home import BucketUrl
-from clew.lake.bucket_faults import suppress_absence, told_of_bucket
-from clew.lake.storage import Entry, Storage, T
+from clew.lake.bucket_faults import ignore_not_found, translate_s3_errors
+from clew.lake.storage import FileInfo, Storage, T
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
     from obstore import PutMode, PutResult
     from pyarrow.fs import S3FileSystem
 
-# Commits must not overwrite each other. It is deltalake's default, which a setting elsewhere must not undo.
-_OPTIONS: Final = {"aws_conditional_put": "etag"}
-# Some seconds of outage are waited for. Ten tries in three minutes, the default, are too long for someone who waits to
-# learn that there is no network.
-_MOST_TRIES = 6
-_MOST_SECONDS = 60
-_CONNECT_SECONDS = 5
-_LOOKS_AT_A_TIME = 16
+# Commits must not overwrite each other. deltalake's default; explicit, so that the environment cannot change it.
+_DELTA_OPTIONS: Final = {"aws_conditional_put": "etag"}
+# Short outages are retried. The default (10 retries in 3 minutes) is too long when there is no network at all.
+_MAX_RETRIES = 6
+_RETRY_TIMEOUT_SECONDS = 60
+_CONNECT_TIMEOUT_SECONDS = 5
+_MAX_CONCURRENT_REQUESTS = 16
 
 
-class Version(NamedTuple):
-    """Which of an object's contents it was: S3's tag."""
+class ETag(NamedTuple):
+    """The ETag of an object."""
 
-    tag: str
+    value: str
 
 
-class Object(NamedTuple):
-    """An object as it was found; the time is the store's."""
+class StoredObject(NamedTuple):
+    """The content of an object with its ETag and its time by the clock of the object store."""
 
     content: bytes
-    version: Version
+    etag: ETag
     written_at: datetime
 
 
-class Bucket(Storage):
-    """The objects whose names begin with that of a place in a bucket."""
+class S3Storage(Storage):
+    """The objects below a prefix of a bucket."""
 
     is_local = False
-    options = _OPTIONS
+    options = _DELTA_OPTIONS
 
     def __init__(self, url: BucketUrl) -> None:
         self._url = url
 
-    def make(self) -> None:
+    def create(self) -> None:
         pass
 
     def read(self, name: str) -> bytes | None:
-        found = self.look(name)
-        return None if found is None else found.content
+        stored = self.get_object(name)
+        return None if stored is None else stored.content
 
-    def look_at_all(self, look: Callable[[str], T], names: Iterable[str]) -> Iterable[T]:
-        with ThreadPoolExecutor(_LOOKS_AT_A_TIME) as pool:
-            return list(pool.map(look, names))
+    def map_concurrently(self, function: Callable[[str], T], names: Iterable[str]) -> Iterable[T]:
+        with ThreadPoolExecutor(_MAX_CONCURRENT_REQUESTS) as pool:
+            return list(pool.map(function, names))
 
     def add(self, name: str, content: bytes) -> None:
         self._put(name, content)
@@ -78,36 +77,39 @@ class Bucket(Storage):
         self._put(name, content)
 
     def remove(self, name: str) -> None:
-        # S3 does not mind if there is none; others say so.
-        with told_of_bucket(self._url), suppress_absence():
+        # S3 ignores a missing object; other stores return an error.
+        with translate_s3_errors(self._url), ignore_not_found():
             obstore.delete(self._store, self._key(name))
 
-    def entries(self) -> Iterable[Entry]:
-        with told_of_bucket(self._url):
-            found = obstore.list_with_delimiter(self._store, self._url.key or None)["objects"]
-        return [Entry(one["path"].rpartition("/")[2], one["size"], one["last_modified"].timestamp()) for one in found]
+    def list_files(self) -> Iterable[FileInfo]:
+        with translate_s3_errors(self._url):
+            objects = obstore.list_with_delimiter(self._store, self._url.key or None)["objects"]
+        return [
+            FileInfo(item["path"].rpartition("/")[2], item["size"], item["last_modified"].timestamp())
+            for item in objects
+        ]
 
-    def folders(self) -> list[str]:
-        with told_of_bucket(self._url):
-            found = obstore.list_with_delimiter(self._store, self._url.key or None)["common_prefixes"]
-        return sorted(prefix.rpartition("/")[2] for prefix in found)
+    def list_folders(self) -> list[str]:
+        with translate_s3_errors(self._url):
+            prefixes = obstore.list_with_delimiter(self._store, self._url.key or None)["common_prefixes"]
+        return sorted(prefix.rpartition("/")[2] for prefix in prefixes)
 
     def has_folder(self, name: str = "") -> bool:
-        with told_of_bucket(self._url):
+        with translate_s3_errors(self._url):
             return bool(next(iter(obstore.list(self._store, self._key(name) or None, chunk_size=1)), []))
 
     def write_parquet(self, name: str, write: Callable[[Any], None]) -> int:
         import pyarrow as pa
 
-        # In memory first: an object is there whole or not at all.
+        # Buffered in memory, so that the object appears complete or not at all.
         sink = pa.BufferOutputStream()
         write(sink)
-        # As unsigned bytes, which is what obstore takes without a copy.
+        # obstore accepts unsigned bytes without a copy.
         content = memoryview(sink.getvalue()).cast("B")
         self._put(name, content)
         return content.nbytes
 
-    def parquet(self, name: str) -> Any:
+    def parquet_source(self, name: str) -> Any:
         return _filesystem().open_input_file(self._path(name))
 
     def dataset(self, names: list[str], schema: Any) -> Any:
@@ -119,37 +121,38 @@ class Bucket(Storage):
     def open_table(self, name: str) -> DeltaTable:
         from deltalake import DeltaTable
 
-        with told_of_bucket(self._url):
-            return DeltaTable(str(self._url / name), storage_options=_OPTIONS)
+        with translate_s3_errors(self._url):
+            return DeltaTable(str(self._url / name), storage_options=_DELTA_OPTIONS)
 
     def filesystem(self, table: str) -> Any:
         from pyarrow.fs import SubTreeFileSystem
 
-        # Not deltalake's own: it calls Python from threads of pyarrow, and one that does so while the process ends
-        # aborts it.
+        # Not deltalake's own file system: it calls Python from pyarrow threads, which aborts a process that exits.
         return SubTreeFileSystem(self._path(table), _filesystem())
 
-    def look(self, name: str) -> Object | None:
-        """An object with its version; None if there is none."""
-        with told_of_bucket(self._url), suppress_absence():
-            found = obstore.get(self._store, self._key(name))
-            return Object(bytes(found.bytes()), Version(found.meta["e_tag"] or ""), found.meta["last_modified"])
+    def get_object(self, name: str) -> StoredObject | None:
+        """Get an object with its ETag; None if it does not exist."""
+        with translate_s3_errors(self._url), ignore_not_found():
+            response = obstore.get(self._store, self._key(name))
+            return StoredObject(
+                bytes(response.bytes()), ETag(response.meta["e_tag"] or ""), response.meta["last_modified"]
+            )
         return None
 
-    def create(self, name: str, content: bytes) -> Version | None:
-        """Write an object unless there is one; None if there is."""
+    def put_if_absent(self, name: str, content: bytes) -> ETag | None:
+        """Write an object unless it exists (If-None-Match); None if it exists."""
         with suppress(AlreadyExistsError):
-            return _version(self._put(name, content, "create"))
+            return _etag(self._put(name, content, "create"))
         return None
 
-    def exchange(self, name: str, content: bytes, version: Version) -> Version | None:
-        """Write an object in place of that version of it; None if it is another by now, or gone."""
-        with suppress(PreconditionError), suppress_absence():
-            return _version(self._put(name, content, {"e_tag": version.tag}))
+    def put_if_match(self, name: str, content: bytes, etag: ETag) -> ETag | None:
+        """Replace an object if its ETag is unchanged (If-Match); None if it was changed or deleted."""
+        with suppress(PreconditionError), ignore_not_found():
+            return _etag(self._put(name, content, {"e_tag": etag.value}))
         return None
 
     def _put(self, name: str, content: bytes | memoryview, mode: PutMode = "overwrite") -> PutResult:
-        with told_of_bucket(self._url):
+        with translate_s3_errors(self._url):
             return obstore.put(self._store, self._key(name), content, mode=mode)
 
     @property
@@ -163,36 +166,39 @@ class Bucket(Storage):
         return f"{self._url.bucket}/{self._key(name)}"
 
 
-def _version(put: PutResult) -> Version:
-    return Version(put["e_tag"] or "")
+def _etag(put: PutResult) -> ETag:
+    return ETag(put["e_tag"] or "")
 
 
 @lru_cache
 def _store(bucket: str) -> S3Store:
     return S3Store(
         bucket,
-        # Where there are options, the variable no longer counts.
-        client_options={"allow_http": _is_said("AWS_ALLOW_HTTP"), "connect_timeout": f"{_CONNECT_SECONDS} seconds"},
-        retry_config={"max_retries": _MOST_TRIES, "retry_timeout": timedelta(seconds=_MOST_SECONDS)},
+        # With client options, obstore ignores the variable AWS_ALLOW_HTTP.
+        client_options={
+            "allow_http": _env_flag("AWS_ALLOW_HTTP"),
+            "connect_timeout": f"{_CONNECT_TIMEOUT_SECONDS} seconds",
+        },
+        retry_config={"max_retries": _MAX_RETRIES, "retry_timeout": timedelta(seconds=_RETRY_TIMEOUT_SECONDS)},
     )
 
 
 @lru_cache
 def _filesystem() -> S3FileSystem:
-    """Objects as files of pyarrow. It knows fewer of the variables than the others, and is told."""
+    """Return the pyarrow file system; pyarrow does not read all AWS_* variables itself."""
     from pyarrow.fs import S3FileSystem
 
-    endpoint = _said("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+    endpoint = _env("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
     return S3FileSystem(
-        region=_said("AWS_REGION", "AWS_DEFAULT_REGION") or "us-east-1",
-        anonymous=_is_said("AWS_SKIP_SIGNATURE"),
+        region=_env("AWS_REGION", "AWS_DEFAULT_REGION") or "us-east-1",
+        anonymous=_env_flag("AWS_SKIP_SIGNATURE"),
         **({"endpoint_override": endpoint} if endpoint else {}),
     )
 
 
-def _said(*variables: str) -> str | None:
+def _env(*variables: str) -> str | None:
     return next((os.environ[name] for name in variables if os.environ.get(name)), None)
 
 
-def _is_said(variable: str) -> bool:
+def _env_flag(variable: str) -> bool:
     return os.environ.get(variable, "").lower() in {"1", "true", "yes", "on"}

@@ -1,4 +1,4 @@
-"""What may be wrong with a bucket, each in a sentence with a way out."""
+"""Translation of S3 errors into user errors with a hint."""
 
 from __future__ import annotations
 
@@ -13,99 +13,99 @@ from clew.errors import ClewError
 from clew.home import BucketUrl
 
 _NO_BUCKET: Final = "NoSuchBucket"
-_OF_STORE: Final = re.compile(r"\bS3\b|\bAWS\b")
-_KEYS: Final = "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, if there is one, AWS_SESSION_TOKEN"
+_S3_NAME: Final = re.compile(r"\bS3\b|\bAWS\b")
+_CREDENTIAL_VARIABLES: Final = "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, if there is one, AWS_SESSION_TOKEN"
 
 
 class _Cause(NamedTuple):
-    """What a store's own words show, and what to say then."""
+    """A pattern in the error text of the store, with the message and hint for it."""
 
-    words: str
-    sentence: str
+    pattern: str
+    reason: str
     hint: str
 
 
-# The first that fits.
+# The first match is used.
 _CAUSES: Final = (
-    _Cause(_NO_BUCKET, "there is no bucket of that name", "Make it first, or name another with --lake."),
+    _Cause(_NO_BUCKET, "the bucket does not exist", "Create the bucket, or pass another with --lake."),
     _Cause(
         r"169\.254\.169\.254|CredentialsNotLoaded|token request|NoCredentials",
-        "there are no keys to it",
-        f"Set {_KEYS}; `aws configure export-credentials --format env` prints those of a profile.",
+        "no credentials were found",
+        f"Set {_CREDENTIAL_VARIABLES}; `aws configure export-credentials --format env` prints those of a profile.",
     ),
     _Cause(
         "InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken|InvalidToken|InvalidClientTokenId",
-        "its keys are not accepted",
-        f"Set {_KEYS} anew.",
+        "the credentials were rejected",
+        f"Set {_CREDENTIAL_VARIABLES} again.",
     ),
     _Cause(
         r"AccessDenied|AllAccessDisabled|\b403\b|\b401\b|PermissionDenied|Unauthenticated",
-        "that is not permitted",
-        "Ask for s3:ListBucket of the bucket, and for s3:GetObject, s3:PutObject and s3:DeleteObject of what is below.",
+        "access was denied",
+        "Required: s3:ListBucket on the bucket; s3:GetObject, s3:PutObject and s3:DeleteObject on its objects.",
     ),
     _Cause(
         "BadScheme|URL scheme is not allowed",
-        "its endpoint is http, which is not allowed",
-        "Set AWS_ALLOW_HTTP=true if the way to it is safe, or name an endpoint of https in AWS_ENDPOINT_URL.",
+        "its endpoint uses http, which is not allowed",
+        "Set AWS_ALLOW_HTTP=true if the network is trusted, or set AWS_ENDPOINT_URL to an https endpoint.",
     ),
     _Cause(
         r"\b301\b|PermanentRedirect|AuthorizationHeaderMalformed|IncorrectEndpoint",
-        "it is in another region",
-        "Name the bucket's region in AWS_REGION.",
+        "the bucket is in another region",
+        "Set AWS_REGION to the region of the bucket.",
     ),
     _Cause(
         r"NotImplemented|\b501\b",
-        "its store cannot put an object only if there is none",
-        "Commits and the lock need that (If-None-Match). Use a store that has it, or a folder.",
+        "the object store does not support conditional puts",
+        "Commits and the lock need If-None-Match. Use a store that supports it, or a local folder.",
     ),
     _Cause(
         r"Connect|connect|dns|resolve|timed out|Timeout|HTTP error|NETWORK_CONNECTION|\b50[0234]\b",
-        "it cannot be reached",
-        "Is the network up, and AWS_ENDPOINT_URL right, if it is set?",
+        "the object store cannot be reached",
+        "Check the network connection and, if set, AWS_ENDPOINT_URL.",
     ),
 )
 
 
 @contextmanager
-def told_of_bucket(url: BucketUrl) -> Iterator[None]:
-    """Turn what a store, or an engine on it, says of a bucket into a sentence; what a caller asks about passes."""
+def translate_s3_errors(url: BucketUrl) -> Iterator[None]:
+    """Raise errors of S3 as ClewError with a hint; results of conditional requests pass unchanged."""
     try:
         yield
-    except Exception as fault:
-        if not _is_of_store(fault):
+    except Exception as error:
+        if not _is_s3_error(error):
             raise
-        raise _told(url, str(fault)) from fault
+        raise _user_error(url, str(error)) from error
 
 
 @contextmanager
-def suppress_absence() -> Iterator[None]:
-    """Let it pass that there is no such object, but not that there is no such bucket."""
+def ignore_not_found() -> Iterator[None]:
+    """Ignore a missing object, but not a missing bucket."""
     try:
         yield
-    except (FileNotFoundError, NotFoundError) as fault:
-        if _NO_BUCKET in str(fault):
+    except (FileNotFoundError, NotFoundError) as error:
+        if _NO_BUCKET in str(error):
             raise
 
 
-def _is_of_store(fault: Exception) -> bool:
-    """Whether it is a fault of the store, and none of the answers that a condition or a look may get."""
-    # Here, and not above: most looks at a bucket need no table.
+def _is_s3_error(error: Exception) -> bool:
+    """Return whether this is an error of S3, and not the expected result of a conditional request or a get."""
+    # Imported lazily: most requests do not need deltalake.
     from deltalake.exceptions import DeltaError, TableNotFoundError
 
-    if isinstance(fault, NotFoundError | FileNotFoundError):
-        return _NO_BUCKET in str(fault)
-    if isinstance(fault, AlreadyExistsError | PreconditionError | TableNotFoundError):
+    if isinstance(error, NotFoundError | FileNotFoundError):
+        return _NO_BUCKET in str(error)
+    if isinstance(error, AlreadyExistsError | PreconditionError | TableNotFoundError):
         return False
-    # Engines give the same error for files of this machine.
-    return isinstance(fault, BaseError) or (
-        isinstance(fault, OSError | DeltaError) and bool(_OF_STORE.search(str(fault)))
+    # pyarrow and deltalake raise the same types for local files.
+    return isinstance(error, BaseError) or (
+        isinstance(error, OSError | DeltaError) and bool(_S3_NAME.search(str(error)))
     )
 
 
-def _told(url: BucketUrl, text: str) -> ClewError:
+def _user_error(url: BucketUrl, text: str) -> ClewError:
     for cause in _CAUSES:
-        if re.search(cause.words, text):
-            return ClewError(f"The lake {url} cannot be used: {cause.sentence}.", hint=cause.hint)
+        if re.search(cause.pattern, text):
+            return ClewError(f"The lake {url} cannot be used: {cause.reason}.", hint=cause.hint)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    said = lines[0][:300].rstrip(".") if lines else "the store does not say why"
-    return ClewError(f"The lake {url} cannot be used: {said}.", hint="Mend the cause and run it again.")
+    reason = lines[0][:300].rstrip(".") if lines else "the store gave no reason"
+    return ClewError(f"The lake {url} cannot be used: {reason}.", hint="Fix the cause and run the command again.")

@@ -1,4 +1,4 @@
-"""The lake: Delta tables in one place, committed without a JVM."""
+"""The lake: Delta tables below one root, committed without a JVM."""
 
 from __future__ import annotations
 
@@ -22,91 +22,88 @@ from deltalake.transaction import (
 
 from clew.errors import ClewError, UsageError
 from clew.events.facet_order import FacetOrder
-from clew.home import LakePlace
+from clew.home import LakeLocation
 from clew.lake.files import DataFile
-from clew.lake.format import read_marker, write_format
-from clew.lake.soundness import require_nothing_left, require_whole
-from clew.lake.storage import COMMITS, storage_at, told_of
-from clew.lake.tables import DERIVED_TABLE_NAMES, EVENT_TABLE_NAMES, KEPT_TABLE_NAMES, KEPT_TABLES
+from clew.lake.format import read_manifest, write_manifest
+from clew.lake.soundness import check_no_stray_tables, check_tables
+from clew.lake.storage import DELTA_LOG_DIR, open_storage, translate_storage_errors
+from clew.lake.tables import DERIVED_TABLE_NAMES, EVENT_TABLE_NAMES, SOURCE_TABLE_NAMES, SOURCE_TABLES
 
-_DERIVED = "clew-derived"
-# What workers tell the driver, while a batch is being taken in.
-REPORTS: Final = ".reports"
-_TRIES = 5
-# Every commit lists the whole log of its table, three times over, and a busy stream commits 100,000 times a day.
-_PROPERTIES: Final = {"delta.logRetentionDuration": "interval 1 hours"}
-# Else deltalake asks for the age of every file in the log after each commit: 13 ms if there are 2,000. Upkeep does so.
+_DERIVED_APP_ID = "clew-derived"
+# Reports of Spark tasks to the driver while a batch is processed.
+WORKER_REPORTS_DIR: Final = "_worker_reports"
+_MAX_COMMIT_ATTEMPTS = 5
+# Every commit lists the whole Delta log of its table three times, and a busy stream commits 100,000 times a day.
+_TABLE_PROPERTIES: Final = {"delta.logRetentionDuration": "interval 1 hours"}
+# Otherwise deltalake stats every file of the log after each commit (13 ms for 2,000 files). Done by vacuum instead.
 WITHOUT_LOG_CLEANUP: Final = PostCommitHookProperties(cleanup_expired_logs=False)
 
 
 @dataclass(frozen=True)
-class Batch:
-    """Which batch of which pipeline a commit belongs to: the same batch is committed once."""
+class BatchId:
+    """Delta transaction id (application id, version) of a batch: each batch is committed once per table."""
 
-    app: str
+    app_id: str
     number: int
 
     def __str__(self) -> str:
-        return f"{self.app}/{self.number}"
+        return f"{self.app_id}/{self.number}"
 
 
 class Lake:
-    """The tables below `root`. A lock that may be lost is asked for before each commit."""
+    """The tables below `root`. `check_lock` is called before each commit and raises if the lock was lost."""
 
-    def __init__(self, root: LakePlace, require_lock: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, root: LakeLocation, check_lock: Callable[[], None] = lambda: None) -> None:
         self.root = root
-        self.storage = storage_at(root)
-        self._require_lock = require_lock
-        self._open: dict[str, DeltaTable] = {}
-        self._wide: set[str] = set()
+        self.storage = open_storage(root)
+        self._check_lock = check_lock
+        self._tables: dict[str, DeltaTable] = {}
+        self._evolved: set[str] = set()
 
-    def prepare(self, facet_order: FacetOrder | None = None) -> None:
-        """Make the lake, or tables that are new; refuse one that a newer clew has written, and half of one.
-
-        A lake has its facet order for good: another one is refused.
-        """
-        marker = read_marker(self.root)
-        if marker is None:
-            require_nothing_left(self.root, KEPT_TABLE_NAMES)
+    def create_or_validate(self, facet_order: FacetOrder | None = None) -> None:
+        """Create the lake or missing tables; raise if the lake is incomplete, or of another format or facet order."""
+        manifest = read_manifest(self.root)
+        if manifest is None:
+            check_no_stray_tables(self.root, SOURCE_TABLE_NAMES)
         else:
-            require_whole(self.root, marker)
-            _require_order(self.root, marker.facet_order, facet_order or marker.facet_order)
-        if marker is None or marker.id is None or set(KEPT_TABLE_NAMES) - set(marker.tables):
-            self._make(facet_order)
+            check_tables(self.root, manifest)
+            _check_facet_order(self.root, manifest.facet_order, facet_order or manifest.facet_order)
+        if manifest is None or manifest.id is None or set(SOURCE_TABLE_NAMES) - set(manifest.tables):
+            self._create(facet_order)
 
     @property
     def facet_order(self) -> FacetOrder:
-        """Which of several facets of one name counts."""
-        marker = read_marker(self.root)
-        return FacetOrder.RECEIVED if marker is None else marker.facet_order
+        """The order that decides between several facets of one name."""
+        manifest = read_manifest(self.root)
+        return FacetOrder.RECEIVED if manifest is None else manifest.facet_order
 
     def set_facet_order(self, order: FacetOrder) -> None:
-        """Let facets count in another order; index and derived tables have to be built anew."""
-        write_format(self.root, KEPT_TABLE_NAMES, order)
+        """Change the facet order; index and derived tables must be rebuilt afterwards."""
+        write_manifest(self.root, SOURCE_TABLE_NAMES, order)
 
-    def _make(self, facet_order: FacetOrder | None) -> None:
+    def _create(self, facet_order: FacetOrder | None) -> None:
         try:
-            with told_of(self.root):
-                self._make_tables()
-            write_format(self.root, KEPT_TABLE_NAMES, facet_order)
-        except (OSError, DeltaError) as fault:
-            message = f"The lake {self.root} cannot be written: {getattr(fault, 'strerror', None) or fault}."
-            raise ClewError(message, hint="Choose another with --lake, CLEW_LAKE or --home DIR.") from fault
+            with translate_storage_errors(self.root):
+                self._create_tables()
+            write_manifest(self.root, SOURCE_TABLE_NAMES, facet_order)
+        except (OSError, DeltaError) as error:
+            message = f"The lake {self.root} is not writable: {getattr(error, 'strerror', None) or error}."
+            raise ClewError(message, hint="Pass another location with --lake, CLEW_LAKE or --home DIR.") from error
 
-    def _make_tables(self) -> None:
-        self.storage.make()
-        for table in KEPT_TABLES:
+    def _create_tables(self) -> None:
+        self.storage.create()
+        for table in SOURCE_TABLES:
             uri, schema = str(self.root / table.name), DeltaSchema.from_arrow(table.schema)
             options = self.storage.options
-            DeltaTable.create(uri, schema, mode="ignore", configuration=_PROPERTIES, storage_options=options)
+            DeltaTable.create(uri, schema, mode="ignore", configuration=_TABLE_PROPERTIES, storage_options=options)
 
     def table(self, name: str) -> DeltaTable | None:
-        """The newest state of a table, or None where nothing was written yet."""
-        table = self._open.get(name)
+        """Return the newest version of a table; None if it does not exist."""
+        table = self._tables.get(name)
         try:
-            if table is None or not self.storage.has_folder(f"{name}/{COMMITS}"):
-                self._open.pop(name, None)
-                table = self._open[name] = self.storage.open_table(name)
+            if table is None or not self.storage.has_folder(f"{name}/{DELTA_LOG_DIR}"):
+                self._tables.pop(name, None)
+                table = self._tables[name] = self.storage.open_table(name)
             else:
                 table.update_incremental()
         except TableNotFoundError:
@@ -114,72 +111,72 @@ class Lake:
         return table
 
     def files(self, name: str) -> list[str]:
-        """The Parquet files that make up a table now."""
+        """List the Parquet files of the current version of a table."""
         table = self.table(name)
-        # Only the names of its URIs: those that deltalake gives are encoded, and a folder may hold a space.
+        # Only the file names: deltalake percent-encodes the folder.
         folder = self.root / name
         return [] if table is None else [str(folder / uri.rpartition("/")[2]) for uri in table.file_uris()]
 
     def size(self, name: str) -> int:
-        """Bytes of a table's files."""
+        """Return the total bytes of a table's files."""
         table = self.table(name)
         return 0 if table is None else sum(table.get_add_actions(flatten=True).column("size_bytes").to_pylist())
 
     def row_counts(self) -> dict[str, int]:
-        """Rows of each table that there is."""
+        """Count the rows of each existing table."""
         tables = {name: self.table(name) for name in (*EVENT_TABLE_NAMES, *DERIVED_TABLE_NAMES)}
         return {name: table.count() for name, table in tables.items() if table is not None}
 
-    def append(self, name: str, schema: pa.Schema, files: list[DataFile], batch: Batch) -> bool:
-        """Add files to a table under the batch's name; False if that batch is in it already."""
+    def append(self, name: str, schema: pa.Schema, files: list[DataFile], batch: BatchId) -> bool:
+        """Append files to a table in the transaction of a batch; return False if the batch is already committed."""
         table = self.table(name)
         if table is not None:
-            if _last_batch(table, batch.app) >= batch.number:
+            if _last_batch_number(table, batch.app_id) >= batch.number:
                 return False
-            self._widen(name, table, schema)
-        properties = CommitProperties(app_transactions=[Transaction(batch.app, batch.number)])
+            self._evolve_schema(name, table, schema)
+        properties = CommitProperties(app_transactions=[Transaction(batch.app_id, batch.number)])
         self._commit(name, table, schema, files, "append", properties)
         return True
 
-    def replace(self, name: str, schema: pa.Schema, files: list[DataFile], batch: Batch) -> None:
-        """Let a table consist of these files alone, under the batch's name."""
-        properties = CommitProperties(app_transactions=[Transaction(batch.app, batch.number)])
+    def replace(self, name: str, schema: pa.Schema, files: list[DataFile], batch: BatchId) -> None:
+        """Overwrite a table with these files in the transaction of a batch."""
+        properties = CommitProperties(app_transactions=[Transaction(batch.app_id, batch.number)])
         self._commit(name, self.table(name), schema, files, "overwrite", properties)
 
-    def state_of_events(self) -> Batch:
-        """A name for what the event tables hold now: it changes when rows come in, not when files are merged.
-
-        What follows from them follows from the order of facets, too.
-        """
+    def source_fingerprint(self) -> BatchId:
+        """Return a fingerprint of the event tables: it changes with rows and facet order, not on compaction."""
         counts = [table.count() for name in EVENT_TABLE_NAMES if (table := self.table(name)) is not None]
-        return Batch(_DERIVED, 2 * sum(counts) + (self.facet_order is FacetOrder.EVENT_TIME))
+        return BatchId(_DERIVED_APP_ID, 2 * sum(counts) + (self.facet_order is FacetOrder.EVENT_TIME))
 
-    def is_derived_from(self, state: Batch) -> bool:
-        """Whether all derived tables follow from that state of the event tables."""
+    def is_up_to_date(self, fingerprint: BatchId) -> bool:
+        """Return whether all derived tables were written from event tables with this fingerprint."""
         tables = [self.table(name) for name in DERIVED_TABLE_NAMES]
-        return all(table is not None and _last_batch(table, state.app) == state.number for table in tables)
+        return all(
+            table is not None and _last_batch_number(table, fingerprint.app_id) == fingerprint.number
+            for table in tables
+        )
 
-    def discard(self, files: list[DataFile]) -> None:
-        """Remove files that no commit names."""
+    def delete_uncommitted(self, files: list[DataFile]) -> None:
+        """Delete files that are not part of any commit."""
         for file in files:
             self.storage.remove(f"{file.table}/{file.name}")
 
-    def _widen(self, name: str, table: DeltaTable, schema: pa.Schema) -> None:
-        """Add the columns that a table made by an older clew lacks: deltalake refuses to append them."""
-        if name in self._wide:
+    def _evolve_schema(self, name: str, table: DeltaTable, schema: pa.Schema) -> None:
+        """Add columns that the table lacks: deltalake rejects an append of new columns."""
+        if name in self._evolved:
             return
-        for tries_left in reversed(range(_TRIES)):
-            new = _missing_columns(table, schema)
-            if not new:
+        for attempts_left in reversed(range(_MAX_COMMIT_ATTEMPTS)):
+            missing = _missing_columns(table, schema)
+            if not missing:
                 break
             try:
-                table.alter.add_columns(new)
+                table.alter.add_columns(missing)
             except CommitFailedError:
-                # Someone else has committed in the same moment, perhaps these very columns: look again.
-                if not tries_left:
+                # Concurrent commit, possibly of the same columns.
+                if not attempts_left:
                     raise
                 table.update_incremental()
-        self._wide.add(name)
+        self._evolved.add(name)
 
     def _commit(
         self,
@@ -190,7 +187,7 @@ class Lake:
         mode: str,
         properties: CommitProperties,
     ) -> None:
-        self._require_lock()
+        self._check_lock()
         adds = [AddAction(file.name, file.size, {}, file.written_ms, True, file.stats) for file in files]  # noqa: FBT003
         delta_schema = DeltaSchema.from_arrow(schema)
         if table is None:
@@ -200,7 +197,7 @@ class Lake:
                 delta_schema,
                 adds,
                 mode="error",
-                configuration=_PROPERTIES,
+                configuration=_TABLE_PROPERTIES,
                 storage_options=self.storage.options,
                 commit_properties=properties,
             )
@@ -216,10 +213,10 @@ class Lake:
             )
 
 
-def _require_order(root: LakePlace, known: FacetOrder, wanted: FacetOrder) -> None:
-    if wanted is not known:
-        message = f"The lake {root} orders facets by {known.words}, not by {wanted.words}."
-        hint = f"Change it with `clew index rebuild --facet-order {wanted.option}`: what follows is then built anew."
+def _check_facet_order(root: LakeLocation, current: FacetOrder, requested: FacetOrder) -> None:
+    if requested is not current:
+        message = f"The lake {root} orders facets by {current.description}, not by {requested.description}."
+        hint = f"Change it with `clew index rebuild --facet-order {requested.option}`."
         raise UsageError(message, hint=hint)
 
 
@@ -228,6 +225,6 @@ def _missing_columns(table: DeltaTable, schema: pa.Schema) -> list[Field]:
     return [field for field in DeltaSchema.from_arrow(schema).fields if field.name not in present]
 
 
-def _last_batch(table: DeltaTable, app: str) -> int:
-    version = table.transaction_version(app)
+def _last_batch_number(table: DeltaTable, app_id: str) -> int:
+    version = table.transaction_version(app_id)
     return -1 if version is None else version

@@ -1,4 +1,4 @@
-"""Files of a table exchanged for others, in one commit and only if nobody else has replaced them."""
+"""Atomic replacement of files of a table, unless they were replaced concurrently."""
 
 from __future__ import annotations
 
@@ -15,49 +15,49 @@ from clew.errors import ClewError
 from clew.lake.delta import WITHOUT_LOG_CLEANUP, Lake
 from clew.lake.files import DataFile
 
-# Each try that fails is a batch that was committed in between.
-_TRIES = 100
+# Each failed attempt means that a batch was committed in between.
+_MAX_REPLACE_ATTEMPTS = 100
 
 
-class LiveFile(Struct, frozen=True):
-    """A file that the newest version of a table names."""
+class ActiveFile(Struct, frozen=True):
+    """A file of the current version of a table."""
 
     name: str
     size: int
     written_ms: int
 
 
-class ExchangedError(ClewError):
-    """Somebody else has replaced a file that was to be exchanged."""
+class ConcurrentRewriteError(ClewError):
+    """A file to replace was already replaced by another process."""
 
     @classmethod
-    def of(cls, table: str, file: str) -> ExchangedError:
-        """Name the table and the file."""
-        hint = "Nothing was changed. Wait for the other to end, then run it again."
-        return cls(f"Someone else has replaced the file {file} of {table} meanwhile.", hint=hint)
+    def of(cls, table: str, file: str) -> ConcurrentRewriteError:
+        """Build the error for a file of a table."""
+        hint = "Nothing was changed. Wait for the other process to finish, then run the command again."
+        return cls(f"The file {file} of the table {table} was replaced by another process.", hint=hint)
 
 
-def live_files(table: DeltaTable) -> list[LiveFile]:
-    """The files of a table, the oldest first."""
+def active_files(table: DeltaTable) -> list[ActiveFile]:
+    """List the files of a table, oldest first."""
     actions = pa.table(table.get_add_actions(flatten=True))
     times = actions["modification_time"].cast(pa.int64()).to_pylist()
     files = zip(actions["path"].to_pylist(), actions["size_bytes"].to_pylist(), times, strict=True)
-    return sorted((LiveFile(*file) for file in files), key=lambda file: (file.written_ms, file.name))
+    return sorted((ActiveFile(*file) for file in files), key=lambda file: (file.written_ms, file.name))
 
 
-def exchange(
-    lake: Lake, name: str, removed: Sequence[LiveFile], added: Sequence[DataFile], *, is_data_change: bool
+def replace_files(
+    lake: Lake, name: str, removed: Sequence[ActiveFile], added: Sequence[DataFile], *, is_data_change: bool
 ) -> None:
-    """Let `added` stand in for `removed`. Batches that were committed meanwhile stay.
+    """Replace the files `removed` by `added` in one commit; concurrently committed batches are preserved.
 
-    deltalake takes a commit that removes files for an append and lets two of them remove the same file, so that its
-    rows would be there twice. So each try is for the very next version after one in which all files were there.
+    deltalake treats a commit that removes files as an append and lets two commits remove the same file, which would
+    duplicate its rows. So each attempt commits exactly the next version after one that contains all removed files.
     """
     now = int(time.time() * 1000)
     removes = [RemoveAction(file.name, is_data_change, now, file.size, {}) for file in removed]
     adds = [AddAction(file.name, file.size, {}, file.written_ms, is_data_change, file.stats) for file in added]
-    for _ in range(_TRIES):
-        table = _table_with(lake, name, removed)
+    for _ in range(_MAX_REPLACE_ATTEMPTS):
+        table = _table_containing(lake, name, removed)
         version = table.version()
         try:
             table.create_write_transaction(
@@ -68,29 +68,31 @@ def exchange(
                 commit_properties=CommitProperties(max_commit_retries=0),
                 post_commithook_properties=WITHOUT_LOG_CLEANUP,
             )
-        except CommitFailedError as fault:
+        except CommitFailedError as error:
             newest = lake.table(name)
             if newest is None or newest.version() == version:
-                raise _refused(name, fault) from fault
+                raise _commit_error(name, error) from error
             continue
-        except (DeltaError, OSError) as fault:
-            raise _refused(name, fault) from fault
+        except (DeltaError, OSError) as error:
+            raise _commit_error(name, error) from error
         return
-    message = f"Files of {name} could not be exchanged: others have committed to it {_TRIES} times meanwhile."
-    raise ClewError(message, hint="Nothing was changed. Try again when less is taken in.")
+    message = (
+        f"Files of {name} could not be replaced: {_MAX_REPLACE_ATTEMPTS} attempts failed because of concurrent commits."
+    )
+    raise ClewError(message, hint="Nothing was changed. Try again when fewer events are ingested.")
 
 
-def _table_with(lake: Lake, name: str, removed: Sequence[LiveFile]) -> DeltaTable:
+def _table_containing(lake: Lake, name: str, removed: Sequence[ActiveFile]) -> DeltaTable:
     table = lake.table(name)
-    present = set() if table is None else {file.name for file in live_files(table)}
+    present = set() if table is None else {file.name for file in active_files(table)}
     for file in removed:
         if table is None or file.name not in present:
-            raise ExchangedError.of(name, file.name)
+            raise ConcurrentRewriteError.of(name, file.name)
     if table is None:
-        raise ClewError(f"There is no table {name} in {lake.root}.")
+        raise ClewError(f"The lake {lake.root} has no table {name}.")
     return table
 
 
-def _refused(name: str, fault: Exception) -> ClewError:
-    hint = "Nothing was changed: a table is as it was until a commit."
-    return ClewError(f"Files of {name} cannot be exchanged: {fault}.", hint=hint)
+def _commit_error(name: str, error: Exception) -> ClewError:
+    hint = "Nothing was changed."
+    return ClewError(f"Files of {name} cannot be replaced: {error}.", hint=hint)

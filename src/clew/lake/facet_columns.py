@@ -1,4 +1,4 @@
-"""Facets as columns: what the workers read from a facet for the index, read from the lake by the same functions."""
+"""Parsers that turn facets into Arrow columns or rows, with the same functions that fill the index."""
 
 from __future__ import annotations
 
@@ -8,136 +8,145 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 from msgspec.structs import astuple
 
-from clew.events.column_lineage import StatedEdge
-from clew.events.dataset_facets import row_count_of, schema_of
-from clew.events.explicit_lineage import entries_of, sources_of
-from clew.events.job_facets import description_of, job_type_of, location_of
-from clew.events.labels import Owner, Tag, owners_of, tags_of
-from clew.events.lifecycle import lifecycle_change_of
-from clew.events.run_facets import error_of, nominal_time_of, parent_of
-from clew.events.statements import explicit_statements_of, stated_edges_of
-from clew.events.symlinks import identifiers_of
-from clew.lake.facet_places import is_place, whole
+from clew.events.column_lineage import ColumnEdge
+from clew.events.dataset_facets import parse_row_count, parse_schema
+from clew.events.explicit_lineage import parse_entries, parse_sources
+from clew.events.job_facets import parse_description, parse_job_type, parse_source_code_location
+from clew.events.labels import Owner, Tag, parse_owners, parse_tags
+from clew.events.lifecycle import parse_lifecycle_change
+from clew.events.run_facets import parse_nominal_time, parse_parent, parse_run_error
+from clew.events.statements import parse_asserted_edges, parse_explicit_assertions
+from clew.events.symlinks import parse_symlinks
+from clew.lake.facet_places import is_ref, resolve_ref
 
 _STRING = pa.string()
 _LONG = pa.int64()
 _TIME = pa.timestamp("us", tz="UTC")
-_NOTHING = (None, None, None)
+_NO_SOURCE = (None, None, None)
 _NO_EDGE = (None,) * 9
 
 
-class Reading(NamedTuple):
-    """The columns that a facet becomes."""
+class FacetParser(NamedTuple):
+    """Parses a facet into a fixed number of columns."""
 
     columns: tuple[tuple[str, pa.DataType], ...]
-    values: Callable[[bytes], Sequence[Any]]
+    parse: Callable[[bytes], Sequence[Any]]
 
 
-class Listing(NamedTuple):
-    """The columns of each of the rows that a facet becomes."""
+class FacetExploder(NamedTuple):
+    """Parses a facet into any number of rows."""
 
     columns: tuple[tuple[str, pa.DataType], ...]
-    rows: Callable[[bytes], Iterable[Sequence[Any]]]
-    # What is listed of a large facet, if that is not all.
-    few_rows: Callable[[bytes], Iterable[Sequence[Any]]] | None = None
+    explode: Callable[[bytes], Iterable[Sequence[Any]]]
+    # Reduced rows of a large facet, if not all are needed.
+    explode_large: Callable[[bytes], Iterable[Sequence[Any]]] | None = None
 
 
-def _texts(*names: str) -> tuple[tuple[str, pa.DataType], ...]:
+def _string_columns(*names: str) -> tuple[tuple[str, pa.DataType], ...]:
     return tuple((name, _STRING) for name in names)
 
 
-_PARENT = ("parent_run_uuid", "parent_job_namespace", "parent_job_name")
-_ROOT = ("root_run_uuid", "root_job_namespace", "root_job_name")
+_PARENT_COLUMNS = ("parent_run_uuid", "parent_job_namespace", "parent_job_name")
+_ROOT_COLUMNS = ("root_run_uuid", "root_job_namespace", "root_job_name")
 
-PARENT: Final = Reading(_texts(*_PARENT, *_ROOT), lambda facet: parent_of(facet).names)
-NOMINAL_TIME: Final = Reading((("nominal_start_at", _TIME), ("nominal_end_at", _TIME)), nominal_time_of)
-ERROR: Final = Reading(_texts("error_message", "error_language"), error_of)
-LOCATION: Final = Reading(_texts("location"), lambda facet: (location_of(facet),))
-JOB_TYPE: Final = Reading(_texts("job_type", "integration", "processing_type"), job_type_of)
-DESCRIPTION: Final = Reading(_texts("description"), lambda facet: (description_of(facet),))
-SCHEMA: Final = Reading(_texts("schema_id", "fields"), lambda facet: schema_of(facet) or (None, None))
-SCHEMA_ID: Final = Reading(_texts("schema_id"), lambda facet: (schema_of(facet) or (None,))[:1])
-ROW_COUNT: Final = Reading((("row_count", _LONG),), lambda facet: (row_count_of(facet),))
-LIFECYCLE_STATE: Final = Reading(
-    _texts("lifecycle_state"), lambda facet: (getattr(lifecycle_change_of(facet), "state", None),)
+PARENT: Final = FacetParser(_string_columns(*_PARENT_COLUMNS, *_ROOT_COLUMNS), lambda facet: parse_parent(facet).names)
+NOMINAL_TIME: Final = FacetParser((("nominal_start_at", _TIME), ("nominal_end_at", _TIME)), parse_nominal_time)
+ERROR: Final = FacetParser(_string_columns("error_message", "error_language"), parse_run_error)
+SOURCE_CODE_LOCATION: Final = FacetParser(
+    _string_columns("source_code_location"), lambda facet: (parse_source_code_location(facet),)
 )
-MENTIONS: Final = Listing(
-    (*_texts("run_uuid", "job_namespace", "job_name"), ("place", _LONG)),
-    lambda facet: ((run, *(job or (None, None)), n) for n, (run, job) in enumerate(parent_of(facet).ancestors)),
+JOB_TYPE: Final = FacetParser(_string_columns("job_type", "integration", "processing_type"), parse_job_type)
+DESCRIPTION: Final = FacetParser(_string_columns("description"), lambda facet: (parse_description(facet),))
+SCHEMA: Final = FacetParser(_string_columns("schema_id", "fields"), lambda facet: parse_schema(facet) or (None, None))
+SCHEMA_ID: Final = FacetParser(_string_columns("schema_id"), lambda facet: (parse_schema(facet) or (None,))[:1])
+ROW_COUNT: Final = FacetParser((("row_count", _LONG),), lambda facet: (parse_row_count(facet),))
+LIFECYCLE_STATE: Final = FacetParser(
+    _string_columns("lifecycle_state"), lambda facet: (getattr(parse_lifecycle_change(facet), "state", None),)
 )
-LIFECYCLE: Final = Reading(
-    _texts("lifecycle_state", "renamed_from_namespace", "renamed_from_name"),
-    lambda facet: lifecycle_change_of(facet) or (None, None, None),
+PARENT_REFERENCES: Final = FacetExploder(
+    (*_string_columns("run_uuid", "job_namespace", "job_name"), ("position", _LONG)),
+    lambda facet: ((run, *(job or (None, None)), n) for n, (run, job) in enumerate(parse_parent(facet).runs)),
 )
-# A facet that gives no other name has a row without one.
-IDENTIFIERS: Final = Listing(
-    _texts("other_namespace", "other_name"), lambda facet: identifiers_of(facet) or ((None, None),)
+LIFECYCLE: Final = FacetParser(
+    _string_columns("lifecycle_state", "renamed_from_namespace", "renamed_from_name"),
+    lambda facet: parse_lifecycle_change(facet) or (None, None, None),
 )
-EXPLICIT_STATEMENTS: Final = Listing(
-    (*_texts("dataset_namespace", "dataset_name", "facet"), ("place", _LONG)),
-    lambda facet: ((*one[1:3], one.body.decode(), n) for n, one in enumerate(explicit_statements_of(facet))),
+# A facet without identifiers yields one row with nulls.
+IDENTIFIERS: Final = FacetExploder(
+    _string_columns("other_namespace", "other_name"), lambda facet: parse_symlinks(facet) or ((None, None),)
 )
-# An entity without a name is the event's own job.
-LINKS: Final = Listing(
-    (("place", _LONG), *_texts("target_type", "target_namespace", "target_name", "type", "namespace", "name")),
+EXPLICIT_ASSERTIONS: Final = FacetExploder(
+    (*_string_columns("dataset_namespace", "dataset_name", "facet"), ("position", _LONG)),
     lambda facet: (
-        (place, *entry.target, *source)
-        for place, entry in enumerate(entries_of(facet))
-        for source in sources_of(entry.body) or (_NOTHING,)
+        (*assertion[1:3], assertion.body.decode(), n) for n, assertion in enumerate(parse_explicit_assertions(facet))
     ),
 )
-# A statement without edges has a row without an ordinal; one that takes others back has none.
-EDGES: Final = Listing(
+# A source or target without a name is the event's own job.
+LINEAGE_ENTRIES: Final = FacetExploder(
     (
-        ("ordinal", _LONG),
-        *_texts("column", "source_namespace", "source_name", "source_column", "type", "subtype", "description"),
+        ("position", _LONG),
+        *_string_columns("target_type", "target_namespace", "target_name", "type", "namespace", "name"),
+    ),
+    lambda facet: (
+        (position, *entry.target, *source)
+        for position, entry in enumerate(parse_entries(facet))
+        for source in parse_sources(entry.body) or (_NO_SOURCE,)
+    ),
+)
+# An assertion without edges yields one row with a null position; a retraction yields no row.
+EDGES: Final = FacetExploder(
+    (
+        ("edge_position", _LONG),
+        *_string_columns(
+            "column", "source_namespace", "source_name", "source_column", "type", "subtype", "description"
+        ),
         ("masking", pa.bool_()),
     ),
-    lambda text: _edge_rows(stated_edges_of(text)),
-    lambda text: _edge_rows_by_source(stated_edges_of(text)),
+    lambda text: _edge_rows(parse_asserted_edges(text)),
+    lambda text: _edge_rows_by_source(parse_asserted_edges(text)),
 )
-TAGS: Final = Listing(_texts(*Tag._fields), tags_of)
-OWNERS: Final = Listing(_texts(*Owner._fields), owners_of)
+TAGS: Final = FacetExploder(_string_columns(*Tag._fields), parse_tags)
+OWNERS: Final = FacetExploder(_string_columns(*Owner._fields), parse_owners)
 
 
-def _edge_rows(edges: list[StatedEdge] | None) -> Iterable[Sequence[Any]]:
+def _edge_rows(edges: list[ColumnEdge] | None) -> Iterable[Sequence[Any]]:
     if edges is None:
         return []
-    return [(place, *astuple(edge)) for place, edge in enumerate(edges)] or [_NO_EDGE]
+    return [(position, *astuple(edge)) for position, edge in enumerate(edges)] or [_NO_EDGE]
 
 
-def _edge_rows_by_source(edges: list[StatedEdge] | None) -> Iterable[Sequence[Any]]:
-    """The first edge from each source."""
+def _edge_rows_by_source(edges: list[ColumnEdge] | None) -> Iterable[Sequence[Any]]:
+    """Return the first edge from each source."""
     by_source = {(row[2], row[3]): row for row in reversed(list(_edge_rows(edges)))}
     return by_source.values()
 
 
-def with_values(batch: pa.RecordBatch, readings: Mapping[str, Reading]) -> pa.RecordBatch:
-    """The rows with columns of facets replaced by what they say; an absent facet says nothing."""
-    for name, reading in readings.items():
+def parse_columns(batch: pa.RecordBatch, parsers: Mapping[str, FacetParser]) -> pa.RecordBatch:
+    """Replace facet columns by their parsed columns; a null facet gives nulls."""
+    for name, parser in parsers.items():
         facets = batch.column(name).to_pylist()
-        unsaid = (None,) * len(reading.columns)
-        found = [unsaid if facet is None else reading.values(whole(facet)) for facet in facets]
+        nulls = (None,) * len(parser.columns)
+        rows = [nulls if facet is None else parser.parse(resolve_ref(facet)) for facet in facets]
         batch = batch.drop_columns([name])
-        for place, (column, kind) in enumerate(reading.columns):
-            batch = batch.append_column(column, pa.array([values[place] for values in found], kind))
+        for index, (column, kind) in enumerate(parser.columns):
+            batch = batch.append_column(column, pa.array([values[index] for values in rows], kind))
     return batch
 
 
-def with_rows(batch: pa.RecordBatch, column: str, listing: Listing) -> pa.RecordBatch:
-    """A row for each that a facet lists, in place of the facet."""
-    rows: list[int] = []
-    found: list[Sequence[Any]] = []
-    for place, facet in enumerate(batch.column(column).to_pylist()):
-        listed = [] if facet is None else list(_listed(facet, listing))
-        rows += [place] * len(listed)
-        found += listed
-    spread = batch.drop_columns([column]).take(pa.array(rows, pa.int32()))
-    for place, (name, kind) in enumerate(listing.columns):
-        spread = spread.append_column(name, pa.array([values[place] for values in found], kind))
-    return spread
+def explode_rows(batch: pa.RecordBatch, column: str, exploder: FacetExploder) -> pa.RecordBatch:
+    """Replace a facet column by one row per item of the facet."""
+    row_indices: list[int] = []
+    exploded: list[Sequence[Any]] = []
+    for position, facet in enumerate(batch.column(column).to_pylist()):
+        items = [] if facet is None else list(_explode(facet, exploder))
+        row_indices += [position] * len(items)
+        exploded += items
+    result = batch.drop_columns([column]).take(pa.array(row_indices, pa.int32()))
+    for position, (name, kind) in enumerate(exploder.columns):
+        result = result.append_column(name, pa.array([values[position] for values in exploded], kind))
+    return result
 
 
-def _listed(facet: str, listing: Listing) -> Iterable[Sequence[Any]]:
-    rows = listing.few_rows if is_place(facet) and listing.few_rows else listing.rows
-    return rows(whole(facet))
+def _explode(facet: str, exploder: FacetExploder) -> Iterable[Sequence[Any]]:
+    explode = exploder.explode_large if is_ref(facet) and exploder.explode_large else exploder.explode
+    return explode(resolve_ref(facet))

@@ -1,4 +1,4 @@
-"""What a facet of an entity said over time, from the facet tables."""
+"""History of a facet of an entity, from the facet tables."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from msgspec import Raw, Struct
 from clew.events.deletion import is_deleted
 from clew.events.facet_order import FacetOrder
 from clew.events.openlineage import FACET_ALIASES
-from clew.events.timestamps import microseconds
+from clew.events.timestamps import to_epoch_micros
 from clew.lake.delta import Lake
-from clew.lake.facet_rows import facet_rows_where
-from clew.lake.scan import Span, rows_within
+from clew.lake.facet_rows import read_facet_rows_where
+from clew.lake.scan import ValueRange, scan_range
 from clew.lake.tables import DATASET_FACETS, JOB_FACETS, RUN_FACETS
 
-# A facet that comes with every run is looked back at so far, and no further.
-MOST_ROWS: Final = 5_000
+# Newest rows that are read for one facet.
+MAX_HISTORY_ROWS: Final = 5_000
 
 EntityKind = Literal["dataset", "job", "run"]
 Row = dict[str, Any]
@@ -33,7 +33,7 @@ _TABLES = {
 
 
 class FacetState(Struct, frozen=True, rename="camel"):
-    """A facet as it was for a while: since which event, until which, and how many said so; null while deleted."""
+    """A value of a facet with its first and last event and their number; `facet` is null while it is deleted."""
 
     facet: Raw | None
     first_at: datetime
@@ -43,23 +43,23 @@ class FacetState(Struct, frozen=True, rename="camel"):
     events: int
 
 
-def facet_history(lake: Lake, kind: EntityKind, identity: tuple[str, ...], name: str) -> list[FacetState]:
-    """The states of a facet, the newest first: what several events in a row say alike is one state."""
+def read_facet_history(lake: Lake, kind: EntityKind, identity: tuple[str, ...], name: str) -> list[FacetState]:
+    """Read the states of a facet, newest first; consecutive events with an equal facet are one state."""
     table, keys, column = _TABLES[kind]
-    names = {name, *(alias for alias, own in FACET_ALIASES.items() if own == name)}
-    span = Span(column, identity[-1], identity[-1])
-    wanted = reduce(and_, (pc.field(key) == part for key, part in zip(keys, identity, strict=True)))
-    wanted = wanted & pc.field("name").isin(list(names))
-    positions = rows_within(lake, table, span).to_table(columns=["seq"], filter=wanted)["seq"].to_pylist()
-    if len(positions) > MOST_ROWS:
-        wanted = wanted & (pc.field("seq") >= sorted(positions)[-MOST_ROWS])
-    rows = facet_rows_where(lake, table, span, wanted).to_pylist()
+    names = {name, *(alias for alias, canonical in FACET_ALIASES.items() if canonical == name)}
+    value_range = ValueRange(column, identity[-1], identity[-1])
+    condition = reduce(and_, (pc.field(key) == part for key, part in zip(keys, identity, strict=True)))
+    condition = condition & pc.field("name").isin(list(names))
+    positions = scan_range(lake, table, value_range).to_table(columns=["seq"], filter=condition)["seq"].to_pylist()
+    if len(positions) > MAX_HISTORY_ROWS:
+        condition = condition & (pc.field("seq") >= sorted(positions)[-MAX_HISTORY_ROWS])
+    rows = read_facet_rows_where(lake, table, value_range, condition).to_pylist()
     order = lake.facet_order
-    return list(_states(sorted(rows, key=lambda row: _place(row, order))))[::-1]
+    return list(_states(sorted(rows, key=lambda row: _sort_key(row, order))))[::-1]
 
 
-def _place(row: Row, order: FacetOrder) -> tuple[tuple[int, int], str]:
-    return order.place(row["seq"], microseconds(row["lineage_event_time"])), row["uuid"]
+def _sort_key(row: Row, order: FacetOrder) -> tuple[tuple[int, int], str]:
+    return order.sort_key(row["seq"], to_epoch_micros(row["lineage_event_time"])), row["uuid"]
 
 
 def _states(rows: Iterable[Row]) -> Iterable[FacetState]:

@@ -1,4 +1,4 @@
-"""What is wrong with a facet: it is kept, and says so."""
+"""Validation of facets; an invalid facet is stored together with its error."""
 
 from __future__ import annotations
 
@@ -9,51 +9,53 @@ from operator import not_
 
 import pyarrow as pa
 
-from clew.events.facet_shapes import Flaw, Shape, flaw_of, sound_opening
-from clew.lake.texts import Texts
+from clew.events.facet_shapes import FacetErrorCode, FacetSpec, check_facet, valid_prefix
+from clew.lake.texts import StringBuffer
 
-# One producer writes facets of one name alike. Where so many begin differently, or one so late, each is looked at.
-_MOST_OPENINGS = 16
-_LONGEST_OPENING = 1024
+# A producer serializes a facet the same way each time. Beyond these limits, each facet is parsed.
+_MAX_PREFIXES = 16
+_MAX_PREFIX_LENGTH = 1024
 
 
-class Flaws:
-    """Finds the flaws of one table's facets.
+class FacetValidator:
+    """Validates the facets of one table.
 
-    Sound facets are not opened: how others of their name began tells that they are sound.
+    Valid facets are rarely parsed: the prefix of a valid facet is remembered, and facets with that prefix are valid.
     """
 
-    def __init__(self, shapes: Mapping[str, Shape]) -> None:
-        self._shapes = shapes
-        self._openings: defaultdict[str, tuple[bytes, ...]] = defaultdict(tuple)
+    def __init__(self, specs: Mapping[str, FacetSpec]) -> None:
+        self._specs = specs
+        self._valid_prefixes: defaultdict[str, tuple[bytes, ...]] = defaultdict(tuple)
 
-    def of(self, names: Sequence[str], facets: Texts) -> pa.Array:
-        """The flaw of each facet, null where it is sound; those of which no shape is known need only be objects."""
-        found = dict(self._found(names, facets))
-        return pa.array(map(found.get, range(len(names))), pa.string()) if found else pa.nulls(len(names), pa.string())
+    def find_errors(self, names: Sequence[str], facets: StringBuffer) -> pa.Array:
+        """Return the error of each facet, null if it is valid; facets without a spec only have to be objects."""
+        errors = dict(self._find(names, facets))
+        return (
+            pa.array(map(errors.get, range(len(names))), pa.string()) if errors else pa.nulls(len(names), pa.string())
+        )
 
-    def _found(self, names: Sequence[str], facets: Texts) -> Iterator[tuple[int, str]]:
-        # Nothing is looked at before its turn, so that each gains by all that stand before it.
-        openings = map(self._openings.__getitem__, names)
-        are_known = map(facets.joined.startswith, openings, facets.starts.tolist())
-        for place in compress(count(), map(not_, are_known)):
-            flaw = self._flaw(names[place], facets[place])
-            if flaw is not None:
-                yield place, flaw
+    def _find(self, names: Sequence[str], facets: StringBuffer) -> Iterator[tuple[int, str]]:
+        # Lazy: a prefix learned from one facet is used for the next ones.
+        prefixes = map(self._valid_prefixes.__getitem__, names)
+        are_valid = map(facets.data.startswith, prefixes, facets.offsets.tolist())
+        for position in compress(count(), map(not_, are_valid)):
+            error = self._check(names[position], facets[position])
+            if error is not None:
+                yield position, error
 
-    def _flaw(self, name: str, facet: bytes) -> str | None:
-        shape = self._shapes.get(name)
-        # Facets are slices of a document that was read as JSON, without space around them: the first byte tells.
+    def _check(self, name: str, facet: bytes) -> str | None:
+        spec = self._specs.get(name)
+        # Facets are slices of valid JSON without surrounding whitespace: the first byte is sufficient.
         if not facet.startswith(b"{"):
-            return Flaw.NULL if facet == b"null" else Flaw.NOT_AN_OBJECT
-        flaw = None if shape is None else flaw_of(facet, shape)
-        if flaw is None:
-            self._learn(name, facet, shape)
-        return flaw
+            return FacetErrorCode.NULL if facet == b"null" else FacetErrorCode.NOT_AN_OBJECT
+        error = None if spec is None else check_facet(facet, spec)
+        if error is None:
+            self._remember_prefix(name, facet, spec)
+        return error
 
-    def _learn(self, name: str, facet: bytes, shape: Shape | None) -> None:
-        known = self._openings[name]
-        if len(known) < _MOST_OPENINGS:
-            opening = "{" if shape is None else sound_opening(facet.decode(), shape)
-            if opening is not None and len(opening) <= _LONGEST_OPENING:
-                self._openings[name] = (*known, opening.encode())
+    def _remember_prefix(self, name: str, facet: bytes, spec: FacetSpec | None) -> None:
+        prefixes = self._valid_prefixes[name]
+        if len(prefixes) < _MAX_PREFIXES:
+            prefix = "{" if spec is None else valid_prefix(facet.decode(), spec)
+            if prefix is not None and len(prefix) <= _MAX_PREFIX_LENGTH:
+                self._valid_prefixes[name] = (*prefixes, prefix.encode())

@@ -1,4 +1,4 @@
-"""What the lake's own log tells: sizes of tables and the last batches. Without pyarrow, which takes long to load."""
+"""Table sizes and recent batches from the Delta log. Does not import pyarrow, which is slow to load."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from functools import partial
 import msgspec
 from msgspec import Struct, field
 
-from clew.home import LakePlace
-from clew.lake.storage import COMMITS, storage_at, table_names
+from clew.home import LakeLocation
+from clew.lake.storage import DELTA_LOG_DIR, open_storage, table_names
 
-# Named by version in 20 digits, so their order as text is their order.
+# Version in 20 digits: text order is version order.
 _COMMIT = re.compile(r"\d{20}\.json")
-# Upkeep leaves commits of its own between those of batches.
+# Maintenance commits lie between those of batches.
 _COMMITS_PER_BATCH = 4
 
 
 class TableSize(Struct, frozen=True):
-    """Rows, files and bytes of a table's newest version."""
+    """Rows, files and bytes of the newest version of a table."""
 
     name: str
     rows: int
@@ -28,14 +28,14 @@ class TableSize(Struct, frozen=True):
 
 
 class CommittedBatch(Struct, frozen=True):
-    """A batch, when its last table was committed (in milliseconds), and the rows that it added to each.
+    """A batch, when its last table was committed, and the rows that it added to each table.
 
-    How long it took, and events a second, where the pipeline has noted it.
+    Duration and throughput are known while the batch is in the pipeline's batch history.
     """
 
-    app: str
+    app_id: str
     number: int
-    at_ms: int
+    committed_at_ms: int
     rows: dict[str, int]
     seconds: float | None = None
     events_per_second: float | None = None
@@ -50,14 +50,14 @@ class _Add(Struct):
     stats: str | None = None
 
 
-class _Information(Struct):
+class _CommitInfo(Struct):
     timestamp: int = 0
 
 
 class _Action(Struct):
     txn: _Transaction | None = None
     add: _Add | None = None
-    information: _Information | None = field(default=None, name="commitInfo")
+    commit_info: _CommitInfo | None = field(default=None, name="commitInfo")
 
 
 class _Statistics(Struct, rename="camel"):
@@ -68,44 +68,44 @@ _decode_action = msgspec.json.Decoder(_Action).decode
 _decode_statistics = msgspec.json.Decoder(_Statistics).decode
 
 
-def table_sizes(root: LakePlace) -> list[TableSize]:
-    """The size of each table below `root`, by name."""
-    return list(storage_at(root).look_at_all(partial(_size, root), table_names(root)))
+def read_table_sizes(root: LakeLocation) -> list[TableSize]:
+    """Read the size of each table below `root`, ordered by name."""
+    return list(open_storage(root).map_concurrently(partial(_read_size, root), table_names(root)))
 
 
-def last_batches(root: LakePlace, names: tuple[str, ...], count: int) -> list[CommittedBatch]:
-    """The batches that were committed to these tables last, the newest first."""
-    found: dict[tuple[str, int], CommittedBatch] = {}
+def recent_batches(root: LakeLocation, names: tuple[str, ...], count: int) -> list[CommittedBatch]:
+    """List the batches last committed to these tables, newest first."""
+    by_id: dict[tuple[str, int], CommittedBatch] = {}
     for name in names:
-        for commit in _last_commits(root / name / COMMITS, count * _COMMITS_PER_BATCH):
+        for commit in _last_commits(root / name / DELTA_LOG_DIR, count * _COMMITS_PER_BATCH):
             for batch in _batches(commit, name):
-                known = found.get((batch.app, batch.number), batch)
-                at_ms = max(known.at_ms, batch.at_ms)
-                rows = {**known.rows, **batch.rows}
-                found[batch.app, batch.number] = CommittedBatch(batch.app, batch.number, at_ms, rows)
-    return sorted(found.values(), key=lambda batch: (batch.at_ms, batch.number), reverse=True)[:count]
+                existing = by_id.get((batch.app_id, batch.number), batch)
+                at_ms = max(existing.committed_at_ms, batch.committed_at_ms)
+                rows = {**existing.rows, **batch.rows}
+                by_id[batch.app_id, batch.number] = CommittedBatch(batch.app_id, batch.number, at_ms, rows)
+    return sorted(by_id.values(), key=lambda batch: (batch.committed_at_ms, batch.number), reverse=True)[:count]
 
 
-def _size(root: LakePlace, name: str) -> TableSize:
-    actions = storage_at(root).open_table(name).get_add_actions(flatten=True)
+def _read_size(root: LakeLocation, name: str) -> TableSize:
+    actions = open_storage(root).open_table(name).get_add_actions(flatten=True)
     rows, sizes = (list(actions.column(name).to_pylist()) for name in ("num_records", "size_bytes"))
     return TableSize(name, sum(rows), len(sizes), sum(sizes))
 
 
-def _last_commits(folder: LakePlace, count: int) -> Iterator[bytes]:
-    storage = storage_at(folder)
-    names = sorted(entry.name for entry in storage.entries() if _COMMIT.fullmatch(entry.name))
-    for content in storage.look_at_all(storage.read, names[-count:]):
-        # Upkeep may have shortened the log meanwhile.
+def _last_commits(folder: LakeLocation, count: int) -> Iterator[bytes]:
+    storage = open_storage(folder)
+    names = sorted(entry.name for entry in storage.list_files() if _COMMIT.fullmatch(entry.name))
+    for content in storage.map_concurrently(storage.read, names[-count:]):
+        # Maintenance may have deleted it concurrently.
         if content is not None:
             yield content
 
 
 def _batches(commit: bytes, table: str) -> Iterator[CommittedBatch]:
-    """The batches that a commit carries: one, or none if it was made by upkeep."""
+    """Return the batches of a commit: one, or none if it is a maintenance commit."""
     actions = [_decode_action(line) for line in commit.splitlines()]
-    rows = sum(_decode_statistics(one.add.stats or "{}").num_records for one in actions if one.add is not None)
-    at_ms = max((one.information.timestamp for one in actions if one.information is not None), default=0)
-    for one in actions:
-        if one.txn is not None:
-            yield CommittedBatch(one.txn.app_id, one.txn.version, at_ms, {table: rows})
+    rows = sum(_decode_statistics(action.add.stats or "{}").num_records for action in actions if action.add is not None)
+    at_ms = max((action.commit_info.timestamp for action in actions if action.commit_info is not None), default=0)
+    for action in actions:
+        if action.txn is not None:
+            yield CommittedBatch(action.txn.app_id, action.txn.version, at_ms, {table: rows})

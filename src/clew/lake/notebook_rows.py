@@ -1,4 +1,4 @@
-"""Runtime and DataFrame events as rows, one per event."""
+"""Rows of runtime and DataFrame events."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Raw
 
-from clew.events.notebook import DataFrameEvent, ErrorInfo, Performance, RuntimeEvent, frame_values
+from clew.events.notebook import DataFrameEvent, ErrorInfo, Performance, RuntimeEvent, frame_to_dict
 from clew.events.timestamps import parse_time
 
 _NO_ERROR = ErrorInfo()
@@ -15,7 +15,7 @@ _NO_PERFORMANCE = Performance()
 
 
 def runtime_row(event: RuntimeEvent) -> dict[str, Any]:
-    """The columns of `runtime_events` that the event itself gives."""
+    """Build the columns of `runtime_events` that come from the event itself."""
     error = event.error_info or _NO_ERROR
     return {
         **_context(event),
@@ -33,7 +33,7 @@ def runtime_row(event: RuntimeEvent) -> dict[str, Any]:
 
 
 def dataframe_row(event: DataFrameEvent) -> dict[str, Any]:
-    """The columns of `dataframe_events` that the event itself gives."""
+    """Build the columns of `dataframe_events` that come from the event itself."""
     performance = event.performance or _NO_PERFORMANCE
     return {
         **_context(event),
@@ -44,11 +44,11 @@ def dataframe_row(event: DataFrameEvent) -> dict[str, Any]:
         "line": event.line,
         "end_line": event.end_line,
         "count": event.count,
-        "operation_parameters": _text(event.operation_parameters),
-        "input_dataframes": [frame_values(frame) for frame in event.input_dataframes or ()],
-        "output_dataframes": [frame_values(frame) for frame in event.output_dataframes or ()],
-        "column_lineage": _text(event.column_lineage),
-        "column_lineage_edges": _text(event.column_lineage_edges),
+        "operation_parameters": _raw_text(event.operation_parameters),
+        "input_dataframes": [frame_to_dict(frame) for frame in event.input_dataframes or ()],
+        "output_dataframes": [frame_to_dict(frame) for frame in event.output_dataframes or ()],
+        "column_lineage": _raw_text(event.column_lineage),
+        "column_lineage_edges": _raw_text(event.column_lineage_edges),
         "overhead_ms": performance.overhead_ms,
         "duration_ms": performance.duration_ms,
         "df_size_mb": performance.df_size_mb,
@@ -69,7 +69,7 @@ def _context(event: RuntimeEvent | DataFrameEvent) -> dict[str, Any]:
     }
 
 
-def _text(raw: Raw) -> str | None:
+def _raw_text(raw: Raw) -> str | None:
     return bytes(raw).decode() or None
 
 

@@ -1,4 +1,4 @@
-"""Rows that are too old, dropped from the event tables."""
+"""Deletion of expired rows from the event tables."""
 
 from __future__ import annotations
 
@@ -8,64 +8,64 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from clew.lake.clustering import read_rows, write_clustered
+from clew.lake.clustering import read_rows, write_sorted
 from clew.lake.delta import Lake
-from clew.lake.exchange import LiveFile, exchange, live_files
+from clew.lake.exchange import ActiveFile, active_files, replace_files
 from clew.lake.files import DataFile
-from clew.lake.storage import parquet_at
-from clew.lake.tables import EVENT_TABLES, ONE_ROW_PER_EVENT, Table
+from clew.lake.storage import open_parquet
+from clew.lake.tables import EVENT_GRAIN_TABLES, EVENT_TABLES, Table
 
-# When a row was received: events say it themselves, facets were made in the same moment.
-_RECEIVED = ("received_at", "created_at")
+# Columns with the receive time, of events and of facets.
+_RECEIVED_COLUMNS = ("received_at", "created_at")
 
 
-def old_events(lake: Lake, cutoff: datetime) -> pa.Array:
-    """The events, by `seq`, that were received before that."""
-    found = [pa.array([], pa.int64())]
-    for name in ONE_ROW_PER_EVENT:
+def find_expired_seqs(lake: Lake, cutoff: datetime) -> pa.Array:
+    """Find the events received before `cutoff`, by `seq`."""
+    seqs = [pa.array([], pa.int64())]
+    for name in EVENT_GRAIN_TABLES:
         for path in lake.files(name):
-            rows = pq.read_table(parquet_at(path), columns=["seq", "received_at"], partitioning=None)
-            found += rows.filter(pc.field("received_at") < pa.scalar(cutoff))["seq"].chunks
-    return pa.concat_arrays(found)
+            rows = pq.read_table(open_parquet(path), columns=["seq", "received_at"], partitioning=None)
+            seqs += rows.filter(pc.field("received_at") < pa.scalar(cutoff))["seq"].chunks
+    return pa.concat_arrays(seqs)
 
 
-def drop_rows(lake: Lake, cutoff: datetime, events: pa.Array) -> dict[str, int]:
-    """Drop what was received before; gives the number of rows by table. Needs that no pipeline is at work.
+def delete_rows_before(lake: Lake, cutoff: datetime, events: pa.Array) -> dict[str, int]:
+    """Delete rows received before `cutoff`; return the number of rows by table. No pipeline may be running.
 
-    Events go last, so that one that was interrupted can be done again.
+    Events are deleted last, so that an interrupted deletion can be repeated.
     """
-    return {table.name: _drop(lake, table, cutoff, events) for table in EVENT_TABLES}
+    return {table.name: _delete(lake, table, cutoff, events) for table in EVENT_TABLES}
 
 
-def _drop(lake: Lake, table: Table, cutoff: datetime, events: pa.Array) -> int:
+def _delete(lake: Lake, table: Table, cutoff: datetime, events: pa.Array) -> int:
     delta = lake.table(table.name)
     if delta is None:
         return 0
     folder, schema = lake.root / table.name, pa.schema(delta.schema().to_arrow())
-    removed: list[LiveFile] = []
+    removed: list[ActiveFile] = []
     added: list[DataFile] = []
     count = 0
-    for file in live_files(delta):
-        is_kept = _is_kept(str(folder / file.name), cutoff, events)
-        old = is_kept.length() - (pc.sum(is_kept).as_py() or 0)
-        if old:
+    for file in active_files(delta):
+        is_retained = _is_retained(str(folder / file.name), cutoff, events)
+        expired = is_retained.length() - (pc.sum(is_retained).as_py() or 0)
+        if expired:
             removed.append(file)
-            count += old
-            if old < is_kept.length():
-                added.append(write_clustered(folder, table, read_rows(folder, file.name, schema).filter(is_kept)))
+            count += expired
+            if expired < is_retained.length():
+                added.append(write_sorted(folder, table, read_rows(folder, file.name, schema).filter(is_retained)))
     if removed:
-        exchange(lake, table.name, removed, added, is_data_change=True)
+        replace_files(lake, table.name, removed, added, is_data_change=True)
     return count
 
 
-def _is_kept(path: str, cutoff: datetime, events: pa.Array) -> pa.ChunkedArray:
-    """For each row of a file whether it stays."""
-    names = pq.read_schema(parquet_at(path)).names
-    moment = next((name for name in _RECEIVED if name in names), None)
-    if moment is None:
+def _is_retained(path: str, cutoff: datetime, events: pa.Array) -> pa.ChunkedArray:
+    """Return for each row of a file whether it is retained."""
+    names = pq.read_schema(open_parquet(path)).names
+    time_column = next((name for name in _RECEIVED_COLUMNS if name in names), None)
+    if time_column is None:
         return pc.invert(pc.is_in(_column(path, "seq"), value_set=events))
-    return pc.fill_null(pc.greater_equal(_column(path, moment), pa.scalar(cutoff)), fill_value=True)
+    return pc.fill_null(pc.greater_equal(_column(path, time_column), pa.scalar(cutoff)), fill_value=True)
 
 
 def _column(path: str, name: str) -> pa.ChunkedArray:
-    return pq.read_table(parquet_at(path), columns=[name], partitioning=None)[name]
+    return pq.read_table(open_parquet(path), columns=[name], partitioning=None)[name]

@@ -1,4 +1,4 @@
-"""Events into the rows of every event table. No Spark here: workers, tests and tools all call it."""
+"""Arrow batches of all event tables, built without Spark."""
 
 from __future__ import annotations
 
@@ -9,57 +9,61 @@ import pyarrow as pa
 from clew.events.notebook import DataFrameEvent, RuntimeEvent
 from clew.events.openlineage import Event
 from clew.events.rejection import RejectedError
-from clew.lake.arrival import Arrival
-from clew.lake.lineage_rows import LineageRows
+from clew.lake.arrival import ReceivedEvent
+from clew.lake.lineage_rows import LineageTableBuilder
 from clew.lake.notebook_rows import dataframe_row, runtime_row
 from clew.lake.tables import DATAFRAME_EVENTS, REJECTED_EVENTS, RUNTIME_EVENTS
 
 
-class EventRows:
-    """Collects the rows that events add to each table."""
+class EventTableBuilder:
+    """Builds the batches of all event tables."""
 
     def __init__(self) -> None:
-        self._lineage = LineageRows()
-        self._begin()
+        self._lineage = LineageTableBuilder()
+        self._reset()
 
-    def _begin(self) -> None:
-        self._others: dict[str, list[dict[str, Any]]] = {table.name: [] for table in _OTHERS}
+    def _reset(self) -> None:
+        self._other_rows: dict[str, list[dict[str, Any]]] = {table.name: [] for table in _OTHER_TABLES}
 
-    def add(self, event: Event | RuntimeEvent | DataFrameEvent, arrival: Arrival) -> None:
-        """Take an event that could be opened."""
+    def add(self, event: Event | RuntimeEvent | DataFrameEvent, received: ReceivedEvent) -> None:
+        """Add a decoded event."""
         if isinstance(event, Event):
-            self._lineage.add(event, arrival)
+            self._lineage.add(event, received)
         elif isinstance(event, RuntimeEvent):
-            self._others["runtime_events"].append({**_origin(arrival), **runtime_row(event), **_text(arrival)})
+            self._other_rows["runtime_events"].append(
+                {**_origin(received), **runtime_row(event), **_event_text(received)}
+            )
         else:
-            self._others["dataframe_events"].append({**_origin(arrival), **dataframe_row(event), **_text(arrival)})
+            self._other_rows["dataframe_events"].append(
+                {**_origin(received), **dataframe_row(event), **_event_text(received)}
+            )
 
-    def add_raw(self, event: Event, arrival: Arrival) -> None:
-        """Take an event whose facets are left to a backfill."""
-        self._lineage.add_raw(event, arrival)
+    def add_raw(self, event: Event, received: ReceivedEvent) -> None:
+        """Add an event without its facets, which a backfill adds later."""
+        self._lineage.add_raw(event, received)
 
-    def reject(self, fault: RejectedError, stream: str, arrival: Arrival) -> None:
-        """Take an event that could not."""
-        why = {"stream": stream, "source": arrival.source, "reason": fault.reason, "detail": fault.detail}
-        self._others["rejected_events"].append({**_origin(arrival), **why, "body": bytes(arrival.body)})
+    def reject(self, error: RejectedError, stream: str, received: ReceivedEvent) -> None:
+        """Add an event that could not be decoded, with the reason."""
+        reason = {"stream": stream, "source": received.source, "reason": error.reason, "detail": error.detail}
+        self._other_rows["rejected_events"].append({**_origin(received), **reason, "body": bytes(received.body)})
 
-    def batches(self) -> dict[str, pa.RecordBatch]:
-        """The rows collected since the last time, by table."""
-        others = {
-            table.name: pa.RecordBatch.from_pylist(self._others[table.name], schema=table.schema)
-            for table in _OTHERS
-            if self._others[table.name]
+    def drain(self) -> dict[str, pa.RecordBatch]:
+        """Return the batches of the events added since the last call, by table."""
+        batches = {
+            table.name: pa.RecordBatch.from_pylist(self._other_rows[table.name], schema=table.schema)
+            for table in _OTHER_TABLES
+            if self._other_rows[table.name]
         }
-        self._begin()
-        return {**self._lineage.batches(), **others}
+        self._reset()
+        return {**self._lineage.drain(), **batches}
 
 
-_OTHERS = (RUNTIME_EVENTS, DATAFRAME_EVENTS, REJECTED_EVENTS)
+_OTHER_TABLES = (RUNTIME_EVENTS, DATAFRAME_EVENTS, REJECTED_EVENTS)
 
 
-def _origin(arrival: Arrival) -> dict[str, Any]:
-    return {"event_id": arrival.event_id, "seq": arrival.seq, "received_at": arrival.received_at}
+def _origin(received: ReceivedEvent) -> dict[str, Any]:
+    return {"event_id": received.event_id, "seq": received.seq, "received_at": received.received_at}
 
 
-def _text(arrival: Arrival) -> dict[str, str]:
-    return {"event": str(arrival.body, "utf-8")}
+def _event_text(received: ReceivedEvent) -> dict[str, str]:
+    return {"event": str(received.body, "utf-8")}

@@ -1,4 +1,4 @@
-"""The OpenLineage events of a run, byte for byte as they came."""
+"""The stored OpenLineage events of a run."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Iterator
 import pyarrow.compute as pc
 
 from clew.lake.delta import Lake
-from clew.lake.scan import Span, in_order_received, rows_within
+from clew.lake.scan import ValueRange, iter_by_seq, scan_range
 from clew.lake.tables import LINEAGE_EVENTS
 
 
-def events_of(lake: Lake, run_uuid: str, session_id: str | None = None) -> Iterator[bytes]:
-    """The events of a run in the order received; of a notebook's session, those of all its runs."""
-    # Files have no statistics of sessions: all of them are looked through, but only for one column.
-    wanted = pc.field("session_id") == session_id if session_id else pc.field("run_uuid") == run_uuid
-    span = Span("seq", 0, 2**63 - 1) if session_id else Span("run_uuid", run_uuid, run_uuid)
-    rows = rows_within(lake, LINEAGE_EVENTS, span).to_table(columns=["seq", "event"], filter=wanted)
-    for row in in_order_received(rows):
+def read_run_events(lake: Lake, run_uuid: str, session_id: str | None = None) -> Iterator[bytes]:
+    """Read the events of a run, or of all runs of a notebook session, in the order received."""
+    # Files are not sorted by session: all are scanned, but only one column.
+    condition = pc.field("session_id") == session_id if session_id else pc.field("run_uuid") == run_uuid
+    value_range = ValueRange("seq", 0, 2**63 - 1) if session_id else ValueRange("run_uuid", run_uuid, run_uuid)
+    rows = scan_range(lake, LINEAGE_EVENTS, value_range).to_table(columns=["seq", "event"], filter=condition)
+    for row in iter_by_seq(rows):
         yield row["event"]

@@ -1,4 +1,4 @@
-"""Rows of a table, looked for only in those of its files that may hold them."""
+"""Table scans with data skipping by file statistics."""
 
 from __future__ import annotations
 
@@ -10,58 +10,58 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from clew.lake.delta import Lake
-from clew.lake.storage import storage_at
+from clew.lake.storage import open_storage
 from clew.lake.tables import Table
 
 
-class Span(NamedTuple):
-    """The values of one column that are asked for, both ends included."""
+class ValueRange(NamedTuple):
+    """A range of values of one column, both ends included."""
 
     column: str
     low: str | int
     high: str | int
 
     def filter(self) -> pc.Expression:
-        """The same as an expression."""
+        """Return the range as a pyarrow expression."""
         value = pc.field(self.column)
         return (value >= self.low) & (value <= self.high)
 
 
-def rows_within(lake: Lake, table: Table, span: Span) -> ds.Dataset:
-    """What to read the rows within a span from: it has the program's columns, and may hold other rows, too."""
-    files = files_within(lake, table, span)
+def scan_range(lake: Lake, table: Table, value_range: ValueRange) -> ds.Dataset:
+    """Return a dataset of the files that may contain rows within the range; it may contain other rows, too."""
+    files = prune_files(lake, table, value_range)
     if not files:
         return ds.dataset(table.schema.empty_table())
-    return storage_at(lake.root / table.name).dataset(files, table.schema)
+    return open_storage(lake.root / table.name).dataset(files, table.schema)
 
 
-def files_within(lake: Lake, table: Table, span: Span) -> list[str]:
-    """The names of a table's files that may hold rows within a span, by their statistics."""
+def prune_files(lake: Lake, table: Table, value_range: ValueRange) -> list[str]:
+    """List the files of a table that may contain rows within the range, by their statistics."""
     delta = lake.table(table.name)
     if delta is None:
         return []
     actions = pa.table(delta.get_add_actions(flatten=True))
-    return [name for name, low, high in _bounds(actions, span) if _may_meet(span, low, high)]
+    return [name for name, low, high in _bounds(actions, value_range) if _overlaps(value_range, low, high)]
 
 
-def in_order_received(rows: pa.Table) -> Iterator[dict[str, Any]]:
-    """Rows by `seq`, the text of an event as the bytes that came."""
-    # One by one from whole columns: `take` copies all chunks of a column, however few rows are asked for.
-    columns = {name: _whole(rows[name], name) for name in rows.column_names}
-    for place in pc.sort_indices(columns["seq"]).to_pylist():
-        yield {name: column[place].as_py() for name, column in columns.items()}
+def iter_by_seq(rows: pa.Table) -> Iterator[dict[str, Any]]:
+    """Yield rows ordered by `seq`, the event as bytes."""
+    # Row by row from combined columns: `take` would copy all chunks of a column.
+    columns = {name: _combined(rows[name], name) for name in rows.column_names}
+    for index in pc.sort_indices(columns["seq"]).to_pylist():
+        yield {name: column[index].as_py() for name, column in columns.items()}
 
 
-def _whole(column: pa.ChunkedArray, name: str) -> pa.Array:
+def _combined(column: pa.ChunkedArray, name: str) -> pa.Array:
     return (column.cast(pa.binary()) if name == "event" else column).combine_chunks()
 
 
-def _bounds(actions: pa.Table, span: Span) -> Iterator[tuple[str, str | int | None, str | int | None]]:
-    # Not `to_pyarrow_dataset` (deltalake 1.6): to it, a file without a minimum holds nothing at all.
-    names = ("path", f"min.{span.column}", f"max.{span.column}")
+def _bounds(actions: pa.Table, value_range: ValueRange) -> Iterator[tuple[str, str | int | None, str | int | None]]:
+    # Not `to_pyarrow_dataset` (deltalake 1.6): it skips files that have no minimum.
+    names = ("path", f"min.{value_range.column}", f"max.{value_range.column}")
     columns = [actions[name].to_pylist() if name in actions.column_names else [None] * len(actions) for name in names]
     return zip(*columns, strict=True)
 
 
-def _may_meet(span: Span, low: str | int | None, high: str | int | None) -> bool:
-    return (low is None or low <= span.high) and (high is None or high >= span.low)  # type: ignore[operator]
+def _overlaps(value_range: ValueRange, low: str | int | None, high: str | int | None) -> bool:
+    return (low is None or low <= value_range.high) and (high is None or high >= value_range.low)  # type: ignore[operator]

@@ -1,4 +1,4 @@
-"""Minimum, maximum and null count of a file's columns, as Delta readers use them to skip files."""
+"""File statistics of the Delta log: minimum, maximum and null count of columns."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-# The statistics stand in the Delta log, so of a longer text only its beginning does. To leave it out would be worse:
-# to pyarrow readers of deltalake 1.6 a file without bounds holds no row that a filter on the column could want.
-_LONGEST_TEXT = 64
-_AFTER_ALL = "\U0010ffff"
-_LAST = datetime.max.replace(tzinfo=UTC) - timedelta(milliseconds=1)
+# Longer strings are truncated to limit the Delta log. Omitting them would be worse: pyarrow readers of deltalake 1.6
+# skip a file without bounds in any filter on the column.
+_MAX_STRING_LENGTH = 64
+_MAX_CODE_POINT = "\U0010ffff"
+_MAX_TIMESTAMP = datetime.max.replace(tzinfo=UTC) - timedelta(milliseconds=1)
 
 
-def footer_of(writer: pq.ParquetWriter) -> pq.FileMetaData:
-    """The footer of a file that was written whole.
+def written_footer(writer: pq.ParquetWriter) -> pq.FileMetaData:
+    """Return the footer of a completely written file.
 
-    pyarrow's own `metadata_collector` asks for it in any case, and where the disk is full that fault hides the disk's.
+    pyarrow's `metadata_collector` reads it even after a failure, which would hide the original error of a full disk.
     """
     return writer.writer.metadata
 
 
-def statistics(rows: pa.Table, large: frozenset[str], footer: pq.FileMetaData) -> str:
-    """The `stats` of a Delta add action for the file that holds the rows: as its footer tells them, where it does."""
-    told = _told(footer)
+def compute_statistics(rows: pa.Table, large: frozenset[str], footer: pq.FileMetaData) -> str:
+    """Compute the `stats` of the Delta add action of a file, from its footer where possible."""
+    by_column = _footer_statistics(footer)
     low: dict[str, Any] = {}
     high: dict[str, Any] = {}
     nulls: dict[str, int] = {}
@@ -38,28 +38,28 @@ def statistics(rows: pa.Table, large: frozenset[str], footer: pq.FileMetaData) -
         if name in large or not _is_comparable(column.type):
             continue
         nulls[name] = column.null_count
-        bounds = _bounds(column, told[name])
-        least, most = _bound(bounds[0], is_upper=False), _bound(bounds[1], is_upper=True)
-        if least is not None and most is not None:
-            low[name], high[name] = least, most
+        bounds = _bounds(column, by_column[name])
+        lower, upper = _bound(bounds[0], is_upper=False), _bound(bounds[1], is_upper=True)
+        if lower is not None and upper is not None:
+            low[name], high[name] = lower, upper
     return json.dumps({"numRecords": rows.num_rows, "minValues": low, "maxValues": high, "nullCount": nulls})
 
 
-def _told(footer: pq.FileMetaData) -> dict[str, list[pq.Statistics]]:
-    """What the footer says of each row group's part of a column, by the column's name."""
-    told = defaultdict(list)
-    groups = [footer.row_group(place) for place in range(footer.num_row_groups)]
-    for part in (group.column(place) for group in groups for place in range(group.num_columns)):
-        told[part.path_in_schema].append(part.statistics)
-    return told
+def _footer_statistics(footer: pq.FileMetaData) -> dict[str, list[pq.Statistics]]:
+    """Return the statistics of each row group by column."""
+    by_column = defaultdict(list)
+    groups = [footer.row_group(index) for index in range(footer.num_row_groups)]
+    for chunk in (group.column(index) for group in groups for index in range(group.num_columns)):
+        by_column[chunk.path_in_schema].append(chunk.statistics)
+    return by_column
 
 
-def _bounds(column: pa.ChunkedArray, told: Sequence[pq.Statistics]) -> tuple[Any, Any]:
-    # Of a text of kilobytes, and of a part without values, no footer tells.
-    if told and all(part is not None and part.has_min_max for part in told):
-        return min(part.min for part in told), max(part.max for part in told)
-    found = pc.min_max(column)
-    return found["min"].as_py(), found["max"].as_py()
+def _bounds(column: pa.ChunkedArray, by_column: Sequence[pq.Statistics]) -> tuple[Any, Any]:
+    # Footers have no statistics of long strings and of chunks without values.
+    if by_column and all(chunk is not None and chunk.has_min_max for chunk in by_column):
+        return min(chunk.min for chunk in by_column), max(chunk.max for chunk in by_column)
+    min_max = pc.min_max(column)
+    return min_max["min"].as_py(), min_max["max"].as_py()
 
 
 def _is_comparable(kind: pa.DataType) -> bool:
@@ -68,9 +68,9 @@ def _is_comparable(kind: pa.DataType) -> bool:
 
 
 def _bound(value: Any, *, is_upper: bool) -> Any:
-    """A value that bounds a column, as JSON can say it; None where there is none."""
+    """Return a bound as a JSON value; None if it has none."""
     if isinstance(value, str):
-        return value if len(value) <= _LONGEST_TEXT else _beginning(value, is_upper=is_upper)
+        return value if len(value) <= _MAX_STRING_LENGTH else _truncate_bound(value, is_upper=is_upper)
     if isinstance(value, datetime):
         return _milliseconds(value, is_upper=is_upper)
     if isinstance(value, float) and not math.isfinite(value):
@@ -78,17 +78,17 @@ def _bound(value: Any, *, is_upper: bool) -> Any:
     return value
 
 
-def _beginning(text: str, *, is_upper: bool) -> str | None:
-    beginning = text[:_LONGEST_TEXT]
+def _truncate_bound(text: str, *, is_upper: bool) -> str | None:
+    prefix = text[:_MAX_STRING_LENGTH]
     if not is_upper:
-        return beginning
-    return None if text[_LONGEST_TEXT] == _AFTER_ALL else beginning + _AFTER_ALL
+        return prefix
+    return None if text[_MAX_STRING_LENGTH] == _MAX_CODE_POINT else prefix + _MAX_CODE_POINT
 
 
-def _milliseconds(moment: datetime, *, is_upper: bool) -> str | None:
-    # Delta writes milliseconds: a cut maximum would let a reader skip the row that holds it.
-    if is_upper and moment.microsecond % 1000:
-        if moment > _LAST:
+def _milliseconds(timestamp: datetime, *, is_upper: bool) -> str | None:
+    # Delta stores milliseconds: a maximum that is rounded down would let a reader skip its row.
+    if is_upper and timestamp.microsecond % 1000:
+        if timestamp > _MAX_TIMESTAMP:
             return None
-        moment += timedelta(milliseconds=1)
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        timestamp += timedelta(milliseconds=1)
+    return timestamp.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

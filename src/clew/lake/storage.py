@@ -1,7 +1,4 @@
-"""Where the files of a lake are: a folder, or a place in a bucket. The only module that asks which.
-
-Free of any engine until one is needed, so that a look at a lake costs nothing.
-"""
+"""Storage backends of a lake: a local folder or an S3 prefix. Engines are imported lazily."""
 
 from __future__ import annotations
 
@@ -14,21 +11,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from clew.errors import MissingExtraError
-from clew.home import BucketUrl, LakePlace
+from clew.home import BucketUrl, LakeLocation
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-    from clew.lake.bucket import Bucket
+    from clew.lake.bucket import S3Storage
 
 T = TypeVar("T")
 
-COMMITS: Final = "_delta_log"
-_MOST_PLACES = 256
+DELTA_LOG_DIR: Final = "_delta_log"
+_MAX_CACHED = 256
 
 
-class Entry(NamedTuple):
-    """A file, its bytes, and when it was written (seconds since 1970)."""
+class FileInfo(NamedTuple):
+    """A file with its size in bytes and its modification time in seconds since 1970."""
 
     name: str
     size: int
@@ -36,79 +33,79 @@ class Entry(NamedTuple):
 
 
 class Storage(ABC):
-    """Files by their names from one place on, with slashes between."""
+    """Files below a root, addressed by slash-separated names."""
 
-    # Spark can read what is here by itself.
+    # Whether Spark can read the files itself.
     is_local: bool
-    # What deltalake must be told of it.
+    # Storage options for deltalake.
     options: dict[str, str] | None = None
 
     @abstractmethod
-    def make(self) -> None:
-        """Make the place, where places have to be made."""
+    def create(self) -> None:
+        """Create the root, if the backend has directories."""
 
     @abstractmethod
     def read(self, name: str) -> bytes | None:
-        """A file's content; None if there is none."""
+        """Read a file; None if it does not exist."""
 
-    def look_at_all(self, look: Callable[[str], T], names: Iterable[str]) -> Iterable[T]:
-        """What a look at each name gives, in their order: many at once where each takes the way there and back."""
-        return map(look, names)
+    def map_concurrently(self, function: Callable[[str], T], names: Iterable[str]) -> Iterable[T]:
+        """Apply a function to each name, in order; concurrently if requests are remote."""
+        return map(function, names)
 
     @abstractmethod
     def add(self, name: str, content: bytes) -> None:
-        """Write a file that is new."""
+        """Write a new file."""
 
     @abstractmethod
     def replace(self, name: str, content: bytes) -> None:
-        """Write a file that is its old self or its new self, whatever happens."""
+        """Write a file atomically."""
 
     @abstractmethod
     def remove(self, name: str) -> None:
-        """Remove a file, if it is there."""
+        """Remove a file if it exists."""
 
     @abstractmethod
-    def entries(self) -> Iterable[Entry]:
-        """The files that are directly here; none if nothing is."""
+    def list_files(self) -> Iterable[FileInfo]:
+        """List the files directly below the root."""
 
     @abstractmethod
-    def folders(self) -> list[str]:
-        """What has something below it, by name."""
+    def list_folders(self) -> list[str]:
+        """List the folders directly below the root."""
 
     @abstractmethod
     def has_folder(self, name: str = "") -> bool:
-        """Whether there is something below that name; without one, whether there is anything here."""
+        """Return whether a folder, by default the root, exists."""
 
     @abstractmethod
     def write_parquet(self, name: str, write: Callable[[Any], None]) -> int:
-        """Let `write` fill what pyarrow takes for a new file; gives its bytes. One that fails leaves nothing."""
+        """Call `write` with a pyarrow sink for a new file; return the file's size. A failed write leaves no file."""
 
     @abstractmethod
-    def parquet(self, name: str) -> Any:
-        """What pyarrow reads a file from."""
+    def parquet_source(self, name: str) -> Any:
+        """Return the source that pyarrow reads a file from."""
 
     @abstractmethod
     def dataset(self, names: list[str], schema: Any) -> Any:
-        """What pyarrow scans files with."""
+        """Return a pyarrow dataset of files."""
 
     @abstractmethod
     def open_table(self, name: str) -> DeltaTable:
-        """The table of that name; TableNotFoundError if there is none."""
+        """Open a Delta table; raise TableNotFoundError if it does not exist."""
 
     @abstractmethod
     def filesystem(self, table: str) -> Any:
-        """What deltalake hands to pyarrow to read a table with; None leaves it to deltalake."""
+        """Return the pyarrow file system to read a table with; None for deltalake's own."""
 
 
-class Folder(Storage):
-    """A folder of this machine, or of one that shares it."""
+class LocalStorage(Storage):
+    """A folder of the local file system."""
 
     is_local = True
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def make(self) -> None:
+    def create(self) -> None:
         self._path.mkdir(parents=True, exist_ok=True)
 
     def read(self, name: str) -> bytes | None:
@@ -124,26 +121,26 @@ class Folder(Storage):
 
     def replace(self, name: str, content: bytes) -> None:
         path = self._path / name
-        draft = path.with_name(f"{path.name}.draft")
-        with draft.open("wb") as file:
+        temporary = path.with_name(f"{path.name}.tmp")
+        with temporary.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        draft.replace(path)
+        temporary.replace(path)
 
     def remove(self, name: str) -> None:
         (self._path / name).unlink(missing_ok=True)
 
-    def entries(self) -> Iterable[Entry]:
+    def list_files(self) -> Iterable[FileInfo]:
         if not self._path.is_dir():
             return
-        with os.scandir(self._path) as found:
-            for file in found:
+        with os.scandir(self._path) as listing:
+            for file in listing:
                 if file.is_file():
                     status = file.stat()
-                    yield Entry(file.name, status.st_size, status.st_mtime)
+                    yield FileInfo(file.name, status.st_size, status.st_mtime)
 
-    def folders(self) -> list[str]:
+    def list_folders(self) -> list[str]:
         return sorted(path.name for path in self._path.iterdir() if path.is_dir()) if self._path.is_dir() else []
 
     def has_folder(self, name: str = "") -> bool:
@@ -159,13 +156,13 @@ class Folder(Storage):
             raise
         return path.stat().st_size
 
-    def parquet(self, name: str) -> str:
+    def parquet_source(self, name: str) -> str:
         return str(self._path / name)
 
     def dataset(self, names: list[str], schema: Any) -> Any:
         import pyarrow.dataset as ds
 
-        return ds.dataset([self.parquet(name) for name in names], schema=schema, format="parquet")
+        return ds.dataset([self.parquet_source(name) for name in names], schema=schema, format="parquet")
 
     def open_table(self, name: str) -> DeltaTable:
         from deltalake import DeltaTable
@@ -176,46 +173,46 @@ class Folder(Storage):
         return None
 
 
-def storage_at(place: LakePlace | str) -> Storage:
-    """The files at a place, which may be named as `str(place)` names it."""
-    return _storage(str(place))
+def open_storage(location: LakeLocation | str) -> Storage:
+    """Open the storage of a path or URL."""
+    return _storage(str(location))
 
 
-def told_of(place: LakePlace) -> AbstractContextManager[None]:
-    """Where whatever is wrong with a bucket is said in a sentence; a folder's faults are its users' to tell."""
-    if isinstance(place, Path):
+def translate_storage_errors(location: LakeLocation) -> AbstractContextManager[None]:
+    """Translate S3 errors into user errors; errors of local files pass unchanged."""
+    if isinstance(location, Path):
         return nullcontext()
-    bucket_at(place)
-    from clew.lake.bucket_faults import told_of_bucket
+    open_s3_storage(location)
+    from clew.lake.bucket_faults import translate_s3_errors
 
-    return told_of_bucket(place)
-
-
-def table_names(root: LakePlace) -> list[str]:
-    """The tables that there are at the root of a lake."""
-    storage = storage_at(root)
-    names = storage.folders()
-    have_commits = storage.look_at_all(lambda name: storage.has_folder(f"{name}/{COMMITS}"), names)
-    return [name for name, has_commits in zip(names, have_commits, strict=True) if has_commits]
+    return translate_s3_errors(location)
 
 
-def parquet_at(path: str) -> Any:
-    """What pyarrow reads a file of a lake from, by its whole path or URL."""
+def table_names(root: LakeLocation) -> list[str]:
+    """List the Delta tables of a lake."""
+    storage = open_storage(root)
+    names = storage.list_folders()
+    have_logs = storage.map_concurrently(lambda name: storage.has_folder(f"{name}/{DELTA_LOG_DIR}"), names)
+    return [name for name, has_log in zip(names, have_logs, strict=True) if has_log]
+
+
+def open_parquet(path: str) -> Any:
+    """Return the source that pyarrow reads a file from, by its full path or URL."""
     if "://" not in path:
         return path
     url = BucketUrl(path)
-    return storage_at(url.parent).parquet(url.name)
+    return open_storage(url.parent).parquet_source(url.name)
 
 
-def bucket_at(url: BucketUrl) -> Bucket:
-    """The objects at a place in a bucket."""
+def open_s3_storage(url: BucketUrl) -> S3Storage:
+    """Open an S3 prefix; needs the extra `s3`."""
     try:
-        from clew.lake.bucket import Bucket
-    except ModuleNotFoundError as fault:
-        raise MissingExtraError.named("s3", fault.name or "obstore") from fault
-    return Bucket(url)
+        from clew.lake.bucket import S3Storage
+    except ModuleNotFoundError as error:
+        raise MissingExtraError.for_module("s3", error.name or "obstore") from error
+    return S3Storage(url)
 
 
-@lru_cache(_MOST_PLACES)
+@lru_cache(_MAX_CACHED)
 def _storage(text: str) -> Storage:
-    return bucket_at(BucketUrl(text)) if "://" in text else Folder(Path(text))
+    return open_s3_storage(BucketUrl(text)) if "://" in text else LocalStorage(Path(text))

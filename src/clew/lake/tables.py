@@ -1,4 +1,4 @@
-"""The tables of the lake: their columns, in one place, free of any engine."""
+"""Schemas of the tables of the lake."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _FRAME = pa.struct(
 
 @dataclass(frozen=True)
 class Table:
-    """A table's name and columns. `large` columns hold long texts and get no statistics or dictionary.
+    """A table's name and columns. `large_text_columns` get no statistics and no dictionary.
 
-    Merged files are sorted by `clustered_by`: what readers ask by, so that a look at one entity reads little.
+    Compacted files are sorted by `sort_columns`, so that a look-up of one entity reads few row groups.
     """
 
     name: str
     schema: pa.Schema
-    large: frozenset[str] = frozenset()
-    clustered_by: tuple[str, ...] = ()
+    large_text_columns: frozenset[str] = frozenset()
+    sort_columns: tuple[str, ...] = ()
 
 
 def _table(
@@ -45,7 +45,7 @@ def _table(
     return Table(name, pa.schema(list(columns.items())), frozenset(large), clustered_by)
 
 
-_ARRIVAL = {"event_id": _STRING, "seq": _LONG, "received_at": _TIME}
+_EVENT_ORIGIN = {"event_id": _STRING, "seq": _LONG, "received_at": _TIME}
 _FACET_KEYS = {
     "uuid": _STRING,
     "created_at": _TIME,
@@ -55,8 +55,8 @@ _FACET_KEYS = {
 }
 _FACET_BODY = {"name": _STRING, "facet": _STRING}
 _FACET_ORIGIN = {"event_id": _STRING, "seq": _LONG}
-# Set only where the facet is kept in `large_facets`, or is not sound.
-_FACET_REMARKS = {"facet_bytes": _LONG, "flaw": _STRING}
+# Null unless the facet is stored in `large_facets`, or is invalid.
+_FACET_STATUS = {"large_facet_bytes": _LONG, "facet_error": _STRING}
 _JOB = {"job_namespace": _STRING, "job_name": _STRING}
 _NOTEBOOK = {
     "session_id": _STRING,
@@ -72,7 +72,7 @@ _NOTEBOOK = {
 LINEAGE_EVENTS: Final = _table(
     "lineage_events",
     {
-        **_ARRIVAL,
+        **_EVENT_ORIGIN,
         "run_uuid": _STRING,
         "event_time": _TIME,
         "event_type": _STRING,
@@ -89,7 +89,7 @@ LINEAGE_EVENTS: Final = _table(
         "dataset_name": _STRING,
         "inputs": pa.list_(_DATASET_IN_EVENT),
         "outputs": pa.list_(_DATASET_IN_EVENT),
-        # Null where the event has its facets, so that a lake made before this column needs no migration.
+        # Null if the event was ingested with its facets.
         "is_raw_only": pa.bool_(),
     },
     large=("event",),
@@ -104,27 +104,27 @@ DATASET_FACETS: Final = _table(
         "dataset_namespace": _STRING,
         "dataset_name": _STRING,
         "dataset_version": _STRING,
-        # Which list of the event the dataset stood in: a job may read and write one dataset.
+        # The list of the event that contains the dataset: a job may read and write the same dataset.
         "direction": _STRING,
         **_FACET_ORIGIN,
-        **_FACET_REMARKS,
+        **_FACET_STATUS,
     },
     large=("facet",),
     clustered_by=("dataset_namespace", "dataset_name", "name", "seq"),
 )
 JOB_FACETS: Final = _table(
     "job_facets",
-    {**_FACET_KEYS, **_FACET_BODY, **_JOB, **_FACET_ORIGIN, **_FACET_REMARKS},
+    {**_FACET_KEYS, **_FACET_BODY, **_JOB, **_FACET_ORIGIN, **_FACET_STATUS},
     large=("facet",),
     clustered_by=("job_namespace", "job_name", "name", "seq"),
 )
 RUN_FACETS: Final = _table(
     "run_facets",
-    {**_FACET_KEYS, **_FACET_BODY, **_JOB, **_FACET_ORIGIN, **_FACET_REMARKS},
+    {**_FACET_KEYS, **_FACET_BODY, **_JOB, **_FACET_ORIGIN, **_FACET_STATUS},
     large=("facet",),
     clustered_by=("run_uuid", "name", "seq"),
 )
-# A value of megabytes would make its whole row group slow to read: such facets stand here, and null in their place.
+# Facets above 64 KB, which would make their row group slow to read; null in the facet tables.
 LARGE_FACETS: Final = _table(
     "large_facets",
     {"uuid": _STRING, "facet": _STRING, **_FACET_ORIGIN},
@@ -134,7 +134,7 @@ LARGE_FACETS: Final = _table(
 RUNTIME_EVENTS: Final = _table(
     "runtime_events",
     {
-        **_ARRIVAL,
+        **_EVENT_ORIGIN,
         **_NOTEBOOK,
         "cell_index": _LONG,
         "cell_source": _STRING,
@@ -154,7 +154,7 @@ RUNTIME_EVENTS: Final = _table(
 DATAFRAME_EVENTS: Final = _table(
     "dataframe_events",
     {
-        **_ARRIVAL,
+        **_EVENT_ORIGIN,
         **_NOTEBOOK,
         "run_uuid": _STRING,
         "operation_type": _STRING,
@@ -179,16 +179,16 @@ DATAFRAME_EVENTS: Final = _table(
 )
 REJECTED_EVENTS: Final = _table(
     "rejected_events",
-    {**_ARRIVAL, "stream": _STRING, "source": _STRING, "reason": _STRING, "detail": _STRING, "body": pa.binary()},
+    {**_EVENT_ORIGIN, "stream": _STRING, "source": _STRING, "reason": _STRING, "detail": _STRING, "body": pa.binary()},
     large=("body",),
     clustered_by=("seq",),
 )
-# One row per chunk of raw-only events that has its facets by now.
+# One row per backfilled chunk of raw-only events.
 BACKFILLS: Final = _table(
     "backfills", {"number": _LONG, "first_seq": _LONG, "last_seq": _LONG, "events": _LONG, "finished_at": _TIME}
 )
 
-# Committed in this order: a facet that can be seen has its body, and an event that can be seen has all its facets.
+# In commit order: a visible facet has its body, and a visible event has all its facets.
 EVENT_TABLES: Final = (
     LARGE_FACETS,
     DATASET_FACETS,
@@ -199,12 +199,12 @@ EVENT_TABLES: Final = (
     REJECTED_EVENTS,
     LINEAGE_EVENTS,
 )
-# What cannot be derived again.
-KEPT_TABLES: Final = (*EVENT_TABLES, BACKFILLS)
-KEPT_TABLE_NAMES: Final = tuple(table.name for table in KEPT_TABLES)
+# Tables that cannot be derived from others.
+SOURCE_TABLES: Final = (*EVENT_TABLES, BACKFILLS)
+SOURCE_TABLE_NAMES: Final = tuple(table.name for table in SOURCE_TABLES)
 FACET_TABLES: Final = (DATASET_FACETS, JOB_FACETS, RUN_FACETS)
-# Who is in the lake can be told from these.
-ONE_ROW_PER_EVENT: Final = ("lineage_events", "runtime_events", "dataframe_events", "rejected_events")
+# Tables with one row per event.
+EVENT_GRAIN_TABLES: Final = ("lineage_events", "runtime_events", "dataframe_events", "rejected_events")
 EVENT_TABLE_NAMES: Final = tuple(table.name for table in EVENT_TABLES)
 DERIVED_TABLE_NAMES: Final = (
     "runs",
@@ -217,10 +217,10 @@ DERIVED_TABLE_NAMES: Final = (
     "owners",
     "run_io",
     "job_edges",
-    "job_links",
+    "job_dependencies",
     "dataset_edges",
     "column_edges",
-    "nodes",
+    "dataset_aliases",
     "current_run_facets",
     "current_job_facets",
     "current_dataset_facets",
@@ -228,6 +228,6 @@ DERIVED_TABLE_NAMES: Final = (
     "operations",
 )
 TABLES_BY_NAME: Final = {table.name: table for table in EVENT_TABLES}
-# Their values hardly ever come twice in a file, so a dictionary of them is made in vain.
-DISTINCT_COLUMNS: Final = frozenset({"uuid", "event_id", "seq", "event_time", "lineage_event_time"})
-LARGE_COLUMNS: Final = {table.name: table.large for table in EVENT_TABLES}
+# Values rarely repeat within a file: no dictionary encoding.
+HIGH_CARDINALITY_COLUMNS: Final = frozenset({"uuid", "event_id", "seq", "event_time", "lineage_event_time"})
+LARGE_COLUMNS: Final = {table.name: table.large_text_columns for table in EVENT_TABLES}

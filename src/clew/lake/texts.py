@@ -1,4 +1,4 @@
-"""Many texts, one behind the other: made into an Arrow array without a copy of each."""
+"""A buffer of UTF-8 strings that becomes an Arrow array without copying each string."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ import numpy as np
 import pyarrow as pa
 from msgspec import Raw
 
-_MOST_BYTES: Final = np.iinfo(np.int32).max
+_MAX_BYTES: Final = np.iinfo(np.int32).max
 
 
-class Texts:
-    """Texts that are known to be UTF-8; text n is `joined[starts[n]:starts[n + 1]]`."""
+class StringBuffer:
+    """Strings known to be UTF-8; string n is `data[offsets[n]:offsets[n + 1]]`."""
 
     def __init__(self, bodies: Sequence[bytes | memoryview | Raw]) -> None:
-        self.joined = b"".join(bodies)
-        if len(self.joined) > _MOST_BYTES:
-            message = f"{len(self.joined):,} bytes of text are more than one Arrow array holds."
+        self.data = b"".join(bodies)
+        if len(self.data) > _MAX_BYTES:
+            message = f"{len(self.data):,} bytes of text exceed the limit of an Arrow array."
             raise ValueError(message)
-        self.starts = np.zeros(len(bodies) + 1, np.int32)
-        np.cumsum(np.fromiter(map(len, bodies), np.int32, len(bodies)), out=self.starts[1:])
+        self.offsets = np.zeros(len(bodies) + 1, np.int32)
+        np.cumsum(np.fromiter(map(len, bodies), np.int32, len(bodies)), out=self.offsets[1:])
 
     def __len__(self) -> int:
-        return len(self.starts) - 1
+        return len(self.offsets) - 1
 
-    def __getitem__(self, place: int) -> bytes:
-        return self.joined[self.starts[place] : self.starts[place + 1]]
+    def __getitem__(self, index: int) -> bytes:
+        return self.data[self.offsets[index] : self.offsets[index + 1]]
 
     def to_arrow(self) -> pa.Array:
-        """The same as a column."""
-        buffers = [None, pa.py_buffer(self.starts), pa.py_buffer(self.joined)]
+        """Return the strings as an Arrow array."""
+        buffers = [None, pa.py_buffer(self.offsets), pa.py_buffer(self.data)]
         return pa.Array.from_buffers(pa.string(), len(self), buffers)

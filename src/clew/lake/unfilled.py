@@ -1,22 +1,22 @@
-"""How many events are still without their facets. Without pyarrow, which takes long to load."""
+"""Number of events that wait for a backfill. Does not import pyarrow, which is slow to load."""
 
 from __future__ import annotations
 
 from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import TableNotFoundError
 
-from clew.home import LakePlace
-from clew.lake.storage import storage_at
+from clew.home import LakeLocation
+from clew.lake.storage import open_storage
 
 _COUNT = """select count(*) as events from lineage_events where is_raw_only and not exists (
     select 1 from backfills where seq between first_seq and last_seq)"""
 _NULLS = "null_count.is_raw_only"
 
 
-def unfilled_count(root: LakePlace) -> int:
-    """Events that were taken in raw and that no backfill has reached yet."""
+def count_pending_backfill(root: LakeLocation) -> int:
+    """Count the raw-only events that are not backfilled yet."""
     try:
-        events, backfills = (storage_at(root).open_table(name) for name in ("lineage_events", "backfills"))
+        events, backfills = (open_storage(root).open_table(name) for name in ("lineage_events", "backfills"))
     except TableNotFoundError:
         return 0
     if not _has_raw_events(events):
@@ -27,7 +27,7 @@ def unfilled_count(root: LakePlace) -> int:
 
 
 def _has_raw_events(events: DeltaTable) -> bool:
-    """By the statistics of files: few lakes have any, and those that have none are not to be read for it."""
+    """Return whether there are raw-only events, by file statistics only."""
     if "is_raw_only" not in {field.name for field in events.schema().fields}:
         return False
     actions = events.get_add_actions(flatten=True)

@@ -1,4 +1,4 @@
-"""Keeping the lake tidy: small files merged, files that no version needs removed. Safe beside a running pipeline."""
+"""Compaction and vacuum of the lake. Safe while a pipeline runs."""
 
 from __future__ import annotations
 
@@ -11,93 +11,103 @@ from typing import Final
 import pyarrow as pa
 
 from clew.errors import ClewError
-from clew.home import LakePlace
-from clew.lake.clustering import Weighed, cluster, weighed
-from clew.lake.delta import REPORTS, Lake
-from clew.lake.exchange import LiveFile, exchange, live_files
-from clew.lake.storage import Storage, storage_at
+from clew.home import LakeLocation
+from clew.lake.clustering import SizedFile, inspect_file, rewrite_sorted
+from clew.lake.delta import WORKER_REPORTS_DIR, Lake
+from clew.lake.exchange import ActiveFile, active_files, replace_files
+from clew.lake.storage import Storage, open_storage
 from clew.lake.tables import DERIVED_TABLE_NAMES, EVENT_TABLE_NAMES, EVENT_TABLES, Table
 
-# What is merged into one file, in memory: compressed it is a fifth to a thirtieth of that.
+# Uncompressed size of a compacted file; on disk it is 5 to 30 times smaller.
 TARGET_BYTES: Final = 128 << 20
-# Files younger than a day may belong to a batch that is being written, or to a query that is being read.
-SAFE_HOURS: Final = 24
+# Younger files may belong to a running batch or query.
+MIN_SAFE_RETENTION_HOURS: Final = 24
 
 
-def merge_files(
-    lake: Lake, *, target_bytes: int = TARGET_BYTES, is_gradual: bool = False
+def compact_tables(
+    lake: Lake, *, target_bytes: int = TARGET_BYTES, is_size_tiered: bool = False
 ) -> dict[str, tuple[int, int]]:
-    """Merge small files of each event table into larger ones; gives the number of files before and after, by table.
+    """Compact small files of each event table into sorted ones; return the number of files before and after, by table.
 
-    Rows stay, sorted by what readers ask by. Batches that are committed meanwhile stay too: a merge only replaces
-    files that it read. A gradual merge leaves a file alone until those smaller than it make up as much: what is merged
-    again and again is then written a few times, not each time.
+    Only files that were read are replaced, so concurrently committed batches are preserved. Size-tiered: a file is
+    rewritten only once the smaller files together are as large, so a row is rewritten O(log n) times.
     """
-    return {table.name: merge_table(lake, table, target_bytes, is_gradual=is_gradual) for table in EVENT_TABLES}
+    return {
+        table.name: compact_table(lake, table, target_bytes, is_size_tiered=is_size_tiered) for table in EVENT_TABLES
+    }
 
 
-def merge_table(lake: Lake, table: Table, target_bytes: int, *, is_gradual: bool) -> tuple[int, int]:
-    """Merge small files of one event table; gives the number of files before and after."""
+def compact_table(lake: Lake, table: Table, target_bytes: int, *, is_size_tiered: bool) -> tuple[int, int]:
+    """Compact small files of one event table; return the number of files before and after."""
     delta = lake.table(table.name)
     if delta is None:
         return 0, 0
-    files = live_files(delta)
+    files = active_files(delta)
     folder, schema = lake.root / table.name, pa.schema(delta.schema().to_arrow())
-    small = _mergeable(_weighed(folder, files), target_bytes, is_gradual=is_gradual)
-    for group in _groups(small, target_bytes):
-        merged = cluster(folder, table, schema, group)
+    small = _select_files(_inspect_files(folder, files), target_bytes, is_gradual=is_size_tiered)
+    for group in _group_files(small, target_bytes):
+        compacted = rewrite_sorted(folder, table, schema, group)
         try:
-            exchange(lake, table.name, group, [merged], is_data_change=False)
+            replace_files(lake, table.name, group, [compacted], is_data_change=False)
         except ClewError:
-            lake.discard([merged])
+            lake.delete_uncommitted([compacted])
             raise
     return len(files), len(lake.files(table.name))
 
 
-def remove_files(
+def vacuum_tables(
     lake: Lake, retention_hours: int, names: tuple[str, ...] = (*EVENT_TABLE_NAMES, *DERIVED_TABLE_NAMES)
 ) -> dict[str, tuple[int, int]]:
-    """Remove files that no version younger than the retention names, and those of workers that were killed.
+    """Delete files that no retained version uses, leftovers of killed workers and expired Delta log entries.
 
-    Of each table's log, what is older than the table says goes, too. Gives number and bytes of the files removed, by
-    table.
+    Return number and bytes of deleted files by table.
     """
-    _remove_reports(storage_at(lake.root / REPORTS))
+    _delete_old_reports(open_storage(lake.root / WORKER_REPORTS_DIR))
     return {name: _vacuum(lake, name, retention_hours) for name in names if lake.table(name) is not None}
 
 
-def _weighed(folder: LakePlace, files: list[LiveFile]) -> list[Weighed]:
+def _inspect_files(folder: LakeLocation, files: list[ActiveFile]) -> list[SizedFile]:
     try:
-        return [weighed(folder, file) for file in files]
-    except (OSError, pa.ArrowInvalid) as fault:
-        message = f"A file of {folder.name} cannot be read: {fault}."
-        hint = "Restore it from a copy, or delete lake, index and checkpoint: the log fills them again."
-        raise ClewError(message, hint=hint) from fault
+        return [inspect_file(folder, file) for file in files]
+    except (OSError, pa.ArrowInvalid) as error:
+        message = f"A file of the table {folder.name} cannot be read: {error}."
+        hint = (
+            "Restore it from a backup; or move lake, index and checkpoint away and run `clew pipeline run`,"
+            " which recreates them from the log."
+        )
+        raise ClewError(message, hint=hint) from error
 
 
-def _mergeable(files: list[Weighed], target_bytes: int, *, is_gradual: bool) -> list[Weighed]:
+def _select_files(files: list[SizedFile], target_bytes: int, *, is_gradual: bool) -> list[SizedFile]:
     if not is_gradual:
-        return [one for one in files if one.bytes < target_bytes // 2 or not one.is_clustered]
-    small = sorted((one for one in files if one.bytes < target_bytes // 2), key=lambda one: one.bytes)
-    sums = accumulate(one.bytes for one in small)
-    worth = [place for place, (one, total) in enumerate(zip(small, sums, strict=True)) if 2 * one.bytes <= total]
-    return small[: worth[-1] + 1] if worth else []
+        return [file for file in files if file.uncompressed_bytes < target_bytes // 2 or not file.is_sorted]
+    small = sorted(
+        (file for file in files if file.uncompressed_bytes < target_bytes // 2),
+        key=lambda file: file.uncompressed_bytes,
+    )
+    sums = accumulate(file.uncompressed_bytes for file in small)
+    selected = [
+        index
+        for index, (file, total) in enumerate(zip(small, sums, strict=True))
+        if 2 * file.uncompressed_bytes <= total
+    ]
+    return small[: selected[-1] + 1] if selected else []
 
 
-def _groups(files: Iterable[Weighed], target_bytes: int) -> Iterator[list[LiveFile]]:
-    """Files that together take so much memory and no more; one alone only if it is to be sorted."""
-    group: list[Weighed] = []
-    for one in files:
-        if group and sum(other.bytes for other in group) + one.bytes > target_bytes:
-            yield from _worthwhile(group)
+def _group_files(files: Iterable[SizedFile], target_bytes: int) -> Iterator[list[ActiveFile]]:
+    """Group files up to `target_bytes`; a single file only if it has to be sorted."""
+    group: list[SizedFile] = []
+    for file in files:
+        if group and sum(other.uncompressed_bytes for other in group) + file.uncompressed_bytes > target_bytes:
+            yield from _if_rewrite_needed(group)
             group = []
-        group.append(one)
-    yield from _worthwhile(group)
+        group.append(file)
+    yield from _if_rewrite_needed(group)
 
 
-def _worthwhile(group: list[Weighed]) -> Iterator[list[LiveFile]]:
-    if len(group) > 1 or any(not one.is_clustered for one in group):
-        yield [one.file for one in group]
+def _if_rewrite_needed(group: list[SizedFile]) -> Iterator[list[ActiveFile]]:
+    if len(group) > 1 or any(not file.is_sorted for file in group):
+        yield [file.file for file in group]
 
 
 def _vacuum(lake: Lake, name: str, retention_hours: int) -> tuple[int, int]:
@@ -106,15 +116,15 @@ def _vacuum(lake: Lake, name: str, retention_hours: int) -> tuple[int, int]:
     vacuum = partial(table.vacuum, retention_hours=retention_hours, enforce_retention_duration=False, full=True)
     if not vacuum(dry_run=True):
         return 0, 0
-    # Asked first, because a removed file no longer tells its size.
-    sizes = {entry.name: entry.size for entry in storage_at(lake.root / name).entries()}
-    removed = vacuum(dry_run=False)
-    return len(removed), sum(sizes.get(file, 0) for file in removed)
+    # Sizes are read before the files are deleted.
+    sizes = {entry.name: entry.size for entry in open_storage(lake.root / name).list_files()}
+    deleted = vacuum(dry_run=False)
+    return len(deleted), sum(sizes.get(file, 0) for file in deleted)
 
 
-def _remove_reports(reports: Storage) -> None:
-    """Remove what a driver that was killed has not read."""
-    oldest = time.time() - SAFE_HOURS * 3600
-    for entry in reports.entries():
+def _delete_old_reports(reports: Storage) -> None:
+    """Delete reports that a killed driver has not read."""
+    oldest = time.time() - MIN_SAFE_RETENTION_HOURS * 3600
+    for entry in reports.list_files():
         if entry.written_at < oldest:
             reports.remove(entry.name)

@@ -1,7 +1,7 @@
-"""Edges of wide tables: one per source stands for all from it, until the worker that writes them opens them again.
+"""Column edges of wide tables: Spark plans carry one edge per source, the writing task expands the others.
 
-A columnLineage facet of megabytes has tens of thousands of edges. Each of them as a row of Spark costs fifty times as
-much as opening the facet once more.
+A large columnLineage facet has tens of thousands of edges. A Spark row for each costs 50 times as much as parsing the
+facet a second time.
 """
 
 from __future__ import annotations
@@ -14,52 +14,55 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from clew.events.column_lineage import StatedEdge
-from clew.events.statements import stated_edges_of
-from clew.lake.facet_places import whole
+from clew.events.column_lineage import ColumnEdge
+from clew.events.statements import parse_asserted_edges
+from clew.lake.facet_places import resolve_ref
 
-# The column that names the text of a set of edges, where a row stands for many.
-WIDE: Final = "wide"
-# What is the edge's own; the rest of a row is the same for all edges from a source.
-_OWN: Final = ("column", "source_column", "type", "subtype", "description", "masking")
+# Column with the reference to the facet, set in rows that represent all edges from their source.
+WIDE_EDGE_TEXT: Final = "wide_edge_text"
+# Columns that differ between the edges from one source.
+_EDGE_COLUMNS: Final = ("column", "source_column", "type", "subtype", "description", "masking")
 
 
 def has_wide_rows(rows: pa.RecordBatch) -> bool:
-    """Whether some stand for many edges."""
-    return WIDE in rows.schema.names and rows.column(WIDE).null_count < rows.num_rows
+    """Return whether some rows represent many edges."""
+    return WIDE_EDGE_TEXT in rows.schema.names and rows.column(WIDE_EDGE_TEXT).null_count < rows.num_rows
 
 
-def with_all_edges(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The rows of any table; in place of one that stands for many edges, all of them."""
-    if WIDE not in rows.schema.names:
+def expand_edges(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Replace each row that represents many edges by all of them; rows of other tables pass unchanged."""
+    if WIDE_EDGE_TEXT not in rows.schema.names:
         yield rows
         return
-    texts, narrow = rows.column(WIDE), rows.drop_columns([WIDE])
-    places = pc.indices_nonzero(pc.is_valid(texts)).to_pylist()
-    for before, place in pairwise([-1, *places, rows.num_rows]):
-        yield narrow.slice(before + 1, place - before - 1)
-        if place < rows.num_rows:
-            yield _spread(narrow.slice(place, 1), texts[place].as_py())
+    texts, narrow = rows.column(WIDE_EDGE_TEXT), rows.drop_columns([WIDE_EDGE_TEXT])
+    positions = pc.indices_nonzero(pc.is_valid(texts)).to_pylist()
+    for before, position in pairwise([-1, *positions, rows.num_rows]):
+        yield narrow.slice(before + 1, position - before - 1)
+        if position < rows.num_rows:
+            yield _expand(narrow.slice(position, 1), texts[position].as_py())
 
 
-def _spread(row: pa.RecordBatch, text: str) -> pa.RecordBatch:
+def _expand(row: pa.RecordBatch, text: str) -> pa.RecordBatch:
     edges = _edges(text)
-    source = _source(edges[row.column("ordinal")[0].as_py()])
-    own = [place for place, edge in enumerate(edges) if _source(edge) == source]
-    spread = row.take(pa.array([0] * len(own), pa.int32()))
-    values = {"ordinal": own, **{name: [getattr(edges[place], name) for place in own] for name in _OWN}}
+    source = _source(edges[row.column("edge_position")[0].as_py()])
+    own = [position for position, edge in enumerate(edges) if _source(edge) == source]
+    repeated = row.take(pa.array([0] * len(own), pa.int32()))
+    values = {
+        "edge_position": own,
+        **{name: [getattr(edges[position], name) for position in own] for name in _EDGE_COLUMNS},
+    }
     columns = [
-        pa.array(values[field.name], field.type) if field.name in values else spread.column(field.name)
+        pa.array(values[field.name], field.type) if field.name in values else repeated.column(field.name)
         for field in row.schema
     ]
     return pa.RecordBatch.from_arrays(columns, schema=row.schema)
 
 
-# Its sources follow each other.
+# Rows of one facet are adjacent.
 @lru_cache(1)
-def _edges(text: str) -> list[StatedEdge]:
-    return stated_edges_of(whole(text)) or []
+def _edges(text: str) -> list[ColumnEdge]:
+    return parse_asserted_edges(resolve_ref(text)) or []
 
 
-def _source(edge: StatedEdge) -> tuple[str, str]:
+def _source(edge: ColumnEdge) -> tuple[str, str]:
     return edge.source_namespace, edge.source_name

@@ -1,1 +1,1 @@
-"""The answers for agents, by the Model Context Protocol: a few read-only tools over `clew.query`."""
+"""MCP server: read-only lineage tools for AI agents."""

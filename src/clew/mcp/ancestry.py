@@ -1,117 +1,121 @@
-"""`upstream`: where a column came from, as a tree of text and as a list of steps."""
+"""Tool `upstream` for columns: a text tree and a list of steps."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from clew.mcp.budget import Reply, clipped, fitting, longest, shown
-from clew.mcp.replies import Source, StepReply, UpstreamReply
-from clew.mcp.words import cell_label, full_column, how, short_column
-from clew.query.model import Dataset, Hop
-from clew.query.steps import Step, influence_words, is_influence, steps
+from clew.mcp.budget import ToolReply, count_label, fit_to_budget, max_len, truncate
+from clew.mcp.replies import SourceEntry, StepReply, UpstreamReply
+from clew.mcp.words import cell_label, format_transformation, full_column_name, short_column_name
+from clew.query.model import DatasetName, LineageStep
+from clew.query.steps import OperationStep, group_by_operation, indirect_phrase, is_indirect
 
-_LONGEST_CODE = 200
+_MAX_CODE_LENGTH = 200
 _INDENT = "  "
 
 
-def ancestry(root: Hop, tokens: int) -> Reply:
-    """The way back from a column."""
-    back = list(_steps_back(root))
+def column_upstream_reply(root: LineageStep, tokens: int) -> ToolReply:
+    """Build the reply of `upstream` for a column."""
+    steps = list(_steps_back(root))
     origins = list(dict.fromkeys(_origins(root)))
 
-    def compose(entries: int) -> Reply:
-        some = back[:entries]
+    def compose(entries: int) -> ToolReply:
+        shown = steps[:entries]
         data = UpstreamReply(
-            start=full_column(root.dataset, root.column),
+            start=full_column_name(root.dataset, root.column),
             origins=origins[:entries],
             origin_total=len(origins),
-            steps=list(map(_told, some)),
-            step_total=len(back),
+            steps=list(map(_to_step_reply, shown)),
+            step_total=len(steps),
         )
-        return Reply("\n".join(_lines(root, some, len(back), data)), data)
+        return ToolReply("\n".join(_lines(root, shown, len(steps), data)), data)
 
-    return fitting(compose, longest(back, [*origins]), tokens)
+    return fit_to_budget(compose, max_len(steps, [*origins]), tokens)
 
 
-def _steps_back(root: Hop) -> Iterator[Step]:
-    """Nearest first: what a budget cuts off is then what lies furthest back."""
+def _steps_back(root: LineageStep) -> Iterator[OperationStep]:
+    """Yield the steps nearest first, so that the token budget cuts off the most distant ones."""
     queue = [root]
     for hop in queue:
-        for made in steps(hop):
-            yield made
-            queue += made.direct
+        for step in group_by_operation(hop):
+            yield step
+            queue += step.direct
 
 
-def _influences(made: Step, name: Callable[[Dataset, str | None], str]) -> list[str]:
-    told = (f"{influence_words(hop)} {name(hop.dataset, hop.column)}" for hop in made.influences)
-    return list(dict.fromkeys(told))
+def _indirect_sources(step: OperationStep, format_name: Callable[[DatasetName, str | None], str]) -> list[str]:
+    phrases = (f"{indirect_phrase(hop)} {format_name(hop.dataset, hop.column)}" for hop in step.indirect)
+    return list(dict.fromkeys(phrases))
 
 
-def _key(made: Step) -> int:
-    return id(made.sources[0])
+def _key(step: OperationStep) -> int:
+    return id(step.sources[0])
 
 
-def _origins(hop: Hop) -> Iterator[str]:
-    direct = [source for source in hop.upstream if not is_influence(source)]
+def _origins(hop: LineageStep) -> Iterator[str]:
+    direct = [source for source in hop.upstream if not is_indirect(source)]
     if not direct and not hop.is_repeated and hop.edge is not None:
-        yield full_column(hop.dataset, hop.column)
+        yield full_column_name(hop.dataset, hop.column)
     for source in direct:
         yield from _origins(source)
 
 
-def _lines(root: Hop, some: list[Step], total: int, data: UpstreamReply) -> Iterator[str]:
-    name = full_column(root.dataset, root.column)
+def _lines(root: LineageStep, shown: list[OperationStep], total: int, data: UpstreamReply) -> Iterator[str]:
+    name = full_column_name(root.dataset, root.column)
     if not total:
-        yield f"{name}: nothing is known to have made it; it came from outside, or its maker was not recorded."
+        yield f"{name}: no upstream lineage is recorded; it is an external source, or its producer was not captured."
         return
-    yield f"{name} comes from ({shown(len(data.origins), data.origin_total)}): {', '.join(data.origins) or '…'}"
-    yield f"Steps back ({shown(len(some), total)}):"
-    yield from _tree(root, {_key(made) for made in some}, depth=0)
+    yield f"{name} comes from ({count_label(len(data.origins), data.origin_total)}): {', '.join(data.origins) or '…'}"
+    yield f"Steps back ({count_label(len(shown), total)}):"
+    yield from _tree(root, {_key(step) for step in shown}, depth=0)
 
 
-def _tree(hop: Hop, within: set[int], depth: int) -> Iterator[str]:
-    """The tree grows sideways only where several columns were made into one."""
-    for made in steps(hop):
-        if _key(made) not in within:
-            yield f"{_INDENT * depth}… further back: upstream of {full_column(hop.dataset, hop.column)}"
+def _tree(hop: LineageStep, shown: set[int], depth: int) -> Iterator[str]:
+    """Render the steps as a tree, indented only where a column has several sources."""
+    for step in group_by_operation(hop):
+        if _key(step) not in shown:
+            yield f"{_INDENT * depth}… further back: upstream of {full_column_name(hop.dataset, hop.column)}"
             return
-        yield f"{_INDENT * depth}{_operation(made)}"
-        is_branch = len(made.direct) > 1
-        for source in made.direct:
+        yield f"{_INDENT * depth}{_operation(step)}"
+        is_branch = len(step.direct) > 1
+        for source in step.direct:
             yield f"{_INDENT * depth}{'- ' if is_branch else ''}{_source(source)}"
-            yield from _tree(source, within, depth + is_branch)
+            yield from _tree(source, shown, depth + is_branch)
 
 
-def _source(hop: Hop) -> str:
-    seen = ", shown above" if hop.is_repeated else ""
-    way = "" if hop.edge is None else f" ({how(hop.edge)}{seen})"
-    return f"{short_column(hop.dataset, hop.column)}{way}"
+def _source(hop: LineageStep) -> str:
+    repeated = ", shown above" if hop.is_repeated else ""
+    transformation = "" if hop.edge is None else f" ({format_transformation(hop.edge)}{repeated})"
+    return f"{short_column_name(hop.dataset, hop.column)}{transformation}"
 
 
-def _operation(made: Step) -> str:
-    influences = _influences(made, short_column)
-    swayed = f" [{', '.join(influences)}]" if influences else ""
-    return f"← {_place(made.sources[0])}{swayed}"
+def _operation(step: OperationStep) -> str:
+    indirect = _indirect_sources(step, short_column_name)
+    suffix = f" [{', '.join(indirect)}]" if indirect else ""
+    return f"← {_location(step.sources[0])}{suffix}"
 
 
-def _place(hop: Hop) -> str:
+def _location(hop: LineageStep) -> str:
     if hop.operation is None or hop.cell is None:
         return f"job {hop.edge.job_name}" if hop.edge is not None else "unknown"
     line = "" if hop.operation.line is None else f", line {hop.operation.line}"
-    return f"cell {cell_label(hop.cell)}{line}: {clipped(hop.operation.code, _LONGEST_CODE)}"
+    return f"cell {cell_label(hop.cell)}{line}: {truncate(hop.operation.code, _MAX_CODE_LENGTH)}"
 
 
-def _told(made: Step) -> StepReply:
-    first = made.sources[0]
+def _to_step_reply(step: OperationStep) -> StepReply:
+    first = step.sources[0]
     operation, cell = first.operation, first.cell
     return StepReply(
-        made=full_column(made.column.dataset, made.column.column),
+        column=full_column_name(step.column.dataset, step.column.column),
         sources=[
-            Source(column=full_column(s.dataset, s.column), how=how(s.edge) if s.edge else "") for s in made.direct
+            SourceEntry(
+                column=full_column_name(source.dataset, source.column),
+                transformation=format_transformation(source.edge) if source.edge else "",
+            )
+            for source in step.direct
         ],
-        influences=_influences(made, full_column),
+        indirect_sources=_indirect_sources(step, full_column_name),
         execution_id=None if cell is None else cell.execution_id,
         cell=None if cell is None else cell_label(cell),
         line=None if operation is None else operation.line,
-        code=None if operation is None else clipped(operation.code, _LONGEST_CODE),
+        code=None if operation is None else truncate(operation.code, _MAX_CODE_LENGTH),
     )

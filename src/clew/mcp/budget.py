@@ -1,4 +1,4 @@
-"""Replies that fit: an agent pays for every token that it reads."""
+"""Replies within a token budget, and paging."""
 
 from __future__ import annotations
 
@@ -11,65 +11,70 @@ from pydantic import BaseModel
 
 from clew.errors import UsageError
 
-# Below 4,000 by whatever way they are counted: three characters to one is a guess.
+# Below 4,000 tokens with a margin, since three characters per token is an estimate.
 DEFAULT_TOKENS: Final = 3800
-FEWEST_TOKENS: Final = 300
-MOST_TOKENS: Final = 50_000
-# Prose comes to four characters per token; JSON, paths and code, which replies are made of, to about three.
+MIN_TOKENS: Final = 300
+MAX_TOKENS: Final = 50_000
+# About three for JSON, paths and code, which replies consist of; four for prose.
 _CHARACTERS_PER_TOKEN: Final = 3
-_LONGEST_CURSOR: Final = 12
+_MAX_CURSOR_LENGTH: Final = 12
 _ELLIPSIS: Final = "…"
 
 Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
-class Reply:
-    """One answer twice: in words, and as data."""
+class ToolReply:
+    """Reply of a tool, as text and as structured content."""
 
     text: str
     data: BaseModel
 
     @property
     def tokens(self) -> int:
-        """About what it costs to read, both forms together: a client may show either, or both."""
+        """Estimated tokens of text and data together, since a client may show both."""
         return (len(self.text) + len(self.data.model_dump_json())) // _CHARACTERS_PER_TOKEN
 
 
-def fitting(compose: Callable[[int], Reply], most: int, tokens: int) -> Reply:
-    """The fullest reply within the budget; `compose` is told how many entries each of its lists may have."""
-    whole = compose(most)
-    if whole.tokens <= tokens:
-        return whole
-    return compose(bisect_right(range(1, most + 1), tokens, key=lambda entries: compose(entries).tokens))
+def fit_to_budget(compose: Callable[[int], ToolReply], max_entries: int, tokens: int) -> ToolReply:
+    """Return the longest reply within the budget; `compose` gets the maximum number of entries per list."""
+    full = compose(max_entries)
+    if full.tokens <= tokens:
+        return full
+    return compose(bisect_right(range(1, max_entries + 1), tokens, key=lambda entries: compose(entries).tokens))
 
 
-def start_of(cursor: str | None) -> int:
-    """Where a list goes on. A cursor that this server never gave is a mistake, and no reason to start anew."""
+def parse_cursor(cursor: str | None) -> int:
+    """Return the offset of a cursor; an invalid cursor is an error rather than the first page."""
     if cursor is None:
         return 0
-    if not cursor.isdecimal() or len(cursor) > _LONGEST_CURSOR:
-        raise UsageError(f"{cursor!r} is no cursor.", hint="Give back `next_cursor` as it came, or leave it out.")
+    if not cursor.isdecimal() or len(cursor) > _MAX_CURSOR_LENGTH:
+        raise UsageError(f"Invalid cursor {cursor!r}.", hint="Pass `next_cursor` unchanged, or omit the cursor.")
     return int(cursor)
 
 
 def next_cursor(start: int, entries: int, total: int) -> str | None:
-    """What to give back to see the rest; None if there is none."""
+    """Return the cursor of the next page; None at the end."""
     return str(start + entries) if entries and start + entries < total else None
 
 
-def shown(entries: int, total: int) -> str:
-    """`3`, or `shown 2 of 3`; a cursor of an answer that was longer shows nothing."""
-    past = "" if entries else ", the cursor is past the end"
-    return f"{total:,}" if entries >= total else f"shown {entries:,} of {total:,}{past}"
+def more_line(cursor: str | None) -> list[str]:
+    """Return the line that names the cursor of the next page, if there is one."""
+    return [] if cursor is None else [f"For more, pass cursor {cursor}."]
 
 
-def clipped(text: str, length: int) -> str:
-    """One line of text, no longer than `length`."""
+def count_label(entries: int, total: int) -> str:
+    """Format a count: `3`, or `shown 2 of 3`."""
+    past_end = "" if entries else ", the cursor is past the end"
+    return f"{total:,}" if entries >= total else f"shown {entries:,} of {total:,}{past_end}"
+
+
+def truncate(text: str, length: int) -> str:
+    """Join a text into one line of at most `length` characters."""
     line = " ".join(text.split())
     return line if len(line) <= length else f"{line[: length - 1]}{_ELLIPSIS}"
 
 
-def longest(*lists: Sequence[Item]) -> int:
-    """How many entries the longest list has."""
+def max_len(*lists: Sequence[Item]) -> int:
+    """Return the length of the longest list."""
     return max(map(len, lists), default=0)

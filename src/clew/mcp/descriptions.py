@@ -1,4 +1,4 @@
-"""`describe`, `search` and `diff`: what is known of something, what is called so, what differs."""
+"""Tools `describe`, `search` and `diff_runs`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from clew.mcp.budget import Reply, clipped, fitting, next_cursor, shown, start_of
+from clew.mcp.budget import ToolReply, count_label, fit_to_budget, more_line, next_cursor, parse_cursor, truncate
 from clew.mcp.replies import (
     ColumnEntry,
     DatasetReply,
@@ -18,148 +18,148 @@ from clew.mcp.replies import (
     SearchReply,
 )
 from clew.query.diff import RunDiff
-from clew.query.documents import DatasetDocument, DatasetUse, JobDocument, JobName, RunDocument
+from clew.query.documents import DatasetDetails, JobDetails, JobName, RunDetails, RunIo
 from clew.query.graph.nodes import Node
-from clew.query.model import Dataset
+from clew.query.model import DatasetName
 from clew.query.search.hits import Hits
 
-_LONGEST_TEXT, _MOST_NAMES = 300, 20
+_MAX_TEXT_LENGTH, _MAX_NAMES = 300, 20
 
 
-def description(found: DatasetDocument | JobDocument | RunDocument, tokens: int) -> Reply:
-    """A dataset, a job or a run; the columns of a dataset are cut to fit."""
-    if isinstance(found, DatasetDocument):
-        columns = found.columns
+def describe_reply(details: DatasetDetails | JobDetails | RunDetails, tokens: int) -> ToolReply:
+    """Build the reply for a dataset, job or run; the columns of a dataset are cut to the budget."""
+    if isinstance(details, DatasetDetails):
+        columns = details.columns
 
-        def compose(entries: int) -> Reply:
-            data = DescribeReply(dataset=_dataset(found, entries))
-            return Reply(_told(data.dataset), data)
+        def compose(entries: int) -> ToolReply:
+            data = DescribeReply(dataset=_dataset(details, entries))
+            return ToolReply(_format_fields(data.dataset), data)
 
-        return fitting(compose, len(columns), tokens)
-    data = DescribeReply(job=_job(found)) if isinstance(found, JobDocument) else DescribeReply(run=_run(found))
-    return Reply(_told(data.job or data.run), data)
-
-
-def search_reply(found: Hits, cursor: str | None, tokens: int) -> Reply:
-    """A page of hits."""
-    start = start_of(cursor)
-    hits = [HitEntry(kind=hit.kind, id=hit.id, snippet=clipped(hit.snippet, 120)) for hit in found.hits]
-
-    def compose(entries: int) -> Reply:
-        some = hits[:entries]
-        more = next_cursor(start, len(some), found.total)
-        head = f"Found ({shown(len(some), found.total)}):" if found.total else "Nothing was found."
-        meant = [f"Did you mean {', '.join(found.did_you_mean)}?"] if found.did_you_mean else []
-        lines = [head, *(f"- {hit.id}: {hit.snippet}" for hit in some), *meant]
-        data = SearchReply(hits=some, total=found.total, next_cursor=more, did_you_mean=list(found.did_you_mean))
-        return Reply("\n".join([*lines, *([] if more is None else [f"More with cursor {more}."])]), data)
-
-    return fitting(compose, len(hits), tokens)
+        return fit_to_budget(compose, len(columns), tokens)
+    data = DescribeReply(job=_job(details)) if isinstance(details, JobDetails) else DescribeReply(run=_run(details))
+    return ToolReply(_format_fields(data.job or data.run), data)
 
 
-def diff_reply(found: RunDiff, cursor: str | None, tokens: int) -> Reply:
-    """What differs between two runs, line by line."""
-    lines, start = list(_differences(found)), start_of(cursor)
+def search_reply(result: Hits, cursor: str | None, tokens: int) -> ToolReply:
+    """Build the reply with a page of hits."""
+    start = parse_cursor(cursor)
+    hits = [HitEntry(kind=hit.kind, id=hit.id, snippet=truncate(hit.snippet, 120)) for hit in result.hits]
+
+    def compose(entries: int) -> ToolReply:
+        shown = hits[:entries]
+        more = next_cursor(start, len(shown), result.total)
+        head = f"Hits ({count_label(len(shown), result.total)}):" if result.total else "No hits."
+        suggestions = [f"Did you mean {', '.join(result.did_you_mean)}?"] if result.did_you_mean else []
+        lines = [head, *(f"- {hit.id}: {hit.snippet}" for hit in shown), *suggestions]
+        data = SearchReply(hits=shown, total=result.total, next_cursor=more, did_you_mean=list(result.did_you_mean))
+        return ToolReply("\n".join([*lines, *more_line(more)]), data)
+
+    return fit_to_budget(compose, len(hits), tokens)
+
+
+def diff_reply(diff: RunDiff, cursor: str | None, tokens: int) -> ToolReply:
+    """Build the reply with the differences between two runs, one per line."""
+    lines, start = list(_differences(diff)), parse_cursor(cursor)
     rest = lines[start:]
 
-    def compose(entries: int) -> Reply:
-        some = rest[:entries]
-        more = next_cursor(start, len(some), len(lines))
-        head = f"{found.left} → {found.right} ({shown(len(some), len(lines))}):" if lines else "Nothing differs."
-        data = DiffReply(left=found.left, right=found.right, lines=some, line_total=len(lines), next_cursor=more)
-        return Reply("\n".join([head, *some, *([] if more is None else [f"More with cursor {more}."])]), data)
+    def compose(entries: int) -> ToolReply:
+        shown = rest[:entries]
+        more = next_cursor(start, len(shown), len(lines))
+        head = f"{diff.left} → {diff.right} ({count_label(len(shown), len(lines))}):" if lines else "No differences."
+        data = DiffReply(left=diff.left, right=diff.right, lines=shown, line_total=len(lines), next_cursor=more)
+        return ToolReply("\n".join([head, *shown, *more_line(more)]), data)
 
-    return fitting(compose, len(rest), tokens)
+    return fit_to_budget(compose, len(rest), tokens)
 
 
-def _told(data: DatasetReply | JobReply | JobRunReply | None) -> str:
+def _format_fields(data: DatasetReply | JobReply | JobRunReply | None) -> str:
     if data is None:
         return ""
-    facts = data.model_dump(mode="json", exclude_none=True)
-    return "\n".join(f"{name}: {_words(value)}" for name, value in facts.items() if value not in ([], ""))
+    fields = data.model_dump(mode="json", exclude_none=True)
+    return "\n".join(f"{name}: {_format_value(value)}" for name, value in fields.items() if value not in ([], ""))
 
 
-def _words(value: object) -> str:
+def _format_value(value: object) -> str:
     if isinstance(value, list):
-        return ", ".join(_words(one) for one in value)
+        return ", ".join(_format_value(item) for item in value)
     if isinstance(value, dict):
-        return " ".join(str(part) for part in value.values())
+        return " ".join(str(item) for item in value.values())
     return str(value)
 
 
-def _dataset(found: DatasetDocument, entries: int) -> DatasetReply:
-    tags = [f"{tag.key}={tag.value}" if tag.value else tag.key for tag in found.tags[:_MOST_NAMES]]
+def _dataset(dataset: DatasetDetails, entries: int) -> DatasetReply:
+    tags = [f"{tag.key}={tag.value}" if tag.value else tag.key for tag in dataset.tags[:_MAX_NAMES]]
     return DatasetReply(
-        id=found.id,
-        description=_clipped(found.description),
-        last_event_at=found.last_event_at,
-        is_deleted=found.is_deleted,
+        id=dataset.id,
+        description=_truncate_optional(dataset.description),
+        last_event_at=dataset.last_event_at,
+        is_deleted=dataset.is_deleted,
         columns=[
-            ColumnEntry(name=one.name, type=one.type, description=_clipped(one.description))
-            for one in found.columns[:entries]
+            ColumnEntry(name=column.name, type=column.type, description=_truncate_optional(column.description))
+            for column in dataset.columns[:entries]
         ],
-        column_total=len(found.columns),
+        column_total=len(dataset.columns),
         tags=tags,
-        written_by=_jobs(found.written_by),
-        read_by=_jobs(found.read_by),
-        facets=sorted(found.facets)[:_MOST_NAMES],
+        written_by=_jobs(dataset.written_by),
+        read_by=_jobs(dataset.read_by),
+        facets=sorted(dataset.facets)[:_MAX_NAMES],
     )
 
 
-def _job(found: JobDocument) -> JobReply:
+def _job(job: JobDetails) -> JobReply:
     return JobReply(
-        id=found.id,
-        type=found.type,
-        description=_clipped(found.description),
-        latest_run=None if found.latest_run is None else found.latest_run.id,
-        latest_state=None if found.latest_run is None else found.latest_run.state,
-        reads=_datasets(found.inputs),
-        writes=_datasets(found.outputs),
-        facets=sorted(found.facets)[:_MOST_NAMES],
+        id=job.id,
+        type=job.type,
+        description=_truncate_optional(job.description),
+        latest_run=None if job.latest_run is None else job.latest_run.id,
+        latest_state=None if job.latest_run is None else job.latest_run.state,
+        reads=_datasets(job.inputs),
+        writes=_datasets(job.outputs),
+        facets=sorted(job.facets)[:_MAX_NAMES],
     )
 
 
-def _run(found: RunDocument) -> JobRunReply:
+def _run(run: RunDetails) -> JobRunReply:
     return JobRunReply(
-        id=found.id,
-        job=None if found.job is None else Node("job", found.job.namespace, found.job.name).id,
-        state=found.state,
-        started_at=found.started_at,
-        duration_ms=found.duration_ms,
-        parent=found.parent_run_id,
-        error=_clipped(found.error),
-        reads=_datasets(found.inputs),
-        writes=_datasets(found.outputs),
-        facets=sorted(found.facets)[:_MOST_NAMES],
+        id=run.id,
+        job=None if run.job is None else Node("job", run.job.namespace, run.job.name).id,
+        state=run.state,
+        started_at=run.started_at,
+        duration_ms=run.duration_ms,
+        parent=run.parent_run_id,
+        error=_truncate_optional(run.error),
+        reads=_datasets(run.inputs),
+        writes=_datasets(run.outputs),
+        facets=sorted(run.facets)[:_MAX_NAMES],
     )
 
 
-def _clipped(text: str | None) -> str | None:
-    return None if text is None else clipped(text, _LONGEST_TEXT)
+def _truncate_optional(text: str | None) -> str | None:
+    return None if text is None else truncate(text, _MAX_TEXT_LENGTH)
 
 
 def _jobs(jobs: tuple[JobName, ...]) -> list[str]:
-    return [Node("job", job.namespace, job.name).id for job in jobs[:_MOST_NAMES]]
+    return [Node("job", job.namespace, job.name).id for job in jobs[:_MAX_NAMES]]
 
 
-def _datasets(datasets: tuple[Dataset, ...] | tuple[DatasetUse, ...]) -> list[str]:
-    return [Node("dataset", one.namespace, one.name).id for one in datasets[:_MOST_NAMES]]
+def _datasets(datasets: tuple[DatasetName, ...] | tuple[RunIo, ...]) -> list[str]:
+    return [Node("dataset", dataset.namespace, dataset.name).id for dataset in datasets[:_MAX_NAMES]]
 
 
-def _differences(found: RunDiff) -> Iterator[str]:
+def _differences(diff: RunDiff) -> Iterator[str]:
     for name in ("job", "state", "duration_ms", "job_version", "error"):
-        change = getattr(found, name)
+        change = getattr(diff, name)
         if change is not None:
             yield f"{name}: {change.left} → {change.right}"
-    for word, io in (("reads", found.inputs), ("writes", found.outputs)):
-        yield from (f"+ {word} {one.namespace}:{one.name}" for one in io.added)
-        yield from (f"- {word} {one.namespace}:{one.name}" for one in io.removed)
+    for verb, io in (("reads", diff.inputs), ("writes", diff.outputs)):
+        yield from (f"+ {verb} {dataset.namespace}:{dataset.name}" for dataset in io.added)
+        yield from (f"- {verb} {dataset.namespace}:{dataset.name}" for dataset in io.removed)
         for changed in io.changed:
-            facts = msgspec.to_builtins(changed)
-            for part in ("version", "rowCount", "schema", "lineage"):
-                if facts[part] is not None:
-                    told = msgspec.json.encode(facts[part]).decode()
-                    yield f"{word} {changed.dataset.name} {part}: {clipped(told, _LONGEST_TEXT)}"
-    for code in found.code:
+            values = msgspec.to_builtins(changed)
+            for field in ("version", "rowCount", "schema", "lineage"):
+                if values[field] is not None:
+                    text = msgspec.json.encode(values[field]).decode()
+                    yield f"{verb} {changed.dataset.name} {field}: {truncate(text, _MAX_TEXT_LENGTH)}"
+    for code in diff.code:
         yield f"code of {code.name}:"
         yield from code.text.splitlines()[2:]

@@ -1,4 +1,4 @@
-"""The data of each reply. What is called an id, a column or a dataset here can be given back to a tool as it is."""
+"""Structured content of the replies. Ids, columns and datasets are valid tool arguments."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-Next = Annotated[str | None, Field(description="Give it back as `cursor` to see what comes after; null at the end.")]
+NextCursor = Annotated[str | None, Field(description="pass as `cursor` to get the next page; null at the end")]
 
 
-class RunEntry(BaseModel):
-    """A run in a list: of a notebook, or of another job."""
+class RunListEntry(BaseModel):
+    """A run of a notebook or of another job."""
 
-    id: str = Field(description="of a notebook its session id, else the run's UUID")
+    id: str = Field(description="session id of a notebook run, else run UUID")
     job: str
     state: str
     started_at: datetime | None
@@ -22,15 +22,15 @@ class RunEntry(BaseModel):
 
 
 class RunsReply(BaseModel):
-    """Runs; `total` counts those that are not shown, too, up to a thousand."""
+    """A page of runs; `total` counts all pages, up to 1,000 runs."""
 
-    runs: list[RunEntry]
+    runs: list[RunListEntry]
     total: int
-    next_cursor: Next
+    next_cursor: NextCursor
 
 
 class HitEntry(BaseModel):
-    """Something that was found; its id can be given to every other tool."""
+    """A search hit; its id is accepted by all tools."""
 
     kind: str
     id: str
@@ -38,75 +38,77 @@ class HitEntry(BaseModel):
 
 
 class SearchReply(BaseModel):
-    """What was found, the best match first."""
+    """Search hits, best match first."""
 
     hits: list[HitEntry]
     total: int
-    next_cursor: Next
+    next_cursor: NextCursor
     did_you_mean: list[str]
 
 
 class NodeEntry(BaseModel):
-    """A dataset, a column, a job or a run on the way; its id can be given to every other tool."""
+    """A dataset, column, job or run; its id is accepted by all tools."""
 
     id: str
     kind: str
-    hops: int = Field(description="how far from what was asked for")
-    via: list[str] = Field(description="ids of the nodes next to it on the way, with how: `id (aggregation)`")
+    hops: int = Field(description="distance from the start")
+    via: list[str] = Field(description="adjacent nodes towards the start, with edge kind: `id (aggregation)`")
 
 
-class WalkReply(BaseModel):
-    """What was reached, the nearest first."""
+class TraversalReply(BaseModel):
+    """Upstream or downstream nodes, nearest first."""
 
     start: str
     nodes: list[NodeEntry]
     node_total: int
-    is_cut: bool = Field(description="whether there is even more, beyond what was walked")
-    next_cursor: Next
+    is_truncated: bool = Field(description="true if the traversal reached its node limit")
+    next_cursor: NextCursor
 
 
 class PathReply(BaseModel):
-    """A shortest way along the flow of data, from the source on; empty if there is none."""
+    """A shortest path along the data flow, source first; empty if there is none."""
 
     is_found: bool
-    steps: list[str] = Field(description="`id`, then `→ id (how)`")
+    steps: list[str] = Field(description="`id`, then `→ id (edge kind)`")
 
 
 class AffectedEntry(BaseModel):
-    """A dataset that a change would reach."""
+    """A dataset affected by a change."""
 
     id: str
     hops: int
-    by_values: bool = Field(description="false: the change only has a say, as in a filter or a join")
+    is_direct: bool = Field(
+        description="true: values derive from it; false: only used in a filter, join, group or sort"
+    )
     columns: list[str]
     column_total: int
     jobs: list[str]
 
 
 class ImpactReply(BaseModel):
-    """What a change would reach, the nearest first."""
+    """Datasets affected by a change, nearest first."""
 
     start: str
     affected: list[AffectedEntry]
     affected_total: int
-    by_values: int
-    by_a_say: int
-    is_cut: bool
-    next_cursor: Next
+    direct_count: int = Field(description="affected datasets with derived values")
+    indirect_count: int = Field(description="datasets affected only through filters, joins, groups or sorts")
+    is_truncated: bool
+    next_cursor: NextCursor
 
 
 class DiffReply(BaseModel):
-    """What differs, one line each; nothing of what is the same."""
+    """Differences between two runs, one per line."""
 
     left: str
     right: str
     lines: list[str]
     line_total: int
-    next_cursor: Next
+    next_cursor: NextCursor
 
 
-class DatasetEntry(BaseModel):
-    """A dataset that a run or a cell read or made."""
+class DatasetStateEntry(BaseModel):
+    """A dataset that a run or cell read or wrote."""
 
     dataset: str = Field(description="namespace:name")
     rows: int | None
@@ -115,7 +117,7 @@ class DatasetEntry(BaseModel):
 
 
 class CellEntry(BaseModel):
-    """A cell's execution in a run."""
+    """Execution of a cell in a run."""
 
     execution_id: str
     cell: str = Field(description="number and name")
@@ -123,40 +125,40 @@ class CellEntry(BaseModel):
     duration_ms: float | None
     memory_mb: float | None
     error: str | None
-    made: list[str]
+    outputs: list[str]
 
 
-class RunReply(BaseModel):
-    """What happened in a notebook run; each `…_total` counts what is not shown, too."""
+class NotebookRunReply(BaseModel):
+    """A notebook run; each `…_total` also counts entries that were cut."""
 
     session_id: str
     notebook: str
     state: str
     started_at: datetime | None
-    cells_ms: float
+    total_cell_ms: float
     peak_memory_mb: float | None
     slowest_cell: str | None
     cells: list[CellEntry]
     cell_total: int
-    reads: list[DatasetEntry]
+    reads: list[DatasetStateEntry]
     read_total: int
-    writes: list[DatasetEntry]
+    writes: list[DatasetStateEntry]
     write_total: int
 
 
-class Source(BaseModel):
-    """A column whose values went into another."""
+class SourceEntry(BaseModel):
+    """A direct source of a column."""
 
     column: str = Field(description="namespace:dataset.column")
-    how: str
+    transformation: str
 
 
 class StepReply(BaseModel):
-    """One operation on the way back: what it made, from what, by which line of code."""
+    """An operation that computed a column, with its sources and code."""
 
-    made: str
-    sources: list[Source]
-    influences: list[str] = Field(description="columns that filtered, joined, grouped or sorted, without giving values")
+    column: str
+    sources: list[SourceEntry]
+    indirect_sources: list[str] = Field(description="columns used in a filter, join, group or sort")
     execution_id: str | None
     cell: str | None
     line: int | None
@@ -164,9 +166,9 @@ class StepReply(BaseModel):
 
 
 class UpstreamReply(BaseModel):
-    """Where something came from: of a column its origins and the steps back, else the nodes upstream; nearest first.
+    """Upstream lineage, nearest first: origins and steps of a column, else upstream nodes.
 
-    Origins are what nothing is known to have made.
+    Origins are columns without recorded upstream lineage.
     """
 
     start: str
@@ -176,10 +178,10 @@ class UpstreamReply(BaseModel):
     step_total: int = 0
     nodes: list[NodeEntry] = Field(default_factory=list)
     node_total: int = 0
-    next_cursor: Next = None
+    next_cursor: NextCursor = None
 
 
-class OperationEntry(BaseModel):
+class CellOperationEntry(BaseModel):
     """A DataFrame operation of a cell."""
 
     line: int | None
@@ -192,7 +194,7 @@ class OperationEntry(BaseModel):
 
 
 class CellReply(BaseModel):
-    """What a cell read and made; each `…_total` counts what is not shown, too."""
+    """A cell with inputs and outputs; each `…_total` also counts entries that were cut."""
 
     session_id: str
     execution_id: str
@@ -204,15 +206,15 @@ class CellReply(BaseModel):
     error: str | None
     code: str
     code_line_total: int
-    reads: list[DatasetEntry]
-    read_total: int
-    made: list[DatasetEntry]
-    made_total: int
-    new_columns: list[str] = Field(description="columns whose values this cell computed, each with its sources")
+    inputs: list[DatasetStateEntry]
+    input_total: int
+    outputs: list[DatasetStateEntry]
+    output_total: int
+    new_columns: list[str] = Field(description="columns computed by this cell, with their sources")
     new_column_total: int
-    operations: list[OperationEntry]
+    operations: list[CellOperationEntry]
     operation_total: int
-    other_executions: list[str] = Field(description="execution ids of the same cell in this run")
+    other_executions: list[str] = Field(description="ids of other executions of this cell in this run")
 
 
 class ColumnEntry(BaseModel):
@@ -224,7 +226,7 @@ class ColumnEntry(BaseModel):
 
 
 class DatasetReply(BaseModel):
-    """What is known of a dataset."""
+    """Details of a dataset."""
 
     id: str
     description: str | None
@@ -235,11 +237,11 @@ class DatasetReply(BaseModel):
     tags: list[str]
     written_by: list[str]
     read_by: list[str]
-    facets: list[str] = Field(description="names of its facets")
+    facets: list[str] = Field(description="facet names")
 
 
 class JobReply(BaseModel):
-    """What is known of a job."""
+    """Details of a job."""
 
     id: str
     type: str | None
@@ -248,11 +250,11 @@ class JobReply(BaseModel):
     latest_state: str | None
     reads: list[str]
     writes: list[str]
-    facets: list[str] = Field(description="names of its facets")
+    facets: list[str] = Field(description="facet names")
 
 
 class JobRunReply(BaseModel):
-    """What is known of a run of a job that is no notebook."""
+    """Details of a run of a job that is not a notebook."""
 
     id: str
     job: str | None
@@ -263,13 +265,13 @@ class JobRunReply(BaseModel):
     error: str | None
     reads: list[str]
     writes: list[str]
-    facets: list[str] = Field(description="names of its facets")
+    facets: list[str] = Field(description="facet names")
 
 
 class DescribeReply(BaseModel):
-    """One of these, by the kind of what was asked for."""
+    """Exactly one field is set, by the kind of the described entity."""
 
-    notebook_run: RunReply | None = None
+    notebook_run: NotebookRunReply | None = None
     dataset: DatasetReply | None = None
     job: JobReply | None = None
     run: JobRunReply | None = None

@@ -1,4 +1,4 @@
-"""The MCP server: read-only tools, each a question to `clew.query`."""
+"""MCP server with read-only lineage tools."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pydantic import Field
 
 from clew import __version__
 from clew.errors import ClewError
-from clew.home import Place
-from clew.mcp.ancestry import ancestry
-from clew.mcp.budget import DEFAULT_TOKENS, FEWEST_TOKENS, MOST_TOKENS, Reply, start_of
-from clew.mcp.cells import explanation
-from clew.mcp.descriptions import description, diff_reply, search_reply
+from clew.home import IndexLocation
+from clew.mcp.ancestry import column_upstream_reply
+from clew.mcp.budget import DEFAULT_TOKENS, MAX_TOKENS, MIN_TOKENS, ToolReply, parse_cursor
+from clew.mcp.cells import explain_cell_reply
+from clew.mcp.descriptions import describe_reply, diff_reply, search_reply
 from clew.mcp.replies import (
     CellReply,
     DescribeReply,
@@ -25,183 +25,200 @@ from clew.mcp.replies import (
     PathReply,
     RunsReply,
     SearchReply,
+    TraversalReply,
     UpstreamReply,
-    WalkReply,
 )
-from clew.mcp.runs import one_run, run_description, some_runs
-from clew.mcp.walks import impact_reply, path_reply, walk_reply
-from clew.query.answers import Answers
-from clew.query.graph_answers import GraphAnswers
-from clew.query.lineage import Bounds
-from clew.query.run_entries import RunKind
+from clew.mcp.runs import load_notebook_run, notebook_run_reply, runs_reply
+from clew.mcp.walks import impact_reply, path_reply, traversal_reply
+from clew.query.answers import NotebookService
+from clew.query.graph_answers import LineageService
+from clew.query.lineage import TraversalLimits
+from clew.query.run_entries import RunSelection
 
 INSTRUCTIONS: Final = (
-    "Lineage of notebooks and pipelines: where a column came from and where it goes, what a change would reach, what "
-    "each run and cell read and made, what it cost, why it failed. Start with `search` or `runs`; ids and names in a "
-    "reply can be given back to a tool as they are, and `next_cursor` shows what did not fit."
+    "Data lineage of notebooks and pipelines: upstream and downstream of columns, datasets, jobs and runs; impact of a "
+    "change; inputs, outputs, duration, memory and errors of runs and notebook cells. Start with `search` or "
+    "`list_runs`. Ids and names in replies are valid arguments of all tools. If a reply has a `next_cursor`, pass it "
+    "as `cursor` to get the next page."
 )
 
 Tokens = Annotated[
     int,
     Field(
-        ge=FEWEST_TOKENS, le=MOST_TOKENS, description="About how many tokens the answer may have; lists are cut to fit."
+        ge=MIN_TOKENS,
+        le=MAX_TOKENS,
+        description="Approximate maximum size of the reply in tokens; longer lists are cut.",
     ),
 ]
 Name = Annotated[
     str,
     Field(
-        description="DATASET.COLUMN, a dataset, a job, or the id of a run or a session; of a dataset the end of its"
-        " name will do. Ids in other replies are understood as they are."
+        description="DATASET.COLUMN, a dataset, a job, a run id or a session id. A unique suffix of a dataset name is"
+        " enough. Ids from other replies are accepted."
     ),
 ]
 Column = Annotated[
-    str, Field(description="DATASET.COLUMN, as in orders.csv.price; the end of a dataset's name will do.")
+    str, Field(description="DATASET.COLUMN, for example orders.csv.price. A unique suffix of a dataset name is enough.")
 ]
-Session = Annotated[str | None, Field(description="Id of a notebook run, from `runs`; the last run if left out.")]
-Cursor = Annotated[str | None, Field(description="`next_cursor` of the reply before, to see what comes after it.")]
-Depth = Annotated[int, Field(ge=1, le=100, description="How many hops at most.")]
+Session = Annotated[
+    str | None, Field(description="Session id of a notebook run, from `list_runs`. Default: the latest run.")
+]
+Cursor = Annotated[str | None, Field(description="`next_cursor` of the previous reply, to get the next page.")]
+Depth = Annotated[int, Field(ge=1, le=100, description="Maximum number of hops.")]
 
-_READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
-_HITS_A_PAGE = 20
+_READ_ONLY = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
+_HITS_PER_PAGE = 20
 
 
-def create_server(index: Place) -> MCPServer[None]:
-    """The server over an index, which may be made, or made anew, while it runs."""
+def create_server(index: IndexLocation) -> MCPServer[None]:
+    """Create the server for an index, which may be created or rebuilt while it runs."""
     server: MCPServer[None] = MCPServer("clew", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING")
-    graph = GraphAnswers(index, is_brief=False)
-    _add_names(server, index, graph)
-    _add_walks(server, index, graph)
-    _add_runs(server, index, graph)
+    lineage = LineageService(index, is_one_shot=False)
+    _add_search_tools(server, index, lineage)
+    _add_lineage_tools(server, index, lineage)
+    _add_run_tools(server, index, lineage)
     return server
 
 
-def _add_names(server: MCPServer[None], index: Place, graph: GraphAnswers) -> None:
-    """Finding things, and what is known of them."""
+def _add_search_tools(server: MCPServer[None], index: IndexLocation, lineage: LineageService) -> None:
+    """Add the tools `search` and `describe`."""
 
-    @server.tool(title="Find by words", annotations=_READS)
+    @server.tool(title="Search jobs and datasets", annotations=_READ_ONLY)
     def search(
-        words: Annotated[str, Field(description="Words, or beginnings of words; all of them must be found.")],
+        query: Annotated[str, Field(description="Words or prefixes of words; all must match. Or a run id.")],
         cursor: Cursor = None,
         max_tokens: Tokens = DEFAULT_TOKENS,
     ) -> Annotated[CallToolResult, SearchReply]:
-        """Find jobs and datasets by names, columns, descriptions, tags, code and facets, and a run by its id."""
-        return _answered(
-            lambda: search_reply(graph.search(words, limit=_HITS_A_PAGE, offset=start_of(cursor)), cursor, max_tokens)
+        """Search jobs and datasets by name, column, description, tag, code and facet, or a run by its id."""
+        return _tool_result(
+            lambda: search_reply(
+                lineage.search(query, limit=_HITS_PER_PAGE, offset=parse_cursor(cursor)), cursor, max_tokens
+            )
         )
 
-    @server.tool(title="What is known of something", annotations=_READS)
+    @server.tool(title="Describe a dataset, job or run", annotations=_READ_ONLY)
     def describe(
         name: Name | None = None, max_tokens: Tokens = DEFAULT_TOKENS
     ) -> Annotated[CallToolResult, DescribeReply]:
-        """Describe a dataset, a job or a run; of a notebook run, its cells with time, memory and errors.
+        """Describe a dataset, a job or a run. For a notebook run: its cells with duration, memory and errors.
 
-        Without a name, the last notebook run.
+        Without a name: the latest notebook run.
         """
-        return _answered(lambda: _description(index, graph, name, max_tokens))
+        return _tool_result(lambda: _describe(index, lineage, name, max_tokens))
 
 
-def _add_walks(server: MCPServer[None], index: Place, graph: GraphAnswers) -> None:
-    """Following lineage, both ways."""
+def _add_lineage_tools(server: MCPServer[None], index: IndexLocation, lineage: LineageService) -> None:
+    """Add the tools that traverse lineage."""
 
-    @server.tool(title="Where it came from", annotations=_READS)
+    @server.tool(title="Upstream lineage", annotations=_READ_ONLY)
     def upstream(
         name: Name, depth: Depth = 20, cursor: Cursor = None, max_tokens: Tokens = DEFAULT_TOKENS
     ) -> Annotated[CallToolResult, UpstreamReply]:
-        """Show where a column came from: its origins, and each step back with the cell, line and code that made it.
+        """Show the upstream lineage of a column: its origins, and each step with its cell, line and code.
 
-        Of a dataset, a job or a run: what is upstream of it.
+        For a dataset, a job or a run: the nodes upstream of it.
         """
 
-        def ask() -> Reply:
-            meant = graph.meant(name)
-            if meant.kind == "column":
-                # By its dataset and column, however it was named.
-                column = f"{meant.id.partition(':')[2]}.{meant.column}"
-                with Answers(index) as answers:
-                    return ancestry(answers.upstream(column, depth=depth), max_tokens)
-            return walk_reply(graph.walk(name, "upstream", Bounds(depth=depth)), cursor, max_tokens)
+        def build_reply() -> ToolReply:
+            resolved = lineage.resolve(name)
+            if resolved.kind == "column":
+                column = f"{resolved.id.partition(':')[2]}.{resolved.column}"
+                with NotebookService(index) as notebooks:
+                    return column_upstream_reply(notebooks.upstream(column, depth=depth), max_tokens)
+            return traversal_reply(lineage.traverse(name, "upstream", TraversalLimits(depth=depth)), cursor, max_tokens)
 
-        return _answered(ask)
+        return _tool_result(build_reply)
 
-    @server.tool(title="What it went into", annotations=_READS)
+    @server.tool(title="Downstream lineage", annotations=_READ_ONLY)
     def downstream(
         name: Name, depth: Depth = 20, cursor: Cursor = None, max_tokens: Tokens = DEFAULT_TOKENS
-    ) -> Annotated[CallToolResult, WalkReply]:
-        """Show what a column, a dataset, a job or a run went into, the nearest first."""
-        return _answered(lambda: walk_reply(graph.walk(name, "downstream", Bounds(depth=depth)), cursor, max_tokens))
+    ) -> Annotated[CallToolResult, TraversalReply]:
+        """Show the downstream lineage of a column, a dataset, a job or a run, nearest first."""
+        return _tool_result(
+            lambda: traversal_reply(
+                lineage.traverse(name, "downstream", TraversalLimits(depth=depth)), cursor, max_tokens
+            )
+        )
 
-    @server.tool(title="How one column became another", annotations=_READS)
+    @server.tool(title="Path between two columns", annotations=_READ_ONLY)
     def column_path(start: Column, end: Column) -> Annotated[CallToolResult, PathReply]:
-        """Show a shortest way of values between two columns, whichever of them is the source."""
-        return _answered(lambda: path_reply(graph.column_path(start, end)))
+        """Show a shortest lineage path between two columns, in either direction."""
+        return _tool_result(lambda: path_reply(lineage.shortest_column_path(start, end)))
 
-    @server.tool(title="How two datasets or jobs hang together", annotations=_READS)
+    @server.tool(title="Path between two datasets or jobs", annotations=_READ_ONLY)
     def path_between(start: Name, end: Name) -> Annotated[CallToolResult, PathReply]:
-        """Show a shortest way along the flow of data between two datasets or jobs, whichever is the source."""
-        return _answered(lambda: path_reply(graph.path(start, end)))
+        """Show a shortest lineage path between two datasets or jobs, in either direction."""
+        return _tool_result(lambda: path_reply(lineage.shortest_path(start, end)))
 
-    @server.tool(title="What a change would reach", annotations=_READS)
+    @server.tool(title="Impact of a change", annotations=_READ_ONLY)
     def impact(
         name: Name, depth: Depth = 20, cursor: Cursor = None, max_tokens: Tokens = DEFAULT_TOKENS
     ) -> Annotated[CallToolResult, ImpactReply]:
-        """Show which datasets a change of a column, or of a dataset, would reach: by values, or by a say in them."""
-        return _answered(lambda: impact_reply(graph.impact(name, Bounds(depth=depth)), cursor, max_tokens))
+        """Show the datasets affected by changing a column or a dataset.
+
+        Directly: values derive from it. Indirectly: it is used in a filter, join, group or sort.
+        """
+        return _tool_result(
+            lambda: impact_reply(lineage.analyze_impact(name, TraversalLimits(depth=depth)), cursor, max_tokens)
+        )
 
 
-def _add_runs(server: MCPServer[None], index: Place, graph: GraphAnswers) -> None:
-    """Runs, their cells, and what differs between them."""
+def _add_run_tools(server: MCPServer[None], index: IndexLocation, lineage: LineageService) -> None:
+    """Add the tools for runs and cells."""
 
-    @server.tool(title="Runs", annotations=_READS)
-    def runs(
-        kind: Annotated[RunKind, Field(description="Which of them.")] = "recent",
+    @server.tool(title="List runs", annotations=_READ_ONLY)
+    def list_runs(
+        selection: Annotated[
+            RunSelection, Field(description="`recent`: newest first. `failed`: failed runs. `slow`: slowest first.")
+        ] = "recent",
         cursor: Cursor = None,
         max_tokens: Tokens = DEFAULT_TOKENS,
     ) -> Annotated[CallToolResult, RunsReply]:
-        """List runs of notebooks and of other jobs: the newest, those that failed, or those that took longest."""
+        """List runs of notebooks and other jobs: recent, failed or slow ones."""
 
-        def ask() -> Reply:
-            with Answers(index) as answers:
-                return some_runs(answers, kind, cursor, max_tokens)
+        def build_reply() -> ToolReply:
+            with NotebookService(index) as notebooks:
+                return runs_reply(notebooks, selection, cursor, max_tokens)
 
-        return _answered(ask)
+        return _tool_result(build_reply)
 
-    @server.tool(title="What differs between two runs", annotations=_READS)
-    def diff(
-        left: Annotated[str, Field(description="Id of a run or a session.")],
-        right: Annotated[str, Field(description="Id of a run or a session.")],
+    @server.tool(title="Compare two runs", annotations=_READ_ONLY)
+    def diff_runs(
+        left: Annotated[str, Field(description="Run id or session id of the first run.")],
+        right: Annotated[str, Field(description="Run id or session id of the second run.")],
         cursor: Cursor = None,
         max_tokens: Tokens = DEFAULT_TOKENS,
     ) -> Annotated[CallToolResult, DiffReply]:
-        """Show what differs between two runs: state, time, data, columns, lineage and code."""
-        return _answered(lambda: diff_reply(graph.run_diff(left, right), cursor, max_tokens))
+        """Compare two runs: state, duration, datasets, columns, lineage and code."""
+        return _tool_result(lambda: diff_reply(lineage.diff_runs(left, right), cursor, max_tokens))
 
-    @server.tool(title="What a cell did", annotations=_READS)
+    @server.tool(title="Explain a notebook cell", annotations=_READ_ONLY)
     def explain_cell(
-        cell: Annotated[str, Field(description="Execution id, name, number or cell id of a cell.")],
+        cell: Annotated[str, Field(description="Execution id, cell id, name or number of the cell.")],
         session_id: Session = None,
         max_tokens: Tokens = DEFAULT_TOKENS,
     ) -> Annotated[CallToolResult, CellReply]:
-        """Explain what a cell of a notebook run read and made, column by column, with its code and its error."""
+        """Explain a cell of a notebook run: its inputs, outputs, computed columns, code and error."""
 
-        def ask() -> Reply:
-            with Answers(index) as answers:
-                return explanation(answers, cell, session_id, max_tokens)
+        def build_reply() -> ToolReply:
+            with NotebookService(index) as notebooks:
+                return explain_cell_reply(notebooks, cell, session_id, max_tokens)
 
-        return _answered(ask)
-
-
-def _description(index: Place, graph: GraphAnswers, name: str | None, tokens: int) -> Reply:
-    with Answers(index) as answers:
-        if name is None or answers.is_session(name):
-            return run_description(one_run(answers, name), tokens)
-    return description(graph.describe(name), tokens)
+        return _tool_result(build_reply)
 
 
-def _answered(ask: Callable[[], Reply]) -> CallToolResult:
+def _describe(index: IndexLocation, lineage: LineageService, name: str | None, tokens: int) -> ToolReply:
+    with NotebookService(index) as notebooks:
+        if name is None or notebooks.is_session(name):
+            return notebook_run_reply(load_notebook_run(notebooks, name), tokens)
+    return describe_reply(lineage.describe(name), tokens)
+
+
+def _tool_result(build_reply: Callable[[], ToolReply]) -> CallToolResult:
     try:
-        reply = ask()
-    except ClewError as fault:
-        raise ToolError(str(fault)) from fault
+        reply = build_reply()
+    except ClewError as error:
+        raise ToolError(str(error)) from error
     return CallToolResult(
         content=[TextContent(type="text", text=reply.text)], structured_content=reply.data.model_dump(mode="json")
     )

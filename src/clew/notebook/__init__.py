@@ -1,1 +1,1 @@
-"""Answers in the notebook itself: the lineage of a frame as a picture, as words, and as a widget."""
+"""Display lineage inside a notebook: as SVG, as text and as a widget."""

@@ -1,4 +1,4 @@
-"""`clew.lineage` and `clew.explain`: asked of a frame where it is, shown as the place can show it."""
+"""`clew.lineage` and `clew.explain`: lineage of an in-memory frame, displayed by the notebook."""
 
 from __future__ import annotations
 
@@ -6,53 +6,53 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from clew.capture.lineage import Lineage, VersionToken, target_version
+from clew.capture.lineage import FrameLineage, FrameSnapshot, target_version
 from clew.capture.versions import FrameVersion
 from clew.errors import MissingExtraError, UsageError
-from clew.notebook.frame_graph import FrameGraph, frame_graph, title_of, variables_of
-from clew.notebook.words import words
+from clew.notebook.frame_graph import FrameGraph, build_frame_graph, frame_variables, version_label
+from clew.notebook.words import explain_graph
 
 if TYPE_CHECKING:
     from clew.notebook.widget import LineageWidget
 
 
-class ShownLineage(Lineage):
-    """The lineage of one frame, Series or file: text in a terminal, a picture in a notebook."""
+class LineageView(FrameLineage):
+    """Lineage of a frame, Series or file: text in a terminal, SVG or a widget in a notebook."""
 
     def __init__(
         self,
         target: FrameVersion,
-        until: Iterable[VersionToken],
+        until: Iterable[FrameSnapshot],
         names: Mapping[FrameVersion, str],
         column: str | None = None,
     ) -> None:
         super().__init__(target, until)
-        self._names = {**names, **self._stops}
+        self._names = {**names, **self._stop_names}
         self._column = column
 
     def graph(self) -> FrameGraph:
-        """The frames and files behind it, and which of their columns went into which."""
-        whole = frame_graph(self._target, self._names)
-        return whole if self._column is None else whole.only(self._column)
+        """Return the upstream frames and files, and their column lineage."""
+        graph = build_frame_graph(self._target, self._names)
+        return graph if self._column is None else graph.restrict_to(self._column)
 
     def svg(self) -> str:
-        """The picture."""
-        from clew.notebook.picture import svg
+        """Render the graph as SVG."""
+        from clew.notebook.picture import render_frame_svg
 
-        return svg(self.graph())
+        return render_frame_svg(self.graph())
 
     def widget(self) -> LineageWidget:
-        """The picture as a widget, in which columns can be chosen; needs the extra `widget`."""
+        """Return an interactive widget with selectable columns; needs the extra `widget`."""
         try:
             from clew.notebook.widget import LineageWidget
-        except ModuleNotFoundError as fault:
-            raise MissingExtraError.named("widget", fault.name or "anywidget") from fault
+        except ModuleNotFoundError as error:
+            raise MissingExtraError.for_module("widget", error.name or "anywidget") from error
         return LineageWidget(self.graph())
 
-    def _told(self, label: Any, provenance: Any) -> Any:
+    def _to_edges(self, label: Any, provenance: Any) -> Any:
         if self._column is not None and label is not None and str(label) != self._column:
             return []
-        return super()._told(label, provenance)
+        return super()._to_edges(label, provenance)
 
     def _name(self, source: FrameVersion) -> str:
         return self._names.get(source) or super()._name(source)
@@ -61,17 +61,17 @@ class ShownLineage(Lineage):
         return f'<div style="overflow-x: auto">{self.svg()}</div>'
 
     def _repr_mimebundle_(self, **_: Any) -> Any:
-        """For Jupyter: the widget where it can be had, the picture, and the text."""
-        told = {"text/plain": repr(self), "text/html": self._repr_html_()}
+        """Return the Jupyter MIME bundle: widget if installed, SVG and text."""
+        fallback = {"text/plain": repr(self), "text/html": self._repr_html_()}
         try:
             bundle = self.widget()._repr_mimebundle_()
         except MissingExtraError:
-            return told
+            return fallback
         data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
-        return {**(data or {}), **told}, metadata
+        return {**(data or {}), **fallback}, metadata
 
     def _display_(self) -> Any:
-        """For marimo: the widget where it can be had, else the picture."""
+        """Return the marimo display: widget if installed, otherwise SVG."""
         try:
             return self.widget()
         except MissingExtraError:
@@ -80,31 +80,35 @@ class ShownLineage(Lineage):
             return marimo.Html(self._repr_html_())
 
 
-def lineage(target: Any, until: Iterable[VersionToken] = (), *, column: Any = None) -> ShownLineage:
-    """The lineage of a frame, a Series, or the path of a file written here; back to `until` where given.
+def lineage(target: Any, until: Iterable[FrameSnapshot] = (), *, column: Any = None) -> LineageView:
+    """Return the lineage of a frame, a Series, or the path of a file written by this process.
 
-    With `column`, of that column alone. Frames are called by the variables that hold them where this is called.
+    Trace back to `until` if given, and only `column` if given. Frames are labelled by the caller's variables.
     """
-    return asked(target, until, column, _variables(2))
+    return build_view(target, until, column, _caller_variables(2))
 
 
 def explain(target: Any, *, column: Any = None) -> str:
-    """Where a Series, or a column of a frame, comes from, in words."""
-    names = _variables(2)
-    shown = asked(target, (), column, names)
-    return words(shown.graph(), column=None if column is None else str(column))
+    """Explain in text where a Series or the columns of a frame come from."""
+    names = _caller_variables(2)
+    view = build_view(target, (), column, names)
+    return explain_graph(view.graph(), column=None if column is None else str(column))
 
 
-def asked(target: Any, until: Iterable[VersionToken], column: Any, names: Mapping[FrameVersion, str]) -> ShownLineage:
-    """The lineage of what is asked for, with the names that frames have."""
+def build_view(
+    target: Any, until: Iterable[FrameSnapshot], column: Any, names: Mapping[FrameVersion, str]
+) -> LineageView:
+    """Build the view of a target; `names` are the labels of frames."""
     version = target_version(target)
     if column is not None and not version.has(column):
-        known = ", ".join(map(str, version.labels()))
-        raise UsageError(f"{title_of(version, names.get(version))} has no column {column!r}.", hint=f"It has {known}.")
-    return ShownLineage(version, until, names, None if column is None else str(column))
+        columns = ", ".join(map(str, version.labels()))
+        raise UsageError(
+            f"{version_label(version, names.get(version))} has no column {column!r}.", hint=f"Its columns: {columns}."
+        )
+    return LineageView(version, until, names, None if column is None else str(column))
 
 
-def _variables(depth: int) -> dict[FrameVersion, str]:
-    """The names of frames where the user has called."""
-    caller = sys._getframe(depth)  # noqa: SLF001 - the only way to the names that the user gave
-    return variables_of((caller.f_locals, caller.f_globals))
+def _caller_variables(depth: int) -> dict[FrameVersion, str]:
+    """Return the frame variables of the calling user code."""
+    caller = sys._getframe(depth)  # noqa: SLF001 - the only access to the caller's variables
+    return frame_variables((caller.f_locals, caller.f_globals))

@@ -1,4 +1,4 @@
-"""The frames and files behind a frame, and which of their columns went into which: what the picture shows."""
+"""Graph of the upstream frames and files of a frame, with column lineage."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from clew.capture.flags import MARKS, transformations
-from clew.capture.lineage import sources_of
+from clew.capture.lineage import compose_sources
 from clew.capture.provenance import Provenance
-from clew.capture.versions import STATE, FrameVersion
+from clew.capture.versions import STATE_ATTR, FrameVersion
 
-# What pandas calls by names that no one says.
-_METHODS = {"__getitem__": "selection", "__setitem__": "assignment", "series": ""}
+# Display names of pandas methods.
+_METHOD_LABELS = {"__getitem__": "selection", "__setitem__": "assignment", "series": ""}
 
 
 class FrameNode(Struct, frozen=True):
-    """A frame that a variable holds, or held, or a file."""
+    """A file, or a frame that is or was assigned to a variable."""
 
     title: str
     kind: Literal["frame", "file"]
@@ -28,7 +28,7 @@ class FrameNode(Struct, frozen=True):
 
 
 class FrameLink(Struct, frozen=True):
-    """A column's part in another; `column` is None for what holds for the whole frame. Nodes by their places."""
+    """A column lineage edge; `column` is None for the whole frame. Nodes are referenced by position."""
 
     source: int
     source_column: str
@@ -40,56 +40,56 @@ class FrameLink(Struct, frozen=True):
 
 
 class FrameGraph(Struct, frozen=True):
-    """Nodes from the target, which is the first, back to the origins."""
+    """Nodes (the target is the first) and column lineage edges."""
 
     nodes: tuple[FrameNode, ...]
     links: tuple[FrameLink, ...]
 
-    def only(self, column: str) -> FrameGraph:
-        """What one column of the target comes from, and what had a say in it."""
-        wanted, kept, pending = {(0, column)}, dict[FrameLink, None](), [(0, column)]
+    def restrict_to(self, column: str) -> FrameGraph:
+        """Return the subgraph upstream of one column of the target."""
+        visited, links, pending = {(0, column)}, dict[FrameLink, None](), [(0, column)]
         while pending:
             node, name = pending.pop()
             for link in self.links:
                 if link.target == node and link.column in (name, None):
-                    kept[link] = None
+                    links[link] = None
                     end = link.source, link.source_column
-                    # Who only had a say is named, not followed.
-                    if link.type == "DIRECT" and end not in wanted:
-                        wanted.add(end)
+                    # INDIRECT sources are included, but not followed.
+                    if link.type == "DIRECT" and end not in visited:
+                        visited.add(end)
                         pending.append(end)
-        return _renumbered(self, list(kept))
+        return _renumber(self, list(links))
 
 
-def variables_of(scopes: Iterable[Mapping[str, Any]]) -> dict[FrameVersion, str]:
-    """The names of the variables that hold frames in scopes of the user's, the nearest scope first."""
+def frame_variables(scopes: Iterable[Mapping[str, Any]]) -> dict[FrameVersion, str]:
+    """Map frames to their variable names in the user's scopes, nearest scope first."""
     frame_type = getattr(sys.modules.get("pandas"), "DataFrame", ())
-    found: dict[FrameVersion, str] = {}
+    names: dict[FrameVersion, str] = {}
     for scope in scopes:
         for name, value in list(scope.items()):
             if isinstance(value, frame_type) and not name.startswith("_"):
-                state = value.__dict__.get(STATE)
+                state = value.__dict__.get(STATE_ATTR)
                 if isinstance(state, FrameVersion):
-                    found.setdefault(state, name)
-    return found
+                    names.setdefault(state, name)
+    return names
 
 
-def frame_graph(target: FrameVersion, names: Mapping[FrameVersion, str]) -> FrameGraph:
-    """The graph behind a frame; what no variable holds is passed through."""
-    known = [version for version in _behind(target) if version in names or _is_named(version)]
-    stops = set(known) - {target}
-    places = {target: 0}
+def build_frame_graph(target: FrameVersion, names: Mapping[FrameVersion, str]) -> FrameGraph:
+    """Build the graph upstream of a frame; frames without a variable are skipped."""
+    visible = [version for version in _ancestors(target) if version in names or _is_named(version)]
+    stops = set(visible) - {target}
+    positions = {target: 0}
     links: dict[FrameLink, None] = {}
-    for version in (target, *known):
-        columns, rows = sources_of(version, stops - {version})
-        if version in places:
-            links |= dict.fromkeys(_links(version, columns, rows, places))
-    nodes = tuple(_node(version, names.get(version)) for version in places)
+    for version in (target, *visible):
+        columns, rows = compose_sources(version, stops - {version})
+        if version in positions:
+            links |= dict.fromkeys(_links(version, columns, rows, positions))
+    nodes = tuple(_node(version, names.get(version)) for version in positions)
     return FrameGraph(nodes, tuple(links))
 
 
-def title_of(version: FrameVersion, name: str | None) -> str:
-    """What a person calls a frame or a file."""
+def version_label(version: FrameVersion, name: str | None) -> str:
+    """Return the display name of a frame or file."""
     if version.dataset is not None:
         return version.dataset.label.rsplit("/", 1)[-1]
     return name or version.name or ("series" if _method(version) == "series" else f"frame {version.uid}")
@@ -103,8 +103,8 @@ def _is_named(version: FrameVersion) -> bool:
     return version.dataset is not None or version.name is not None or version.made_by is None
 
 
-def _behind(target: FrameVersion) -> Iterator[FrameVersion]:
-    """All versions behind one, the nearest first."""
+def _ancestors(target: FrameVersion) -> Iterator[FrameVersion]:
+    """Yield all upstream versions, nearest first."""
     seen, pending = {target}, [target]
     for version in pending:
         for source in version.made_by.inputs() if version.made_by is not None else ():
@@ -118,19 +118,19 @@ def _links(
     version: FrameVersion,
     columns: Mapping[Any, Provenance],
     rows: Provenance,
-    places: dict[FrameVersion, int],
+    positions: dict[FrameVersion, int],
 ) -> Iterator[FrameLink]:
     for label, provenance in [*columns.items(), (None, rows)]:
         for (source, column), flags in provenance.items():
             if source is version:
                 continue
-            for kind, subtype in transformations(flags):
+            for transformation_type, subtype in transformations(flags):
                 yield FrameLink(
-                    source=places.setdefault(source, len(places)),
+                    source=positions.setdefault(source, len(positions)),
                     source_column=str(column),
-                    target=places[version],
+                    target=positions[version],
                     column=None if label is None else str(label),
-                    type=kind,
+                    type=transformation_type,
                     subtype=subtype,
                     is_certain=not flags & MARKS,
                 )
@@ -138,22 +138,22 @@ def _links(
 
 def _node(version: FrameVersion, name: str | None) -> FrameNode:
     return FrameNode(
-        title=title_of(version, name),
+        title=version_label(version, name),
         kind="frame" if version.dataset is None else "file",
-        made_by=_METHODS.get(_method(version), _method(version)) or None,
+        made_by=_METHOD_LABELS.get(_method(version), _method(version)) or None,
         row_count=None if version.shape is None else version.shape[0],
         columns=tuple(map(str, version.labels())),
     )
 
 
-def _renumbered(graph: FrameGraph, links: list[FrameLink]) -> FrameGraph:
-    kept = dict.fromkeys([0, *(end for link in links for end in (link.target, link.source))])
-    places = {node: place for place, node in enumerate(kept)}
-    moved = (
+def _renumber(graph: FrameGraph, links: list[FrameLink]) -> FrameGraph:
+    nodes = dict.fromkeys([0, *(end for link in links for end in (link.target, link.source))])
+    positions = {node: position for position, node in enumerate(nodes)}
+    renumbered = (
         FrameLink(
-            places[link.source],
+            positions[link.source],
             link.source_column,
-            places[link.target],
+            positions[link.target],
             link.column,
             link.type,
             link.subtype,
@@ -161,4 +161,4 @@ def _renumbered(graph: FrameGraph, links: list[FrameLink]) -> FrameGraph:
         )
         for link in links
     )
-    return FrameGraph(tuple(graph.nodes[node] for node in kept), tuple(moved))
+    return FrameGraph(tuple(graph.nodes[node] for node in nodes), tuple(renumbered))

@@ -1,6 +1,6 @@
-// Draws the picture that Python laid out; a click on a column lights up its way and tells Python which it was.
+// Displays the SVG from Python; a click on a column highlights its lineage and updates `selected`.
 
-function way(links, node, column) {
+function lineageOf(links, node, column) {
   const on = new Set();
   const rows = new Set([`${node}\u001f${column}`]);
   for (const [here, hereColumn, there, thereColumn] of [
@@ -31,7 +31,7 @@ function render({ model, el }) {
     const { node, column } = model.get("selected");
     picture.classList.toggle("chosen", column !== undefined);
     if (column === undefined) return;
-    const { on, rows } = way(model.get("links"), node, column);
+    const { on, rows } = lineageOf(model.get("links"), node, column);
     for (const path of picture.querySelectorAll("path[data-link]"))
       path.classList.toggle("on", on.has(Number(path.dataset.link)));
     for (const row of picture.querySelectorAll(".row"))

@@ -1,4 +1,4 @@
-"""The picture as a widget: what is chosen in it is a value that other cells can use."""
+"""Interactive lineage widget; its selection can be used by other cells."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import traitlets
 from msgspec import to_builtins
 
 from clew.notebook.frame_graph import FrameGraph
-from clew.notebook.picture import svg
+from clew.notebook.picture import render_frame_svg
 
 
 class LineageWidget(anywidget.AnyWidget):
-    """`selected` is the column that was clicked: `{"frame": …, "column": …}`, or empty."""
+    """Lineage widget; `selected` is the clicked column: `{"frame": …, "column": …}`, or empty."""
 
     _esm = files("clew.notebook").joinpath("widget.js").read_text(encoding="utf-8")
     svg = traitlets.Unicode().tag(sync=True)
@@ -21,4 +21,4 @@ class LineageWidget(anywidget.AnyWidget):
     selected = traitlets.Dict().tag(sync=True)
 
     def __init__(self, graph: FrameGraph) -> None:
-        super().__init__(svg=svg(graph), links=to_builtins(graph.links), selected={})
+        super().__init__(svg=render_frame_svg(graph), links=to_builtins(graph.links), selected={})

@@ -1,81 +1,81 @@
-"""Whether log, checkpoint, lake and index belong together: looked at once, before anything is taken in."""
+"""Preflight check that log, checkpoint, lake and index belong together."""
 
 from __future__ import annotations
 
 import json
 
-from clew.collector.segments import segments
+from clew.collector.segments import list_segments
 from clew.errors import ClewError
-from clew.home import Home
-from clew.index.sink import IndexSink
+from clew.home import DataDir
+from clew.index.sink import IndexWriter
 from clew.lake.delta import Lake
-from clew.lake.format import read_marker
-from clew.lake.tables import ONE_ROW_PER_EVENT
+from clew.lake.format import read_manifest
+from clew.lake.tables import EVENT_GRAIN_TABLES
 from clew.pipeline.checkpoint import Checkpoint
 
-_OWNER = "lake.json"
+_LAKE_FILE = "lake.json"
 
 
-def require_agreement(home: Home, lake: Lake, index: IndexSink) -> None:
-    """Refuse to go on with parts of different homes; a checkpoint that is new is given to the lake."""
+def check_consistency(home: DataDir, lake: Lake, index: IndexWriter) -> None:
+    """Raise if log, checkpoint, lake and index do not belong together; bind a new checkpoint to the lake."""
     checkpoint = Checkpoint(home.checkpoint)
-    _require_same_lake(checkpoint, lake)
-    require_log(home)
-    _require_index(index, lake)
+    _check_lake_id(checkpoint, lake)
+    check_log_offsets(home)
+    _check_event_counts(index, lake)
 
 
-def _require_same_lake(checkpoint: Checkpoint, lake: Lake) -> None:
-    marker = read_marker(lake.root)
-    own = "" if marker is None else marker.id
-    owner = _owner(checkpoint)
-    if owner is None:
+def _check_lake_id(checkpoint: Checkpoint, lake: Lake) -> None:
+    manifest = read_manifest(lake.root)
+    lake_id = "" if manifest is None else manifest.id
+    stored = _checkpoint_lake_id(checkpoint)
+    if stored is None:
         checkpoint.root.mkdir(parents=True, exist_ok=True)
-        (checkpoint.root / _OWNER).write_text(json.dumps({"id": own, "path": str(lake.root)}) + "\n")
-    elif owner["id"] != own:
+        (checkpoint.root / _LAKE_FILE).write_text(json.dumps({"id": lake_id, "path": str(lake.root)}) + "\n")
+    elif stored["id"] != lake_id:
         message = (
-            f"The checkpoint {checkpoint.root} belongs to the lake {owner['id']}, last seen at {owner['path']};"
-            f" {lake.root} is the lake {own}."
+            f"The checkpoint {checkpoint.root} belongs to the lake {stored['id']}, last seen at {stored['path']};"
+            f" {lake.root} is the lake {lake_id}."
         )
         hint = (
-            "Name the lake that it belongs to with --lake PATH. Or move checkpoint and index away: the log is then read"
-            " from its start into this lake, and what it holds already is not doubled."
+            "Pass its lake with --lake PATH. Or move checkpoint and index away: the log is then read from its start"
+            " into this lake; events that it contains already are skipped."
         )
         raise ClewError(message, hint=hint)
 
 
-def _owner(checkpoint: Checkpoint) -> dict[str, str] | None:
+def _checkpoint_lake_id(checkpoint: Checkpoint) -> dict[str, str] | None:
     try:
-        found = json.loads((checkpoint.root / _OWNER).read_text())
-        return {"id": str(found["id"]), "path": str(found["path"])}
+        log_segments = json.loads((checkpoint.root / _LAKE_FILE).read_text())
+        return {"id": str(log_segments["id"]), "path": str(log_segments["path"])}
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None
 
 
-def require_log(home: Home) -> None:
-    """Refuse a log that is not the one that was read so far. To be asked before anything is appended to it."""
+def check_log_offsets(home: DataDir) -> None:
+    """Raise if the log does not cover the committed offset. Call before anything is appended to the log."""
     folder, checkpoint = home.log, Checkpoint(home.checkpoint)
-    position, found = checkpoint.position, segments(folder)
-    start, end = (found[0].base, found[-1].end) if found else (0, 0)
+    offset, log_segments = checkpoint.committed_offset, list_segments(folder)
+    start, end = (log_segments[0].base, log_segments[-1].end) if log_segments else (0, 0)
     hint = (
-        f"Restore the log from a copy. Or move {checkpoint.root} away: the log is then read from its start, and events"
-        " that the lake knows are not doubled."
+        f"Restore the log from a backup. Or move {checkpoint.root} away: the log is then read from its start, and"
+        " events that the lake contains already are skipped."
     )
-    if end < position:
-        message = f"The log {folder} ends at {end:,}, before the position {position:,} that was taken in already."
+    if end < offset:
+        message = f"The log {folder} ends at {end:,}, before the offset {offset:,} that was already ingested."
         raise ClewError(message, hint=hint)
-    if 0 < position < start:
-        message = f"The log {folder} begins at {start:,}; events from {position:,} on were not taken in and are gone."
+    if 0 < offset < start:
+        message = f"The log {folder} begins at {start:,}; events from {offset:,} on were not ingested and are lost."
         raise ClewError(message, hint=hint)
 
 
-def _require_index(index: IndexSink, lake: Lake) -> None:
-    """An index is written after the lake, so it never knows more. If it did, events would be taken for known."""
+def _check_event_counts(index: IndexWriter, lake: Lake) -> None:
+    """Raise if the index has more events than the lake, which is written first: new events would be skipped."""
     rows = lake.row_counts()
-    stored, known = sum(rows.get(name, 0) for name in ONE_ROW_PER_EVENT), index.event_count
-    if known > stored:
-        message = f"The index {index.place} knows {known:,} events, and the lake {lake.root} holds {stored:,}."
+    stored, indexed = sum(rows.get(name, 0) for name in EVENT_GRAIN_TABLES), index.event_count
+    if indexed > stored:
+        message = f"The index {index.location} has {indexed:,} events, but the lake {lake.root} has {stored:,}."
         hint = (
-            "They do not belong together. Move the index away, and it is built anew from the lake; if events are"
-            " missing there, move the checkpoint away as well: the log fills them in."
+            "They do not belong together. Move the index away: it is rebuilt from the lake. If the lake lacks events,"
+            " move the checkpoint away as well: they are ingested again from the log."
         )
         raise ClewError(message, hint=hint)

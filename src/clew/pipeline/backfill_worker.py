@@ -1,4 +1,4 @@
-"""The work on a part of a chunk: raw events are opened as if they had just come, for the facet tables and the index."""
+"""Spark task of a backfill: decode raw-only events, write their facets and extract the index changes."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from clew.events.facet_order import FacetOrder
-from clew.index.observer import Observer
+from clew.index.observer import ChangeExtractor
 from clew.lake.files import FileWriter
-from clew.lake.lineage_rows import LineageRows
-from clew.lake.raw_only import Chunk, opened, raw_events_in
+from clew.lake.lineage_rows import LineageTableBuilder
+from clew.lake.raw_only import Chunk, decode_raw_events, read_chunk
 from clew.lake.tables import LARGE_COLUMNS, LINEAGE_EVENTS
-from clew.pipeline.telling import Told, named_by, telling
+from clew.pipeline.telling import WorkerReport, encode_reports, tasks_of
 from clew.pipeline.worker import BYTES_PER_BATCH
 
 
 class BackfillWorker:
-    """Writes the facets of raw events below `root`. Rows name parts by their place in `parts`."""
+    """Writes the facets of raw-only events below `root`. Input rows are indices into `parts`."""
 
     def __init__(
         self,
@@ -33,35 +33,35 @@ class BackfillWorker:
         self._dictionary = dictionary
         self._order = order
 
-    def __call__(self, places: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The function for `mapInArrow`."""
-        return telling(self._reports(places), self._root)
+    def __call__(self, task_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Run as the function of `mapInArrow`."""
+        return encode_reports(self._reports(task_batches), self._root)
 
-    def _reports(self, places: Iterator[pa.RecordBatch]) -> Iterator[Told]:
-        for part in named_by(places, self._parts):
+    def _reports(self, task_batches: Iterator[pa.RecordBatch]) -> Iterator[WorkerReport]:
+        for part in tasks_of(task_batches, self._parts):
             yield from self._fill(part)
 
-    def _fill(self, part: Chunk) -> Iterator[Told]:
-        # An observer for each part: it expects events in the order received.
-        writer, observer = FileWriter(self._root, LARGE_COLUMNS), Observer(self._dictionary, self._order)
+    def _fill(self, part: Chunk) -> Iterator[WorkerReport]:
+        # One per chunk: it expects events in the order received.
+        writer, observer = FileWriter(self._root, LARGE_COLUMNS), ChangeExtractor(self._dictionary, self._order)
         for rows in self._batches(part, observer):
-            yield Told(files=list(writer.add(rows)))
+            yield WorkerReport(files=list(writer.add(rows)))
         changes = observer.changes()
-        # The index knows them since they were taken in.
+        # The event ids are in the index since they were ingested.
         changes.events = []
-        yield Told(files=list(writer.flush()), changes=changes)
+        yield WorkerReport(files=list(writer.flush()), changes=changes)
 
-    def _batches(self, part: Chunk, observer: Observer) -> Iterator[dict[str, pa.RecordBatch]]:
-        rows, held = LineageRows(), 0
-        for event, arrival in opened(raw_events_in(self._root, self._files, part)):
-            rows.add(event, arrival)
-            observer.note(event, arrival.event_id, arrival.seq)
-            held += len(arrival.body)
-            if held >= BYTES_PER_BATCH:
+    def _batches(self, part: Chunk, observer: ChangeExtractor) -> Iterator[dict[str, pa.RecordBatch]]:
+        rows, buffered_bytes = LineageTableBuilder(), 0
+        for event, received in decode_raw_events(read_chunk(self._root, self._files, part)):
+            rows.add(event, received)
+            observer.add(event, received.event_id, received.seq)
+            buffered_bytes += len(received.body)
+            if buffered_bytes >= BYTES_PER_BATCH:
                 yield _facets(rows)
-                held = 0
+                buffered_bytes = 0
         yield _facets(rows)
 
 
-def _facets(rows: LineageRows) -> dict[str, pa.RecordBatch]:
-    return {name: batch for name, batch in rows.batches().items() if name != LINEAGE_EVENTS.name}
+def _facets(rows: LineageTableBuilder) -> dict[str, pa.RecordBatch]:
+    return {name: batch for name, batch in rows.drain().items() if name != LINEAGE_EVENTS.name}

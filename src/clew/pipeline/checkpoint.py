@@ -1,4 +1,4 @@
-"""What Spark has noted of the batches that are done: where each ended in the log."""
+"""The checkpoint of the streaming query: committed batches and their offsets in the log."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-NONE_DONE = -1
+NO_BATCH = -1
 
 
 class _Offset(Struct):
@@ -19,15 +19,15 @@ _decode_offset = msgspec.json.Decoder(_Offset).decode
 
 
 class Checkpoint:
-    """The folder that a streaming query keeps, and the name that its batches are numbered under."""
+    """The checkpoint folder of the streaming query and its application id."""
 
     def __init__(self, folder: Path) -> None:
         self.root = folder
         self.folder = folder / "log"
 
     @property
-    def app(self) -> str:
-        """The name under which batches are numbered: a new checkpoint counts from 0 again, so it needs a new one."""
+    def app_id(self) -> str:
+        """Delta application id of this checkpoint: a new checkpoint numbers batches from 0 and needs a new id."""
         path = self.root / "app"
         if not path.exists():
             self.root.mkdir(parents=True, exist_ok=True)
@@ -35,27 +35,27 @@ class Checkpoint:
         return path.read_text().strip()
 
     @property
-    def last_done(self) -> int:
-        """The number of the last batch that is done."""
+    def last_committed_batch(self) -> int:
+        """The number of the last committed batch."""
         return max((int(path.name) for path in self.folder.glob("commits/*") if path.name.isdecimal()), default=-1)
 
     @property
-    def position(self) -> int:
-        """How far the log was read by the batches that are done."""
-        return self.end_of(self.last_done) or 0
+    def committed_offset(self) -> int:
+        """The log offset up to which batches are committed."""
+        return self.batch_end_offset(self.last_committed_batch) or 0
 
     @property
-    def begun_position(self) -> int:
-        """How far the log is read by the last batch that was begun: if it was not done, it comes again as it was."""
-        begun = max((int(path.name) for path in self.folder.glob("offsets/*") if path.name.isdecimal()), default=-1)
-        return self.end_of(begun) or 0
+    def planned_offset(self) -> int:
+        """The log offset up to which batches are planned: an uncommitted batch is repeated with the same range."""
+        planned = max((int(path.name) for path in self.folder.glob("offsets/*") if path.name.isdecimal()), default=-1)
+        return self.batch_end_offset(planned) or 0
 
-    def end_of(self, batch: int) -> int | None:
-        """Where a batch ended; None if Spark no longer remembers."""
-        if batch == NONE_DONE:
+    def batch_end_offset(self, batch: int) -> int | None:
+        """Return the end offset of a batch; None if Spark has deleted it."""
+        if batch == NO_BATCH:
             return 0
         try:
-            # Spark's file of offsets: a version, its own notes, then one line per source.
+            # Spark's offset file: a version, metadata, then one line per source.
             last_line = (self.folder / "offsets" / str(batch)).read_bytes().splitlines()[-1]
             return _decode_offset(last_line).position
         except (OSError, IndexError, msgspec.DecodeError):

@@ -1,6 +1,6 @@
-"""The process from which Spark forks Python workers: what they all need is loaded here once, and shared.
+"""The process from which Spark forks Python workers, with all modules preloaded.
 
-Spark starts it as `python -m clew.pipeline.daemon pyspark.worker`. Without it every worker loads for a second of CPU.
+Spark starts it as `python -m clew.pipeline.daemon pyspark.worker`. It saves one second of CPU per worker.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from types import ModuleType
 
 from pyspark.daemon import manager
 
-from clew.pipeline.memory import giving_back, reuse
+from clew.pipeline.memory import trims_heap_after, tune_malloc
 
-# In the environment of functions that move events. Spark keeps workers of another environment apart: one that names
-# ranges of the log, and is done at once, would give back the memory that a batch has left for the next.
-MOVES_EVENTS = "CLEW_MOVES_EVENTS"
+# Set for functions that process events. Spark has a worker pool per environment: in a shared pool, tasks of the data
+# source would trim the heap that the next batch reuses.
+EVENT_WORKER_ENV = "CLEW_EVENT_WORKER"
 _WORKER = "pyspark.worker"
-_NEEDED = (_WORKER, "clew.pipeline.worker", "clew.pipeline.backfill_worker", "clew.pipeline.rebuild_worker")
-_NEEDED_FOR_RANGES = (_WORKER, "clew.pipeline.source")
+_PRELOAD = (_WORKER, "clew.pipeline.worker", "clew.pipeline.backfill_worker", "clew.pipeline.rebuild_worker")
+_PRELOAD_SOURCE = (_WORKER, "clew.pipeline.source")
 
 
-class NoPandas(MetaPathFinder):
-    """Keeps pandas out: pyarrow loads it with its first array, where it is installed, and no worker needs it."""
+class HidePandas(MetaPathFinder):
+    """Import hook that hides pandas, which pyarrow would import with its first array."""
 
     def find_spec(
         self,
@@ -35,32 +35,32 @@ class NoPandas(MetaPathFinder):
         path: Sequence[str] | None = None,  # noqa: ARG002
         target: ModuleType | None = None,  # noqa: ARG002
     ) -> ModuleSpec | None:
-        """Say that it is not installed."""
+        """Raise ModuleNotFoundError for pandas."""
         if fullname == "pandas":
             raise ModuleNotFoundError(name=fullname)
         return None
 
 
-def prepare(worker: str) -> None:
-    """Load what the workers of this daemon will need; other kinds than those that move events need little."""
-    sys.meta_path.insert(0, NoPandas())
-    # A fork must not copy a process with threads at work: numpy's would start when it is loaded.
+def preload(worker: str) -> None:
+    """Import the modules that the workers of this daemon need before they are forked."""
+    sys.meta_path.insert(0, HidePandas())
+    # Forking a process with running threads is unsafe: numpy would start some on import.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if worker != _WORKER:
         return
-    moves_events = MOVES_EVENTS in os.environ
-    for name in _NEEDED if moves_events else _NEEDED_FOR_RANGES:
+    is_event_worker = EVENT_WORKER_ENV in os.environ
+    for name in _PRELOAD if is_event_worker else _PRELOAD_SOURCE:
         import_module(name)
-    if moves_events:
-        # Spark keeps a worker for its next task, and an idle one must not keep the memory of the last.
+    if is_event_worker:
+        # Spark reuses workers, and an idle worker must not hold the memory of its last task.
         workers = sys.modules[_WORKER]
-        vars(workers)["main"] = giving_back(vars(workers)["main"])
-        reuse()
-    # Nothing that workers make stands in cycles, so looking for them is in vain. Spark's loop does between tasks.
+        vars(workers)["main"] = trims_heap_after(vars(workers)["main"])
+        tune_malloc()
+    # Workers create no reference cycles. Spark's loop collects garbage between tasks.
     gc.freeze()
     gc.disable()
 
 
 if __name__ == "__main__":
-    prepare(sys.argv[1])
+    preload(sys.argv[1])
     manager()

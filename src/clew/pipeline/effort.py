@@ -1,4 +1,4 @@
-"""How much Spark prepares before it works: for a small lake, compiling code costs far more than running it."""
+"""Spark settings for small lakes, where code generation costs more than the queries."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 from clew.lake.delta import Lake
 from clew.lake.tables import EVENT_TABLE_NAMES
 
-SMALL_BYTES: Final = 32 << 20
+MAX_SMALL_LAKE_BYTES: Final = 32 << 20
 # Measured on a lake of 200 events: all derived tables in 24 CPU-seconds instead of 54.
-_FOR_SMALL_LAKES: Final = {
+_SMALL_LAKE_CONF: Final = {
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -21,11 +21,11 @@ _FOR_SMALL_LAKES: Final = {
 
 
 @contextmanager
-def suited_to(spark: SparkSession, lake: Lake) -> Iterator[None]:
-    """Set the session to the size of the lake, for plans over the whole of it."""
-    before = {key: spark.conf.get(key) for key in _FOR_SMALL_LAKES} if is_small(lake) else {}
+def tuned_for(spark: SparkSession, lake: Lake) -> Iterator[None]:
+    """Apply the settings for the size of the lake, and restore the previous ones."""
+    before = {key: spark.conf.get(key) for key in _SMALL_LAKE_CONF} if is_small(lake) else {}
     for key in before:
-        spark.conf.set(key, _FOR_SMALL_LAKES[key])
+        spark.conf.set(key, _SMALL_LAKE_CONF[key])
     try:
         yield
     finally:
@@ -34,5 +34,5 @@ def suited_to(spark: SparkSession, lake: Lake) -> Iterator[None]:
 
 
 def is_small(lake: Lake) -> bool:
-    """Whether the event tables are small."""
-    return sum(lake.size(name) for name in EVENT_TABLE_NAMES) < SMALL_BYTES
+    """Return whether the event tables are small."""
+    return sum(lake.size(name) for name in EVENT_TABLE_NAMES) < MAX_SMALL_LAKE_BYTES

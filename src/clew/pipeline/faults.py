@@ -1,4 +1,4 @@
-"""What may happen to Spark, as a person can act on it: a worker that was killed, a full disk."""
+"""Translation of Spark errors into user errors."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from pyspark.errors import PySparkException
 
 from clew.errors import ClewError
 
-_WORKER_ENDED: Final = "Python worker exited unexpectedly"
-_PERHAPS_KILLED: Final = f"{_WORKER_ENDED}. The system may have killed it for want of memory."
-_OF_A_TRACE: Final = ("at ", "... ")
+_WORKER_EXITED: Final = "Python worker exited unexpectedly"
+_WORKER_KILLED: Final = f"{_WORKER_EXITED}. The system may have killed it because of low memory."
+_STACK_FRAME_PREFIXES: Final = ("at ", "... ")
 
-RETRY: Final = "Nothing is lost: mend the cause and run it again; it goes on where it stopped."
+RETRY_HINT: Final = "No data was lost. Fix the cause and run the command again: it resumes where it stopped."
 
 
 @contextmanager
-def told_in_a_sentence() -> Iterator[None]:
-    """Turn a fault of a job of Spark into one that says what to do."""
+def translate_spark_errors() -> Iterator[None]:
+    """Raise errors of Spark as ClewError with a hint."""
     try:
         yield
-    except (PySparkException, Py4JError) as fault:
-        raise ClewError(f"The pipeline stopped: {sentence_of(str(fault))}", hint=RETRY) from fault
+    except (PySparkException, Py4JError) as error:
+        raise ClewError(f"The pipeline stopped: {root_cause(str(error))}", hint=RETRY_HINT) from error
 
 
-def sentence_of(text: str) -> str:
-    """The line of a long Python-in-JVM trace that a person can act on."""
-    # After it Spark tells how the query stood, and not what was wrong.
-    told, _, _ = text.partition("=== Streaming Query ===")
-    lines = [line.strip() for line in told.splitlines()]
-    lines = [line for line in lines if line and not line.startswith(_OF_A_TRACE)]
+def root_cause(text: str) -> str:
+    """Extract the root cause from a Python-in-JVM stack trace."""
+    # The state of the query follows, not the cause.
+    trace, _, _ = text.partition("=== Streaming Query ===")
+    lines = [line.strip() for line in trace.splitlines()]
+    lines = [line for line in lines if line and not line.startswith(_STACK_FRAME_PREFIXES)]
     errors = [line for line in lines if "Error" in line]
-    if not errors and _WORKER_ENDED in told:
-        return _PERHAPS_KILLED
+    if not errors and _WORKER_EXITED in trace:
+        return _WORKER_KILLED
     return (errors or lines or ["unknown"])[-1][:500]

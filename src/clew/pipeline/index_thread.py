@@ -1,4 +1,4 @@
-"""The index takes a batch while workers are busy with the next, so that neither waits for the other."""
+"""Asynchronous index writer: a batch is written to the index while the next one is processed."""
 
 from __future__ import annotations
 
@@ -8,48 +8,48 @@ from types import TracebackType
 from typing import Self
 
 from clew.errors import ClewError
-from clew.index.changes import Changes
-from clew.index.sink import IndexSink
-from clew.pipeline.faults import RETRY
-from clew.pipeline.memory import give_back
+from clew.index.changes import ChangeSet
+from clew.index.sink import IndexWriter
+from clew.pipeline.faults import RETRY_HINT
+from clew.pipeline.memory import trim_heap
 
 
-class IndexThread:
-    """Applies batches one behind. Use as a context manager: at its end the index has all of them."""
+class AsyncIndexWriter:
+    """Applies batches in a thread. A context manager: on exit, all batches are written."""
 
-    def __init__(self, index: IndexSink) -> None:
+    def __init__(self, index: IndexWriter) -> None:
         self._index = index
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="clew-index")
-        self._applying: Future[None] | None = None
+        self._pending: Future[None] | None = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            self.settle()
-            self._index.let_go()
-            give_back()
+            self.flush()
+            self._index.release_memory()
+            trim_heap()
         finally:
             self._thread.shutdown()
 
-    def apply(self, batch: str, changes: Changes, aside: Iterable[Changes] = ()) -> None:
-        """Begin to apply a batch, once those before are applied; see `IndexSink.apply`."""
-        self.settle()
-        self._applying = self._thread.submit(self._apply, batch, changes, aside)
+    def apply(self, batch: str, changes: ChangeSet, spilled: Iterable[ChangeSet] = ()) -> None:
+        """Apply a batch in the background after all previous ones; see `IndexWriter.apply`."""
+        self.flush()
+        self._pending = self._thread.submit(self._apply, batch, changes, spilled)
 
-    def _apply(self, batch: str, changes: Changes, aside: Iterable[Changes]) -> None:
-        self._index.apply(batch, changes, aside)
-        if aside:
-            give_back()
+    def _apply(self, batch: str, changes: ChangeSet, spilled: Iterable[ChangeSet]) -> None:
+        self._index.apply(batch, changes, spilled)
+        if spilled:
+            trim_heap()
 
-    def settle(self) -> None:
-        """Wait until the index has all batches that were given so far."""
-        applying, self._applying = self._applying, None
-        if applying is not None:
+    def flush(self) -> None:
+        """Wait until all batches are written."""
+        pending, self._pending = self._pending, None
+        if pending is not None:
             try:
-                applying.result()
-            except OSError as fault:
-                raise ClewError(f"The index cannot be written: {fault}.", hint=RETRY) from fault
+                pending.result()
+            except OSError as error:
+                raise ClewError(f"The index is not writable: {error}.", hint=RETRY_HINT) from error

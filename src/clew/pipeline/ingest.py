@@ -1,4 +1,4 @@
-"""One batch of received events into the lake and the index: the same for a batch, a stream and a replay."""
+"""Ingestion of one micro-batch into the lake and the index."""
 
 from __future__ import annotations
 
@@ -8,115 +8,116 @@ from typing import Self
 
 from pyspark.sql import DataFrame
 
-from clew.index.changes import Changes
-from clew.index.sink import IndexSink
-from clew.lake.delta import Batch, Lake
+from clew.index.changes import ChangeSet
+from clew.index.sink import IndexWriter
+from clew.lake.delta import BatchId, Lake
 from clew.lake.files import DataFile
-from clew.lake.tables import EVENT_TABLES, ONE_ROW_PER_EVENT
-from clew.pipeline.index_thread import IndexThread
+from clew.lake.tables import EVENT_GRAIN_TABLES, EVENT_TABLES
+from clew.pipeline.index_thread import AsyncIndexWriter
 from clew.pipeline.lake_tables import write_events
-from clew.pipeline.raw_spans import RawSpans
-from clew.pipeline.telling import Aside, Told
+from clew.pipeline.raw_spans import RawOnlyRanges
+from clew.pipeline.telling import SpilledChanges, WorkerReport
 from clew.pipeline.worker import EventWorker
 
 
 @dataclass
-class Ingested:
-    """What a pipeline has taken in so far; `events` are those that are in a table of their own kind."""
+class IngestStats:
+    """Counters of ingested batches; `events` excludes rejected and duplicate events."""
 
     batches: int = 0
     events: int = 0
     rejected: int = 0
-    repeated: int = 0
+    duplicates: int = 0
     rows: dict[str, int] = field(default_factory=dict)
 
 
-class Ingest:
-    """Takes batches in, each exactly once. Use as a context manager: at its end the index has all of them.
+class BatchIngestor:
+    """Ingests batches exactly once. A context manager: on exit, the index has all batches.
 
-    The index takes a batch while workers are busy with the next. A batch may thus be in the lake, and done for Spark,
-    and not yet in the index. Whoever opens an index gives it such a batch again, under its number: the lake refuses it
-    and the index takes it.
+    A batch is written to the index while the next one is processed. After a crash, a batch may be committed to the lake
+    and the checkpoint, but missing in the index: it is repeated under its number, which the lake skips.
     """
 
     def __init__(
         self,
         lake: Lake,
-        index: IndexSink,
-        app: str,
-        raw_spans: RawSpans = (),
+        index: IndexWriter,
+        app_id: str,
+        raw_only_ranges: RawOnlyRanges = (),
     ) -> None:
         self._lake = lake
         self._index = index
-        self._app = app
-        self._raw_spans = raw_spans
+        self._app_id = app_id
+        self._raw_only_ranges = raw_only_ranges
         self._order = lake.facet_order
-        self._thread = IndexThread(index)
-        self.taken = Ingested()
+        self._index_writer = AsyncIndexWriter(index)
+        self.stats = IngestStats()
 
     def __enter__(self) -> Self:
-        self._thread.__enter__()
+        self._index_writer.__enter__()
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._thread.__exit__(kind, fault, trace)
+        self._index_writer.__exit__(kind, error, trace)
 
     def __call__(self, ranges: DataFrame, number: int) -> None:
-        """Take one batch in. A batch that was interrupted may be given again under its number."""
-        batch = Batch(self._app, number)
+        """Ingest one batch. An interrupted batch may be repeated under its number."""
+        batch = BatchId(self._app_id, number)
         written = self._write(ranges)
-        # Only an index that has all earlier batches knows which events are new.
-        self.settle()
-        repeated = self._repeated(written.changes, str(batch))
-        if repeated:
-            # Rare, so written first and checked afterwards: asking before would cost every batch a pass of its own.
-            self._lake.discard(written.files)
-            written.discard()
-            written = self._write(ranges, repeated)
-        superfluous = self._commit(written.files, batch)
-        self._thread.apply(str(batch), written.changes, Aside(written.aside))
-        self._lake.discard(superfluous)
-        self._count(written.files, len(repeated))
+        # Duplicates are only found in an index that has all earlier batches.
+        self.flush()
+        duplicates = self._find_duplicates(written.changes, str(batch))
+        if duplicates:
+            # Duplicates are rare: checking before writing would need a second pass over every batch.
+            self._lake.delete_uncommitted(written.files)
+            written.delete_spilled()
+            written = self._write(ranges, duplicates)
+        duplicate_files = self._commit(written.files, batch)
+        self._index_writer.apply(str(batch), written.changes, SpilledChanges(written.spilled))
+        self._lake.delete_uncommitted(duplicate_files)
+        self._count(written.files, len(duplicates))
 
-    def settle(self) -> None:
-        """Wait until the index has all batches that were given so far."""
-        self._thread.settle()
+    def flush(self) -> None:
+        """Wait until the index has all batches."""
+        self._index_writer.flush()
 
-    def _write(self, ranges: DataFrame, skipped: frozenset[int] = frozenset()) -> Told:
-        worker = EventWorker(str(self._lake.root), skipped, self._index.dictionary, self._raw_spans, self._order)
+    def _write(self, ranges: DataFrame, duplicate_seqs: frozenset[int] = frozenset()) -> WorkerReport:
+        worker = EventWorker(
+            str(self._lake.root), duplicate_seqs, self._index.dictionary, self._raw_only_ranges, self._order
+        )
         return write_events(ranges, worker)
 
-    def _repeated(self, changes: Changes, batch: str) -> frozenset[int]:
-        """The events, by `seq`, that are in the lake already or stand in this batch before.
+    def _find_duplicates(self, changes: ChangeSet, batch: str) -> frozenset[int]:
+        """Find events, by `seq`, that are in the lake already or earlier in this batch.
 
-        One that was rejected before is none if it can be read now: so dead letters are taken in after a mend.
+        An event that was rejected before and can be decoded now is not a duplicate, so that replays are ingested.
         """
-        told = ((changes.events, False), (changes.rejected, True))
-        arrivals = sorted((*event, is_rejected) for events, is_rejected in told for event in events)
-        taken = self._index.known([identity for _, identity, _ in arrivals], batch)
-        rejected = self._index.known([identity for _, identity in changes.rejected], batch, "rejected")
-        repeated = set()
-        for seq, identity, is_rejected in arrivals:
-            if identity in taken or (is_rejected and identity in rejected):
-                repeated.add(seq)
-            (rejected if is_rejected else taken).add(identity)
-        return frozenset(repeated)
+        by_outcome = ((changes.events, False), (changes.rejected, True))
+        event_ids = sorted((*event, is_rejected) for events, is_rejected in by_outcome for event in events)
+        ingested = self._index.existing_event_ids([identity for _, identity, _ in event_ids], batch)
+        rejected = self._index.existing_event_ids([identity for _, identity in changes.rejected], batch, "rejected")
+        duplicates = set()
+        for seq, identity, is_rejected in event_ids:
+            if identity in ingested or (is_rejected and identity in rejected):
+                duplicates.add(seq)
+            (rejected if is_rejected else ingested).add(identity)
+        return frozenset(duplicates)
 
-    def _commit(self, files: list[DataFile], batch: Batch) -> list[DataFile]:
-        """Commit table by table; gives the files of tables that this batch had reached before a crash."""
-        superfluous = []
+    def _commit(self, files: list[DataFile], batch: BatchId) -> list[DataFile]:
+        """Commit table by table; return files of tables to which this batch was already committed."""
+        duplicate_files = []
         for table in EVENT_TABLES:
-            own = [file for file in files if file.table == table.name]
-            if own and not self._lake.append(table.name, table.schema, own, batch):
-                superfluous += own
-        return superfluous
+            table_files = [file for file in files if file.table == table.name]
+            if table_files and not self._lake.append(table.name, table.schema, table_files, batch):
+                duplicate_files += table_files
+        return duplicate_files
 
-    def _count(self, files: list[DataFile], repeated: int) -> None:
-        self.taken.batches += 1
-        self.taken.repeated += repeated
+    def _count(self, files: list[DataFile], duplicates: int) -> None:
+        self.stats.batches += 1
+        self.stats.duplicates += duplicates
         for file in files:
-            self.taken.rows[file.table] = self.taken.rows.get(file.table, 0) + file.rows
-        self.taken.rejected = self.taken.rows.get("rejected_events", 0)
-        self.taken.events = sum(self.taken.rows.get(table, 0) for table in ONE_ROW_PER_EVENT) - self.taken.rejected
+            self.stats.rows[file.table] = self.stats.rows.get(file.table, 0) + file.rows
+        self.stats.rejected = self.stats.rows.get("rejected_events", 0)
+        self.stats.events = sum(self.stats.rows.get(table, 0) for table in EVENT_GRAIN_TABLES) - self.stats.rejected

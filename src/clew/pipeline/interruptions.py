@@ -1,4 +1,4 @@
-"""Ctrl-C while a thing is started that must not be left half started."""
+"""Deferral of Ctrl-C during critical sections."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from types import FrameType
 
 
 @contextmanager
-def interruptions_held() -> Iterator[None]:
-    """Let Ctrl-C take effect at the end; who presses it twice does not wait. Other handlers than Python's stay."""
+def defer_keyboard_interrupt() -> Iterator[None]:
+    """Defer Ctrl-C to the end of the block; a second one interrupts at once. Custom handlers are not replaced."""
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
         return
-    is_held = False
+    is_interrupted = False
 
-    def hold(_number: int, _frame: FrameType | None) -> None:
-        nonlocal is_held
-        if is_held:
+    def defer(_number: int, _frame: FrameType | None) -> None:
+        nonlocal is_interrupted
+        if is_interrupted:
             raise KeyboardInterrupt
-        is_held = True
+        is_interrupted = True
 
-    signal.signal(signal.SIGINT, hold)
+    signal.signal(signal.SIGINT, defer)
     try:
         yield
     finally:
-        if signal.getsignal(signal.SIGINT) is hold:
+        if signal.getsignal(signal.SIGINT) is defer:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-    if is_held:
+    if is_interrupted:
         raise KeyboardInterrupt

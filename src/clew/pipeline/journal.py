@@ -1,4 +1,4 @@
-"""How the last batches went, in a small file beside the checkpoint. No Spark here: a status reads it in a moment."""
+"""History of the last batches in a JSON file next to the checkpoint, readable without Spark."""
 
 from __future__ import annotations
 
@@ -7,42 +7,39 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-_FILE = "batches.json"
-_KEPT = 50
+_HISTORY_FILE = "batch_history.json"
+_MAX_BATCHES = 50
 
 
-class TakenBatch(Struct, frozen=True):
-    """A batch as it was taken in: how long until it was in the lake, and what it added.
+class BatchRecord(Struct, frozen=True):
+    """An ingested batch: its duration until the commit, its counts, and its end offset in the log."""
 
-    `position` is how far the log was read with it.
-    """
-
-    app: str
+    app_id: str
     number: int
-    at_ms: int
+    committed_at_ms: int
     seconds: float
     events: int
     rejected: int
-    repeated: int
+    duplicates: int
     rows: dict[str, int]
-    position: int
+    end_offset: int
 
 
-_decode_batches = msgspec.json.Decoder(list[TakenBatch]).decode
+_decode_batches = msgspec.json.Decoder(list[BatchRecord]).decode
 
 
-def note(checkpoint: Path, batch: TakenBatch) -> None:
-    """Add a batch, and forget the oldest."""
-    path = checkpoint / _FILE
+def append_batch_record(checkpoint: Path, batch: BatchRecord) -> None:
+    """Append a batch and drop the oldest."""
+    path = checkpoint / _HISTORY_FILE
     temporary = path.with_suffix(".tmp")
-    temporary.write_bytes(msgspec.json.encode([*noted(checkpoint), batch][-_KEPT:]))
+    temporary.write_bytes(msgspec.json.encode([*read_batch_records(checkpoint), batch][-_MAX_BATCHES:]))
     temporary.replace(path)
 
 
-def noted(checkpoint: Path) -> list[TakenBatch]:
-    """The last batches, the newest last."""
+def read_batch_records(checkpoint: Path) -> list[BatchRecord]:
+    """Read the last batches, newest last."""
     try:
-        return _decode_batches((checkpoint / _FILE).read_bytes())
+        return _decode_batches((checkpoint / _HISTORY_FILE).read_bytes())
     except (FileNotFoundError, msgspec.DecodeError):
-        # Only what a status shows is lost.
+        # Only used for display.
         return []

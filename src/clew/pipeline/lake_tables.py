@@ -1,4 +1,4 @@
-"""Tables of the lake as DataFrames, and DataFrames into files of the lake."""
+"""DataFrames of lake tables, and files of DataFrames."""
 
 from __future__ import annotations
 
@@ -9,76 +9,85 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from clew.events.facet_order import FacetOrder
-from clew.home import LakePlace
+from clew.home import LakeLocation
 from clew.lake.delta import Lake
-from clew.lake.facet_places import BEFORE_PLACE, BEFORE_ROW
+from clew.lake.facet_places import REF_MARKER, ROW_SEPARATOR
 from clew.lake.files import DataFile
 from clew.lake.tables import FACET_TABLES, LARGE_FACETS, LINEAGE_EVENTS
-from clew.pipeline.fetching import fetched, fetched_places
-from clew.pipeline.large_facets import LOOKS, looks, with_names, with_nothing_apart
-from clew.pipeline.saying import Headway
+from clew.pipeline.fetching import locate_large_facets, read_parquet_in_workers
+from clew.pipeline.large_facets import LARGE_FACET_INFO, large_facet_info, with_facet_refs, with_null_facet_info
+from clew.pipeline.saying import ProgressReporter
 from clew.pipeline.schemas import EVENT_TABLES
-from clew.pipeline.side_by_side import side_by_side
-from clew.pipeline.telling import TOLD, Told, told
-from clew.pipeline.worker import EventWorker, RowWorker
+from clew.pipeline.side_by_side import run_concurrently
+from clew.pipeline.telling import REPORT_SCHEMA, WorkerReport, collect_reports
+from clew.pipeline.worker import EventWorker, TableWriteTask
 
-_ONE_PARTITION_BYTES = 16 << 20
-# Whole events: what follows from them follows from the other columns.
-_NEVER_ASKED = frozenset({"event", "body"})
-_IN_TURN = {LINEAGE_EVENTS.name: "event_time", **{table.name: "lineage_event_time" for table in FACET_TABLES}}
+_MAX_ONE_PARTITION_BYTES = 16 << 20
+# Complete events; transforms only use the other columns.
+_UNUSED_COLUMNS = frozenset({"event", "body"})
+_EVENT_TIME_COLUMNS = {
+    LINEAGE_EVENTS.name: "event_time",
+    **{table.name: "lineage_event_time" for table in FACET_TABLES},
+}
 
 
-def whole_lake(spark: SparkSession, lake: Lake) -> dict[str, DataFrame]:
-    """Each event table as it is now, with names of large facets in their place."""
-    # Against the order of commits: what a row that was seen refers to is then seen as well.
-    tables = {name: _table(spark, lake, name, schema) for name, schema in reversed(EVENT_TABLES.items())}
+def event_dataframes(spark: SparkSession, lake: Lake) -> dict[str, DataFrame]:
+    """Build a DataFrame per event table, with references instead of large facets."""
+    # In reverse commit order, so that a visible row finds everything it refers to.
+    tables = {name: _source_table(spark, lake, name, schema) for name, schema in reversed(EVENT_TABLES.items())}
     facets = {table.name: tables[table.name] for table in FACET_TABLES}
     if lake.files(LARGE_FACETS.name):
-        known = looks(facets.values(), _places(spark, lake, tables[LARGE_FACETS.name]))
-        tables |= {LOOKS: known, **{name: with_names(table, known) for name, table in facets.items()}}
+        info = large_facet_info(facets.values(), _large_facet_refs(spark, lake, tables[LARGE_FACETS.name]))
+        tables |= {LARGE_FACET_INFO: info, **{name: with_facet_refs(table, info) for name, table in facets.items()}}
     else:
-        tables |= {name: with_nothing_apart(table) for name, table in facets.items()}
-    return {name: _with_turn(name, table, lake.facet_order) for name, table in tables.items()}
+        tables |= {name: with_null_facet_info(table) for name, table in facets.items()}
+    return {name: _with_precedence(name, table, lake.facet_order) for name, table in tables.items()}
 
 
-def write_events(ranges: DataFrame, worker: EventWorker) -> Told:
-    """Take the events of ranges of the log apart into files, on the workers; nothing is committed yet."""
-    return told(ranges.mapInArrow(worker, TOLD))
+def write_events(ranges: DataFrame, worker: EventWorker) -> WorkerReport:
+    """Decode ranges of the log and write the rows to files on the workers, without committing them."""
+    return collect_reports(ranges.mapInArrow(worker, REPORT_SCHEMA))
 
 
-def write_tables(tables: Mapping[str, DataFrame], root: LakePlace, headway: Headway) -> list[DataFile]:
-    """Write derived tables' rows into files; nothing is committed yet."""
-    reports = {name: rows.mapInArrow(RowWorker(str(root), name), TOLD) for name, rows in tables.items()}
-    return [file for report in side_by_side(told, reports, headway).values() for file in report.files]
+def write_tables(tables: Mapping[str, DataFrame], root: LakeLocation, progress: ProgressReporter) -> list[DataFile]:
+    """Write the rows of derived tables to files, without committing them."""
+    reports = {name: rows.mapInArrow(TableWriteTask(str(root), name), REPORT_SCHEMA) for name, rows in tables.items()}
+    return [file for report in run_concurrently(collect_reports, reports, progress).values() for file in report.files]
 
 
 def table_rows(spark: SparkSession, lake: Lake, name: str, schema: StructType) -> DataFrame:
-    """The rows of a table as it is now: files of this machine by Spark, others by its workers."""
+    """Read a table: local files with Spark, S3 files in Python workers."""
     files = lake.files(name)
     if not files:
         return spark.createDataFrame([], schema)
-    return spark.read.schema(schema).parquet(*files) if lake.storage.is_local else fetched(spark, files, schema)
+    return (
+        spark.read.schema(schema).parquet(*files)
+        if lake.storage.is_local
+        else read_parquet_in_workers(spark, files, schema)
+    )
 
 
-def _table(spark: SparkSession, lake: Lake, name: str, schema: StructType) -> DataFrame:
-    asked = StructType([field for field in schema.fields if field.name not in _NEVER_ASKED])
-    table = table_rows(spark, lake, name, asked)
-    # In one partition rows are grouped where they are; many small shuffles cost more than they spread.
-    return table.coalesce(1) if lake.size(name) < _ONE_PARTITION_BYTES else table
+def _source_table(spark: SparkSession, lake: Lake, name: str, schema: StructType) -> DataFrame:
+    used = StructType([field for field in schema.fields if field.name not in _UNUSED_COLUMNS])
+    table = table_rows(spark, lake, name, used)
+    # One partition avoids shuffles, which cost more than they gain on small tables.
+    return table.coalesce(1) if lake.size(name) < _MAX_ONE_PARTITION_BYTES else table
 
 
-def _places(spark: SparkSession, lake: Lake, large_facets: DataFrame) -> DataFrame:
-    """Where each large facet is."""
+def _large_facet_refs(spark: SparkSession, lake: Lake, large_facets: DataFrame) -> DataFrame:
+    """Build the reference (`file#row`) of each large facet."""
     if not lake.storage.is_local:
-        return fetched_places(spark, lake.files(LARGE_FACETS.name))
+        return locate_large_facets(spark, lake.files(LARGE_FACETS.name))
     folder = lake.root / LARGE_FACETS.name
-    place = F.concat(F.lit(f"{BEFORE_PLACE}{folder}/"), "_metadata.file_name", F.lit(BEFORE_ROW), "_metadata.row_index")
-    return large_facets.select("uuid", place.alias("place"))
+    facet_ref = F.concat(
+        F.lit(f"{REF_MARKER}{folder}/"), "_metadata.file_name", F.lit(ROW_SEPARATOR), "_metadata.row_index"
+    )
+    return large_facets.select("uuid", facet_ref.alias("facet_ref"))
 
 
-def _with_turn(name: str, table: DataFrame, order: FacetOrder) -> DataFrame:
-    """With the column `turn`, by which facets and what they state are compared: the greatest counts."""
-    if name not in _IN_TURN:
+def _with_precedence(name: str, table: DataFrame, order: FacetOrder) -> DataFrame:
+    """Add the column `precedence`, which orders facets and assertions: the greatest wins."""
+    if name not in _EVENT_TIME_COLUMNS:
         return table
-    columns = ("seq", _IN_TURN[name])
-    return table.withColumn("turn", F.struct(*(columns if order is FacetOrder.RECEIVED else reversed(columns))))
+    columns = ("seq", _EVENT_TIME_COLUMNS[name])
+    return table.withColumn("precedence", F.struct(*(columns if order is FacetOrder.RECEIVED else reversed(columns))))

@@ -1,4 +1,4 @@
-"""Facet tables in which a name stands for the body of each large facet: megabytes do not pass through the JVM."""
+"""References and metadata of large facets: their bodies do not pass through the JVM."""
 
 from __future__ import annotations
 
@@ -10,40 +10,49 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from clew.lake.facet_places import Look, look
+from clew.lake.facet_places import LargeFacetInfo, inspect_facet
 
-# The name under which they are kept until all is derived.
-LOOKS: Final = "looks_at_large_facets"
-# What steps ask of a facet's text; null where the text itself is there to be asked.
-_ASKED: Final = {"text_md5": "string", "is_deletion": "boolean", "says_row_count": "boolean", "says_entries": "boolean"}
-_COLUMNS: Final = f"uuid string, place string, {', '.join(map(' '.join, _ASKED.items()))}"
-
-
-def looks(facet_tables: Iterable[DataFrame], places: DataFrame) -> DataFrame:
-    """One row per large facet: the name of its body, and what its text says. Each body is read once, by a worker."""
-    apart = (table.where(F.col("facet_bytes").isNotNull()).select("uuid", "name") for table in facet_tables)
-    seen = reduce(DataFrame.unionByName, apart).join(places, "uuid", how="inner").mapInArrow(_looks, _COLUMNS)
-    # The same text has the same name, so that it can be told apart from others, and is opened once.
-    name = F.min("place").over(Window.partitionBy("text_md5"))
-    return seen.select("uuid", name.alias("body"), *_ASKED)
+# Name of the cached DataFrame.
+LARGE_FACET_INFO: Final = "large_facet_info"
+# Metadata of a large facet; null for inline facets.
+_INFO_COLUMNS: Final = {
+    "text_md5": "string",
+    "is_deletion": "boolean",
+    "has_row_count": "boolean",
+    "has_entries": "boolean",
+}
+_SCHEMA: Final = f"uuid string, facet_ref string, {', '.join(map(' '.join, _INFO_COLUMNS.items()))}"
 
 
-def with_names(facets: DataFrame, looks: DataFrame) -> DataFrame:
-    """A facet table whose every row has its facet, or the name of its body."""
-    known = facets.join(F.broadcast(looks), "uuid", how="left")
-    return known.withColumn("facet", F.coalesce("facet", "body")).drop("body")
+def large_facet_info(facet_tables: Iterable[DataFrame], refs: DataFrame) -> DataFrame:
+    """Build one row per large facet with its reference and metadata; each body is read once, by a worker."""
+    large_facets = (
+        table.where(F.col("large_facet_bytes").isNotNull()).select("uuid", "name") for table in facet_tables
+    )
+    inspected = (
+        reduce(DataFrame.unionByName, large_facets).join(refs, "uuid", how="inner").mapInArrow(_inspect_facets, _SCHEMA)
+    )
+    # Equal texts share one reference, so that each is parsed once.
+    facet_ref = F.min("facet_ref").over(Window.partitionBy("text_md5"))
+    return inspected.select("uuid", facet_ref.alias("body"), *_INFO_COLUMNS)
 
 
-def with_nothing_apart(facets: DataFrame) -> DataFrame:
-    """The same, of a lake that has no large facets."""
-    return facets.withColumns({name: F.lit(None).cast(kind) for name, kind in _ASKED.items()})
+def with_facet_refs(facets: DataFrame, info: DataFrame) -> DataFrame:
+    """Replace the null facets of a facet table by references."""
+    joined = facets.join(F.broadcast(info), "uuid", how="left")
+    return joined.withColumn("facet", F.coalesce("facet", "body")).drop("body")
 
 
-def _looks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def with_null_facet_info(facets: DataFrame) -> DataFrame:
+    """Add null metadata columns to the facet table of a lake without large facets."""
+    return facets.withColumns({name: F.lit(None).cast(kind) for name, kind in _INFO_COLUMNS.items()})
+
+
+def _inspect_facets(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        uuids, names, places = (batch.column(name) for name in ("uuid", "name", "place"))
-        found = [look(name.as_py(), place.as_py()) for name, place in zip(names, places, strict=True)]
-        columns = zip(*found, strict=True) if found else [[]] * len(Look._fields)
+        uuids, names, refs = (batch.column(name) for name in ("uuid", "name", "facet_ref"))
+        info = [inspect_facet(name.as_py(), facet_ref.as_py()) for name, facet_ref in zip(names, refs, strict=True)]
+        columns = zip(*info, strict=True) if info else [[]] * len(LargeFacetInfo._fields)
         yield pa.RecordBatch.from_pydict(
-            {"uuid": uuids, "place": places, **dict(zip(Look._fields, columns, strict=True))}
+            {"uuid": uuids, "facet_ref": refs, **dict(zip(LargeFacetInfo._fields, columns, strict=True))}
         )

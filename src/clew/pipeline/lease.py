@@ -1,7 +1,7 @@
-"""The lock of a lake in a bucket: an object that only one can make, and that its holder must renew to keep.
+"""Lease: the lock of a lake in S3, an object that only one process can create and that its holder must renew.
 
-A folder's lock ends with the process that holds it. Nobody tells a bucket that a process has died, so a lock there says
-how long it holds without a sign of life. Who finds one that has run out takes it over, in a put that only one can win.
+S3 does not notice when a process dies, so the lock expires without heartbeats. An expired lease is acquired with a
+conditional put that only one process can win.
 """
 
 from __future__ import annotations
@@ -21,168 +21,170 @@ import msgspec
 from msgspec import Struct
 
 from clew.errors import ClewError
-from clew.lake.bucket import Bucket, Object, Version
+from clew.lake.bucket import ETag, S3Storage, StoredObject
 
 LEASE_SECONDS: Final = 60.0
-# Three signs of life may be lost.
-_SIGNS_PER_LEASE = 4
+# Three heartbeats may be lost.
+_HEARTBEATS_PER_LEASE = 4
 
 
-class Claim(Struct, frozen=True):
-    """What a lock says: who holds it, since when, and for how long after each sign of life."""
+class LeaseRecord(Struct, frozen=True):
+    """Content of the lock object: its holder, since when, and its validity after each heartbeat."""
 
     pid: int
     host: str
     since: str
     lease_seconds: float
     token: str
-    # Counts signs of life, so that each is another content and so another version.
-    sign: int = 0
+    # Counter, so that each heartbeat changes the content and thus the ETag.
+    heartbeat: int = 0
 
 
-class LostError(ClewError):
-    """Somebody else has the lock by now, or may have."""
+class LeaseLostError(ClewError):
+    """The lease could not be renewed in time; another process may hold it."""
 
     @classmethod
-    def of(cls, name: str) -> LostError:
-        """Say what that means."""
-        message = f"The lock {name} could not be renewed in time, and another may hold it: nothing more is committed."
-        hint = "Was this machine asleep, or its network down? Run it again: it goes on where it stopped."
+    def of(cls, name: str) -> LeaseLostError:
+        """Build the error for a lock."""
+        message = (
+            f"The lock {name} could not be renewed in time, and another process may hold it: nothing more is committed."
+        )
+        hint = "Was this machine suspended, or its network down? Run the command again: it resumes where it stopped."
         return cls(message, hint=hint)
 
 
-_decode = msgspec.json.Decoder(Claim).decode
-# Goes on while the machine sleeps, where the system has such a clock.
+_decode = msgspec.json.Decoder(LeaseRecord).decode
+# Counts the time that the machine is suspended, if the system has such a clock.
 _clock = partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class Lease:
-    """The lock of that name in a bucket; a thread renews it while it is held."""
+    """A named lease in S3; a thread renews it while it is held."""
 
-    def __init__(self, bucket: Bucket, name: str, seconds: float | None = None) -> None:
-        self._bucket = bucket
+    def __init__(self, storage: S3Storage, name: str, seconds: float | None = None) -> None:
+        self._storage = storage
         self._name = name
         self._seconds = LEASE_SECONDS if seconds is None else seconds
-        self._claim = _new_claim(self._seconds)
-        self._version = Version("")
+        self._record = _new_record(self._seconds)
+        self._etag = ETag("")
         self._valid_until = 0.0
         self._stop = Event()
-        # Who held it when it was to be taken.
-        self.rival: Claim | None = None
+        # The holder found by `try_acquire`.
+        self.current_holder: LeaseRecord | None = None
 
-    def take(self) -> bool:
-        """Take the lock if it is free, or its holder has given no sign of life for too long."""
-        asked_at = _clock()
-        version = self._bucket.create(self._name, self._text())
-        if version is None:
-            found = self._bucket.look(self._name)
-            self.rival = None if found is None else claim_in(found)
-            if found is None or self._is_over(found):
-                version = self._replaced(found)
-            elif self._is_own(found):
-                # It was made, and the answer was lost.
-                version = found.version
-        return self._is_kept(version, asked_at)
+    def try_acquire(self) -> bool:
+        """Acquire the lease if it is free or expired; return whether it was acquired."""
+        requested_at = _clock()
+        etag = self._storage.put_if_absent(self._name, self._encode())
+        if etag is None:
+            stored = self._storage.get_object(self._name)
+            self.current_holder = None if stored is None else parse_lease(stored)
+            if stored is None or self._is_expired(stored):
+                etag = self._replace(stored)
+            elif self._is_own(stored):
+                # It was created, but the response was lost.
+                etag = stored.etag
+        return self._extend_validity(etag, requested_at)
 
     @contextmanager
-    def kept(self) -> Iterator[None]:
-        """Renew a lock that was taken until the end, and then give it back."""
-        thread = Thread(target=self._renew_again_and_again, name="clew-lease", daemon=True)
+    def hold(self) -> Iterator[None]:
+        """Renew an acquired lease until the end of the block, then release it."""
+        thread = Thread(target=self._heartbeat_loop, name="clew-lease", daemon=True)
         thread.start()
         try:
             yield
         finally:
             self._stop.set()
             thread.join()
-            self._give_back()
+            self._release()
 
-    def require(self) -> None:
-        """Refuse to go on without the lock."""
+    def check(self) -> None:
+        """Raise if the lease has expired."""
         if _clock() >= self._valid_until:
-            raise LostError.of(self._name)
+            raise LeaseLostError.of(self._name)
 
     def renew(self) -> None:
-        """Give a sign of life; one that does not arrive is given again with the next."""
-        asked_at = _clock()
-        self._claim = msgspec.structs.replace(self._claim, sign=self._claim.sign + 1)
-        version = self._bucket.exchange(self._name, self._text(), self._version)
-        if version is None:
-            # Either another has it, or a sign has arrived of which the answer was lost.
-            found = self._bucket.look(self._name)
-            version = found.version if found is not None and self._is_own(found) else None
-            if version is None:
+        """Send a heartbeat; a failed one is repeated with the next."""
+        requested_at = _clock()
+        self._record = msgspec.structs.replace(self._record, heartbeat=self._record.heartbeat + 1)
+        etag = self._storage.put_if_match(self._name, self._encode(), self._etag)
+        if etag is None:
+            # Either another process has it, or the response to a heartbeat was lost.
+            stored = self._storage.get_object(self._name)
+            etag = stored.etag if stored is not None and self._is_own(stored) else None
+            if etag is None:
                 self._valid_until = 0.0
                 self._stop.set()
                 return
-        self._is_kept(version, asked_at)
+        self._extend_validity(etag, requested_at)
 
-    def _renew_again_and_again(self) -> None:
-        while not self._stop.wait(self._seconds / _SIGNS_PER_LEASE):
+    def _heartbeat_loop(self) -> None:
+        while not self._stop.wait(self._seconds / _HEARTBEATS_PER_LEASE):
             try:
                 self.renew()
             except ClewError:
-                # No network: the lock is held until its time is over, and `require` knows.
+                # No network: the lease is valid until it expires, which `check` detects.
                 continue
 
-    def _is_kept(self, version: Version | None, asked_at: float) -> bool:
-        if version is None:
+    def _extend_validity(self, etag: ETag | None, requested_at: float) -> bool:
+        if etag is None:
             return False
-        # From before the store was asked: for others the time begins when it has answered.
-        self._version, self._valid_until = version, asked_at + self._seconds
+        # From the time of the request: for other processes the validity starts later, at the response.
+        self._etag, self._valid_until = etag, requested_at + self._seconds
         return True
 
-    def _replaced(self, found: Object | None) -> Version | None:
-        if found is None:
-            return self._bucket.create(self._name, self._text())
-        return self._bucket.exchange(self._name, self._text(), found.version)
+    def _replace(self, stored: StoredObject | None) -> ETag | None:
+        if stored is None:
+            return self._storage.put_if_absent(self._name, self._encode())
+        return self._storage.put_if_match(self._name, self._encode(), stored.etag)
 
-    def _is_over(self, found: Object) -> bool:
-        claim = claim_in(found)
-        seconds = LEASE_SECONDS if claim is None else claim.lease_seconds
-        return (self._now() - found.written_at).total_seconds() > seconds
+    def _is_expired(self, stored: StoredObject) -> bool:
+        record = parse_lease(stored)
+        seconds = LEASE_SECONDS if record is None else record.lease_seconds
+        return (self._now() - stored.written_at).total_seconds() > seconds
 
     def _now(self) -> datetime:
-        """The time by the store's clock, which has written the lock's time, too: this machine's may be wrong."""
-        probe = f"{self._name}.{self._claim.token}"
-        self._bucket.add(probe, b"")
+        """Return the time of the object store, which also timestamps the lock: the local clock may be wrong."""
+        probe = f"{self._name}.{self._record.token}"
+        self._storage.add(probe, b"")
         try:
-            found = self._bucket.look(probe)
+            stored = self._storage.get_object(probe)
         finally:
-            self._bucket.remove(probe)
-        return datetime.now(UTC) if found is None else found.written_at
+            self._storage.remove(probe)
+        return datetime.now(UTC) if stored is None else stored.written_at
 
-    def _give_back(self) -> None:
-        # What cannot be given back ends by itself.
+    def _release(self) -> None:
+        # A lease that cannot be released expires.
         with suppress(ClewError):
-            found = self._bucket.look(self._name)
-            if found is not None and self._is_own(found) and _clock() < self._valid_until:
-                self._bucket.remove(self._name)
+            stored = self._storage.get_object(self._name)
+            if stored is not None and self._is_own(stored) and _clock() < self._valid_until:
+                self._storage.remove(self._name)
 
-    def _is_own(self, found: Object) -> bool:
-        claim = claim_in(found)
-        return claim is not None and claim.token == self._claim.token
+    def _is_own(self, stored: StoredObject) -> bool:
+        record = parse_lease(stored)
+        return record is not None and record.token == self._record.token
 
-    def _text(self) -> bytes:
-        return msgspec.json.encode(self._claim)
+    def _encode(self) -> bytes:
+        return msgspec.json.encode(self._record)
 
 
-def claim_on(bucket: Bucket, name: str) -> Claim | None:
-    """Who holds a lock now, if anyone does. By this machine's clock: a look must not write."""
-    found = bucket.look(name)
-    claim = None if found is None else claim_in(found)
-    if found is None or claim is None:
+def read_lease(storage: S3Storage, name: str) -> LeaseRecord | None:
+    """Read the current lease, if any. Uses the local clock, because reading must not write a probe."""
+    stored = storage.get_object(name)
+    record = None if stored is None else parse_lease(stored)
+    if stored is None or record is None:
         return None
-    return claim if (datetime.now(UTC) - found.written_at).total_seconds() <= claim.lease_seconds else None
+    return record if (datetime.now(UTC) - stored.written_at).total_seconds() <= record.lease_seconds else None
 
 
-def claim_in(found: Object) -> Claim | None:
-    """What a lock says; None if that is nothing that can be read."""
+def parse_lease(stored: StoredObject) -> LeaseRecord | None:
+    """Parse the lock object; None if it is invalid."""
     try:
-        return _decode(found.content)
+        return _decode(stored.content)
     except msgspec.DecodeError:
         return None
 
 
-def _new_claim(seconds: float) -> Claim:
+def _new_record(seconds: float) -> LeaseRecord:
     since = datetime.now(UTC).isoformat(timespec="seconds")
-    return Claim(os.getpid(), socket.gethostname(), since, seconds, uuid.uuid4().hex)
+    return LeaseRecord(os.getpid(), socket.gethostname(), since, seconds, uuid.uuid4().hex)

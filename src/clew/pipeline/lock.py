@@ -1,4 +1,4 @@
-"""One pipeline per lake."""
+"""The lock of a lake: one pipeline at a time."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
 from clew.errors import ClewError
-from clew.home import BucketUrl, LakePlace
-from clew.lake.storage import bucket_at
+from clew.home import BucketUrl, LakeLocation
+from clew.lake.storage import open_s3_storage
 
 if TYPE_CHECKING:
-    from clew.pipeline.lease import Claim
+    from clew.pipeline.lease import LeaseRecord
 
-# A backfill has a lock of its own: it may go on beside a pipeline.
+# A backfill has a separate lock: it may run concurrently with a pipeline.
 BACKFILL_LOCK: Final = ".backfill.lock"
-# Someone who asks who holds the lock has it for an instant, too.
-_TRIES = 3
-_PAUSE_SECONDS = 0.02
+# Reading the holder acquires the lock for an instant.
+_MAX_ATTEMPTS = 3
+_RETRY_INTERVAL_SECONDS = 0.02
 
 
 @dataclass(frozen=True)
-class Holder:
-    """The process that is at work, and its machine if it may be another; None stands for what it did not say."""
+class LockHolder:
+    """The process that holds the lock, and its host if it may be another; None if unknown."""
 
     pid: int | None
     since: str | None
@@ -40,73 +40,79 @@ class Holder:
         return "unknown process" if self.pid is None else f"process {self.pid}{where}, since {self.since}"
 
 
-class HeldError(ClewError):
-    """Someone else is at work."""
+class LockedError(ClewError):
+    """Another process holds the lock."""
 
 
-# Raises if the lock is lost: to be asked before each commit.
-Require = Callable[[], None]
-
-
-@contextmanager
-def held(place: LakePlace, worker: str = "pipeline") -> Iterator[Require]:
-    """Hold the lock at a place, or say who holds it."""
-    with _leased(place, worker) if isinstance(place, BucketUrl) else _locked(place, worker) as require:
-        yield require
-
-
-def holder_of(place: LakePlace) -> Holder | None:
-    """Who holds the lock at a place now, if anyone does."""
-    return _leaseholder(place) if isinstance(place, BucketUrl) else _locker(place)
+# Raises if the lock was lost; called before each commit.
+LockCheck = Callable[[], None]
 
 
 @contextmanager
-def _locked(path: Path, worker: str) -> Iterator[Require]:
+def acquire_lock(location: LakeLocation, worker: str = "pipeline") -> Iterator[LockCheck]:
+    """Hold the lock at a location; raise LockedError with its holder if it is not free."""
+    with (
+        _acquire_lease(location, worker)
+        if isinstance(location, BucketUrl)
+        else _acquire_file_lock(location, worker) as check
+    ):
+        yield check
+
+
+def read_lock_holder(location: LakeLocation) -> LockHolder | None:
+    """Read the current holder of a lock, if any."""
+    return _lease_holder(location) if isinstance(location, BucketUrl) else _file_lock_holder(location)
+
+
+@contextmanager
+def _acquire_file_lock(path: Path, worker: str) -> Iterator[LockCheck]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("a+")
-    except OSError as fault:
-        message = f"The {worker} cannot take its lock {path}: {fault.strerror}."
-        raise ClewError(message, hint="Choose another folder with --home DIR or CLEW_HOME.") from fault
+    except OSError as error:
+        message = f"The {worker} cannot acquire its lock {path}: {error.strerror}."
+        raise ClewError(message, hint="Pass another folder with --home DIR or CLEW_HOME.") from error
     with file:
-        if not any(_is_taken(file, attempt) for attempt in range(_TRIES)):
-            message = f"Another {worker} is at work on {path.parent} ({_holder(file)})."
-            raise HeldError(message, hint="Wait for it to end, stop it, or use another home with --home DIR.")
+        if not any(_try_flock(file, attempt) for attempt in range(_MAX_ATTEMPTS)):
+            message = f"Another {worker} is running on {path.parent} ({_parse_holder(file)})."
+            raise LockedError(
+                message, hint="Wait for it to finish, stop it, or pass another data directory with --home DIR."
+            )
         file.truncate(0)
         file.write(json.dumps({"pid": os.getpid(), "since": datetime.now(UTC).isoformat(timespec="seconds")}))
         file.flush()
-        # The system keeps it until the process ends.
+        # Released by the system when the process ends.
         yield lambda: None
 
 
 @contextmanager
-def _leased(url: BucketUrl, worker: str) -> Iterator[Require]:
-    bucket = bucket_at(url.parent)
-    # Here, and not above: only a lake in a bucket needs the extra.
+def _acquire_lease(url: BucketUrl, worker: str) -> Iterator[LockCheck]:
+    storage = open_s3_storage(url.parent)
+    # Imported lazily: only a lake in S3 needs the extra.
     from clew.pipeline.lease import Lease
 
-    lease = Lease(bucket, url.name)
-    if not lease.take():
-        message = f"Another {worker} is at work on {url.parent} ({_named(lease.rival)})."
-        hint = "Wait for it to end, or stop it. If it was killed, its lock ends by itself within about a minute."
-        raise HeldError(message, hint=hint)
-    with lease.kept():
-        yield lease.require
+    lease = Lease(storage, url.name)
+    if not lease.try_acquire():
+        message = f"Another {worker} is running on {url.parent} ({_holder_of_lease(lease.current_holder)})."
+        hint = "Wait for it to finish, or stop it. If it was killed, its lock expires within about a minute."
+        raise LockedError(message, hint=hint)
+    with lease.hold():
+        yield lease.check
 
 
-def _leaseholder(url: BucketUrl) -> Holder | None:
-    bucket = bucket_at(url.parent)
-    from clew.pipeline.lease import claim_on
+def _lease_holder(url: BucketUrl) -> LockHolder | None:
+    storage = open_s3_storage(url.parent)
+    from clew.pipeline.lease import read_lease
 
-    claim = claim_on(bucket, url.name)
-    return None if claim is None else _named(claim)
-
-
-def _named(claim: Claim | None) -> Holder:
-    return Holder(None, None) if claim is None else Holder(claim.pid, claim.since, claim.host)
+    record = read_lease(storage, url.name)
+    return None if record is None else _holder_of_lease(record)
 
 
-def _locker(path: Path) -> Holder | None:
+def _holder_of_lease(record: LeaseRecord | None) -> LockHolder:
+    return LockHolder(None, None) if record is None else LockHolder(record.pid, record.since, record.host)
+
+
+def _file_lock_holder(path: Path) -> LockHolder | None:
     try:
         file = path.open()
     except FileNotFoundError:
@@ -115,13 +121,13 @@ def _locker(path: Path) -> Holder | None:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            return _holder(file)
+            return _parse_holder(file)
     return None
 
 
-def _is_taken(file: IO[str], attempt: int) -> bool:
+def _try_flock(file: IO[str], attempt: int) -> bool:
     if attempt:
-        time.sleep(_PAUSE_SECONDS)
+        time.sleep(_RETRY_INTERVAL_SECONDS)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -129,10 +135,10 @@ def _is_taken(file: IO[str], attempt: int) -> bool:
     return True
 
 
-def _holder(file: IO[str]) -> Holder:
+def _parse_holder(file: IO[str]) -> LockHolder:
     file.seek(0)
     try:
-        found = json.loads(file.read())
-        return Holder(int(found["pid"]), str(found["since"]))
+        values = json.loads(file.read())
+        return LockHolder(int(values["pid"]), str(values["since"]))
     except (ValueError, KeyError, TypeError):
-        return Holder(None, None)
+        return LockHolder(None, None)

@@ -1,4 +1,4 @@
-"""Memory that a process no longer needs, given back to the system."""
+"""Heap trimming and malloc tuning of Spark workers."""
 
 from __future__ import annotations
 
@@ -12,61 +12,61 @@ from typing import ParamSpec
 
 P = ParamSpec("P")
 
-_SIZES = Path("/proc/self/statm")
-_MUCH_BYTES = 128 << 20
-# What usual events need at once stays below both; what events of megabytes need does not, and goes back when free.
-_MOST_KEPT_BYTES = 256 << 20
-_LARGEST_KEPT_BYTES = 12 << 20
+_STATM = Path("/proc/self/statm")
+_MIN_RESIDENT_BYTES = 128 << 20
+# Small events stay below both thresholds; memory of large events exceeds them and is returned when freed.
+_TRIM_THRESHOLD_BYTES = 256 << 20
+_MMAP_THRESHOLD_BYTES = 12 << 20
 # From malloc.h.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 
 
-class _Next:
-    """What the next task of this process will need."""
+class _State:
+    """State of the process: `skip_trim` disables trimming after the current task."""
 
-    is_alike = False
-
-
-def keep() -> None:
-    """Keep this task's memory for the next, which is like it: to give it back costs a thirtieth of the work."""
-    _Next.is_alike = True
+    skip_trim = False
 
 
-def reuse() -> None:
-    """Let this process, and those that it forks, use freed memory again rather than ask the system each time.
+def skip_trim_after_task() -> None:
+    """Skip trimming after this task, because the next one needs as much memory: trimming costs 3 % of the work."""
+    _State.skip_trim = True
 
-    The C library returns it at every batch of rows, and the system clears each page anew: a twentieth of the work.
+
+def tune_malloc() -> None:
+    """Raise the malloc thresholds of this process and its forks, so that freed memory is reused.
+
+    By default, glibc returns memory after every batch of rows, and the system clears each page again: 5 % of the work.
     """
     library = ctypes.CDLL(None)
     if hasattr(library, "mallopt"):
-        library.mallopt(_TRIM_THRESHOLD, _MOST_KEPT_BYTES)
-        library.mallopt(_MMAP_THRESHOLD, _LARGEST_KEPT_BYTES)
+        library.mallopt(_TRIM_THRESHOLD, _TRIM_THRESHOLD_BYTES)
+        library.mallopt(_MMAP_THRESHOLD, _MMAP_THRESHOLD_BYTES)
 
 
-def give_back() -> None:
-    """Give back what is free between what is in use: the C library keeps it for later, and events may be large."""
+def trim_heap() -> None:
+    """Return free heap memory to the system, which glibc would hold for reuse."""
     library = ctypes.CDLL(None)
-    # Only glibc has it.
+    # Only available in glibc.
     if hasattr(library, "malloc_trim"):
         library.malloc_trim(0)
 
 
-def giving_back(work: Callable[P, None]) -> Callable[P, None]:
-    """The same work; at its end, a process that holds much memory gives back what is free, unless it is to keep it."""
+def trims_heap_after(task: Callable[P, None]) -> Callable[P, None]:
+    """Wrap a task so that a process with much resident memory trims its heap afterwards."""
 
-    @wraps(work)
-    def done(*args: P.args, **kwargs: P.kwargs) -> None:
-        work(*args, **kwargs)
-        if not _Next.is_alike and _held_bytes() > _MUCH_BYTES:
+    @wraps(task)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> None:
+        task(*args, **kwargs)
+        if not _State.skip_trim and _resident_bytes() > _MIN_RESIDENT_BYTES:
             gc.collect()
-            give_back()
-        _Next.is_alike = False
+            trim_heap()
+        _State.skip_trim = False
 
-    return done
+    return wrapper
 
 
-def _held_bytes() -> int:
-    """How much memory the process holds; 0 where the system does not say."""
-    if not _SIZES.exists():
+def _resident_bytes() -> int:
+    """Return the resident memory of the process; 0 if unknown."""
+    if not _STATM.exists():
         return 0
-    return int(_SIZES.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,4 +1,4 @@
-"""The pipeline in numbers, for Prometheus: served on a port, or written to a file that its node exporter reads."""
+"""Prometheus metrics of the pipeline, served over HTTP or written to a file for the node exporter."""
 
 from __future__ import annotations
 
@@ -10,49 +10,49 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server, write_to_textfile
 
-from clew.collector.lag import lag_behind
+from clew.collector.lag import measure_lag
 from clew.collector.segments import end_position
 from clew.errors import ClewError
-from clew.home import Home
-from clew.pipeline.caretaker import Cared
+from clew.home import DataDir
+from clew.pipeline.caretaker import MaintenanceStats
 from clew.pipeline.checkpoint import Checkpoint
-from clew.pipeline.journal import TakenBatch
+from clew.pipeline.journal import BatchRecord
 
-_BATCH_SECONDS = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0)
+_DURATION_BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0)
 
 
-class Metrics:
-    """Listens to a pipeline's batches; what is waiting is counted when someone asks."""
+class PipelineMetrics:
+    """Batch listener that counts events; the lag is computed on scrape."""
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: DataDir) -> None:
         self.registry = CollectorRegistry()
-        # What a caretaker beside a stream has done: it counts here itself.
-        self.cared = Cared()
+        # Updated by the background maintenance.
+        self.maintenance_stats = MaintenanceStats()
         self._home = home
-        self._position = Checkpoint(home.checkpoint).position
-        self._last = time.monotonic()
-        self._make_counters()
-        self._make_gauges()
+        self._end_offset = Checkpoint(home.checkpoint).committed_offset
+        self._last_batch_at = time.monotonic()
+        self._create_counters()
+        self._create_gauges()
 
-    def __call__(self, batch: TakenBatch) -> None:
+    def __call__(self, batch: BatchRecord) -> None:
         """Count a batch."""
-        self._position, self._last = batch.position, time.monotonic()
+        self._end_offset, self._last_batch_at = batch.end_offset, time.monotonic()
         self._events.inc(batch.events)
         self._rejected.inc(batch.rejected)
-        self._repeated.inc(batch.repeated)
-        self._seconds.observe(batch.seconds)
+        self._duplicates.inc(batch.duplicates)
+        self._durations.observe(batch.seconds)
         for table, rows in batch.rows.items():
             self._rows.labels(table).inc(rows)
 
     @contextmanager
-    def served(self, host: str, port: int) -> Iterator[int]:
-        """Answer at `http://host:port/metrics` meanwhile; gives the port, which is a free one for 0."""
+    def serve(self, host: str, port: int) -> Iterator[int]:
+        """Serve `http://host:port/metrics`; yield the port, which is a free one for 0."""
         try:
             server, thread = start_http_server(port, host, self.registry)
-        except (OSError, OverflowError) as fault:
-            reason = getattr(fault, "strerror", None) or fault
+        except (OSError, OverflowError) as error:
+            reason = getattr(error, "strerror", None) or error
             message = f"Metrics cannot be served on {host}:{port}: {reason}."
-            raise ClewError(message, hint="Choose another port with --metrics-port.") from fault
+            raise ClewError(message, hint="Pass another port with --metrics-port.") from error
         try:
             yield server.server_port
         finally:
@@ -61,39 +61,41 @@ class Metrics:
             thread.join()
 
     def write(self, path: Path) -> None:
-        """Write them to a file, in one step."""
+        """Write the metrics to a file atomically."""
         try:
             write_to_textfile(str(path), self.registry)
-        except OSError as fault:
-            message = f"Metrics cannot be written to {path}: {fault.strerror}."
-            raise ClewError(message, hint="Events were taken in. Name another file with --metrics-file.") from fault
+        except OSError as error:
+            message = f"Metrics cannot be written to {path}: {error.strerror}."
+            raise ClewError(message, hint="The events were ingested. Pass another file with --metrics-file.") from error
 
-    def _make_counters(self) -> None:
+    def _create_counters(self) -> None:
         registry = self.registry
-        self._events = Counter("clew_events", "Events taken in.", registry=registry)
+        self._events = Counter("clew_events", "Events ingested.", registry=registry)
         self._rejected = Counter("clew_rejected_events", "Events rejected.", registry=registry)
-        self._repeated = Counter("clew_repeated_events", "Events known already.", registry=registry)
+        self._duplicates = Counter("clew_duplicate_events", "Duplicate events skipped.", registry=registry)
         self._rows = Counter("clew_rows", "Rows added.", ["table"], registry=registry)
-        self._seconds = Histogram(
-            "clew_batch_seconds", "How long a batch took.", buckets=_BATCH_SECONDS, registry=registry
+        self._durations = Histogram(
+            "clew_batch_duration_seconds", "Duration of a batch.", buckets=_DURATION_BUCKETS, registry=registry
         )
 
-    def _make_gauges(self) -> None:
+    def _create_gauges(self) -> None:
         for name, text, value in (
-            ("clew_log_waiting_bytes", "Bytes of the log that are not taken in.", self._waiting_bytes),
-            ("clew_log_waiting_events", "Events of the log that are not taken in.", self._waiting_events),
-            ("clew_last_batch_age_seconds", "Seconds since the last batch.", self._age),
+            ("clew_log_lag_bytes", "Bytes of the log that are not ingested.", self._lag_bytes),
+            ("clew_log_lag_events", "Events of the log that are not ingested.", self._lag_events),
+            ("clew_seconds_since_last_batch", "Seconds since the last batch.", self._seconds_since_last_batch),
         ):
             Gauge(name, text, registry=self.registry).set_function(value)
-        upkeep = Gauge("clew_upkeep_runs", "How often upkeep was done.", ["work"], registry=self.registry)
-        for work in Cared.__struct_fields__:
-            upkeep.labels(work).set_function(partial(getattr, self.cared, work))
+        runs = Gauge("clew_maintenance_runs", "Maintenance runs.", ["task"], registry=self.registry)
+        for task, field in (("compaction", "compactions"), ("refresh", "refreshes"), ("vacuum", "vacuums")):
+            runs.labels(task).set_function(partial(getattr, self.maintenance_stats, field))
+        errors = Gauge("clew_maintenance_errors", "Errors of maintenance runs.", registry=self.registry)
+        errors.set_function(lambda: self.maintenance_stats.errors)
 
-    def _waiting_bytes(self) -> float:
-        return max(0, end_position(self._home.log) - self._position)
+    def _lag_bytes(self) -> float:
+        return max(0, end_position(self._home.log) - self._end_offset)
 
-    def _waiting_events(self) -> float:
-        return lag_behind(self._home.log, self._position).events
+    def _lag_events(self) -> float:
+        return measure_lag(self._home.log, self._end_offset).events
 
-    def _age(self) -> float:
-        return time.monotonic() - self._last
+    def _seconds_since_last_batch(self) -> float:
+        return time.monotonic() - self._last_batch_at

@@ -1,4 +1,4 @@
-"""Which parts of the log are taken in raw: a choice that is kept, so that a batch given again is written alike."""
+"""Log ranges ingested without facets; persisted, so that a repeated batch is written the same way."""
 
 from __future__ import annotations
 
@@ -7,38 +7,38 @@ from typing import Final
 
 import msgspec
 
-# From a position, up to but without another.
-RawSpans = tuple[tuple[int, int], ...]
+# Half-open ranges of log offsets.
+RawOnlyRanges = tuple[tuple[int, int], ...]
 
-_FILE = "raw_spans.json"
+_RANGES_FILE = "raw_only_ranges.json"
 _OPEN_END: Final = 2**63 - 1
-_decode = msgspec.json.Decoder(RawSpans).decode
+_decode = msgspec.json.Decoder(RawOnlyRanges).decode
 
 
-def is_raw(seq: int, spans: RawSpans) -> bool:
-    """Whether an event at that position is taken in raw."""
-    return any(start <= seq < end for start, end in spans)
+def is_in_ranges(seq: int, ranges: RawOnlyRanges) -> bool:
+    """Return whether a position is in one of the ranges."""
+    return any(start <= seq < end for start, end in ranges)
 
 
-def choose(checkpoint: Path, position: int, *, is_raw_only: bool) -> RawSpans:
-    """Let what stands in the log from `position` on be taken in raw, or not; gives all spans that are."""
-    path = checkpoint / _FILE
-    known = _decode(path.read_bytes()) if path.exists() else ()
-    spans = tuple((start, min(end, position)) for start, end in known if start < position)
+def update_ranges(checkpoint: Path, position: int, *, is_raw_only: bool) -> RawOnlyRanges:
+    """Start or end a raw-only range at `position` and persist the ranges; return all ranges."""
+    path = checkpoint / _RANGES_FILE
+    existing = _decode(path.read_bytes()) if path.exists() else ()
+    ranges = tuple((start, min(end, position)) for start, end in existing if start < position)
     if is_raw_only:
-        spans = (*spans, (position, _OPEN_END))
-    if spans != known:
-        _write(path, spans)
-    return spans
+        ranges = (*ranges, (position, _OPEN_END))
+    if ranges != existing:
+        _write(path, ranges)
+    return ranges
 
 
-def beyond(seq: int, spans: RawSpans) -> RawSpans:
-    """The parts of the spans that lie after an event."""
-    return tuple((max(start, seq + 1), end) for start, end in spans if end > seq + 1)
+def ranges_after(seq: int, ranges: RawOnlyRanges) -> RawOnlyRanges:
+    """Return the parts of the ranges after an event."""
+    return tuple((max(start, seq + 1), end) for start, end in ranges if end > seq + 1)
 
 
-def _write(path: Path, spans: RawSpans) -> None:
+def _write(path: Path, ranges: RawOnlyRanges) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(".draft")
-    draft.write_bytes(msgspec.json.encode(spans))
-    draft.replace(path)
+    temporary = path.with_suffix(".tmp")
+    temporary.write_bytes(msgspec.json.encode(ranges))
+    temporary.replace(path)

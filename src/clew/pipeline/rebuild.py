@@ -1,4 +1,4 @@
-"""The index, built anew from the events of the lake: workers reduce them to what counts, the driver merges that."""
+"""Rebuild of the index from the events of the lake: workers extract changes, the driver merges them."""
 
 from __future__ import annotations
 
@@ -6,43 +6,47 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from clew.home import Place
-from clew.index.building import drafted
-from clew.index.changes import Changes
-from clew.index.sink import IndexSink
+from clew.home import IndexLocation
+from clew.index.building import build_and_swap
+from clew.index.changes import ChangeSet
+from clew.index.sink import IndexWriter
 from clew.lake.delta import Lake
-from clew.lake.raw_only import filled
-from clew.lake.recorded import Part, facet_samples, recorded_parts
-from clew.pipeline.faults import told_in_a_sentence
-from clew.pipeline.index_thread import IndexThread
+from clew.lake.raw_only import read_backfilled_ranges
+from clew.lake.recorded import RowGroupPartition, plan_partitions, sample_facets
+from clew.pipeline.faults import translate_spark_errors
+from clew.pipeline.index_thread import AsyncIndexWriter
 from clew.pipeline.rebuild_worker import RebuildWorker
-from clew.pipeline.saying import Say, silently
-from clew.pipeline.side_by_side import in_turn
-from clew.pipeline.telling import told_of_parts
+from clew.pipeline.saying import ProgressCallback, no_progress
+from clew.pipeline.side_by_side import map_ordered
+from clew.pipeline.telling import run_tasks
 
-APP: Final = "rebuild"
-
-
-def rebuild_index(spark: SparkSession, lake: Lake, place: Place, say: Say = silently) -> None:
-    """Replace the index at that place, or make it: the old one is there until the new one is whole."""
-    with drafted(place, lake.facet_order) as index:
-        feed_index(spark, lake, index, say)
+BATCH_PREFIX: Final = "rebuild"
 
 
-def feed_index(spark: SparkSession, lake: Lake, index: IndexSink, say: Say = silently) -> None:
-    """Give an index all that the lake holds; what it knows already stays as it is."""
-    # Asked first: a chunk that a backfill finishes meanwhile reaches the index by way of the backfill.
-    done = filled(lake)
-    index.learn(facet_samples(lake))
+def rebuild_index(
+    spark: SparkSession, lake: Lake, location: IndexLocation, on_progress: ProgressCallback = no_progress
+) -> None:
+    """Build a new index and swap it in; an existing index stays readable until then."""
+    with build_and_swap(location, lake.facet_order) as index:
+        load_index(spark, lake, index, on_progress)
 
-    def changes_of(part: Part) -> Changes:
-        worker = RebuildWorker(str(lake.root), [part], done, index.dictionary, lake.facet_order)
-        return told_of_parts(spark, worker, 1).changes
 
-    parts = recorded_parts(lake, spark.sparkContext.defaultParallelism)
+def load_index(
+    spark: SparkSession, lake: Lake, index: IndexWriter, on_progress: ProgressCallback = no_progress
+) -> None:
+    """Load all events of the lake into an index; existing rows are preserved."""
+    # Read first: a chunk that is finished later is written to the index by the backfill itself.
+    backfilled = read_backfilled_ranges(lake)
+    index.train_dictionary(sample_facets(lake))
+
+    def extract_changes(partition: RowGroupPartition) -> ChangeSet:
+        worker = RebuildWorker(str(lake.root), [partition], backfilled, index.dictionary, lake.facet_order)
+        return run_tasks(spark, worker, 1).changes
+
+    partitions = plan_partitions(lake, spark.sparkContext.defaultParallelism)
     count = 0
-    with told_in_a_sentence(), IndexThread(index) as thread:
-        for number, changes in enumerate(in_turn(changes_of, parts, spark)):
-            thread.apply(f"{APP}/{number}", changes)
+    with translate_spark_errors(), AsyncIndexWriter(index) as writer:
+        for number, changes in enumerate(map_ordered(extract_changes, partitions, spark)):
+            writer.apply(f"{BATCH_PREFIX}/{number}", changes)
             count += len(changes.events) + len(changes.rejected)
-            say(f"Building the index anew from the lake: {count:,} events")
+            on_progress(f"Rebuilding the index from the lake: {count:,} events")

@@ -1,32 +1,34 @@
-"""What is said of long work while it goes on."""
+"""Progress reporting of long operations."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 
-Say = Callable[[str], None]
+ProgressCallback = Callable[[str], None]
 
-_SECONDS_BETWEEN_WORDS = 5.0
-
-
-def silently(_: str) -> None:
-    """For work that nobody waits for."""
+_REPORT_INTERVAL_SECONDS = 5.0
 
 
-class Headway:
-    """Says what is begun, and every few seconds how many pieces of it are done."""
+def no_progress(_: str) -> None:
+    """Ignore progress messages."""
 
-    def __init__(self, say: Say, doing: str, pieces: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self._say = say
-        self._doing = doing
-        self._pieces = pieces
+
+class ProgressReporter:
+    """Reports the start of an operation, and every few seconds how many units are done."""
+
+    def __init__(
+        self, on_progress: ProgressCallback, description: str, unit: str, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._on_progress = on_progress
+        self._description = description
+        self._unit = unit
         self._clock = clock
-        self._next = clock() + _SECONDS_BETWEEN_WORDS
-        say(doing)
+        self._next = clock() + _REPORT_INTERVAL_SECONDS
+        on_progress(description)
 
     def __call__(self, done: int, total: int) -> None:
-        """Tell how far it is, unless that was told a moment ago, or all is done."""
+        """Report the progress, unless it was reported recently or all is done."""
         if done < total and self._clock() >= self._next:
-            self._say(f"{self._doing}: {done} of {total} {self._pieces} done")
-            self._next = self._clock() + _SECONDS_BETWEEN_WORDS
+            self._on_progress(f"{self._description}: {done} of {total} {self._unit} done")
+            self._next = self._clock() + _REPORT_INTERVAL_SECONDS

@@ -1,4 +1,4 @@
-"""The tables' columns as Spark knows them."""
+"""Spark schemas of the event tables."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ EVENT_TABLES: Final[dict[str, StructType]] = {
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """The Arrow form of a DataFrame's columns, with times in UTC."""
+    """Convert a Spark schema to Arrow, with times in UTC."""
     return to_arrow_schema(schema, timezone="UTC")

@@ -1,4 +1,4 @@
-"""The one place that builds a Spark session."""
+"""The Spark session and its configuration."""
 
 from __future__ import annotations
 
@@ -12,63 +12,62 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from clew.errors import ClewError
-from clew.home import Home
-from clew.lake.storage import storage_at
-from clew.pipeline.daemon import MOVES_EVENTS
-from clew.pipeline.interruptions import interruptions_held
+from clew.home import DataDir
+from clew.lake.storage import open_storage
+from clew.pipeline.daemon import EVENT_WORKER_ENV
+from clew.pipeline.interruptions import defer_keyboard_interrupt
 from clew.pipeline.java import environment, find_java
 from clew.pipeline.source import LogSource
-from clew.pipeline.spark_home import without_zip
+from clew.pipeline.spark_home import spark_home_without_zip
 
-# Measured on two cores: serial GC and the first compiler tier start in half the time, and the work is Python's anyway.
-# With one tier the JVM reserves 48 MB for compiled code: three refreshes of derived tables fill it, and it compiles
-# no more. At most 30 % of the heap stay free, in place of 70: 70 MB less in a refresh, at 2 % more of the JVM's CPU.
-# What is new gets 128 MB of it, in place of a third: 70 MB less again, and as fast.
+# Measured on two cores: serial GC and the first compiler tier halve the start-up time; most work is done in Python.
+# With one tier the JVM reserves 48 MB of code cache, which three refreshes of derived tables fill; it then stops
+# compiling. A free heap ratio of 30 % instead of 70 % saves 70 MB in a refresh for 2 % more JVM CPU. A young generation
+# of 128 MB instead of a third of the heap saves another 70 MB at the same speed.
 _JAVA_OPTIONS = (
     "-XX:+UseSerialGC -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=30 -XX:MaxNewSize=128m -XX:TieredStopAtLevel=1"
     " -XX:ReservedCodeCacheSize=192m -Xss4m -Djava.net.preferIPv4Stack=true"
 )
 
-# Variables that say how to reach a bucket.
-_OF_BUCKETS = "AWS_"
+# Environment variables for S3.
+_AWS_PREFIX = "AWS_"
 
-LAPTOP: Mapping[str, str] = {
+LOCAL_CONF: Mapping[str, str] = {
     "spark.driver.memory": "768m",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # Without a UI nobody looks at these. A thousand plans, as Spark keeps them, fill half of the heap, and then the JVM
-    # spends half of its time on collecting garbage.
+    # Unused without a UI. By default Spark retains 1,000 plans, which fill half of the heap; the JVM then spends half
+    # of its time in garbage collection.
     "spark.sql.ui.retainedExecutions": "10",
     "spark.sql.ui.explainMode": "simple",
     "spark.ui.retainedJobs": "50",
     "spark.ui.retainedStages": "50",
     "spark.ui.retainedTasks": "500",
-    # Notes for error messages where in the program each column was made, by two stack traces a call: a third of the
-    # work of building a plan.
+    # Records the call site of each column by two stack traces per call: a third of the time to build a plan.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.sql.dataFrameQueryContext.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
-    # Both pay on large data only; on batches of some thousand events they cost more than they save.
+    # Both pay off on large data only; on batches of some thousand events they cost more than they save.
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.sql.files.maxPartitionBytes": "32m",
-    # The plans of all derived tables make some 800 classes; a second refresh then finds them.
+    # The plans of all derived tables generate some 800 classes, reused by the next refresh.
     "spark.sql.codegen.cache.maxEntries": "2000",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
-    # Internal, but honoured: a batch is cut by bytes, so that 10 MB events fit.
+    # Internal option: limits batches by bytes, so that 10 MB events fit.
     "spark.sql.execution.arrow.maxBytesPerBatch": "8m",
-    # A streaming query of one file source needs no more history than this to start again.
+    # Sufficient history to restart a streaming query of one source.
     "spark.sql.streaming.minBatchesToRetain": "20",
     "spark.sql.streaming.metricsEnabled": "false",
-    # The default starts four processes for each file of a checkpoint, to ask whether it is a link, which with others
-    # are a quarter of what the JVM does for a batch. This one renames files just the same.
+    # The default starts four processes per checkpoint file to check for symlinks: a quarter of the JVM's work for a
+    # batch. This one renames files atomically as well.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
-    # A stream's batches must not wait behind a refresh of derived tables, which has a pool of its own.
+    # Batches must not wait for a refresh of derived tables, which runs in a separate pool.
     "spark.scheduler.mode": "FAIR",
     "spark.python.worker.reuse": "true",
     "spark.python.daemon.module": "clew.pipeline.daemon",
@@ -77,62 +76,62 @@ LAPTOP: Mapping[str, str] = {
 
 
 def build_session(
-    *, master: str = "local[2]", conf: Mapping[str, str] | None = None, launchers: Path | None = None
+    *, master: str = "local[2]", conf: Mapping[str, str] | None = None, launcher_dir: Path | None = None
 ) -> SparkSession:
-    """Start Spark, or take the session that runs; `conf` overrides the laptop's settings."""
-    _prepare_environment(launchers)
-    # Only Spark's Arrow paths are used here, and those do not care for the version of pandas.
+    """Start Spark or reuse the active session; `conf` overrides LOCAL_CONF."""
+    _prepare_environment(launcher_dir)
+    # Only Spark's Arrow code is used, which does not depend on the version of pandas.
     warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
-    settings = {**LAPTOP, "spark.driver.extraJavaOptions": _java_options(), **(conf or {})}
+    settings = {**LOCAL_CONF, "spark.driver.extraJavaOptions": _java_options(), **(conf or {})}
     builder = SparkSession.builder.appName("clew").master(master)
     for key, value in settings.items():
         builder = builder.config(key, value)
     try:
-        # Spark's launcher, when it is interrupted, leaves a JVM behind that never ends.
-        with without_zip(), interruptions_held():
+        # An interrupted launcher of Spark would leave a JVM running.
+        with spark_home_without_zip(), defer_keyboard_interrupt():
             session = builder.getOrCreate()
-    except Exception as fault:
-        first_line = str(fault).strip().splitlines()[0] if str(fault).strip() else type(fault).__name__
+    except Exception as error:
+        first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         message = f"Spark did not start: {first_line}"
         raise ClewError(
             message, hint="Try CLEW_JAVA=bundled with 'clew[java]' installed, or another --master."
-        ) from fault
+        ) from error
     _register_source(session)
-    # Else Spark looks for the line of Java that made each RDD, by a stack trace a time. Threads inherit it.
-    for form in ("short", "long"):
-        session.sparkContext.setLocalProperty(f"callSite.{form}", "clew")
+    # Otherwise Spark computes the call site of each RDD from a stack trace. Inherited by threads.
+    for kind in ("short", "long"):
+        session.sparkContext.setLocalProperty(f"callSite.{kind}", "clew")
     return session
 
 
-def session_for(
-    home: Home, spark: SparkSession | None = None, *, master: str = "local[2]", conf: Mapping[str, str] | None = None
+def get_session(
+    home: DataDir, spark: SparkSession | None = None, *, master: str = "local[2]", conf: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """The session that is given, or a new one; its workers know all that they need to reach the home's lake."""
-    session = spark or build_session(master=master, conf=conf, launchers=home.root / "java")
-    if not storage_at(home.lake).is_local:
-        known = {name: value for name, value in os.environ.items() if name.startswith(_OF_BUCKETS)}
-        session.sparkContext.environment.update(known)
+    """Return the given session or a new one, with the AWS_* variables in the environment of its workers if needed."""
+    session = spark or build_session(master=master, conf=conf, launcher_dir=home.root / "java")
+    if not open_storage(home.lake).is_local:
+        aws_variables = {name: value for name, value in os.environ.items() if name.startswith(_AWS_PREFIX)}
+        session.sparkContext.environment.update(aws_variables)
     return session
 
 
-def _prepare_environment(launchers: Path | None) -> None:
-    os.environ.update(environment(find_java(launchers)))
-    # Workers must be this Python: the `python3` of the PATH lacks our packages.
+def _prepare_environment(launcher_dir: Path | None) -> None:
+    os.environ.update(environment(find_java(launcher_dir)))
+    # Workers must use this Python: the `python3` of the PATH lacks our packages.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    # For workers, and the JVM: memory that one task has let go of serves the next, in place of pools that each grow.
+    # For workers and the JVM: share freed memory between tasks instead of growing several pools.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     os.environ.setdefault("MALLOC_ARENA_MAX", "2")
-    # Else numpy starts a thread for each core in every Python process, which then look for work that never comes.
+    # Otherwise numpy starts one idle thread per core in every Python process.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def _register_source(session: SparkSession) -> None:
-    """Let workers that name ranges of the log be other processes than those that all later functions run in."""
+    """Register the log data source with a worker pool separate from that of all other functions."""
     environment = session.sparkContext.environment
-    environment.pop(MOVES_EVENTS, None)
+    environment.pop(EVENT_WORKER_ENV, None)
     session.dataSource.register(LogSource)
-    environment[MOVES_EVENTS] = "1"
+    environment[EVENT_WORKER_ENV] = "1"
 
 
 def _java_options() -> str:

@@ -1,4 +1,4 @@
-"""Several jobs of Spark at a time: to plan one takes a core longer than to run it, on a small lake."""
+"""Concurrent Spark jobs: on a small lake, planning a job is slower than running it."""
 
 from __future__ import annotations
 
@@ -15,45 +15,45 @@ from pyspark.sql import DataFrame, SparkSession
 S = TypeVar("S")
 T = TypeVar("T")
 
-# One per core of a laptop. All in one job, a plan of everything, takes twice the work to optimise.
-_JOBS_AT_A_TIME = 2
+# One per core of a small machine. A single job for all tables needs twice the time to optimise.
+_MAX_CONCURRENT_JOBS = 2
 
 
-def side_by_side(
-    run: Callable[[DataFrame], T], frames: Mapping[str, DataFrame], headway: Callable[[int, int], object]
+def run_concurrently(
+    run: Callable[[DataFrame], T], frames: Mapping[str, DataFrame], on_progress: Callable[[int, int], object]
 ) -> dict[str, T]:
-    """What `run` makes of each frame; a fault of one is raised when all have ended. `headway` hears how many have."""
+    """Apply `run` to each DataFrame concurrently; an error is raised when all jobs have ended."""
     jobs: dict[str, Future[T]] = {name: Future() for name in frames}
-    left = deque((jobs[name], frame) for name, frame in frames.items())
+    pending = deque((jobs[name], frame) for name, frame in frames.items())
 
     def work() -> None:
         with suppress(IndexError):
             while True:
-                _settle(*left.popleft(), run)
+                _run_job(*pending.popleft(), run)
 
-    # With the properties of this thread, such as its pool of the scheduler.
+    # Threads inherit the local properties, such as the scheduler pool.
     session = next(iter(frames.values())).sparkSession
-    for _ in range(_JOBS_AT_A_TIME):
-        # No pool of threads: an interrupted process would wait for those, and a job may take minutes.
+    for _ in range(_MAX_CONCURRENT_JOBS):
+        # Daemon threads: an interrupted process would wait for a thread pool, and a job may run for minutes.
         Thread(target=inheritable_thread_target(session)(work), name="clew-job", daemon=True).start()
     try:
         for done, _ in enumerate(as_completed(jobs.values()), 1):
-            headway(done, len(jobs))
+            on_progress(done, len(jobs))
     finally:
         for job in jobs.values():
             job.cancel()
     return {name: job.result() for name, job in jobs.items()}
 
 
-def in_turn(run: Callable[[S], T], items: Iterable[S], spark: SparkSession) -> Iterator[T]:
-    """What `run` makes of each item, in their order, by a job for each core; few results wait to be taken."""
+def map_ordered(run: Callable[[S], T], items: Iterable[S], spark: SparkSession) -> Iterator[T]:
+    """Apply `run` to each item with one job per core; yield results in order, with a bounded number pending."""
     cores = spark.sparkContext.defaultParallelism
     running: deque[Future[T]] = deque()
-    inheriting = inheritable_thread_target(spark)(run)
+    run_inherited = inheritable_thread_target(spark)(run)
     with ThreadPoolExecutor(cores, thread_name_prefix="clew-job") as pool:
         try:
             for item in items:
-                running.append(pool.submit(inheriting, item))
+                running.append(pool.submit(run_inherited, item))
                 if len(running) > cores:
                     yield running.popleft().result()
             while running:
@@ -62,9 +62,9 @@ def in_turn(run: Callable[[S], T], items: Iterable[S], spark: SparkSession) -> I
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _settle(job: Future[T], frame: DataFrame, run: Callable[[DataFrame], T]) -> None:
+def _run_job(job: Future[T], frame: DataFrame, run: Callable[[DataFrame], T]) -> None:
     if job.set_running_or_notify_cancel():
         try:
             job.set_result(run(frame))
-        except BaseException as fault:  # noqa: BLE001  # raised where the result is asked for
-            job.set_exception(fault)
+        except BaseException as error:  # noqa: BLE001  # raised by Future.result
+            job.set_exception(error)

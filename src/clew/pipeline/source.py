@@ -1,7 +1,7 @@
-"""The log as a source of Spark: its rows are byte ranges, read as a batch or as a stream by so many bytes a time.
+"""Spark data source of the event log, for batch and streaming reads. Its rows are byte ranges.
 
-Events themselves do not pass through the JVM. A worker opens the segment and reads the range that its row names:
-moving 6.5 KB of text into the JVM and out again cost as much as taking it apart.
+Events do not pass through the JVM: a worker reads the range from the segment itself. Moving 6.5 KB of text into the JVM
+and back cost as much as decoding it.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from pathlib import Path
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 
-from clew.collector.segments import Range, end_position, ranges
+from clew.collector.segments import SegmentRange, end_position, split_ranges
 
-NAME = "clew_log"
-# What a worker sees at once is merged before it reaches the index, which in tasks of 16 MB has 40 % more to do; and
-# a batch costs Spark and the commits the same however large it is.
-MOST_BYTES_PER_TASK = 128 << 20
-# Less is not worth a second task.
-_LEAST_BYTES_PER_TASK = 1 << 20
-_NO_END = 1 << 62
+FORMAT_NAME = "clew_log"
+# Changes are merged per task before they reach the index, which has 40 % more work with tasks of 16 MB. The overhead
+# of Spark and the commits does not depend on the size of a batch.
+MAX_BYTES_PER_TASK = 128 << 20
+# Not worth a second task below this.
+_MIN_BYTES_PER_TASK = 1 << 20
+_MAX_OFFSET = 1 << 62
 _COLUMNS = "path string, base bigint, start bigint, end bigint"
 
 
 class _RangesPartition(InputPartition):
-    def __init__(self, parts: list[Range]) -> None:
+    def __init__(self, parts: list[SegmentRange]) -> None:
         super().__init__(parts)
         self.parts = parts
 
@@ -39,24 +39,24 @@ class LogSource(DataSource):
         super().__init__(options)
         self._folder = Path(options["path"])
         self._cores = int(options.get("cores", 1))
-        self._bytes_per_trigger = int(options.get("bytesPerTrigger", self._cores * MOST_BYTES_PER_TASK))
+        self._bytes_per_trigger = int(options.get("bytesPerTrigger", self._cores * MAX_BYTES_PER_TASK))
 
     @classmethod
     def name(cls) -> str:
-        """The format's name."""
-        return NAME
+        """Return the name of the format."""
+        return FORMAT_NAME
 
     def schema(self) -> str:
-        """The columns of a byte range."""
+        """Return the columns of a byte range."""
         return _COLUMNS
 
     def reader(self, schema: object) -> DataSourceReader:  # noqa: ARG002
-        """All that the log holds now, or the part of it between the options `start` and `end`."""
-        start, end = (int(self.options.get(name, fallback)) for name, fallback in (("start", 0), ("end", _NO_END)))
+        """Read the log, or the part of it between the options `start` and `end`."""
+        start, end = (int(self.options.get(name, fallback)) for name, fallback in (("start", 0), ("end", _MAX_OFFSET)))
         return _LogReader(self._folder, self._cores, start, end)
 
     def streamReader(self, schema: object) -> DataSourceStreamReader:  # noqa: N802, ARG002
-        """What the log holds beyond the last offset."""
+        """Stream the log from the last offset on."""
         return _LogStreamReader(self._folder, self._cores, self._bytes_per_trigger)
 
 
@@ -107,14 +107,14 @@ class _LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _partitions(folder: Path, cores: int, start: int, end: int) -> Sequence[InputPartition]:
-    """Tasks of equal size: one for each core if that is worth it, more if they would be too large."""
+    """Split a range into tasks of equal size: one per core, fewer if they are small, more if they are too large."""
     size = max(0, end - start)
-    count = max(ceil(size / MOST_BYTES_PER_TASK), min(cores, ceil(size / _LEAST_BYTES_PER_TASK)))
+    count = max(ceil(size / MAX_BYTES_PER_TASK), min(cores, ceil(size / _MIN_BYTES_PER_TASK)))
     step = ceil(size / max(1, count))
-    tasks = (ranges(folder, cut, min(cut + step, end), step) for cut in range(start, end, max(1, step)))
+    tasks = (split_ranges(folder, offset, min(offset + step, end), step) for offset in range(start, end, max(1, step)))
     return [_RangesPartition(parts) for parts in tasks if parts]
 
 
 def _read(partition: InputPartition) -> Iterator[tuple[str | int, ...]]:
-    assert isinstance(partition, _RangesPartition)  # noqa: S101  # Spark hands back what `partitions` gave
+    assert isinstance(partition, _RangesPartition)  # noqa: S101  # returned by `partitions`
     return map(astuple, partition.parts)

@@ -1,7 +1,7 @@
-"""Where Spark's launcher finds Spark: the installed package, without the zip of its Python part.
+"""A SPARK_HOME of symlinks without `pyspark.zip`.
 
-Spark puts that zip before all else on the path of every Python process that it starts, and what is in a zip is compiled
-anew by each: half a second of CPU, for five processes before the first event is read and one for every stream.
+Spark puts this zip first on the path of every Python process that it starts, and modules of a zip are compiled by each
+process: half a second of CPU, for five processes before the first event is read and one for every stream.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import pyspark
 from clew.pipeline.java import temporary_folder
 
 _VARIABLE: Final = "SPARK_HOME"
-# What the launcher looks for; the zip is in `python`.
-_PARTS: Final = ("bin", "conf", "jars")
+# Folders that the launcher needs; the zip is in `python`.
+_FOLDERS: Final = ("bin", "conf", "jars")
 
 
 @contextmanager
-def without_zip() -> Iterator[None]:
-    """While Spark is started: let it find itself in a folder that has no zip, unless it is told where to look."""
-    folder = None if _VARIABLE in os.environ else _folder_of_links()
+def spark_home_without_zip() -> Iterator[None]:
+    """Set SPARK_HOME to a folder without the zip while Spark is started, unless it is set already."""
+    folder = None if _VARIABLE in os.environ else _symlinked_spark_home()
     if folder is None:
         yield
         return
@@ -36,13 +36,13 @@ def without_zip() -> Iterator[None]:
         del os.environ[_VARIABLE]
 
 
-# The JVM opens jars when it first needs something of them, so the folder stays as long as the process.
+# The JVM opens jars lazily, so the folder must exist as long as the process.
 @cache
-def _folder_of_links() -> Path | None:
-    """The parts of the installed package; None where links cannot be made."""
+def _symlinked_spark_home() -> Path | None:
+    """Create the folder of symlinks; None if symlinks are not possible."""
     installed, folder = Path(pyspark.__file__).parent, temporary_folder("spark")
     try:
-        for name in _PARTS:
+        for name in _FOLDERS:
             if (installed / name).is_dir():
                 (folder / name).symlink_to(installed / name, target_is_directory=True)
     except OSError:

@@ -1,4 +1,4 @@
-"""How the pipeline is doing, read from what it leaves behind: no Spark, no Java, no lock."""
+"""Status of the pipeline, read without Spark, Java or a lock."""
 
 from __future__ import annotations
 
@@ -6,109 +6,111 @@ from deltalake import DeltaTable, QueryBuilder
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.collector.intake import waiting_in_streams
-from clew.collector.lag import Lag, lag_behind, next_line
-from clew.home import Home, Place
+from clew.collector.intake import pending_stream_bytes
+from clew.collector.lag import Lag, measure_lag, next_position
+from clew.home import DataDir, IndexLocation
 from clew.index.reader import IndexReader
 from clew.index.store import MissingIndexError
-from clew.lake.history import CommittedBatch, TableSize, last_batches, table_sizes
-from clew.lake.soundness import require_sound_lake
-from clew.lake.storage import storage_at
-from clew.lake.unfilled import unfilled_count
+from clew.lake.history import CommittedBatch, TableSize, read_table_sizes, recent_batches
+from clew.lake.soundness import check_integrity
+from clew.lake.storage import open_storage
+from clew.lake.unfilled import count_pending_backfill
 from clew.pipeline.checkpoint import Checkpoint
-from clew.pipeline.journal import TakenBatch, noted
-from clew.pipeline.lock import Holder, holder_of
+from clew.pipeline.journal import BatchRecord, read_batch_records
+from clew.pipeline.lock import LockHolder, read_lock_holder
 
-_LAST = 5
+_MAX_SHOWN = 5
 _REJECTED = "rejected_events"
-# Each event of a batch has a row in one of these.
-_PER_EVENT = ("lineage_events", "runtime_events", "dataframe_events", _REJECTED)
-_LAST_REJECTED = f"select source, reason, detail from rejected order by seq desc limit {_LAST}"  # noqa: S608
+# Tables with one row per event.
+_EVENT_TABLES = ("lineage_events", "runtime_events", "dataframe_events", _REJECTED)
+_LAST_REJECTED = f"select source, reason, detail from rejected order by seq desc limit {_MAX_SHOWN}"  # noqa: S608
 
 
 class Rejection(Struct, frozen=True):
-    """Why an event was rejected."""
+    """Source and reason of a rejected event."""
 
     source: str | None
     reason: str | None
     detail: str | None
 
 
-class Rejected(Struct, frozen=True):
-    """All rejected events, those of them that were not taken in since, and the last few."""
+class RejectionSummary(Struct, frozen=True):
+    """Number of rejected events, of those not ingested since, and the newest ones."""
 
     count: int
-    open: int | None
+    unresolved: int | None
     last: list[Rejection]
 
 
-class Indexed(Struct, frozen=True):
-    """When the index took its last batch, which that was, and the position of its last event."""
+class IndexStatus(Struct, frozen=True):
+    """Time and id of the last batch in the index, and the position of its last event."""
 
     at: str | None
     batch: str | None
     seq: int | None
 
 
-class Status(Struct, frozen=True):
-    """The whole answer."""
+class PipelineStatus(Struct, frozen=True):
+    """Status of log, lake, index and lock of a data directory."""
 
     home: str
-    holder: Holder | None
+    locked_by: LockHolder | None
     log: Lag
-    streams_bytes: int
-    index: Indexed | None
+    unread_stream_bytes: int
+    index: IndexStatus | None
     batches: list[CommittedBatch]
-    rejected: Rejected
+    rejected: RejectionSummary
     tables: list[TableSize]
-    # Events that were taken in raw and that no backfill has reached yet.
-    without_facets: int = 0
+    # Raw-only events that are not backfilled yet.
+    pending_backfill_events: int = 0
 
 
-def status(home: Home) -> Status:
-    """Look at everything once; a pipeline at work is not disturbed."""
-    require_sound_lake(home.lake)
-    index, open_rejections = _index(home.index)
-    after_index = 0 if index is None or index.seq is None else next_line(home.log, index.seq)
-    # The index does not tell of events that came again at the end; the checkpoint may have been deleted.
-    position = max(after_index, Checkpoint(home.checkpoint).position)
-    return Status(
+def read_status(home: DataDir) -> PipelineStatus:
+    """Read the status; safe while a pipeline runs."""
+    check_integrity(home.lake)
+    index, unresolved = _read_index(home.index)
+    after_index = 0 if index is None or index.seq is None else next_position(home.log, index.seq)
+    # The index lacks trailing duplicates; the checkpoint may have been deleted.
+    position = max(after_index, Checkpoint(home.checkpoint).committed_offset)
+    return PipelineStatus(
         home=str(home.root),
-        holder=holder_of(home.lake / ".lock"),
-        log=lag_behind(home.log, position),
-        streams_bytes=waiting_in_streams(home.streams, home.log),
+        locked_by=read_lock_holder(home.lake / ".lock"),
+        log=measure_lag(home.log, position),
+        unread_stream_bytes=pending_stream_bytes(home.streams, home.log),
         index=index,
-        batches=_timed(last_batches(home.lake, _PER_EVENT, _LAST), noted(home.checkpoint)),
-        rejected=_rejected(storage_at(home.lake).open_table(_REJECTED), open_rejections),
-        tables=table_sizes(home.lake),
-        without_facets=unfilled_count(home.lake),
+        batches=_with_durations(
+            recent_batches(home.lake, _EVENT_TABLES, _MAX_SHOWN), read_batch_records(home.checkpoint)
+        ),
+        rejected=_read_rejections(open_storage(home.lake).open_table(_REJECTED), unresolved),
+        tables=read_table_sizes(home.lake),
+        pending_backfill_events=count_pending_backfill(home.lake),
     )
 
 
-def _timed(batches: list[CommittedBatch], times: list[TakenBatch]) -> list[CommittedBatch]:
-    """The batches with what the pipeline has noted of them."""
-    known = {(time.app, time.number): time for time in times}
-    return [_with_time(batch, known.get((batch.app, batch.number))) for batch in batches]
+def _with_durations(batches: list[CommittedBatch], records: list[BatchRecord]) -> list[CommittedBatch]:
+    """Join committed batches with the durations of the batch history."""
+    by_id = {(record.app_id, record.number): record for record in records}
+    return [_with_duration(batch, by_id.get((batch.app_id, batch.number))) for batch in batches]
 
 
-def _with_time(batch: CommittedBatch, time: TakenBatch | None) -> CommittedBatch:
-    if time is None:
+def _with_duration(batch: CommittedBatch, record: BatchRecord | None) -> CommittedBatch:
+    if record is None:
         return batch
-    events = time.events + time.rejected + time.repeated
-    return replace(batch, seconds=time.seconds, events_per_second=round(events / max(time.seconds, 0.001), 1))
+    events = record.events + record.rejected + record.duplicates
+    return replace(batch, seconds=record.seconds, events_per_second=round(events / max(record.seconds, 0.001), 1))
 
 
-def _index(place: Place) -> tuple[Indexed | None, int | None]:
-    """What the index says of itself, and how many rejected events were not taken in since."""
+def _read_index(location: IndexLocation) -> tuple[IndexStatus | None, int | None]:
+    """Read the state of the index and the number of unresolved rejected events."""
     try:
-        with IndexReader(place) as index:
+        with IndexReader(location) as index:
             seq = index.meta("indexed_seq")
-            indexed = Indexed(index.meta("indexed_at"), index.meta("last_batch"), None if seq is None else int(seq))
+            indexed = IndexStatus(index.meta("indexed_at"), index.meta("last_batch"), None if seq is None else int(seq))
             return indexed, index.rejected_count()
     except MissingIndexError:
         return None, None
 
 
-def _rejected(table: DeltaTable, open_count: int | None) -> Rejected:
+def _read_rejections(table: DeltaTable, unresolved: int | None) -> RejectionSummary:
     last = QueryBuilder().register("rejected", table).execute(_LAST_REJECTED).read_all()
-    return Rejected(table.count(), open_count, [Rejection(**row) for row in last.to_struct_array().to_pylist()])
+    return RejectionSummary(table.count(), unresolved, [Rejection(**row) for row in last.to_struct_array().to_pylist()])

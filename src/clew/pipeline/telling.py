@@ -1,4 +1,4 @@
-"""What workers tell the driver: the files that they wrote, and what their events change in the index."""
+"""Reports of Spark tasks to the driver: files written and index changes."""
 
 from __future__ import annotations
 
@@ -11,59 +11,61 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
-from clew.index.changes import Changes
-from clew.lake.delta import REPORTS
+from clew.index.changes import ChangeSet
+from clew.lake.delta import WORKER_REPORTS_DIR
 from clew.lake.files import DataFile
-from clew.lake.storage import Storage, storage_at
+from clew.lake.storage import Storage, open_storage
 
 T = TypeVar("T")
 Worker = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-class Told(msgspec.Struct):
-    """One report of one worker. `aside` names files with more changes, which are opened when the index takes them."""
+class WorkerReport(msgspec.Struct):
+    """Report of a task. `spilled` are paths of further change sets, read when they are written to the index."""
 
     files: list[DataFile] = msgspec.field(default_factory=list)
-    changes: Changes = msgspec.field(default_factory=Changes)
-    aside: list[str] = msgspec.field(default_factory=list)
+    changes: ChangeSet = msgspec.field(default_factory=ChangeSet)
+    spilled: list[str] = msgspec.field(default_factory=list)
 
-    def discard(self) -> None:
-        """Remove what was put aside."""
-        for path in self.aside:
-            reports, name = _found(path)
+    def delete_spilled(self) -> None:
+        """Delete the spilled change sets."""
+        for path in self.spilled:
+            reports, name = _locate(path)
             reports.remove(name)
 
 
-TOLD = StructType([StructField("report", BinaryType()), StructField("path", StringType())])
-_TOLD_ARROW = pa.schema([("report", pa.binary()), ("path", pa.string())])
-# What is longer goes by way of a file beside the tables: through the JVM it costs three times as much.
-_LONG_BYTES = 64 << 10
+REPORT_SCHEMA = StructType([StructField("report", BinaryType()), StructField("path", StringType())])
+_REPORT_ARROW_SCHEMA = pa.schema([("report", pa.binary()), ("path", pa.string())])
+# Larger reports are passed as files: through the JVM they cost three times as much.
+_MAX_INLINE_BYTES = 64 << 10
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Told).decode
-_decode_changes = msgspec.msgpack.Decoder(Changes).decode
+_decode = msgspec.msgpack.Decoder(WorkerReport).decode
+_decode_changes = msgspec.msgpack.Decoder(ChangeSet).decode
 
 
-def telling(reports: Iterable[Told], root: str) -> Iterator[pa.RecordBatch]:
-    """Reports as rows, on a worker that writes below `root`."""
+def encode_reports(reports: Iterable[WorkerReport], root: str) -> Iterator[pa.RecordBatch]:
+    """Encode reports as Arrow rows on a worker."""
     for report in reports:
-        text = _encode(report)
-        row = (None, _put_down(text, root)) if len(text) > _LONG_BYTES else (text, None)
-        yield pa.RecordBatch.from_pylist([dict(zip(_TOLD_ARROW.names, row, strict=True))], schema=_TOLD_ARROW)
+        data = _encode(report)
+        row = (None, _write_report_file(data, root)) if len(data) > _MAX_INLINE_BYTES else (data, None)
+        yield pa.RecordBatch.from_pylist(
+            [dict(zip(_REPORT_ARROW_SCHEMA.names, row, strict=True))], schema=_REPORT_ARROW_SCHEMA
+        )
 
 
-def told(reports: DataFrame) -> Told:
-    """All reports in one, on the driver."""
+def collect_reports(reports: DataFrame) -> WorkerReport:
+    """Collect and merge all reports on the driver."""
     rows = reports.toArrow().to_pylist()
-    parts = [_decode(_take_up(row["path"]) if row["report"] is None else row["report"]) for row in rows]
-    return Told(
-        [file for part in parts for file in part.files],
-        Changes.joined(part.changes for part in parts),
-        [path for part in parts for path in part.aside],
+    decoded = [_decode(_pop_report_file(row["path"]) if row["report"] is None else row["report"]) for row in rows]
+    return WorkerReport(
+        [file for report in decoded for file in report.files],
+        ChangeSet.concat(report.changes for report in decoded),
+        [path for report in decoded for path in report.spilled],
     )
 
 
-class Aside:
-    """Changes that were put aside: opened one by one, once."""
+class SpilledChanges:
+    """Iterates over spilled change sets once, one at a time."""
 
     def __init__(self, paths: Sequence[str]) -> None:
         self._paths = paths
@@ -71,44 +73,44 @@ class Aside:
     def __len__(self) -> int:
         return len(self._paths)
 
-    def __iter__(self) -> Iterator[Changes]:
-        return (_decode_changes(_take_up(path)) for path in self._paths)
+    def __iter__(self) -> Iterator[ChangeSet]:
+        return (_decode_changes(_pop_report_file(path)) for path in self._paths)
 
 
-def put_aside(changes: Changes, root: str) -> Told:
-    """A report of changes that are too large to be held together with others: only who they are of is told at once."""
-    told = Told(changes=Changes(events=changes.events, rejected=changes.rejected))
+def spill_changes(changes: ChangeSet, root: str) -> WorkerReport:
+    """Spill a large change set to a file; the report contains only its event ids."""
+    report = WorkerReport(changes=ChangeSet(events=changes.events, rejected=changes.rejected))
     changes.events, changes.rejected = [], []
-    told.aside.append(_put_down(_encode(changes), root))
-    return told
+    report.spilled.append(_write_report_file(_encode(changes), root))
+    return report
 
 
-def told_of_parts(spark: SparkSession, worker: Worker, count: int) -> Told:
-    """What a worker tells of so many parts, a task for each; rows name them by their place."""
-    return told(spark.range(0, count, 1, count).mapInArrow(worker, TOLD))
+def run_tasks(spark: SparkSession, worker: Worker, count: int) -> WorkerReport:
+    """Run a worker with `count` tasks and collect its reports; input rows are task indices."""
+    return collect_reports(spark.range(0, count, 1, count).mapInArrow(worker, REPORT_SCHEMA))
 
 
-def named_by(places: Iterable[pa.RecordBatch], parts: Sequence[T]) -> Iterator[T]:
-    """The parts that rows name, on a worker."""
-    for batch in places:
-        yield from (parts[place] for place in batch.column(0).to_pylist())
+def tasks_of(batches: Iterable[pa.RecordBatch], tasks: Sequence[T]) -> Iterator[T]:
+    """Yield the tasks with the indices in the rows."""
+    for batch in batches:
+        yield from (tasks[index] for index in batch.column(0).to_pylist())
 
 
-def _put_down(text: bytes, root: str) -> str:
-    name = f"{REPORTS}/{uuid.uuid4().hex}"
-    storage_at(root).add(name, text)
+def _write_report_file(data: bytes, root: str) -> str:
+    name = f"{WORKER_REPORTS_DIR}/{uuid.uuid4().hex}"
+    open_storage(root).add(name, data)
     return f"{root}/{name}"
 
 
-def _take_up(path: str) -> bytes:
-    reports, name = _found(path)
-    text = reports.read(name)
-    if text is None:
+def _pop_report_file(path: str) -> bytes:
+    reports, name = _locate(path)
+    data = reports.read(name)
+    if data is None:
         raise FileNotFoundError(path)
     reports.remove(name)
-    return text
+    return data
 
 
-def _found(path: str) -> tuple[Storage, str]:
+def _locate(path: str) -> tuple[Storage, str]:
     folder, _, name = path.rpartition("/")
-    return storage_at(folder), name
+    return open_storage(folder), name

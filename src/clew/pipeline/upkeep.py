@@ -1,4 +1,4 @@
-"""Upkeep of the lake: small files merged, derived tables brought up to date, files that nobody needs removed."""
+"""Maintenance of the lake (`clew pipeline compact`): retention, compaction, refresh and vacuum."""
 
 from __future__ import annotations
 
@@ -9,88 +9,92 @@ from datetime import timedelta
 from msgspec import Struct
 
 from clew.errors import ClewError, UsageError
-from clew.home import Home
+from clew.home import DataDir
 from clew.lake.delta import Lake
-from clew.lake.soundness import require_sound_lake
-from clew.lake.upkeep import SAFE_HOURS, merge_files, remove_files
-from clew.pipeline.lock import held, holder_of
-from clew.pipeline.retention import Dropped, drop_log, drop_older
-from clew.pipeline.saying import Say, silently
+from clew.lake.soundness import check_integrity
+from clew.lake.upkeep import MIN_SAFE_RETENTION_HOURS, compact_tables, vacuum_tables
+from clew.pipeline.lock import acquire_lock, read_lock_holder
+from clew.pipeline.retention import RetentionResult, expire_events, expire_log_segments
+from clew.pipeline.saying import ProgressCallback, no_progress
 
 
-class Upkept(Struct):
-    """Files of each event table before and after; number and bytes of files removed, by table; what was too old."""
+class MaintenanceResult(Struct):
+    """Files of each event table before and after; number and bytes of deleted files by table; expired data."""
 
-    merged: dict[str, tuple[int, int]]
-    removed: dict[str, tuple[int, int]]
+    compacted: dict[str, tuple[int, int]]
+    vacuumed: dict[str, tuple[int, int]]
     is_refreshed: bool
-    # Derived tables are then left to the pipeline that is at work: it refreshes them when it stops.
-    is_left_to_pipeline: bool
-    dropped: Dropped
+    # The refresh is left to the running pipeline, which does it when it stops.
+    is_refresh_deferred: bool
+    expired: RetentionResult
 
 
-def upkeep(
-    home: Home,
+def run_maintenance(
+    home: DataDir,
     retention_hours: int,
     *,
     drop_older_than: timedelta | None = None,
-    keep_log: timedelta | None = None,
+    log_retention: timedelta | None = None,
     is_forced: bool = False,
-    say: Say = silently,
+    on_progress: ProgressCallback = no_progress,
     master: str = "local[2]",
     conf: Mapping[str, str] | None = None,
-) -> Upkept:
-    """Tidy the lake. A short retention needs `is_forced`; with `drop_older_than`, too, no pipeline may be at work."""
+) -> MaintenanceResult:
+    """Run maintenance. A short retention needs `is_forced`; with `drop_older_than`, no pipeline may be running."""
     _check_retention(retention_hours, is_forced=is_forced)
-    require_sound_lake(home.lake)
+    check_integrity(home.lake)
     lock = home.lake / ".lock"
-    is_short = retention_hours < SAFE_HOURS
+    is_short = retention_hours < MIN_SAFE_RETENTION_HOURS
     if is_short:
-        _require_rest(home)
-    dropped = _drop_older(home, drop_older_than, say)
-    if keep_log is not None:
-        say("Removing segments of the log that were taken in")
-        freed = drop_log(home, keep_log)
-        dropped = Dropped(dropped.rows, dropped.segments + freed.segments, dropped.segment_bytes + freed.segment_bytes)
+        _require_idle(home)
+    expired = _expire_events(home, drop_older_than, on_progress)
+    if log_retention is not None:
+        on_progress("Deleting expired log segments")
+        log_result = expire_log_segments(home, log_retention)
+        expired = RetentionResult(
+            expired.deleted_rows,
+            expired.segments + log_result.segments,
+            expired.segment_bytes + log_result.segment_bytes,
+        )
     lake = Lake(home.lake)
-    say("Merging small files")
-    merged = merge_files(lake)
-    is_stale = not lake.is_derived_from(lake.state_of_events())
-    is_at_work = holder_of(lock) is not None
-    if is_stale and not is_at_work:
-        _refresh(home, say, master, conf)
-    say("Removing files that no version needs")
-    with held(lock) if is_short else nullcontext():
-        removed = remove_files(lake, retention_hours)
-    return Upkept(merged, removed, is_stale and not is_at_work, is_stale and is_at_work, dropped)
+    on_progress("Compacting small files")
+    compacted = compact_tables(lake)
+    is_stale = not lake.is_up_to_date(lake.source_fingerprint())
+    is_running = read_lock_holder(lock) is not None
+    if is_stale and not is_running:
+        _refresh(home, on_progress, master, conf)
+    on_progress("Vacuuming")
+    with acquire_lock(lock) if is_short else nullcontext():
+        vacuumed = vacuum_tables(lake, retention_hours)
+    return MaintenanceResult(compacted, vacuumed, is_stale and not is_running, is_stale and is_running, expired)
 
 
-def _drop_older(home: Home, age: timedelta | None, say: Say) -> Dropped:
+def _expire_events(home: DataDir, age: timedelta | None, on_progress: ProgressCallback) -> RetentionResult:
     if age is None:
-        return Dropped()
-    say("Dropping old events")
-    return drop_older(home, age)
+        return RetentionResult()
+    on_progress("Deleting expired events")
+    return expire_events(home, age)
 
 
 def _check_retention(hours: int, *, is_forced: bool) -> None:
     if hours < 0:
-        raise UsageError(f"A retention of {hours} hours is none.", hint="Give 0 or more.")
-    if hours < SAFE_HOURS and not is_forced:
-        message = f"A retention of {hours} hours may remove files that a query is reading right now."
-        hint = f"Keep at least {SAFE_HOURS} hours, or add --force if nobody is reading the lake."
+        raise UsageError(f"A retention of {hours} hours is not valid.", hint="Pass 0 or more.")
+    if hours < MIN_SAFE_RETENTION_HOURS and not is_forced:
+        message = f"A retention of {hours} hours may delete files that a running query reads."
+        hint = f"Keep at least {MIN_SAFE_RETENTION_HOURS} hours, or add --force if nothing reads the lake."
         raise UsageError(message, hint=hint)
 
 
-def _require_rest(home: Home) -> None:
-    holder = holder_of(home.lake / ".lock")
+def _require_idle(home: DataDir) -> None:
+    holder = read_lock_holder(home.lake / ".lock")
     if holder is not None:
-        message = f"A pipeline is at work on {home.lake} ({holder}): files that it is writing would be removed."
-        raise ClewError(message, hint=f"Stop it first, or keep at least {SAFE_HOURS} hours.")
+        message = f"A pipeline is running on {home.lake} ({holder}): files that it is writing would be deleted."
+        raise ClewError(message, hint=f"Stop it first, or keep at least {MIN_SAFE_RETENTION_HOURS} hours.")
 
 
-def _refresh(home: Home, say: Say, master: str, conf: Mapping[str, str] | None) -> None:
-    # Loaded only here: upkeep of a lake that is up to date needs no Spark.
+def _refresh(home: DataDir, on_progress: ProgressCallback, master: str, conf: Mapping[str, str] | None) -> None:
+    # Imported lazily: a lake that is up to date needs no Spark.
     from clew.pipeline.work import open_pipeline
 
-    with open_pipeline(home, say=say, master=master, conf=conf) as pipeline:
+    with open_pipeline(home, on_progress=on_progress, master=master, conf=conf) as pipeline:
         pipeline.refresh()

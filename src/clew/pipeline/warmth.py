@@ -1,4 +1,4 @@
-"""A first batch that is no slower than the others: workers are started and have loaded what they need before it."""
+"""Warm-up: start the workers before the first batch."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from tempfile import TemporaryDirectory
 
 from pyspark.sql import SparkSession
 
-from clew.collector.log import LogWriter, Received
+from clew.collector.log import IncomingEvent, LogWriter
 from clew.events.stream import Stream
 from clew.pipeline import source
 from clew.pipeline.lake_tables import write_events
 from clew.pipeline.worker import EventWorker
 
-_MOST_WORKERS = 8
+_MAX_WORKERS = 8
 _EVENT = b'{"eventTime": "2026-01-01T00:00:00Z", "run": {"runId": "%d", "facets": {"a": {}}}}'
 
 
 def warm_up(spark: SparkSession) -> None:
-    """Take one event per core in, into a folder that is thrown away. Only where workers are on this machine."""
+    """Ingest one event per core into a temporary folder. Only in local mode."""
     if not (spark.sparkContext.master or "").startswith("local"):
         return
     with TemporaryDirectory(prefix="clew-") as folder:
         log, lake = Path(folder, "log"), Path(folder, "lake")
-        # Each event is a segment, and each segment a task of its own.
+        # One event per segment, and one task per segment.
         with LogWriter(log, segment_bytes=1) as writer:
-            for number in range(min(spark.sparkContext.defaultParallelism, _MOST_WORKERS)):
-                writer.append([Received(Stream.OPENLINEAGE, "clew", _EVENT % number)])
-        write_events(spark.read.format(source.NAME).load(str(log)), EventWorker(str(lake)))
+            for number in range(min(spark.sparkContext.defaultParallelism, _MAX_WORKERS)):
+                writer.append([IncomingEvent(Stream.OPENLINEAGE, "clew", _EVENT % number)])
+        write_events(spark.read.format(source.FORMAT_NAME).load(str(log)), EventWorker(str(lake)))

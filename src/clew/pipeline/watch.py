@@ -1,4 +1,4 @@
-"""Each batch timed, noted and told, once it is taken in."""
+"""Timing and recording of ingested batches."""
 
 from __future__ import annotations
 
@@ -9,39 +9,41 @@ from copy import deepcopy
 from pyspark.sql import DataFrame
 
 from clew.pipeline.checkpoint import Checkpoint
-from clew.pipeline.ingest import Ingest, Ingested
-from clew.pipeline.journal import TakenBatch, note
+from clew.pipeline.ingest import BatchIngestor, IngestStats
+from clew.pipeline.journal import BatchRecord, append_batch_record
 
-Listener = Callable[[TakenBatch], None]
+BatchListener = Callable[[BatchRecord], None]
 
 
-class Watch:
-    """Takes batches in by `ingest`, and tells the listeners how each went."""
+class BatchRecorder:
+    """Ingests batches, appends them to the batch history and notifies the listeners."""
 
-    def __init__(self, ingest: Ingest, checkpoint: Checkpoint, listeners: Sequence[Listener] = ()) -> None:
-        self._ingest = ingest
+    def __init__(
+        self, ingestor: BatchIngestor, checkpoint: Checkpoint, listeners: Sequence[BatchListener] = ()
+    ) -> None:
+        self._ingestor = ingestor
         self._checkpoint = checkpoint
         self._listeners = listeners
 
     def __call__(self, ranges: DataFrame, number: int) -> None:
-        """Take one batch in."""
-        before, started = deepcopy(self._ingest.taken), time.monotonic()
-        self._ingest(ranges, number)
-        batch = self._told(number, before, time.monotonic() - started)
-        note(self._checkpoint.root, batch)
-        for listen in self._listeners:
-            listen(batch)
+        """Ingest one batch and record it."""
+        before, started = deepcopy(self._ingestor.stats), time.monotonic()
+        self._ingestor(ranges, number)
+        batch = self._record(number, before, time.monotonic() - started)
+        append_batch_record(self._checkpoint.root, batch)
+        for listener in self._listeners:
+            listener(batch)
 
-    def _told(self, number: int, before: Ingested, seconds: float) -> TakenBatch:
-        after = self._ingest.taken
-        return TakenBatch(
-            app=self._checkpoint.app,
+    def _record(self, number: int, before: IngestStats, seconds: float) -> BatchRecord:
+        after = self._ingestor.stats
+        return BatchRecord(
+            app_id=self._checkpoint.app_id,
             number=number,
-            at_ms=int(time.time() * 1000),
+            committed_at_ms=int(time.time() * 1000),
             seconds=round(seconds, 3),
             events=after.events - before.events,
             rejected=after.rejected - before.rejected,
-            repeated=after.repeated - before.repeated,
+            duplicates=after.duplicates - before.duplicates,
             rows={name: rows - before.rows.get(name, 0) for name, rows in after.rows.items()},
-            position=self._checkpoint.end_of(number) or 0,
+            end_offset=self._checkpoint.batch_end_offset(number) or 0,
         )

@@ -1,4 +1,4 @@
-"""The pipeline at work: log in, lake and index out."""
+"""The pipeline: ingest the log into the lake and the index."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from clew.errors import ClewError
 from clew.events.facet_order import FacetOrder
-from clew.home import Home
-from clew.index.sink import IndexSink
+from clew.home import DataDir
+from clew.index.sink import IndexWriter
 from clew.lake.delta import Lake
-from clew.lake.raw_only import filled
+from clew.lake.raw_only import read_backfilled_ranges
 from clew.pipeline import source
-from clew.pipeline.agreement import require_agreement
-from clew.pipeline.caretaker import Care, Cared, Caretaker
+from clew.pipeline.agreement import check_consistency
+from clew.pipeline.caretaker import BackgroundMaintenance, MaintenanceConfig, MaintenanceStats
 from clew.pipeline.checkpoint import Checkpoint
-from clew.pipeline.faults import RETRY, sentence_of
-from clew.pipeline.ingest import Ingest, Ingested
-from clew.pipeline.lock import BACKFILL_LOCK, held
-from clew.pipeline.raw_spans import beyond, choose
-from clew.pipeline.rebuild import feed_index, rebuild_index
+from clew.pipeline.faults import RETRY_HINT, root_cause
+from clew.pipeline.ingest import BatchIngestor, IngestStats
+from clew.pipeline.lock import BACKFILL_LOCK, acquire_lock
+from clew.pipeline.raw_spans import ranges_after, update_ranges
+from clew.pipeline.rebuild import load_index, rebuild_index
 from clew.pipeline.refresh import refresh_derived_tables
-from clew.pipeline.retention import drop_log
-from clew.pipeline.saying import Say, silently
-from clew.pipeline.session import session_for
+from clew.pipeline.retention import expire_log_segments
+from clew.pipeline.saying import ProgressCallback, no_progress
+from clew.pipeline.session import get_session
 from clew.pipeline.warmth import warm_up
-from clew.pipeline.watch import Listener, Watch
+from clew.pipeline.watch import BatchListener, BatchRecorder
 
 _POLL_SECONDS = 0.2
 _STREAM_TRIGGER = "500 milliseconds"
@@ -40,85 +40,92 @@ _STREAM_TRIGGER = "500 milliseconds"
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A session, a lake and an index that belong together."""
+    """A Spark session with the lake and index of a data directory."""
 
     spark: SparkSession
-    home: Home
+    home: DataDir
     lake: Lake
-    index: IndexSink
-    say: Say
+    index: IndexWriter
+    on_progress: ProgressCallback
     bytes_per_trigger: int | None = None
-    listeners: tuple[Listener, ...] = ()
-    # Facets of lineage events are left to a backfill.
+    listeners: tuple[BatchListener, ...] = ()
+    # Facets of lineage events are added later by a backfill.
     is_raw_only: bool = False
 
-    def take_available(self) -> Ingested:
-        """Take in all that the log holds beyond the last position, and bring the derived tables up to date."""
-        taken = self.take_new()
+    def run(self) -> IngestStats:
+        """Ingest all available events and refresh the derived tables."""
+        stats = self.ingest_available()
         self.refresh()
-        return taken
+        return stats
 
     def refresh(self) -> None:
-        """Bring the derived tables up to date, unless they are."""
-        refresh_derived_tables(self.spark, self.lake, self.say)
+        """Refresh the derived tables if they are stale."""
+        refresh_derived_tables(self.spark, self.lake, self.on_progress)
 
-    def take_new(self) -> Ingested:
-        """Take in all that the log holds beyond the last position; derived tables stay as they are."""
-        with self._ingest() as ingest:
-            _await(self._query(ingest, availableNow=True))
-        return ingest.taken
+    def ingest_available(self) -> IngestStats:
+        """Ingest all available events without refreshing the derived tables."""
+        with self._open_ingestor() as ingestor:
+            _await(self._query(ingestor, availableNow=True))
+        return ingestor.stats
 
     def stream(
         self,
         stop: Event,
-        meanwhile: Callable[[], object] = lambda: None,
-        care: Care | None = None,
-        cared: Cared | None = None,
-    ) -> Ingested:
-        """Take in what is appended to the log until told to stop; `meanwhile` is called again and again.
+        on_poll: Callable[[], object] = lambda: None,
+        maintenance: MaintenanceConfig | None = None,
+        maintenance_stats: MaintenanceStats | None = None,
+    ) -> IngestStats:
+        """Ingest continuously until `stop` is set; `on_poll` is called every 0.2 seconds.
 
-        With `care`, a thread beside the stream keeps the lake tidy, and counts in `cared` what it has done.
+        With `maintenance`, the lake is maintained in the background, counted in `maintenance_stats`.
         """
         warm_up(self.spark)
-        with self._ingest() as ingest, nullcontext() if care is None else self._caretaker(care, cared):
-            query = self._query(ingest, processingTime=_STREAM_TRIGGER)
+        with (
+            self._open_ingestor() as ingestor,
+            nullcontext() if maintenance is None else self._background_maintenance(maintenance, maintenance_stats),
+        ):
+            query = self._query(ingestor, processingTime=_STREAM_TRIGGER)
             while not stop.wait(_POLL_SECONDS) and query.isActive:
-                meanwhile()
+                on_poll()
             query.stop()
             _await(query)
         self.refresh()
-        return ingest.taken
+        return ingestor.stats
 
-    def _caretaker(self, care: Care, cared: Cared | None) -> Caretaker:
+    def _background_maintenance(
+        self, config: MaintenanceConfig, stats: MaintenanceStats | None
+    ) -> BackgroundMaintenance:
         def refresh(lake: Lake) -> bool:
-            # Kept apart from the stream's own jobs, which then need not wait for it.
-            self.spark.sparkContext.setLocalProperty("spark.scheduler.pool", "upkeep")
+            # A separate pool, so that batches do not wait for the refresh.
+            self.spark.sparkContext.setLocalProperty("spark.scheduler.pool", "maintenance")
             return refresh_derived_tables(self.spark, lake)
 
-        return Caretaker(self.lake.root, refresh, self.say, care, cared, partial(drop_log, self.home))
+        return BackgroundMaintenance(
+            self.lake.root, refresh, self.on_progress, config, stats, partial(expire_log_segments, self.home)
+        )
 
-    def _ingest(self) -> Ingest:
+    def _open_ingestor(self) -> BatchIngestor:
         checkpoint = Checkpoint(self.home.checkpoint)
-        chosen = choose(checkpoint.root, checkpoint.begun_position, is_raw_only=self.is_raw_only)
-        # What a backfill has passed is no longer raw, should it come once more.
-        raw_spans = beyond(filled(self.lake).end, chosen)
-        ingest = Ingest(self.lake, self.index, checkpoint.app, raw_spans=raw_spans)
-        self._catch_up(checkpoint, ingest)
-        return ingest
+        ranges = update_ranges(checkpoint.root, checkpoint.planned_offset, is_raw_only=self.is_raw_only)
+        # Ranges that are backfilled are ingested with facets if they are repeated.
+        raw_only_ranges = ranges_after(read_backfilled_ranges(self.lake).end, ranges)
+        ingestor = BatchIngestor(self.lake, self.index, checkpoint.app_id, raw_only_ranges=raw_only_ranges)
+        self._index_missed_batches(checkpoint, ingestor)
+        return ingestor
 
-    def _catch_up(self, checkpoint: Checkpoint, ingest: Ingest) -> None:
-        """Give the index the batches that are done for Spark and did not reach it before a crash."""
-        done = checkpoint.last_done
-        indexed = self.index.last_batch(checkpoint.app)
-        for number in range(done if indexed is None else indexed, done):
-            start, end = checkpoint.end_of(number), checkpoint.end_of(number + 1)
+    def _index_missed_batches(self, checkpoint: Checkpoint, ingestor: BatchIngestor) -> None:
+        """Write batches to the index that are committed in the checkpoint but missed the index because of a crash."""
+        committed = checkpoint.last_committed_batch
+        indexed = self.index.last_batch(checkpoint.app_id)
+        for number in range(committed if indexed is None else indexed, committed):
+            start, end = checkpoint.batch_end_offset(number), checkpoint.batch_end_offset(number + 1)
             if start is None or end is None:
-                feed_index(self.spark, self.lake, self.index)
+                load_index(self.spark, self.lake, self.index)
                 break
             reader = self._reader.option("start", start).option("end", end)
-            ingest(reader.load(str(self.home.log)), number + 1)
-        ingest.settle()
-        self.index.note_batch(checkpoint.app, done)
+            ingestor(reader.load(str(self.home.log)), number + 1)
+        ingestor.flush()
+        self.index.record_batch(checkpoint.app_id, committed)
 
     @property
     def _cores(self) -> int:
@@ -126,59 +133,59 @@ class Pipeline:
 
     @property
     def _reader(self) -> DataFrameReader:
-        return self.spark.read.format(source.NAME).option("cores", self._cores)
+        return self.spark.read.format(source.FORMAT_NAME).option("cores", self._cores)
 
-    def _query(self, ingest: Ingest, **trigger: bool | str) -> StreamingQuery:
+    def _query(self, ingestor: BatchIngestor, **trigger: bool | str) -> StreamingQuery:
         self.home.log.mkdir(parents=True, exist_ok=True)
-        reader = self.spark.readStream.format(source.NAME).option("cores", self._cores)
+        reader = self.spark.readStream.format(source.FORMAT_NAME).option("cores", self._cores)
         if self.bytes_per_trigger is not None:
             reader = reader.option("bytesPerTrigger", self.bytes_per_trigger)
         events = reader.load(str(self.home.log))
         checkpoint = Checkpoint(self.home.checkpoint)
-        watch = Watch(ingest, checkpoint, self.listeners)
-        writer = events.writeStream.foreachBatch(watch).option("checkpointLocation", str(checkpoint.folder))
+        recorder = BatchRecorder(ingestor, checkpoint, self.listeners)
+        writer = events.writeStream.foreachBatch(recorder).option("checkpointLocation", str(checkpoint.folder))
         return writer.trigger(**trigger).start()  # type: ignore[arg-type]
 
 
 @contextmanager
 def open_pipeline(
-    home: Home,
+    home: DataDir,
     *,
-    say: Say = silently,
+    on_progress: ProgressCallback = no_progress,
     spark: SparkSession | None = None,
     master: str = "local[2]",
     conf: Mapping[str, str] | None = None,
-    listeners: tuple[Listener, ...] = (),
+    listeners: tuple[BatchListener, ...] = (),
     facet_order: FacetOrder | None = None,
-    is_rebuilt: bool = False,
+    rebuild: bool = False,
 ) -> Iterator[Pipeline]:
-    """Prepare lake and index, start Spark unless a session is given, and hold the lake's lock.
+    """Open lake and index, start Spark unless a session is given, and hold the lake's lock.
 
-    An index that is lost, or shall be rebuilt, is built anew from the lake; until that is done the old one answers.
+    A missing index is rebuilt from the lake, as is an existing one with `rebuild`; it stays readable until then.
     """
     home.create()
-    with held(home.lake / ".lock") as require_lock:
-        lake = Lake(home.lake, require_lock)
-        lake.prepare(facet_order)
-        must_be_built = is_rebuilt or _is_lost(home, lake)
-        say("Starting Spark")
-        session = session_for(home, spark, master=master, conf=conf)
-        if must_be_built:
-            with held(home.lake / BACKFILL_LOCK, "backfill"):
-                rebuild_index(session, lake, home.index, say)
-        with IndexSink(home.index, lake.facet_order) as index:
-            yield Pipeline(session, home, lake, index, say, listeners=listeners)
+    with acquire_lock(home.lake / ".lock") as check_lock:
+        lake = Lake(home.lake, check_lock)
+        lake.create_or_validate(facet_order)
+        must_rebuild = rebuild or _index_is_missing(home, lake)
+        on_progress("Starting Spark")
+        session = get_session(home, spark, master=master, conf=conf)
+        if must_rebuild:
+            with acquire_lock(home.lake / BACKFILL_LOCK, "backfill"):
+                rebuild_index(session, lake, home.index, on_progress)
+        with IndexWriter(home.index, lake.facet_order) as index:
+            yield Pipeline(session, home, lake, index, on_progress, listeners=listeners)
 
 
-def _is_lost(home: Home, lake: Lake) -> bool:
-    with IndexSink(home.index, lake.facet_order) as index:
-        require_agreement(home, lake, index)
+def _index_is_missing(home: DataDir, lake: Lake) -> bool:
+    with IndexWriter(home.index, lake.facet_order) as index:
+        check_consistency(home, lake, index)
         return index.event_count == 0 and any(lake.row_counts().values())
 
 
 def _await(query: StreamingQuery) -> None:
     try:
         query.awaitTermination()
-    except StreamingQueryException as fault:
+    except StreamingQueryException as error:
         cause = query.exception()
-        raise ClewError(f"The pipeline stopped: {sentence_of(str(cause or fault))}", hint=RETRY) from fault
+        raise ClewError(f"The pipeline stopped: {root_cause(str(cause or error))}", hint=RETRY_HINT) from error

@@ -1,1 +1,1 @@
-"""Questions and their answers, free of HTTP, terminal and Spark."""
+"""Queries on the index and the lake: resolve a name, load an entity or traverse a graph. No HTTP and no Spark."""

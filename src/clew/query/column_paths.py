@@ -1,37 +1,37 @@
-"""The way of values from one column to another."""
+"""Shortest path between two columns along DIRECT edges."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from clew.query.lineage import Lineage, LineageEdge
+from clew.query.lineage import LineageEdge, LineageResult
 
 
-def column_path(walked: Lineage, end: str) -> tuple[LineageEdge, ...] | None:
-    """The edges of a shortest way from the start of a walk downstream to a column; None if it did not come there."""
-    came: dict[str, LineageEdge] = {}
-    leaving: dict[str, list[LineageEdge]] = {}
-    for edge in walked.edges:
+def shortest_column_path(result: LineageResult, target: str) -> tuple[LineageEdge, ...] | None:
+    """Return the edges of a shortest DIRECT path from the start of a downstream result to a column, or None."""
+    predecessors: dict[str, LineageEdge] = {}
+    outgoing: dict[str, list[LineageEdge]] = {}
+    for edge in result.edges:
         if edge.kind == "INDIRECT":
             continue
-        leaving.setdefault(edge.start, []).append(edge)
-    reached, frontier = {walked.start}, [walked.start]
-    while frontier and end not in reached:
-        beyond: list[str] = []
-        for edge in _from(frontier, leaving):
-            if edge.end not in reached:
-                reached.add(edge.end)
-                came[edge.end] = edge
-                beyond.append(edge.end)
-        frontier = beyond
-    if end not in reached:
+        outgoing.setdefault(edge.start, []).append(edge)
+    visited, frontier = {result.start}, [result.start]
+    while frontier and target not in visited:
+        next_frontier: list[str] = []
+        for edge in _outgoing_edges(frontier, outgoing):
+            if edge.end not in visited:
+                visited.add(edge.end)
+                predecessors[edge.end] = edge
+                next_frontier.append(edge.end)
+        frontier = next_frontier
+    if target not in visited:
         return None
-    way: list[LineageEdge] = []
-    while end != walked.start:
-        way.append(came[end])
-        end = came[end].start
-    return tuple(reversed(way))
+    path: list[LineageEdge] = []
+    while target != result.start:
+        path.append(predecessors[target])
+        target = predecessors[target].start
+    return tuple(reversed(path))
 
 
-def _from(nodes: Iterable[str], leaving: dict[str, list[LineageEdge]]) -> Iterable[LineageEdge]:
-    return (edge for node in nodes for edge in leaving.get(node, ()))
+def _outgoing_edges(nodes: Iterable[str], outgoing: dict[str, list[LineageEdge]]) -> Iterable[LineageEdge]:
+    return (edge for node in nodes for edge in outgoing.get(node, ()))

@@ -1,4 +1,4 @@
-"""What differs between two runs, or between two versions of a dataset."""
+"""Differences between two runs, or between two versions of a dataset."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from msgspec import Struct
 
 from clew.index import entities
 from clew.index.reader import IndexReader, Row
-from clew.query.documents import ColumnInfo, columns_of_schema, duration_ms
-from clew.query.model import Dataset, EdgeType
+from clew.query.documents import ColumnInfo, load_schema_columns, run_duration_ms
+from clew.query.model import DatasetName, EdgeType
 from clew.query.names import UnknownNameError
 from clew.query.run_walk import require_run
 
-_MOST_EDGES = 10_000
-_MOST_VERSIONS = 1_000
-_MOST_CODE_LINES = 2_000
+_MAX_EDGES = 10_000
+_MAX_VERSIONS = 1_000
+_MAX_CODE_LINES = 2_000
 
 T = TypeVar("T")
 
 
-class Change(Struct, Generic[T], frozen=True):
-    """A value on both sides."""
+class ValueChange(Struct, Generic[T], frozen=True):
+    """A value that differs between the two sides."""
 
     left: T
     right: T
 
 
 class ColumnChange(Struct, frozen=True):
-    """A column that is on one side only, or has another type."""
+    """A column with different types."""
 
     name: str
     left: str | None
@@ -39,196 +39,198 @@ class ColumnChange(Struct, frozen=True):
 
 
 class SchemaDiff(Struct, frozen=True):
-    """Columns that came, went, or have another type."""
+    """Columns that were added, removed or changed their type."""
 
     added: tuple[str, ...]
     removed: tuple[str, ...]
     retyped: tuple[ColumnChange, ...]
 
 
-class EdgeName(Struct, frozen=True, order=True, rename="camel"):
-    """An edge of column lineage, as two sides can have it in common."""
+class EdgeKey(Struct, frozen=True, order=True, rename="camel"):
+    """A column lineage edge without its run, for comparison."""
 
     column: str
-    source: Dataset
+    source: DatasetName
     source_column: str
     type: EdgeType
     subtype: str
 
 
 class LineageDiff(Struct, frozen=True):
-    """Edges into a dataset that came, or went."""
+    """Incoming column lineage edges that were added or removed."""
 
-    added: tuple[EdgeName, ...]
-    removed: tuple[EdgeName, ...]
+    added: tuple[EdgeKey, ...]
+    removed: tuple[EdgeKey, ...]
 
 
 class DatasetDiff(Struct, frozen=True, rename="camel"):
-    """A dataset that both sides read, or both wrote, and what is different; null is what is the same."""
+    """Differences in a dataset that both sides read or both wrote; null means equal."""
 
-    dataset: Dataset
-    version: Change[str | None] | None
+    dataset: DatasetName
+    version: ValueChange[str | None] | None
     schema: SchemaDiff | None
-    row_count: Change[int | None] | None
+    row_count: ValueChange[int | None] | None
     lineage: LineageDiff | None
 
 
 class IoDiff(Struct, frozen=True):
-    """What only one side read or wrote, and what is different in that which both did."""
+    """Inputs or outputs of only one side, and differences in the common ones."""
 
-    added: tuple[Dataset, ...]
-    removed: tuple[Dataset, ...]
+    added: tuple[DatasetName, ...]
+    removed: tuple[DatasetName, ...]
     changed: tuple[DatasetDiff, ...]
 
 
 class CodeDiff(Struct, frozen=True):
-    """A piece of code that differs: a cell of a notebook, or what a facet gives; a unified diff, cut if it is long."""
+    """A unified diff of a notebook cell or of the code in a facet, truncated if long."""
 
     name: str
     text: str
 
 
 class RunDiff(Struct, frozen=True, rename="camel"):
-    """What differs between two runs; null is what is the same, or not known of either."""
+    """Differences between two runs; null means equal or unknown on both sides."""
 
     left: str
     right: str
-    job: Change[str | None] | None
-    state: Change[str] | None
-    duration_ms: Change[float | None] | None
-    job_version: Change[str | None] | None
-    error: Change[str | None] | None
+    job: ValueChange[str | None] | None
+    state: ValueChange[str] | None
+    duration_ms: ValueChange[float | None] | None
+    job_version: ValueChange[str | None] | None
+    error: ValueChange[str | None] | None
     inputs: IoDiff
     outputs: IoDiff
     code: tuple[CodeDiff, ...]
 
 
 class VersionDiff(Struct, frozen=True, rename="camel"):
-    """What differs between two versions of a dataset, named by the runs that wrote them."""
+    """Differences between two versions of a dataset, identified by the runs that wrote them."""
 
-    dataset: Dataset
-    runs: Change[str | None]
-    written_by: Change[str | None] | None
+    dataset: DatasetName
+    runs: ValueChange[str | None]
+    written_by: ValueChange[str | None] | None
     difference: DatasetDiff
 
 
-def run_diff(index: IndexReader, left: str, right: str, code: tuple[CodeDiff, ...] = ()) -> RunDiff:
-    """Compare two runs; `code` is what others know of their code, beside that of notebooks."""
-    one, other = require_run(index, left), require_run(index, right)
+def diff_runs(index: IndexReader, left: str, right: str, code: tuple[CodeDiff, ...] = ()) -> RunDiff:
+    """Compare two runs; `code` adds code diffs that do not come from notebook cells."""
+    left_run, right_run = require_run(index, left), require_run(index, right)
     return RunDiff(
         left=left,
         right=right,
-        job=_changed(_job(one), _job(other)),
-        state=_changed(one["state"], other["state"]),
-        duration_ms=_changed(duration_ms(one), duration_ms(other)),
-        job_version=_changed(one["job_version"], other["job_version"]),
-        error=_changed(one["error_message"], other["error_message"]),
-        inputs=_io_diff(index, left, right, "INPUT"),
-        outputs=_io_diff(index, left, right, "OUTPUT"),
-        code=(*code, *_cell_diffs(index, one["session_id"], other["session_id"])),
+        job=_value_change(_job_name(left_run), _job_name(right_run)),
+        state=_value_change(left_run["state"], right_run["state"]),
+        duration_ms=_value_change(run_duration_ms(left_run), run_duration_ms(right_run)),
+        job_version=_value_change(left_run["job_version"], right_run["job_version"]),
+        error=_value_change(left_run["error_message"], right_run["error_message"]),
+        inputs=_diff_io(index, left, right, "INPUT"),
+        outputs=_diff_io(index, left, right, "OUTPUT"),
+        code=(*code, *_diff_cells(index, left_run["session_id"], right_run["session_id"])),
     )
 
 
-def version_diff(
-    index: IndexReader, dataset: Dataset, left: str | None = None, right: str | None = None
+def diff_versions(
+    index: IndexReader, dataset: DatasetName, left: str | None = None, right: str | None = None
 ) -> VersionDiff:
-    """Compare two versions of a dataset, named by version or by run; the last two unless told."""
-    written = entities.writes_of(index, dataset.namespace, dataset.name, _MOST_VERSIONS)
-    if len(written) < 2:
-        number = "no version" if not written else "one version"
+    """Compare two versions of a dataset, given by version or by run; by default the last two."""
+    versions = entities.list_dataset_versions(index, dataset.namespace, dataset.name, _MAX_VERSIONS)
+    if len(versions) < 2:
+        count = "no version" if not versions else "one version"
         raise UnknownNameError(
-            f"There is {number} of {dataset.name!r}: nothing to compare.", hint="A completed run makes a version."
+            f"There is {count} of {dataset.name!r}: nothing to compare.", hint="Each completed run writes a version."
         )
-    newest = written[0] if right is None else _version(written, right, dataset)
-    before = written[1] if left is None else _version(written, left, dataset)
+    right_version = versions[0] if right is None else _find_version(versions, right, dataset)
+    left_version = versions[1] if left is None else _find_version(versions, left, dataset)
     return VersionDiff(
         dataset=dataset,
-        runs=Change(before["run_uuid"], newest["run_uuid"]),
-        written_by=_changed(_job(before), _job(newest)),
-        difference=_dataset_diff(index, dataset, before, newest, "version"),
+        runs=ValueChange(left_version["run_uuid"], right_version["run_uuid"]),
+        written_by=_value_change(_job_name(left_version), _job_name(right_version)),
+        difference=_diff_dataset(index, dataset, left_version, right_version, "version"),
     )
 
 
-def code_diff(name: str, left: str | None, right: str | None) -> CodeDiff | None:
-    """A piece of code on both sides; None if it is the same."""
+def diff_code(name: str, left: str | None, right: str | None) -> CodeDiff | None:
+    """Return a unified diff of two texts, or None if they are equal."""
     if left == right:
         return None
     lines = list(unified_diff((left or "").splitlines(), (right or "").splitlines(), "left", "right", lineterm="", n=2))
-    if len(lines) > _MOST_CODE_LINES:
-        lines = [*lines[:_MOST_CODE_LINES], f"({len(lines) - _MOST_CODE_LINES} more lines)"]
+    if len(lines) > _MAX_CODE_LINES:
+        lines = [*lines[:_MAX_CODE_LINES], f"({len(lines) - _MAX_CODE_LINES} more lines)"]
     return CodeDiff(name, "\n".join(lines))
 
 
-def _version(written: list[Row], name: str, dataset: Dataset) -> Row:
-    for row in written:
+def _find_version(versions: list[Row], name: str, dataset: DatasetName) -> Row:
+    for row in versions:
         if name in {row["version"], row["run_uuid"]}:
             return row
-    known = [row["version"] or row["run_uuid"] for row in written if row["version"] or row["run_uuid"]]
-    raise UnknownNameError.of(f"version of {dataset.name}", name, known)
+    names = [row["version"] or row["run_uuid"] for row in versions if row["version"] or row["run_uuid"]]
+    raise UnknownNameError.of(f"version of {dataset.name}", name, names)
 
 
-def _io_diff(index: IndexReader, left: str, right: str, direction: str) -> IoDiff:
-    ones, others = (_io(index, run, direction) for run in (left, right))
+def _diff_io(index: IndexReader, left: str, right: str, direction: str) -> IoDiff:
+    left_io, right_io = (_datasets_by_direction(index, run, direction) for run in (left, right))
     changed = (
-        _dataset_diff(index, dataset, ones[dataset], others[dataset], "dataset_version")
-        for dataset in sorted(ones.keys() & others.keys())
+        _diff_dataset(index, dataset, left_io[dataset], right_io[dataset], "dataset_version")
+        for dataset in sorted(left_io.keys() & right_io.keys())
     )
     return IoDiff(
-        added=tuple(sorted(others.keys() - ones.keys())),
-        removed=tuple(sorted(ones.keys() - others.keys())),
-        changed=tuple(one for one in changed if one.version or one.schema or one.row_count or one.lineage),
+        added=tuple(sorted(right_io.keys() - left_io.keys())),
+        removed=tuple(sorted(left_io.keys() - right_io.keys())),
+        changed=tuple(diff for diff in changed if diff.version or diff.schema or diff.row_count or diff.lineage),
     )
 
 
-def _io(index: IndexReader, run: str, direction: str) -> dict[Dataset, Row]:
-    rows = entities.run_io_rows(index, run)
-    # Of a dataset that a run used in several versions the last counts.
+def _datasets_by_direction(index: IndexReader, run: str, direction: str) -> dict[DatasetName, Row]:
+    rows = entities.list_run_io(index, run)
+    # If a run used several versions of a dataset, the last one is compared.
     return {
-        Dataset(row["dataset_namespace"], row["dataset_name"]): row for row in rows if row["direction"] == direction
+        DatasetName(row["dataset_namespace"], row["dataset_name"]): row for row in rows if row["direction"] == direction
     }
 
 
-def _dataset_diff(index: IndexReader, dataset: Dataset, left: Row, right: Row, version: str) -> DatasetDiff:
+def _diff_dataset(index: IndexReader, dataset: DatasetName, left: Row, right: Row, version: str) -> DatasetDiff:
     return DatasetDiff(
         dataset=dataset,
-        version=_changed(left[version] or None, right[version] or None),
-        schema=_schema_diff(columns_of_schema(index, left["schema_id"]), columns_of_schema(index, right["schema_id"])),
-        row_count=_changed(left["row_count"], right["row_count"]),
-        lineage=_lineage_diff(index, dataset, left["run_uuid"], right["run_uuid"]),
+        version=_value_change(left[version] or None, right[version] or None),
+        schema=_diff_schema(
+            load_schema_columns(index, left["schema_id"]), load_schema_columns(index, right["schema_id"])
+        ),
+        row_count=_value_change(left["row_count"], right["row_count"]),
+        lineage=_diff_lineage(index, dataset, left["run_uuid"], right["run_uuid"]),
     )
 
 
-def _schema_diff(left: tuple[ColumnInfo, ...], right: tuple[ColumnInfo, ...]) -> SchemaDiff | None:
-    ones, others = ({column.name: column.type for column in side} for side in (left, right))
+def _diff_schema(left: tuple[ColumnInfo, ...], right: tuple[ColumnInfo, ...]) -> SchemaDiff | None:
+    left_types, right_types = ({column.name: column.type for column in side} for side in (left, right))
     retyped = tuple(
-        ColumnChange(name, ones[name], others[name])
-        for name in ones
-        if name in others and _is_other_type(ones[name], others[name])
+        ColumnChange(name, left_types[name], right_types[name])
+        for name in left_types
+        if name in right_types and _has_type_changed(left_types[name], right_types[name])
     )
     added, removed = (
-        tuple(name for name in others if name not in ones),
-        tuple(name for name in ones if name not in others),
+        tuple(name for name in right_types if name not in left_types),
+        tuple(name for name in left_types if name not in right_types),
     )
     return SchemaDiff(added, removed, retyped) if added or removed or retyped else None
 
 
-def _is_other_type(one: str | None, other: str | None) -> bool:
-    return one is not None and other is not None and one != other
+def _has_type_changed(left: str | None, right: str | None) -> bool:
+    return left is not None and right is not None and left != right
 
 
-def _lineage_diff(index: IndexReader, dataset: Dataset, left: str | None, right: str | None) -> LineageDiff | None:
-    ones, others = (_edges(index, dataset, run) for run in (left, right))
-    if ones == others:
+def _diff_lineage(index: IndexReader, dataset: DatasetName, left: str | None, right: str | None) -> LineageDiff | None:
+    left_edges, right_edges = (_edge_keys(index, dataset, run) for run in (left, right))
+    if left_edges == right_edges:
         return None
-    return LineageDiff(tuple(sorted(others - ones)), tuple(sorted(ones - others)))
+    return LineageDiff(tuple(sorted(right_edges - left_edges)), tuple(sorted(left_edges - right_edges)))
 
 
-def _edges(index: IndexReader, dataset: Dataset, run: str | None) -> set[EdgeName]:
-    rows = [] if run is None else entities.run_edges(index, run, _MOST_EDGES)
+def _edge_keys(index: IndexReader, dataset: DatasetName, run: str | None) -> set[EdgeKey]:
+    rows = [] if run is None else entities.list_run_edges(index, run, _MAX_EDGES)
     return {
-        EdgeName(
+        EdgeKey(
             row["column"] or "",
-            Dataset(row["source_namespace"], row["source_name"]),
+            DatasetName(row["source_namespace"], row["source_name"]),
             row["source_column"] or "",
             "INDIRECT" if row["type"] == "INDIRECT" else "DIRECT",
             row["subtype"] or "",
@@ -238,39 +240,39 @@ def _edges(index: IndexReader, dataset: Dataset, run: str | None) -> set[EdgeNam
     }
 
 
-def _cell_diffs(index: IndexReader, left: str | None, right: str | None) -> tuple[CodeDiff, ...]:
-    """Cells of two sessions of a notebook, by their names."""
+def _diff_cells(index: IndexReader, left: str | None, right: str | None) -> tuple[CodeDiff, ...]:
+    """Compare the cells of two notebook sessions by name."""
     if left is None or right is None or left == right:
         return ()
-    ones, others = (
+    left_cells, right_cells = (
         {row["cell_name"] or row["cell_id"] or "": row["cell_source"] for row in index.cells(session)}
         for session in (left, right)
     )
-    return code_diffs(ones, others)
+    return diff_code_by_name(left_cells, right_cells)
 
 
-def code_diffs(left: Mapping[str, str | None], right: Mapping[str, str | None]) -> tuple[CodeDiff, ...]:
-    """Pieces of code by their names, those that differ."""
+def diff_code_by_name(left: Mapping[str, str | None], right: Mapping[str, str | None]) -> tuple[CodeDiff, ...]:
+    """Compare texts by name; return the diffs of those that differ."""
     names = dict.fromkeys((*left, *right))
-    found = (code_diff(name, left.get(name), right.get(name)) for name in names)
-    return tuple(one for one in found if one is not None)
+    diffs = (diff_code(name, left.get(name), right.get(name)) for name in names)
+    return tuple(diff for diff in diffs if diff is not None)
 
 
-def code_in(facets: Mapping[str, Any]) -> dict[str, str | None]:
-    """The pieces of code that facets of a job give."""
-    found: dict[str, str | None] = {}
+def code_from_facets(facets: Mapping[str, Any]) -> dict[str, str | None]:
+    """Extract the code in the `sql` and `sourceCode` facets of a job."""
+    code: dict[str, str | None] = {}
     for name, key in (("sql", "query"), ("sourceCode", "sourceCode")):
         if name in facets:
             value = msgspec.json.decode(facets[name])
             text = value.get(key) if isinstance(value, dict) else None
             if isinstance(text, str):
-                found[name] = text
-    return found
+                code[name] = text
+    return code
 
 
-def _job(row: Row) -> str | None:
+def _job_name(row: Row) -> str | None:
     return None if row["job_name"] is None else f"{row['job_namespace']}:{row['job_name']}"
 
 
-def _changed(left: T, right: T) -> Change[T] | None:
-    return None if left == right else Change(left, right)
+def _value_change(left: T, right: T) -> ValueChange[T] | None:
+    return None if left == right else ValueChange(left, right)

@@ -1,4 +1,4 @@
-"""A notebook as a pipeline: what it reads, what it does cell by cell, what it writes, and where that comes from."""
+"""Documentation of a notebook: inputs, outputs with column origins, and code cell by cell."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from datetime import datetime
 from msgspec import Struct
 
 from clew.index.reader import IndexReader
-from clew.query.folding import is_unnamed
-from clew.query.model import Dataset, DatasetState, Hop, NotebookRun, State
-from clew.query.names import NothingRecordedError, UnknownNameError, full_name, short_name
-from clew.query.notebook_runs import notebook_run, summaries
-from clew.query.steps import is_influence
-from clew.query.upstream import upstream
+from clew.query.folding import is_intermediate_frame
+from clew.query.model import DatasetName, DatasetState, LineageStep, NotebookRun, State
+from clew.query.names import EmptyIndexError, UnknownNameError, full_name, short_name
+from clew.query.notebook_runs import get_notebook_run, list_sessions
+from clew.query.steps import is_indirect
+from clew.query.upstream import trace_upstream
 
-# Of a wide table, the sources of so many columns are told.
-_MOST_COLUMNS = 40
+# Column origins are listed for at most this many columns of a dataset.
+_MAX_COLUMNS = 40
 
 
 class DocumentedDataset(Struct, frozen=True):
-    """A dataset that the pipeline reads or writes; of what it writes, the origins of each column."""
+    """A dataset that the notebook reads or writes; `origins` (outputs only) maps a column to its source columns."""
 
     name: str
     short_name: str
@@ -29,17 +29,17 @@ class DocumentedDataset(Struct, frozen=True):
 
 
 class DocumentedCell(Struct, frozen=True):
-    """A cell with its code, what it took and what it left."""
+    """A cell with its code, inputs and outputs."""
 
     name: str
     state: str
     code: str
-    took: tuple[str, ...]
-    left: tuple[str, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
 
 
-class Documentation(Struct, frozen=True):
-    """A pipeline as its last run, or the one that was asked for, shows it."""
+class NotebookDocumentation(Struct, frozen=True):
+    """Documentation of a notebook, based on one session."""
 
     notebook: str
     session_id: str
@@ -50,32 +50,32 @@ class Documentation(Struct, frozen=True):
     cells: tuple[DocumentedCell, ...]
 
 
-def documentation(index: IndexReader, name: str | None = None) -> Documentation:
-    """The pipeline of a session, or of a notebook's last session; without a name, of the last session of all."""
-    run = notebook_run(index, _session(index, name))
-    return Documentation(
+def document_notebook(index: IndexReader, name: str | None = None) -> NotebookDocumentation:
+    """Document a session, or the latest session of a notebook; without a name, the latest session of all."""
+    run = get_notebook_run(index, _find_session(index, name))
+    return NotebookDocumentation(
         notebook=run.notebook,
         session_id=run.session_id,
         state=run.state,
         started_at=run.started_at,
-        reads=tuple(_dataset(state) for state in run.reads),
-        writes=tuple(_dataset(state, _origins(index, state)) for state in run.writes),
-        cells=tuple(_cells(run)),
+        reads=tuple(_documented_dataset(state) for state in run.reads),
+        writes=tuple(_documented_dataset(state, _origins(index, state)) for state in run.writes),
+        cells=tuple(_documented_cells(run)),
     )
 
 
-def _session(index: IndexReader, name: str | None) -> str:
-    known = summaries(index)
-    for run in known:
+def _find_session(index: IndexReader, name: str | None) -> str:
+    sessions = list_sessions(index)
+    for run in sessions:
         if name is None or name in {run.session_id, run.notebook, run.notebook.removesuffix(".py")}:
             return run.session_id
     if name is None:
-        raise NothingRecordedError.yet()
-    names = [*dict.fromkeys(run.notebook for run in known), *(run.session_id for run in known)]
+        raise EmptyIndexError.no_notebook_runs()
+    names = [*dict.fromkeys(run.notebook for run in sessions), *(run.session_id for run in sessions)]
     raise UnknownNameError.of("notebook or session", name, names)
 
 
-def _dataset(state: DatasetState, origins: dict[str, tuple[str, ...]] | None = None) -> DocumentedDataset:
+def _documented_dataset(state: DatasetState, origins: dict[str, tuple[str, ...]] | None = None) -> DocumentedDataset:
     columns = tuple((field.name, field.type) for field in state.fields)
     return DocumentedDataset(
         full_name(state.dataset), short_name(state.dataset), state.row_count, columns, origins or {}
@@ -83,26 +83,32 @@ def _dataset(state: DatasetState, origins: dict[str, tuple[str, ...]] | None = N
 
 
 def _origins(index: IndexReader, state: DatasetState) -> dict[str, tuple[str, ...]]:
-    columns = [field.name for field in state.fields[:_MOST_COLUMNS]]
-    return {column: tuple(dict.fromkeys(_ends(upstream(index, state.dataset, column)))) for column in columns}
+    columns = [field.name for field in state.fields[:_MAX_COLUMNS]]
+    return {
+        column: tuple(dict.fromkeys(_origin_names(trace_upstream(index, state.dataset, column)))) for column in columns
+    }
 
 
-def _ends(hop: Hop) -> list[str]:
-    direct = [source for source in hop.upstream if not is_influence(source)]
-    if not direct and hop.edge is not None and not hop.is_repeated:
-        return [f"{short_name(hop.dataset)}.{hop.column or '*'}"]
-    return [end for source in direct for end in _ends(source)]
+def _origin_names(step: LineageStep) -> list[str]:
+    direct = [source for source in step.upstream if not is_indirect(source)]
+    if not direct and step.edge is not None and not step.is_repeated:
+        return [f"{short_name(step.dataset)}.{step.column or '*'}"]
+    return [end for source in direct for end in _origin_names(source)]
 
 
-def _cells(run: NotebookRun) -> list[DocumentedCell]:
+def _documented_cells(run: NotebookRun) -> list[DocumentedCell]:
     cells = []
     for cell in run.cells:
-        own = [operation for operation in run.operations if operation.execution_id == cell.execution_id]
-        left = _named([state.dataset for operation in own for state in operation.outputs])
-        took = [name for name in _named([state.dataset for one in own for state in one.inputs]) if name not in left]
-        cells.append(DocumentedCell(cell.name or cell.cell_id, cell.state, cell.source, tuple(took), tuple(left)))
+        operations = [operation for operation in run.operations if operation.execution_id == cell.execution_id]
+        outputs = _dataset_names([state.dataset for operation in operations for state in operation.outputs])
+        inputs = [
+            name
+            for name in _dataset_names([state.dataset for operation in operations for state in operation.inputs])
+            if name not in outputs
+        ]
+        cells.append(DocumentedCell(cell.name or cell.cell_id, cell.state, cell.source, tuple(inputs), tuple(outputs)))
     return cells
 
 
-def _named(datasets: list[Dataset]) -> list[str]:
-    return list(dict.fromkeys(short_name(dataset) for dataset in datasets if not is_unnamed(dataset)))
+def _dataset_names(datasets: list[DatasetName]) -> list[str]:
+    return list(dict.fromkeys(short_name(dataset) for dataset in datasets if not is_intermediate_frame(dataset)))

@@ -1,4 +1,4 @@
-"""Datasets, jobs and runs as documents: all that is known of one, and short ones for lists."""
+"""Detail and list models of datasets, jobs and runs."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Literal
 import msgspec
 from msgspec import Raw, Struct
 
-from clew.events.labels import tags_of
+from clew.events.labels import parse_tags
 from clew.index import entities
 from clew.index.reader import IndexReader, Row
 from clew.query.graph.nodes import Node
-from clew.query.model import Dataset, State
-from clew.query.moments import moment
+from clew.query.model import DatasetName, State
+from clew.query.moments import from_epoch_micros
 from clew.query.run_walk import require_run
 
-# What a document names of jobs and datasets; the rest is a matter of lineage.
-_MOST_NEIGHBOURS = 100
+# Neighbouring jobs and datasets listed in the details; lineage queries return all of them.
+_MAX_NEIGHBOURS = 100
 
 
-class Tag(Struct, frozen=True):
-    """A tag; `field` is the column that it is on, if it is not on the whole."""
+class TagInfo(Struct, frozen=True):
+    """A tag; `field` is the tagged column, None for the entity itself."""
 
     key: str
     value: str | None
@@ -29,7 +29,7 @@ class Tag(Struct, frozen=True):
 
 
 class ColumnInfo(Struct, frozen=True):
-    """A column as a schema describes it."""
+    """A column of a schema."""
 
     name: str
     type: str | None = None
@@ -43,8 +43,8 @@ class JobName(Struct, frozen=True, order=True):
     name: str
 
 
-class DatasetUse(Struct, frozen=True, rename="camel"):
-    """A dataset as a run read or wrote it; implied, if only lineage names it."""
+class RunIo(Struct, frozen=True, rename="camel"):
+    """An input or output of a run; implied if only a lineage facet mentions it."""
 
     namespace: str
     name: str
@@ -53,7 +53,7 @@ class DatasetUse(Struct, frozen=True, rename="camel"):
     is_implied: bool
 
 
-class RunEntry(Struct, frozen=True, rename="camel"):
+class RunSummary(Struct, frozen=True, rename="camel"):
     """A run in a list."""
 
     id: str
@@ -64,8 +64,8 @@ class RunEntry(Struct, frozen=True, rename="camel"):
     duration_ms: float | None
 
 
-class RunDocument(Struct, frozen=True, rename="camel"):
-    """A run; one that is only known because others name it is a placeholder."""
+class RunDetails(Struct, frozen=True, rename="camel"):
+    """Details of a run; a placeholder is only referenced by other runs."""
 
     id: str
     state: State
@@ -80,13 +80,13 @@ class RunDocument(Struct, frozen=True, rename="camel"):
     root_run_id: str | None
     error: str | None
     session_id: str | None
-    inputs: tuple[DatasetUse, ...]
-    outputs: tuple[DatasetUse, ...]
+    inputs: tuple[RunIo, ...]
+    outputs: tuple[RunIo, ...]
     is_placeholder: bool
     facets: dict[str, Raw]
 
 
-class DatasetEntry(Struct, frozen=True, rename="camel"):
+class DatasetSummary(Struct, frozen=True, rename="camel"):
     """A dataset in a list."""
 
     id: str
@@ -96,15 +96,15 @@ class DatasetEntry(Struct, frozen=True, rename="camel"):
     is_deleted: bool
 
 
-class DatasetDocument(Struct, frozen=True, rename="camel"):
-    """A dataset, by whichever of its names, after all events so far."""
+class DatasetDetails(Struct, frozen=True, rename="camel"):
+    """Details of a dataset."""
 
     id: str
     namespace: str
     name: str
-    other_names: tuple[Dataset, ...]
-    renamed_from: Dataset | None
-    renamed_to: Dataset | None
+    aliases: tuple[DatasetName, ...]
+    renamed_from: DatasetName | None
+    renamed_to: DatasetName | None
     lifecycle_state: str | None
     is_deleted: bool
     last_event_at: datetime | None
@@ -112,13 +112,13 @@ class DatasetDocument(Struct, frozen=True, rename="camel"):
     version: str | None
     description: str | None
     columns: tuple[ColumnInfo, ...]
-    tags: tuple[Tag, ...]
+    tags: tuple[TagInfo, ...]
     written_by: tuple[JobName, ...]
     read_by: tuple[JobName, ...]
     facets: dict[str, Raw]
 
 
-class JobEntry(Struct, frozen=True, rename="camel"):
+class JobSummary(Struct, frozen=True, rename="camel"):
     """A job in a list."""
 
     id: str
@@ -129,8 +129,8 @@ class JobEntry(Struct, frozen=True, rename="camel"):
     latest_run_id: str | None
 
 
-class JobDocument(Struct, frozen=True, rename="camel"):
-    """A job after all events so far."""
+class JobDetails(Struct, frozen=True, rename="camel"):
+    """Details of a job."""
 
     id: str
     namespace: str
@@ -141,10 +141,10 @@ class JobDocument(Struct, frozen=True, rename="camel"):
     description: str | None
     parent: JobName | None
     last_event_at: datetime | None
-    latest_run: RunEntry | None
-    inputs: tuple[Dataset, ...]
-    outputs: tuple[Dataset, ...]
-    tags: tuple[Tag, ...]
+    latest_run: RunSummary | None
+    inputs: tuple[DatasetName, ...]
+    outputs: tuple[DatasetName, ...]
+    tags: tuple[TagInfo, ...]
     is_placeholder: bool
     facets: dict[str, Raw]
 
@@ -162,86 +162,88 @@ _decode_columns = msgspec.json.Decoder(tuple[ColumnInfo, ...]).decode
 _decode_documentation = msgspec.json.Decoder(_Documentation).decode
 
 
-def run_document(index: IndexReader, run_uuid: str) -> RunDocument:
-    """All that is known of a run."""
+def describe_run(index: IndexReader, run_uuid: str) -> RunDetails:
+    """Load the details of a run."""
     row = require_run(index, run_uuid)
-    io = entities.run_io_rows(index, run_uuid)
-    return RunDocument(
+    io = entities.list_run_io(index, run_uuid)
+    return RunDetails(
         id=run_uuid,
         state=row["state"],
-        job=_job_of(row),
+        job=_job_name(row),
         job_version=row["job_version"],
-        started_at=moment(row["started_at"]),
-        ended_at=moment(row["ended_at"]),
-        duration_ms=duration_ms(row),
-        nominal_start_at=moment(row["nominal_start_at"]),
-        nominal_end_at=moment(row["nominal_end_at"]),
+        started_at=from_epoch_micros(row["started_at"]),
+        ended_at=from_epoch_micros(row["ended_at"]),
+        duration_ms=run_duration_ms(row),
+        nominal_start_at=from_epoch_micros(row["nominal_start_at"]),
+        nominal_end_at=from_epoch_micros(row["nominal_end_at"]),
         parent_run_id=row["parent_run_uuid"],
         root_run_id=row["root_run_uuid"],
         error=row["error_message"],
         session_id=row["session_id"],
-        inputs=_uses(io, "INPUT"),
-        outputs=_uses(io, "OUTPUT"),
+        inputs=_run_ios(io, "INPUT"),
+        outputs=_run_ios(io, "OUTPUT"),
         is_placeholder=bool(row["is_placeholder"]),
-        facets=_raw(index.facets("run", run_uuid)),
+        facets=_raw_facets(index.facets("run", run_uuid)),
     )
 
 
-def run_entry(row: Row) -> RunEntry:
-    """A run in a list."""
-    return RunEntry(
+def to_run_summary(row: Row) -> RunSummary:
+    """Convert a run row."""
+    return RunSummary(
         id=row["run_uuid"],
         state=row["state"],
-        job=_job_of(row),
-        started_at=moment(row["started_at"]),
-        ended_at=moment(row["ended_at"]),
-        duration_ms=duration_ms(row),
+        job=_job_name(row),
+        started_at=from_epoch_micros(row["started_at"]),
+        ended_at=from_epoch_micros(row["ended_at"]),
+        duration_ms=run_duration_ms(row),
     )
 
 
-def dataset_document(index: IndexReader, namespace: str, name: str) -> DatasetDocument:
-    """All that is known of a dataset that is known by this name."""
-    node = entities.node_row(index, namespace, name)
-    if node is not None and entities.dataset_row(index, namespace, name) is None:
-        namespace, name = node["node_namespace"], node["node_name"]
-    row = entities.dataset_row(index, namespace, name)
-    versions = index.described_versions(namespace, name)
+def describe_dataset(index: IndexReader, namespace: str, name: str) -> DatasetDetails:
+    """Load the details of a dataset by its name or an alias."""
+    node = entities.find_canonical_name(index, namespace, name)
+    if node is not None and entities.find_dataset(index, namespace, name) is None:
+        namespace, name = node["canonical_namespace"], node["canonical_name"]
+    row = entities.find_dataset(index, namespace, name)
+    versions = index.versions_with_facets(namespace, name)
     facets = index.facets("dataset", namespace, name, versions[0]) if versions else {}
-    return DatasetDocument(
+    return DatasetDetails(
         id=Node("dataset", namespace, name).id,
         namespace=namespace,
         name=name,
-        other_names=tuple(Dataset(*other) for other in entities.other_names(index, namespace, name)),
-        renamed_from=None if row is None else _named(row["renamed_from_namespace"], row["renamed_from_name"]),
-        renamed_to=None if row is None else _named(row["to_namespace"], row["to_name"]),
+        aliases=tuple(DatasetName(*other) for other in entities.list_aliases(index, namespace, name)),
+        renamed_from=None if row is None else _dataset_name(row["renamed_from_namespace"], row["renamed_from_name"]),
+        renamed_to=None if row is None else _dataset_name(row["to_namespace"], row["to_name"]),
         lifecycle_state=None if row is None else row["lifecycle_state"],
         is_deleted=row is not None and bool(row["is_deleted"]),
-        last_event_at=None if row is None else moment(row["last_event_at"]),
-        written_at=None if row is None else moment(row["written_at"]),
+        last_event_at=None if row is None else from_epoch_micros(row["last_event_at"]),
+        written_at=None if row is None else from_epoch_micros(row["written_at"]),
         version=versions[0] if versions else None,
-        description=described(facets),
-        columns=columns_in(facets.get("schema")),
-        tags=tags_in(facets),
-        written_by=_jobs(entities.jobs_of(index, namespace, name, "OUTPUT", _MOST_NEIGHBOURS)),
-        read_by=_jobs(entities.jobs_of(index, namespace, name, "INPUT", _MOST_NEIGHBOURS)),
-        facets=_raw(facets),
+        description=parse_documentation_facet(facets),
+        columns=parse_schema_columns(facets.get("schema")),
+        tags=parse_tags_facet(facets),
+        written_by=_job_names(entities.list_jobs_using(index, namespace, name, "OUTPUT", _MAX_NEIGHBOURS)),
+        read_by=_job_names(entities.list_jobs_using(index, namespace, name, "INPUT", _MAX_NEIGHBOURS)),
+        facets=_raw_facets(facets),
     )
 
 
-def dataset_entry(row: Row) -> DatasetEntry:
-    """A dataset in a list."""
+def to_dataset_summary(row: Row) -> DatasetSummary:
+    """Convert a dataset row."""
     namespace, name = row["namespace"], row["name"]
     is_deleted = bool(row["is_deleted"])
-    return DatasetEntry(Node("dataset", namespace, name).id, namespace, name, moment(row["last_event_at"]), is_deleted)
+    return DatasetSummary(
+        Node("dataset", namespace, name).id, namespace, name, from_epoch_micros(row["last_event_at"]), is_deleted
+    )
 
 
-def job_document(index: IndexReader, namespace: str, name: str) -> JobDocument:
-    """All that is known of a job that is known by this name."""
-    row = entities.job_row(index, namespace, name)
-    latest = None if row is None or row["latest_run_uuid"] is None else entities.run_row(index, row["latest_run_uuid"])
+def describe_job(index: IndexReader, namespace: str, name: str) -> JobDetails:
+    """Load the details of a job."""
+    row = entities.find_job(index, namespace, name)
+    latest = None if row is None or row["latest_run_uuid"] is None else entities.find_run(index, row["latest_run_uuid"])
     facets = index.facets("job", namespace, name)
-    parent = None if latest is None else _named(latest["parent_job_namespace"], latest["parent_job_name"])
-    return JobDocument(
+    parent = None if latest is None else _dataset_name(latest["parent_job_namespace"], latest["parent_job_name"])
+    return JobDetails(
         id=Node("job", namespace, name).id,
         namespace=namespace,
         name=name,
@@ -250,77 +252,77 @@ def job_document(index: IndexReader, namespace: str, name: str) -> JobDocument:
         processing_type=None if row is None else row["processing_type"],
         description=None if row is None else row["description"],
         parent=None if parent is None else JobName(parent.namespace, parent.name),
-        last_event_at=None if row is None else moment(row["last_event_at"]),
-        latest_run=None if latest is None else run_entry(latest),
-        inputs=_datasets(entities.datasets_of(index, namespace, name, "INPUT", _MOST_NEIGHBOURS)),
-        outputs=_datasets(entities.datasets_of(index, namespace, name, "OUTPUT", _MOST_NEIGHBOURS)),
-        tags=tags_in(facets),
+        last_event_at=None if row is None else from_epoch_micros(row["last_event_at"]),
+        latest_run=None if latest is None else to_run_summary(latest),
+        inputs=_dataset_names(entities.list_datasets_used_by(index, namespace, name, "INPUT", _MAX_NEIGHBOURS)),
+        outputs=_dataset_names(entities.list_datasets_used_by(index, namespace, name, "OUTPUT", _MAX_NEIGHBOURS)),
+        tags=parse_tags_facet(facets),
         is_placeholder=row is None or bool(row["is_placeholder"]),
-        facets=_raw(facets),
+        facets=_raw_facets(facets),
     )
 
 
-def job_entry(row: Row) -> JobEntry:
-    """A job in a list."""
+def to_job_summary(row: Row) -> JobSummary:
+    """Convert a job row."""
     namespace, name = row["namespace"], row["name"]
-    return JobEntry(
+    return JobSummary(
         Node("job", namespace, name).id,
         namespace,
         name,
         row["job_type"],
-        moment(row["last_event_at"]),
+        from_epoch_micros(row["last_event_at"]),
         row["latest_run_uuid"],
     )
 
 
-def columns_in(facet: bytes | None) -> tuple[ColumnInfo, ...]:
-    """The columns of a schema facet; none of one that cannot be read."""
+def parse_schema_columns(facet: bytes | None) -> tuple[ColumnInfo, ...]:
+    """Parse the columns of a schema facet; none if it is malformed."""
     try:
         return () if facet is None else _decode_schema(facet).fields or ()
     except msgspec.DecodeError:
         return ()
 
 
-def columns_of_schema(index: IndexReader, schema_id: str | None) -> tuple[ColumnInfo, ...]:
-    """The columns of a schema of the index; none of one that cannot be read."""
-    text = entities.schema_text(index, schema_id)
+def load_schema_columns(index: IndexReader, schema_id: str | None) -> tuple[ColumnInfo, ...]:
+    """Load the columns of a stored schema; none if it is malformed."""
+    text = entities.find_schema_fields(index, schema_id)
     try:
         return () if text is None else _decode_columns(text)
     except msgspec.DecodeError:
         return ()
 
 
-def described(facets: dict[str, bytes]) -> str | None:
-    """What the documentation facet says."""
+def parse_documentation_facet(facets: dict[str, bytes]) -> str | None:
+    """Parse the description of the documentation facet."""
     try:
         return _decode_documentation(facets.get("documentation", b"{}")).description
     except msgspec.DecodeError:
         return None
 
 
-def tags_in(facets: dict[str, bytes]) -> tuple[Tag, ...]:
-    """What the tags facet says."""
+def parse_tags_facet(facets: dict[str, bytes]) -> tuple[TagInfo, ...]:
+    """Parse the tags facet."""
     facet = facets.get("tags")
-    return () if facet is None else tuple(Tag(tag.key, tag.value, tag.field) for tag in tags_of(facet))
+    return () if facet is None else tuple(TagInfo(tag.key, tag.value, tag.field) for tag in parse_tags(facet))
 
 
-def duration_ms(run: Row) -> float | None:
-    """How long a run took, if its start and its end are known."""
-    began, ended = run["started_at"], run["ended_at"]
-    return None if began is None or ended is None else (ended - began) / 1000
+def run_duration_ms(run: Row) -> float | None:
+    """Return the duration of a run, or None without start or end."""
+    started, ended = run["started_at"], run["ended_at"]
+    return None if started is None or ended is None else (ended - started) / 1000
 
 
-def _job_of(run: Row) -> JobName | None:
+def _job_name(run: Row) -> JobName | None:
     return None if run["job_name"] is None else JobName(run["job_namespace"] or "", run["job_name"])
 
 
-def _named(namespace: str | None, name: str | None) -> Dataset | None:
-    return None if namespace is None or name is None else Dataset(namespace, name)
+def _dataset_name(namespace: str | None, name: str | None) -> DatasetName | None:
+    return None if namespace is None or name is None else DatasetName(namespace, name)
 
 
-def _uses(rows: list[Row], direction: Literal["INPUT", "OUTPUT"]) -> tuple[DatasetUse, ...]:
+def _run_ios(rows: list[Row], direction: Literal["INPUT", "OUTPUT"]) -> tuple[RunIo, ...]:
     return tuple(
-        DatasetUse(
+        RunIo(
             row["dataset_namespace"],
             row["dataset_name"],
             row["dataset_version"] or None,
@@ -332,13 +334,13 @@ def _uses(rows: list[Row], direction: Literal["INPUT", "OUTPUT"]) -> tuple[Datas
     )
 
 
-def _jobs(rows: list[Row]) -> tuple[JobName, ...]:
+def _job_names(rows: list[Row]) -> tuple[JobName, ...]:
     return tuple(JobName(*row) for row in rows)
 
 
-def _datasets(rows: list[Row]) -> tuple[Dataset, ...]:
-    return tuple(Dataset(*row) for row in rows)
+def _dataset_names(rows: list[Row]) -> tuple[DatasetName, ...]:
+    return tuple(DatasetName(*row) for row in rows)
 
 
-def _raw(facets: dict[str, bytes]) -> dict[str, Raw]:
+def _raw_facets(facets: dict[str, bytes]) -> dict[str, Raw]:
     return {name: Raw(body) for name, body in facets.items()}

@@ -1,14 +1,14 @@
-"""A lineage as a drawing for other tools: SVG, Mermaid, Graphviz."""
+"""Lineage export as SVG, Mermaid or Graphviz."""
 
 from __future__ import annotations
 
 import re
 from html import escape
 
-from clew.query.layout import Box, Size, Spacing, layered
-from clew.query.lineage import Lineage, LineageEdge, LineageNode
+from clew.query.layout import Box, Size, Spacing, compute_layered_layout
+from clew.query.lineage import LineageEdge, LineageNode, LineageResult
 
-_WIDTH, _HEIGHT, _MARGIN, _LONGEST = 190, 44, 12, 26
+_WIDTH, _HEIGHT, _MARGIN, _MAX_LABEL_CHARS = 190, 44, 12, 26
 _SPACING = Spacing(layer=70, node=16)
 _COLOURS = {"dataset": "#2f7bd6", "column": "#7c5cff", "job": "#c08a00", "run": "#2e9b62"}
 _STYLE = """
@@ -20,66 +20,66 @@ path.INDIRECT { stroke-dasharray: 3 3; }
 """
 
 
-def svg(found: Lineage) -> str:
-    """A picture with the flow of data from left to right, the same every time."""
-    sizes = {node.id: Size(_WIDTH, _HEIGHT) for node in found.nodes}
-    boxes = layered(sizes, [(edge.start, edge.end) for edge in found.edges], _SPACING)
+def render_svg(lineage: LineageResult) -> str:
+    """Render a deterministic SVG with data flowing from left to right."""
+    sizes = {node.id: Size(_WIDTH, _HEIGHT) for node in lineage.nodes}
+    boxes = compute_layered_layout(sizes, [(edge.start, edge.end) for edge in lineage.edges], _SPACING)
     width = max(box.right for box in boxes.values()) + 2 * _MARGIN
     height = max(box.bottom for box in boxes.values()) + 2 * _MARGIN
-    curves = "".join(_curve(edge, boxes) for edge in found.edges)
-    cards = "".join(_card(node, boxes[node.id], is_start=node.id == found.start) for node in found.nodes)
+    curves = "".join(_curve(edge, boxes) for edge in lineage.edges)
+    cards = "".join(_card(node, boxes[node.id], is_start=node.id == lineage.start) for node in lineage.nodes)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{-_MARGIN} {-_MARGIN} {width:g} {height:g}"'
         f' width="{width:g}" height="{height:g}"><style>{_STYLE}</style>{curves}{cards}</svg>\n'
     )
 
 
-def mermaid(found: Lineage) -> str:
-    """A flowchart as Markdown pages show it."""
-    names = _short_ids(found)
+def render_mermaid(lineage: LineageResult) -> str:
+    """Render a Mermaid flowchart."""
+    names = _short_ids(lineage)
     lines = ["flowchart LR"]
-    for node in found.nodes:
+    for node in lineage.nodes:
         before, after = {"job": ("([", "])"), "run": ("([", "])")}.get(node.kind, ("[", "]"))
-        lines.append(f'    {names[node.id]}{before}"{_mermaid_text(label(node))}"{after}')
-    for edge in found.edges:
+        lines.append(f'    {names[node.id]}{before}"{_escape_mermaid(node_label(node))}"{after}')
+    for edge in lineage.edges:
         arrow = "-.->" if edge.kind == "INDIRECT" else "-->"
-        how = "" if edge.subtype is None else f"|{_mermaid_text(edge.subtype.lower())}|"
-        lines.append(f"    {names[edge.start]} {arrow}{how} {names[edge.end]}")
+        subtype = "" if edge.subtype is None else f"|{_escape_mermaid(edge.subtype.lower())}|"
+        lines.append(f"    {names[edge.start]} {arrow}{subtype} {names[edge.end]}")
     return "\n".join(lines) + "\n"
 
 
-def dot(found: Lineage) -> str:
-    """A graph for Graphviz."""
+def render_dot(lineage: LineageResult) -> str:
+    """Render a Graphviz digraph."""
     lines = ["digraph lineage {", "    rankdir=LR;", '    node [shape=box, fontname="sans-serif"];']
-    for node in found.nodes:
+    for node in lineage.nodes:
         shape = ", shape=ellipse" if node.kind in {"job", "run"} else ""
-        lines.append(f"    {_quoted(node.id)} [label={_quoted(label(node))}{shape}];")
-    for edge in found.edges:
-        facts = [f"label={_quoted(edge.subtype.lower())}"] if edge.subtype else []
-        facts += ["style=dashed"] if edge.kind == "INDIRECT" else []
-        told = f" [{', '.join(facts)}]" if facts else ""
-        lines.append(f"    {_quoted(edge.start)} -> {_quoted(edge.end)}{told};")
+        lines.append(f"    {_quote(node.id)} [label={_quote(node_label(node))}{shape}];")
+    for edge in lineage.edges:
+        attributes = [f"label={_quote(edge.subtype.lower())}"] if edge.subtype else []
+        attributes += ["style=dashed"] if edge.kind == "INDIRECT" else []
+        attribute_list = f" [{', '.join(attributes)}]" if attributes else ""
+        lines.append(f"    {_quote(edge.start)} -> {_quote(edge.end)}{attribute_list};")
     return "\n".join([*lines, "}"]) + "\n"
 
 
-def label(node: LineageNode) -> str:
-    """What a person calls a node: the last part of its name, with the column; of a run its job and how it ended."""
+def node_label(node: LineageNode) -> str:
+    """Return a short label: last name component and column; for a run, its job and state."""
     short = node.name.rstrip("/").rsplit("/", 1)[-1] or node.id
     if node.kind == "run":
         return f"{short} {(node.state or '').lower()}".strip()
     return short if node.column is None else f"{short}.{node.column}"
 
 
-def _short_ids(found: Lineage) -> dict[str, str]:
-    return {node.id: f"n{place}" for place, node in enumerate(found.nodes)}
+def _short_ids(lineage: LineageResult) -> dict[str, str]:
+    return {node.id: f"n{position}" for position, node in enumerate(lineage.nodes)}
 
 
-def _mermaid_text(text: str) -> str:
-    # Mermaid reads entities without the ampersand, and nothing else inside quotes.
-    return re.sub(r'["#;<>&]', lambda found: f"#{ord(found[0])};", text)
+def _escape_mermaid(text: str) -> str:
+    # Inside quotes Mermaid decodes entities without ampersand (`#34;`) and no other escapes.
+    return re.sub(r'["#;<>&]', lambda match: f"#{ord(match[0])};", text)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
     return f'"{escaped}"'
 
@@ -90,8 +90,8 @@ def _card(node: LineageNode, box: Box, *, is_start: bool) -> str:
     return (
         f'<g transform="translate({box.x:g} {box.y:g})"><title>{escape(node.id)}</title>'
         f'<rect width="{_WIDTH}" height="{_HEIGHT}" rx="{radius}" stroke="{_COLOURS[node.kind]}"{width}/>'
-        f'<text x="12" y="19">{escape(_clipped(label(node)))}</text>'
-        f'<text class="quiet" x="12" y="35">{escape(_clipped(f"{node.kind} · {node.namespace}"))}</text></g>'
+        f'<text x="12" y="19">{escape(_truncate(node_label(node)))}</text>'
+        f'<text class="quiet" x="12" y="35">{escape(_truncate(f"{node.kind} · {node.namespace}"))}</text></g>'
     )
 
 
@@ -99,12 +99,12 @@ def _curve(edge: LineageEdge, boxes: dict[str, Box]) -> str:
     start, end = boxes[edge.start], boxes[edge.end]
     x1, y1, x2, y2 = start.right, start.y + _HEIGHT / 2, end.x, end.y + _HEIGHT / 2
     bend = max((x2 - x1) / 2, 24)
-    told = edge.kind.lower() if edge.subtype is None else edge.subtype.lower()
+    title = edge.kind.lower() if edge.subtype is None else edge.subtype.lower()
     return (
         f'<path class="{edge.kind}" d="M{x1:g} {y1:g}C{x1 + bend:g} {y1:g} {x2 - bend:g} {y2:g} {x2:g} {y2:g}">'
-        f"<title>{escape(told)}</title></path>"
+        f"<title>{escape(title)}</title></path>"
     )
 
 
-def _clipped(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+def _truncate(text: str) -> str:
+    return text if len(text) <= _MAX_LABEL_CHARS else f"{text[: _MAX_LABEL_CHARS - 1]}…"

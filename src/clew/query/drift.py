@@ -1,4 +1,4 @@
-"""How a dataset changes from run to run: its rows, its columns, and their metrics."""
+"""Drift of a dataset from run to run: row counts, schema and column metrics."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import msgspec
 from msgspec import Struct
 
 from clew.index.reader import IndexReader, Row
-from clew.index.run_lists import dataset_io
-from clew.query.model import Dataset, Field
-from clew.query.moments import moment
+from clew.index.run_lists import list_dataset_io
+from clew.query.model import DatasetName, Field
+from clew.query.moments import from_epoch_micros
 
-_MOST_RUNS = 200
+_MAX_RUNS = 200
 
 
 class ColumnMetrics(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What was measured of a column; names as OpenLineage has them."""
+    """Metrics of a column, named as in the OpenLineage dataQualityMetrics facet."""
 
     null_count: int | None = None
     distinct_count: int | None = None
@@ -26,7 +26,7 @@ class ColumnMetrics(Struct, frozen=True, rename="camel", omit_defaults=True):
     max: float | str | None = None
 
 
-class Sighting(Struct, frozen=True):
+class DatasetObservation(Struct, frozen=True):
     """A dataset as one run read or wrote it."""
 
     at: datetime | None
@@ -39,7 +39,7 @@ class Sighting(Struct, frozen=True):
 
 
 class SchemaChange(Struct, frozen=True):
-    """Columns that came, went or changed their type, from one run to the next that told of columns."""
+    """Columns added, removed or retyped between two consecutive runs that reported a schema."""
 
     at: datetime | None
     run_uuid: str
@@ -49,22 +49,22 @@ class SchemaChange(Struct, frozen=True):
 
 
 class ColumnDrift(Struct, frozen=True):
-    """The first and the last metrics of a column, where any were taken."""
+    """First and last metrics of a column; `is_current` means it is in the latest schema."""
 
     column: str
     type: str | None
-    is_there_now: bool
+    is_current: bool
     first_null_share: float | None
     last_null_share: float | None
     first: ColumnMetrics | None
     last: ColumnMetrics | None
 
 
-class Drift(Struct, frozen=True):
-    """All that changed; runs with the newest first."""
+class DatasetDrift(Struct, frozen=True):
+    """Drift of a dataset; runs are sorted newest first."""
 
-    dataset: Dataset
-    runs: tuple[Sighting, ...]
+    dataset: DatasetName
+    runs: tuple[DatasetObservation, ...]
     schema_changes: tuple[SchemaChange, ...]
     columns: tuple[ColumnDrift, ...]
 
@@ -78,28 +78,30 @@ _decode_metrics = msgspec.json.Decoder(_Metrics, strict=False).decode
 _decode_fields = msgspec.json.Decoder(list[Field]).decode
 
 
-def drift(index: IndexReader, dataset: Dataset) -> Drift:
-    """What changed over the last runs that read or wrote a dataset."""
-    rows = dataset_io(index, dataset.namespace, dataset.name, _MOST_RUNS)
-    newest_first = tuple(_sighting(index, row) for row in rows)
+def compute_drift(index: IndexReader, dataset: DatasetName) -> DatasetDrift:
+    """Compute the drift over the last runs that read or wrote a dataset."""
+    rows = list_dataset_io(index, dataset.namespace, dataset.name, _MAX_RUNS)
+    newest_first = tuple(_observation(index, row) for row in rows)
     oldest_first = newest_first[::-1]
-    return Drift(dataset, newest_first, tuple(_schema_changes(oldest_first)), tuple(_columns(oldest_first)))
+    return DatasetDrift(
+        dataset, newest_first, tuple(_schema_changes(oldest_first)), tuple(_column_drifts(oldest_first))
+    )
 
 
-def _sighting(index: IndexReader, row: Row) -> Sighting:
-    metrics = _metrics(index, row)
-    return Sighting(
-        at=moment(row["first_event_at"]),
+def _observation(index: IndexReader, row: Row) -> DatasetObservation:
+    metrics = _load_metrics(index, row)
+    return DatasetObservation(
+        at=from_epoch_micros(row["first_event_at"]),
         run_uuid=row["run_uuid"],
         job_name=row["job_name"],
         direction=row["direction"],
         row_count=row["row_count"] if row["row_count"] is not None else metrics.row_count,
-        fields=_fields(row["fields"]),
+        fields=_parse_fields(row["fields"]),
         metrics=metrics.column_metrics,
     )
 
 
-def _metrics(index: IndexReader, row: Row) -> _Metrics:
+def _load_metrics(index: IndexReader, row: Row) -> _Metrics:
     key = row["dataset_namespace"], row["dataset_name"], row["dataset_version"] or None
     facet = index.run_dataset_facet(row["direction"], *key, row["run_uuid"], "dataQualityMetrics")
     if facet is None and row["direction"] == "OUTPUT":
@@ -110,14 +112,14 @@ def _metrics(index: IndexReader, row: Row) -> _Metrics:
         return _Metrics()
 
 
-def _fields(text: str | None) -> tuple[Field, ...]:
+def _parse_fields(text: str | None) -> tuple[Field, ...]:
     try:
         return () if text is None else tuple(_decode_fields(text))
     except msgspec.DecodeError:
         return ()
 
 
-def _schema_changes(runs: tuple[Sighting, ...]) -> Iterator[SchemaChange]:
+def _schema_changes(runs: tuple[DatasetObservation, ...]) -> Iterator[SchemaChange]:
     for before, after in pairwise(run for run in runs if run.fields):
         old = {field.name: field.type for field in before.fields}
         new = {field.name: field.type for field in after.fields}
@@ -134,17 +136,17 @@ def _schema_changes(runs: tuple[Sighting, ...]) -> Iterator[SchemaChange]:
             yield change
 
 
-def _columns(runs: tuple[Sighting, ...]) -> Iterator[ColumnDrift]:
-    described = [run for run in runs if run.fields]
-    now = {field.name: field.type for field in described[-1].fields} if described else {}
-    types = {field.name: field.type for run in described for field in run.fields} | now
-    for name in dict.fromkeys([*now, *types, *(name for run in runs for name in run.metrics)]):
-        measured = [run for run in runs if name in run.metrics]
-        first, last = (measured[0], measured[-1]) if measured else (None, None)
+def _column_drifts(runs: tuple[DatasetObservation, ...]) -> Iterator[ColumnDrift]:
+    described_runs = [run for run in runs if run.fields]
+    current_types = {field.name: field.type for field in described_runs[-1].fields} if described_runs else {}
+    types = {field.name: field.type for run in described_runs for field in run.fields} | current_types
+    for name in dict.fromkeys([*current_types, *types, *(name for run in runs for name in run.metrics)]):
+        measured_runs = [run for run in runs if name in run.metrics]
+        first, last = (measured_runs[0], measured_runs[-1]) if measured_runs else (None, None)
         yield ColumnDrift(
             column=name,
             type=types.get(name),
-            is_there_now=name in now or not described,
+            is_current=name in current_types or not described_runs,
             first_null_share=_null_share(first, name),
             last_null_share=_null_share(last, name),
             first=None if first is None else first.metrics[name],
@@ -152,6 +154,6 @@ def _columns(runs: tuple[Sighting, ...]) -> Iterator[ColumnDrift]:
         )
 
 
-def _null_share(run: Sighting | None, column: str) -> float | None:
+def _null_share(run: DatasetObservation | None, column: str) -> float | None:
     nulls = None if run is None else run.metrics[column].null_count
     return None if run is None or nulls is None or not run.row_count else round(nulls / run.row_count, 4)

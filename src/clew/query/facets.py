@@ -1,4 +1,4 @@
-"""Facets of runs, jobs and datasets: those that count after all events so far, and what they said before."""
+"""Current facets of runs, jobs and datasets, and their history."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from typing import TYPE_CHECKING
 from msgspec import Raw, Struct
 
 from clew.errors import ClewError, MissingExtraError
-from clew.home import LakePlace
+from clew.home import LakeLocation
 from clew.index.reader import IndexReader
 from clew.query.graph.nodes import Node
-from clew.query.node_ids import find_node
+from clew.query.node_ids import resolve_node_id
 
 if TYPE_CHECKING:
     from clew.lake.delta import Lake
     from clew.lake.facet_history import EntityKind, FacetState
     from clew.lake.facets import RunFacets
 
-_BACKFILL = "Events that were taken in raw get their facets with `clew pipeline backfill`."
+_BACKFILL_HINT = "Facets of events ingested with --raw-only are added by `clew pipeline backfill`."
 
 
-class JobFacets(Struct, frozen=True):
-    """What is known of a job."""
+class JobFacetSet(Struct, frozen=True):
+    """Facets of a job."""
 
     namespace: str
     name: str
     facets: dict[str, Raw]
 
 
-class DatasetFacets(Struct, frozen=True):
-    """What is known of a dataset in one of its versions."""
+class DatasetFacetSet(Struct, frozen=True):
+    """Facets of one version of a dataset."""
 
     namespace: str
     name: str
@@ -37,79 +37,83 @@ class DatasetFacets(Struct, frozen=True):
     facets: dict[str, Raw]
 
 
-def job_facets(index: IndexReader, namespace: str, name: str) -> JobFacets:
-    """The facets of a job."""
-    facets = _raw(index.facets("job", namespace, name))
+def find_job_facets(index: IndexReader, namespace: str, name: str) -> JobFacetSet:
+    """Load the current facets of a job."""
+    facets = _sorted_raw_facets(index.facets("job", namespace, name))
     if not facets:
-        find_node(index, Node("job", namespace, name).id)
-        raise ClewError(f"There are no facets of a job {name!r} in namespace {namespace!r}.", hint=_BACKFILL)
-    return JobFacets(namespace, name, facets)
+        resolve_node_id(index, Node("job", namespace, name).id)
+        raise ClewError(f"Job {name!r} in namespace {namespace!r} has no facets.", hint=_BACKFILL_HINT)
+    return JobFacetSet(namespace, name, facets)
 
 
-def dataset_facets(index: IndexReader, namespace: str, name: str, version: str | None = None) -> DatasetFacets:
-    """The facets of a dataset; without a version, of the one that was described last."""
-    known = index.described_versions(namespace, name)
-    if not known:
-        find_node(index, Node("dataset", namespace, name).id)
-    if not known or (version is not None and version not in known):
-        which = "" if version is None else f"version {version!r} of "
-        raise ClewError(f"There are no facets of {which}a dataset {name!r} in namespace {namespace!r}.", hint=_BACKFILL)
-    chosen = known[0] if version is None else version
-    return DatasetFacets(namespace, name, chosen, _raw(index.facets("dataset", namespace, name, chosen)))
+def find_dataset_facets(index: IndexReader, namespace: str, name: str, version: str | None = None) -> DatasetFacetSet:
+    """Load the facets of a dataset version, by default the latest version with facets."""
+    versions = index.versions_with_facets(namespace, name)
+    if not versions:
+        resolve_node_id(index, Node("dataset", namespace, name).id)
+    if not versions or (version is not None and version not in versions):
+        subject = "Dataset" if version is None else f"Version {version!r} of dataset"
+        raise ClewError(f"{subject} {name!r} in namespace {namespace!r} has no facets.", hint=_BACKFILL_HINT)
+    selected = versions[0] if version is None else version
+    return DatasetFacetSet(
+        namespace, name, selected, _sorted_raw_facets(index.facets("dataset", namespace, name, selected))
+    )
 
 
-def run_facets(index: IndexReader, run_uuid: str, lake: LakePlace | None) -> dict[str, Raw]:
-    """The facets of a run. One whose events were taken in raw has them from these events, within a bound."""
-    known = _raw(index.facets("run", run_uuid))
-    if known or lake is None:
-        return known
-    found = facets_in_lake(run_uuid, lake)
-    return {} if found is None else dict(sorted(found.facets.items()))
+def find_run_facets(index: IndexReader, run_uuid: str, lake: LakeLocation | None) -> dict[str, Raw]:
+    """Load the facets of a run; if its events await a backfill, parse them from the lake, up to a limit."""
+    indexed = _sorted_raw_facets(index.facets("run", run_uuid))
+    if indexed or lake is None:
+        return indexed
+    from_lake = read_facets_from_lake(run_uuid, lake)
+    return {} if from_lake is None else dict(sorted(from_lake.facets.items()))
 
 
-def has_raw_events(lake: LakePlace) -> bool:
-    """Whether events were taken in raw that no backfill has reached: only these have facets in the lake alone."""
+def lake_has_pending_backfill(lake: LakeLocation) -> bool:
+    """Return whether the lake has raw-only events with facets that are not in the index yet."""
     try:
-        opened = _lake(lake)
+        opened_lake = _open_lake(lake)
     except MissingExtraError:
         return False
-    if opened is None:
+    if opened_lake is None:
         return False
-    from clew.lake.raw_only import filled, is_unfilled_anywhere
+    from clew.lake.raw_only import has_pending_backfill, read_backfilled_ranges
 
-    return is_unfilled_anywhere(opened, filled(opened))
+    return has_pending_backfill(opened_lake, read_backfilled_ranges(opened_lake))
 
 
-def facets_in_lake(run_uuid: str, lake: LakePlace) -> RunFacets | None:
-    """All that a run's events say, from the lake; None if there is none that can be read."""
+def read_facets_from_lake(run_uuid: str, lake: LakeLocation) -> RunFacets | None:
+    """Parse the facets of a run from its events in the lake; None without a readable lake."""
     try:
-        from clew.lake.facets import facets_of_run
+        from clew.lake.facets import load_run_facets
 
-        opened = _lake(lake)
+        opened_lake = _open_lake(lake)
     except MissingExtraError:
         return None
-    return None if opened is None else facets_of_run(opened, run_uuid, opened.facet_order)
+    return None if opened_lake is None else load_run_facets(opened_lake, run_uuid, opened_lake.facet_order)
 
 
-def history(lake: LakePlace | None, kind: EntityKind, identity: tuple[str, ...], name: str) -> list[FacetState]:
-    """What a facet said over time, the newest first."""
-    opened = None if lake is None else _lake(lake)
-    if opened is None:
-        raise ClewError("There is no lake to look back in.", hint="The history of facets is kept by `clew pipeline`.")
-    from clew.lake.facet_history import facet_history
+def get_facet_history(
+    lake: LakeLocation | None, kind: EntityKind, identity: tuple[str, ...], name: str
+) -> list[FacetState]:
+    """Return the values of a facet over time, newest first."""
+    opened_lake = None if lake is None else _open_lake(lake)
+    if opened_lake is None:
+        raise ClewError("There is no lake, so there is no facet history.", hint="Run `clew pipeline run` to create it.")
+    from clew.lake.facet_history import read_facet_history
 
-    return facet_history(opened, kind, identity, name)
+    return read_facet_history(opened_lake, kind, identity, name)
 
 
-def _lake(root: LakePlace) -> Lake | None:
-    # Here, and not above: Arrow and Delta take long to load, and a server may do without them.
+def _open_lake(root: LakeLocation) -> Lake | None:
+    # Imported lazily: Arrow and Delta load slowly, and a server can run without them.
     try:
         from clew.lake.delta import Lake
-        from clew.lake.format import has_format
-    except ModuleNotFoundError as fault:
-        raise MissingExtraError.named("spark", fault.name or "deltalake") from fault
-    return Lake(root) if has_format(root) else None
+        from clew.lake.format import lake_exists
+    except ModuleNotFoundError as error:
+        raise MissingExtraError.for_module("spark", error.name or "deltalake") from error
+    return Lake(root) if lake_exists(root) else None
 
 
-def _raw(facets: dict[str, bytes]) -> dict[str, Raw]:
+def _sorted_raw_facets(facets: dict[str, bytes]) -> dict[str, Raw]:
     return {name: Raw(body) for name, body in sorted(facets.items())}

@@ -1,4 +1,4 @@
-"""Questions to the graph in the words of a person: names in place of ids."""
+"""Lineage queries by name instead of by id."""
 
 from __future__ import annotations
 
@@ -9,35 +9,43 @@ from typing import Self
 
 from msgspec import Struct
 
-from clew.home import LakePlace, Place
+from clew.home import IndexLocation, LakeLocation
 from clew.index.reader import IndexReader
-from clew.query.column_paths import column_path
-from clew.query.diff import RunDiff, VersionDiff, run_diff, version_diff
+from clew.query.column_paths import shortest_column_path
+from clew.query.diff import RunDiff, VersionDiff, diff_runs, diff_versions
 from clew.query.documents import (
-    DatasetDocument,
-    JobDocument,
-    RunDocument,
-    dataset_document,
-    job_document,
-    run_document,
+    DatasetDetails,
+    JobDetails,
+    RunDetails,
+    describe_dataset,
+    describe_job,
+    describe_run,
 )
-from clew.query.graph.lens import Sight
+from clew.query.graph.lens import ViewOptions
 from clew.query.graph.nodes import Column
 from clew.query.graph.walk import Direction
-from clew.query.holdings import Holdings
-from clew.query.lineage import Bounds, Impact, Lineage, LineageEdge, impact, lineage, way
-from clew.query.lineage import Path as NodePath
-from clew.query.meant import Meant, meant, meant_column, meant_run
-from clew.query.names import find_dataset
-from clew.query.node_ids import find_node
+from clew.query.holdings import QueryResources
+from clew.query.lineage import (
+    ImpactResult,
+    LineageEdge,
+    LineageResult,
+    PathResult,
+    TraversalLimits,
+    analyze_impact,
+    find_path,
+    traverse_lineage,
+)
+from clew.query.meant import ResolvedName, resolve_column, resolve_name, resolve_run
+from clew.query.names import resolve_dataset
+from clew.query.node_ids import resolve_node_id
 from clew.query.run_walk import require_run
-from clew.query.search.hits import Hits, search
+from clew.query.search.hits import Hits, search_entities
 
-_MOST_COLUMNS_WALKED = 10_000
+_MAX_COLUMNS = 10_000
 
 
 class ColumnPath(Struct, frozen=True, rename="camel"):
-    """The way from one column to another, along the flow of values; no edges if there is none."""
+    """A shortest path between two columns along DIRECT edges; no edges if there is none."""
 
     start: str
     end: str
@@ -45,100 +53,112 @@ class ColumnPath(Struct, frozen=True, rename="camel"):
     is_found: bool
 
 
-class GraphAnswers:
-    """Answers from the graph of one index. What it keeps beside the index serves the next who asks."""
+class LineageService:
+    """Lineage queries on one index; the graphs it builds are cached in files next to the index."""
 
-    def __init__(self, index: Place, lake: LakePlace | None = None, *, is_brief: bool = True) -> None:
-        # Who asks one thing at a time need not wait for the graph of everything, however long the process lives.
-        self._holdings = Holdings(index, lake, is_brief=is_brief, is_stepping=True)
+    def __init__(self, index: IndexLocation, lake: LakeLocation | None = None, *, is_one_shot: bool = True) -> None:
+        # Single queries do not wait until the complete graph is built, even in a long-lived process.
+        self._resources = QueryResources(index, lake, is_one_shot=is_one_shot, use_lazy_graphs=True)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._holdings.close()
+        self._resources.close()
 
-    def meant(self, name: str) -> Meant:
-        """What a name means."""
+    def resolve(self, name: str) -> ResolvedName:
+        """Resolve a name to a node."""
         with self._reader() as index:
-            return meant(index, name)
+            return resolve_name(index, name)
 
-    def walk(
-        self, name: str, direction: Direction, bounds: Bounds | None = None, sight: Sight | None = None
-    ) -> Lineage:
-        """What a dataset, a column, a job or a run comes from, or what it goes to."""
+    def traverse(
+        self,
+        name: str,
+        direction: Direction,
+        limits: TraversalLimits | None = None,
+        view_options: ViewOptions | None = None,
+    ) -> LineageResult:
+        """Traverse the lineage of a dataset, column, job or run."""
         with self._reader() as index:
-            found = meant(index, name)
-            return lineage(self._holdings, index, found.id, found.column, direction, bounds, sight)
+            resolved = resolve_name(index, name)
+            return traverse_lineage(
+                self._resources, index, resolved.id, resolved.column, direction, limits, view_options
+            )
 
-    def path(self, start: str, end: str, sight: Sight | None = None) -> NodePath:
-        """A shortest way between two jobs or datasets."""
+    def shortest_path(self, start: str, end: str, view_options: ViewOptions | None = None) -> PathResult:
+        """Find a shortest path between two jobs or datasets."""
         with self._reader() as index:
-            one, other = meant(index, start).id, meant(index, end).id
-            return way(self._holdings, index, one, other, sight)
+            start_id, end_id = resolve_name(index, start).id, resolve_name(index, end).id
+            return find_path(self._resources, index, start_id, end_id, view_options)
 
-    def column_path(self, start: str, end: str, sight: Sight | None = None) -> ColumnPath:
-        """A shortest way of values from one column to another, whichever of them is the source."""
+    def shortest_column_path(self, start: str, end: str, view_options: ViewOptions | None = None) -> ColumnPath:
+        """Find a shortest DIRECT path between two columns, in either direction."""
         with self._reader() as index:
-            columns = [self._column(index, name) for name in (start, end)]
+            columns = [self._resolve_column(index, name) for name in (start, end)]
             for source, target in (columns, reversed(columns)):
                 node = f"dataset:{source.namespace}:{source.dataset}"
-                bounds = Bounds(100, _MOST_COLUMNS_WALKED)
-                walked = lineage(self._holdings, index, node, source.column, "downstream", bounds, sight)
-                edges = column_path(walked, target.id)
+                limits = TraversalLimits(100, _MAX_COLUMNS)
+                downstream = traverse_lineage(
+                    self._resources, index, node, source.column, "downstream", limits, view_options
+                )
+                edges = shortest_column_path(downstream, target.id)
                 if edges is not None:
                     return ColumnPath(source.id, target.id, edges, is_found=True)
         return ColumnPath(columns[0].id, columns[1].id, (), is_found=False)
 
-    def impact(self, name: str, bounds: Bounds | None = None, *, has_frames: bool = False) -> Impact:
-        """What a change of a column, or of a dataset, would reach."""
+    def analyze_impact(
+        self, name: str, limits: TraversalLimits | None = None, *, include_frames: bool = False
+    ) -> ImpactResult:
+        """Find the datasets affected by a change of a column or dataset."""
         with self._reader() as index:
-            found = meant(index, name)
-            return impact(self._holdings, index, found.id, found.column, bounds, has_frames=has_frames)
+            resolved = resolve_name(index, name)
+            return analyze_impact(
+                self._resources, index, resolved.id, resolved.column, limits, include_frames=include_frames
+            )
 
-    def run_diff(self, left: str, right: str) -> RunDiff:
-        """What differs between two runs, or two sessions of notebooks."""
+    def diff_runs(self, left: str, right: str) -> RunDiff:
+        """Compare two runs or two notebook sessions."""
         with self._reader() as index:
-            runs = meant_run(index, left), meant_run(index, right)
-            return run_diff(index, *runs)
+            runs = resolve_run(index, left), resolve_run(index, right)
+            return diff_runs(index, *runs)
 
-    def version_diff(self, dataset: str, left: str | None = None, right: str | None = None) -> VersionDiff:
-        """What differs between two versions of a dataset, the last two unless told."""
+    def diff_versions(self, dataset: str, left: str | None = None, right: str | None = None) -> VersionDiff:
+        """Compare two versions of a dataset, by default the last two."""
         with self._reader() as index:
-            return version_diff(index, find_dataset(index, dataset), left, right)
+            return diff_versions(index, resolve_dataset(index, dataset), left, right)
 
-    def search(self, text: str, *, limit: int, offset: int = 0, is_patient: bool = False) -> Hits:
-        """Jobs, datasets and runs of which the words are said; who is patient waits until all can be found."""
-        if is_patient:
-            self._holdings.search_file.refresh()
+    def search(self, text: str, *, limit: int, offset: int = 0, wait_for_index: bool = False) -> Hits:
+        """Search jobs, datasets and runs; `wait_for_index` updates the search index first."""
+        if wait_for_index:
+            self._resources.search_index.refresh()
         with self._reader() as index:
-            return search(self._holdings.search_file, index, text, limit=limit, offset=offset)
+            return search_entities(self._resources.search_index, index, text, limit=limit, offset=offset)
 
-    def run_and_session(self, name: str) -> tuple[str, str | None]:
-        """The id of a run; and of its session, if it is a notebook's as a whole."""
+    def resolve_run_and_session(self, name: str) -> tuple[str, str | None]:
+        """Resolve a run id, and its session id if the run is a complete notebook session."""
         with self._reader() as index:
-            run = meant_run(index, name)
+            run = resolve_run(index, name)
             session = require_run(index, run)["session_id"]
-            whole = None if session is None else index.session_run(session)
-            return run, session if whole is not None and whole["run_uuid"] == run else None
+            session_run = None if session is None else index.session_run(session)
+            return run, session if session_run is not None and session_run["run_uuid"] == run else None
 
-    def describe(self, name: str) -> DatasetDocument | JobDocument | RunDocument:
-        """All that is known of a dataset, a job or a run; of a column, of its dataset."""
+    def describe(self, name: str) -> DatasetDetails | JobDetails | RunDetails:
+        """Load the details of a dataset, job or run; for a column, of its dataset."""
         with self._reader() as index:
-            found = meant(index, name)
-            if found.kind == "run":
-                return run_document(index, found.id.partition(":")[2])
-            node = find_node(index, found.id)
-            document = job_document if node.kind == "job" else dataset_document
-            return document(index, node.namespace, node.name)
+            resolved = resolve_name(index, name)
+            if resolved.kind == "run":
+                return describe_run(index, resolved.id.partition(":")[2])
+            node = resolve_node_id(index, resolved.id)
+            describe_node = describe_job if node.kind == "job" else describe_dataset
+            return describe_node(index, node.namespace, node.name)
 
-    def _column(self, index: IndexReader, name: str) -> Column:
-        dataset, column = meant_column(index, name)
+    def _resolve_column(self, index: IndexReader, name: str) -> Column:
+        dataset, column = resolve_column(index, name)
         return Column(dataset.namespace, dataset.name, column)
 
     @contextmanager
     def _reader(self) -> Iterator[IndexReader]:
-        with self._holdings.reader() as index:
+        with self._resources.reader() as index:
             yield index

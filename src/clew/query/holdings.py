@@ -1,4 +1,4 @@
-"""What a process that answers many questions keeps open: readers of the index, the graphs and the search file."""
+"""Shared resources of a process that runs queries: index readers, graph caches and the search index."""
 
 from __future__ import annotations
 
@@ -11,166 +11,185 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from clew.errors import ClewError
-from clew.home import LakePlace, Place
-from clew.index.browsing import Browser
-from clew.index.reader import IndexReader, Progress
-from clew.query.facets import has_raw_events
-from clew.query.graph.asked_columns import AskedColumns
-from clew.query.graph.asked_lineage import AskedLineage
-from clew.query.graph.columns import ColumnGraph, column_graph
-from clew.query.graph.far import TooFarError
-from clew.query.graph.kept import KeptGraph, Mark
-from clew.query.graph.lens import Lineages
-from clew.query.graph.lineage import LineageGraph, lineage_graph
-from clew.query.search.kept import SearchFile
+from clew.home import IndexLocation, LakeLocation
+from clew.index.browsing import PageQueries
+from clew.index.reader import IndexReader, IndexVersion
+from clew.query.facets import lake_has_pending_backfill
+from clew.query.graph.asked_columns import LazyColumnGraph
+from clew.query.graph.asked_lineage import LazyJobGraph
+from clew.query.graph.columns import ColumnGraph, build_column_graph
+from clew.query.graph.far import BudgetExceededError
+from clew.query.graph.kept import GraphCache, GraphVersion
+from clew.query.graph.lens import JobGraphProtocol
+from clew.query.graph.lineage import JobGraph, build_job_graph
+from clew.query.search.kept import SearchIndex
 
-_MOST_IDLE = 16
-# Readers wait for nobody but who has the whole file: a caller is told rather than kept waiting.
-_BUSY_SECONDS = 1.0
-A = TypeVar("A")
+_MAX_IDLE_READERS = 16
+# Readers block only while another process locks the whole file; then fail fast.
+_BUSY_TIMEOUT_SECONDS = 1.0
+T = TypeVar("T")
 
 
-class Holdings:
-    """An index, and the lake beside it if there is one, for all threads of a process.
+class QueryResources:
+    """An index, and its lake if there is one, shared by all threads of a process.
 
-    One that steps makes no graph for a question that does not go far: while what is kept is behind, it asks the index
-    step by step. One that is brief answers a question or two and ends: it steps, and searches what can be had at once.
+    `use_lazy_graphs`: while the cached graphs are stale, traverse by index lookups, up to a limit.
+    `is_one_shot`: the process exits after a query or two; lazy graphs, and a search index that may be partial.
     """
 
     def __init__(
-        self, index: Place, lake: LakePlace | None = None, *, is_brief: bool = False, is_stepping: bool = False
+        self,
+        index: IndexLocation,
+        lake: LakeLocation | None = None,
+        *,
+        is_one_shot: bool = False,
+        use_lazy_graphs: bool = False,
     ) -> None:
-        self.place = index
-        self.lake = lake
-        self._is_stepping = is_brief or is_stepping
-        self._idle: list[tuple[int, Browser]] = []
+        self.index_location = index
+        self.lake_location = lake
+        self._use_lazy_graphs = is_one_shot or use_lazy_graphs
+        self._idle: list[tuple[int, PageQueries]] = []
         self._lock = threading.Lock()
         self._is_closed = False
-        self._raw: tuple[Progress, bool] | None = None
-        self._lineage = KeptGraph(
-            LineageGraph, beside(index, "lineage"), lineage_graph, IndexReader.lineage_content, self._opened
+        self._pending_backfill: tuple[IndexVersion, bool] | None = None
+        self._job_graphs = GraphCache(
+            JobGraph,
+            sidecar_path(index, "lineage"),
+            build_job_graph,
+            IndexReader.job_graph_fingerprint,
+            self._open_reader,
         )
-        self._columns = KeptGraph(
-            ColumnGraph, beside(index, "columns"), column_graph, IndexReader.column_content, self._opened
+        self._column_graphs = GraphCache(
+            ColumnGraph,
+            sidecar_path(index, "columns"),
+            build_column_graph,
+            IndexReader.column_graph_fingerprint,
+            self._open_reader,
         )
         index_file = index if isinstance(index, Path) else None
-        self.search_file = SearchFile(beside(index, "search"), self._opened, index_file, is_brief=is_brief)
+        self.search_index = SearchIndex(
+            sidecar_path(index, "search"), self._open_reader, index_file, is_one_shot=is_one_shot
+        )
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the readers and the search index."""
         with self._lock:
             idle, self._idle, self._is_closed = self._idle, [], True
         for _, reader in idle:
             reader.close()
-        self.search_file.close()
+        self.search_index.close()
 
-    def warm(self) -> None:
-        """Load what the first questions will need, in the background; what is wrong is told to whoever asks."""
-        threading.Thread(target=self._load, name="clew-warm", daemon=True).start()
+    def preload(self) -> None:
+        """Load the caches in the background; errors are raised by the first query instead."""
+        threading.Thread(target=self._preload, name="clew-preload", daemon=True).start()
 
-    def renew(self) -> None:
-        """Bring all that is kept beside the index up to date."""
+    def refresh_caches(self) -> None:
+        """Refresh the graph caches and the search index."""
         with self.reader() as index:
-            self.lineage(index)
-            self.columns(index)
-        self.search_file.refresh()
+            self.get_job_graph(index)
+            self.get_column_graph(index)
+        self.search_index.refresh()
 
-    def _load(self) -> None:
+    def _preload(self) -> None:
         with suppress(ClewError, sqlite3.Error):
-            self.renew()
+            self.refresh_caches()
             with self.reader() as index:
-                self.look_for_raw_events(index)
+                self.check_pending_backfill(index)
 
     @contextmanager
-    def reader(self) -> Iterator[Browser]:
-        """A reader for one question, which sees one state of the index; given back, it serves the next."""
-        file = self._file()
-        reader = self._taken(file) or self._opened()
+    def reader(self) -> Iterator[PageQueries]:
+        """Acquire a pooled reader with a consistent snapshot of the index."""
+        file_id = self._file_id()
+        reader = self._acquire(file_id) or self._open_reader()
         try:
             with reader.snapshot():
                 yield reader
-        except sqlite3.DatabaseError as fault:
+        except sqlite3.DatabaseError as error:
             reader.close()
-            # A query that is wrong is a fault of ours, and not of the file.
-            if getattr(fault, "sqlite_errorcode", sqlite3.SQLITE_ERROR) == sqlite3.SQLITE_ERROR:
+            # SQLITE_ERROR is a bug in the query, not a problem of the file.
+            if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) == sqlite3.SQLITE_ERROR:
                 raise
-            hint = "Ask again in a moment. If it stays so, look at what else has the file open, or rebuild the index."
-            raise ClewError(f"The index {self.place} cannot be read now: {fault}.", hint=hint) from fault
+            hint = "Try again. If it persists, check which process has the file open, or rebuild the index."
+            raise ClewError(f"The index {self.index_location} cannot be read: {error}.", hint=hint) from error
         except BaseException:
-            self._give_back(file, reader)
+            self._release(file_id, reader)
             raise
-        self._give_back(file, reader)
+        self._release(file_id, reader)
 
-    def lineage(self, index: IndexReader) -> tuple[Mark, LineageGraph]:
-        """The graph of jobs and datasets, and how far it goes."""
-        return self._lineage.at(index)
+    def get_job_graph(self, index: IndexReader) -> tuple[GraphVersion, JobGraph]:
+        """Return the job graph and its version."""
+        return self._job_graphs.get(index)
 
-    def columns(self, index: IndexReader) -> tuple[Mark, ColumnGraph]:
-        """The graph of columns, and how far it goes."""
-        return self._columns.at(index)
+    def get_column_graph(self, index: IndexReader) -> tuple[GraphVersion, ColumnGraph]:
+        """Return the column graph and its version."""
+        return self._column_graphs.get(index)
 
-    def ask_lineage(self, index: IndexReader, question: Callable[[Progress, Lineages], A]) -> A:
-        """Put a question to the graph of jobs and datasets: the one that is kept, or the index itself."""
-        if self._is_stepping and not self._lineage.is_at(index):
-            with suppress(TooFarError):
-                return question(index.progress(), AskedLineage(index))
-        mark, graph = self.lineage(index)
-        return question(mark.progress, graph)
+    def with_job_graph(self, index: IndexReader, query: Callable[[IndexVersion, JobGraphProtocol], T]) -> T:
+        """Run a query on the job graph: the cached one, or a lazy one on the index."""
+        if self._use_lazy_graphs and not self._job_graphs.is_current(index):
+            with suppress(BudgetExceededError):
+                return query(index.version(), LazyJobGraph(index))
+        graph_version, graph = self.get_job_graph(index)
+        return query(graph_version.index_version, graph)
 
-    def ask_columns(self, index: IndexReader, question: Callable[[Progress, ColumnGraph | AskedColumns], A]) -> A:
-        """Put a question to the graph of columns, likewise."""
-        if self._is_stepping and not self._columns.is_at(index):
-            with suppress(TooFarError):
-                return question(index.progress(), AskedColumns(index))
-        mark, graph = self.columns(index)
-        return question(mark.progress, graph)
+    def with_column_graph(
+        self, index: IndexReader, query: Callable[[IndexVersion, ColumnGraph | LazyColumnGraph], T]
+    ) -> T:
+        """Run a query on the column graph: the cached one, or a lazy one on the index."""
+        if self._use_lazy_graphs and not self._column_graphs.is_current(index):
+            with suppress(BudgetExceededError):
+                return query(index.version(), LazyColumnGraph(index))
+        graph_version, graph = self.get_column_graph(index)
+        return query(graph_version.index_version, graph)
 
-    def has_raw_events(self, index: IndexReader) -> bool | None:
-        """Whether the lake has facets that the index has not; None if nobody has looked since the index has changed."""
-        known, progress = self._raw, index.progress()
-        return False if self.lake is None else known[1] if known is not None and known[0] == progress else None
+    def has_pending_backfill(self, index: IndexReader) -> bool | None:
+        """Return whether a backfill is pending; None if not checked since the index changed."""
+        cached, version = self._pending_backfill, index.version()
+        return (
+            False if self.lake_location is None else cached[1] if cached is not None and cached[0] == version else None
+        )
 
-    def look_for_raw_events(self, index: IndexReader) -> bool:
-        """Look, however long it takes."""
-        found = self.lake is not None and has_raw_events(self.lake)
-        self._raw = index.progress(), found
-        return found
+    def check_pending_backfill(self, index: IndexReader) -> bool:
+        """Check the lake for a pending backfill; may be slow."""
+        is_pending = self.lake_location is not None and lake_has_pending_backfill(self.lake_location)
+        self._pending_backfill = index.version(), is_pending
+        return is_pending
 
-    def _opened(self) -> Browser:
-        return Browser(self.place, busy_seconds=_BUSY_SECONDS)
+    def _open_reader(self) -> PageQueries:
+        return PageQueries(self.index_location, busy_seconds=_BUSY_TIMEOUT_SECONDS)
 
-    def _file(self) -> int:
-        """Which file it is: an index that is built anew takes the place of the one before. A database stays."""
+    def _file_id(self) -> int:
+        """Return the inode of the index file: a rebuild replaces the file. 0 for a database server."""
         try:
-            return self.place.stat().st_ino if isinstance(self.place, Path) else 0
+            return self.index_location.stat().st_ino if isinstance(self.index_location, Path) else 0
         except OSError:
             return -1
 
-    def _taken(self, file: int) -> Browser | None:
+    def _acquire(self, file_id: int) -> PageQueries | None:
         with self._lock:
-            old = [reader for kept, reader in self._idle if kept != file]
-            self._idle = [pair for pair in self._idle if pair[0] == file]
-            taken = self._idle.pop()[1] if self._idle else None
-        for reader in old:
+            stale = [reader for idle_file_id, reader in self._idle if idle_file_id != file_id]
+            self._idle = [pair for pair in self._idle if pair[0] == file_id]
+            acquired = self._idle.pop()[1] if self._idle else None
+        for reader in stale:
             reader.close()
-        return taken
+        return acquired
 
-    def _give_back(self, file: int, reader: Browser) -> None:
+    def _release(self, file_id: int, reader: PageQueries) -> None:
         with self._lock:
-            if len(self._idle) < _MOST_IDLE and not self._is_closed:
-                self._idle.append((file, reader))
+            if len(self._idle) < _MAX_IDLE_READERS and not self._is_closed:
+                self._idle.append((file_id, reader))
                 return
         reader.close()
 
 
-def beside(index: Place, what: str) -> Path:
-    """The file in which something made of an index is kept: beside it, or in the folder of the home."""
-    return index.with_name(f"{index.name}.{what}") if isinstance(index, Path) else index.folder / f"index.{what}"
+def sidecar_path(index: IndexLocation, suffix: str) -> Path:
+    """Return the path of a file derived from the index: next to it, or in the data directory."""
+    return index.with_name(f"{index.name}.{suffix}") if isinstance(index, Path) else index.folder / f"index.{suffix}"

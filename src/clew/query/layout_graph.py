@@ -1,11 +1,11 @@
-"""The graph of a run: files and frames, and between them the cells that turn one into the other."""
+"""Graph of a notebook run: files and frames, connected by cells."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from clew.query.layout import Size, Spacing, layered, neighbourhood
-from clew.query.run_page_model import CardMetrics, GraphNode, GraphView, Link
+from clew.query.layout import Size, Spacing, compute_layered_layout, nodes_within_hops
+from clew.query.run_page_model import CardMetrics, PageGraphNode, PageGraphView, PageLink
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -13,20 +13,20 @@ if TYPE_CHECKING:
     from clew.query.run_page_model import PageOperation, PageState
 
 NODE_WIDTH = 184
-# Rows are slots: the page fills them with the columns of the path it shows, so a node never grows and nothing moves.
-CARD = CardMetrics(head=46, row=22, max_rows=5)
+# Rows are slots that the web UI fills with the columns of the selected path, so node sizes never change.
+GRAPH_CARD = CardMetrics(head=46, row=22, max_rows=5)
 CARD_FOOT = 6
 CELL_NODE = Size(width=136, height=48)
 SPACING = Spacing(layer=48, node=26)
 
-# React Flow draws 400 nodes at once without a long frame; a session of more is shown around its focus.
+# React Flow renders 400 nodes without a long frame; larger sessions are shown around the focus.
 MAX_NODES = 400
-# Each is small, but all of them travel with the page.
+# Each view is small, but all of them are part of the page.
 MAX_HOP_VIEWS = 60
 
 
-def session_links(states: Sequence[PageState], operations: Sequence[PageOperation]) -> tuple[Link, ...]:
-    """An arrow for each state that enters or leaves a cell; what a cell makes and uses up itself is left out."""
+def build_session_links(states: Sequence[PageState], operations: Sequence[PageOperation]) -> tuple[PageLink, ...]:
+    """Link each state to the cells that read or produce it; states used only inside their cell are omitted."""
     pairs: dict[tuple[str, str], int] = {}
     for operation in operations:
         if operation.cell is not None:
@@ -35,61 +35,66 @@ def session_links(states: Sequence[PageState], operations: Sequence[PageOperatio
                 (f"state:{i}", cell): i for i in operation.inputs if _cell_of(states[i], operations) != operation.cell
             }
             pairs |= {(cell, f"state:{i}"): i for i in operation.outputs}
-    leaving = {source for source, target in pairs if target.startswith("cell:")} | _last_states(states)
-    return tuple(Link(s, t, (i,)) for (s, t), i in pairs.items() if s.startswith("state:") or t in leaving)
+    leaving = {source for source, target in pairs if target.startswith("cell:")} | _final_states(states)
+    return tuple(PageLink(s, t, (i,)) for (s, t), i in pairs.items() if s.startswith("state:") or t in leaving)
 
 
 def _cell_of(state: PageState, operations: Sequence[PageOperation]) -> int | None:
     return None if state.producer is None else operations[state.producer].cell
 
 
-def _last_states(states: Sequence[PageState]) -> set[str]:
-    """What each dataset ended as, save for frames that no variable holds."""
-    last = {(state.namespace, state.name): place for place, state in enumerate(states)}
-    return {f"state:{place}" for place in last.values() if not is_unnamed(states[place])}
+def _final_states(states: Sequence[PageState]) -> set[str]:
+    """Return the last state of each dataset, without intermediate frames."""
+    last_positions = {(state.namespace, state.name): position for position, state in enumerate(states)}
+    return {f"state:{position}" for position in last_positions.values() if not is_intermediate_state(states[position])}
 
 
-def is_unnamed(state: PageState) -> bool:
-    """Whether a frame was never held by a variable: it then bears the name of the operation that made it."""
+def is_intermediate_state(state: PageState) -> bool:
+    """Return whether a state is a frame that was never assigned to a variable."""
     return state.kind == "frame" and state.name.count("/") > 1
 
 
-def graph_views(states: Sequence[PageState], links: Sequence[Link], focus: int | None) -> tuple[GraphView, ...]:
-    """The session, and one hop each way of each dataset: of the focus first, as far as there is room."""
+def build_graph_views(
+    states: Sequence[PageState], links: Sequence[PageLink], focus: int | None
+) -> tuple[PageGraphView, ...]:
+    """Build the view of the session, and a one-hop view per dataset (focus first, up to MAX_HOP_VIEWS)."""
     nodes = list(dict.fromkeys(end for link in links for end in (link.source, link.target)))
     pairs = [(link.source, link.target) for link in links]
-    near = nodes if len(nodes) <= MAX_NODES else _nearest(f"state:{focus}", nodes, pairs)
+    session_nodes = nodes if len(nodes) <= MAX_NODES else _nearest(f"state:{focus}", nodes, pairs)
     centres = sorted((n for n in nodes if n.startswith("state:")), key=lambda n: n != f"state:{focus}")[:MAX_HOP_VIEWS]
-    # One hop between datasets is two arrows: one to the cell, one from it.
-    around = [_view(_place(centre), neighbourhood(centre, pairs, 2), states, links, len(nodes)) for centre in centres]
-    return (_view(None, near, states, links, len(nodes)), *around)
+    # One hop between datasets is two links: to the cell and from it.
+    hop_views = [
+        _build_view(_state_position(centre), nodes_within_hops(centre, pairs, 2), states, links, len(nodes))
+        for centre in centres
+    ]
+    return (_build_view(None, session_nodes, states, links, len(nodes)), *hop_views)
 
 
 def _nearest(centre: str, nodes: Sequence[str], pairs: Iterable[tuple[str, str]]) -> list[str]:
-    known = set(nodes)
-    found = [node for node in neighbourhood(centre, pairs, len(nodes)) if node in known]
-    return list(dict.fromkeys([*found, *reversed(nodes)]))[:MAX_NODES]
+    existing = set(nodes)
+    reachable = [node for node in nodes_within_hops(centre, pairs, len(nodes)) if node in existing]
+    return list(dict.fromkeys([*reachable, *reversed(nodes)]))[:MAX_NODES]
 
 
-def _place(name: str) -> int:
+def _state_position(name: str) -> int:
     return int(name.removeprefix("state:"))
 
 
-def _view(
-    centre: int | None, names: Sequence[str], states: Sequence[PageState], links: Sequence[Link], total: int
-) -> GraphView:
+def _build_view(
+    centre: int | None, names: Sequence[str], states: Sequence[PageState], links: Sequence[PageLink], total: int
+) -> PageGraphView:
     shown = set(names)
     inside = tuple(link for link in links if link.source in shown and link.target in shown)
-    sizes = {name: node_size(name, states) for name in names}
-    boxes = layered(sizes, [(link.source, link.target) for link in inside], SPACING)
-    up = _hidden(((link.target, link.source) for link in links), shown)
-    down = _hidden(((link.source, link.target) for link in links), shown)
-    nodes = tuple(GraphNode(name, box, up.get(name, 0), down.get(name, 0)) for name, box in boxes.items())
+    sizes = {name: measure_node(name, states) for name in names}
+    boxes = compute_layered_layout(sizes, [(link.source, link.target) for link in inside], SPACING)
+    up = _count_hidden(((link.target, link.source) for link in links), shown)
+    down = _count_hidden(((link.source, link.target) for link in links), shown)
+    nodes = tuple(PageGraphNode(name, box, up.get(name, 0), down.get(name, 0)) for name, box in boxes.items())
     scope: Literal["hop", "session"] = "session" if centre is None else "hop"
-    return GraphView(scope=scope, centre=centre, nodes=nodes, links=inside, total=total, card=CARD)
+    return PageGraphView(scope=scope, centre=centre, nodes=nodes, links=inside, total=total, card=GRAPH_CARD)
 
 
-def _hidden(pairs: Iterable[tuple[str, str]], shown: set[str]) -> Mapping[str, int]:
+def _count_hidden(pairs: Iterable[tuple[str, str]], shown: set[str]) -> Mapping[str, int]:
     counts: dict[str, int] = {}
     for node, neighbour in dict.fromkeys(pairs):
         if node in shown and neighbour not in shown:
@@ -97,10 +102,10 @@ def _hidden(pairs: Iterable[tuple[str, str]], shown: set[str]) -> Mapping[str, i
     return counts
 
 
-def node_size(name: str, states: Sequence[PageState]) -> Size:
-    """The room a node takes: a dataset has a slot for each of its first columns."""
+def measure_node(name: str, states: Sequence[PageState]) -> Size:
+    """Return the size of a node; a dataset has a slot for each of its first columns."""
     if name.startswith("cell:"):
         return CELL_NODE
-    columns = len(states[_place(name)].columns)
-    slots = columns if columns <= CARD.max_rows else CARD.max_rows + 1
-    return Size(width=NODE_WIDTH, height=CARD.head + slots * CARD.row + (CARD_FOOT if slots else 0))
+    columns = len(states[_state_position(name)].columns)
+    slots = columns if columns <= GRAPH_CARD.max_rows else GRAPH_CARD.max_rows + 1
+    return Size(width=NODE_WIDTH, height=GRAPH_CARD.head + slots * GRAPH_CARD.row + (CARD_FOOT if slots else 0))

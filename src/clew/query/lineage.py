@@ -1,4 +1,4 @@
-"""Lineage of a job, a dataset, a column or a run as nodes and edges; the way between two; what a column breaks."""
+"""Lineage of a job, dataset, column or run; shortest path between two nodes; impact of a column."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ from typing import Literal
 from msgspec import Struct, field
 
 from clew.errors import MalformedError
-from clew.index.reader import IndexReader, Progress
-from clew.query.graph.asked_columns import AskedColumns
-from clew.query.graph.column_walk import Columns, ColumnWalk, column_walk
+from clew.index.reader import IndexReader, IndexVersion
+from clew.query.graph.asked_columns import LazyColumnGraph
+from clew.query.graph.column_walk import ColumnGraphProtocol, ColumnTraversal, traverse_columns
 from clew.query.graph.columns import ColumnGraph
-from clew.query.graph.lens import Lens, Sight
+from clew.query.graph.lens import JobGraphView, ViewOptions
 from clew.query.graph.nodes import Column, Node
-from clew.query.graph.past import PastColumns
-from clew.query.graph.walk import Direction, path, walk
-from clew.query.holdings import Holdings
-from clew.query.model import Dataset, EdgeType
+from clew.query.graph.past import AsOfColumnGraph
+from clew.query.graph.walk import Direction, find_shortest_path, traverse
+from clew.query.holdings import QueryResources
+from clew.query.model import DatasetName, EdgeType
 from clew.query.names import UnknownNameError
-from clew.query.node_ids import FIELD, JOB, RUN, find_field, find_node, kind_of
-from clew.query.run_walk import run_walk
+from clew.query.node_ids import FIELD, JOB, RUN, node_kind, resolve_field_id, resolve_node_id
+from clew.query.run_walk import traverse_runs
 from clew.query.schemas import column_names
 
 NodeType = Literal["dataset", "job", "column", "run"]
-# MEMORY: by way of a frame in memory that is not shown.
-EdgeKind = Literal["READ", "WRITE", "RENAME", "FEED", "DECLARED", "MEMORY", "DIRECT", "INDIRECT"]
+# MEMORY: through an in-memory frame that is not part of the result.
+LineageEdgeKind = Literal["READ", "WRITE", "RENAME", "FEED", "DECLARED", "MEMORY", "DIRECT", "INDIRECT"]
 
 
-class IndexedUpTo(Struct, frozen=True):
-    """How far an answer goes: the last position of the log that it knows of, and when that came in."""
+class IndexFreshness(Struct, frozen=True):
+    """Freshness of a result: the last indexed log position and when it was indexed."""
 
     position: int
     at: str
 
 
 class LineageNode(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A node of an answer. `distance` is less than 0 upstream; `how` says of a column whether its values are meant.
+    """A node of a result. `distance` is negative upstream; `dependency_type` is set for columns.
 
-    Hidden are neighbours that are not in the answer.
+    `hidden_upstream` and `hidden_downstream` count neighbours that are not in the result.
     """
 
     id: str
@@ -47,18 +47,18 @@ class LineageNode(Struct, frozen=True, rename="camel", omit_defaults=True):
     name: str
     distance: int
     column: str | None = None
-    how: EdgeType | None = None
+    dependency_type: EdgeType | None = None
     state: str | None = None
     hidden_upstream: int = 0
     hidden_downstream: int = 0
 
 
 class LineageEdge(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """An edge along the flow of data; of columns also what the job did, of runs the dataset that was passed on."""
+    """An edge along the data flow; for columns with the transformation, for runs with the dataset."""
 
     start: str = field(name="from")
     end: str = field(name="to")
-    kind: EdgeKind
+    kind: LineageEdgeKind
     subtype: str | None = None
     description: str | None = None
     is_masking: bool | None = None
@@ -67,202 +67,236 @@ class LineageEdge(Struct, frozen=True, rename="camel", omit_defaults=True):
     version: str | None = None
 
 
-class Lineage(Struct, frozen=True, rename="camel"):
-    """What a walk came to, the nearest first. Cut: there were more nodes than were asked for."""
+class LineageResult(Struct, frozen=True, rename="camel"):
+    """Result of a traversal, nearest nodes first; truncated if there were more nodes than the limit."""
 
     start: str
     direction: Direction
     nodes: tuple[LineageNode, ...]
     edges: tuple[LineageEdge, ...]
-    is_cut: bool
-    indexed_up_to: IndexedUpTo
+    is_truncated: bool
+    indexed_up_to: IndexFreshness
 
 
-class Path(Struct, frozen=True, rename="camel"):
-    """A shortest way between two nodes along the flow of data, whichever way that goes; no nodes if there is none."""
+class PathResult(Struct, frozen=True, rename="camel"):
+    """A shortest path between two nodes in either direction of the data flow; no nodes if there is none."""
 
     nodes: tuple[LineageNode, ...]
     edges: tuple[LineageEdge, ...]
     direction: Direction | None
-    indexed_up_to: IndexedUpTo
+    indexed_up_to: IndexFreshness
 
 
-class Affected(Struct, frozen=True, rename="camel"):
-    """A dataset that a change would reach: in which columns, how far away, and whether through values."""
+class ImpactedDataset(Struct, frozen=True, rename="camel"):
+    """A dataset affected by a change: its affected columns, distance, and DIRECT or INDIRECT dependency."""
 
-    dataset: Dataset
+    dataset: DatasetName
     distance: int
-    how: EdgeType
+    dependency_type: EdgeType
     columns: tuple[LineageNode, ...]
     jobs: tuple[str, ...]
 
 
-class Impact(Struct, frozen=True, rename="camel"):
-    """What a change of a column, or of a dataset, would reach, the nearest first."""
+class ImpactResult(Struct, frozen=True, rename="camel"):
+    """Datasets affected by a change of a column or dataset, nearest first."""
 
     start: str
-    affected: tuple[Affected, ...]
+    affected: tuple[ImpactedDataset, ...]
     direct: int
     indirect: int
-    is_cut: bool
-    indexed_up_to: IndexedUpTo
+    is_truncated: bool
+    indexed_up_to: IndexFreshness
 
 
-class Bounds(Struct, frozen=True):
-    """How far a walk goes."""
+class TraversalLimits(Struct, frozen=True):
+    """Maximum depth and number of nodes of a traversal."""
 
     depth: int = 20
     limit: int = 1000
 
 
-def lineage(
-    holdings: Holdings,
+def traverse_lineage(
+    resources: QueryResources,
     index: IndexReader,
     node_id: str,
     column: str | None = None,
     direction: Direction = "both",
-    bounds: Bounds | None = None,
-    sight: Sight | None = None,
-) -> Lineage:
-    """The lineage of whatever an id names."""
-    bounds, sight = bounds or Bounds(), sight or Sight()
-    kind = kind_of(node_id)
+    limits: TraversalLimits | None = None,
+    view_options: ViewOptions | None = None,
+) -> LineageResult:
+    """Traverse the lineage of the node with an id."""
+    limits, view_options = limits or TraversalLimits(), view_options or ViewOptions()
+    kind = node_kind(node_id)
     if kind == RUN:
-        return _of_run(index, node_id, direction, bounds, sight)
+        return _run_lineage(index, node_id, direction, limits, view_options)
     if kind == FIELD or column is not None:
-        return _of_column(holdings, index, _field(index, node_id, column), direction, bounds, sight)
-    node = find_node(index, node_id)
-    return holdings.ask_lineage(
-        index, lambda progress, graph: _of_node(Lens(graph, sight), node, direction, bounds, _up_to(progress))
+        return _column_lineage(
+            resources, index, _resolve_target(index, node_id, column), direction, limits, view_options
+        )
+    node = resolve_node_id(index, node_id)
+    return resources.with_job_graph(
+        index,
+        lambda version, graph: _node_lineage(
+            JobGraphView(graph, view_options), node, direction, limits, _freshness(version)
+        ),
     )
 
 
-def _of_node(lens: Lens, node: Node, direction: Direction, bounds: Bounds, up_to: IndexedUpTo) -> Lineage:
+def _node_lineage(
+    lens: JobGraphView, node: Node, direction: Direction, limits: TraversalLimits, freshness: IndexFreshness
+) -> LineageResult:
     graph = lens.graph
     start = graph.find(node)
     if start is None:
-        alone = LineageNode(node.id, node.kind, node.namespace, node.name, 0)
-        return Lineage(node.id, direction, (alone,), (), is_cut=False, indexed_up_to=up_to)
-    found = walk(lens, start, direction, depth=bounds.depth, limit=bounds.limit)
+        node_only = LineageNode(node.id, node.kind, node.namespace, node.name, 0)
+        return LineageResult(node.id, direction, (node_only,), (), is_truncated=False, indexed_up_to=freshness)
+    traversal = traverse(lens, start, direction, depth=limits.depth, limit=limits.limit)
     nodes = tuple(
-        _node(graph.node(one.number), one.distance, one.hidden_upstream, one.hidden_downstream) for one in found.found
+        _to_node(graph.node(visited.number), visited.distance, visited.hidden_upstream, visited.hidden_downstream)
+        for visited in traversal.nodes
     )
-    edges = tuple(_edge(lens, *edge) for edge in found.edges)
-    return Lineage(nodes[0].id, direction, nodes, edges, found.is_cut, up_to)
+    edges = tuple(_to_edge(lens, *edge) for edge in traversal.edges)
+    return LineageResult(nodes[0].id, direction, nodes, edges, traversal.is_truncated, freshness)
 
 
-def way(holdings: Holdings, index: IndexReader, start_id: str, end_id: str, sight: Sight | None = None) -> Path:
-    """A shortest way between two jobs or datasets."""
-    start, end = find_node(index, start_id), find_node(index, end_id)
-    return holdings.ask_lineage(index, lambda progress, graph: _way(Lens(graph, sight), start, end, _up_to(progress)))
+def find_path(
+    resources: QueryResources, index: IndexReader, start_id: str, end_id: str, view_options: ViewOptions | None = None
+) -> PathResult:
+    """Find a shortest path between two jobs or datasets."""
+    start, end = resolve_node_id(index, start_id), resolve_node_id(index, end_id)
+    return resources.with_job_graph(
+        index,
+        lambda version, graph: _find_path(JobGraphView(graph, view_options), start, end, _freshness(version)),
+    )
 
 
-def _way(lens: Lens, start: Node, end: Node, up_to: IndexedUpTo) -> Path:
+def _find_path(lens: JobGraphView, start: Node, end: Node, freshness: IndexFreshness) -> PathResult:
     graph = lens.graph
-    one, other = graph.find(start), graph.find(end)
-    if one is None or other is None:
-        return Path((), (), None, up_to)
+    start_number, end_number = graph.find(start), graph.find(end)
+    if start_number is None or end_number is None:
+        return PathResult((), (), None, freshness)
     direction: Direction = "downstream"
-    numbers = path(lens, one, other)
+    numbers = find_shortest_path(lens, start_number, end_number)
     if numbers is None:
-        direction, numbers = "upstream", path(lens, other, one)
+        direction, numbers = "upstream", find_shortest_path(lens, end_number, start_number)
     if numbers is None:
-        return Path((), (), None, up_to)
-    nodes = tuple(_node(graph.node(number), distance) for distance, number in enumerate(numbers))
-    edges = tuple(_edge(lens, *pair) for pair in pairwise(numbers))
-    return Path(nodes, edges, direction, up_to)
+        return PathResult((), (), None, freshness)
+    nodes = tuple(_to_node(graph.node(number), distance) for distance, number in enumerate(numbers))
+    edges = tuple(_to_edge(lens, *pair) for pair in pairwise(numbers))
+    return PathResult(nodes, edges, direction, freshness)
 
 
-def impact(
-    holdings: Holdings,
+def analyze_impact(
+    resources: QueryResources,
     index: IndexReader,
     node_id: str,
     column: str | None = None,
-    bounds: Bounds | None = None,
+    limits: TraversalLimits | None = None,
     *,
-    has_frames: bool = False,
-) -> Impact:
-    """What takes values from a column, or lets it decide; of a dataset, from any of its columns."""
-    bounds = bounds or Bounds()
-    wanted = _field(index, node_id, column)
-    return holdings.ask_columns(
+    include_frames: bool = False,
+) -> ImpactResult:
+    """Find the datasets that depend on a column, or on any column of a dataset, directly or indirectly."""
+    limits = limits or TraversalLimits()
+    target = _resolve_target(index, node_id, column)
+    return resources.with_column_graph(
         index,
-        lambda progress, graph: _impact(graph, wanted, bounds, _up_to(progress), has_frames=has_frames),
+        lambda version, graph: _analyze_impact(
+            graph, target, limits, _freshness(version), include_frames=include_frames
+        ),
     )
 
 
-def _impact(
-    graph: ColumnGraph | AskedColumns, wanted: Column, bounds: Bounds, up_to: IndexedUpTo, *, has_frames: bool
-) -> Impact:
-    found = column_walk(
+def _analyze_impact(
+    graph: ColumnGraph | LazyColumnGraph,
+    target: Column,
+    limits: TraversalLimits,
+    freshness: IndexFreshness,
+    *,
+    include_frames: bool,
+) -> ImpactResult:
+    traversal = traverse_columns(
         graph,
-        _numbers(graph, wanted),
+        _start_numbers(graph, target),
         "downstream",
-        depth=bounds.depth,
-        limit=bounds.limit,
-        influence="followed",
-        has_frames=has_frames,
+        depth=limits.depth,
+        limit=limits.limit,
+        indirect="follow",
+        include_frames=include_frames,
     )
-    affected = _affected(graph, found)
-    return Impact(
-        start=wanted.id,
-        affected=affected,
-        direct=sum(one.how == "DIRECT" for one in affected),
-        indirect=sum(one.how == "INDIRECT" for one in affected),
-        is_cut=found.is_cut,
-        indexed_up_to=up_to,
+    impacted = _impacted_datasets(graph, traversal)
+    return ImpactResult(
+        start=target.id,
+        affected=impacted,
+        direct=sum(dataset.dependency_type == "DIRECT" for dataset in impacted),
+        indirect=sum(dataset.dependency_type == "INDIRECT" for dataset in impacted),
+        is_truncated=traversal.is_truncated,
+        indexed_up_to=freshness,
     )
 
 
-def _of_column(
-    holdings: Holdings, index: IndexReader, wanted: Column, direction: Direction, bounds: Bounds, sight: Sight
-) -> Lineage:
-    def walked(progress: Progress, graph: ColumnGraph | AskedColumns | PastColumns) -> Lineage:
-        return _along_columns(graph, wanted, direction, bounds, sight, _up_to(progress))
-
-    if sight.as_of is not None:
-        return walked(index.progress(), PastColumns(index, sight.as_of))
-    return holdings.ask_columns(index, walked)
-
-
-def _along_columns(
-    graph: ColumnGraph | AskedColumns | PastColumns,
-    wanted: Column,
+def _column_lineage(
+    resources: QueryResources,
+    index: IndexReader,
+    target: Column,
     direction: Direction,
-    bounds: Bounds,
-    sight: Sight,
-    up_to: IndexedUpTo,
-) -> Lineage:
-    number = graph.find_most(wanted)
-    found = column_walk(
+    limits: TraversalLimits,
+    view_options: ViewOptions,
+) -> LineageResult:
+    def run_query(version: IndexVersion, graph: ColumnGraph | LazyColumnGraph | AsOfColumnGraph) -> LineageResult:
+        return _traverse_columns(graph, target, direction, limits, view_options, _freshness(version))
+
+    if view_options.as_of is not None:
+        return run_query(index.version(), AsOfColumnGraph(index, view_options.as_of))
+    return resources.with_column_graph(index, run_query)
+
+
+def _traverse_columns(
+    graph: ColumnGraph | LazyColumnGraph | AsOfColumnGraph,
+    target: Column,
+    direction: Direction,
+    limits: TraversalLimits,
+    view_options: ViewOptions,
+    freshness: IndexFreshness,
+) -> LineageResult:
+    number = graph.find_column_or_dataset(target)
+    traversal = traverse_columns(
         graph,
         [] if number is None else [number],
         direction,
-        depth=bounds.depth,
-        limit=bounds.limit,
-        has_frames=sight.has_frames,
+        depth=limits.depth,
+        limit=limits.limit,
+        include_frames=view_options.include_frames,
     )
-    nodes = tuple(_column_node(graph.column(one.number), one.distance, one.how) for one in found.found) or (
-        _column_node(wanted, 0, "DIRECT"),
+    nodes = tuple(
+        _to_column_node(graph.column(visited.number), visited.distance, visited.dependency_type)
+        for visited in traversal.columns
+    ) or (_to_column_node(target, 0, "DIRECT"),)
+    return LineageResult(
+        nodes[0].id, direction, nodes, _to_column_edges(graph, traversal), traversal.is_truncated, freshness
     )
-    return Lineage(nodes[0].id, direction, nodes, _column_edges(graph, found), found.is_cut, up_to)
 
 
-def _of_run(index: IndexReader, node_id: str, direction: Direction, bounds: Bounds, sight: Sight) -> Lineage:
-    if sight.as_of is not None:
-        raise MalformedError("The lineage of a run is that of its own time.", hint="Leave out asOf.")
+def _run_lineage(
+    index: IndexReader, node_id: str, direction: Direction, limits: TraversalLimits, view_options: ViewOptions
+) -> LineageResult:
+    if view_options.as_of is not None:
+        raise MalformedError(
+            "asOf cannot be combined with a run: its lineage is that of its own time.", hint="Omit asOf."
+        )
     run_uuid = node_id.partition(":")[2]
-    found = run_walk(index, run_uuid, direction, depth=bounds.depth, limit=bounds.limit, roll_up=sight.roll_up)
+    traversal = traverse_runs(
+        index, run_uuid, direction, depth=limits.depth, limit=limits.limit, roll_up=view_options.roll_up
+    )
     nodes = tuple(
         LineageNode(
-            f"run:{one.run_uuid}",
+            f"run:{run.run_uuid}",
             "run",
-            one.row["job_namespace"] or "",
-            one.row["job_name"] or "",
-            one.distance,
-            state=one.row["state"],
+            run.row["job_namespace"] or "",
+            run.row["job_name"] or "",
+            run.distance,
+            state=run.row["state"],
         )
-        for one in found.found
+        for run in traversal.runs
     )
     edges = tuple(
         LineageEdge(
@@ -272,55 +306,57 @@ def _of_run(index: IndexReader, node_id: str, direction: Direction, bounds: Boun
             dataset=Node("dataset", edge.dataset.namespace, edge.dataset.name).id,
             version=edge.version,
         )
-        for edge in found.edges
+        for edge in traversal.edges
     )
-    return Lineage(f"run:{run_uuid}", direction, nodes, edges, found.is_cut, _up_to(index.progress()))
+    return LineageResult(
+        f"run:{run_uuid}", direction, nodes, edges, traversal.is_truncated, _freshness(index.version())
+    )
 
 
-def _field(index: IndexReader, node_id: str, column: str | None) -> Column:
-    if kind_of(node_id) in (JOB, RUN):
-        raise MalformedError(f"A {kind_of(node_id)} has no columns.", hint="Name a dataset, or one of its columns.")
+def _resolve_target(index: IndexReader, node_id: str, column: str | None) -> Column:
+    if node_kind(node_id) in (JOB, RUN):
+        raise MalformedError(f"A {node_kind(node_id)} has no columns.", hint="Pass a dataset or one of its columns.")
     if column is None:
-        return find_field(index, node_id)
-    node = find_node(index, node_id)
-    known = column_names(index, Dataset(node.namespace, node.name))
-    if column not in known:
-        raise UnknownNameError.of(f"column of {node.name}", column, known)
+        return resolve_field_id(index, node_id)
+    node = resolve_node_id(index, node_id)
+    existing = column_names(index, DatasetName(node.namespace, node.name))
+    if column not in existing:
+        raise UnknownNameError.of(f"column of {node.name}", column, existing)
     return Column(node.namespace, node.name, column)
 
 
-def _numbers(graph: ColumnGraph | AskedColumns, wanted: Column) -> list[int]:
-    if wanted.column is None:
-        return list(graph.columns_of(wanted.namespace, wanted.dataset))
-    number = graph.find_most(wanted)
+def _start_numbers(graph: ColumnGraph | LazyColumnGraph, target: Column) -> list[int]:
+    if target.column is None:
+        return list(graph.columns_of(target.namespace, target.dataset))
+    number = graph.find_column_or_dataset(target)
     return [] if number is None else [number]
 
 
-def _affected(graph: Columns, found: ColumnWalk) -> tuple[Affected, ...]:
+def _impacted_datasets(graph: ColumnGraphProtocol, traversal: ColumnTraversal) -> tuple[ImpactedDataset, ...]:
     jobs: dict[int, set[str]] = {}
-    for edge in found.edges:
+    for edge in traversal.edges:
         if edge.job is not None:
             jobs.setdefault(edge.end, set()).add(Node("job", *edge.job).id)
-    groups: dict[Dataset, list[tuple[LineageNode, set[str]]]] = {}
-    for one in found.found:
-        if one.distance:
-            column = graph.column(one.number)
-            node = _column_node(column, one.distance, one.how)
-            dataset = Dataset(column.namespace, column.dataset)
-            groups.setdefault(dataset, []).append((node, jobs.get(one.number, set())))
+    groups: dict[DatasetName, list[tuple[LineageNode, set[str]]]] = {}
+    for visited in traversal.columns:
+        if visited.distance:
+            column = graph.column(visited.number)
+            node = _to_column_node(column, visited.distance, visited.dependency_type)
+            dataset = DatasetName(column.namespace, column.dataset)
+            groups.setdefault(dataset, []).append((node, jobs.get(visited.number, set())))
     return tuple(
-        Affected(
+        ImpactedDataset(
             dataset,
             min(node.distance for node, _ in group),
-            "DIRECT" if any(node.how == "DIRECT" for node, _ in group) else "INDIRECT",
+            "DIRECT" if any(node.dependency_type == "DIRECT" for node, _ in group) else "INDIRECT",
             tuple(node for node, _ in group),
-            tuple(sorted(set().union(*(made_by for _, made_by in group)))),
+            tuple(sorted(set().union(*(producers for _, producers in group)))),
         )
         for dataset, group in groups.items()
     )
 
 
-def _node(node: Node, distance: int, hidden_upstream: int = 0, hidden_downstream: int = 0) -> LineageNode:
+def _to_node(node: Node, distance: int, hidden_upstream: int = 0, hidden_downstream: int = 0) -> LineageNode:
     return LineageNode(
         node.id,
         node.kind,
@@ -332,16 +368,24 @@ def _node(node: Node, distance: int, hidden_upstream: int = 0, hidden_downstream
     )
 
 
-def _edge(lens: Lens, start: int, end: int) -> LineageEdge:
-    return LineageEdge(lens.graph.node(start).id, lens.graph.node(end).id, lens.how(start, end) or "MEMORY")
+def _to_edge(lens: JobGraphView, start: int, end: int) -> LineageEdge:
+    return LineageEdge(lens.graph.node(start).id, lens.graph.node(end).id, lens.edge_kind(start, end) or "MEMORY")
 
 
-def _column_node(column: Column, distance: int, how: EdgeType) -> LineageNode:
+def _to_column_node(column: Column, distance: int, dependency_type: EdgeType) -> LineageNode:
     kind: NodeType = "dataset" if column.column is None else "column"
-    return LineageNode(column.id, kind, column.namespace, column.dataset, distance, column=column.column, how=how)
+    return LineageNode(
+        column.id,
+        kind,
+        column.namespace,
+        column.dataset,
+        distance,
+        column=column.column,
+        dependency_type=dependency_type,
+    )
 
 
-def _column_edges(graph: Columns, found: ColumnWalk) -> tuple[LineageEdge, ...]:
+def _to_column_edges(graph: ColumnGraphProtocol, traversal: ColumnTraversal) -> tuple[LineageEdge, ...]:
     return tuple(
         LineageEdge(
             graph.column(edge.start).id,
@@ -352,9 +396,9 @@ def _column_edges(graph: Columns, found: ColumnWalk) -> tuple[LineageEdge, ...]:
             is_masking=edge.transformation.is_masking,
             job=None if edge.job is None else Node("job", *edge.job).id,
         )
-        for edge in found.edges
+        for edge in traversal.edges
     )
 
 
-def _up_to(progress: Progress) -> IndexedUpTo:
-    return IndexedUpTo(progress.seq, progress.at)
+def _freshness(version: IndexVersion) -> IndexFreshness:
+    return IndexFreshness(version.indexed_seq, version.indexed_at)

@@ -1,4 +1,4 @@
-"""What a question is answered with: plain frozen values, ready to print or to encode as JSON."""
+"""Value types of query results, encodable as JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CellState = Literal["completed", "failed", "stopped", "running", "lost"]
 EdgeType = Literal["DIRECT", "INDIRECT"]
 
 
-class Dataset(Struct, frozen=True, order=True):
+class DatasetName(Struct, frozen=True, order=True):
     """A dataset by its OpenLineage identity."""
 
     namespace: str
@@ -20,31 +20,31 @@ class Dataset(Struct, frozen=True, order=True):
 
 
 class Field(Struct, frozen=True):
-    """A column as the last schema facet describes it."""
+    """A column of the latest schema facet."""
 
     name: str
     type: str | None = None
 
 
 class DatasetState(Struct, frozen=True):
-    """A dataset as a run left it: `version` tells the states of one notebook variable apart."""
+    """A dataset after an operation; `version` distinguishes the states of a notebook variable."""
 
-    dataset: Dataset
+    dataset: DatasetName
     version: str | None
     fields: tuple[Field, ...]
     row_count: int | None
 
 
-class ColumnEdge(Struct, frozen=True):
-    """One column's influence on another, and the operation that made it so.
+class ColumnLineageEdge(Struct, frozen=True):
+    """A column lineage edge and the run that produced it.
 
-    `column` is None for what holds for the whole output, `source_column` where the source column is unknown.
+    `column` is None for an edge to the whole output, `source_column` is None if the source column is unknown.
     """
 
-    dataset: Dataset
+    dataset: DatasetName
     version: str | None
     column: str | None
-    source: Dataset
+    source: DatasetName
     source_version: str | None
     source_column: str | None
     type: EdgeType
@@ -54,7 +54,7 @@ class ColumnEdge(Struct, frozen=True):
     job_name: str
 
 
-class Operation(Struct, frozen=True):
+class NotebookOperation(Struct, frozen=True):
     """One user-level DataFrame operation of a notebook run."""
 
     run_uuid: str
@@ -73,7 +73,7 @@ class Operation(Struct, frozen=True):
 
 
 class CellError(Struct, frozen=True):
-    """Why a cell failed, in the exception's own words."""
+    """The exception that a cell raised."""
 
     type: str
     message: str
@@ -97,7 +97,7 @@ class CellExecution(Struct, frozen=True):
 
 
 class NotebookRun(Struct, frozen=True):
-    """One session of a notebook: its cells in run order, their operations, what it read and wrote."""
+    """One notebook session: cells in run order, operations, inputs, outputs and column edges."""
 
     session_id: str
     run_uuid: str | None
@@ -106,14 +106,14 @@ class NotebookRun(Struct, frozen=True):
     started_at: datetime | None
     ended_at: datetime | None
     cells: tuple[CellExecution, ...]
-    operations: tuple[Operation, ...]
+    operations: tuple[NotebookOperation, ...]
     reads: tuple[DatasetState, ...]
     writes: tuple[DatasetState, ...]
-    edges: tuple[ColumnEdge, ...]
+    edges: tuple[ColumnLineageEdge, ...]
 
 
-class RunSummary(Struct, frozen=True):
-    """One session of a notebook in a list."""
+class SessionSummary(Struct, frozen=True):
+    """A notebook session in a list."""
 
     session_id: str
     notebook: str
@@ -124,14 +124,14 @@ class RunSummary(Struct, frozen=True):
     failed_cell_count: int
 
 
-class Hop(Struct, frozen=True):
-    """A column and the hops that lead to it, each with the operation that made it."""
+class LineageStep(Struct, frozen=True):
+    """A column and its upstream tree; each step has the operation that produced it."""
 
-    dataset: Dataset
+    dataset: DatasetName
     version: str | None
     column: str | None
-    edge: ColumnEdge | None
-    operation: Operation | None
+    edge: ColumnLineageEdge | None
+    operation: NotebookOperation | None
     cell: CellExecution | None
-    upstream: tuple[Hop, ...]
+    upstream: tuple[LineageStep, ...]
     is_repeated: bool = False

@@ -1,4 +1,4 @@
-"""Times as the index keeps them."""
+"""Timestamps as the index stores them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from datetime import UTC, datetime, timedelta
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def moment(microseconds: int | None) -> datetime | None:
-    """A point in time from microseconds since 1970."""
+def from_epoch_micros(microseconds: int | None) -> datetime | None:
+    """Convert microseconds since 1970 (UTC) to a datetime."""
     return None if microseconds is None else EPOCH + timedelta(microseconds=microseconds)

@@ -1,4 +1,4 @@
-"""From what a person types to the dataset and column that is meant."""
+"""Find a dataset or column by full name or unique suffix."""
 
 from __future__ import annotations
 
@@ -8,141 +8,147 @@ from itertools import islice
 
 from clew.errors import ClewError, UsageError
 from clew.index.reader import IndexReader
-from clew.query.model import Dataset
+from clew.query.model import DatasetName
 from clew.query.schemas import column_names
 
-_MOST_NAMED = 5
-# A name that is longer is told by its beginning.
-_LONGEST_TOLD = 200
-# To compare a name with a million others would take half a minute.
-_MOST_COMPARED = 5_000
+_MAX_LISTED = 5
+# Longer names are truncated in messages.
+_MAX_NAME_CHARS = 200
+# Comparing a name with a million others would take half a minute.
+_MAX_COMPARED = 5_000
 _DATASETS = "select namespace, name from datasets"
-_LAST_FIRST = "order by last_seq desc, namespace, name"
+_NEWEST_FIRST = "order by last_seq desc, namespace, name"
 COLUMN_FORM = "A column is written as DATASET.COLUMN, such as orders.csv.price."
 
 
 class UnknownNameError(UsageError):
-    """Nothing of that name."""
+    """No entity has that name."""
 
     @classmethod
-    def of(cls, what: str, text: str, known: Iterable[str], besides: str = "") -> UnknownNameError:
-        """Say so, with what was perhaps meant; `besides` is another way to go on."""
-        text = text[:_LONGEST_TOLD]
-        known = list(islice(known, _MOST_COMPARED))
-        close = get_close_matches(text, known, n=_MOST_NAMED, cutoff=0.5)
+    def of(cls, kind: str, text: str, existing: Iterable[str], extra_hint: str = "") -> UnknownNameError:
+        """Build the error with similar names as hint; `extra_hint` is appended."""
+        text = text[:_MAX_NAME_CHARS]
+        existing = list(islice(existing, _MAX_COMPARED))
+        close = get_close_matches(text, existing, n=_MAX_LISTED, cutoff=0.5)
         if close:
-            hint = f"Did you mean {_listed(close)}?"
-        elif known:
-            hint = f"There {'is' if len(known) == 1 else 'are'} {_listed(known)}."
+            hint = f"Did you mean {_join_names(close)}?"
+        elif existing:
+            hint = f"Available: {_join_names(existing)}."
         else:
-            hint = "Nothing of the kind was recorded yet: run `clew demo`."
-        return cls(f"There is no {what} {text!r}.", hint=f"{hint} {besides}".rstrip())
+            hint = "Nothing was recorded yet: run `clew demo`."
+        return cls(f"There is no {kind} {text!r}.", hint=f"{hint} {extra_hint}".rstrip())
 
 
-class NothingRecordedError(ClewError):
-    """No notebook has run, and none was named."""
+class EmptyIndexError(ClewError):
+    """The index has no data yet."""
 
     @classmethod
-    def yet(cls) -> NothingRecordedError:
-        """Say how that changes."""
+    def no_notebook_runs(cls) -> EmptyIndexError:
+        """Build the error for an index without notebook runs."""
         hint = "Run `clew demo`, or `clew run NOTEBOOK` and `clew pipeline run`."
         return cls("No notebook run was recorded yet.", hint=hint)
 
 
 class AmbiguousNameError(UnknownNameError):
-    """Too much of that name."""
+    """Several entities match the name."""
 
     @classmethod
-    def among(cls, what: str, text: str, candidates: list[str]) -> AmbiguousNameError:
-        """Say which ones it could be."""
-        message = f"{text[:_LONGEST_TOLD]!r} names {len(candidates)} {what}s: {_listed(candidates)}."
+    def among(cls, kind: str, text: str, candidates: list[str]) -> AmbiguousNameError:
+        """Build the error with the candidates."""
+        message = f"{text[:_MAX_NAME_CHARS]!r} matches {len(candidates)} {kind}s: {_join_names(candidates)}."
         return cls(message, hint="Give more of the name.")
 
 
 class UnknownColumnError(UnknownNameError):
-    """The dataset is known, the column is not."""
+    """The dataset exists, but it has no such column."""
 
 
-def find_dataset(index: IndexReader, text: str) -> Dataset:
-    """The dataset of that name: whole, or by its last parts (`orders.csv` for `/data/orders.csv`)."""
-    found = datasets_called(index, text)
-    if not found:
-        known = [Dataset(row["namespace"], row["name"]) for row in index.datasets()]
-        raise UnknownNameError.of("dataset", text, _short_names(known))
-    if len(found) > 1:
-        raise AmbiguousNameError.among("dataset", text, [full_name(dataset) for dataset in found])
-    return found[0]
+def resolve_dataset(index: IndexReader, text: str) -> DatasetName:
+    """Find a dataset by full name or unique suffix (`orders.csv` for `/data/orders.csv`)."""
+    matches = match_datasets(index, text)
+    if not matches:
+        existing = [DatasetName(row["namespace"], row["name"]) for row in index.datasets()]
+        raise UnknownNameError.of("dataset", text, _short_names(existing))
+    if len(matches) > 1:
+        raise AmbiguousNameError.among("dataset", text, [full_name(dataset) for dataset in matches])
+    return matches[0]
 
 
-def datasets_called(index: IndexReader, text: str) -> list[Dataset]:
-    """All datasets of that name, likewise."""
-    rows = index.ask(f"{_DATASETS} where name = ?1 or namespace || ':' || name = ?1 {_LAST_FIRST}", text)
+def match_datasets(index: IndexReader, text: str) -> list[DatasetName]:
+    """Return all datasets that match a full name or a suffix."""
+    rows = index.query(f"{_DATASETS} where name = ?1 or namespace || ':' || name = ?1 {_NEWEST_FIRST}", text)
     if not rows:
-        ending = "substr(name, length(name) - length(?1) + 1) = ?1"
-        rows = index.ask(f"{_DATASETS} where {ending} {_LAST_FIRST}", f"/{text}")
-    return [Dataset(row["namespace"], row["name"]) for row in rows] or _by_symlink(index, text)
+        ends_with = "substr(name, length(name) - length(?1) + 1) = ?1"
+        rows = index.query(f"{_DATASETS} where {ends_with} {_NEWEST_FIRST}", f"/{text}")
+    return [DatasetName(row["namespace"], row["name"]) for row in rows] or _match_symlinks(index, text)
 
 
-def _by_symlink(index: IndexReader, text: str) -> list[Dataset]:
-    """The dataset that has the name by a symlink only."""
+def _match_symlinks(index: IndexReader, text: str) -> list[DatasetName]:
+    """Return the datasets that match by a symlink name."""
     rows = index.symlinks()
-    found = {row for row in rows if text in {row["name"], full_name(Dataset(row["namespace"], row["name"]))}}
-    found = found or {row for row in rows if row["name"].endswith(f"/{text}")}
-    return sorted({Dataset(row["node_namespace"], row["node_name"]) for row in found})
+    matches = {row for row in rows if text in {row["name"], full_name(DatasetName(row["namespace"], row["name"]))}}
+    matches = matches or {row for row in rows if row["name"].endswith(f"/{text}")}
+    return sorted({DatasetName(row["canonical_namespace"], row["canonical_name"]) for row in matches})
 
 
-def find_column(index: IndexReader, text: str) -> tuple[Dataset, str]:
-    """The dataset and column of `dataset.column` or `dataset:column`: both names may hold dots themselves."""
-    faults: list[UnknownNameError] = []
-    for dataset_name, column in _splits(text):
+def find_column(index: IndexReader, text: str) -> tuple[DatasetName, str]:
+    """Find the column of `dataset.column` or `dataset:column`; both names may contain dots."""
+    errors: list[UnknownNameError] = []
+    for dataset_name, column in _possible_splits(text):
         try:
-            dataset = find_dataset(index, dataset_name)
+            dataset = resolve_dataset(index, dataset_name)
             _require_column(index, dataset, dataset_name, column)
-        except UnknownNameError as fault:
-            faults.append(fault)
+        except UnknownNameError as error:
+            errors.append(error)
         else:
             return dataset, column
-    raise _likeliest(index, text, faults)
+    raise _best_error(index, text, errors)
 
 
-def _require_column(index: IndexReader, dataset: Dataset, dataset_name: str, column: str) -> None:
+def _require_column(index: IndexReader, dataset: DatasetName, dataset_name: str, column: str) -> None:
     columns = column_names(index, dataset)
     if column not in columns:
         raise UnknownColumnError.of(f"column of {dataset_name}", column, columns)
 
 
-def _likeliest(index: IndexReader, text: str, faults: list[UnknownNameError]) -> UsageError:
-    """Of the faults of all ways to cut a text in two, the one that says most of what was meant."""
+def _best_error(index: IndexReader, text: str, errors: list[UnknownNameError]) -> UsageError:
+    """Choose the most helpful error among those of all possible splits."""
     for kind in (AmbiguousNameError, UnknownColumnError):
-        for fault in faults:
-            if isinstance(fault, kind):
-                return fault
+        for error in errors:
+            if isinstance(error, kind):
+                return error
     try:
-        columns = column_names(index, find_dataset(index, text))
+        columns = column_names(index, resolve_dataset(index, text))
     except UnknownNameError:
-        return faults[0] if faults else UsageError(f"{text[:_LONGEST_TOLD]!r} names no column.", hint=COLUMN_FORM)
-    return UsageError(f"{text!r} is a dataset: name one of its columns, too.", hint=f"It has {_listed(columns)}.")
+        return errors[0] if errors else UsageError(f"{text[:_MAX_NAME_CHARS]!r} is not a column.", hint=COLUMN_FORM)
+    return UsageError(
+        f"{text!r} is a dataset: append one of its columns.", hint=f"Its columns: {_join_names(columns)}."
+    )
 
 
-def full_name(dataset: Dataset) -> str:
-    """Namespace and name in one text."""
+def full_name(dataset: DatasetName) -> str:
+    """Return `namespace:name`."""
     return f"{dataset.namespace}:{dataset.name}"
 
 
-def short_name(dataset: Dataset) -> str:
-    """The last part of a path, which is how a person calls a file or a notebook's variable."""
+def short_name(dataset: DatasetName) -> str:
+    """Return the last path component: the file name or the notebook variable."""
     return dataset.name.rstrip("/").rsplit("/", 1)[-1]
 
 
-def _short_names(datasets: list[Dataset]) -> list[str]:
+def _short_names(datasets: list[DatasetName]) -> list[str]:
     return list(dict.fromkeys(short_name(dataset) for dataset in datasets))
 
 
-def _splits(text: str) -> list[tuple[str, str]]:
-    places = [place for place, character in enumerate(text) if character in ".:"]
-    return [(text[:place], text[place + 1 :]) for place in reversed(places) if text[:place] and text[place + 1 :]]
+def _possible_splits(text: str) -> list[tuple[str, str]]:
+    positions = [position for position, character in enumerate(text) if character in ".:"]
+    return [
+        (text[:position], text[position + 1 :])
+        for position in reversed(positions)
+        if text[:position] and text[position + 1 :]
+    ]
 
 
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return f"{', '.join(names[:_MOST_NAMED])}{more}"
+def _join_names(names: list[str]) -> str:
+    more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
+    return f"{', '.join(names[:_MAX_LISTED])}{more}"

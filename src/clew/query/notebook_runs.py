@@ -1,4 +1,4 @@
-"""One session of a notebook, put together from what the index knows of it."""
+"""Load notebook sessions from the index."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from collections import defaultdict
 import msgspec
 from msgspec import Struct
 
-from clew.events.notebook import FRAMES
+from clew.events.notebook import NOTEBOOK_NAMESPACE
 from clew.index.reader import IndexReader, Row
 from clew.query.model import (
     CellError,
     CellExecution,
-    ColumnEdge,
-    Dataset,
+    ColumnLineageEdge,
+    DatasetName,
     DatasetState,
     Field,
+    NotebookOperation,
     NotebookRun,
-    Operation,
-    RunSummary,
+    SessionSummary,
     State,
 )
-from clew.query.moments import moment
+from clew.query.moments import from_epoch_micros
 from clew.query.names import UnknownNameError
 from clew.query.schemas import schema_fields
 
-_MOST_SESSIONS = 1000
-_UNNAMED = "notebook"
+_MAX_SESSIONS = 1000
+_DEFAULT_NOTEBOOK = "notebook"
 
 
-class _Io(Struct):
-    """A dataset as a run read or wrote it."""
+class _RunIo(Struct):
+    """An input or output of a run."""
 
     run_uuid: str
     direction: str
@@ -52,57 +52,57 @@ _decode_statistics = msgspec.json.Decoder(_Statistics, strict=False).decode
 _decode_frames = msgspec.json.Decoder(list[_Frame]).decode
 
 
-def summaries(index: IndexReader, limit: int = _MOST_SESSIONS) -> list[RunSummary]:
-    """Notebook sessions, the newest first."""
+def list_sessions(index: IndexReader, limit: int = _MAX_SESSIONS) -> list[SessionSummary]:
+    """List notebook sessions, newest first."""
     return [_summary(row) for row in index.sessions(limit)]
 
 
-def latest_session(index: IndexReader) -> str | None:
-    """The session that started last."""
-    found = index.sessions(1)
-    return found[0]["session_id"] if found else None
+def latest_session_id(index: IndexReader) -> str | None:
+    """Return the id of the session that started last."""
+    sessions = index.sessions(1)
+    return sessions[0]["session_id"] if sessions else None
 
 
-def notebook_run(index: IndexReader, session_id: str) -> NotebookRun:
-    """All that is known of one session."""
-    run = find_run(index, session_id)
+def get_notebook_run(index: IndexReader, session_id: str) -> NotebookRun:
+    """Load a session; raise if it does not exist."""
+    run = find_notebook_run(index, session_id)
     if run is None:
-        known = [row["session_id"] for row in index.sessions(_MOST_SESSIONS)]
-        raise UnknownNameError.of("notebook session", session_id, known)
+        session_ids = [row["session_id"] for row in index.sessions(_MAX_SESSIONS)]
+        raise UnknownNameError.of("notebook session", session_id, session_ids)
     return run
 
 
-def find_run(index: IndexReader, session_id: str) -> NotebookRun | None:
-    """All that is known of one session; None where no cell of it was seen."""
+def find_notebook_run(index: IndexReader, session_id: str) -> NotebookRun | None:
+    """Load a session, or return None if the index has none of its cells."""
     rows = index.cells(session_id)
     if not rows:
         return None
     cells = tuple(map(_cell, rows))
     run = index.session_run(session_id)
-    io = [_Io(row["run_uuid"], row["direction"], _state(index, row)) for row in index.session_io(session_id)]
+    io = [_RunIo(row["run_uuid"], row["direction"], _dataset_state(index, row)) for row in index.session_io(session_id)]
     return NotebookRun(
         session_id=session_id,
         run_uuid=None if run is None else run["run_uuid"],
-        notebook=next((row["notebook"] for row in rows if row["notebook"]), _UNNAMED),
+        notebook=next((row["notebook"] for row in rows if row["notebook"]), _DEFAULT_NOTEBOOK),
         state=_session_state(run, has_failed=any(cell.state == "failed" for cell in cells)),
         started_at=min((cell.started_at for cell in cells if cell.started_at), default=None),
-        ended_at=None if run is None else moment(run["ended_at"]),
+        ended_at=None if run is None else from_epoch_micros(run["ended_at"]),
         cells=cells,
         operations=_operations(index.operations(session_id), io),
-        reads=_outside(io, "INPUT"),
-        writes=_outside(io, "OUTPUT"),
-        edges=tuple(map(edge_of, index.session_edges(session_id))),
+        reads=_external_states(io, "INPUT"),
+        writes=_external_states(io, "OUTPUT"),
+        edges=tuple(map(column_edge_from_row, index.session_edges(session_id))),
     )
 
 
-def edge_of(row: Row) -> ColumnEdge:
-    """A stored edge as a value."""
+def column_edge_from_row(row: Row) -> ColumnLineageEdge:
+    """Convert an edge row."""
     flag = row["description"] if row["description"] in {"opaque", "inferred"} else None
-    return ColumnEdge(
-        dataset=Dataset(row["dataset_namespace"], row["dataset_name"]),
+    return ColumnLineageEdge(
+        dataset=DatasetName(row["dataset_namespace"], row["dataset_name"]),
         version=row["dataset_version"] or None,
         column=row["column"],
-        source=Dataset(row["source_namespace"], row["source_name"]),
+        source=DatasetName(row["source_namespace"], row["source_name"]),
         source_version=row["source_version"] or None,
         source_column=row["source_column"],
         type="INDIRECT" if row["type"] == "INDIRECT" else "DIRECT",
@@ -113,13 +113,13 @@ def edge_of(row: Row) -> ColumnEdge:
     )
 
 
-def _summary(row: Row) -> RunSummary:
-    return RunSummary(
+def _summary(row: Row) -> SessionSummary:
+    return SessionSummary(
         session_id=row["session_id"],
-        notebook=row["notebook"] or _UNNAMED,
+        notebook=row["notebook"] or _DEFAULT_NOTEBOOK,
         state=row["state"] or _session_state(None, has_failed=row["failed_cell_count"] > 0),
-        started_at=moment(row["started_at"]),
-        ended_at=moment(row["ended_at"]),
+        started_at=from_epoch_micros(row["started_at"]),
+        ended_at=from_epoch_micros(row["ended_at"]),
         cell_count=row["cell_count"],
         failed_cell_count=row["failed_cell_count"],
     )
@@ -133,7 +133,7 @@ def _cell(row: Row) -> CellExecution:
         index=row["cell_index"],
         source=row["cell_source"] or "",
         state=row["state"],
-        started_at=moment(row["started_at"]),
+        started_at=from_epoch_micros(row["started_at"]),
         duration_ms=row["duration_ms"],
         start_memory_mb=row["start_memory_mb"],
         end_memory_mb=row["end_memory_mb"],
@@ -154,15 +154,15 @@ def _session_state(run: Row | None, *, has_failed: bool) -> State:
     return "FAILED" if has_failed else "RUNNING"
 
 
-def _operations(rows: list[Row], io: list[_Io]) -> tuple[Operation, ...]:
-    of_run: defaultdict[str | None, list[_Io]] = defaultdict(list)
-    for one in io:
-        of_run[one.run_uuid].append(one)
-    return tuple(_operation(row, of_run[row["run_uuid"]]) for row in rows)
+def _operations(rows: list[Row], io: list[_RunIo]) -> tuple[NotebookOperation, ...]:
+    io_by_run: defaultdict[str | None, list[_RunIo]] = defaultdict(list)
+    for run_io in io:
+        io_by_run[run_io.run_uuid].append(run_io)
+    return tuple(_operation(row, io_by_run[row["run_uuid"]]) for row in rows)
 
 
-def _operation(row: Row, io: list[_Io]) -> Operation:
-    return Operation(
+def _operation(row: Row, io: list[_RunIo]) -> NotebookOperation:
+    return NotebookOperation(
         run_uuid=row["run_uuid"] or row["operation_id"],
         job_name=row["job_name"] or "",
         execution_id=row["execution_id"] or "",
@@ -171,40 +171,40 @@ def _operation(row: Row, io: list[_Io]) -> Operation:
         kind=row["operation_type"] or "unknown",
         code=row["operation_code"] or "",
         line=row["line"],
-        started_at=moment(row["started_at"] or row["event_time"]),
+        started_at=from_epoch_micros(row["started_at"] or row["event_time"]),
         duration_ms=row["duration_ms"],
         state=row["state"] or "NEW",
-        inputs=_states(io, "INPUT", row["inputs"]),
-        outputs=_states(io, "OUTPUT", row["outputs"]),
+        inputs=_dataset_states(io, "INPUT", row["inputs"]),
+        outputs=_dataset_states(io, "OUTPUT", row["outputs"]),
     )
 
 
-def _states(io: list[_Io], direction: str, seen: str) -> tuple[DatasetState, ...]:
-    frames = _decode_frames(seen)
-    return tuple(_as_seen(one.state, frames) for one in io if one.direction == direction)
+def _dataset_states(io: list[_RunIo], direction: str, observed: str) -> tuple[DatasetState, ...]:
+    frames = _decode_frames(observed)
+    return tuple(_as_observed(run_io.state, frames) for run_io in io if run_io.direction == direction)
 
 
-def _as_seen(state: DatasetState, frames: list[_Frame]) -> DatasetState:
-    """A frame's rows and columns as the operation saw them: facets of a later run may have replaced its own."""
+def _as_observed(state: DatasetState, frames: list[_Frame]) -> DatasetState:
+    """Use the rows and columns that the operation recorded; facets of a later run may have replaced them."""
     name = state.dataset.name.rsplit("/", 1)[-1]
-    seen = next((f for f in frames if f.version == state.version and f.variable_name == name), None)
-    if seen is None:
+    observed = next((f for f in frames if f.version == state.version and f.variable_name == name), None)
+    if observed is None:
         return state
     types = {field.name: field.type for field in state.fields}
-    fields = tuple(Field(column, types.get(column)) for column in seen.columns or ()) or state.fields
+    fields = tuple(Field(column, types.get(column)) for column in observed.columns or ()) or state.fields
     return DatasetState(
-        state.dataset, state.version, fields, seen.row_count if seen.row_count is not None else state.row_count
+        state.dataset, state.version, fields, observed.row_count if observed.row_count is not None else state.row_count
     )
 
 
-def _state(index: IndexReader, row: Row) -> DatasetState:
-    dataset, version = Dataset(row["dataset_namespace"], row["dataset_name"]), row["dataset_version"] or None
+def _dataset_state(index: IndexReader, row: Row) -> DatasetState:
+    dataset, version = DatasetName(row["dataset_namespace"], row["dataset_name"]), row["dataset_version"] or None
     return DatasetState(
         dataset, version, schema_fields(index, dataset, version), _row_count(index, dataset, version, row["run_uuid"])
     )
 
 
-def _row_count(index: IndexReader, dataset: Dataset, version: str | None, run_uuid: str) -> int | None:
+def _row_count(index: IndexReader, dataset: DatasetName, version: str | None, run_uuid: str) -> int | None:
     key = dataset.namespace, dataset.name, version
     candidates = (
         index.run_dataset_facet("OUTPUT", *key, run_uuid, "outputStatistics"),
@@ -212,18 +212,22 @@ def _row_count(index: IndexReader, dataset: Dataset, version: str | None, run_uu
         index.run_dataset_facet("INPUT", *key, run_uuid, "dataQualityMetrics"),
         index.dataset_facet(*key, "dataQualityMetrics"),
     )
-    counts = (_counted(facet) for facet in candidates if facet is not None)
+    counts = (_parse_row_count(facet) for facet in candidates if facet is not None)
     return next((count for count in counts if count is not None), None)
 
 
-def _counted(facet: bytes) -> int | None:
+def _parse_row_count(facet: bytes) -> int | None:
     try:
         return _decode_statistics(facet).row_count
     except msgspec.DecodeError:
         return None
 
 
-def _outside(io: list[_Io], direction: str) -> tuple[DatasetState, ...]:
-    """What a notebook reads from or writes to the world: everything but its own frames."""
-    states = [one.state for one in io if one.direction == direction and one.state.dataset.namespace != FRAMES]
+def _external_states(io: list[_RunIo], direction: str) -> tuple[DatasetState, ...]:
+    """Return the inputs or outputs outside the notebook: all datasets except in-memory frames."""
+    states = [
+        run_io.state
+        for run_io in io
+        if run_io.direction == direction and run_io.state.dataset.namespace != NOTEBOOK_NAMESPACE
+    ]
     return tuple({state.dataset: state for state in states}.values())

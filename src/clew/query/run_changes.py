@@ -1,4 +1,4 @@
-"""What is different in a run of a notebook from the run before it."""
+"""Differences between two runs of a notebook."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Literal, get_args
 from msgspec import Struct
 
 from clew.query.costs import total_ms
-from clew.query.folding import is_unnamed
+from clew.query.folding import is_intermediate_frame
 from clew.query.model import CellExecution, DatasetState, NotebookRun
-from clew.query.run_page_states import dataset_label
+from clew.query.run_page_states import display_name
 
-# Less is the noise of a machine that does other things as well.
-_SLOWER, _SLOWER_MS = 1.5, 1000
+# Smaller differences are noise.
+_MIN_DURATION_RATIO, _MIN_DURATION_DIFFERENCE_MS = 1.5, 1000
 
 ChangeKind = Literal[
-    "failed", "mended", "rows", "columns", "types", "added", "removed", "lineage", "code", "slower", "faster"
+    "failed", "recovered", "rows", "columns", "types", "added", "removed", "lineage", "code", "slower", "faster"
 ]
 
 
-class Change(Struct, frozen=True, rename="camel"):
-    """One difference: of what, and what it was before and is after."""
+class RunChange(Struct, frozen=True, rename="camel"):
+    """One difference, with the values before and after."""
 
     kind: ChangeKind
     label: str
@@ -32,55 +32,55 @@ class Change(Struct, frozen=True, rename="camel"):
     removed: tuple[str, ...] = ()
     text_before: str | None = None
     text_after: str | None = None
-    # Of code: where the texts themselves are not at hand, a unified diff of them.
+    # Unified diff, for code without full texts.
     diff: str | None = None
 
 
 class RunChanges(Struct, frozen=True, rename="camel"):
-    """The differences between two runs, what matters most first."""
+    """Differences between two runs, most important first."""
 
     before: str
     before_at: datetime | None
     after: str
     after_at: datetime | None
     name: str
-    changes: tuple[Change, ...]
+    changes: tuple[RunChange, ...]
 
 
-def run_changes(before: NotebookRun, after: NotebookRun) -> RunChanges:
+def compare_runs(before: NotebookRun, after: NotebookRun) -> RunChanges:
     """Compare two runs."""
-    changes = [*_cells(before, after), *_data(_last_states(before), _last_states(after))]
-    changes += time_changes(total_ms(before), total_ms(after))
+    changes = [*_cell_changes(before, after), *_dataset_changes(_final_states(before), _final_states(after))]
+    changes += duration_changes(total_ms(before), total_ms(after))
     return RunChanges(
         before=before.session_id,
         before_at=before.started_at,
         after=after.session_id,
         after_at=after.started_at,
         name=after.notebook,
-        changes=in_order(changes),
+        changes=order_by_importance(changes),
     )
 
 
-def in_order(changes: Iterable[Change]) -> tuple[Change, ...]:
-    """What matters most first."""
+def order_by_importance(changes: Iterable[RunChange]) -> tuple[RunChange, ...]:
+    """Sort changes by kind, most important first."""
     kinds: tuple[ChangeKind, ...] = get_args(ChangeKind)
     return tuple(sorted(changes, key=lambda change: kinds.index(change.kind)))
 
 
-def _cells(before: NotebookRun, after: NotebookRun) -> Iterator[Change]:
+def _cell_changes(before: NotebookRun, after: NotebookRun) -> Iterator[RunChange]:
     old, new = _last_by_cell(before), _last_by_cell(after)
     for key, cell in new.items():
-        was = old.get(key)
-        if was is None:
-            yield Change("added", f"cell {_title(cell)}", text_after=cell.source)
+        previous = old.get(key)
+        if previous is None:
+            yield RunChange("added", f"cell {_title(cell)}", text_after=cell.source)
             continue
-        if (cell.state == "failed") != (was.state == "failed"):
-            yield Change("failed" if cell.state == "failed" else "mended", f"cell {_title(cell)}")
-        if cell.source != was.source:
-            yield Change("code", f"cell {_title(cell)}", text_before=was.source, text_after=cell.source)
+        if (cell.state == "failed") != (previous.state == "failed"):
+            yield RunChange("failed" if cell.state == "failed" else "recovered", f"cell {_title(cell)}")
+        if cell.source != previous.source:
+            yield RunChange("code", f"cell {_title(cell)}", text_before=previous.source, text_after=cell.source)
     for key, cell in old.items():
         if key not in new:
-            yield Change("removed", f"cell {_title(cell)}", text_before=cell.source)
+            yield RunChange("removed", f"cell {_title(cell)}", text_before=cell.source)
 
 
 def _last_by_cell(run: NotebookRun) -> dict[str, CellExecution]:
@@ -91,44 +91,44 @@ def _title(cell: CellExecution) -> str:
     return cell.name if cell.name and cell.name != "_" else cell.cell_id
 
 
-def _data(old: Mapping[str, DatasetState], new: Mapping[str, DatasetState]) -> Iterator[Change]:
+def _dataset_changes(old: Mapping[str, DatasetState], new: Mapping[str, DatasetState]) -> Iterator[RunChange]:
     for label, state in new.items():
-        was = old.get(label)
-        if was is None:
-            yield Change("added", label, after=state.row_count)
+        previous = old.get(label)
+        if previous is None:
+            yield RunChange("added", label, after=state.row_count)
             continue
-        if None not in (state.row_count, was.row_count) and state.row_count != was.row_count:
-            yield Change("rows", label, before=was.row_count, after=state.row_count)
-        yield from _schema(label, was, state)
+        if None not in (state.row_count, previous.row_count) and state.row_count != previous.row_count:
+            yield RunChange("rows", label, before=previous.row_count, after=state.row_count)
+        yield from _schema_changes(label, previous, state)
     for label in old.keys() - new.keys():
-        yield Change("removed", label, before=old[label].row_count)
+        yield RunChange("removed", label, before=old[label].row_count)
 
 
-def _schema(label: str, was: DatasetState, state: DatasetState) -> Iterator[Change]:
-    old, new = _types(was), _types(state)
-    added, removed = _without(new, old), _without(old, new)
+def _schema_changes(label: str, previous: DatasetState, state: DatasetState) -> Iterator[RunChange]:
+    old, new = _types(previous), _types(state)
+    added, removed = _names_not_in(new, old), _names_not_in(old, new)
     if added or removed:
-        yield Change("columns", label, before=len(old), after=len(new), added=added, removed=removed)
+        yield RunChange("columns", label, before=len(old), after=len(new), added=added, removed=removed)
     changed = [f"{name}: {old[name]} → {new[name]}" for name in new if old.get(name, new[name]) != new[name]]
     if changed:
-        yield Change("types", label, added=tuple(changed))
+        yield RunChange("types", label, added=tuple(changed))
 
 
 def _types(state: DatasetState) -> dict[str, str | None]:
     return {field.name: field.type for field in state.fields}
 
 
-def _without(names: Iterable[str], others: Mapping[str, str | None]) -> tuple[str, ...]:
-    return tuple(name for name in names if name not in others)
+def _names_not_in(names: Iterable[str], existing: Mapping[str, str | None]) -> tuple[str, ...]:
+    return tuple(name for name in names if name not in existing)
 
 
-def _last_states(run: NotebookRun) -> dict[str, DatasetState]:
-    """What each file and each variable was in the end, by the name that a person calls it."""
+def _final_states(run: NotebookRun) -> dict[str, DatasetState]:
+    """Return the final state of each file and variable, by display name."""
     states = (state for operation in run.operations for state in (*operation.inputs, *operation.outputs))
-    return {dataset_label(state.dataset): state for state in states if not is_unnamed(state.dataset)}
+    return {display_name(state.dataset): state for state in states if not is_intermediate_frame(state.dataset)}
 
 
-def time_changes(old: float, new: float) -> Iterator[Change]:
-    """Whether it took a good deal longer or shorter, in milliseconds."""
-    if abs(new - old) > _SLOWER_MS and max(old, new) > _SLOWER * min(old, new):
-        yield Change("slower" if new > old else "faster", "time", before=old, after=new)
+def duration_changes(old: float, new: float) -> Iterator[RunChange]:
+    """Yield a change if two durations (ms) differ significantly."""
+    if abs(new - old) > _MIN_DURATION_DIFFERENCE_MS and max(old, new) > _MIN_DURATION_RATIO * min(old, new):
+        yield RunChange("slower" if new > old else "faster", "time", before=old, after=new)

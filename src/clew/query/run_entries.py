@@ -1,4 +1,4 @@
-"""Runs of whatever job, as a list: the newest, those that failed, those that took longest."""
+"""Lists of runs of any job: recent, failed or slowest."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from clew.index.reader import IndexReader, Row
-from clew.index.run_lists import slow_runs, whole_runs
+from clew.index.run_lists import list_slow_runs, list_top_level_runs
 from clew.query.model import State
-from clew.query.moments import EPOCH, moment
+from clew.query.moments import EPOCH, from_epoch_micros
 
-RunKind = Literal["recent", "failed", "slow"]
-# Those that took longest are looked for among the newest: all runs would be too many to look at.
-SLOW_AMONG: Final = 20_000
+RunSelection = Literal["recent", "failed", "slow"]
+# The slowest runs are searched among this many newest ones, to bound the scan.
+SLOW_SAMPLE_SIZE: Final = 20_000
 
 
-class RunEntry(Struct, frozen=True):
-    """A run in a list; that of a notebook session has its id."""
+class JobRunSummary(Struct, frozen=True):
+    """A run in a list; `session_id` is set for notebook sessions."""
 
     run_uuid: str
     job_namespace: str | None
@@ -31,24 +31,29 @@ class RunEntry(Struct, frozen=True):
     session_id: str | None
 
 
-def run_entries(index: IndexReader, kind: RunKind, since: datetime | None, limit: int) -> list[RunEntry]:
-    """Runs that began at `since` or later, the newest or the slowest first."""
-    from_ = 0 if since is None else (since - EPOCH) // timedelta(microseconds=1)
-    if kind == "slow":
-        return [_entry(row) for row in slow_runs(index, from_, SLOW_AMONG, limit)]
-    return [_entry(row) for row in whole_runs(index, from_, limit, is_failed=kind == "failed")]
+def list_job_runs(
+    index: IndexReader, selection: RunSelection, since: datetime | None, limit: int
+) -> list[JobRunSummary]:
+    """List runs that started at `since` or later, newest or slowest first."""
+    since_micros = 0 if since is None else (since - EPOCH) // timedelta(microseconds=1)
+    if selection == "slow":
+        return [_job_run_summary(row) for row in list_slow_runs(index, since_micros, SLOW_SAMPLE_SIZE, limit)]
+    return [
+        _job_run_summary(row)
+        for row in list_top_level_runs(index, since_micros, limit, is_failed=selection == "failed")
+    ]
 
 
-def _entry(row: Row) -> RunEntry:
-    is_over = row["started_at"] is not None and row["ended_at"] is not None
-    return RunEntry(
+def _job_run_summary(row: Row) -> JobRunSummary:
+    has_duration = row["started_at"] is not None and row["ended_at"] is not None
+    return JobRunSummary(
         run_uuid=row["run_uuid"],
         job_namespace=row["job_namespace"],
         job_name=row["job_name"],
         state=row["state"],
-        started_at=moment(row["started_at"]),
-        ended_at=moment(row["ended_at"]),
-        duration_ms=(row["ended_at"] - row["started_at"]) / 1000 if is_over else None,
+        started_at=from_epoch_micros(row["started_at"]),
+        ended_at=from_epoch_micros(row["ended_at"]),
+        duration_ms=(row["ended_at"] - row["started_at"]) / 1000 if has_duration else None,
         error=row["error_message"],
         session_id=row["session_id"],
     )

@@ -1,7 +1,7 @@
-"""The document that the page of a notebook run is drawn from: one JSON value, positions included.
+"""JSON document of the page of a notebook run, including the layout.
 
-Datasets, operations and cells are named by their place in `states`, `operations` and `cells`, so that an edge is a few
-numbers however long the names are. Keys are camelCase in JSON.
+Datasets, operations and cells are referenced by their position in `states`, `operations` and `cells`, which makes edges
+small. Keys are camelCase in JSON.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Literal
 from msgspec import Struct
 
 from clew.query.layout import Box
-from clew.query.model import CellState, Dataset, EdgeType, Field
+from clew.query.model import CellState, DatasetName, EdgeType, Field
 from clew.query.model import State as RunState
 
 Flag = Literal["opaque", "inferred"]
 
 
-class Header(Struct, frozen=True, rename="camel"):
-    """What happened, in one line."""
+class PageHeader(Struct, frozen=True, rename="camel"):
+    """Summary of the run."""
 
     session_id: str
     notebook: str
@@ -32,7 +32,7 @@ class Header(Struct, frozen=True, rename="camel"):
 
 
 class PageState(Struct, frozen=True, rename="camel"):
-    """A dataset between two operations. `producer` is the one that left it so, None for what came from outside."""
+    """A dataset between two operations; `producer` is the operation that wrote it, None if it existed before."""
 
     namespace: str
     name: str
@@ -45,7 +45,7 @@ class PageState(Struct, frozen=True, rename="camel"):
 
 
 class PageOperation(Struct, frozen=True, rename="camel"):
-    """One operation: the cell it ran in, its line and text, the states before and after it."""
+    """One operation: its cell, line and code, and its input and output states."""
 
     cell: int | None
     method: str
@@ -60,7 +60,7 @@ class PageOperation(Struct, frozen=True, rename="camel"):
 
 
 class PageError(Struct, frozen=True, rename="camel"):
-    """Why a cell failed and, where its traceback says so, on which of its lines."""
+    """The exception of a cell, and the failing line if the traceback contains it."""
 
     type: str
     message: str
@@ -69,7 +69,7 @@ class PageError(Struct, frozen=True, rename="camel"):
 
 
 class PageCell(Struct, frozen=True, rename="camel"):
-    """One execution of a cell. `offset` and `share` place it on the time bar, as parts of the run's busy time."""
+    """One execution of a cell; `offset` and `share` are fractions of the total cell time."""
 
     execution_id: str
     cell_id: str
@@ -89,22 +89,22 @@ class PageCell(Struct, frozen=True, rename="camel"):
 
 
 class ColumnAddress(Struct, frozen=True):
-    """A column by name, as a person asks for it; without a version the last one is meant."""
+    """A column by name; without a version, of the last one."""
 
-    dataset: Dataset
+    dataset: DatasetName
     version: str | None
     column: str | None
 
 
 class Port(Struct, frozen=True, rename="camel"):
-    """A column of a state; None stands for the whole of it."""
+    """A column of a state; None means the whole dataset."""
 
     state: int
     column: str | None
 
 
 class PageEdge(Struct, frozen=True, rename="camel"):
-    """One column's influence on another, between exact states."""
+    """A column lineage edge between two states."""
 
     source: Port
     target: Port
@@ -114,8 +114,8 @@ class PageEdge(Struct, frozen=True, rename="camel"):
     operation: int | None
 
 
-class Link(Struct, frozen=True, rename="camel"):
-    """A thread between two boxes; `states` are what travels along it. Boxes are `cell:<i>` and `state:<i>`."""
+class PageLink(Struct, frozen=True, rename="camel"):
+    """A link between two boxes (`cell:<i>` or `state:<i>`); `states` are the datasets passed along it."""
 
     source: str
     target: str
@@ -123,14 +123,14 @@ class Link(Struct, frozen=True, rename="camel"):
 
 
 class Lane(Struct, frozen=True, rename="camel"):
-    """What a lane shows, by place, and how many there are in all."""
+    """Positions of the visible items of a lane, and the total number."""
 
     items: tuple[int, ...]
     total: int
 
 
 class CardMetrics(Struct, frozen=True, rename="camel"):
-    """Heights of the parts of a card, which the page's style takes from here so that boxes and text agree."""
+    """Heights of the parts of a dataset card; the web UI uses the same values."""
 
     head: float
     row: float
@@ -138,7 +138,7 @@ class CardMetrics(Struct, frozen=True, rename="camel"):
 
 
 class CellMetrics(Struct, frozen=True, rename="camel"):
-    """Heights of the parts of a cell's card."""
+    """Heights of the parts of a cell card."""
 
     head: float
     line: float
@@ -146,12 +146,12 @@ class CellMetrics(Struct, frozen=True, rename="camel"):
 
 
 class LanesView(Struct, frozen=True, rename="camel"):
-    """Three lanes: what was read, the cells in run order, what was written."""
+    """Three lanes: inputs, cells in run order, outputs."""
 
     reads: Lane
     cells: Lane
     writes: Lane
-    links: tuple[Link, ...]
+    links: tuple[PageLink, ...]
     boxes: dict[str, Box]
     width: float
     height: float
@@ -159,8 +159,8 @@ class LanesView(Struct, frozen=True, rename="camel"):
     cell: CellMetrics
 
 
-class GraphNode(Struct, frozen=True, rename="camel"):
-    """A box of the graph; the hidden counts say how many neighbours this view leaves out."""
+class PageGraphNode(Struct, frozen=True, rename="camel"):
+    """A box of the graph; the hidden counts are neighbours that this view omits."""
 
     id: str
     box: Box
@@ -168,28 +168,28 @@ class GraphNode(Struct, frozen=True, rename="camel"):
     hidden_downstream: int
 
 
-class GraphView(Struct, frozen=True, rename="camel"):
-    """Datasets and cells as a graph, whole or around the state `centre`; `total` counts the nodes of the session."""
+class PageGraphView(Struct, frozen=True, rename="camel"):
+    """Graph of datasets and cells, complete or around the state `centre`; `total` counts the nodes of the session."""
 
     scope: Literal["hop", "session"]
     centre: int | None
-    nodes: tuple[GraphNode, ...]
-    links: tuple[Link, ...]
+    nodes: tuple[PageGraphNode, ...]
+    links: tuple[PageLink, ...]
     total: int
     card: CardMetrics
 
 
 class SentencePart(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A piece of the answer in words; `cell` and `line` lead to the code it speaks of."""
+    """A part of the explanation; `cell` and `line` refer to its code."""
 
-    kind: Literal["target", "code", "source", "influence", "note"]
+    kind: Literal["target", "code", "source", "indirect", "summary"]
     text: str
     cell: int | None = None
     line: int | None = None
 
 
-class AnswerHop(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A column in the answer's tree, how it got into the one above it, and by which line of code."""
+class ExplanationStep(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A column of the upstream tree, with its transformation and line of code."""
 
     label: str
     version: str | None
@@ -200,29 +200,29 @@ class AnswerHop(Struct, frozen=True, rename="camel", omit_defaults=True):
     cell: int | None = None
     line: int | None = None
     code: str | None = None
-    upstream: tuple[AnswerHop, ...] = ()
+    upstream: tuple[ExplanationStep, ...] = ()
     is_repeated: bool = False
 
 
-class Answer(Struct, frozen=True, rename="camel"):
-    """Where a column comes from: a sentence, and the same as a tree."""
+class ColumnExplanation(Struct, frozen=True, rename="camel"):
+    """Explanation of a column: a sentence and the upstream tree."""
 
     port: Port
     sentence: tuple[SentencePart, ...]
-    tree: AnswerHop
+    tree: ExplanationStep
 
 
 class RunPage(Struct, frozen=True, rename="camel"):
-    """All that the page shows of one run."""
+    """The page of one run."""
 
     format: Literal[1]
-    header: Header
+    header: PageHeader
     focus: Port | None
-    answer: Answer | None
+    explanation: ColumnExplanation | None
     states: tuple[PageState, ...]
     operations: tuple[PageOperation, ...]
     cells: tuple[PageCell, ...]
     edges: tuple[PageEdge, ...]
     edge_total: int
     lanes: LanesView
-    graphs: tuple[GraphView, ...]
+    graphs: tuple[PageGraphView, ...]

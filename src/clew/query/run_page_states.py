@@ -1,7 +1,7 @@
-"""Which state of a dataset an operation read: its version, as the last operation before it left it.
+"""Track the states of datasets over the operations of a run.
 
-A version alone does not say: a cell that is executed again counts its variables' versions from 1 again, and a file has
-no version at all. Taken together with the order of the operations it does.
+A version alone does not identify a state: a cell that is executed again restarts the versions of its variables at 1,
+and a file has no version. The version together with the order of the operations does.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
-from clew.events.notebook import FRAMES
-from clew.query.model import ColumnEdge, Dataset, DatasetState, Field, NotebookRun, Operation
+from clew.events.notebook import NOTEBOOK_NAMESPACE
+from clew.query.model import ColumnLineageEdge, DatasetName, DatasetState, Field, NotebookOperation, NotebookRun
 from clew.query.run_page_model import PageEdge, PageOperation, PageState, Port
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class RunStates(Struct, frozen=True):
-    """A run's datasets between its operations, the operations and the column edges, all by place."""
+    """Dataset states, operations and column edges of a run, referenced by position."""
 
     states: tuple[PageState, ...]
     operations: tuple[PageOperation, ...]
@@ -30,30 +30,33 @@ class RunStates(Struct, frozen=True):
     writes: tuple[int, ...]
 
 
-def run_states(run: NotebookRun) -> RunStates:
-    """Follow a run operation by operation, and give every dataset in between a place of its own."""
-    book = _Book()
+def track_states(run: NotebookRun) -> RunStates:
+    """Track a run operation by operation; each dataset state gets a position."""
+    tracker = _StateTracker()
     edges_of = _edges_by_operation(run)
-    cell_of = {cell.execution_id: place for place, cell in enumerate(run.cells)}
+    cell_of = {cell.execution_id: position for position, cell in enumerate(run.cells)}
     operations: list[PageOperation] = []
     edges: list[PageEdge] = []
-    for place, operation in enumerate(_in_run_order(run, cell_of)):
+    for position, operation in enumerate(_in_run_order(run, cell_of)):
         sources = edges_of.pop(operation.run_uuid, ())
-        inputs = book.inputs(operation, sources)
-        outputs = book.outputs(operation, sources, place)
+        inputs = tracker.inputs(operation, sources)
+        outputs = tracker.outputs(operation, sources, position)
         operations.append(_page_operation(operation, cell_of, inputs, outputs))
-        edges += [_page_edge(edge, inputs, outputs, place) for edge in sources]
+        edges += [_page_edge(edge, inputs, outputs, position) for edge in sources]
     for edge in (edge for rest in edges_of.values() for edge in rest):
         edges.append(
             _page_edge(
-                edge, book.seen([(edge.source, edge.source_version)]), book.seen([(edge.dataset, edge.version)]), None
+                edge,
+                tracker.positions_of([(edge.source, edge.source_version)]),
+                tracker.positions_of([(edge.dataset, edge.version)]),
+                None,
             )
         )
-    reads = tuple(dict.fromkeys(book.outside(state) for state in run.reads))
-    writes = tuple(dict.fromkeys(book.latest(state) for state in run.writes))
-    book.name_columns(edges)
+    reads = tuple(dict.fromkeys(tracker.initial_state(state) for state in run.reads))
+    writes = tuple(dict.fromkeys(tracker.final_state(state) for state in run.writes))
+    tracker.add_columns(edges)
     return RunStates(
-        states=tuple(book.states),
+        states=tuple(tracker.states),
         operations=tuple(operations),
         edges=tuple(dict.fromkeys(edges)),
         reads=reads,
@@ -61,99 +64,105 @@ def run_states(run: NotebookRun) -> RunStates:
     )
 
 
-def _in_run_order(run: NotebookRun, cell_of: Mapping[str, int]) -> list[Operation]:
-    """Operations cell by cell: the clock of an event is not trusted to order what two cells did."""
+def _in_run_order(run: NotebookRun, cell_of: Mapping[str, int]) -> list[NotebookOperation]:
+    """Sort operations by cell; event times are not reliable for ordering across cells."""
     return sorted(run.operations, key=lambda operation: cell_of.get(operation.execution_id, len(cell_of)))
 
 
-_Key = tuple[Dataset, str | None]
+_Key = tuple[DatasetName, str | None]
 
 
-class _Book:
-    """The states so far, and which one each dataset is in at the moment."""
+class _StateTracker:
+    """All states so far, and the current state of each dataset."""
 
     def __init__(self) -> None:
         self.states: list[PageState] = []
-        self._now: dict[_Key, int] = {}
-        self._last: dict[Dataset, int] = {}
+        self._current_positions: dict[_Key, int] = {}
+        self._last_positions: dict[DatasetName, int] = {}
 
-    def inputs(self, operation: Operation, edges: Iterable[ColumnEdge]) -> dict[_Key, int]:
-        found = {(s.dataset, s.version): self._current((s.dataset, s.version), s) for s in operation.inputs}
-        return found | self.seen(
-            (edge.source, edge.source_version) for edge in edges if (edge.source, edge.source_version) not in found
+    def inputs(self, operation: NotebookOperation, edges: Iterable[ColumnLineageEdge]) -> dict[_Key, int]:
+        positions = {(s.dataset, s.version): self._current((s.dataset, s.version), s) for s in operation.inputs}
+        return positions | self.positions_of(
+            (edge.source, edge.source_version) for edge in edges if (edge.source, edge.source_version) not in positions
         )
 
-    def seen(self, keys: Iterable[_Key]) -> dict[_Key, int]:
+    def positions_of(self, keys: Iterable[_Key]) -> dict[_Key, int]:
         return {key: self._current(key) for key in keys}
 
-    def outputs(self, operation: Operation, edges: Iterable[ColumnEdge], producer: int) -> dict[_Key, int]:
-        made: dict[_Key, DatasetState] = {(s.dataset, s.version): s for s in operation.outputs}
+    def outputs(
+        self, operation: NotebookOperation, edges: Iterable[ColumnLineageEdge], producer: int
+    ) -> dict[_Key, int]:
+        states: dict[_Key, DatasetState] = {(s.dataset, s.version): s for s in operation.outputs}
         for edge in edges:
-            made.setdefault((edge.dataset, edge.version), DatasetState(edge.dataset, edge.version, (), None))
-        return {key: self._add(state, producer) for key, state in made.items()}
+            states.setdefault((edge.dataset, edge.version), DatasetState(edge.dataset, edge.version, (), None))
+        return {key: self._add(state, producer) for key, state in states.items()}
 
-    def outside(self, state: DatasetState) -> int:
-        """The state of a dataset before the run touched it."""
-        for place, known in enumerate(self.states):
-            if (known.namespace, known.name, known.producer) == (state.dataset.namespace, state.dataset.name, None):
-                self._describe(place, state)
-                return place
+    def initial_state(self, state: DatasetState) -> int:
+        """Return the state of a dataset before the run."""
+        for position, existing in enumerate(self.states):
+            if (existing.namespace, existing.name, existing.producer) == (
+                state.dataset.namespace,
+                state.dataset.name,
+                None,
+            ):
+                self._add_details(position, state)
+                return position
         return self._current((state.dataset, state.version), state)
 
-    def latest(self, state: DatasetState) -> int:
-        """The state in which the run left a dataset."""
-        place = self._last.get(state.dataset)
-        if place is None:
+    def final_state(self, state: DatasetState) -> int:
+        """Return the state of a dataset after the run."""
+        position = self._last_positions.get(state.dataset)
+        if position is None:
             return self._add(state, None)
-        self._describe(place, state)
-        return place
+        self._add_details(position, state)
+        return position
 
-    def name_columns(self, edges: Iterable[PageEdge]) -> None:
-        """Add the columns that only an edge names, so that every end of an edge is a port."""
-        named: defaultdict[int, dict[str, None]] = defaultdict(dict)
+    def add_columns(self, edges: Iterable[PageEdge]) -> None:
+        """Add columns that only occur in edges, so that every edge ends at a column."""
+        columns_by_state: defaultdict[int, dict[str, None]] = defaultdict(dict)
         for port in (port for edge in edges for port in (edge.source, edge.target)):
             if port.column is not None:
-                named[port.state][port.column] = None
-        for place, columns in named.items():
-            state = self.states[place]
-            known = {field.name for field in state.columns}
-            extra = tuple(Field(name=column) for column in columns if column not in known)
-            self.states[place] = structs.replace(state, columns=state.columns + extra)
+                columns_by_state[port.state][port.column] = None
+        for position, columns in columns_by_state.items():
+            state = self.states[position]
+            existing = {field.name for field in state.columns}
+            extra = tuple(Field(name=column) for column in columns if column not in existing)
+            self.states[position] = structs.replace(state, columns=state.columns + extra)
 
-    def _current(self, key: _Key, described: DatasetState | None = None) -> int:
-        place = self._now.get(key)
-        if place is None and key[1] is None:
-            place = self._last.get(key[0])
-        if place is None:
-            return self._add(described or DatasetState(key[0], key[1], (), None), None)
-        if described is not None:
-            self._describe(place, described)
-        return place
+    def _current(self, key: _Key, details: DatasetState | None = None) -> int:
+        position = self._current_positions.get(key)
+        if position is None and key[1] is None:
+            position = self._last_positions.get(key[0])
+        if position is None:
+            return self._add(details or DatasetState(key[0], key[1], (), None), None)
+        if details is not None:
+            self._add_details(position, details)
+        return position
 
     def _add(self, state: DatasetState, producer: int | None) -> int:
-        place = len(self.states)
+        position = len(self.states)
         self.states.append(_page_state(state, producer))
-        self._now[state.dataset, state.version] = place
-        self._last[state.dataset] = place
-        return place
+        self._current_positions[state.dataset, state.version] = position
+        self._last_positions[state.dataset] = position
+        return position
 
-    def _describe(self, place: int, state: DatasetState) -> None:
-        """Fill in what an earlier mention of the same state left out."""
-        known = self.states[place]
-        rows = known.row_count if known.row_count is not None else state.row_count
-        self.states[place] = structs.replace(known, columns=known.columns or state.fields, row_count=rows)
+    def _add_details(self, position: int, state: DatasetState) -> None:
+        """Fill in fields that were missing when the state was added."""
+        existing = self.states[position]
+        rows = existing.row_count if existing.row_count is not None else state.row_count
+        self.states[position] = structs.replace(existing, columns=existing.columns or state.fields, row_count=rows)
 
 
-def _edges_by_operation(run: NotebookRun) -> dict[str | None, tuple[ColumnEdge, ...]]:
+def _edges_by_operation(run: NotebookRun) -> dict[str | None, tuple[ColumnLineageEdge, ...]]:
     by_job = {operation.job_name: operation.run_uuid for operation in run.operations}
-    groups: defaultdict[str | None, list[ColumnEdge]] = defaultdict(list)
+    groups: defaultdict[str | None, list[ColumnLineageEdge]] = defaultdict(list)
     for edge in run.edges:
         groups[edge.run_uuid or by_job.get(edge.job_name)].append(edge)
     return {run_uuid: tuple(edges) for run_uuid, edges in groups.items()}
 
 
 def _page_operation(
-    operation: Operation, cell_of: Mapping[str, int], inputs: Mapping[_Key, int], outputs: Mapping[_Key, int]
+    operation: NotebookOperation, cell_of: Mapping[str, int], inputs: Mapping[_Key, int], outputs: Mapping[_Key, int]
 ) -> PageOperation:
     return PageOperation(
         cell=cell_of.get(operation.execution_id),
@@ -170,7 +179,7 @@ def _page_operation(
 
 
 def _page_edge(
-    edge: ColumnEdge, inputs: Mapping[_Key, int], outputs: Mapping[_Key, int], operation: int | None
+    edge: ColumnLineageEdge, inputs: Mapping[_Key, int], outputs: Mapping[_Key, int], operation: int | None
 ) -> PageEdge:
     return PageEdge(
         source=Port(inputs[edge.source, edge.source_version], edge.source_column),
@@ -186,8 +195,8 @@ def _page_state(state: DatasetState, producer: int | None) -> PageState:
     return PageState(
         namespace=state.dataset.namespace,
         name=state.dataset.name,
-        label=dataset_label(state.dataset),
-        kind="frame" if state.dataset.namespace == FRAMES else "file",
+        label=display_name(state.dataset),
+        kind="frame" if state.dataset.namespace == NOTEBOOK_NAMESPACE else "file",
         version=state.version,
         row_count=state.row_count,
         columns=state.fields,
@@ -195,9 +204,9 @@ def _page_state(state: DatasetState, producer: int | None) -> PageState:
     )
 
 
-def dataset_label(dataset: Dataset) -> str:
-    """What a person calls a dataset: the variable of a frame, the last part of a path."""
-    if dataset.namespace != FRAMES:
+def display_name(dataset: DatasetName) -> str:
+    """Return a short display name: the variable of a frame, or the last path component."""
+    if dataset.namespace != NOTEBOOK_NAMESPACE:
         return PurePosixPath(dataset.name).name or dataset.name
     _, _, name = dataset.name.partition("/")
     cell, slash, operation = name.partition("/")

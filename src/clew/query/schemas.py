@@ -1,4 +1,4 @@
-"""The columns of a dataset, as its schema and its lineage tell of them."""
+"""Columns of a dataset, from its schema facet and its lineage."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from clew.index.reader import IndexReader
-from clew.query.model import Dataset, Field
+from clew.query.model import DatasetName, Field
 
 
 class _SchemaFacet(Struct):
@@ -16,8 +16,8 @@ class _SchemaFacet(Struct):
 _decode_schema = msgspec.json.Decoder(_SchemaFacet).decode
 
 
-def schema_fields(index: IndexReader, dataset: Dataset, version: str | None) -> tuple[Field, ...]:
-    """The fields of a version's schema facet; none where it has no such facet, or a flawed one."""
+def schema_fields(index: IndexReader, dataset: DatasetName, version: str | None) -> tuple[Field, ...]:
+    """Return the fields of a version's schema facet; none if it is missing or malformed."""
     facet = index.dataset_facet(dataset.namespace, dataset.name, version, "schema")
     try:
         return () if facet is None else tuple(_decode_schema(facet).fields or ())
@@ -25,8 +25,8 @@ def schema_fields(index: IndexReader, dataset: Dataset, version: str | None) -> 
         return ()
 
 
-def column_names(index: IndexReader, dataset: Dataset) -> list[str]:
-    """All columns that are known of a dataset: those of its last schema first."""
+def column_names(index: IndexReader, dataset: DatasetName) -> list[str]:
+    """Return all column names of a dataset: those of its latest schema first, then those in lineage."""
     versions = dict.fromkeys((index.last_version(dataset.namespace, dataset.name), None))
-    stated = [field.name for version in versions for field in schema_fields(index, dataset, version)]
-    return list(dict.fromkeys([*stated, *index.columns(dataset.namespace, dataset.name)]))
+    in_schema = [field.name for version in versions for field in schema_fields(index, dataset, version)]
+    return list(dict.fromkeys([*in_schema, *index.columns(dataset.namespace, dataset.name)]))

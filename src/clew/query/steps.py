@@ -1,13 +1,13 @@
-"""A hop's sources, grouped by the operation that took them: the step that a person reads as one."""
+"""Sources of a column, grouped by the operation that read them."""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
-from clew.query.model import Hop
+from clew.query.model import LineageStep
 
-# How a sentence says that a column had a part in something without giving its value.
-INFLUENCES = {
+# Phrases for INDIRECT transformation subtypes.
+INDIRECT_PHRASES = {
     "FILTER": "filtered by",
     "JOIN": "joined on",
     "GROUP_BY": "grouped by",
@@ -15,40 +15,40 @@ INFLUENCES = {
     "WINDOW": "windowed by",
     "CONDITIONAL": "depending on",
 }
-SOME_INFLUENCE = "depending on"
+DEFAULT_INDIRECT_PHRASE = "depending on"
 
 
-class Step(Struct, frozen=True):
-    """A column, and the sources of it that one operation took."""
+class OperationStep(Struct, frozen=True):
+    """A column, and its sources read by one operation."""
 
-    column: Hop
-    sources: tuple[Hop, ...]
-
-    @property
-    def direct(self) -> tuple[Hop, ...]:
-        """The sources whose values went into the column."""
-        return tuple(source for source in self.sources if not is_influence(source))
+    column: LineageStep
+    sources: tuple[LineageStep, ...]
 
     @property
-    def influences(self) -> tuple[Hop, ...]:
-        """The sources that only had a say."""
-        return tuple(filter(is_influence, self.sources))
+    def direct(self) -> tuple[LineageStep, ...]:
+        """DIRECT sources."""
+        return tuple(source for source in self.sources if not is_indirect(source))
+
+    @property
+    def indirect(self) -> tuple[LineageStep, ...]:
+        """INDIRECT sources."""
+        return tuple(filter(is_indirect, self.sources))
 
 
-def steps(hop: Hop) -> list[Step]:
-    """The steps that lead to a column, one per operation."""
-    groups: dict[str | None, list[Hop]] = {}
-    for source in hop.upstream:
+def group_by_operation(step: LineageStep) -> list[OperationStep]:
+    """Group the sources of a column by operation."""
+    groups: dict[str | None, list[LineageStep]] = {}
+    for source in step.upstream:
         groups.setdefault(None if source.edge is None else source.edge.run_uuid, []).append(source)
-    return [Step(hop, tuple(group)) for group in groups.values()]
+    return [OperationStep(step, tuple(group)) for group in groups.values()]
 
 
-def is_influence(hop: Hop) -> bool:
-    """Whether a source gave no value."""
-    return hop.edge is not None and hop.edge.type == "INDIRECT"
+def is_indirect(step: LineageStep) -> bool:
+    """Return whether the edge of a step is INDIRECT."""
+    return step.edge is not None and step.edge.type == "INDIRECT"
 
 
-def influence_words(hop: Hop) -> str:
-    """How a source had a say: `filtered by`."""
-    subtype = None if hop.edge is None else hop.edge.subtype
-    return INFLUENCES.get(subtype or "", SOME_INFLUENCE)
+def indirect_phrase(step: LineageStep) -> str:
+    """Return the phrase for the INDIRECT subtype, such as `filtered by`."""
+    subtype = None if step.edge is None else step.edge.subtype
+    return INDIRECT_PHRASES.get(subtype or "", DEFAULT_INDIRECT_PHRASE)

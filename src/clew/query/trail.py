@@ -1,4 +1,4 @@
-"""The trail of a session: what was done when, and with which data."""
+"""Chronological log of a session: cells and operations with their inputs and outputs."""
 
 from __future__ import annotations
 
@@ -8,51 +8,60 @@ from typing import Literal
 
 from msgspec import Struct
 
-from clew.query.folding import is_unnamed
-from clew.query.model import CellExecution, DatasetState, NotebookRun, Operation
+from clew.query.folding import is_intermediate_frame
+from clew.query.model import CellExecution, DatasetState, NotebookOperation, NotebookRun
 from clew.query.names import full_name
 
-What = Literal["cell started", "cell ended", "operation"]
-_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+TimelineKind = Literal["cell started", "cell ended", "operation"]
+_MIN_DATETIME = datetime.min.replace(tzinfo=UTC)
 
 
-class Entry(Struct, frozen=True):
-    """One thing that happened; `detail` is the operation's code, or how the cell ended."""
+class TimelineEntry(Struct, frozen=True):
+    """One entry; `detail` is the code of the operation or the final state of the cell."""
 
     at: datetime | None
-    what: What
+    kind: TimelineKind
     cell: str
     detail: str
     read: tuple[str, ...] = ()
     wrote: tuple[str, ...] = ()
 
 
-def trail(run: NotebookRun) -> list[Entry]:
-    """All entries of a session in the order of time; a cell begins before its operations and ends after them."""
-    return [entry for cell in run.cells for entry in _of_cell(run, cell)]
+def build_timeline(run: NotebookRun) -> list[TimelineEntry]:
+    """Build the entries of a session in order: cell start, its operations, cell end."""
+    return [entry for cell in run.cells for entry in _cell_entries(run, cell)]
 
 
-def _of_cell(run: NotebookRun, cell: CellExecution) -> Iterator[Entry]:
+def _cell_entries(run: NotebookRun, cell: CellExecution) -> Iterator[TimelineEntry]:
     name = cell.name or cell.cell_id
-    yield Entry(cell.started_at, "cell started", name, "")
-    own = [operation for operation in run.operations if operation.execution_id == cell.execution_id]
-    for operation in sorted(own, key=lambda one: one.started_at or _LONG_AGO):
-        yield _of_operation(name, operation)
+    yield TimelineEntry(cell.started_at, "cell started", name, "")
+    operations = [operation for operation in run.operations if operation.execution_id == cell.execution_id]
+    for operation in sorted(operations, key=lambda operation: operation.started_at or _MIN_DATETIME):
+        yield _operation_entry(name, operation)
     if cell.state != "running":
         error = "" if cell.error is None else f": {cell.error.type}: {cell.error.message}"
-        yield Entry(_end(cell), "cell ended", name, f"{cell.state}{error}")
+        yield TimelineEntry(_ended_at(cell), "cell ended", name, f"{cell.state}{error}")
 
 
-def _of_operation(cell: str, operation: Operation) -> Entry:
+def _operation_entry(cell: str, operation: NotebookOperation) -> TimelineEntry:
     code = " ".join(operation.code.split())
-    return Entry(operation.started_at, "operation", cell, code, _names(operation.inputs), _names(operation.outputs))
+    return TimelineEntry(
+        operation.started_at,
+        "operation",
+        cell,
+        code,
+        _state_names(operation.inputs),
+        _state_names(operation.outputs),
+    )
 
 
-def _end(cell: CellExecution) -> datetime | None:
+def _ended_at(cell: CellExecution) -> datetime | None:
     if cell.started_at is None or cell.duration_ms is None:
         return None
     return cell.started_at + timedelta(milliseconds=cell.duration_ms)
 
 
-def _names(states: tuple[DatasetState, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(full_name(state.dataset) for state in states if not is_unnamed(state.dataset)))
+def _state_names(states: tuple[DatasetState, ...]) -> tuple[str, ...]:
+    return tuple(
+        dict.fromkeys(full_name(state.dataset) for state in states if not is_intermediate_frame(state.dataset))
+    )

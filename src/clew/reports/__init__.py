@@ -1,1 +1,1 @@
-"""Reports on a whole lake, as Spark jobs: each a question, a DataFrame that answers it, and a plot."""
+"""Reports on a lake as Spark jobs: each has a DataFrame and a bar chart, written as an HTML page."""

@@ -1,4 +1,4 @@
-"""What cells of notebooks cost, which of them are in trouble, and who did what when."""
+"""Reports on notebook cells: performance, debugging, audit and resources."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from pyspark.sql import functions as F
 
 from clew.reports.lake_tables import Tables
 
-# A cell is slow if it took so many times as long as it usually does, and not just by a trifle.
+# A cell is slow if it needs this many times its median duration, and at least _MIN_SLOW_MS.
 _SLOW_FACTOR = 2.0
-_LEAST_MS = 10.0
+_MIN_SLOW_MS = 10.0
 
 
-def performance(tables: Tables) -> DataFrame:
-    """The time that each cell takes, and what it costs in all."""
+def performance_report(tables: Tables) -> DataFrame:
+    """Report the duration of each cell."""
     return (
         _cells(tables)
         .where(F.col("duration_ms").isNotNull())
@@ -21,29 +21,29 @@ def performance(tables: Tables) -> DataFrame:
         .agg(
             F.count("*").alias("executions"),
             F.round(F.median("duration_ms"), 1).alias("median_ms"),
-            F.round(F.max("duration_ms"), 1).alias("longest_ms"),
+            F.round(F.max("duration_ms"), 1).alias("max_ms"),
             F.round(F.sum("duration_ms"), 1).alias("total_ms"),
         )
         .orderBy(F.desc("total_ms"), "notebook", "cell")
     )
 
 
-def debugging(tables: Tables) -> DataFrame:
-    """Executions that failed, never ended, or took far longer than the cell usually does."""
-    usual = Window.partitionBy("notebook", "cell")
-    is_slow = (F.col("duration_ms") > _SLOW_FACTOR * F.col("usual_ms")) & (F.col("duration_ms") > _LEAST_MS)
+def debugging_report(tables: Tables) -> DataFrame:
+    """Report executions that failed, never ended, or were much slower than the median of the cell."""
+    by_cell = Window.partitionBy("notebook", "cell")
+    is_slow = (F.col("duration_ms") > _SLOW_FACTOR * F.col("median_ms")) & (F.col("duration_ms") > _MIN_SLOW_MS)
     return (
         _cells(tables)
-        .withColumn("usual_ms", F.round(F.median("duration_ms").over(usual), 1))
-        .withColumn("trouble", F.when(F.col("state").isin("failed", "lost"), F.col("state")).when(is_slow, "slow"))
-        .where(F.col("trouble").isNotNull())
+        .withColumn("median_ms", F.round(F.median("duration_ms").over(by_cell), 1))
+        .withColumn("issue", F.when(F.col("state").isin("failed", "lost"), F.col("state")).when(is_slow, "slow"))
+        .where(F.col("issue").isNotNull())
         .select(
             "started_at",
             "notebook",
             "cell",
-            "trouble",
+            "issue",
             F.round("duration_ms", 1).alias("duration_ms"),
-            "usual_ms",
+            "median_ms",
             F.concat_ws(": ", "error_type", "error_message").alias("error"),
             "session_id",
             "execution_id",
@@ -52,13 +52,13 @@ def debugging(tables: Tables) -> DataFrame:
     )
 
 
-def audit(tables: Tables) -> DataFrame:
-    """Every start, end and error of a cell, and every event of a run, with what was read and written."""
+def audit_report(tables: Tables) -> DataFrame:
+    """Report each start, end and error of a cell, and each run event with its inputs and outputs."""
     cells = tables["runtime_events"].select(
         F.col("event_time").alias("at"),
         "session_id",
-        F.concat_ws(" ", "notebook", _cell_name()).alias("who"),
-        F.regexp_replace("event_type", "^cell_execution_", "cell ").alias("what"),
+        F.concat_ws(" ", "notebook", _cell_name()).alias("actor"),
+        F.regexp_replace("event_type", "^cell_execution_", "cell ").alias("action"),
         F.lit("").alias("read"),
         F.lit("").alias("wrote"),
         "seq",
@@ -66,17 +66,17 @@ def audit(tables: Tables) -> DataFrame:
     runs = tables["lineage_events"].select(
         F.col("event_time").alias("at"),
         "session_id",
-        F.concat_ws(" ", "job_namespace", "job_name").alias("who"),
-        F.concat_ws(" ", F.lower("kind"), F.lower("event_type")).alias("what"),
-        _names("inputs").alias("read"),
-        _names("outputs").alias("wrote"),
+        F.concat_ws(" ", "job_namespace", "job_name").alias("actor"),
+        F.concat_ws(" ", F.lower("kind"), F.lower("event_type")).alias("action"),
+        _cell_dataset_names("inputs").alias("read"),
+        _cell_dataset_names("outputs").alias("wrote"),
         "seq",
     )
     return cells.unionByName(runs).orderBy("at", "seq")
 
 
-def resources(tables: Tables) -> DataFrame:
-    """Memory and time of each session."""
+def resources_report(tables: Tables) -> DataFrame:
+    """Report memory and time of each session."""
     memory = F.greatest("start_memory_mb", "end_memory_mb")
     return (
         _cells(tables)
@@ -86,7 +86,7 @@ def resources(tables: Tables) -> DataFrame:
             F.count("*").alias("cells"),
             F.round(F.sum("duration_ms") / 1000, 3).alias("cell_seconds"),
             F.round(F.max(memory), 1).alias("peak_memory_mb"),
-            F.round(F.max(memory) - F.min_by("start_memory_mb", "started_at"), 1).alias("grown_mb"),
+            F.round(F.max(memory) - F.min_by("start_memory_mb", "started_at"), 1).alias("memory_increase_mb"),
         )
         .orderBy(F.desc_nulls_last("peak_memory_mb"), "session_id")
     )
@@ -100,5 +100,5 @@ def _cell_name() -> Column:
     return F.coalesce("cell_name", "cell_id")
 
 
-def _names(column: str) -> Column:
+def _cell_dataset_names(column: str) -> Column:
     return F.array_join(F.transform(column, lambda dataset: dataset["name"]), ", ")

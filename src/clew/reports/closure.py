@@ -1,4 +1,4 @@
-"""How far a graph can be followed, hop by hop."""
+"""Transitive closure of a graph in Spark."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 
-def reached(starts: DataFrame, edges: DataFrame, depth: int) -> DataFrame:
-    """Which nodes can be reached from each start, and in how many hops at least.
+def transitive_closure(starts: DataFrame, edges: DataFrame, depth: int) -> DataFrame:
+    """Compute the nodes reachable from each start and their minimum distance.
 
-    `starts` has a column `node`, `edges` have `node` and `next`; the rows have `start`, `node` and `distance`.
+    `starts` has the column `node`, `edges` has `node` and `next`; the result has `start`, `node` and `distance`.
     """
     frontier = starts.select(F.col("node").alias("start"), "node").distinct().withColumn("distance", F.lit(0))
-    found = frontier
+    reachable = frontier
     steps = edges.select("node", "next").distinct().cache()
     for distance in range(1, depth + 1):
-        # Else the plan of each hop would hold the plans of all hops before it, twice over.
+        # Without the checkpoint, the plan of each hop would contain the plans of all previous hops twice.
         frontier = (
             frontier.join(steps, "node", "inner")
             .select("start", F.col("next").alias("node"), F.lit(distance).alias("distance"))
             .distinct()
-            .join(found, ["start", "node"], "left_anti")
+            .join(reachable, ["start", "node"], "left_anti")
             .localCheckpoint()
         )
         if frontier.isEmpty():
             break
-        found = found.unionByName(frontier)
-    return found.where("distance > 0")
+        reachable = reachable.unionByName(frontier)
+    return reachable.where("distance > 0")

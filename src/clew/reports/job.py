@@ -1,4 +1,4 @@
-"""All reports on the lake of a home, in one go of Spark."""
+"""Write reports on the lake of a data directory in one Spark session."""
 
 from __future__ import annotations
 
@@ -8,40 +8,40 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from clew.errors import ClewError
-from clew.home import Home
+from clew.home import DataDir
 from clew.lake.delta import Lake
 from clew.lake.format import require_lake
-from clew.lake.tables import DERIVED_TABLE_NAMES, KEPT_TABLE_NAMES
-from clew.pipeline.saying import Say, silently
-from clew.pipeline.session import session_for
-from clew.reports.lake_reports import REPORTS, Made, write_contents, write_report
+from clew.lake.tables import DERIVED_TABLE_NAMES, SOURCE_TABLE_NAMES
+from clew.pipeline.saying import ProgressCallback, no_progress
+from clew.pipeline.session import get_session
+from clew.reports.lake_reports import REPORTS, WrittenReport, write_index_page, write_report
 from clew.reports.lake_tables import LakeTables
 
 
 def write_reports(
-    home: Home,
+    home: DataDir,
     folder: Path,
     names: Sequence[str] = tuple(REPORTS),
     *,
-    say: Say = silently,
+    on_progress: ProgressCallback = no_progress,
     spark: SparkSession | None = None,
     master: str = "local[2]",
     conf: Mapping[str, str] | None = None,
-) -> list[Made]:
-    """Write the pages of reports into a folder, and one that leads to them."""
+) -> list[WrittenReport]:
+    """Write the report pages and an index page into a folder."""
     require_lake(home.lake)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as fault:
+    except OSError as error:
         raise ClewError(
-            f"{folder} cannot be made: {fault.strerror}.", hint="Name another folder with --out."
-        ) from fault
-    say("Starting Spark")
-    session = session_for(home, spark, master=master, conf=conf)
-    tables = LakeTables(session, Lake(home.lake), (*KEPT_TABLE_NAMES, *DERIVED_TABLE_NAMES))
-    made = []
+            f"{folder} cannot be created: {error.strerror}.", hint="Pass another folder with --out."
+        ) from error
+    on_progress("Starting Spark")
+    session = get_session(home, spark, master=master, conf=conf)
+    tables = LakeTables(session, Lake(home.lake), (*SOURCE_TABLE_NAMES, *DERIVED_TABLE_NAMES))
+    reports = []
     for name in names:
-        say(f"Making the report: {REPORTS[name].title}")
-        made.append(write_report(name, tables, folder))
-    write_contents(made, folder)
-    return made
+        on_progress(f"Writing report: {REPORTS[name].title}")
+        reports.append(write_report(name, tables, folder))
+    write_index_page(reports, folder)
+    return reports

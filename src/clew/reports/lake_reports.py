@@ -1,4 +1,4 @@
-"""The nine reports on a lake, and their pages."""
+"""Definitions of the reports, and their HTML pages."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from pyspark.sql import functions as F
 
 from clew.reports import cells, datasets
 from clew.reports.lake_tables import Tables
-from clew.reports.pages import document, paragraph, table
-from clew.reports.plots import bars
+from clew.reports.pages import render_page, render_paragraph, render_table
+from clew.reports.plots import render_bar_chart
 
-_MOST_ROWS = 500
-_MOST_BARS = 15
+_MAX_ROWS = 500
+_MAX_BARS = 15
 
 
-class Report(NamedTuple):
-    """A question, the rows that answer it, and the plot: the sum of `measure`, or the number of rows, by `label`."""
+class ReportDefinition(NamedTuple):
+    """A report: its rows, and a plot of the sum of `measure` (or the row count) by `label`."""
 
     title: str
     question: str
@@ -30,8 +30,8 @@ class Report(NamedTuple):
     unit: str
 
 
-class Made(Struct, frozen=True):
-    """A report that was made."""
+class WrittenReport(Struct, frozen=True):
+    """A report page on disk."""
 
     name: str
     title: str
@@ -39,58 +39,70 @@ class Made(Struct, frozen=True):
     path: str
 
 
-REPORTS: Final[Mapping[str, Report]] = {
-    "performance": Report(
-        "Performance", "Which cells cost most time?", cells.performance, ("notebook", "cell"), "total_ms", "ms"
+REPORTS: Final[Mapping[str, ReportDefinition]] = {
+    "performance": ReportDefinition(
+        "Performance",
+        "Which cells take the most time?",
+        cells.performance_report,
+        ("notebook", "cell"),
+        "total_ms",
+        "ms",
     ),
-    "debugging": Report(
+    "debugging": ReportDefinition(
         "Debugging",
         "Which cells failed, never ended or were slow?",
-        cells.debugging,
+        cells.debugging_report,
         ("notebook", "cell"),
         None,
         "times",
     ),
-    "audit": Report("Audit trail", "Who did what when, and with which data?", cells.audit, ("who",), None, "events"),
-    "resources": Report(
+    "audit": ReportDefinition(
+        "Audit trail", "Who did what when, and with which data?", cells.audit_report, ("actor",), None, "events"
+    ),
+    "resources": ReportDefinition(
         "Resource use",
-        "How much memory did sessions take?",
-        cells.resources,
+        "How much memory did sessions use?",
+        cells.resources_report,
         ("notebook", "session_id"),
         "peak_memory_mb",
         "MB",
     ),
-    "governance": Report(
-        "Governance", "What does each final dataset come from?", datasets.governance, ("dataset",), None, "sources"
+    "governance": ReportDefinition(
+        "Governance",
+        "What does each final dataset come from?",
+        datasets.governance_report,
+        ("dataset",),
+        None,
+        "sources",
     ),
-    "schemas": Report(
+    "schemas": ReportDefinition(
         "Schema discovery",
-        "Which columns are there, and since when?",
-        datasets.schema_discovery,
+        "Which columns exist, and since when?",
+        datasets.schema_report,
         ("dataset",),
         None,
         "columns",
     ),
-    "impact": Report(
+    "impact": ReportDefinition(
         "Impact analysis",
-        "What would a change of a source column reach?",
-        datasets.impact,
+        "What is affected by changing a source column?",
+        datasets.impact_report,
         ("column",),
         None,
         "columns",
     ),
-    "quality": Report(
+    "quality": ReportDefinition(
         "Data quality",
-        "How do the metrics of columns change?",
-        datasets.quality,
+        "How do column metrics change?",
+        datasets.quality_report,
         ("dataset", "column"),
         "null_share",
         "nulls",
     ),
-    "documentation": Report(
+    "documentation": ReportDefinition(
         "Pipeline documentation",
-        "What is there, and what does it do?",
-        datasets.documentation,
+        "Which jobs exist, and what do they read and write?",
+        datasets.documentation_report,
         ("job",),
         "runs",
         "runs",
@@ -98,36 +110,42 @@ REPORTS: Final[Mapping[str, Report]] = {
 }
 
 
-def write_report(name: str, tables: Tables, folder: Path) -> Made:
-    """Make a report and write its page."""
+def write_report(name: str, tables: Tables, folder: Path) -> WrittenReport:
+    """Compute a report and write its page."""
     report = REPORTS[name]
     rows = report.rows(tables).cache()
     try:
-        total, shown = rows.count(), rows.limit(_MOST_ROWS).collect()
-        plotted = _plotted(rows, report).collect()
+        total, shown = rows.count(), rows.limit(_MAX_ROWS).collect()
+        plot_rows = _aggregate_for_plot(rows, report).collect()
     finally:
         rows.unpersist()
-    told = f"{report.question} {total:,} rows" + (f", the first {len(shown):,} shown." if total > len(shown) else ".")
-    plot = bars([(row["label"], float(row["value"] or 0)) for row in plotted], report.unit)
+    summary = f"{report.question} {total:,} rows" + (
+        f", the first {len(shown):,} shown." if total > len(shown) else "."
+    )
+    plot = render_bar_chart([(row["label"], float(row["value"] or 0)) for row in plot_rows], report.unit)
     path = folder / f"{name}.html"
-    path.write_text(document(report.title, paragraph(told), plot, table(rows.columns, shown)), encoding="utf-8")
-    return Made(name, report.title, total, str(path))
+    path.write_text(
+        render_page(report.title, render_paragraph(summary), plot, render_table(rows.columns, shown)), encoding="utf-8"
+    )
+    return WrittenReport(name, report.title, total, str(path))
 
 
-def write_contents(made: list[Made], folder: Path) -> Path:
-    """A page that leads to all others."""
-    items = "".join(f'<li><a href="{Path(one.path).name}">{one.title}</a>: {one.rows:,} rows</li>\n' for one in made)
+def write_index_page(reports: list[WrittenReport], folder: Path) -> Path:
+    """Write the page with links to all reports."""
+    items = "".join(
+        f'<li><a href="{Path(report.path).name}">{report.title}</a>: {report.rows:,} rows</li>\n' for report in reports
+    )
     path = folder / "index.html"
-    path.write_text(document("Reports", f"<ul>\n{items}</ul>"), encoding="utf-8")
+    path.write_text(render_page("Reports", f"<ul>\n{items}</ul>"), encoding="utf-8")
     return path
 
 
-def _plotted(rows: DataFrame, report: Report) -> DataFrame:
+def _aggregate_for_plot(rows: DataFrame, report: ReportDefinition) -> DataFrame:
     value = F.count("*") if report.measure is None else F.sum(report.measure)
     label = F.concat_ws(" ", *report.label)
     return (
         rows.groupBy(label.alias("label"))
         .agg(value.cast("double").alias("value"))
         .orderBy(F.desc_nulls_last("value"), "label")
-        .limit(_MOST_BARS)
+        .limit(_MAX_BARS)
     )

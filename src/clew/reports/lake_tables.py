@@ -1,4 +1,4 @@
-"""The tables of a lake as DataFrames, for whoever only reads."""
+"""Read-only access to the tables of a lake as DataFrames."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Tables = Mapping[str, DataFrame]
 
 
 class LakeTables(Mapping[str, DataFrame]):
-    """Tables by name, each opened when it is first asked for, with the columns that Delta says it has."""
+    """Tables by name, opened on first access with their Delta schema."""
 
     def __init__(self, spark: SparkSession, lake: Lake, names: tuple[str, ...]) -> None:
         self._names = names
-        self._table = cache(lambda name: _table(spark, lake, name))
+        self._table = cache(lambda name: _derived_table(spark, lake, name))
 
     def __getitem__(self, name: str) -> DataFrame:
         if name not in self._names:
@@ -35,7 +35,7 @@ class LakeTables(Mapping[str, DataFrame]):
         return len(self._names)
 
 
-def _table(spark: SparkSession, lake: Lake, name: str) -> DataFrame:
+def _derived_table(spark: SparkSession, lake: Lake, name: str) -> DataFrame:
     table = lake.table(name)
     if table is None:
         hint = "Derived tables are written at the end of `clew pipeline run`."

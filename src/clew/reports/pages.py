@@ -1,4 +1,4 @@
-"""A report as one HTML file."""
+"""HTML of a report page."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ td { max-width: 28rem; overflow-wrap: anywhere; }
 """
 
 
-def document(title: str, *parts: str) -> str:
-    """A page that needs nothing beside itself."""
+def render_page(title: str, *parts: str) -> str:
+    """Render a self-contained HTML page."""
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{escape(title)} · clew</title>\n'
         f"<style>{_STYLE}</style>\n</head>\n<body>\n<h1>{escape(title)}</h1>\n{chr(10).join(parts)}\n</body>\n</html>\n"
     )
 
 
-def paragraph(text: str) -> str:
-    """A sentence."""
+def render_paragraph(text: str) -> str:
+    """Render a paragraph."""
     return f"<p>{escape(text)}</p>"
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Rows below the names of their columns."""
+def render_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """Render rows as an HTML table."""
     head = "".join(f"<th>{escape(name.replace('_', ' '))}</th>" for name in columns)
-    body = "".join(f"<tr>{''.join(f'<td>{escape(_text(value))}</td>' for value in row)}</tr>\n" for row in rows)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(_format_value(value))}</td>' for value in row)}</tr>\n" for row in rows)
     return f'<div class="wide"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table></div>'
 
 
-def _text(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -1,1 +1,1 @@
-"""What all servers of clew share: how they listen, who may call them, what they refuse."""
+"""Shared HTTP server: listening, authentication, rate limits and the fast path."""

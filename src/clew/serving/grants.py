@@ -1,4 +1,4 @@
-"""What a caller may do."""
+"""Principals and their scopes."""
 
 from __future__ import annotations
 
@@ -10,51 +10,51 @@ from clew.errors import ClewError
 
 
 class Scope(StrEnum):
-    """What one may be let in for; `admin` is all of it."""
+    """Permission of a key or token; `admin` includes the others."""
 
     WRITE = "write"
     READ = "read"
     ADMIN = "admin"
 
 
-class UnknownCallerError(ClewError):
-    """Nobody knows who is calling."""
+class UnauthenticatedError(ClewError):
+    """Missing or invalid credentials (HTTP 401)."""
 
 
-class NotAllowedError(ClewError):
-    """The caller is known, and may not do this."""
+class ForbiddenError(ClewError):
+    """Insufficient permission (HTTP 403)."""
 
 
 @dataclass(frozen=True)
-class Grant:
-    """The scopes of a caller, and the beginnings of the namespaces that they hold for: all, if there are none."""
+class Principal:
+    """Authenticated client: its scopes and the namespace prefixes that they are limited to (none: all)."""
 
-    caller: str
+    name: str
     scopes: frozenset[Scope]
     namespaces: tuple[str, ...] = ()
 
     @property
-    def is_everywhere(self) -> bool:
-        """Whether it holds for all namespaces."""
+    def is_unrestricted(self) -> bool:
+        """True if not limited to namespaces."""
         return not self.namespaces
 
-    def require(self, scope: Scope) -> None:
-        """Refuse who lacks a scope."""
+    def require_scope(self, scope: Scope) -> None:
+        """Raise ForbiddenError without the scope."""
         if scope not in self.scopes and Scope.ADMIN not in self.scopes:
-            message = f"{self.caller} may not do this: it needs the scope {scope.value}."
-            raise NotAllowedError(message, hint="Ask whoever runs clew for a key that has it.")
+            message = f"{self.name} lacks the scope {scope.value!r}."
+            raise ForbiddenError(message, hint="Ask the administrator for a key with this scope.")
 
-    def require_namespaces(self, named: list[str]) -> None:
-        """Refuse who names a namespace out of reach, or none."""
-        if self.is_everywhere:
+    def check_namespaces(self, names: list[str]) -> None:
+        """Raise ForbiddenError for a namespace outside the allowed prefixes, or for none."""
+        if self.is_unrestricted:
             return
-        beyond = [name for name in named if not name.startswith(self.namespaces)]
-        if beyond or not named:
-            what = f"the namespace {beyond[0]!r}" if beyond else "events that name no namespace"
-            reach = " or ".join(map(repr, self.namespaces))
-            message = f"{self.caller} may not send {what}: its namespaces begin with {reach}."
-            raise NotAllowedError(message, hint="Ask whoever runs clew for a key that reaches it.")
+        forbidden = [name for name in names if not name.startswith(self.namespaces)]
+        if forbidden or not names:
+            what = f"the namespace {forbidden[0]!r}" if forbidden else "events without a namespace"
+            allowed = " or ".join(map(repr, self.namespaces))
+            message = f"{self.name} may not send {what}: it is limited to namespaces that begin with {allowed}."
+            raise ForbiddenError(message, hint="Ask the administrator for a key that includes the namespace.")
 
 
-# Where no keys are asked for.
-ANYONE: Final = Grant("anyone", frozenset({Scope.ADMIN}))
+# Used where authentication is off.
+ANONYMOUS: Final = Principal("anonymous", frozenset({Scope.ADMIN}))

@@ -1,4 +1,4 @@
-"""Who is let in: by an API key or a token, sent as `Authorization: Bearer`."""
+"""Authentication by API key or JWT in the Authorization header."""
 
 from __future__ import annotations
 
@@ -7,49 +7,49 @@ from typing import Final, TypeAlias
 
 from starlette.concurrency import run_in_threadpool
 
-from clew.serving.grants import ANYONE, Grant, Scope, UnknownCallerError
+from clew.serving.grants import ANONYMOUS, Principal, Scope, UnauthenticatedError
 from clew.serving.keys import PREFIX, KeyFile
-from clew.serving.plain import Caller
+from clew.serving.plain import RequestInfo
 
-GrantOf: TypeAlias = Callable[[str], Grant]
-# What a 401 must carry (RFC 6750).
+TokenVerifier: TypeAlias = Callable[[str], Principal]
+# Required on a 401 response (RFC 6750).
 CHALLENGE: Final = {"www-authenticate": "Bearer"}
 
 
-class Guard:
-    """Lets in who has a key, or a token; everyone, if neither is asked for."""
+class Authenticator:
+    """Authenticates API keys and JWTs; without either, all requests are anonymous."""
 
-    def __init__(self, keys: KeyFile | None = None, tokens: GrantOf | None = None) -> None:
+    def __init__(self, keys: KeyFile | None = None, tokens: TokenVerifier | None = None) -> None:
         self._keys = keys
         self._tokens = tokens
 
     @property
-    def is_quick(self) -> bool:
-        """Whether nobody has to be asked: keys are known here, tokens may wait for an identity provider."""
+    def is_synchronous(self) -> bool:
+        """True if no I/O is needed: keys are checked locally, tokens may need the identity provider."""
         return self._tokens is None
 
-    async def admit(self, caller: Caller, scope: Scope) -> Grant:
-        """The grant of whoever calls; UnknownCallerError or NotAllowedError if that is not enough."""
-        if self._tokens is not None and not (secret := _bearer(caller)).startswith(f"{PREFIX}_"):
-            grant = await run_in_threadpool(self._tokens, secret)
-            grant.require(scope)
-            return grant
-        return self.admit_key(caller, scope)
+    async def authenticate(self, request: RequestInfo, scope: Scope) -> Principal:
+        """Return the principal of a request; UnauthenticatedError or ForbiddenError if it has no access."""
+        if self._tokens is not None and not (secret := _read_credentials(request)).startswith(f"{PREFIX}_"):
+            principal = await run_in_threadpool(self._tokens, secret)
+            principal.require_scope(scope)
+            return principal
+        return self.authenticate_key(request, scope)
 
-    def admit_key(self, caller: Caller, scope: Scope) -> Grant:
-        """The same of whoever calls with a key."""
+    def authenticate_key(self, request: RequestInfo, scope: Scope) -> Principal:
+        """Authenticate by API key only."""
         if self._keys is None and self._tokens is None:
-            return ANYONE
-        grant = None if self._keys is None else self._keys.grant(_bearer(caller))
-        if grant is None:
-            hint = "Check it, or ask whoever runs clew for a new one."
-            raise UnknownCallerError("The key is not known here, or was revoked.", hint=hint)
-        grant.require(scope)
-        return grant
+            return ANONYMOUS
+        principal = None if self._keys is None else self._keys.find_principal(_read_credentials(request))
+        if principal is None:
+            hint = "Check the key, or ask the administrator for a new one."
+            raise UnauthenticatedError("The API key is unknown or was revoked.", hint=hint)
+        principal.require_scope(scope)
+        return principal
 
 
-def _bearer(caller: Caller) -> str:
-    kind, _, secret = caller.headers.get("authorization", "").partition(" ")
+def _read_credentials(request: RequestInfo) -> str:
+    kind, _, secret = request.headers.get("authorization", "").partition(" ")
     if kind.lower() != "bearer" or not secret.strip():
-        raise UnknownCallerError("A key is needed here.", hint="Send it in the header `Authorization: Bearer KEY`.")
+        raise UnauthenticatedError("An API key is required.", hint="Send the header `Authorization: Bearer KEY`.")
     return secret.strip()

@@ -1,4 +1,4 @@
-"""Whether a server is alive."""
+"""Liveness probe."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from starlette.responses import PlainTextResponse, Response
 
 
 async def healthz(_: Request) -> Response:
-    """Answered as long as the process lives."""
+    """Return 200 while the process runs."""
     return PlainTextResponse("ok\n")

@@ -1,4 +1,4 @@
-"""API keys: told once, kept as hashes in a file of the home."""
+"""API keys, stored as hashes in a file of the data directory."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ import msgspec
 from msgspec import Struct
 
 from clew.errors import ClewError, UsageError
-from clew.serving.grants import Grant, Scope
+from clew.serving.grants import Principal, Scope
 
 PREFIX: Final = "clew"
-# Nobody guesses one of 256 random bits, so that a quick hash does: a slow one would cost every request.
+# 256 random bits cannot be guessed, so a fast hash is enough; a slow one would cost every request.
 _SECRET_BYTES = 32
 _ID_BYTES = 4
 
 
-class Key(Struct, frozen=True):
-    """What is kept of a key; `id` is the part of it that is no secret."""
+class ApiKey(Struct, frozen=True):
+    """Stored key; `id` is its public part."""
 
     name: str
     id: str
@@ -34,90 +34,90 @@ class Key(Struct, frozen=True):
     added_at: str
 
 
-_Stamp = tuple[int, int, int]
-_decode = msgspec.json.Decoder(list[Key]).decode
+_FileSignature = tuple[int, int, int]
+_decode = msgspec.json.Decoder(list[ApiKey]).decode
 
 
 class KeyFile:
-    """The keys of a home. What is added or revoked holds at once, for servers that are at work as well."""
+    """Key file of a data directory. Running servers see changes immediately."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._read: tuple[_Stamp | None, dict[str, tuple[str, Grant]]] = (None, {})
+        self._cache: tuple[_FileSignature | None, dict[str, tuple[str, Principal]]] = (None, {})
 
-    def listed(self) -> list[Key]:
-        """All keys, in the order they were added."""
+    def list_keys(self) -> list[ApiKey]:
+        """Return all keys in the order they were added."""
         try:
             return _decode(self._path.read_bytes())
         except FileNotFoundError:
             return []
-        except (OSError, msgspec.DecodeError) as fault:
-            message = f"The keys in {self._path} cannot be read: {fault}."
-            raise ClewError(message, hint="Restore the file, or move it away and add keys anew.") from fault
+        except (OSError, msgspec.DecodeError) as error:
+            message = f"Cannot read the API keys in {self._path}: {error}."
+            raise ClewError(message, hint="Restore the file, or remove it and add the keys again.") from error
 
     def add(self, name: str, scopes: Sequence[Scope], namespaces: Sequence[str] = ()) -> str:
-        """Make a key, keep its hash, and give it: it can never be told again."""
-        known = self.listed()
-        if any(key.name == name for key in known):
-            hint = "Choose another name, or revoke that one first."
-            raise UsageError(f"There is a key named {name!r} already.", hint=hint)
-        public = secrets.token_hex(_ID_BYTES)
-        key = f"{PREFIX}_{public}_{secrets.token_urlsafe(_SECRET_BYTES)}"
+        """Create a key, store its hash and return the key, which is not stored."""
+        keys = self.list_keys()
+        if any(key.name == name for key in keys):
+            hint = "Use another name, or revoke that key first."
+            raise UsageError(f"A key named {name!r} already exists.", hint=hint)
+        key_id = secrets.token_hex(_ID_BYTES)
+        key = f"{PREFIX}_{key_id}_{secrets.token_urlsafe(_SECRET_BYTES)}"
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        self._write([*known, Key(name, public, _hash(key), list(scopes), list(namespaces), now)])
+        self._write([*keys, ApiKey(name, key_id, _hash_key(key), list(scopes), list(namespaces), now)])
         return key
 
     def revoke(self, name: str) -> None:
-        """Forget a key: whoever still has it is no longer let in."""
-        known = self.listed()
-        left = [key for key in known if key.name != name]
-        if len(left) == len(known):
-            raise UsageError(f"There is no key named {name!r}.", hint="`clew keys list` names them all.")
-        self._write(left)
+        """Remove a key; it is not accepted any more."""
+        keys = self.list_keys()
+        remaining = [key for key in keys if key.name != name]
+        if len(remaining) == len(keys):
+            raise UsageError(f"There is no key named {name!r}.", hint="List the keys with `clew keys list`.")
+        self._write(remaining)
 
-    def grant(self, key: str) -> Grant | None:
-        """What a key allows, if it is one."""
-        known, grant = self._grants().get(_id(key), ("", None))
-        return grant if hmac.compare_digest(known, _hash(key)) else None
+    def find_principal(self, key: str) -> Principal | None:
+        """Return the principal of a key, or None."""
+        key_hash, principal = self._principals().get(_key_id(key), ("", None))
+        return principal if hmac.compare_digest(key_hash, _hash_key(key)) else None
 
-    def _grants(self) -> dict[str, tuple[str, Grant]]:
-        """Hash and grant by id, read again when the file has changed."""
-        stamp, grants = self._read
-        now = _stamp(self._path)
-        if now != stamp:
-            grants = {
-                key.id: (key.hash, Grant(f"The key {key.name!r}", frozenset(key.scopes), tuple(key.namespaces)))
-                for key in self.listed()
+    def _principals(self) -> dict[str, tuple[str, Principal]]:
+        """Return hash and principal by key id; reload when the file has changed."""
+        cached_signature, principals = self._cache
+        signature = _file_signature(self._path)
+        if signature != cached_signature:
+            principals = {
+                key.id: (key.hash, Principal(f"The key {key.name!r}", frozenset(key.scopes), tuple(key.namespaces)))
+                for key in self.list_keys()
             }
-            self._read = (now, grants)
-        return grants
+            self._cache = (signature, principals)
+        return principals
 
-    def _write(self, keys: Sequence[Key]) -> None:
+    def _write(self, keys: Sequence[ApiKey]) -> None:
         text = msgspec.json.format(msgspec.json.encode(keys)) + b"\n"
         temporary = self._path.with_suffix(".tmp")
         try:
-            # For the owner's eyes only, from the beginning.
+            # Readable by the owner only, from its creation on.
             with os.fdopen(os.open(temporary, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(self._path)
-        except OSError as fault:
-            raise ClewError(f"The keys cannot be written to {self._path}: {fault.strerror}.") from fault
+        except OSError as error:
+            raise ClewError(f"Cannot write the API keys to {self._path}: {error.strerror}.") from error
 
 
-def _stamp(path: Path) -> _Stamp | None:
+def _file_signature(path: Path) -> _FileSignature | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
-def _id(key: str) -> str:
+def _key_id(key: str) -> str:
     prefix, _, rest = key.partition("_")
     return rest.partition("_")[0] if prefix == PREFIX else ""
 
 
-def _hash(key: str) -> str:
+def _hash_key(key: str) -> str:
     return sha256(key.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""What a server says on stderr: lines for people, or JSON for what gathers them."""
+"""Logging to stderr as text or as JSON lines."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from datetime import UTC, datetime
 import msgspec
 
 
-class JsonLines(logging.Formatter):
-    """One JSON object a line; what a record carries as `facts` stands beside its message."""
+class JsonFormatter(logging.Formatter):
+    """Formats a record as one JSON object; the extra `fields` are added to it."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line of a record."""
+        """Return a record as one line of JSON."""
         line = {
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
-            **getattr(record, "facts", {}),
+            **getattr(record, "fields", {}),
         }
         if record.exc_info:
             line["trace"] = self.formatException(record.exc_info)
         return msgspec.json.encode(line).decode()
 
 
-def log_to_stderr(*, as_json: bool) -> None:
-    """From now on, tell there what the parts of a server have to say."""
-    lines = logging.StreamHandler(sys.stderr)
-    lines.setFormatter(JsonLines() if as_json else logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    logging.basicConfig(handlers=[lines], level=logging.WARNING, force=True)
+def configure_logging(*, as_json: bool) -> None:
+    """Configure logging to stderr."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if as_json else logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
     logging.getLogger("clew").setLevel(logging.INFO)

@@ -1,4 +1,4 @@
-"""Plain requests: their heads come in one piece, and nothing in them asks for more than an answer."""
+"""Minimal HTTP request parser of the fast path."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from typing import NamedTuple, Protocol
 import httptools
 from starlette.datastructures import Address
 
-# Longer heads are not looked at here, so that those that are remembered take a few megabytes at most.
-_MOST_HEAD_BYTES = 4 << 10
-_MOST_HEADS = 512
-_SIZE = re.compile(rb"\r\ncontent-length:[ \t]*(\d{1,6})[ \t]*\r\n", re.IGNORECASE)
-_MOST_DIGITS = 6
-# What says that a request is more than a body of so many bytes, or that it is someone else's: uvicorn knows whose.
-_NOT_PLAIN = frozenset({"transfer-encoding", "content-encoding", "expect", "upgrade", "x-forwarded-for"})
+# Bounds the cache of heads to a few megabytes; longer heads take the ASGI path.
+_MAX_HEAD_BYTES = 4 << 10
+_MAX_CACHED_HEADS = 512
+_CONTENT_LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*(\d{1,6})[ \t]*\r\n", re.IGNORECASE)
+_MAX_SIZE_DIGITS = 6
+# Requests with these headers take the ASGI path: their body needs decoding, or uvicorn resolves the client address.
+_UNSUPPORTED_HEADERS = frozenset({"transfer-encoding", "content-encoding", "expect", "upgrade", "x-forwarded-for"})
 
 
-class Caller(Protocol):
-    """Who sent a request, as far as quick answers and guards look: one of Starlette's is such, too."""
+class RequestInfo(Protocol):
+    """Headers and client address of a request; Starlette's Request implements it."""
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """The headers, their names in small letters."""
+        """Headers by lower-case name."""
 
     @property
     def client(self) -> Address | None:
-        """The address that it came from."""
+        """Address of the client."""
 
 
-class PlainCaller:
-    """The sender of a plain request."""
+class FastPathRequestInfo:
+    """Headers and client address of a request on the fast path."""
 
     __slots__ = ("_address", "headers")
 
@@ -42,101 +42,104 @@ class PlainCaller:
 
     @property
     def client(self) -> Address | None:
-        """The address that it came from."""
+        """Address of the client."""
         return None if self._address is None else Address(*self._address)
 
 
-class Head(NamedTuple):
-    """What stands before a body, but for the first line and the size of the body."""
+class RequestHead(NamedTuple):
+    """Request head without the request line and Content-Length."""
 
     headers: Mapping[str, str]
     keep_alive: bool
 
 
-class Alike(NamedTuple):
-    """What stands before and after the size in the heads of requests that are alike."""
+class HeadTemplate(NamedTuple):
+    """Request head with the Content-Length value cut out."""
 
     before: bytes
     after: bytes
 
-    def body_of(self, data: bytes) -> bytes | None:
-        """The body of the one request that some bytes are, if it is one of these."""
+    def match_body(self, data: bytes) -> bytes | None:
+        """Return the body if `data` is one complete request with this head."""
         before, after = self
-        begin = len(before)
-        end = data.find(after, begin, begin + _MOST_DIGITS + len(after)) if data.startswith(before) else -1
-        if end < 0 or not (digits := data[begin:end]).isdigit():
+        start = len(before)
+        end = data.find(after, start, start + _MAX_SIZE_DIGITS + len(after)) if data.startswith(before) else -1
+        if end < 0 or not (digits := data[start:end]).isdigit():
             return None
-        body = end + len(after)
-        return data[body:] if len(data) == body + int(digits) else None
+        body_start = end + len(after)
+        return data[body_start:] if len(data) == body_start + int(digits) else None
 
 
-class Plain(NamedTuple):
-    """A plain request, of whose body some may be missing yet; if it names no size, there are none like it."""
+class ParsedRequest(NamedTuple):
+    """Parsed request; `missing` bytes of the body have not arrived. No template without Content-Length."""
 
-    line: bytes
-    head: Head
-    alike: Alike | None
+    request_line: bytes
+    head: RequestHead
+    template: HeadTemplate | None
     body: bytes
     missing: int
 
 
-def plain_request(data: bytes) -> Plain | None:
-    """The one request that some bytes are, or begin, if it is plain."""
-    end = data.find(b"\r\n\r\n", 0, _MOST_HEAD_BYTES)
+def parse_request(data: bytes) -> ParsedRequest | None:
+    """Parse `data` as the start of one request; None if it needs the ASGI path."""
+    end = data.find(b"\r\n\r\n", 0, _MAX_HEAD_BYTES)
     if end < 0:
         return None
-    begin = data.find(b"\r\n") + 2
-    sized = _SIZE.search(data, begin - 2, end + 2)
-    if sized is None:
-        size, alike, lines = 0, None, data[begin : end + 4]
+    headers_start = data.find(b"\r\n") + 2
+    length_match = _CONTENT_LENGTH.search(data, headers_start - 2, end + 2)
+    if length_match is None:
+        size, template, lines = 0, None, data[headers_start : end + 4]
     else:
-        # Senders repeat their heads, but for this number.
-        size, alike = int(sized[1]), Alike(data[: sized.start(1)], data[sized.end(1) : end + 4])
-        lines = b"%s0%s" % (alike.before[begin:], alike.after)
+        # Clients repeat their heads; only this number changes.
+        size, template = (
+            int(length_match[1]),
+            HeadTemplate(data[: length_match.start(1)], data[length_match.end(1) : end + 4]),
+        )
+        lines = b"%s0%s" % (template.before[headers_start:], template.after)
     missing = end + 4 + size - len(data)
     if missing < 0:
         return None
-    head = _head(lines)
-    if head is None or (alike is None) == ("content-length" in head.headers):
+    head = _parse_head(lines)
+    if head is None or (template is None) == ("content-length" in head.headers):
         return None
-    return Plain(data[: begin - 2], head, alike, data[end + 4 :], missing)
+    return ParsedRequest(data[: headers_start - 2], head, template, data[end + 4 :], missing)
 
 
-def plain_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str] | None:
-    """Headers by name; None if one is there twice, or asks for more."""
-    found: dict[str, str] = {}
+def parse_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str] | None:
+    """Return headers by name; None if one is repeated or unsupported."""
+    result: dict[str, str] = {}
     for raw, value in headers:
         name = raw.decode("latin-1").lower()
-        if name in found or name in _NOT_PLAIN:
+        if name in result or name in _UNSUPPORTED_HEADERS:
             return None
-        found[name] = value.decode("latin-1")
-    return found
+        result[name] = value.decode("latin-1")
+    return result
 
 
-@lru_cache(_MOST_HEADS)
-def _head(lines: bytes) -> Head | None:
-    """The head of a request without a body; None of one that the parser does not take, or that asks for more."""
-    read = _Reading()
+@lru_cache(_MAX_CACHED_HEADS)
+def _parse_head(lines: bytes) -> RequestHead | None:
+    """Parse a request head; None if it is invalid or has unsupported headers."""
+    parser = _HeadParser()
     try:
-        read.parser.feed_data(b"GET / HTTP/1.1\r\n" + lines)
+        parser.parser.feed_data(b"GET / HTTP/1.1\r\n" + lines)
     except (httptools.HttpParserError, httptools.HttpParserUpgrade):
         return None
-    headers = plain_headers(read.headers) if read.is_whole else None
-    return None if headers is None else Head(headers, read.keep_alive)
+    headers = parse_headers(parser.headers) if parser.is_complete else None
+    return None if headers is None else RequestHead(headers, parser.keep_alive)
 
 
-class _Reading:
-    """What a parser has read."""
+class _HeadParser:
+    """Callbacks and result of httptools' parser."""
 
     def __init__(self) -> None:
         self.parser = httptools.HttpRequestParser(self)
         self.headers: list[tuple[bytes, bytes]] = []
         self.keep_alive = False
-        self.is_whole = False
+        self.is_complete = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self.headers.append((name, value))
 
     def on_message_complete(self) -> None:
         self.keep_alive = self.parser.should_keep_alive()
-        self.is_whole = True
+        self.is_complete = True

@@ -1,4 +1,4 @@
-"""Small requests answered without ASGI: what that costs is more than what is done for them."""
+"""Fast path: answer small requests without ASGI, whose overhead exceeds the work itself."""
 
 from __future__ import annotations
 
@@ -12,44 +12,44 @@ from typing import ClassVar, NamedTuple, TypeAlias
 from starlette.responses import Response
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
-from clew.serving.plain import Alike, Caller, PlainCaller, plain_headers, plain_request
-from clew.serving.protocol import CarefulProtocol
+from clew.serving.plain import FastPathRequestInfo, HeadTemplate, RequestInfo, parse_headers, parse_request
+from clew.serving.protocol import LimitedHttpProtocol
 
-_MOST_BYTES = 64 << 10
-_READ = re.compile(rb"(GET|HEAD) (/[\w/.~:@!$&'()*+,;=?%-]*) HTTP/1\.1")
-# uvicorn sets it when a client has gone, for whoever reads a body; here, that has come.
-_NOBODY_WAITS = asyncio.Event()
+_MAX_BODY_BYTES = 64 << 10
+_GET_LINE = re.compile(rb"(GET|HEAD) (/[\w/.~:@!$&'()*+,;=?%-]*) HTTP/1\.1")
+# uvicorn sets it on disconnect to wake readers of the body; on the fast path the body is already complete.
+_UNUSED_EVENT = asyncio.Event()
 
 
-class Reply(NamedTuple):
-    """An answer as it goes over the wire: `lines` are its headers."""
+class RawResponse(NamedTuple):
+    """Encoded HTTP response."""
 
     status: int
-    lines: bytes
+    header_lines: bytes
     body: bytes
 
     @classmethod
-    def of(cls, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> Reply:
-        """An answer with these headers."""
-        return cls(status, _lines(headers), body)
+    def build(cls, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> RawResponse:
+        """Create a response from a list of headers."""
+        return cls(status, _format_headers(headers), body)
 
 
-# Whoever takes a request, with its body, calls the third, once, on the loop.
-Take: TypeAlias = Callable[[Caller, bytes, Callable[[Reply], None]], None]
-# Gives what stands at an address, at once; None if that is not for it to say.
-Read: TypeAlias = Callable[[Caller, bytes], Reply | None]
+# (request, body, send): calls `send` once, on the event loop.
+PostHandler: TypeAlias = Callable[[RequestInfo, bytes, Callable[[RawResponse], None]], None]
+# (request, path and query): returns None to use the ASGI path.
+GetHandler: TypeAlias = Callable[[RequestInfo, bytes], RawResponse | None]
 
 
 @dataclass(frozen=True)
-class Quick:
-    """Who answers quickly: what is sent to some paths, and what is asked for."""
+class FastPath:
+    """Handlers of the fast path: POST by path, and one for GET."""
 
-    takes: Mapping[bytes, Take] = field(default_factory=dict)
-    read: Read | None = None
+    post_handlers: Mapping[bytes, PostHandler] = field(default_factory=dict)
+    get_handler: GetHandler | None = None
 
 
-class _Asked:
-    """The request of a connection that is being answered, as far as uvicorn looks at one."""
+class _RequestCycle:
+    """Stand-in for uvicorn's RequestResponseCycle, with the attributes that uvicorn reads."""
 
     __slots__ = ("disconnected", "keep_alive", "message_event", "response_complete")
 
@@ -57,203 +57,217 @@ class _Asked:
         self.keep_alive = True
         self.response_complete = True
         self.disconnected = False
-        self.message_event = _NOBODY_WAITS
+        self.message_event = _UNUSED_EVENT
 
 
-class _Usual(NamedTuple):
-    """What a connection brings again and again."""
+class _CachedHead(NamedTuple):
+    """Head of the connection's previous request, with its handler."""
 
-    alike: Alike
-    take: Take
-    caller: Caller
+    template: HeadTemplate
+    handler: PostHandler
+    request: RequestInfo
     keep_alive: bool
 
 
-class QuickProtocol(CarefulProtocol):
-    """Takes plain requests off the wire itself, and leaves all others to uvicorn.
+class FastPathProtocol(LimitedHttpProtocol):
+    """Handles simple requests itself and passes all others to uvicorn.
 
-    What comes in one piece is not even parsed line by line.
+    A request in one chunk with the same head as the previous one is not parsed.
     """
 
-    quick: ClassVar = Quick()
-    # By the first line of a request.
-    _takes: ClassVar[Mapping[bytes, Take]] = {}
+    fast_path: ClassVar = FastPath()
+    # By request line.
+    _handlers_by_line: ClassVar[Mapping[bytes, PostHandler]] = {}
 
-    _asked: _Asked
+    _fast_cycle: _RequestCycle
     _body: bytearray | None = None
-    _caller: PlainCaller
-    # What came of a request that is for us, of which so many bytes are missing.
-    _pieces: list[bytes] | None = None
+    _request: FastPathRequestInfo
+    # Buffered start of a fast-path request, of which `_missing` bytes have not arrived.
+    _chunks: list[bytes] | None = None
     _missing = 0
-    _usual: _Usual | None = None
-    _answered_at = 0.0
+    _cached_head: _CachedHead | None = None
+    _responded_at = 0.0
 
     @classmethod
-    def of(cls, quick: Quick) -> type[QuickProtocol]:
-        """The protocol with those who answer so."""
-        takes = {b"POST %s HTTP/1.1" % path: take for path, take in quick.takes.items()}
-        return type("QuickProtocol", (cls,), {"quick": quick, "_takes": takes})
+    def with_handlers(cls, fast_path: FastPath) -> type[FastPathProtocol]:
+        """Create a protocol class with the given handlers."""
+        handlers = {b"POST %s HTTP/1.1" % path: handler for path, handler in fast_path.post_handlers.items()}
+        return type("FastPathProtocol", (cls,), {"fast_path": fast_path, "_handlers_by_line": handlers})
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Nothing is asked for yet."""
+        """Create the request cycle of the connection."""
         super().connection_made(transport)
-        self._asked = _Asked()
+        self._fast_cycle = _RequestCycle()
 
     def data_received(self, data: bytes) -> None:
-        """Answer what is one request and plain; leave the rest to the parser."""
-        if self._pieces is not None:
-            self._gather(self._pieces, data)
+        """Try the fast path; pass everything else to the parser."""
+        if self._chunks is not None:
+            self._buffer(self._chunks, data)
             return
-        is_free = self.is_between and self._is_free() and not self.flow.write_paused
-        if not (is_free and (self._is_usual(data) or self._is_taken(data))):
+        is_ready = self.is_idle and self._is_response_complete() and not self.flow.write_paused
+        if not (is_ready and (self._match_cached_head(data) or self._try_fast_path(data))):
             super().data_received(data)
 
     def on_headers_complete(self) -> None:
-        """Keep a request that comes in pieces to ourselves, or leave it to uvicorn."""
-        headers = self._plain_headers()
+        """Use the fast path for a request in several chunks, or pass it to uvicorn."""
+        headers = self._fast_path_headers()
         if headers is None:
             super().on_headers_complete()
         else:
-            self.end_head()
-            self._caller, self._body = PlainCaller(headers, self.client), bytearray()
+            self.finish_head()
+            self._request, self._body = FastPathRequestInfo(headers, self.client), bytearray()
 
     def on_body(self, body: bytes) -> None:
-        """A piece of the body."""
+        """Collect a chunk of the body."""
         if self._body is None:
             super().on_body(body)
         else:
             self._body += body
 
     def on_message_complete(self) -> None:
-        """All of the body is there."""
+        """Handle the request when its body is complete."""
         if self._body is None:
             super().on_message_complete()
             return
-        self.end_message()
+        self.finish_message()
         body, self._body = bytes(self._body), None
         keep_alive = self.parser.get_http_version() != "1.0" and self.parser.should_keep_alive()
-        self._take(self.quick.takes[self.url], self._caller, body, keep_alive=keep_alive)
+        self._handle_post(self.fast_path.post_handlers[self.url], self._request, body, keep_alive=keep_alive)
 
     def timeout_keep_alive_handler(self) -> None:
-        """Close a connection that is idle; one that was not, all the time, is looked at again."""
-        since = self._answered_at if self.is_between and self._is_free() else self.loop.time()
-        left = since + self.timeout_keep_alive - self.loop.time()
-        if left > 0:
-            self._look_later(left)
+        """Close an idle connection; otherwise check again later."""
+        idle_since = self._responded_at if self.is_idle and self._is_response_complete() else self.loop.time()
+        remaining = idle_since + self.timeout_keep_alive - self.loop.time()
+        if remaining > 0:
+            self._schedule_keep_alive(remaining)
         else:
             super().timeout_keep_alive_handler()
 
-    def _is_free(self) -> bool:
-        # None before the first request, whatever its type says.
+    def _is_response_complete(self) -> bool:
+        # `cycle` is None before the first request, despite its type.
         return getattr(self.cycle, "response_complete", True)
 
-    def _plain_headers(self) -> dict[str, str] | None:
-        """The headers of a request that is for us."""
-        if self.url not in self.quick.takes or self.parser.get_method() != b"POST" or not self._is_free():
+    def _fast_path_headers(self) -> dict[str, str] | None:
+        """Return the headers if the current request can use the fast path."""
+        if (
+            self.url not in self.fast_path.post_handlers
+            or self.parser.get_method() != b"POST"
+            or not self._is_response_complete()
+        ):
             return None
-        headers = plain_headers(self.headers)
-        if headers is None or int(headers.get("content-length", _MOST_BYTES + 1)) > _MOST_BYTES:
+        headers = parse_headers(self.headers)
+        if headers is None or int(headers.get("content-length", _MAX_BODY_BYTES + 1)) > _MAX_BODY_BYTES:
             return None
         return headers
 
-    def _is_usual(self, data: bytes) -> bool:
-        """Take what is like the request before: most are, and nothing is parsed for them."""
-        usual = self._usual
-        body = None if usual is None else usual.alike.body_of(data)
-        if usual is None or body is None or len(body) > _MOST_BYTES:
+    def _match_cached_head(self, data: bytes) -> bool:
+        """Handle a request with the same head as the previous one, without parsing."""
+        cached = self._cached_head
+        body = None if cached is None else cached.template.match_body(data)
+        if cached is None or body is None or len(body) > _MAX_BODY_BYTES:
             return False
-        self._take(usual.take, usual.caller, body, keep_alive=usual.keep_alive)
+        self._handle_post(cached.handler, cached.request, body, keep_alive=cached.keep_alive)
         return True
 
-    def _is_taken(self, data: bytes) -> bool:
-        request = plain_request(data)
-        if request is None:
+    def _try_fast_path(self, data: bytes) -> bool:
+        parsed = parse_request(data)
+        if parsed is None:
             return False
-        take = self._takes.get(request.line)
-        caller, keep_alive = PlainCaller(request.head.headers, self.client), request.head.keep_alive
-        if take is not None and request.alike is not None and len(request.body) + request.missing <= _MOST_BYTES:
-            if request.missing:
-                self._await(data, request.missing)
+        handler = self._handlers_by_line.get(parsed.request_line)
+        request, keep_alive = FastPathRequestInfo(parsed.head.headers, self.client), parsed.head.keep_alive
+        if handler is not None and parsed.template is not None and len(parsed.body) + parsed.missing <= _MAX_BODY_BYTES:
+            if parsed.missing:
+                self._wait_for_rest(data, parsed.missing)
                 return True
-            self._usual = _Usual(request.alike, take, caller, keep_alive)
-            self._take(take, caller, request.body, keep_alive=keep_alive)
+            self._cached_head = _CachedHead(parsed.template, handler, request, keep_alive)
+            self._handle_post(handler, request, parsed.body, keep_alive=keep_alive)
             return True
-        if request.alike is not None or (reply := self._read(caller, request.line)) is None:
+        if parsed.template is not None or (response := self._handle_get(request, parsed.request_line)) is None:
             return False
-        self.stop_waiting()
-        self._send(reply, keep_alive=keep_alive)
+        self.cancel_timeout()
+        self._send(response, keep_alive=keep_alive)
         return True
 
-    def _await(self, data: bytes, missing: int) -> None:
-        """Keep the beginning of a request that is for us: the parser need not see it."""
-        self._pieces, self._missing = [data], missing
-        self.add_piece(len(data))
+    def _wait_for_rest(self, data: bytes, missing: int) -> None:
+        """Buffer the start of a fast-path request."""
+        self._chunks, self._missing = [data], missing
+        self.count_bytes(len(data))
 
-    def _gather(self, pieces: list[bytes], data: bytes) -> None:
-        """Go on as if all had come in one piece, when it has."""
-        pieces.append(data)
+    def _buffer(self, chunks: list[bytes], data: bytes) -> None:
+        """Buffer a chunk; handle the request when it is complete."""
+        chunks.append(data)
         self._missing -= len(data)
         if self._missing > 0:
-            self.add_piece(len(data))
+            self.count_bytes(len(data))
             return
-        self._pieces = None
-        self.end_message()
-        self.data_received(b"".join(pieces))
+        self._chunks = None
+        self.finish_message()
+        self.data_received(b"".join(chunks))
 
-    def _take(self, take: Take, caller: Caller, body: bytes, *, keep_alive: bool) -> None:
-        self.stop_waiting()
-        asked = self._asked
-        asked.keep_alive, asked.response_complete = keep_alive, False
-        # Requests that are sent before this one is answered wait for it there.
-        self.cycle = asked  # type: ignore[assignment]
-        take(caller, body, self._answer)
+    def _handle_post(self, handler: PostHandler, request: RequestInfo, body: bytes, *, keep_alive: bool) -> None:
+        self.cancel_timeout()
+        cycle = self._fast_cycle
+        cycle.keep_alive, cycle.response_complete = keep_alive, False
+        # uvicorn queues pipelined requests until this cycle is complete.
+        self.cycle = cycle  # type: ignore[assignment]
+        handler(request, body, self._respond)
 
-    def _read(self, caller: Caller, line: bytes) -> Reply | None:
-        found = None if self.quick.read is None else _READ.fullmatch(line)
-        if self.quick.read is None or found is None:
+    def _handle_get(self, request: RequestInfo, request_line: bytes) -> RawResponse | None:
+        match = None if self.fast_path.get_handler is None else _GET_LINE.fullmatch(request_line)
+        if self.fast_path.get_handler is None or match is None:
             return None
         try:
-            reply = self.quick.read(caller, found[2])
-        except Exception:  # noqa: BLE001  # the long way has words for it, or finds that it has passed
+            response = self.fast_path.get_handler(request, match[2])
+        except Exception:  # noqa: BLE001  # the ASGI path repeats the request and reports the error
             return None
-        return reply._replace(body=b"") if reply is not None and found[1] == b"HEAD" else reply
+        return response._replace(body=b"") if response is not None and match[1] == b"HEAD" else response
 
-    def _answer(self, reply: Reply) -> None:
-        self._asked.response_complete = True
+    def _respond(self, response: RawResponse) -> None:
+        self._fast_cycle.response_complete = True
         if not self.transport.is_closing():
-            self._send(reply, keep_alive=self._asked.keep_alive)
+            self._send(response, keep_alive=self._fast_cycle.keep_alive)
 
-    def _send(self, reply: Reply, *, keep_alive: bool) -> None:
-        status, lines, body = reply
-        head = _head(status, lines, tuple(self.server_state.default_headers), keep_alive)
+    def _send(self, response: RawResponse, *, keep_alive: bool) -> None:
+        status, header_lines, body = response
+        head = _format_head(status, header_lines, tuple(self.server_state.default_headers), keep_alive)
         self.transport.write(head + body if body else head)
         if not keep_alive:
             self.transport.close()
         if not keep_alive or self.pipeline or self.flow.read_paused:
             self.on_response_complete()
             return
-        # As uvicorn does it, but for a timer that is set once and not for every answer.
+        # Like uvicorn, but with one keep-alive timer instead of one per response.
         self.server_state.total_requests += 1
-        self._answered_at = self.loop.time()
+        self._responded_at = self.loop.time()
         if self.timeout_keep_alive_task is None:
-            self._look_later(self.timeout_keep_alive)
+            self._schedule_keep_alive(self.timeout_keep_alive)
 
-    def _look_later(self, seconds: float) -> None:
+    def _schedule_keep_alive(self, seconds: float) -> None:
         self.timeout_keep_alive_task = self.loop.call_later(seconds, self.timeout_keep_alive_handler)
 
 
 @lru_cache(maxsize=4)
-def reply_of(response: Response) -> Reply:
-    """An answer of Starlette's. Most are the same one."""
-    return Reply.of(response.status_code, response.raw_headers, bytes(response.body))
+def raw_response(response: Response) -> RawResponse:
+    """Encode a Starlette response. Cached: most responses are the same object."""
+    return RawResponse.build(response.status_code, response.raw_headers, bytes(response.body))
 
 
 @lru_cache(maxsize=16)
-def _head(status: int, lines: bytes, standard: tuple[tuple[bytes, bytes], ...], keep_alive: bool) -> bytes:  # noqa: FBT001
-    """What stands before the body of an answer: within a second, most have the same."""
+def _format_head(
+    status: int,
+    header_lines: bytes,
+    default_headers: tuple[tuple[bytes, bytes], ...],
+    keep_alive: bool,  # noqa: FBT001  # lru_cache
+) -> bytes:
+    """Format a response head. Cached: within a second most are equal."""
     closing = () if keep_alive else ((b"connection", b"close"),)
-    return b"%s%s%s%s\r\n" % (STATUS_LINE[status], _lines(standard), lines, _lines(closing))
+    return b"%s%s%s%s\r\n" % (
+        STATUS_LINE[status],
+        _format_headers(default_headers),
+        header_lines,
+        _format_headers(closing),
+    )
 
 
-def _lines(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+def _format_headers(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
     return b"".join([b"%s: %s\r\n" % header for header in headers])

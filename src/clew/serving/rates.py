@@ -1,4 +1,4 @@
-"""How often one caller may call."""
+"""Rate limit per client."""
 
 from __future__ import annotations
 
@@ -8,39 +8,43 @@ from collections.abc import Callable
 
 from clew.errors import ClewError
 
-# Beyond so many, those who could call as much as ever are forgotten.
-_MOST_CALLERS = 10_000
+# Above this number, full buckets are dropped.
+_MAX_CLIENTS = 10_000
 
 
-class TooOftenError(ClewError):
-    """A caller calls more often than is allowed; `seconds` says when to come back."""
+class RateLimitedError(ClewError):
+    """Rate limit exceeded; retry after `retry_after` seconds."""
 
-    def __init__(self, message: str, seconds: int) -> None:
-        super().__init__(message, hint=f"Come back in {seconds} s.")
-        self.seconds = seconds
+    def __init__(self, message: str, retry_after: int) -> None:
+        super().__init__(message, hint=f"Retry in {retry_after} s.")
+        self.retry_after = retry_after
 
 
-class Rates:
-    """So many calls a second for each caller; what was not used for a second is saved up, and no more."""
+class RateLimiter:
+    """Token bucket per client; holds at most one second of requests."""
 
     def __init__(self, per_second: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._per_second = per_second
         self._burst = max(1.0, per_second)
         self._clock = clock
-        # What is left, and since when.
-        self._left: dict[str, tuple[float, float]] = {}
+        # Tokens and time of the last update, by client.
+        self._buckets: dict[str, tuple[float, float]] = {}
 
-    def count(self, caller: str) -> None:
-        """Count a call, or refuse it."""
+    def acquire(self, client: str) -> None:
+        """Consume a token; RateLimitedError if there is none."""
         now = self._clock()
-        left = self._now(caller, now)
-        if left < 1:
-            message = f"{caller} calls more than {self._per_second:g} times a second."
-            raise TooOftenError(message, math.ceil((1 - left) / self._per_second))
-        self._left[caller] = (left - 1, now)
-        if len(self._left) > _MOST_CALLERS:
-            self._left = {one: kept for one, kept in self._left.items() if self._now(one, now) < self._burst}
+        tokens = self._available_tokens(client, now)
+        if tokens < 1:
+            message = f"{client} sent more than {self._per_second:g} requests per second."
+            raise RateLimitedError(message, math.ceil((1 - tokens) / self._per_second))
+        self._buckets[client] = (tokens - 1, now)
+        if len(self._buckets) > _MAX_CLIENTS:
+            self._buckets = {
+                other: bucket
+                for other, bucket in self._buckets.items()
+                if self._available_tokens(other, now) < self._burst
+            }
 
-    def _now(self, caller: str, now: float) -> float:
-        left, since = self._left.get(caller, (self._burst, now))
-        return min(self._burst, left + (now - since) * self._per_second)
+    def _available_tokens(self, client: str, now: float) -> float:
+        tokens, updated_at = self._buckets.get(client, (self._burst, now))
+        return min(self._burst, tokens + (now - updated_at) * self._per_second)

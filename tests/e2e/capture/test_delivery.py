@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.unit.capture.takers import Taker
 
 from clew.capture.streams.files import FILES, LINEAGE
-from clew.collector.segments import decode_line, end_position, ranges, read_lines
+from clew.collector.segments import decode_record, end_position, read_lines, split_ranges
 
 SCRIPT = "import clew\nclew.track()\nimport pandas as pd\nout = pd.DataFrame({'a': [1, 2]}).head(1)\n"
 
@@ -66,8 +66,8 @@ def collecting(home: Path, port: int = 0) -> Iterator[int]:
 
 
 def stored(home: Path) -> list[bytes]:
-    parts = ranges(home / "log", 0, end_position(home / "log"), 1 << 30)
-    return sorted(bytes(decode_line(text).body) for part in parts for _, text in read_lines(part))
+    parts = split_ranges(home / "log", 0, end_position(home / "log"), 1 << 30)
+    return sorted(bytes(decode_record(text).body) for part in parts for _, text in read_lines(part))
 
 
 def test_the_collector_gets_all_three_streams_though_it_was_down(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.capture.streams.completion import complete
+from clew.capture.streams.completion import expand_logs
 
 ROOT = Path(__file__).parents[3]
 
@@ -61,7 +61,7 @@ def test_cells_of_a_kernel(python: Path, tmp_path: Path, end: str) -> None:
     )
     shown = [content.get("text") or content["ename"] for content in json.loads(ended.stdout)]
     assert [text.strip() for text in shown] == ["KeyError", "shell"]
-    complete(tmp_path / "streams")
+    expand_logs(tmp_path / "streams")
 
     def told(stream: str) -> list[dict[str, object]]:
         return [json.loads(line) for line in (tmp_path / "streams" / stream).read_text().splitlines()]

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from clew.capture.launch import CapturedRun, capture_notebook
-from clew.capture.streams.completion import complete
+from clew.capture.streams.completion import expand_logs
 from clew.errors import ClewError
-from clew.events.validation import STREAM_FILES, faults
+from clew.events.validation import SCHEMA_STREAM_FILES, schema_violations
 
 DEMO = Path(__file__).parents[3] / "src" / "clew" / "demo" / "orders.py"
 RUNTIME, LINEAGE, DATAFRAME = "marimo_runtime.jsonl", "marimo_lineage_events.jsonl", "marimo_dataframe_lineage.jsonl"
@@ -38,10 +38,10 @@ def book(tmp_path_factory: pytest.TempPathFactory, book_text: str) -> CapturedRu
 
 
 def test_every_event_of_the_demo_is_valid(demo: CapturedRun) -> None:
-    for name, stream in STREAM_FILES.items():
+    for name, stream in SCHEMA_STREAM_FILES.items():
         told = events(demo.streams_dir, name)
         assert told
-        assert [fault for event in told for fault in faults(event, stream)] == []
+        assert [fault for event in told for fault in schema_violations(event, stream)] == []
         assert {event["session_id"] for event in told} == {demo.session_id}
 
 
@@ -231,9 +231,9 @@ def test_a_disk_that_is_full_in_the_end_costs_neither_the_script_nor_its_events(
     )
     done = run("-c", limit, sys.executable, "-m", "clew", "run", "--out", "streams", "job.py", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "done\n")
-    assert "what was captured waits there" in done.stderr
+    assert "the captured log remains there" in done.stderr
     assert "Traceback" not in done.stderr
-    complete(tmp_path / "streams")
+    expand_logs(tmp_path / "streams")
     assert len(events(tmp_path / "streams", DATAFRAME)) == 11
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import clew
-from clew.capture.losses import forget_losses, losses
+from clew.capture.losses import error_counts, reset_errors
 
 PIPELINES = 300
 BATCH = 30
@@ -255,7 +255,7 @@ def _same(one: pd.Series, other: pd.Series) -> bool:
 @pytest.mark.filterwarnings("ignore")
 def test_no_dependency_is_missed(first: int) -> None:
     clew.track()
-    forget_losses()
+    reset_errors()
     seen = 0
     for seed in range(first, first + BATCH):
         pipeline = generated(random.Random(seed))
@@ -271,4 +271,4 @@ def test_no_dependency_is_missed(first: int) -> None:
                 assert not missed, f"seed {seed}: {missed} change with {frame}.{column}\n{pipeline.code}"
                 seen += len(found)
     assert seen > BATCH, "the oracle saw too few changes to prove anything"
-    assert losses() == {}
+    assert error_counts() == {}

@@ -13,12 +13,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from tests.oracle.packed import index_facets
 
-from clew.collector.log import LogWriter, Received
+from clew.collector.log import IncomingEvent, LogWriter
 from clew.events.stream import Stream
-from clew.home import Home
+from clew.home import DataDir
 from clew.index.store import connect_reader
 from clew.lake.delta import Lake
-from clew.pipeline.telling import Told, told
+from clew.pipeline.telling import WorkerReport, collect_reports
 from clew.pipeline.work import open_pipeline
 from clew.pipeline.worker import EventWorker
 
@@ -42,28 +42,28 @@ def event(number: int, note: str = "") -> bytes:
     ).encode()
 
 
-def append(home: Home, *bodies: bytes) -> None:
+def append(home: DataDir, *bodies: bytes) -> None:
     with LogWriter(home.log) as log:
-        log.append_again(Received(Stream.OPENLINEAGE, "test", body) for body in bodies)
+        log.append_duplicates(IncomingEvent(Stream.OPENLINEAGE, "test", body) for body in bodies)
 
 
-def run(home: Home, spark: SparkSession | None, bytes_per_trigger: int, *, is_derived: bool = True) -> None:
+def run(home: DataDir, spark: SparkSession | None, bytes_per_trigger: int, *, is_derived: bool = True) -> None:
     """Take in all there is, by so many bytes a time, and derive what follows."""
     with open_pipeline(home, spark=spark) as opened:
         pipeline = replace(opened, bytes_per_trigger=bytes_per_trigger)
         if is_derived:
-            pipeline.take_available()
+            pipeline.run()
         else:
-            pipeline.take_new()
+            pipeline.ingest_available()
 
 
-def record(home: Home, *but: str) -> Record:
+def record(home: DataDir, *but: str) -> Record:
     """All rows of the lake and of the index, but for columns that say which batch brought them, or are named."""
     lake = Lake(home.lake)
     rows = {name: table.to_pyarrow_table().to_pylist() for name in lake.row_counts() if (table := lake.table(name))}
     with closing(connect_reader(home.index_file)) as index:
         names = [row["name"] for row in index.execute("select name from sqlite_master where type = 'table'")]
-        for name in set(names) - {"meta", "batches", "dictionaries"}:
+        for name in set(names) - {"meta", "batches", "zstd_dictionaries"}:
             rows[f"index.{name}"] = [dict(row) for row in index.execute(f"select * from {name}")]
         rows["index.facets"] = index_facets(index)
     return {name: sorted(comparable(row, {"batch", *but}) for row in table) for name, table in rows.items()}
@@ -87,7 +87,7 @@ class OnDriver:
         return pa.Table.from_batches(self._reports)
 
 
-def write_here(ranges: DataFrame, worker: EventWorker) -> Told:
+def write_here(ranges: DataFrame, worker: EventWorker) -> WorkerReport:
     """Take the place of `write_events`: the worker is called in this process."""
     reports: Any = OnDriver(worker(iter(ranges.toArrow().to_batches())))
-    return told(reports)
+    return collect_reports(reports)

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from clew.collector.intake import stream_of
-from clew.collector.log import LogWriter, Received
-from clew.events.timestamps import microseconds
-from clew.home import Home
+from clew.collector.intake import guess_stream
+from clew.collector.log import IncomingEvent, LogWriter
+from clew.events.timestamps import to_epoch_micros
+from clew.home import DataDir
 from clew.index.store import connect_reader
 from clew.lake.delta import Lake
 from clew.pipeline.rebuild import rebuild_index
@@ -28,27 +28,27 @@ SAME = {
     "job_versions": "select * from job_versions",
     "dataset_versions": "select * from dataset_versions",
     "schemas": "select * from schemas",
-    "cell_executions": "select * from cells",
+    "cell_executions": "select * from cell_executions_with_state",
 }
 
 
 @pytest.fixture(scope="module")
-def home(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Home:
+def home(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> DataDir:
     """All golden cases in one log, taken in by several batches."""
-    made = Home(tmp_path_factory.mktemp("agreement"))
+    made = DataDir(tmp_path_factory.mktemp("agreement"))
     bodies = [body for case in sorted(CASES.iterdir()) for body in (case / "events.ndjson").read_bytes().splitlines()]
     with open_pipeline(made, spark=spark) as pipeline:
         for start in range(0, len(bodies), len(bodies) // 3 + 1):
             with LogWriter(made.log) as log:
                 some = bodies[start : start + len(bodies) // 3 + 1]
-                log.append(Received(stream_of(body), "case", body) for body in some)
-            pipeline.take_new()
+                log.append(IncomingEvent(guess_stream(body), "case", body) for body in some)
+            pipeline.ingest_available()
         pipeline.refresh()
     return made
 
 
 @pytest.mark.parametrize("table", SAME)
-def test_the_lake_says_the_same_as_the_index(table: str, home: Home) -> None:
+def test_the_lake_says_the_same_as_the_index(table: str, home: DataDir) -> None:
     delta = Lake(home.lake).table(table)
     assert delta is not None
     of_lake = sorted(map(comparable, delta.to_pyarrow_table().to_pylist()))
@@ -57,7 +57,7 @@ def test_the_lake_says_the_same_as_the_index(table: str, home: Home) -> None:
     assert sorted(map(comparable, found)) == of_lake
 
 
-def test_a_rebuilt_index_is_the_same(home: Home, spark: SparkSession, tmp_path: Path) -> None:
+def test_a_rebuilt_index_is_the_same(home: DataDir, spark: SparkSession, tmp_path: Path) -> None:
     rebuilt = tmp_path / "index.sqlite"
     rebuild_index(spark, Lake(home.lake), rebuilt)
     assert contents(rebuilt) == contents(home.index_file)
@@ -80,7 +80,7 @@ def comparable(row: dict[str, Any]) -> str:
 
 def plain(value: Any) -> Any:
     if isinstance(value, datetime):
-        return microseconds(value)
+        return to_epoch_micros(value)
     if isinstance(value, list):
         return json.dumps(value, separators=(",", ":"))
     return int(value) if isinstance(value, bool) else value

@@ -12,14 +12,14 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.oracle.packed import index_facets
 
-from clew.collector.log import LogWriter, Received
+from clew.collector.log import IncomingEvent, LogWriter
 from clew.events.facet_order import FacetOrder
 from clew.events.stream import Stream
-from clew.home import Home
+from clew.home import DataDir
 from clew.index.store import connect_reader
 from clew.lake.delta import Lake
 from clew.lake.tables import DERIVED_TABLE_NAMES, EVENT_TABLE_NAMES
-from clew.pipeline.backfill import backfill
+from clew.pipeline.backfill import run_backfill
 from clew.pipeline.rebuild import rebuild_index
 from clew.pipeline.work import open_pipeline
 
@@ -46,27 +46,27 @@ def event(number: int) -> bytes:
     ).encode()
 
 
-def append(home: Home, *numbers: int) -> None:
+def append(home: DataDir, *numbers: int) -> None:
     with LogWriter(home.log) as log:
-        log.append(Received(Stream.OPENLINEAGE, "test", event(number)) for number in numbers)
+        log.append(IncomingEvent(Stream.OPENLINEAGE, "test", event(number)) for number in numbers)
 
 
 @pytest.fixture(scope="module")
-def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Home:
-    home = Home(tmp_path_factory.mktemp("whole"))
+def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> DataDir:
+    home = DataDir(tmp_path_factory.mktemp("whole"))
     append(home, *range(EVENTS))
     with open_pipeline(home, spark=spark) as pipeline:
-        pipeline.take_available()
+        pipeline.run()
     return home
 
 
-def test_raw_events_are_filled_in(whole: Home, spark: SparkSession, tmp_path: Path) -> None:
-    home = Home(tmp_path / "raw")
+def test_raw_events_are_filled_in(whole: DataDir, spark: SparkSession, tmp_path: Path) -> None:
+    home = DataDir(tmp_path / "raw")
     shutil.copytree(whole.log, home.log)
     with open_pipeline(home, spark=spark) as pipeline:
-        assert replace(pipeline, is_raw_only=True).take_new().rows == {"lineage_events": EVENTS}
-    done = backfill(home, chunk_bytes=CHUNK_BYTES, spark=spark)
-    assert (done.events, done.left, done.is_refreshed) == (EVENTS, 0, True)
+        assert replace(pipeline, is_raw_only=True).ingest_available().rows == {"lineage_events": EVENTS}
+    done = run_backfill(home, chunk_bytes=CHUNK_BYTES, spark=spark)
+    assert (done.events, done.remaining, done.is_derived_refreshed) == (EVENTS, 0, True)
     assert done.chunks > 2
     assert lake_rows(home) == lake_rows(whole)
     assert set(lake_rows(home)) == {*EVENT_TABLE_NAMES, *DERIVED_TABLE_NAMES}
@@ -74,10 +74,10 @@ def test_raw_events_are_filled_in(whole: Home, spark: SparkSession, tmp_path: Pa
 
 
 def test_a_stream_goes_on_beside_a_backfill(spark: SparkSession, tmp_path: Path) -> None:
-    home, other = Home(tmp_path / "home"), Home(tmp_path / "other")
+    home, other = DataDir(tmp_path / "home"), DataDir(tmp_path / "other")
     append(home, *range(EVENTS // 2))
     with open_pipeline(home, spark=spark) as pipeline:
-        replace(pipeline, is_raw_only=True).take_new()
+        replace(pipeline, is_raw_only=True).ingest_available()
     stop, errors = Event(), []
 
     def stream() -> None:
@@ -90,7 +90,9 @@ def test_a_stream_goes_on_beside_a_backfill(spark: SparkSession, tmp_path: Path)
     thread = Thread(target=stream)
     thread.start()
     left = list(range(EVENTS // 2, EVENTS))
-    done = backfill(home, chunk_bytes=CHUNK_BYTES, spark=spark, report=lambda _: append(home, left.pop(0), left.pop(0)))
+    done = run_backfill(
+        home, chunk_bytes=CHUNK_BYTES, spark=spark, on_progress=lambda _: append(home, left.pop(0), left.pop(0))
+    )
     append(home, *left)
     while thread.is_alive() and Lake(home.lake).row_counts()["lineage_events"] < EVENTS:
         thread.join(0.2)
@@ -100,24 +102,24 @@ def test_a_stream_goes_on_beside_a_backfill(spark: SparkSession, tmp_path: Path)
     assert done.events == EVENTS // 2
     shutil.copytree(home.log, other.log)
     with open_pipeline(other, spark=spark) as pipeline:
-        pipeline.take_new()
+        pipeline.ingest_available()
     expected = lake_rows(other)
     assert {name: rows for name, rows in lake_rows(home).items() if name in expected} == expected
     assert index_rows(home.index_file) == index_rows(other.index_file)
 
 
-def test_an_index_by_event_time_is_rebuilt_the_same(whole: Home, spark: SparkSession, tmp_path: Path) -> None:
-    home = Home(tmp_path / "by time")
+def test_an_index_by_event_time_is_rebuilt_the_same(whole: DataDir, spark: SparkSession, tmp_path: Path) -> None:
+    home = DataDir(tmp_path / "by time")
     shutil.copytree(whole.log, home.log)
     with open_pipeline(home, spark=spark, facet_order=FacetOrder.EVENT_TIME) as pipeline:
-        replace(pipeline, bytes_per_trigger=CHUNK_BYTES).take_available()
+        replace(pipeline, bytes_per_trigger=CHUNK_BYTES).run()
     assert index_rows(home.index_file) == index_rows(rebuilt(home, spark))
     assert column_of(home, "current_run_facets") == {f"run-{number}": 4 * number for number in range(EVENTS // 4)}
     Lake(home.lake).set_facet_order(FacetOrder.RECEIVED)
     assert index_rows(rebuilt(home, spark)) == index_rows(whole.index_file)
 
 
-def column_of(home: Home, table: str) -> dict[str, int]:
+def column_of(home: DataDir, table: str) -> dict[str, int]:
     """The text of each run's note."""
     delta = Lake(home.lake).table(table)
     assert delta is not None
@@ -125,14 +127,14 @@ def column_of(home: Home, table: str) -> dict[str, int]:
     return {row["run_uuid"]: json.loads(row["facet"])["text"] for row in rows if row["name"] == "note"}
 
 
-def rebuilt(home: Home, spark: SparkSession) -> Path:
+def rebuilt(home: DataDir, spark: SparkSession) -> Path:
     lake = Lake(home.lake)
     path = home.root / f"{lake.facet_order}.sqlite"
     rebuild_index(spark, lake, path)
     return path
 
 
-def lake_rows(home: Home) -> dict[str, list[str]]:
+def lake_rows(home: DataDir) -> dict[str, list[str]]:
     lake = Lake(home.lake)
     tables = {name: lake.table(name) for name in lake.row_counts()}
     assert set(tables) >= set(EVENT_TABLE_NAMES)
@@ -148,7 +150,7 @@ def index_rows(path: Path) -> dict[str, list[str]]:
     names = [row["name"] for row in index.execute("select name from sqlite_master where type = 'table'")]
     tables = {
         name: index_facets(index) if name == "facets" else map(dict, index.execute(f"select * from {name}"))
-        for name in sorted(set(names) - {"meta", "batches", "dictionaries"})
+        for name in sorted(set(names) - {"meta", "batches", "zstd_dictionaries"})
     }
     rows = {name: sorted(str({**row, "batch": None}) for row in table) for name, table in tables.items()}
     index.close()

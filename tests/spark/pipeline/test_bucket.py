@@ -17,19 +17,19 @@ from tests.spark.pipeline.records import Record, append, event, log_size, record
 from tests.spark.pipeline.test_interruption import failing_at
 
 from clew.errors import ClewError
-from clew.home import BucketUrl, Home
-from clew.lake.delta import REPORTS, Lake
-from clew.lake.facet_history import facet_history
-from clew.lake.facets import facets_of_run
-from clew.lake.run_events import events_of
-from clew.lake.storage import storage_at
-from clew.pipeline.backfill import backfill
-from clew.pipeline.lock import HeldError, held
-from clew.pipeline.replay import replay
-from clew.pipeline.status import status
-from clew.pipeline.upkeep import upkeep
+from clew.home import BucketUrl, DataDir
+from clew.lake.delta import WORKER_REPORTS_DIR, Lake
+from clew.lake.facet_history import read_facet_history
+from clew.lake.facets import load_run_facets
+from clew.lake.run_events import read_run_events
+from clew.lake.storage import open_storage
+from clew.pipeline.backfill import run_backfill
+from clew.pipeline.lock import LockedError, acquire_lock
+from clew.pipeline.replay import replay_rejected_events
+from clew.pipeline.status import read_status
+from clew.pipeline.upkeep import run_maintenance
 from clew.pipeline.work import open_pipeline
-from clew.query.views.events import Wanted, event_list
+from clew.query.views.events import EventFilter, query_events
 from clew.reports.job import write_reports
 from clew.reports.lake_reports import REPORTS as REPORTS_ON_LAKES
 
@@ -42,9 +42,9 @@ HOLDER = """
 import sys
 from clew.home import BucketUrl
 from clew.pipeline import lease
-from clew.pipeline.lock import held
+from clew.pipeline.lock import acquire_lock
 lease.LEASE_SECONDS = 2.0
-with held(BucketUrl(sys.argv[1]) / ".lock"):
+with acquire_lock(BucketUrl(sys.argv[1]) / ".lock"):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -58,27 +58,27 @@ def wide_event(number: int) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def in_folder(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, Record]:
+def in_folder(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[DataDir, Record]:
     """A home whose lake is a folder, and all that is recorded there."""
-    home = Home(tmp_path_factory.mktemp("folder"))
+    home = DataDir(tmp_path_factory.mktemp("folder"))
     append(home, *map(event, range(EVENTS)), wide_event(EVENTS), event(0, "again"), b"no event", event(0))
     run(home, spark, 1 << 24)
     return home, record(home)
 
 
 @pytest.fixture
-def home(in_folder: tuple[Home, Record], bucket: BucketUrl, tmp_path: Path) -> Home:
+def home(in_folder: tuple[DataDir, Record], bucket: BucketUrl, tmp_path: Path) -> DataDir:
     """A home with the same log, and its lake in a bucket."""
     shutil.copytree(in_folder[0].log, tmp_path / "home" / "log")
-    return Home(tmp_path / "home", bucket)
+    return DataDir(tmp_path / "home", bucket)
 
 
-def take(home: Home, spark: SparkSession, *, is_derived: bool = True) -> None:
+def take(home: DataDir, spark: SparkSession, *, is_derived: bool = True) -> None:
     run(home, spark, log_size(home.log) // BATCHES + 1, is_derived=is_derived)
 
 
 def test_all_rows_are_the_same_as_in_a_folder_and_stay_so(
-    home: Home, spark: SparkSession, in_folder: tuple[Home, Record], tmp_path: Path
+    home: DataDir, spark: SparkSession, in_folder: tuple[DataDir, Record], tmp_path: Path
 ) -> None:
     take(home, spark)
     assert record(home) == in_folder[1]
@@ -88,40 +88,40 @@ def test_all_rows_are_the_same_as_in_a_folder_and_stay_so(
     assert record(home) == in_folder[1], "read once more from the start, nothing is doubled"
     require_same_answers(home, in_folder[0])
     shutil.rmtree(home.checkpoint)
-    assert status(home).tables == sorted(status(home).tables, key=lambda table: table.name)
-    done = upkeep(home, 0, is_forced=True)
-    before, after = done.merged["lineage_events"]
+    assert read_status(home).tables == sorted(read_status(home).tables, key=lambda table: table.name)
+    done = run_maintenance(home, 0, is_forced=True)
+    before, after = done.compacted["lineage_events"]
     assert before > after == 1
-    count, size = done.removed["lineage_events"]
+    count, size = done.vacuumed["lineage_events"]
     assert count == before
     assert size > 0
-    with open_pipeline(home, spark=spark, is_rebuilt=True) as pipeline:
-        assert pipeline.lake.is_derived_from(pipeline.lake.state_of_events())
+    with open_pipeline(home, spark=spark, rebuild=True) as pipeline:
+        assert pipeline.lake.is_up_to_date(pipeline.lake.source_fingerprint())
     assert record(home) == in_folder[1], "merged, tidied up, and with an index built anew"
     assert len(write_reports(home, tmp_path / "reports", tuple(REPORTS_ON_LAKES)[:2], spark=spark)) == 2
-    assert list(storage_at(home.lake / REPORTS).entries()) == []
+    assert list(open_storage(home.lake / WORKER_REPORTS_DIR).list_files()) == []
 
 
-def require_same_answers(home: Home, other: Home) -> None:
+def require_same_answers(home: DataDir, other: DataDir) -> None:
     there, here = Lake(home.lake), Lake(other.lake)
-    assert facets_of_run(there, "run-0") == facets_of_run(here, "run-0")
-    schemas, known_schemas = (facet_history(lake, "dataset", ("n", "d1"), "schema") for lake in (there, here))
+    assert load_run_facets(there, "run-0") == load_run_facets(here, "run-0")
+    schemas, known_schemas = (read_facet_history(lake, "dataset", ("n", "d1"), "schema") for lake in (there, here))
     assert len(schemas) > 1
     assert schemas == known_schemas
-    assert list(events_of(there, "run-8")) == list(events_of(here, "run-8"))
-    assert event_list(home.lake, Wanted()) == event_list(other.lake, Wanted())
-    assert replay(home).still_rejected == 1
-    told, known = status(home), status(other)
+    assert list(read_run_events(there, "run-8")) == list(read_run_events(here, "run-8"))
+    assert query_events(home.lake, EventFilter()) == query_events(other.lake, EventFilter())
+    assert replay_rejected_events(home).still_rejected == 1
+    told, known = read_status(home), read_status(other)
     assert [(table.name, table.rows) for table in told.tables] == [(table.name, table.rows) for table in known.tables]
-    assert (told.rejected, told.without_facets, told.holder) == (known.rejected, 0, None)
+    assert (told.rejected, told.pending_backfill_events, told.locked_by) == (known.rejected, 0, None)
     assert told.batches
 
 
 @pytest.mark.parametrize("call", [2, 7])
 def test_an_interruption_between_commits(
-    call: int, home: Home, spark: SparkSession, in_folder: tuple[Home, Record], monkeypatch: pytest.MonkeyPatch
+    call: int, home: DataDir, spark: SparkSession, in_folder: tuple[DataDir, Record], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with failing_at(call, monkeypatch), pytest.raises(ClewError, match="it goes on where it stopped"):
+    with failing_at(call, monkeypatch), pytest.raises(ClewError, match="it resumes where it stopped"):
         take(home, spark, is_derived=False)
     take(home, spark, is_derived=False)
     there, here = record(home), in_folder[1]
@@ -129,28 +129,28 @@ def test_an_interruption_between_commits(
 
 
 def test_raw_events_are_answered_for_and_filled_in(
-    home: Home, spark: SparkSession, in_folder: tuple[Home, Record], monkeypatch: pytest.MonkeyPatch
+    home: DataDir, spark: SparkSession, in_folder: tuple[DataDir, Record], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with open_pipeline(home, spark=spark) as pipeline:
-        replace(pipeline, is_raw_only=True).take_new()
-    assert status(home).without_facets > 0
-    assert facets_of_run(Lake(home.lake), "run-0") == facets_of_run(Lake(in_folder[0].lake), "run-0")
+        replace(pipeline, is_raw_only=True).ingest_available()
+    assert read_status(home).pending_backfill_events > 0
+    assert load_run_facets(Lake(home.lake), "run-0") == load_run_facets(Lake(in_folder[0].lake), "run-0")
     with failing_at(3, monkeypatch), pytest.raises(OSError, match="the machine went down"):
-        backfill(home, spark=spark, chunk_bytes=log_size(home.log) // 2)
+        run_backfill(home, spark=spark, chunk_bytes=log_size(home.log) // 2)
     # Derived tables are left to the pipeline that seems to be at work.
-    with held(home.lake / ".lock"):
-        assert backfill(home, spark=spark, chunk_bytes=log_size(home.log) // 2).left == 0
+    with acquire_lock(home.lake / ".lock"):
+        assert run_backfill(home, spark=spark, chunk_bytes=log_size(home.log) // 2).remaining == 0
     there, here = record(home, "is_raw_only"), record(in_folder[0], "is_raw_only")
     assert there == {name: here[name] for name in there}
 
 
-def test_a_second_pipeline_is_refused_and_a_dead_ones_lock_ends(home: Home, spark: SparkSession) -> None:
+def test_a_second_pipeline_is_refused_and_a_dead_ones_lock_ends(home: DataDir, spark: SparkSession) -> None:
     with open_pipeline(home, spark=spark):
-        sentence = r"Another pipeline is at work on s3://.* \(process \d+ on .*, since 20"
-        with pytest.raises(HeldError, match=sentence), open_pipeline(home, spark=spark):
+        sentence = r"Another pipeline is running on s3://.* \(process \d+ on .*, since 20"
+        with pytest.raises(LockedError, match=sentence), open_pipeline(home, spark=spark):
             pass
-        with pytest.raises(ClewError, match="A pipeline is at work"):
-            upkeep(home, 0, is_forced=True)
+        with pytest.raises(ClewError, match="A pipeline is running"):
+            run_maintenance(home, 0, is_forced=True)
     command = [sys.executable, "-c", HOLDER, str(home.lake)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -159,9 +159,9 @@ def test_a_second_pipeline_is_refused_and_a_dead_ones_lock_ends(home: Home, spar
     refused = 0
     while True:
         try:
-            with held(home.lake / ".lock"):
+            with acquire_lock(home.lake / ".lock"):
                 break
-        except HeldError as fault:
+        except LockedError as fault:
             assert f"process {process.pid}" in fault.message  # noqa: PT017  # how often it is refused is the clock's
             refused += 1
     assert refused > 0

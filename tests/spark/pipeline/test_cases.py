@@ -21,15 +21,15 @@ from msgspec import Raw
 from pyspark.sql import SparkSession
 from tests.oracle.packed import index_facets
 
-from clew.collector.intake import stream_of
-from clew.collector.log import LogWriter, Received
-from clew.collector.segments import Line, segment_path
-from clew.home import Home
+from clew.collector.intake import guess_stream
+from clew.collector.log import IncomingEvent, LogWriter
+from clew.collector.segments import LogRecord, segment_path
+from clew.home import DataDir
 from clew.index.store import connect_reader
 from clew.lake.delta import Lake
-from clew.pipeline.derive.derivation import Derivation
-from clew.pipeline.effort import suited_to
-from clew.pipeline.refresh import derivation
+from clew.pipeline.derive.derivation import TableCatalog
+from clew.pipeline.effort import tuned_for
+from clew.pipeline.refresh import table_catalog
 from clew.pipeline.work import Pipeline, open_pipeline
 
 # Where some event tables are empty, all derived tables are written as well.
@@ -42,28 +42,28 @@ pytestmark = pytest.mark.parametrize("case", CASES, ids=lambda path: path.name)
 def test_a_stream_leads_to_the_expected_rows_though_events_repeat_and_its_checkpoint_is_lost(
     case: Path, tmp_path: Path, spark: SparkSession
 ) -> None:
-    home = Home(tmp_path)
+    home = DataDir(tmp_path)
     write_log_with_every_event_twice(home.log, list(bodies(case)))
     with open_pipeline(home, spark=spark) as pipeline:
         take_in_triggers(pipeline)
     shutil.rmtree(home.checkpoint)
     with open_pipeline(home, spark=spark) as pipeline:
-        assert pipeline.take_new().events == 0
+        assert pipeline.ingest_available().events == 0
         if case.name in SPARSE:
             pipeline.refresh()
     assert derived(case, home, spark) == expected(case)
 
 
-def derived(case: Path, home: Home, spark: SparkSession) -> dict[str, list[str]]:
+def derived(case: Path, home: DataDir, spark: SparkSession) -> dict[str, list[str]]:
     """What the case speaks of, and nothing else: the oracle's test has all tables written, of all cases at once."""
     lake = Lake(home.lake)
-    with suited_to(spark, lake), derivation(spark, lake) as tables:
+    with tuned_for(spark, lake), table_catalog(spark, lake) as tables:
         return rows(case, partial(derived_rows, tables), home)
 
 
 def take_in_triggers(pipeline: Pipeline) -> None:
     size = sum(path.stat().st_size for path in pipeline.home.log.glob("*.ndjson"))
-    assert replace(pipeline, bytes_per_trigger=size // 3 + 1).take_new().batches == 3
+    assert replace(pipeline, bytes_per_trigger=size // 3 + 1).ingest_available().batches == 3
 
 
 def bodies(case: Path) -> Iterator[bytes]:
@@ -74,10 +74,10 @@ def write_log_with_every_event_twice(folder: Path, events: list[bytes]) -> None:
     """As a log would be whose writer did not know the events it had stored long ago."""
     folder.mkdir()
     now = datetime.now(UTC).isoformat()
-    sound = [body for body in events if stream_of(body) and is_json(body)]
-    lines = [Line(now, stream_of(body), "case", event=Raw(body)) for body in sound * 2]
+    sound = [body for body in events if guess_stream(body) and is_json(body)]
+    lines = [LogRecord(now, guess_stream(body), "case", event=Raw(body)) for body in sound * 2]
     with LogWriter(folder) as log:
-        log.append(Received(stream_of(body), "case", body) for body in events if not is_json(body))
+        log.append(IncomingEvent(guess_stream(body), "case", body) for body in events if not is_json(body))
     with segment_path(folder, 0).open("ab") as file:
         file.writelines(msgspec.json.encode(line) + b"\n" for line in lines)
 
@@ -94,7 +94,7 @@ def expected(case: Path) -> dict[str, list[str]]:
     return {path.stem: normal(json.loads(path.read_text())) for path in sorted((case / "expected").glob("*.json"))}
 
 
-def rows(case: Path, read: Callable[[str], list[dict[str, Any]]], home: Home) -> dict[str, list[str]]:
+def rows(case: Path, read: Callable[[str], list[dict[str, Any]]], home: DataDir) -> dict[str, list[str]]:
     """The columns that the case speaks of, of the tables that it speaks of."""
     found = {}
     for path in sorted((case / "expected").glob("*.json")):
@@ -113,12 +113,12 @@ def fit(row: dict[str, Any], wanted: list[dict[str, Any]], columns: set[str]) ->
     return {column: row.get(column) for column in columns}
 
 
-def derived_rows(tables: Derivation, table: str) -> list[dict[str, Any]]:
+def derived_rows(tables: TableCatalog, table: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = tables[table].toArrow().to_pylist()
     return found
 
 
-def stored_facets(home: Home) -> list[dict[str, Any]]:
+def stored_facets(home: DataDir) -> list[dict[str, Any]]:
     return [
         {"kind": row["kind"], "name": row["name"], "facet": json.loads(row["body"] or "null")}
         for row in index_facets(connect_reader(home.index_file))

@@ -1,4 +1,4 @@
-"""Whenever the pipeline dies, it goes on where it stopped: nothing is lost, nothing stands there twice."""
+"""Whenever the pipeline dies, it resumes where it stopped: nothing is lost, nothing stands there twice."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 from tests.spark.pipeline.records import Record, append, event, log_size, record, run
 
 from clew.errors import ClewError
-from clew.home import Home
-from clew.index.sink import IndexSink
+from clew.home import DataDir
+from clew.index.sink import IndexWriter
 from clew.lake.delta import Lake
 
 EVENTS = 60
@@ -33,7 +33,7 @@ def test_an_interruption_between_commits(
     call: int, spark: SparkSession, tmp_path: Path, undisturbed: Record, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = filled(tmp_path)
-    with failing_at(call, monkeypatch), pytest.raises(ClewError, match="it goes on where it stopped"):
+    with failing_at(call, monkeypatch), pytest.raises(ClewError, match="it resumes where it stopped"):
         run(home, spark, bytes_per_trigger(home), is_derived=False)
     run(home, spark, bytes_per_trigger(home), is_derived=False)
     assert record(home, *ARRIVAL) == undisturbed
@@ -55,17 +55,17 @@ def failing_at(call: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     with monkeypatch.context() as patch:
         patch.setattr(Lake, "append", failing(Lake.append))
-        patch.setattr(IndexSink, "apply", failing(IndexSink.apply))
+        patch.setattr(IndexWriter, "apply", failing(IndexWriter.apply))
         yield
 
 
-def filled(root: Path) -> Home:
-    home = Home(root)
+def filled(root: Path) -> DataDir:
+    home = DataDir(root)
     append(home, *map(event, range(EVENTS)))
     append(home, *(event(number, "again") for number in range(0, EVENTS, 7)))
     append(home, b"no event")
     return home
 
 
-def bytes_per_trigger(home: Home) -> int:
+def bytes_per_trigger(home: DataDir) -> int:
     return log_size(home.log) // BATCHES + 1

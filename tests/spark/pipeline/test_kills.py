@@ -20,9 +20,9 @@ from tests.spark.pipeline.processes import workers
 from tests.spark.pipeline.records import Record, append, event, record, run
 
 from clew.errors import ClewError
-from clew.home import Home
+from clew.home import DataDir
 from clew.lake.delta import Lake
-from clew.pipeline.backfill import backfill
+from clew.pipeline.backfill import run_backfill
 from clew.pipeline.work import open_pipeline
 
 ROOT = Path(__file__).parents[3]
@@ -60,9 +60,9 @@ WORKER_KILLS = (
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
-    made = Home(tmp_path / "killed").create()
-    Lake(made.lake).prepare()
+def home(tmp_path: Path) -> DataDir:
+    made = DataDir(tmp_path / "killed").create()
+    Lake(made.lake).create_or_validate()
     return made
 
 
@@ -70,7 +70,7 @@ def test_there_are_twenty_kills() -> None:
     assert len(DRIVER_KILLS) + len(WORKER_KILLS) == 20
 
 
-def test_kills_of_driver_and_all(home: Home, spark: SparkSession, tmp_path: Path) -> None:
+def test_kills_of_driver_and_all(home: DataDir, spark: SparkSession, tmp_path: Path) -> None:
     chance = Random(SEED)
     for number, phase in enumerate(DRIVER_KILLS):
         append_more(home, number)
@@ -79,7 +79,7 @@ def test_kills_of_driver_and_all(home: Home, spark: SparkSession, tmp_path: Path
     assert record(home) == undisturbed(home, tmp_path / "undisturbed", spark)
 
 
-def test_kills_of_workers(home: Home, spark: SparkSession, tmp_path: Path) -> None:
+def test_kills_of_workers(home: DataDir, spark: SparkSession, tmp_path: Path) -> None:
     chance = Random(SEED)
     killed = 0
     for number, phase in enumerate(WORKER_KILLS):
@@ -90,15 +90,15 @@ def test_kills_of_workers(home: Home, spark: SparkSession, tmp_path: Path) -> No
     assert record(home) == undisturbed(home, tmp_path / "undisturbed", spark)
 
 
-def test_kills_of_a_backfill(home: Home, spark: SparkSession, tmp_path: Path) -> None:
+def test_kills_of_a_backfill(home: DataDir, spark: SparkSession, tmp_path: Path) -> None:
     append(home, *map(large_event, range(LARGE_EVENTS)))
     with open_pipeline(home, spark=spark) as pipeline:
-        replace(pipeline, is_raw_only=True).take_new()
+        replace(pipeline, is_raw_only=True).ingest_available()
     chance = Random(SEED)
     command = ["-m", "clew", "pipeline", "backfill", "--chunk-mb", "1", "--home", str(home.root)]
     for phase in (BACKFILLING, BACKFILLED):
         kill_process(command, home, phase, chance)
-    done = backfill(home, spark=spark)
+    done = run_backfill(home, spark=spark)
     assert 0 < done.events < LARGE_EVENTS, "a chunk was done before, and one is left"
     assert record(home, "is_raw_only") == undisturbed(home, tmp_path / "undisturbed", spark, "is_raw_only")
 
@@ -108,26 +108,26 @@ def large_event(number: int) -> bytes:
     return event(number, "x" * (1 << 20))
 
 
-def append_more(home: Home, number: int) -> None:
+def append_more(home: DataDir, number: int) -> None:
     """Some new events, one that is none, and one that was there before."""
     first = number * EVENTS_PER_KILL
     append(home, *map(event, range(first, first + EVENTS_PER_KILL)), b"no event", event(0))
 
 
-def undisturbed(home: Home, root: Path, spark: SparkSession, *but: str) -> Record:
-    other = Home(root)
+def undisturbed(home: DataDir, root: Path, spark: SparkSession, *but: str) -> Record:
+    other = DataDir(root)
     shutil.copytree(home.log, other.log)
     run(other, spark, LARGE_TRIGGER)
     return record(other, *but)
 
 
-def kill_driver(home: Home, phase: Phase, chance: Random) -> None:
-    code = "from tests.spark.pipeline.records import Home, Path, run; "
-    code += f"run(Home(Path({str(home.root)!r})), None, {BYTES_PER_TRIGGER})"
+def kill_driver(home: DataDir, phase: Phase, chance: Random) -> None:
+    code = "from tests.spark.pipeline.records import DataDir, Path, run; "
+    code += f"run(DataDir(Path({str(home.root)!r})), None, {BYTES_PER_TRIGGER})"
     kill_process(["-c", code], home, phase, chance)
 
 
-def kill_process(arguments: list[str], home: Home, phase: Phase, chance: Random) -> None:
+def kill_process(arguments: list[str], home: DataDir, phase: Phase, chance: Random) -> None:
     """Start Python in a process group of its own, and kill driver, JVM and workers at once."""
     has_begun = beginning(home, phase)
     told = home.root / "driver.txt"
@@ -142,7 +142,7 @@ def kill_process(arguments: list[str], home: Home, phase: Phase, chance: Random)
     assert process.returncode == -signal.SIGKILL, f"it ended before it was killed {phase.name}: {told.read_text()}"
 
 
-def kill_workers(home: Home, phase: Phase, chance: Random, spark: SparkSession) -> int:
+def kill_workers(home: DataDir, phase: Phase, chance: Random, spark: SparkSession) -> int:
     """Run the pipeline here, and kill Spark's Python workers, and nothing else; gives how many."""
     has_begun = beginning(home, phase)
     is_over = threading.Event()
@@ -159,14 +159,14 @@ def kill_workers(home: Home, phase: Phase, chance: Random, spark: SparkSession) 
     try:
         run(home, spark, BYTES_PER_TRIGGER, is_derived=phase is DERIVING)
     except ClewError as fault:
-        assert "it goes on where it stopped" in str(fault.hint)  # noqa: PT017  # a kill between jobs harms nothing
+        assert "it resumes where it stopped" in str(fault.hint)  # noqa: PT017  # a kill between jobs harms nothing
     finally:
         is_over.set()
         killer.join()
     return len(killed)
 
 
-def beginning(home: Home, phase: Phase) -> Callable[[], bool]:
+def beginning(home: DataDir, phase: Phase) -> Callable[[], bool]:
     """Whether a phase has begun since now."""
     if phase.begins_with is None:
         return lambda: True

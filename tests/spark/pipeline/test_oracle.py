@@ -18,10 +18,10 @@ from tests.oracle.holdings import index_tables, kept_in_index, lake_tables
 from tests.oracle.reading import log_lines
 from tests.spark.pipeline.records import write_here
 
-from clew.collector.intake import stream_of
-from clew.collector.log import LogWriter, Received
+from clew.collector.intake import guess_stream
+from clew.collector.log import IncomingEvent, LogWriter
 from clew.events.facet_order import FacetOrder
-from clew.home import Home
+from clew.home import DataDir
 from clew.lake import large_facets
 from clew.lake.delta import Lake
 from clew.pipeline import ingest, worker
@@ -61,19 +61,19 @@ ORIGINS: dict[str, Callable[[pytest.FixtureRequest], list[bytes]]] = {
 
 def in_triggers(pipeline: Pipeline) -> None:
     size = sum(path.stat().st_size for path in pipeline.home.log.glob("*.ndjson"))
-    taken = replace(pipeline, bytes_per_trigger=size // TRIGGERS + 1).take_available()
+    taken = replace(pipeline, bytes_per_trigger=size // TRIGGERS + 1).run()
     assert taken.batches == TRIGGERS
 
 
 def with_all_facets_apart(pipeline: Pipeline) -> None:
     """As if every facet and every event were large: a changed limit is changed in this process only."""
     with pytest.MonkeyPatch.context() as changed:
-        changed.setattr(large_facets, "LARGEST_INLINE", 0)
-        changed.setattr(worker, "LARGE_BYTES", 0)
-        for limit in ("BYTES_PER_BATCH", "MOST_LARGE_BYTES"):
+        changed.setattr(large_facets, "MAX_INLINE_BYTES", 0)
+        changed.setattr(worker, "LARGE_EVENT_BYTES", 0)
+        for limit in ("BYTES_PER_BATCH", "MAX_LARGE_EVENTS_BYTES"):
             changed.setattr(worker, limit, 10_000)
         changed.setattr(ingest, "write_events", write_here)
-        pipeline.take_new()
+        pipeline.ingest_available()
     assert pipeline.lake.row_counts()["large_facets"] > len(ORIGINS)
     pipeline.refresh()
     current = DeltaTable(str(pipeline.lake.root / "current_dataset_facets")).to_pyarrow_table()
@@ -81,7 +81,7 @@ def with_all_facets_apart(pipeline: Pipeline) -> None:
 
 
 MODES: dict[str, Callable[[Pipeline], object]] = {
-    "batch": Pipeline.take_available,
+    "batch": Pipeline.run,
     "stream": in_triggers,
     "apart": with_all_facets_apart,
 }
@@ -103,10 +103,10 @@ MODES: dict[str, Callable[[Pipeline], object]] = {
 def test_tables_and_index_are_as_the_oracle_says(
     mode: str, origin: str, order: FacetOrder, spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    home = Home(tmp_path)
+    home = DataDir(tmp_path)
     with LogWriter(home.log) as log:
         for body in ORIGINS[origin](request):
-            log.append_again([Received(stream_of(body), origin, body)])
+            log.append_duplicates([IncomingEvent(guess_stream(body), origin, body)])
     with open_pipeline(home, spark=spark, facet_order=order) as pipeline:
         MODES[mode](pipeline)
     lines = list(log_lines(home.log))
@@ -119,7 +119,7 @@ def test_tables_and_index_are_as_the_oracle_says(
         assert differences(index_tables(rebuilt(home, spark), of_index), of_index) == {}
 
 
-def rebuilt(home: Home, spark: SparkSession) -> Path:
+def rebuilt(home: DataDir, spark: SparkSession) -> Path:
     path = home.root / "rebuilt.sqlite"
     rebuild_index(spark, Lake(home.lake), path)
     return path

@@ -9,53 +9,55 @@ from typing import Any
 from pyspark.sql import SparkSession
 from tests.oracle.packed import TABLES, VIEWS, index_facets
 
-from clew.collector.intake import stream_of
-from clew.collector.log import LogWriter, Received
-from clew.home import Home, Place
-from clew.index.places import store_of
+from clew.collector.intake import guess_stream
+from clew.collector.log import IncomingEvent, LogWriter
+from clew.home import DataDir, IndexLocation
+from clew.index.places import open_backend
 from clew.index.reader import IndexReader
-from clew.pipeline.status import status
+from clew.pipeline.status import read_status
 from clew.pipeline.work import open_pipeline
 
 CASES = sorted((Path(__file__).parents[2] / "cases" / "pipeline").iterdir())
 # Which batch brought an event may differ, and so may how bodies are packed.
-LEFT_OUT = {"meta", "batches", "dictionaries", "events", "rejected", "facets"}
+LEFT_OUT = {"meta", "batches", "zstd_dictionaries", "events", "rejected", "facets"}
 
 
 def test_the_index_holds_what_a_file_would(tmp_path: Path, spark: SparkSession, postgres: str) -> None:
     url = f"{postgres}{'&' if '?' in postgres else '?'}schema=pipeline"
-    file, database = Home(tmp_path / "file"), Home(tmp_path / "database", database=url)
-    store_of(database.index).remove()
+    file, database = DataDir(tmp_path / "file"), DataDir(tmp_path / "database", database_url=url)
+    open_backend(database.index).remove()
     for home in (file, database):
         take_in(home, spark)
     assert contents(database.index) == contents(file.index)
     with IndexReader(database.index) as reader:
-        before = reader.progress()
-    found = status(database).index
+        before = reader.version()
+    found = read_status(database).index
     assert found is not None
-    assert (found.at, found.seq) == (before.at, before.seq)
+    assert (found.at, found.seq) == (before.indexed_at, before.indexed_seq)
 
-    with open_pipeline(database, spark=spark, is_rebuilt=True) as pipeline:
-        assert pipeline.take_new().events == 0
+    with open_pipeline(database, spark=spark, rebuild=True) as pipeline:
+        assert pipeline.ingest_available().events == 0
     assert contents(database.index) == contents(file.index)
     with IndexReader(database.index) as reader:
-        assert reader.progress().identity != before.identity
-    store_of(database.index).remove()
+        assert reader.version().identity != before.identity
+    open_backend(database.index).remove()
 
 
-def take_in(home: Home, spark: SparkSession) -> None:
+def take_in(home: DataDir, spark: SparkSession) -> None:
     """All golden cases at once."""
     bodies = [line for case in CASES for line in (case / "events.ndjson").read_bytes().splitlines()]
     home.create()
     with LogWriter(home.log) as log:
-        log.append(Received(stream_of(body), "case", body) for body in bodies)
+        log.append(IncomingEvent(guess_stream(body), "case", body) for body in bodies)
     with open_pipeline(home, spark=spark) as pipeline:
-        assert pipeline.take_new().events > 0
+        assert pipeline.ingest_available().events > 0
 
 
-def contents(place: Place) -> dict[str, list[str]]:
-    with closing(store_of(place).reader(1.0)) as index:
-        rows: dict[str, Any] = {name: index.plain(f"select * from {name}") for name in {*TABLES, *VIEWS} - LEFT_OUT}
+def contents(place: IndexLocation) -> dict[str, list[str]]:
+    with closing(open_backend(place).reader(1.0)) as index:
+        rows: dict[str, Any] = {
+            name: index.execute_tuples(f"select * from {name}") for name in {*TABLES, *VIEWS} - LEFT_OUT
+        }
         rows["facets"] = [tuple(row.values()) for row in index_facets(index)]
         return {name: sorted(repr(tuple(map(number, row))) for row in found) for name, found in rows.items()}
 

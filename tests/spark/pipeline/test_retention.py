@@ -13,10 +13,10 @@ from pyspark.sql import SparkSession
 from tests.spark.pipeline.records import Record, append, event, record, run
 
 from clew.cli.main import cli
-from clew.collector.log import LogWriter, Received
-from clew.collector.segments import segments
+from clew.collector.log import IncomingEvent, LogWriter
+from clew.collector.segments import list_segments
 from clew.events.stream import Stream
-from clew.home import Home
+from clew.home import DataDir
 from clew.lake.tables import DERIVED_TABLE_NAMES, EVENT_TABLE_NAMES
 
 # The second run begins before the cutoff and ends after it, and rejected events stand on both sides.
@@ -35,26 +35,29 @@ class At:
         return self._moment
 
 
-def receive(home: Home, bodies: list[bytes], days_ago: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def receive(home: DataDir, bodies: list[bytes], days_ago: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Take events into the log as if it were then, each in a segment of its own."""
     with monkeypatch.context() as then, LogWriter(home.log, segment_bytes=1) as log:
         then.setattr("clew.collector.log.datetime", At(datetime.now(UTC) - timedelta(days=days_ago)))
         for body in bodies:
-            log.append([Received(Stream.OPENLINEAGE, "test", body)])
+            log.append([IncomingEvent(Stream.OPENLINEAGE, "test", body)])
 
 
 def test_old_events_are_gone_everywhere_and_stay_so(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    home = Home(tmp_path / "home")
+    home = DataDir(tmp_path / "home")
     receive(home, OLD, 100, monkeypatch)
     receive(home, YOUNG, 80, monkeypatch)
     run(home, spark, BYTES_PER_TRIGGER)
-    all_segments = segments(home.log)
+    all_segments = list_segments(home.log)
     arguments = ["pipeline", "compact", "--drop-older-than", "90d", "--json", "--home", str(home.root)]
     done = json.loads(CliRunner().invoke(cli, arguments, catch_exceptions=False).stdout)
-    assert (done["dropped"]["rows"]["lineage_events"], done["dropped"]["rows"]["rejected_events"]) == (5, 1)
-    assert segments(home.log) == all_segments[len(OLD) :]
+    assert (done["expired"]["deleted_rows"]["lineage_events"], done["expired"]["deleted_rows"]["rejected_events"]) == (
+        5,
+        1,
+    )
+    assert list_segments(home.log) == all_segments[len(OLD) :]
 
     left = record(home)
     assert set(left) >= {*EVENT_TABLE_NAMES, *DERIVED_TABLE_NAMES, "index.facets", "index.runs"}
@@ -68,9 +71,9 @@ def test_old_events_are_gone_everywhere_and_stay_so(
     assert len(record(home)["lineage_events"]) == len(left["lineage_events"]) + 1
 
 
-def taken_anew(home: Home, root: Path, spark: SparkSession) -> Record:
+def taken_anew(home: DataDir, root: Path, spark: SparkSession) -> Record:
     """All that follows from what is left of the log."""
-    other = Home(root)
+    other = DataDir(root)
     shutil.copytree(home.log, other.log)
     run(other, spark, BYTES_PER_TRIGGER)
     return record(other)

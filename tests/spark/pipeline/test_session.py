@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 from tests.spark.pipeline.processes import daemons
 
 from clew.collector.segments import segment_path
-from clew.pipeline.daemon import MOVES_EVENTS
-from clew.pipeline.source import NAME
+from clew.pipeline.daemon import EVENT_WORKER_ENV
+from clew.pipeline.source import FORMAT_NAME
 
 PROCESSES = Path("/proc")
 
@@ -32,9 +32,9 @@ def where_it_was_loaded_from(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.R
 @pytest.mark.skipif(not PROCESSES.exists(), reason="only Linux tells the environment of a process")
 def test_what_names_ranges_is_another_process_than_what_moves_events(spark: SparkSession, tmp_path: Path) -> None:
     segment_path(tmp_path, 0).write_bytes(b"{}\n")
-    (row,) = spark.read.format(NAME).load(str(tmp_path)).mapInArrow(who_forked_it, "daemon long").collect()
+    (row,) = spark.read.format(FORMAT_NAME).load(str(tmp_path)).mapInArrow(who_forked_it, "daemon long").collect()
     both = daemons()
-    moving = {pid for pid in both if MOVES_EVENTS.encode() in environment(pid)}
+    moving = {pid for pid in both if EVENT_WORKER_ENV.encode() in environment(pid)}
     assert row["daemon"] in moving
     assert both - moving
 

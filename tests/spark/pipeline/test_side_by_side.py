@@ -7,7 +7,7 @@ import threading
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from clew.pipeline.side_by_side import side_by_side
+from clew.pipeline.side_by_side import run_concurrently
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def frames(spark: SparkSession) -> dict[str, DataFrame]:
 
 def test_each_frame_has_its_result_and_is_counted(frames: dict[str, DataFrame]) -> None:
     told: list[tuple[int, int]] = []
-    counts = side_by_side(DataFrame.count, frames, lambda *far: told.append(far))
+    counts = run_concurrently(DataFrame.count, frames, lambda *far: told.append(far))
     assert counts == {"0": 0, "1": 1, "2": 2, "3": 3}
     assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
@@ -25,7 +25,7 @@ def test_each_frame_has_its_result_and_is_counted(frames: dict[str, DataFrame]) 
 def test_a_fault_is_raised_when_all_have_ended(frames: dict[str, DataFrame]) -> None:
     told: list[tuple[int, int]] = []
     with pytest.raises(ZeroDivisionError):
-        side_by_side(lambda frame: 1 // frame.count(), frames, lambda *far: told.append(far))
+        run_concurrently(lambda frame: 1 // frame.count(), frames, lambda *far: told.append(far))
     assert told[-1] == (4, 4)
 
 
@@ -44,7 +44,7 @@ def test_who_interrupts_waits_for_no_job_and_begins_no_other(frames: dict[str, D
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        side_by_side(run, frames, interrupt)
+        run_concurrently(run, frames, interrupt)
     is_released.set()
     for thread in threading.enumerate():
         if thread.name == "clew-job":

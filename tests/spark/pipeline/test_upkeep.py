@@ -13,21 +13,21 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.spark.pipeline.records import write_here
 
-from clew.collector.log import LogWriter, Received
+from clew.collector.log import IncomingEvent, LogWriter
 from clew.collector.segments import end_position
 from clew.events import openlineage
 from clew.events.stream import Stream
-from clew.home import Home
+from clew.home import DataDir
 from clew.index.store import connect_reader
 from clew.lake.delta import Lake
 from clew.lake.tables import DERIVED_TABLE_NAMES, EVENT_TABLE_NAMES
-from clew.pipeline.caretaker import Care, Cared
+from clew.pipeline.caretaker import MaintenanceConfig, MaintenanceStats
 from clew.pipeline.checkpoint import Checkpoint
-from clew.pipeline.journal import noted
+from clew.pipeline.journal import read_batch_records
 from clew.pipeline.rebuild import rebuild_index
-from clew.pipeline.replay import Replayed, replay
-from clew.pipeline.status import status
-from clew.pipeline.upkeep import upkeep
+from clew.pipeline.replay import ReplayStats, replay_rejected_events
+from clew.pipeline.status import read_status
+from clew.pipeline.upkeep import run_maintenance
 from clew.pipeline.work import Pipeline, open_pipeline
 
 BATCHES = 3
@@ -40,12 +40,12 @@ def event(number: int) -> bytes:
     return json.dumps({"eventTime": moment, "run": run, "inputs": [dataset], "outputs": [dataset]}).encode()
 
 
-def append(home: Home, body: bytes) -> None:
+def append(home: DataDir, body: bytes) -> None:
     with LogWriter(home.log) as log:
-        log.append([Received(Stream.OPENLINEAGE, "test", body)])
+        log.append([IncomingEvent(Stream.OPENLINEAGE, "test", body)])
 
 
-def lake_rows(home: Home, names: tuple[str, ...]) -> dict[str, list[str]]:
+def lake_rows(home: DataDir, names: tuple[str, ...]) -> dict[str, list[str]]:
     lake = Lake(home.lake)
     tables = {name: table for name in names if (table := lake.table(name)) is not None}
     return {name: sorted(map(without_arrival, table.to_pyarrow_table().to_pylist())) for name, table in tables.items()}
@@ -55,7 +55,7 @@ def without_arrival(row: dict[str, Any]) -> str:
     return json.dumps({key: row[key] for key in row if key not in {"received_at", "created_at"}}, default=str)
 
 
-def index_rows(home: Home) -> dict[str, list[str]]:
+def index_rows(home: DataDir) -> dict[str, list[str]]:
     index = connect_reader(home.index_file)
     names = [row["name"] for row in index.execute("select name from sqlite_master where type = 'table'")]
     rows = {
@@ -69,7 +69,7 @@ def index_rows(home: Home) -> dict[str, list[str]]:
 
 
 def test_upkeep_between_batches_changes_no_row(spark: SparkSession, tmp_path: Path) -> None:
-    left, tidied = Home(tmp_path / "left"), Home(tmp_path / "tidied")
+    left, tidied = DataDir(tmp_path / "left"), DataDir(tmp_path / "tidied")
     for home in (left, tidied):
         take_in_batches(home, spark, is_tidied=home is tidied)
     names = (*EVENT_TABLE_NAMES, *DERIVED_TABLE_NAMES)
@@ -80,42 +80,47 @@ def test_upkeep_between_batches_changes_no_row(spark: SparkSession, tmp_path: Pa
     assert rebuilt(tidied, spark) == index_rows(tidied) == index_rows(left)
 
 
-def take_in_batches(home: Home, spark: SparkSession, *, is_tidied: bool) -> None:
+def take_in_batches(home: DataDir, spark: SparkSession, *, is_tidied: bool) -> None:
     for number in range(BATCHES):
         append(home, event(number))
         with open_pipeline(home, spark=spark) as pipeline:
-            pipeline.take_new()
+            pipeline.ingest_available()
             if is_tidied:
-                assert upkeep(home, 24).is_left_to_pipeline
+                assert run_maintenance(home, 24).is_refresh_deferred
     with open_pipeline(home, spark=spark) as pipeline:
         pipeline.refresh()
 
 
-def rebuilt(home: Home, spark: SparkSession) -> dict[str, list[str]]:
-    other = Home(home.root / "other").create()
+def rebuilt(home: DataDir, spark: SparkSession) -> dict[str, list[str]]:
+    other = DataDir(home.root / "other").create()
     rebuild_index(spark, Lake(home.lake), other.index)
     return index_rows(other)
 
 
 def test_a_stream_keeps_its_lake_tidy(spark: SparkSession, tmp_path: Path) -> None:
-    home, count = Home(tmp_path), 16
+    home, count = DataDir(tmp_path), 16
     for number in range(count):
         append(home, event(number))
     stop = Event()
     said: list[str] = []
 
-    cared = Cared()
+    cared = MaintenanceStats()
 
     def look() -> None:
-        if Checkpoint(home.checkpoint).position == end_position(home.log) and cared.refreshes:
+        if Checkpoint(home.checkpoint).committed_offset == end_position(home.log) and cared.refreshes:
             stop.set()
 
-    with open_pipeline(home, spark=spark, say=said.append) as opened:
+    with open_pipeline(home, spark=spark, on_progress=said.append) as opened:
         # So many batches, each of about one event.
         pipeline = replace(opened, bytes_per_trigger=end_position(home.log) // count)
-        pipeline.stream(stop, look, Care(new_files=4, look_seconds=0.01, refresh_seconds=0.1), cared)
-    assert ([text for text in said if "failed" in text], cared.faults) == ([], 0)
-    taken = noted(home.checkpoint)
+        pipeline.stream(
+            stop,
+            look,
+            MaintenanceConfig(compaction_trigger_files=4, poll_interval_seconds=0.01, refresh_interval_seconds=0.1),
+            cared,
+        )
+    assert ([text for text in said if "failed" in text], cared.errors) == ([], 0)
+    taken = read_batch_records(home.checkpoint)
     assert sum(batch.events for batch in taken) == count
     assert len(taken) >= count
     names = ("lineage_events", "run_facets", "dataset_facets", "runs")
@@ -126,35 +131,35 @@ def test_a_stream_keeps_its_lake_tidy(spark: SparkSession, tmp_path: Path) -> No
 
 def test_derived_tables_that_are_behind_are_refreshed(spark: SparkSession, tmp_path: Path) -> None:
     assert spark is not None, "the session that upkeep will find"
-    home = Home(tmp_path)
+    home = DataDir(tmp_path)
     append(home, event(0))
     with open_pipeline(home, spark=spark) as pipeline:
-        pipeline.take_new()
-    assert upkeep(home, 24).is_refreshed
+        pipeline.ingest_available()
+    assert run_maintenance(home, 24).is_refreshed
     assert len(lake_rows(home, ("runs",))["runs"]) == 1
-    assert not upkeep(home, 24).is_refreshed
+    assert not run_maintenance(home, 24).is_refreshed
 
 
 def test_an_event_that_an_older_clew_rejected_is_taken_in_once(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    home = Home(tmp_path)
+    home = DataDir(tmp_path)
     schema = "https://openlineage.io/spec/2-0-2/OpenLineage.json"
     append(home, json.dumps({**json.loads(event(0)), "schemaURL": schema}).encode())
     append(home, b"no event at all")
     with monkeypatch.context() as older, open_pipeline(home, spark=spark) as pipeline:
-        older.setattr(openlineage, "NEWEST_MODEL", 1)
+        older.setattr(openlineage, "MAX_SCHEMA_MODEL", 1)
         older.setattr("clew.pipeline.ingest.write_events", write_here)
-        assert pipeline.take_new().rejected == 2
-    assert replay(home) == Replayed(replayed=1, still_rejected=1)
-    assert status(home).log.events == 1
+        assert pipeline.ingest_available().rejected == 2
+    assert replay_rejected_events(home) == ReplayStats(replayed=1, still_rejected=1)
+    assert read_status(home).log.events == 1
     with open_pipeline(home, spark=spark) as pipeline:
-        taken = pipeline.take_available()
-        assert (taken.events, taken.rejected, taken.repeated) == (1, 0, 0)
+        taken = pipeline.run()
+        assert (taken.events, taken.rejected, taken.duplicates) == (1, 0, 0)
         check_taken_once(pipeline)
     shutil.rmtree(home.checkpoint)
     with open_pipeline(home, spark=spark) as pipeline:
-        again = pipeline.take_new()
+        again = pipeline.ingest_available()
         assert (again.events, again.rejected) == (0, 0)
         check_taken_once(pipeline)
     assert rebuilt(home, spark) == index_rows(home)
@@ -163,7 +168,7 @@ def test_an_event_that_an_older_clew_rejected_is_taken_in_once(
 def check_taken_once(pipeline: Pipeline) -> None:
     rows = lake_rows(pipeline.home, ("lineage_events", "rejected_events", "runs"))
     assert {name: len(found) for name, found in rows.items()} == {"lineage_events": 1, "rejected_events": 2, "runs": 1}
-    assert replay(pipeline.home) == Replayed(taken_already=1, still_rejected=1)
-    found = status(pipeline.home)
-    assert (found.log.events, found.rejected.open) == (0, 1)
-    assert found.holder is not None
+    assert replay_rejected_events(pipeline.home) == ReplayStats(already_ingested=1, still_rejected=1)
+    found = read_status(pipeline.home)
+    assert (found.log.events, found.rejected.unresolved) == (0, 1)
+    assert found.locked_by is not None

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from clew.errors import ClewError
-from clew.home import Home
+from clew.home import DataDir
 from clew.lake.delta import Lake
 from clew.reports import cells, datasets
 from clew.reports.job import write_reports
@@ -112,13 +112,13 @@ def tables(spark: SparkSession) -> Tables:
 
 CASES: dict[str, tuple[Callable[[Tables], DataFrame], tuple[str, ...], list[tuple[Any, ...]]]] = {
     "performance": (
-        cells.performance,
-        ("cell", "executions", "median_ms", "longest_ms", "total_ms"),
+        cells.performance_report,
+        ("cell", "executions", "median_ms", "max_ms", "total_ms"),
         [("load", 3, 22.0, 90.0, 132.0), ("fit", 1, 5.0, 5.0, 5.0)],
     ),
     "debugging": (
-        cells.debugging,
-        ("cell", "trouble", "duration_ms", "usual_ms", "error"),
+        cells.debugging_report,
+        ("cell", "issue", "duration_ms", "median_ms", "error"),
         [
             ("late", "lost", None, None, ""),
             ("fit", "failed", 5.0, 5.0, "KeyError: 'x'"),
@@ -126,33 +126,33 @@ CASES: dict[str, tuple[Callable[[Tables], DataFrame], tuple[str, ...], list[tupl
         ],
     ),
     "audit": (
-        cells.audit,
-        ("who", "what", "read", "wrote"),
+        cells.audit_report,
+        ("actor", "action", "read", "wrote"),
         [("book.py load", "cell start", "", ""), ("n job", "run complete", "/a", "/b, /c")],
     ),
     "resources": (
-        cells.resources,
-        ("session_id", "cells", "cell_seconds", "peak_memory_mb", "grown_mb"),
+        cells.resources_report,
+        ("session_id", "cells", "cell_seconds", "peak_memory_mb", "memory_increase_mb"),
         [("s1", 5, 0.137, 106.0, 5.0)],
     ),
     "governance": (
-        datasets.governance,
+        datasets.governance_report,
         ("dataset", "source", "distance"),
         [("f:d", "f:c", 1), ("f:d", "f:b", 2), ("f:d", "f:a", 3), ("f:d", "f:b2", 3)],
     ),
     "schemas": (
-        datasets.schema_discovery,
-        ("dataset", "column", "type", "types", "first_seen", "is_there_now"),
+        datasets.schema_report,
+        ("dataset", "column", "type", "type_count", "first_seen", "is_current"),
         [("f:a", "id", "long", 2, at(1), True), ("f:a", "price", None, 0, at(3), True)],
     ),
-    "impact": (datasets.impact, ("column", "affected", "distance"), [("f:z.rate", "f:b.rate", 1)]),
+    "impact": (datasets.impact_report, ("column", "affected", "distance"), [("f:z.rate", "f:b.rate", 1)]),
     "quality": (
-        datasets.quality,
+        datasets.quality_report,
         ("dataset", "column", "rows", "null_share", "max", "null_share_change", "row_change"),
         [("f:a", "price", 100, 0.0, 9.5, None, None), ("f:a", "price", 100, 0.25, 9.5, 0.25, 0)],
     ),
     "documentation": (
-        datasets.documentation,
+        datasets.documentation_report,
         ("job", "type", "description", "reads", "writes", "runs", "failed", "last_state"),
         [
             ("n job", "BATCH", "Adds up.", "a, z", "b", 2, 1, "COMPLETED"),
@@ -188,7 +188,7 @@ def test_a_report_is_written_with_its_plot(tables: Tables, tmp_path: Path) -> No
 
 
 def test_a_lake_without_derived_tables_is_a_sentence(tmp_path: Path, spark: SparkSession) -> None:
-    home = Home(tmp_path)
-    Lake(home.lake).prepare()
+    home = DataDir(tmp_path)
+    Lake(home.lake).create_or_validate()
     with pytest.raises(ClewError, match="has no table cell_executions yet"):
         write_reports(home, tmp_path / "out", spark=spark)

@@ -12,7 +12,7 @@ import pytest
 
 from clew.api import assets
 from clew.errors import UsageError
-from clew.query.model import Hop, NotebookRun, RunSummary
+from clew.query.model import LineageStep, NotebookRun, SessionSummary
 
 SAMPLE = runpy.run_path(str(Path(__file__).parents[2] / "e2e" / "page" / "orders_run.py"))
 
@@ -23,12 +23,13 @@ class RunsInMemory:
     def __init__(self, runs: list[NotebookRun]) -> None:
         self._runs = runs
 
-    def runs(self) -> list[RunSummary]:
+    def runs(self) -> list[SessionSummary]:
         return [
-            RunSummary(r.session_id, r.notebook, r.state, r.started_at, r.ended_at, len(r.cells), 1) for r in self._runs
+            SessionSummary(r.session_id, r.notebook, r.state, r.started_at, r.ended_at, len(r.cells), 1)
+            for r in self._runs
         ]
 
-    def latest(self) -> NotebookRun | None:
+    def latest_run(self) -> NotebookRun | None:
         return self._runs[0] if self._runs else None
 
     def run(self, session_id: str) -> NotebookRun:
@@ -37,9 +38,9 @@ class RunsInMemory:
                 return run
         raise UsageError(f"There is no notebook session {session_id!r}.", hint="There is 6ac33987.")
 
-    def upstream(self, column: str) -> Hop:
+    def upstream(self, column: str) -> LineageStep:
         run, name = self._runs[0], column.rpartition(".")[2]
-        hop: Hop = SAMPLE["trace"](run, run.writes[0], name)
+        hop: LineageStep = SAMPLE["trace"](run, run.writes[0], name)
         return hop
 
 

@@ -13,18 +13,18 @@ import pytest
 from starlette.testclient import TestClient
 
 from clew.api.app import create_app
-from clew.api.questions import OPERATIONS, question_routes
+from clew.api.questions import OPERATIONS, operation_routes
 from clew.events.identity import event_id
-from clew.events.openlineage import decode
-from clew.index.observer import Observer
-from clew.index.sink import IndexSink
-from clew.lake.arrival import Arrival
-from clew.lake.delta import Batch, Lake
+from clew.events.openlineage import decode_openlineage
+from clew.index.observer import ChangeExtractor
+from clew.index.sink import IndexWriter
+from clew.lake.arrival import ReceivedEvent
+from clew.lake.delta import BatchId, Lake
 from clew.lake.files import FileWriter
-from clew.lake.lineage_rows import LineageRows
+from clew.lake.lineage_rows import LineageTableBuilder
 from clew.lake.tables import EVENT_TABLES, LARGE_COLUMNS
-from clew.query.answers import Answers
-from clew.query.holdings import Holdings
+from clew.query.answers import NotebookService
+from clew.query.holdings import QueryResources
 
 DOCS = Path(__file__).parents[3] / "docs"
 PAGE = (DOCS / "api.md").read_text(encoding="utf-8")
@@ -35,20 +35,20 @@ OMITTED = "…"
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     folder = tmp_path_factory.mktemp("shop")
-    lake, observer, rows = Lake(folder / "lake"), Observer(), LineageRows()
+    lake, observer, rows = Lake(folder / "lake"), ChangeExtractor(), LineageTableBuilder()
     for seq, body in enumerate((DOCS / "examples" / "shop.ndjson").read_bytes().splitlines()):
-        event = decode(body)
-        observer.note(event, event_id(body), seq)
-        rows.add(event, Arrival(event_id(body), seq, datetime(2026, 3, 3, tzinfo=UTC), "test", body))
-    with IndexSink(folder / "index.sqlite") as sink:
+        event = decode_openlineage(body)
+        observer.add(event, event_id(body), seq)
+        rows.add(event, ReceivedEvent(event_id(body), seq, datetime(2026, 3, 3, tzinfo=UTC), "test", body))
+    with IndexWriter(folder / "index.sqlite") as sink:
         sink.apply("shop/0", observer.changes())
-    lake.prepare()
+    lake.create_or_validate()
     writer = FileWriter(str(lake.root), LARGE_COLUMNS)
-    files = [*writer.add(rows.batches()), *writer.flush()]
+    files = [*writer.add(rows.drain()), *writer.flush()]
     for table in EVENT_TABLES:
-        lake.append(table.name, table.schema, [file for file in files if file.table == table.name], Batch("shop", 0))
-    with Holdings(folder / "index.sqlite", lake.root) as holdings:
-        app = create_app(lambda: Answers(folder / "index.sqlite"), question_routes(holdings))
+        lake.append(table.name, table.schema, [file for file in files if file.table == table.name], BatchId("shop", 0))
+    with QueryResources(folder / "index.sqlite", lake.root) as holdings:
+        app = create_app(lambda: NotebookService(folder / "index.sqlite"), operation_routes(holdings))
         with TestClient(app) as made:
             yield made
 

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from clew.api.app import create_app
 from clew.api.assets import STATIC
 from clew.index.store import MissingIndexError
-from clew.query.answers import Answers
+from clew.query.answers import NotebookService
 from clew.query.model import NotebookRun
 from clew.query.run_page_model import RunPage
 
@@ -32,7 +32,7 @@ def test_a_run_is_a_page(client: TestClient, path: str) -> None:
     page = msgspec.json.decode(answer.content, type=RunPage)
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
     assert (page.header.session_id, page.header.notebook) == ("6ac33987", "orders.py")
-    assert (page.answer is not None) == ("column" in path)
+    assert (page.explanation is not None) == ("column" in path)
 
 
 def test_runs_are_listed_newest_first_and_counted(source_of: SourceOf, sample: dict[str, Any]) -> None:
@@ -57,11 +57,11 @@ def test_runs_are_listed_newest_first_and_counted(source_of: SourceOf, sample: d
     [
         ("GET", "/api/v2/notebook-runs/deadbeef", 404, "There is no notebook session 'deadbeef'."),
         ("GET", "/api/v2/notebook-runs/%F0%9F%A7%B5", 404, "There is no notebook session '🧵'."),
-        ("GET", "/api/v2/notebook-runs?limit=0", 400, "limit cannot be '0'."),
-        ("GET", "/api/v2/notebook-runs?limit=x", 400, "limit cannot be 'x'."),
+        ("GET", "/api/v2/notebook-runs?limit=0", 400, "Invalid value '0' for limit."),
+        ("GET", "/api/v2/notebook-runs?limit=x", 400, "Invalid value 'x' for limit."),
         ("GET", "/api/v2/nothing", 404, "Not Found"),
         ("POST", "/api/v2/notebook-runs", 405, "Method Not Allowed"),
-        ("GET", "/assets/index-0.js", 404, "There is no such file."),
+        ("GET", "/assets/index-0.js", 404, "File not found."),
         ("GET", "/assets/..%2Findex.html", 404, "Not Found"),
     ],
 )
@@ -72,7 +72,9 @@ def test_a_problem_says_what_was_wrong(client: TestClient, method: str, path: st
 
 
 def test_a_missing_index_is_503_with_what_to_do(tmp_path: Path) -> None:
-    answer = TestClient(create_app(lambda: Answers(tmp_path / "index.sqlite"))).get("/api/v2/notebook-runs/latest")
+    answer = TestClient(create_app(lambda: NotebookService(tmp_path / "index.sqlite"))).get(
+        "/api/v2/notebook-runs/latest"
+    )
     expected = MissingIndexError.at(tmp_path / "index.sqlite")
     assert answer.status_code == 503
     assert (answer.json()["title"], answer.json()["detail"]) == (expected.message, expected.hint)
@@ -89,7 +91,7 @@ def test_a_fault_of_ours_is_500_without_a_trace() -> None:
         raise ZeroDivisionError("secret")
 
     answer = TestClient(create_app(broken), raise_server_exceptions=False).get("/api/v2/notebook-runs/latest")
-    assert (answer.status_code, answer.json()["title"]) == (500, "clew itself failed.")
+    assert (answer.status_code, answer.json()["title"]) == (500, "Internal server error.")
     assert "secret" not in answer.text
 
 

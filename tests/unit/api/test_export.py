@@ -10,9 +10,9 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from clew.api.export import inside_script, page_html
+from clew.api.export import escape_json, render_run_page
 from clew.errors import ClewError
-from clew.query.run_page import run_page
+from clew.query.run_page import build_run_page
 from clew.query.run_page_model import RunPage
 
 NASTY = ["</script><script>alert(1)</script>", "<!-- <script", "a\u2028b\u2029c", "&lt;", '"\\', "🧵", "م", "x" * 400]
@@ -38,7 +38,7 @@ class Elements(HTMLParser):
 def _nasty_page(sample: dict[str, Any], text: str) -> RunPage:
     run = sample["orders_run"]()
     cells = tuple(structs.replace(cell, source=text, name=text) for cell in run.cells)
-    return run_page(structs.replace(run, notebook=text, cells=cells))
+    return build_run_page(structs.replace(run, notebook=text, cells=cells))
 
 
 @pytest.mark.usefixtures("built")
@@ -46,7 +46,7 @@ def _nasty_page(sample: dict[str, Any], text: str) -> RunPage:
 def test_no_name_can_break_out(sample: dict[str, Any], text: str) -> None:
     page = _nasty_page(sample, text)
     parser = Elements()
-    parser.feed(page_html(page))
+    parser.feed(render_run_page(page))
     assert parser.tags == [
         "html",
         "head",
@@ -66,7 +66,7 @@ def test_no_name_can_break_out(sample: dict[str, Any], text: str) -> None:
 
 @pytest.mark.usefixtures("built")
 def test_the_file_needs_nothing_else(sample: dict[str, Any]) -> None:
-    html = page_html(sample["orders_page"]())
+    html = render_run_page(sample["orders_page"]())
     assert 'document.title = "<\\/script><\\!--";' in html
     assert "body { color: red }" in html
     assert not any(word in html for word in ("http://", "https://", 'src="', "<link"))
@@ -74,7 +74,7 @@ def test_the_file_needs_nothing_else(sample: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("text", NASTY)
 def test_json_inside_a_script_is_the_same_json(text: str) -> None:
-    json = inside_script(msgspec.json.encode(text).decode())
+    json = escape_json(msgspec.json.encode(text).decode())
     assert msgspec.json.decode(json) == text
     assert not set("<>&\u2028\u2029") & set(json)
 
@@ -83,5 +83,5 @@ def test_json_inside_a_script_is_the_same_json(text: str) -> None:
 def test_a_page_that_was_not_built_says_how(built: Path, sample: dict[str, Any], missing: str) -> None:
     (built / missing).unlink()
     with pytest.raises(ClewError, match=missing) as fault:
-        page_html(sample["orders_page"]())
+        render_run_page(sample["orders_page"]())
     assert "make web" in str(fault.value)

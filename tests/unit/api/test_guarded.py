@@ -11,9 +11,9 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from clew.api.guarded import Guarded
+from clew.api.guarded import AuthMiddleware
 from clew.serving.grants import Scope
-from clew.serving.guard import Guard
+from clew.serving.guard import Authenticator
 from clew.serving.keys import KeyFile
 
 EVERYTHING = ("/", "/api/v1/namespaces")
@@ -31,7 +31,7 @@ def keys(tmp_path: Path) -> KeyFile:
 @pytest.fixture
 def client(keys: KeyFile) -> TestClient:
     app = Starlette(routes=[Route(path, answer, methods=["GET", "PUT"]) for path in EVERYTHING])
-    return TestClient(Guarded(app, Guard(keys)))
+    return TestClient(AuthMiddleware(app, Authenticator(keys)))
 
 
 @pytest.mark.parametrize(

@@ -13,15 +13,15 @@ from msgspec import Struct
 from starlette.testclient import TestClient
 
 from clew.api.app import create_app
-from clew.api.pages import Views, page_routes
-from clew.events.received import decode
+from clew.api.pages import UiDependencies, ui_routes
+from clew.events.received import decode_event
 from clew.events.stream import Stream
-from clew.home import Place
-from clew.index.browsing import Browser
-from clew.index.observer import Observer
-from clew.index.sink import IndexSink
-from clew.query.answers import Answers
-from clew.query.holdings import Holdings
+from clew.home import IndexLocation
+from clew.index.browsing import PageQueries
+from clew.index.observer import ChangeExtractor
+from clew.index.sink import IndexWriter
+from clew.query.answers import NotebookService
+from clew.query.holdings import QueryResources
 
 SHOP = runpy.run_path(str(Path(__file__).parents[2] / "e2e" / "page" / "shop.py"))
 MARGIN = f"namespace={quote(SHOP['WAREHOUSE'], safe='')}&name=finance.margin"
@@ -38,15 +38,17 @@ class Fine(Struct):
 def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     folder = tmp_path_factory.mktemp("shop")
     is_file = request.param == "sqlite"
-    place: Place = folder / "index.sqlite" if is_file else request.getfixturevalue("postgres_places").empty("pages")
-    observer = Observer()
+    place: IndexLocation = (
+        folder / "index.sqlite" if is_file else request.getfixturevalue("postgres_places").empty("pages")
+    )
+    observer = ChangeExtractor()
     for seq, event in enumerate(SHOP["events"]()):
-        observer.note(decode(Stream.OPENLINEAGE, json.dumps(event).encode()), f"{seq:032x}", seq)
-    with IndexSink(place) as sink:
+        observer.add(decode_event(Stream.OPENLINEAGE, json.dumps(event).encode()), f"{seq:032x}", seq)
+    with IndexWriter(place) as sink:
         sink.apply("shop/0", observer.changes())
-    with Holdings(place) as holdings:
-        views = Views(holdings, lambda: Browser(place), folder / "lake", Fine)
-        app = create_app(lambda: Answers(place), page_routes(views))
+    with QueryResources(place) as holdings:
+        views = UiDependencies(holdings, lambda: PageQueries(place), folder / "lake", Fine)
+        app = create_app(lambda: NotebookService(place), ui_routes(views))
         yield TestClient(app, raise_server_exceptions=False)
 
 
@@ -75,21 +77,21 @@ def test_each_view_has_its_document(client: TestClient, place: str, words: str) 
 @pytest.mark.parametrize(
     ("place", "status", "words"),
     [
-        ("datasets?limit=0", 400, "give a number from 1 to 500"),
-        ("jobs?limit=-1", 400, "give a number from 1 to 500"),
-        ("dataset?name=x", 400, "The parameter 'namespace' is missing."),
+        ("datasets?limit=0", 400, "use a number from 1 to 500"),
+        ("jobs?limit=-1", 400, "use a number from 1 to 500"),
+        ("dataset?name=x", 400, "Missing parameter 'namespace'."),
         (f"dataset?{MARGIN}x", 404, "Did you mean finance.margin?"),
         ("job?namespace=airflow&name=nobody", 404, "There is no job 'nobody'."),
         ("run/nothing", 404, "There is no run 'nothing'."),
         ("diff?before=a&after=b", 404, "'a'"),
-        ("graph?node=rubbish", 404, "names no node"),
-        (f"graph?node={NODE}&depth=1000000000", 400, "A depth of '1000000000' is not possible"),
-        (f"graph?node={NODE}&open=sideways:x", 400, "opens nothing"),
-        (f"graph?node={NODE}&asOf=yesterday", 400, "is no time"),
-        (f"graph?node={NODE}&to=dataset%2Fa%2Fb", 404, "Nothing leads"),
-        ("events?before=x", 400, "is no position"),
-        ("events?stream=none", 404, "There is no stream 'none'."),
-        ("events/lineage/5", 404, "There is no event 5"),
+        ("graph?node=rubbish", 404, "Invalid node id"),
+        (f"graph?node={NODE}&depth=1000000000", 400, "Invalid depth='1000000000'"),
+        (f"graph?node={NODE}&open=sideways:x", 400, "Invalid open='sideways:x'"),
+        (f"graph?node={NODE}&asOf=yesterday", 400, "Invalid time 'yesterday'"),
+        (f"graph?node={NODE}&to=dataset%2Fa%2Fb", 404, "No path"),
+        ("events?before=x", 400, "Invalid before='x'"),
+        ("events?stream=none", 404, "Unknown stream 'none'."),
+        ("events/lineage/5", 404, "Event 5 does not exist"),
         ("changes/nothing", 404, "nothing"),
     ],
 )

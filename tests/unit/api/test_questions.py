@@ -11,13 +11,13 @@ import pytest
 from starlette.testclient import TestClient
 
 from clew.api.app import create_app
-from clew.api.questions import question_routes
-from clew.query.answers import Answers
-from clew.query.holdings import Holdings
+from clew.api.questions import operation_routes
+from clew.query.answers import NotebookService
+from clew.query.holdings import QueryResources
 
 
-def client_of(index: Path, holdings: Holdings) -> TestClient:
-    app = create_app(lambda: Answers(index), question_routes(holdings))
+def client_of(index: Path, holdings: QueryResources) -> TestClient:
+    app = create_app(lambda: NotebookService(index), operation_routes(holdings))
     return TestClient(app, raise_server_exceptions=False)
 
 
@@ -38,7 +38,7 @@ def shop(world: Any) -> Any:
 
 
 @pytest.fixture
-def client(shop: Any, holdings: Holdings) -> Iterator[TestClient]:
+def client(shop: Any, holdings: QueryResources) -> Iterator[TestClient]:
     with client_of(shop.index, holdings) as made:
         yield made
 
@@ -67,7 +67,7 @@ def test_lineage_of_a_dataset(client: TestClient) -> None:
 )
 def test_lineage_of_a_column(client: TestClient, parameters: dict[str, str]) -> None:
     found = asked(client, "lineage", direction="upstream", **parameters)
-    told = [(node["name"], node["column"], node["how"]) for node in found["nodes"]]
+    told = [(node["name"], node["column"], node["dependencyType"]) for node in found["nodes"]]
     assert told == [
         ("totals", "sum", "DIRECT"),
         ("orders", "price", "DIRECT"),
@@ -95,7 +95,7 @@ def test_the_way_between_two_nodes_whichever_way_it_goes(client: TestClient) -> 
 
 def test_what_a_column_breaks(client: TestClient) -> None:
     found = asked(client, "impact", nodeId="dataset:db:raw", column="id")
-    told = [(one["dataset"]["name"], one["distance"], one["how"], one["jobs"]) for one in found["affected"]]
+    told = [(one["dataset"]["name"], one["distance"], one["dependencyType"], one["jobs"]) for one in found["affected"]]
     assert told == [("orders", 1, "DIRECT", ["job:jobs:load"]), ("totals", 2, "INDIRECT", ["job:jobs:total"])]
     assert (found["direct"], found["indirect"]) == (1, 1)
 
@@ -139,33 +139,33 @@ def test_who_has_the_answer_already_is_not_sent_it_again(client: TestClient, sho
 @pytest.mark.parametrize(
     ("path", "status", "words"),
     [
-        ("lineage", 400, "nodeId is missing"),
+        ("lineage", 400, "Missing parameter 'nodeId'"),
         ("lineage?nodeId=dataset:db:order", 404, "Did you mean db:orders"),
-        ("lineage?nodeId=dataset", 400, "is no id of a node"),
-        ("lineage?nodeId=postgres://a:1:b", 400, "is no id of a node"),
+        ("lineage?nodeId=dataset", 400, "is not a node id"),
+        ("lineage?nodeId=postgres://a:1:b", 400, "is not a node id"),
         ("lineage?nodeId=dataset:db:orders&depth=1000000000", 400, "a number from 0 to 100"),
         ("lineage?nodeId=dataset:db:orders&limit=-1", 400, "a number from 1 to"),
-        ("lineage?nodeId=dataset:db:orders&depth=1e3", 400, "depth cannot be"),
+        ("lineage?nodeId=dataset:db:orders&depth=1e3", 400, "for depth"),
         ("lineage?nodeId=dataset:db:orders&direction=sideways", 400, "one of upstream, downstream, both"),
-        ("lineage?nodeId=dataset:db:orders&asOf=2999-01-01T00:00:00Z", 400, "nothing is known of the future"),
+        ("lineage?nodeId=dataset:db:orders&asOf=2999-01-01T00:00:00Z", 400, "a time in the past"),
         ("lineage?nodeId=dataset:db:orders&asOf=yesterday", 400, "a time such as"),
         ("lineage?nodeId=dataset:db:orders&derection=both", 400, "Did you mean direction"),
         ("lineage?nodeId=dataset:db:orders&column=prise", 404, "Did you mean price"),
         ("lineage?nodeId=job:jobs:load&column=price", 400, "A job has no columns"),
         ("lineage?nodeId=datasetField:db:orders:prise", 404, "Did you mean price"),
         ("lineage?nodeId=run:none", 404, "There is no run"),
-        ("lineage?nodeId=run:none&asOf=2026-01-01", 400, "Leave out asOf"),
-        ("path?from=dataset:db:orders", 400, "to is missing"),
+        ("lineage?nodeId=run:none&asOf=2026-01-01", 400, "Omit asOf"),
+        ("path?from=dataset:db:orders", 400, "Missing parameter 'to'"),
         ("impact?nodeId=job:jobs:load", 400, "A job has no columns"),
-        ("dataset?nodeId=job:jobs:load", 400, "Ask /api/v2/job for it"),
+        ("dataset?nodeId=job:jobs:load", 400, "Use /api/v2/job."),
         ("runs/none", 404, "There is no run"),
-        ("runs?nodeId=job:jobs:load&cursor=WyJ4Il0=", 400, "the cursor of the same list"),
-        ("runs?nodeId=job:jobs:load&cursor=%F0", 400, "what an earlier answer has as next"),
-        ("search?q=", 400, "a text of 1 to"),
+        ("runs?nodeId=job:jobs:load&cursor=WyJ4Il0=", 400, "a cursor of the same list"),
+        ("runs?nodeId=job:jobs:load&cursor=%F0", 400, "the value of next from a previous response"),
+        ("search?q=", 400, "a string of 1 to"),
         ("search?q=orders&cursor=WzFd", 200, ""),
         ("facets/history?nodeId=dataset:db:orders&name=schema", 503, "There is no lake"),
         ("facets?nodeId=dataset:db:orders&version=9", 404, "There is no version of orders"),
-        ("diff?left=run:a", 400, "Two are needed"),
+        ("diff?left=run:a", 400, "A diff needs two runs"),
         ("diff?left=run:a&right=run:b", 404, "There is no run"),
         ("diff?nodeId=job:jobs:load", 400, "Only datasets have versions"),
         ("nothing", 404, ""),
@@ -179,7 +179,7 @@ def test_bad_questions_are_told_what_is_wrong(client: TestClient, path: str, sta
         assert words in f"{answer.json()['title']} {answer.json()['detail']}"
 
 
-def test_without_an_index_and_while_it_is_built_anew(world: Any, holdings: Holdings) -> None:
+def test_without_an_index_and_while_it_is_built_anew(world: Any, holdings: QueryResources) -> None:
     with client_of(world.index, holdings) as client:
         assert client.get("/api/v2/status").status_code == 503
         world.run("load", "raw", "orders")
@@ -190,7 +190,7 @@ def test_without_an_index_and_while_it_is_built_anew(world: Any, holdings: Holdi
         assert client.get("/api/v2/lineage?nodeId=dataset:db:raw").status_code == 503
 
 
-def test_a_locked_index_is_said_to_be_so(shop: Any, holdings: Holdings) -> None:
+def test_a_locked_index_is_said_to_be_so(shop: Any, holdings: QueryResources) -> None:
     with client_of(shop.index, holdings) as client:
         writer = sqlite3.connect(shop.index, isolation_level=None)
         try:
@@ -204,7 +204,7 @@ def test_a_locked_index_is_said_to_be_so(shop: Any, holdings: Holdings) -> None:
         assert client.get("/api/v2/status").status_code == 200
 
 
-def test_an_index_that_is_built_anew_is_another(shop: Any, holdings: Holdings) -> None:
+def test_an_index_that_is_built_anew_is_another(shop: Any, holdings: QueryResources) -> None:
     with client_of(shop.index, holdings) as client:
         assert len(asked(client, "lineage", nodeId="dataset:db:raw")["nodes"]) == 5
         for ending in ("", "-wal", "-shm"):

@@ -15,7 +15,7 @@ import pytest
 from tests.unit.api.marquez.conftest import Shop
 from tests.unit.conftest import Clock, Session
 
-from clew.api.marquez.app import READ
+from clew.api.marquez.app import READ_ROUTES
 from clew.api.questions import OPERATIONS
 
 TESTS = Path(__file__).parents[2]
@@ -97,7 +97,7 @@ def marquez_paths(ask: Ask) -> Iterator[str]:
         node = marquez_id("dataset", dataset)
         yield from (own, f"{own}/versions?limit=3&offset=1", *versions(ask, own))
         yield from (f"/api/v1/lineage?{node}", f"/api/v1/column-lineage?{node}&withDownstream=true")
-    yield from (f"/api/{'/'.join(path.pattern)}" for path in READ if "*" not in path.pattern)
+    yield from (f"/api/{'/'.join(path.pattern)}" for path in READ_ROUTES if "*" not in path.pattern)
     yield from ("/api/v1/namespaces/%00/jobs", "/api/v1/namespaces/%00/datasets/%00", "/api/v1/jobs/runs/%00")
     yield from ("/api/v1/jobs?lastRunStates=FAILED&lastRunStates=NEW", "/api/v1/jobs?limit=3&offset=2")
     yield from (f"/api/v1/events/lineage?limit=20&sortDirection={way}" for way in ("asc", "desc"))
@@ -190,7 +190,7 @@ def test_every_path_is_asked(both: tuple[Shop, Shop]) -> None:
         return asked(both[0], path)[1]
 
     paths = [path.partition("?")[0].split("/")[2:] for path in (*marquez_paths(ask), *question_paths(ask))]
-    wanted = [path.pattern for path in READ]
+    wanted = [path.pattern for path in READ_ROUTES]
     wanted += [tuple(operation.path.split("/")[2:]) for operation in OPERATIONS]
     for pattern in wanted:
         assert any(

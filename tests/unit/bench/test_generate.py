@@ -11,7 +11,7 @@ from statistics import fmean, median
 
 import pytest
 
-from clew.events.openlineage import decode
+from clew.events.openlineage import decode_openlineage
 
 GENERATE = Path(__file__).parents[3] / "bench" / "generate.py"
 
@@ -39,7 +39,7 @@ def test_sizes(bodies: list[bytes]) -> None:
 
 
 def test_every_event_is_one_that_clew_accepts(bodies: list[bytes]) -> None:
-    types = Counter(decode(body).event_type for body in bodies)
+    types = Counter(decode_openlineage(body).event_type for body in bodies)
     assert set(types) == {"START", "RUNNING", "COMPLETE", "FAIL", "ABORT"}
 
 

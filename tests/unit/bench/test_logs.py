@@ -9,7 +9,7 @@ from bench import generate, logs
 from bench.measure_commits import committing
 
 from clew.lake.delta import Lake
-from clew.pipeline.caretaker import Cared
+from clew.pipeline.caretaker import MaintenanceStats
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def test_a_log_is_made_once(log: logs.Log) -> None:
 
 def test_small_batches_take_in_every_event(log: logs.Log, tmp_path: Path) -> None:
     home = log.home(tmp_path / "home")
-    with committing(log, home, Cared()) as (commit, count):
+    with committing(log, home, MaintenanceStats()) as (commit, count):
         took = [commit() for _ in range(count)]
     assert len(took) == 3
     assert all(one.lake > 0 and one.index > 0 for one in took)

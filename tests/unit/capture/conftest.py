@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 import clew
-from clew.capture.adapters.cells import open_session, running
-from clew.capture.losses import forget_losses
+from clew.capture.adapters.cells import execution_context, open_session
+from clew.capture.losses import reset_errors
 from clew.capture.sessions import Cell
 from clew.capture.tracking import untrack
 
@@ -22,7 +22,7 @@ Streams = dict[str, list[dict[str, Any]]]
 @pytest.fixture(autouse=True)
 def tracked() -> Iterator[None]:
     clew.track()
-    forget_losses()
+    reset_errors()
     yield
     untrack()
 
@@ -39,7 +39,7 @@ def run_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
         for index, source in enumerate(sources, start=1):
             code = compile(source, f"/tmp/__marimo__cell_{index}_.py", "exec")
             cell = Cell(id=f"id{index}", source=source, name=f"cell{index}", index=index)
-            with running(session, cell, code, shared) as execution:
+            with execution_context(session, cell, code, shared) as execution:
                 try:
                     exec(code, shared)
                 except Exception as error:  # noqa: BLE001 - a cell may fail in any way

@@ -16,12 +16,12 @@ import msgspec
 import pandas as pd
 import pytest
 
-from clew.capture.adapters.cells import open_session, running
-from clew.capture.losses import losses
+from clew.capture.adapters.cells import execution_context, open_session
+from clew.capture.losses import error_counts
 from clew.capture.sessions import Cell, Session
-from clew.capture.streams.completion import Completion, complete, complete_below
+from clew.capture.streams.completion import LogExpander, expand_abandoned, expand_logs
 from clew.capture.streams.files import FILES
-from clew.capture.streams.log import FOLDER, logs_in
+from clew.capture.streams.log import STATE_FOLDER, logs_in
 
 pytestmark = pytest.mark.slow
 
@@ -41,7 +41,7 @@ def write_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
         session = session or open_session("book.py")
         for source in sources:
             code = compile(source, f"cell_{session.executions}", "exec")
-            with running(session, Cell(f"id{session.executions}", source), code, namespace) as execution:
+            with execution_context(session, Cell(f"id{session.executions}", source), code, namespace) as execution:
                 try:
                     exec(code, namespace)
                 except KeyError as error:
@@ -68,38 +68,38 @@ def log(write_cells: Write, tmp_path: Path) -> Path:
 
 
 def folder_with(log: bytes, folder: Path) -> Path:
-    (folder / FOLDER).mkdir(parents=True, exist_ok=True)
-    (folder / FOLDER / "s.log").write_bytes(log)
+    (folder / STATE_FOLDER).mkdir(parents=True, exist_ok=True)
+    (folder / STATE_FOLDER / "s.log").write_bytes(log)
     return folder
 
 
 def test_nothing_but_the_streams_is_left(log: Path, tmp_path: Path) -> None:
     folder = folder_with(log.read_bytes(), tmp_path / "whole")
-    complete(folder)
+    expand_logs(folder)
     assert {path.name for path in folder.iterdir()} == set(FILES)
-    assert losses() == {}
+    assert error_counts() == {}
 
 
 def test_however_it_is_cut_the_bytes_are_the_same(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = log.read_bytes()
-    complete(folder_with(whole, tmp_path / "whole"))
+    expand_logs(folder_with(whole, tmp_path / "whole"))
     expected = streams_in(tmp_path / "whole")
     # The kernel lives until the last step.
     monkeypatch.setattr("clew.capture.streams.completion.is_abandoned", lambda path: path.stat().st_size == len(whole))
     for lines in range(1, whole.count(b"\n")):
         folder = folder_with(cut(whole, lines) + b'["end",17', tmp_path / f"{lines}")
-        Completion(folder).go_on()
+        LogExpander(folder).poll()
         # Whoever expanded the first part died while it appended more.
         with (folder / FILES[1]).open("ab") as file:
             file.write(b'{"eventType": "COM')
-        complete(folder_with(whole, folder))
+        expand_logs(folder_with(whole, folder))
         assert streams_in(folder) == expected
 
 
 def test_what_was_there_before_stays(log: Path, tmp_path: Path) -> None:
     folder = folder_with(log.read_bytes(), tmp_path / "old")
     (folder / FILES[0]).write_text('{"event_type": "cell_execution_start"}\n')
-    complete(folder)
+    expand_logs(folder)
     assert (folder / FILES[0]).read_text().startswith('{"event_type": "cell_execution_start"}\n')
 
 
@@ -114,16 +114,16 @@ def test_an_end_that_was_written_is_not_written_again(
     with monkeypatch.context() as patched:
         patched.setattr(Path, "unlink", dies)
         with pytest.raises(KeyboardInterrupt):
-            complete(folder)
+            expand_logs(folder)
     written = streams_in(folder)
-    complete(folder)
+    expand_logs(folder)
     assert streams_in(folder) == written
     assert not logs_in(folder)
 
 
 def test_a_session_at_work_is_left_to_its_worker(write_cells: Write, tmp_path: Path) -> None:
     session = write_cells(CELLS[0])
-    complete_below(tmp_path)
+    expand_abandoned(tmp_path)
     assert not streams_in(tmp_path / "out")
     session.end()
     assert set(streams_in(tmp_path / "out")) == set(FILES)
@@ -149,22 +149,22 @@ def test_a_line_that_a_full_disk_cut_off_costs_itself_alone(log: Path, tmp_path:
     lines = log.read_bytes().splitlines(keepends=True)
     torn = b"".join([*lines[:2], lines[2][:40], b"\n", *lines[3:]])
     folder = folder_with(torn, tmp_path / "torn")
-    complete(folder)
+    expand_logs(folder)
     ends = [*map(msgspec.json.decode, (folder / FILES[1]).read_bytes().splitlines())]
     assert ends[-1]["eventType"] == "ABORT"
 
 
 def test_a_disk_that_fills_up_meanwhile_costs_nothing(log: Path, tmp_path: Path) -> None:
-    complete(folder_with(log.read_bytes(), tmp_path / "whole"))
+    expand_logs(folder_with(log.read_bytes(), tmp_path / "whole"))
     folder = folder_with(log.read_bytes(), tmp_path / "full")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(log.read_bytes()), hard))
     try:
         with pytest.raises(OSError, match="File too large"):
-            complete(folder)
+            expand_logs(folder)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    complete(folder)
+    expand_logs(folder)
     assert streams_in(folder) == streams_in(tmp_path / "whole")
 
 
@@ -173,28 +173,28 @@ def test_a_loop_that_goes_on_after_it_was_told_is_told_once(write_cells: Write, 
     (log,) = logs_in(tmp_path / "out")
     df = pd.DataFrame({"a": [1, 2]})
     rounds = 0
-    with running(session, Cell("loop", ""), None, {}) as execution:
-        while b'"so far"' not in log.read_bytes() or rounds % 7:
+    with execution_context(session, Cell("loop", ""), None, {}) as execution:
+        while b'"progress"' not in log.read_bytes() or rounds % 7:
             df.head()
             rounds += 1
-            session.sink.execution_goes_on(execution)
+            session.recorder.execution_progressed(execution)
     session.end()
     told = msgspec.json.decode((tmp_path / "out" / FILES[2]).read_bytes().splitlines()[-1])
     assert (told["operation_method"], told["count"]) == ("head", rounds)
-    assert losses() == {}
+    assert error_counts() == {}
 
 
 KILLED = """
 import os, signal
 import pandas as pd
-from clew.capture.adapters.cells import open_session, running
+from clew.capture.adapters.cells import open_session, execution_context
 from clew.capture.sessions import Cell
 from clew.capture.tracking import track
 track()
 session = open_session("book.py")
-with running(session, Cell("one", ""), None, globals()):
+with execution_context(session, Cell("one", ""), None, globals()):
     df = pd.DataFrame({"a": [1]})
-with running(session, Cell("two", ""), None, globals()):
+with execution_context(session, Cell("two", ""), None, globals()):
     out = df.head()
     os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -216,7 +216,7 @@ def test_the_death_of_a_kernel_is_seen_though_its_child_lives_on(tmp_path: Path)
     environment = {**os.environ, "CLEW_OUT": str(tmp_path / "out")}
     with subprocess.Popen([sys.executable, "-c", FORKED], env=environment, stdin=subprocess.PIPE) as kernel:
         assert kernel.wait(60) == -signal.SIGKILL
-        complete_below(tmp_path)
+        expand_abandoned(tmp_path)
         assert {path.name for path in (tmp_path / "out").iterdir()} == set(FILES)
 
 
@@ -225,7 +225,7 @@ def test_a_kernel_that_is_killed_leaves_whole_streams(tmp_path: Path, worker: st
     environment = {**os.environ, "CLEW_STREAMS": str(tmp_path), "CLEW_SESSION_ID": "5e551011", "CLEW_WORKER": worker}
     done = subprocess.run([sys.executable, "-c", KILLED], env=environment, check=False, timeout=60)
     assert done.returncode == -signal.SIGKILL
-    complete_below(tmp_path)
+    expand_abandoned(tmp_path)
     events = [*map(msgspec.json.decode, (tmp_path / "5e551011" / FILES[1]).read_bytes().splitlines())]
     told = [(event["eventType"], event["job"]["name"]) for event in events]
     assert told == [

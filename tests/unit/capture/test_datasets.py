@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.capture.datasets import FileDataset, located_at, table_in, tables_of_query
+from clew.capture.datasets import ExternalDataset, dataset_at, table_dataset, tables_in_query
 
 
 @pytest.mark.parametrize(
@@ -22,20 +22,20 @@ from clew.capture.datasets import FileDataset, located_at, table_in, tables_of_q
     ],
 )
 def test_names_follow_openlineage(target: str | Path, namespace: str, name: str) -> None:
-    assert located_at(target) == (namespace, name)
+    assert dataset_at(target) == (namespace, name)
 
 
 def test_relative_paths_are_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert located_at("in.csv") == ("file", str(tmp_path / "in.csv"))
+    assert dataset_at("in.csv") == ("file", str(tmp_path / "in.csv"))
 
 
 def test_an_open_file_is_its_path_and_a_buffer_has_none(tmp_path: Path) -> None:
     path = tmp_path / "in.csv"
     path.write_text("a\n1\n")
     with path.open() as file:
-        assert located_at(file) == ("file", str(path))
-    assert located_at(io.StringIO("a")) is None
+        assert dataset_at(file) == ("file", str(path))
+    assert dataset_at(io.StringIO("a")) is None
 
 
 @pytest.mark.parametrize(
@@ -47,29 +47,29 @@ def test_an_open_file_is_its_path_and_a_buffer_has_none(tmp_path: Path) -> None:
     ],
 )
 def test_tables_are_named_by_their_server(connection: str, namespace: str, name: str) -> None:
-    assert table_in(connection, "orders") == (namespace, name)
+    assert table_dataset(connection, "orders") == (namespace, name)
 
 
 def test_a_schema_is_part_of_the_name() -> None:
-    assert table_in("postgresql://db/shop", "sales.orders") == ("postgres://db:5432", "shop.sales.orders")
+    assert table_dataset("postgresql://db/shop", "sales.orders") == ("postgres://db:5432", "shop.sales.orders")
 
 
 @pytest.mark.parametrize(
     ("dataset", "uri"),
     [
-        (FileDataset("file", "/data/Ann & Bob 100%.csv"), "file:///data/Ann%20&%20Bob%20100%25.csv"),
-        (FileDataset("s3://bucket", "a/b é.parquet"), "s3://bucket/a/b%20%C3%A9.parquet"),
-        (FileDataset("sqlite", ":memory:.orders"), "sqlite:///:memory:.orders"),
+        (ExternalDataset("file", "/data/Ann & Bob 100%.csv"), "file:///data/Ann%20&%20Bob%20100%25.csv"),
+        (ExternalDataset("s3://bucket", "a/b é.parquet"), "s3://bucket/a/b%20%C3%A9.parquet"),
+        (ExternalDataset("sqlite", ":memory:.orders"), "sqlite:///:memory:.orders"),
     ],
 )
-def test_a_uri_is_one_whatever_the_name(dataset: FileDataset, uri: str) -> None:
+def test_a_uri_is_one_whatever_the_name(dataset: ExternalDataset, uri: str) -> None:
     assert dataset.uri == uri
 
 
 def test_a_sqlite_table_is_named_by_its_file(tmp_path: Path) -> None:
     connection = sqlite3.connect(tmp_path / "shop.db")
     for table in ("orders", "main.orders"):
-        assert table_in(connection, table) == ("sqlite", f"{tmp_path / 'shop.db'}.orders")
+        assert table_dataset(connection, table) == ("sqlite", f"{tmp_path / 'shop.db'}.orders")
     connection.close()
 
 
@@ -82,4 +82,4 @@ def test_a_sqlite_table_is_named_by_its_file(tmp_path: Path) -> None:
     ],
 )
 def test_tables_of_a_query(query: str, tables: list[str]) -> None:
-    assert tables_of_query(query) == tables
+    assert tables_in_query(query) == tables

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from tests.unit.capture.takers import Taker
 
-from clew.capture.streams.delivery import Delivery, note_beginning
-from clew.capture.streams.endpoint import Endpoint, find_endpoint
+from clew.capture.streams.delivery import SpoolSender, init_delivery_state
+from clew.capture.streams.endpoint import DeliveryEndpoint, find_endpoint
 from clew.capture.streams.files import DATAFRAME, FILES, LINEAGE, RUNTIME, SPARK
-from clew.capture.streams.log import FOLDER
+from clew.capture.streams.log import STATE_FOLDER
 
 PATHS = {
     LINEAGE: "/api/v1/lineage",
@@ -26,10 +26,10 @@ def write(folder: Path, count: int, start: int = 0) -> None:
             file.writelines(b'{"stream": "%s", "n": %d}\n' % (name.encode(), n) for n in range(start, start + count))
 
 
-def begun(folder: Path, url: str) -> Delivery:
+def begun(folder: Path, url: str) -> SpoolSender:
     folder.mkdir(exist_ok=True)
-    delivery = Delivery(folder, Endpoint(url, api_key="k1"))
-    assert delivery.begin()
+    delivery = SpoolSender(folder, DeliveryEndpoint(url, api_key="k1"))
+    assert delivery.acquire()
     return delivery
 
 
@@ -38,8 +38,8 @@ def test_each_stream_goes_to_its_own_path_and_nothing_is_left_behind(tmp_path: P
     with taker.listening() as url:
         delivery = begun(folder, url)
         write(folder, 3)
-        assert delivery.go_on()
-        delivery.end()
+        assert delivery.poll()
+        delivery.close()
     for name, path in PATHS.items():
         assert taker.bodies(path) == (folder / name).read_bytes().splitlines()
     assert taker.keys == {"Bearer k1"}
@@ -54,18 +54,18 @@ def spark_event(kind: str, run: str, job_type: str) -> bytes:
 def test_what_a_spark_session_tells_is_awaited_to_its_end(tmp_path: Path) -> None:
     taker, folder = Taker(), tmp_path / "out"
     with taker.listening() as url:
-        note_beginning(folder)
+        init_delivery_state(folder)
         first, job = spark_event("START", "a", "APPLICATION"), spark_event("START", "j", "RDD_JOB")
         last = spark_event("COMPLETE", "a", "APPLICATION")
         (folder / SPARK).write_bytes(first + b"no event\n" + job)
         delivery = begun(folder, url)
-        assert delivery.go_on()
-        assert delivery.is_growing
+        assert delivery.poll()
+        assert delivery.has_running_apps
         with (folder / SPARK).open("ab") as file:
             file.write(last)
-        assert delivery.go_on()
-        assert not delivery.is_growing
-        delivery.end()
+        assert delivery.poll()
+        assert not delivery.has_running_apps
+        delivery.close()
     assert taker.bodies(PATHS[LINEAGE]) == (folder / SPARK).read_bytes().splitlines()
 
 
@@ -74,10 +74,10 @@ def test_an_endpoint_of_somebody_else_gets_openlineage_alone(tmp_path: Path) -> 
     with taker.listening() as url:
         delivery = begun(folder, url)
         write(folder, 2)
-        assert delivery.go_on()
-        delivery.end()
+        assert delivery.poll()
+        delivery.close()
     assert len(taker.taken) == 2
-    assert not (folder / FOLDER).exists()
+    assert not (folder / STATE_FOLDER).exists()
 
 
 @pytest.mark.parametrize("status", [401, 404, 408, 429, 500, 503])
@@ -87,13 +87,13 @@ def test_what_is_not_taken_is_sent_again_by_the_next(tmp_path: Path, status: int
     with taker.listening() as url:
         delivery = begun(folder, url)
         write(folder, 2)
-        assert not delivery.go_on()
-        assert delivery.waiting()
-        delivery.end()
+        assert not delivery.poll()
+        assert delivery.pending_bytes()
+        delivery.close()
         later = begun(folder, url)
-        assert later.go_on()
-        assert not later.waiting()
-        later.end()
+        assert later.poll()
+        assert not later.pending_bytes()
+        later.close()
     assert taker.bodies(PATHS[LINEAGE]) == (folder / LINEAGE).read_bytes().splitlines()
 
 
@@ -103,9 +103,9 @@ def test_an_event_that_is_refused_does_not_hold_up_the_others(tmp_path: Path) ->
     with taker.listening() as url:
         delivery = begun(folder, url)
         write(folder, 3)
-        assert delivery.go_on()
-        assert delivery.delivered.refused == 1
-        delivery.end()
+        assert delivery.poll()
+        assert delivery.state.rejected == 1
+        delivery.close()
     assert len(taker.bodies(PATHS[LINEAGE])) == 2
 
 
@@ -114,22 +114,22 @@ def test_an_endpoint_that_is_down_and_up_again(tmp_path: Path) -> None:
     with taker.listening() as url:
         delivery = begun(folder, url)
         write(folder, 1)
-        assert delivery.go_on()
+        assert delivery.poll()
     write(folder, 1, start=1)
-    assert not delivery.go_on()
+    assert not delivery.poll()
     with taker.listening(int(url.rsplit(":", 1)[1])):
-        assert delivery.go_on()
-    delivery.end()
+        assert delivery.poll()
+    delivery.close()
     assert taker.bodies(PATHS[LINEAGE]) == (folder / LINEAGE).read_bytes().splitlines()
 
 
 def test_a_folder_is_sent_by_one_at_a_time(tmp_path: Path) -> None:
     first = begun(tmp_path / "out", "http://127.0.0.1:9")
-    second = Delivery(tmp_path / "out", Endpoint("http://127.0.0.1:9"))
-    assert not second.begin()
-    first.end()
-    assert second.begin()
-    second.end()
+    second = SpoolSender(tmp_path / "out", DeliveryEndpoint("http://127.0.0.1:9"))
+    assert not second.acquire()
+    first.close()
+    assert second.acquire()
+    second.close()
 
 
 YML = """\
@@ -149,27 +149,27 @@ transport:
     ("environment", "config", "expected"),
     [
         ({}, None, None),
-        ({"OPENLINEAGE_URL": "http://here:5000"}, None, Endpoint("http://here:5000")),
+        ({"OPENLINEAGE_URL": "http://here:5000"}, None, DeliveryEndpoint("http://here:5000")),
         (
             {"OPENLINEAGE_URL": "http://here", "OPENLINEAGE_ENDPOINT": "e", "OPENLINEAGE_API_KEY": "k"},
             None,
-            Endpoint("http://here", "e", "k"),
+            DeliveryEndpoint("http://here", "e", "k"),
         ),
         ({"OPENLINEAGE_URL": "http://here", "OPENLINEAGE_DISABLED": "true"}, None, None),
         ({"OPENLINEAGE_URL": "nonsense"}, None, None),
         (
             {"OPENLINEAGE_URL": "http://here"},
             YML,
-            Endpoint("https://lineage.example.org/base", "api/v2/lineage", "k3y", 7.0),
+            DeliveryEndpoint("https://lineage.example.org/base", "api/v2/lineage", "k3y", 7.0),
         ),
         ({"OPENLINEAGE_URL": "http://here"}, "transport:\n  type: console\n", None),
-        ({"OPENLINEAGE_URL": "http://here"}, "facets:\n  environment_variables: []\n", Endpoint("http://here")),
+        ({"OPENLINEAGE_URL": "http://here"}, "facets:\n  environment_variables: []\n", DeliveryEndpoint("http://here")),
     ],
 )
 def test_the_endpoint_is_found_as_openlineage_clients_find_it(
     environment: dict[str, str],
     config: str | None,
-    expected: Endpoint | None,
+    expected: DeliveryEndpoint | None,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -183,5 +183,5 @@ def test_the_endpoint_is_found_as_openlineage_clients_find_it(
 
 
 def test_a_base_path_is_kept() -> None:
-    endpoint = Endpoint("https://lineage.example.org/base/", "/api/v1/lineage")
+    endpoint = DeliveryEndpoint("https://lineage.example.org/base/", "/api/v1/lineage")
     assert endpoint.target(LINEAGE) == "/base/api/v1/lineage"

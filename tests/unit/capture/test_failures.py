@@ -9,7 +9,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from clew.capture.streams.failures import failure_of
+from clew.capture.streams.failures import describe_failure
 
 PEOPLE = pd.DataFrame({"name": ["Ann Zebra", "Bob Yak"], "age": [31, 42]})
 
@@ -25,7 +25,7 @@ def told(source: str) -> str:
     try:
         exec(code, namespace)
     except Exception as error:  # noqa: BLE001 - any may be asked for
-        return failure_of(error, source).message
+        return describe_failure(error, source).message
     pytest.fail("nothing was raised")
 
 
@@ -71,11 +71,11 @@ def test_data_is_left_out_of_messages(source: str, message: str) -> None:
 
 
 def test_a_message_that_is_cut_off_shows_no_half_of_a_value() -> None:
-    assert failure_of(ValueError("x" * 9995 + " 'Ann Zebra'"), "").message == "x" * 9995 + " '***"
+    assert describe_failure(ValueError("x" * 9995 + " 'Ann Zebra'"), "").message == "x" * 9995 + " '***"
 
 
 def test_an_exception_that_cannot_speak() -> None:
-    assert failure_of(UnspeakableError(), "").message == "(no message: RuntimeError)"
+    assert describe_failure(UnspeakableError(), "").message == "(no message: RuntimeError)"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import clew
-from clew.capture.losses import losses
+from clew.capture.losses import error_counts
 from clew.capture.tracking import untrack
 
 SNIPPETS = {
@@ -37,7 +37,7 @@ SNIPPETS = {
 
 
 def outcome(snippet: str) -> tuple[Any, ...]:
-    """What a snippet does: its error, its warnings with their places, and the frames it leaves."""
+    """Run a snippet and return its error, its warnings with their locations, and the resulting frames."""
     namespace: dict[str, Any] = {"pd": pd, "np": np, "df": pd.DataFrame({"a": [1.0, 2.0, None], "b": [3, 4, 5]})}
     error = None
     with warnings.catch_warnings(record=True) as caught:
@@ -60,7 +60,7 @@ def test_same_outcome_under_capture(snippet: str) -> None:
     untrack()
     assert captured == outcome(snippet)
     clew.track()
-    assert losses() == {}
+    assert error_counts() == {}
 
 
 def test_docstrings_and_signatures_stay() -> None:

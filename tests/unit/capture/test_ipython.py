@@ -16,7 +16,7 @@ from traitlets.config import Config
 
 from clew.capture.adapters.cells import end_sessions
 from clew.capture.adapters.ipython import attach
-from clew.capture.losses import losses
+from clew.capture.losses import error_counts
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_cells_are_told_by_number_with_their_code(shell: Any, tmp_path: Path) ->
         ("In[2]", "df.head(1)", "In[2]/dataframe_head"),
         ("In[3]", "df[df['a'] > 1]", "big"),
     ]
-    assert losses() == {}
+    assert error_counts() == {}
 
 
 def test_a_cell_within_a_cell_and_one_that_fails(
@@ -81,4 +81,4 @@ def test_the_end_of_an_async_cell_is_told_outside_of_its_task(shell: Any, tmp_pa
         "cell_execution_end",
     ]
     assert [event["operation_code"] for event in told(tmp_path, "dataframe_lineage")] == ["pd.DataFrame({'a': [1]})"]
-    assert losses() == {}
+    assert error_counts() == {}

@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 import clew
-from clew.capture.losses import forget_losses, losses
+from clew.capture.losses import error_counts, reset_errors
 
 OWN = Path(__file__).parents[2] / "cases" / "capture"
 SHARED = Path(os.environ.get("CLEW_SHARED", Path(__file__).parents[4] / "shared")) / "cases" / "pandas_lineage.yaml"
@@ -64,7 +64,7 @@ def flattened(fields: dict[str, set[Told]], rows: set[Told]) -> dict[str, set[To
 @pytest.fixture(autouse=True)
 def _tracked() -> None:
     clew.track()
-    forget_losses()
+    reset_errors()
 
 
 def own_cases() -> list[Any]:
@@ -97,7 +97,7 @@ def test_own_case(case: dict[str, Any], tmp_path: Path) -> None:
     missing: dict[str, set[Told]] = {column: set() for column in expected if column not in answer.fields}
     assert flattened({**answer.fields, **missing}, answer.rows) == flattened(expected, rows)
     assert bool(answer.marked) == bool(case.get("inferred") or case.get("opaque"))
-    assert losses() == {}
+    assert error_counts() == {}
 
 
 def _is_for_this_pandas(wanted: str) -> bool:
@@ -129,4 +129,4 @@ def test_shared_case(case: dict[str, Any], tmp_path: Path) -> None:
         allowed = required | optional.get(column, set()) | optional.get("*", set())
         reported = answer.fields.get(column, set()) | answer.rows
         assert required <= reported <= allowed, column
-    assert losses() == {}
+    assert error_counts() == {}

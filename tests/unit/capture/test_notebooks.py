@@ -31,7 +31,7 @@ def double(x):
 
 
 def book() -> Notebook:
-    found = Notebook.of(ast.parse(BOOK))
+    found = Notebook.from_tree(ast.parse(BOOK))
     assert found is not None
     return found
 
@@ -56,7 +56,7 @@ def test_a_cell_is_found_by_what_its_source_means(source: str, index: int | None
 
 
 def test_a_script_is_no_notebook() -> None:
-    assert Notebook.of(ast.parse("print(1)")) is None
+    assert Notebook.from_tree(ast.parse("print(1)")) is None
 
 
 def test_a_cell_is_found_whatever_the_indentation_of_its_texts() -> None:
@@ -65,7 +65,7 @@ def test_a_cell_is_found_whatever_the_indentation_of_its_texts() -> None:
         '    totals = mo.sql(\n        f"""\n        SELECT *\n        FROM orders\n        """\n    )\n'
         "    return (totals,)\n"
     )
-    notebook = Notebook.of(ast.parse(source))
+    notebook = Notebook.from_tree(ast.parse(source))
     assert notebook is not None
     found = notebook.find('totals = mo.sql(\n    f"""\n    SELECT *\n    FROM orders\n    """\n)')
     assert found is not None

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import clew
-from clew.capture.losses import losses
+from clew.capture.losses import error_counts
 from clew.capture.streams import metrics
 
 KEPT = "k <- t.k IDENTITY, v <- t.v IDENTITY, w <- t.w IDENTITY"
@@ -99,7 +99,7 @@ def test_a_frame(code: str, expected: str) -> None:
     t = pl.DataFrame({"k": ["a", "a", "b"], "v": [1.0, 2.0, 3.0], "w": [4, 5, 6]})
     u = pl.DataFrame({"k": ["a", "b"], "x": [1, 2], "v": [0, 1]})
     assert told(eval(code), t=t, u=u) == set(expected.split(", "))
-    assert losses() == {}
+    assert error_counts() == {}
 
 
 def test_a_function_is_opaque() -> None:
@@ -133,7 +133,7 @@ def test_a_plan_is_told_step_by_step_when_it_is_collected(run_cells: Any) -> Non
     operations = streams["marimo_dataframe_lineage"][1:]
     assert [event["operation_method"] for event in operations] == ["lazy", "filter", "select", "collect"]
     assert operations[-1]["output_dataframes"][0]["variable_name"] == "out"
-    assert losses() == {}
+    assert error_counts() == {}
 
 
 def test_errors_are_polars_own() -> None:
@@ -142,13 +142,13 @@ def test_errors_are_polars_own() -> None:
         t.select("nope")
     with pytest.raises(pl.exceptions.ColumnNotFoundError):
         t.lazy().select("nope").collect()
-    assert losses() == {}
+    assert error_counts() == {}
 
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let metrics take their time: polars starts its threads when it is first asked."""
-    monkeypatch.setattr(metrics, "_LEAST_SECONDS", 60.0)
+    monkeypatch.setattr(metrics, "_MIN_SECONDS", 60.0)
 
 
 @pytest.mark.usefixtures("patient")
@@ -171,7 +171,7 @@ def test_metrics_of_named_frames(run_cells: Any) -> None:
             "l": {"nullCount": 0, "distinctCount": 2},
         },
     )
-    assert losses() == {}
+    assert error_counts() == {}
 
 
 @pytest.mark.usefixtures("patient")

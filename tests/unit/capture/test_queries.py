@@ -14,15 +14,15 @@ import pytest
 
 import clew
 from clew.capture.flags import transformations
-from clew.capture.losses import losses
-from clew.capture.queries.reading import Uses, read_query
+from clew.capture.losses import error_counts
+from clew.capture.queries.reading import Dependencies, parse_query
 
 # Its types say that a query may give nothing.
 database: Any = duckdb
 TABLES = {"orders": ["id", "cust", "price", "qty"], "cust": ["id", "name", "region"]}
 
 
-def told(uses: Uses) -> str:
+def told(uses: Dependencies) -> str:
     """The uses of columns as the cases write them."""
     found = [
         f"{table}.{column} {subtype}"
@@ -113,7 +113,7 @@ def told(uses: Uses) -> str:
     ],
 )
 def test_what_a_query_says(query: str, columns: dict[str, str], rows: str) -> None:
-    reading = read_query(query, TABLES)
+    reading = parse_query(query, TABLES)
     assert {name: told(uses) for name, uses in reading.columns.items()} == columns
     assert told(reading.rows) == rows
 
@@ -141,7 +141,7 @@ def test_frames_of_both_libraries_by_their_names() -> None:
     assert edges(database.sql(text).df(), orders=orders, people=people) == expected
     assert edges(database.sql(text).pl(), orders=orders, people=people) == expected
     assert edges(duckdb.connect().execute(text).df(), orders=orders, people=people) == expected
-    assert losses() == {}
+    assert error_counts() == {}
 
 
 def test_a_relation_is_a_frame_for_the_next_query() -> None:
@@ -179,7 +179,7 @@ def test_verbs_of_relations(verbs: str, expected: str) -> None:
     u = pd.DataFrame({"k": [1, 2], "x": [5, 6]})
     given = {"t": t, "duckdb": duckdb, "r": database.sql("select * from t"), "s": database.sql("select * from u")}
     assert edges(eval(verbs, given).df(), t=t, u=u) == set(expected.split(", "))
-    assert losses() == {}
+    assert error_counts() == {}
 
 
 def test_verbs_without_a_rule_are_opaque() -> None:
@@ -191,7 +191,7 @@ def test_verbs_without_a_rule_are_opaque() -> None:
         found = clew.lineage(relation.df(), until=start).edges()
         assert found
         assert all(edge.opaque for edge in found if edge.column is not None)
-    assert losses() == {}
+    assert error_counts() == {}
 
 
 def test_a_frame_is_read_as_it_was_when_the_query_ran() -> None:
@@ -257,4 +257,4 @@ def test_queries_are_told(run_cells: Any) -> None:
     assert fetch["output_dataframes"][0]["variable_name"] == "totals"
     told_edges = {(edge["column"], edge["source_column"], edge["subtype"]) for edge in query["column_lineage_edges"]}
     assert told_edges == {("k", "k", "IDENTITY"), ("total", "v", "AGGREGATION"), (None, "k", "GROUP_BY")}
-    assert losses() == {}
+    assert error_counts() == {}

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from clew.capture.streams.redaction import redacted, type_name
+from clew.capture.streams.redaction import redact, redact_type
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ from clew.capture.streams.redaction import redacted, type_name
     ],
 )
 def test_secrets_are_replaced(text: str, safe: str) -> None:
-    assert redacted(text) == safe
+    assert redact(text) == safe
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_secrets_are_replaced(text: str, safe: str) -> None:
     ],
 )
 def test_other_code_is_left_as_it_is(text: str) -> None:
-    assert redacted(text) == text
+    assert redact(text) == text
 
 
 @pytest.mark.parametrize(
@@ -68,4 +68,4 @@ def test_other_code_is_left_as_it_is(text: str) -> None:
     ],
 )
 def test_a_type_is_told_without_its_values(given: str, told: str) -> None:
-    assert type_name(given) == told
+    assert redact_type(given) == told

@@ -18,11 +18,11 @@ import pandas as pd
 import pytest
 
 import clew
-from clew.capture.adapters.cells import running
+from clew.capture.adapters.cells import execution_context
 from clew.capture.frames import selection
 from clew.capture.frames.calls import Call
 from clew.capture.frames.catalogue import FRAME_RULES, install, uninstall
-from clew.capture.losses import losses
+from clew.capture.losses import error_counts
 from clew.capture.sessions import Cell, Session
 
 Run = Callable[..., dict[str, list[dict[str, Any]]]]
@@ -74,7 +74,7 @@ def test_strange_frames_lose_nothing(run_cells: Run, source: str) -> None:
     streams = run_cells(source, namespace={"np": np, "Refusing": Refusing})
     assert streams["marimo_runtime"][-1]["event_type"] == "cell_execution_end"
     assert streams["marimo_dataframe_lineage"][-1]["output_dataframes"][0]["variable_name"] == "out"
-    assert losses() == {}
+    assert error_counts() == {}
 
 
 class Unspeakable:
@@ -87,12 +87,12 @@ def test_a_label_that_cannot_be_told_costs_only_its_records(run_cells: Run) -> N
     streams = run_cells(source, namespace={"label": Unspeakable()})
     told = [event["operation_method"] for event in streams["marimo_dataframe_lineage"]]
     assert told == ["DataFrame", "head"]
-    assert losses() == {"tell rename": 1, "metrics": 1}
+    assert error_counts() == {"encode rename": 1, "metrics": 1}
 
 
 @contextmanager
 def disk_of(size: int) -> Iterator[None]:
-    """A disk on which no file can become larger."""
+    """Simulate a disk on which no file can grow."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
@@ -115,7 +115,7 @@ def test_a_full_disk_costs_what_was_done_meanwhile(
         )
     told = streams["marimo_dataframe_lineage"]
     assert [event["output_dataframes"][0]["variable_name"] for event in told] == ["three", "out"]
-    assert losses()["write"] > 0
+    assert error_counts()["write"] > 0
     assert "events are being lost" in capsys.readouterr().err
     assert not (tmp_path / "out" / ".capture").exists()
 
@@ -129,7 +129,7 @@ def test_a_rule_that_raises_costs_only_its_record(monkeypatch: pytest.MonkeyPatc
     install()
     streams = run_cells("df = pd.DataFrame({'a': [1, 2]})\nout = df.head(1)\nlast = df.tail(1)")
     assert [event["operation_method"] for event in streams["marimo_dataframe_lineage"]] == ["DataFrame", "tail"]
-    assert losses() == {"head": 1}
+    assert error_counts() == {"head": 1}
     uninstall()
 
 
@@ -139,9 +139,9 @@ def test_the_result_is_the_same_when_capture_fails_before_the_call(monkeypatch: 
     def broken(_: object) -> None:
         raise RuntimeError
 
-    monkeypatch.setattr(selection, "version_of", broken)
+    monkeypatch.setattr(selection, "current_version", broken)
     assert list(frame["a"]) == [1, 2]
-    assert losses() == {"__getitem__": 1}
+    assert error_counts() == {"__getitem__": 1}
 
 
 def test_data_is_freed_with_its_frame() -> None:
@@ -225,7 +225,7 @@ def test_a_cell_that_runs_again_forgets_what_it_read_before() -> None:
     install()
     try:
         for frame in (first, second):
-            with running(session, Cell("c", ""), cell.__code__, {}):
+            with execution_context(session, Cell("c", ""), cell.__code__, {}):
                 made = cell(frame)
         sources = {edge.source for edge in clew.lineage(made, until=tokens).edges()}
     finally:

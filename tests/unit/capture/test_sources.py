@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from clew.capture.sources import NOWHERE, Place, SourceMap, first_line_of, position_of
+from clew.capture.sources import UNKNOWN_LOCATION, SourceLocation, SourceMap, first_line_of, position_of
 
 
-def place_of(source: str) -> Place:
+def place_of(source: str) -> SourceLocation:
     """Where `mark()` is called in `source`."""
-    found: list[Place] = []
+    found: list[SourceLocation] = []
     sources = SourceMap()
     code = compile(source, "<cell>", "exec")
     sources.add_cell(source, code.co_filename, first_line_of(code))
@@ -27,7 +27,7 @@ def place_of(source: str) -> Place:
 
     def note(marked: Marked) -> Marked:
         frame = sys._getframe(2)
-        found.append(sources.place(position_of(frame.f_code, frame.f_lasti)))
+        found.append(sources.locate(position_of(frame.f_code, frame.f_lasti)))
         return marked
 
     exec(code, {"m": Marked(), "f": lambda value: value})
@@ -57,8 +57,8 @@ def test_text_lines_and_target(source: str, text: str, lines: tuple[int, int], t
 
 
 def test_a_functions_variable_is_not_the_notebooks() -> None:
-    assert not place_of("def g():\n    t = m.mark()\ng()").is_at_top
-    assert place_of("if True:\n    t = m.mark()").is_at_top
+    assert not place_of("def g():\n    t = m.mark()\ng()").is_top_level
+    assert place_of("if True:\n    t = m.mark()").is_top_level
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_code_at_its_place_in_a_file_counts_from_its_cell() -> None:
     code = compile("\n" * 40 + cell, "book.py", "exec")
     sources.add_cell(cell, code.co_filename, first_line_of(code))
     offsets = [start for start, _, line in code.co_lines() if line == 42]
-    found = [sources.place(position_of(code, instruction)) for instruction in range(offsets[0], len(code.co_code), 2)]
+    found = [sources.locate(position_of(code, instruction)) for instruction in range(offsets[0], len(code.co_code), 2)]
     assert ("mark()", 2, "out") in {(place.text, place.line, place.target) for place in found}
 
 
@@ -88,9 +88,9 @@ def test_a_cell_that_was_edited_takes_the_place_of_the_old_one() -> None:
     for cell in ("out = old()", "# said\nout = new()", "out = old()"):
         code = compile(cell, "cell.py", "exec")
         sources.add_cell(cell, code.co_filename, first_line_of(code))
-        found = {sources.place(position_of(code, place)).text for place in range(0, len(code.co_code), 2)}
+        found = {sources.locate(position_of(code, place)).text for place in range(0, len(code.co_code), 2)}
         assert cell.removeprefix("# said\n").removeprefix("out = ") in found
 
 
 def test_unknown_code_is_nowhere() -> None:
-    assert SourceMap().place(None) is NOWHERE
+    assert SourceMap().locate(None) is UNKNOWN_LOCATION

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from clew.capture.adapters.spark import LISTENER, listener_properties, prepare
-from clew.capture.losses import losses
-from clew.capture.sessions import Cell, Execution, Session, enter, leave
-from clew.capture.streams.delivery import undelivered_below
+from clew.capture.adapters.spark import LISTENER, configure_builder, listener_properties
+from clew.capture.losses import error_counts
+from clew.capture.sessions import Cell, Execution, Session, enter_execution, leave_execution
+from clew.capture.streams.delivery import pending_folders
 from clew.capture.streams.files import SPARK
 
 PACKAGE = {"spark.jars.packages": "io.openlineage:openlineage-spark_2.13:1.40.0"}
@@ -22,9 +22,9 @@ PACKAGE = {"spark.jars.packages": "io.openlineage:openlineage-spark_2.13:1.40.0"
 def execution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Execution]:
     monkeypatch.setenv("CLEW_STREAMS", str(tmp_path))
     running = Execution(Session("book.py"), Cell(id="Hbol", source="", name="load"))
-    token = enter(running)
+    token = enter_execution(running)
     yield running
-    leave(token)
+    leave_execution(token)
 
 
 def test_parents_are_the_cell_and_the_session(execution: Execution, tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_events_for_an_endpoint_wait_in_the_file_for_the_worker(
     monkeypatch.setenv("CLEW_WORKER", worker)
     found = listener_properties(PACKAGE, execution)
     assert found["spark.openlineage.transport.type"] == "file"
-    assert undelivered_below(tmp_path) == ([tmp_path / execution.session.session_id] if is_sent else [])
+    assert pending_folders(tmp_path) == ([tmp_path / execution.session.session_id] if is_sent else [])
 
 
 def test_the_jar_may_lie_among_those_of_spark(
@@ -106,17 +106,17 @@ def test_defaults_of_spark_count_as_what_the_user_chose(monkeypatch: pytest.Monk
         "spark.openlineage.parentRunId=mine\n"
     )
     builder: Any = SparkSession.Builder()
-    prepare(builder)
+    configure_builder(builder)
     assert builder._options["spark.extraListeners"] == LISTENER
     assert "spark.openlineage.transport.location" in builder._options
     assert not any("arent" in name for name in builder._options)
-    assert losses() == {}
+    assert error_counts() == {}
 
 
 def test_a_builder_is_prepared(execution: Execution) -> None:
     builder: Any = SparkSession.Builder()
     for name, value in PACKAGE.items():
         builder.config(name, value)
-    prepare(builder)
+    configure_builder(builder)
     assert builder._options["spark.openlineage.parentRunId"] == execution.run_id
-    assert losses() == {}
+    assert error_counts() == {}

@@ -14,9 +14,9 @@ import pandas as pd
 import pytest
 
 import clew
-from clew.capture.losses import losses
+from clew.capture.losses import error_counts
 from clew.capture.streams.metrics import frame_metrics
-from clew.events.validation import STREAM_FILES, faults
+from clew.events.validation import SCHEMA_STREAM_FILES, schema_violations
 
 RUNTIME, LINEAGE, DATAFRAME = "marimo_runtime", "marimo_lineage_events", "marimo_dataframe_lineage"
 Run = Callable[..., dict[str, list[dict[str, Any]]]]
@@ -33,8 +33,10 @@ def test_every_event_is_valid(run_cells: Run) -> None:
     streams = run_cells(LOAD, ADULTS, "df['nope']", "out = df.groupby('name')['pay'].sum().reset_index()")
     for stem, events in streams.items():
         assert events
-        assert [fault for event in events for fault in faults(event, STREAM_FILES[f"{stem}.jsonl"])] == []
-    assert losses() == {}
+        assert [
+            fault for event in events for fault in schema_violations(event, SCHEMA_STREAM_FILES[f"{stem}.jsonl"])
+        ] == []
+    assert error_counts() == {}
 
 
 def test_operations_tell_code_line_names_and_versions(run_cells: Run) -> None:
@@ -295,5 +297,5 @@ def test_a_read_only_folder_costs_events_not_the_cell(
     (tmp_path / "out").mkdir()
     monkeypatch.setenv("CLEW_OUT", str(tmp_path / "file" / "streams"))
     assert run_cells(LOAD, ADULTS) == {}
-    assert sum(losses().values()) > 0
+    assert sum(error_counts().values()) > 0
     assert "events are being lost" in capsys.readouterr().err

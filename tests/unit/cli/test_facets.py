@@ -1,4 +1,4 @@
-"""`clew facets`: a run from the lake, a job or a dataset from the index."""
+"""`clew facets`: facets of a run from the lake, of a job or a dataset from the index."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from click.testing import CliRunner, Result
 from clew.cli.main import cli
 from clew.errors import ClewError
 from clew.events.identity import event_id
-from clew.events.openlineage import decode
-from clew.home import Home
-from clew.index.observer import Observer
-from clew.index.sink import IndexSink
-from clew.lake.arrival import Arrival
-from clew.lake.delta import Batch, Lake
+from clew.events.openlineage import decode_openlineage
+from clew.home import DataDir
+from clew.index.observer import ChangeExtractor
+from clew.index.sink import IndexWriter
+from clew.lake.arrival import ReceivedEvent
+from clew.lake.delta import BatchId, Lake
 from clew.lake.files import FileWriter
-from clew.lake.lineage_rows import LineageRows
+from clew.lake.lineage_rows import LineageTableBuilder
 from clew.lake.tables import EVENT_TABLES, LARGE_COLUMNS
 
 
@@ -38,21 +38,23 @@ def event(number: int) -> bytes:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = Home(tmp_path_factory.mktemp("home"))
-    lake = Lake(made.lake)
-    lake.prepare()
-    rows, observer = LineageRows(), Observer()
+    data_dir = DataDir(tmp_path_factory.mktemp("home"))
+    lake = Lake(data_dir.lake)
+    lake.create_or_validate()
+    rows, extractor = LineageTableBuilder(), ChangeExtractor()
     for seq, body in enumerate((event(1), event(2))):
-        rows.add(decode(body), Arrival(event_id(body), seq, datetime(2026, 1, 2, tzinfo=UTC), "test", body))
-        observer.note(decode(body), event_id(body), seq)
+        rows.add(
+            decode_openlineage(body), ReceivedEvent(event_id(body), seq, datetime(2026, 1, 2, tzinfo=UTC), "test", body)
+        )
+        extractor.add(decode_openlineage(body), event_id(body), seq)
     writer = FileWriter(str(lake.root), LARGE_COLUMNS)
-    files = [*writer.add(rows.batches()), *writer.flush()]
+    files = [*writer.add(rows.drain()), *writer.flush()]
     for table in EVENT_TABLES:
-        own = [file for file in files if file.table == table.name]
-        lake.append(table.name, table.schema, own, Batch("app", 0))
-    with IndexSink(made.index) as sink:
-        sink.apply("app/0", observer.changes())
-    return made.root
+        table_files = [file for file in files if file.table == table.name]
+        lake.append(table.name, table.schema, table_files, BatchId("app", 0))
+    with IndexWriter(data_dir.index) as index:
+        index.apply("app/0", extractor.changes())
+    return data_dir.root
 
 
 def invoke(home: Path, *arguments: str) -> Result:
@@ -88,9 +90,9 @@ schema   {"fields": [{"name": "c2"}]}""",
         ),
     ],
 )
-def test_facets_are_shown(arguments: tuple[str, ...], expected: str, home: Path) -> None:
-    shown = invoke(home, *arguments).stdout
-    assert [line.strip() for line in shown.splitlines()] == expected.splitlines()
+def test_facets_are_printed_as_text(arguments: tuple[str, ...], expected: str, home: Path) -> None:
+    output = invoke(home, *arguments).stdout
+    assert [line.strip() for line in output.splitlines()] == expected.splitlines()
 
 
 @pytest.mark.parametrize(
@@ -101,33 +103,33 @@ def test_facets_are_shown(arguments: tuple[str, ...], expected: str, home: Path)
         (("dataset", "n", "o"), "version", "v2"),
     ],
 )
-def test_facets_as_json(arguments: tuple[str, ...], key: str, expected: object, home: Path) -> None:
+def test_facets_are_printed_as_json(arguments: tuple[str, ...], key: str, expected: object, home: Path) -> None:
     assert json.loads(invoke(home, *arguments, "--json").stdout)[key] == expected
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("arguments", "message"),
     [
-        (("run", "none"), "There are no facets of a run 'none'"),
+        (("run", "none"), "There are no facets of run 'none'"),
         (("job", "n", "none"), "There is no job 'n:none'."),
         (("dataset", "n", "none"), "There is no dataset 'n:none'."),
-        (("dataset", "n", "o", "--dataset-version", "v3"), "There are no facets of version 'v3' of a dataset 'o'"),
+        (("dataset", "n", "o", "--dataset-version", "v3"), "Version 'v3' of dataset 'o'"),
     ],
 )
-def test_what_is_not_there_is_said(arguments: tuple[str, ...], sentence: str, home: Path) -> None:
-    with pytest.raises(ClewError, match=sentence) as raised:
+def test_unknown_name_is_reported_with_hint(arguments: tuple[str, ...], message: str, home: Path) -> None:
+    with pytest.raises(ClewError, match=message) as raised:
         invoke(home, *arguments)
     assert raised.value.hint
 
 
-def test_a_home_without_a_lake_is_said(tmp_path: Path) -> None:
+def test_missing_lake_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ClewError, match="There is no lake"):
         invoke(tmp_path, "run", "r")
 
 
-def test_a_backfill_of_a_filled_lake_starts_nothing(home: Path) -> None:
-    ended = CliRunner().invoke(cli, ["pipeline", "backfill", "--home", str(home)], catch_exceptions=False)
-    assert (ended.exit_code, ended.stdout) == (0, "")
-    assert ended.stderr == "All events have their facets.\n"
-    ended = CliRunner().invoke(cli, ["pipeline", "backfill", "--json", "--home", str(home)], catch_exceptions=False)
-    assert json.loads(ended.stdout)["chunks"] == 0
+def test_backfill_without_pending_events_does_nothing(home: Path) -> None:
+    result = CliRunner().invoke(cli, ["pipeline", "backfill", "--home", str(home)], catch_exceptions=False)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == "Nothing to backfill.\n"
+    result = CliRunner().invoke(cli, ["pipeline", "backfill", "--json", "--home", str(home)], catch_exceptions=False)
+    assert json.loads(result.stdout)["chunks"] == 0

@@ -1,4 +1,4 @@
-"""`clew downstream`, `path`, `impact`, `diff`, `search` and `export`, over the run of a small notebook."""
+"""`clew downstream`, `path`, `impact`, `diff`, `search` and `export` on the run of a small notebook."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ DATASET = [
     "dataframe_save  job marimo  memory",
     "totals.parquet  dataset file  write",
 ]
-# Of a frame that is changed in place the graph knows the name: who reads it may have read either state.
+# A frame that is modified in place is one node, so a reader may be connected to either state of it.
 SHORTEST = [line for line in DATASET if "keep" not in line]
 
 
@@ -58,13 +58,13 @@ SHORTEST = [line for line in DATASET if "keep" not in line]
         ("totals.parquet", ["totals.parquet  dataset file"]),
     ],
 )
-def test_downstream_of_whatever_is_named(name: str, expected: list[str], home: Path) -> None:
+def test_downstream_accepts_names_and_node_ids(name: str, expected: list[str], home: Path) -> None:
     assert lines(invoke(home, "downstream", name)) == expected
 
 
-def test_downstream_shows_frames_if_asked(home: Path) -> None:
-    shown = lines(invoke(home, "downstream", "orders.csv.price", "--all"))
-    assert [line.partition("  ")[0] for line in shown] == [
+def test_downstream_all_includes_frames(home: Path) -> None:
+    output = lines(invoke(home, "downstream", "orders.csv.price", "--all"))
+    assert [line.partition("  ")[0] for line in output] == [
         "orders.csv.price",
         "df@1.price",
         "df@2.price",
@@ -73,9 +73,9 @@ def test_downstream_shows_frames_if_asked(home: Path) -> None:
     ]
 
 
-def test_downstream_tells_how_much(home: Path) -> None:
+def test_downstream_prints_summary(home: Path) -> None:
     assert invoke(home, "downstream", "orders.csv").stderr == "1 dataset, 4 jobs downstream.\n"
-    assert "there is more: raise --limit" in invoke(home, "downstream", "orders.csv", "--limit", "2").stderr
+    assert "; truncated, raise --limit." in invoke(home, "downstream", "orders.csv", "--limit", "2").stderr
 
 
 @pytest.mark.parametrize(
@@ -90,30 +90,31 @@ def test_downstream_tells_how_much(home: Path) -> None:
         ),
     ],
 )
-def test_a_path_whichever_end_is_the_source(start: str, end: str, expected: list[str], home: Path) -> None:
-    shown = lines(invoke(home, "path", start, end))
-    assert [line[: len(begun)] for line, begun in zip(shown, expected, strict=True)] == expected
+def test_path_is_found_in_both_directions(start: str, end: str, expected: list[str], home: Path) -> None:
+    output = lines(invoke(home, "path", start, end))
+    assert [line[: len(prefix)] for line, prefix in zip(output, expected, strict=True)] == expected
 
 
-def test_where_nothing_leads_it_says_so_and_ends_with_1(home: Path) -> None:
-    ended = invoke(home, "path", "orders.csv.id", "totals.parquet.sum")
-    assert (ended.exit_code, ended.stdout) == (1, "")
-    assert ended.stderr == "Nothing leads from orders.csv.id to totals.parquet.sum, nor back.\n"
+def test_path_exits_with_1_if_there_is_none(home: Path) -> None:
+    result = invoke(home, "path", "orders.csv.id", "totals.parquet.sum")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "No path between orders.csv.id and totals.parquet.sum.\n"
 
 
-def test_impact_tells_values_from_a_say(home: Path) -> None:
+def test_impact_distinguishes_direct_and_indirect(home: Path) -> None:
     price = json.loads(invoke(home, "impact", "orders.csv.price", "--json").stdout)
     order_id = json.loads(invoke(home, "impact", "orders.csv.id", "--json").stdout)
-    assert [(one["dataset"]["name"], one["how"]) for one in price["affected"]] == [("/data/totals.parquet", "DIRECT")]
-    assert [one["how"] for one in order_id["affected"]] == ["INDIRECT"]
-    shown = invoke(home, "impact", "orders.csv.price")
-    assert shown.stdout.splitlines()[1].split()[:4] == ["file:/data/totals.parquet", "1", "values", "sum"]
-    assert shown.stderr == "1 dataset by values, 0 datasets by a say only.\n"
+    dependencies = [(affected["dataset"]["name"], affected["dependencyType"]) for affected in price["affected"]]
+    assert dependencies == [("/data/totals.parquet", "DIRECT")]
+    assert [affected["dependencyType"] for affected in order_id["affected"]] == ["INDIRECT"]
+    result = invoke(home, "impact", "orders.csv.price")
+    assert result.stdout.splitlines()[1].split()[:4] == ["file:/data/totals.parquet", "1", "direct", "sum"]
+    assert result.stderr == "1 dataset affected directly, 0 indirectly.\n"
 
 
 @pytest.fixture
-def twice(story: Any) -> Path:
-    """Two sessions of a notebook, the second with another column and other code."""
+def two_sessions(story: Any) -> Path:
+    """Index two sessions of a notebook, the second with another column and other code."""
     for session_id, columns in (("aaaa1111", ["price"]), ("bbbb2222", ["price", "tax"])):
         session = story.session(session_id)
         session.run("START")
@@ -123,29 +124,29 @@ def twice(story: Any) -> Path:
     return path.parent
 
 
-def test_a_diff_of_versions_shows_columns_and_lineage(twice: Path) -> None:
-    shown = lines(invoke(twice, "diff", "--dataset", "sales.parquet"))
-    assert shown[0].startswith("file:/data/sales.parquet: run ")
-    assert shown[1:] == ["+ column tax", "+ tax ← orders.csv.tax identity"]
+def test_diff_of_versions_shows_columns_and_lineage(two_sessions: Path) -> None:
+    output = lines(invoke(two_sessions, "diff", "--dataset", "sales.parquet"))
+    assert output[0].startswith("file:/data/sales.parquet: run ")
+    assert output[1:] == ["+ column tax", "+ tax ← orders.csv.tax identity"]
 
 
-def test_a_diff_of_sessions(twice: Path) -> None:
-    found = json.loads(invoke(twice, "diff", "aaaa1111", "bbbb2222", "--json").stdout)
-    assert (found["left"] != found["right"], found["state"]) == (True, None)
-    same = invoke(twice, "diff", "aaaa1111", "aaaa1111")
-    assert (same.exit_code, same.stdout, same.stderr) == (0, "", "Nothing differs.\n")
+def test_diff_of_sessions(two_sessions: Path) -> None:
+    diff = json.loads(invoke(two_sessions, "diff", "aaaa1111", "bbbb2222", "--json").stdout)
+    assert (diff["left"] != diff["right"], diff["state"]) == (True, None)
+    same = invoke(two_sessions, "diff", "aaaa1111", "aaaa1111")
+    assert (same.exit_code, same.stdout, same.stderr) == (0, "", "No differences.\n")
 
 
-def test_search_finds_by_words(home: Path) -> None:
-    shown = lines(invoke(home, "search", "totals", "parq"))
-    assert shown[0].split()[:3] == ["dataset", "file", "/data/totals.parquet"]
+def test_search_matches_word_prefixes(home: Path) -> None:
+    output = lines(invoke(home, "search", "totals", "parq"))
+    assert output[0].split()[:3] == ["dataset", "file", "/data/totals.parquet"]
     none = invoke(home, "search", "totalz")
     assert (none.exit_code, none.stdout) == (1, "")
-    assert none.stderr == "Nothing was found. Did you mean total, totals?\n"
+    assert none.stderr == "No results. Did you mean total, totals?\n"
 
 
 @pytest.mark.parametrize(
-    ("form", "parts"),
+    ("output_format", "parts"),
     [
         ("mermaid", ["flowchart LR", 'n0["totals.parquet"]', "n1 --> n0"]),
         (
@@ -156,51 +157,54 @@ def test_search_finds_by_words(home: Path) -> None:
         ("html", ["<!doctype html>", "<svg "]),
     ],
 )
-def test_a_lineage_is_exported_as_text(form: str, parts: list[str], home: Path) -> None:
-    shown = invoke(home, "export", "totals.parquet", "--format", form).stdout
+def test_export_text_formats(output_format: str, parts: list[str], home: Path) -> None:
+    output = invoke(home, "export", "totals.parquet", "--format", output_format).stdout
     for part in parts:
-        assert part in shown
+        assert part in output
 
 
-def test_a_lineage_is_exported_as_parquet(home: Path, tmp_path: Path) -> None:
+def test_export_parquet(home: Path, tmp_path: Path) -> None:
     out = tmp_path / "edges.parquet"
-    told = json.loads(invoke(home, "export", "totals.parquet", "--out", str(out), "--json").stdout)
-    assert told == {"form": "parquet", "file": str(out), "bytes": out.stat().st_size}
+    summary = json.loads(invoke(home, "export", "totals.parquet", "--out", str(out), "--json").stdout)
+    assert summary == {"format": "parquet", "file": str(out), "bytes": out.stat().st_size}
     table = pq.read_table(io.BytesIO(out.read_bytes()))
     assert table.num_rows == 6
     assert table.column("to").to_pylist()[0] == "dataset:file:/data/totals.parquet"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("arguments", "message"),
     [
         (("downstream", "orders.cvs"), r"Did you mean orders\.csv"),
         (("downstream", "orders.csv.prize"), r"Did you mean price\?"),
         (("downstream", "run:0195486f-8a00-7000-8000-000000000001"), "There is no run or session"),
-        (("path", "orders.csv", "totals.parquet.sum"), "are not of a kind"),
+        (
+            ("path", "orders.csv", "totals.parquet.sum"),
+            r"Cannot find a path between orders\.csv \(dataset\) and totals\.parquet\.sum \(column\)\.",
+        ),
         (("diff", "aaaa1111", "aaaa1112"), r"Did you mean aaaa1111\?"),
         (("diff", "--dataset", "orders.csv"), "nothing to compare"),
-        (("export", "orders.csv"), "The form is not told"),
-        (("export", "orders.csv", "--out", "x.pdf"), "tells no form"),
-        (("export", "orders.csv", "--format", "svg", "--json"), "Name it with --out."),
-        (("export", "orders.csv", "--out", "nowhere/x.svg"), "cannot be written"),
+        (("export", "orders.csv"), r"Cannot infer the format\.\nPass --format"),
+        (("export", "orders.csv", "--out", "x.pdf"), r"Cannot infer the format from x\.pdf\.\nPass --format"),
+        (("export", "orders.csv", "--format", "svg", "--json"), r"Pass the output file with --out\."),
+        (("export", "orders.csv", "--out", "nowhere/x.svg"), r"Cannot write nowhere/x\.svg"),
         (("export", "aaaa1111", "--format", "ndjson"), "There is no lake"),
     ],
 )
-def test_a_mistake_is_told_with_a_way_out(arguments: tuple[str, ...], sentence: str, home: Path) -> None:
-    with pytest.raises(ClewError, match=sentence):
+def test_user_error_is_reported_with_hint(arguments: tuple[str, ...], message: str, home: Path) -> None:
+    with pytest.raises(ClewError, match=message):
         invoke(home, *arguments)
 
 
-def test_an_ambiguous_name_lists_its_candidates(story: Any) -> None:
+def test_ambiguous_name_lists_candidates(story: Any) -> None:
     for notebook in ("one", "two"):
         story.session(f"{notebook:x<8}", notebook).operation("load", "df@1", {"id": [("orders.csv", "id")]})
     home = story.tell().parent
-    with pytest.raises(UsageError, match="'df' names 2 datasets: marimo:two/df, marimo:one/df"):
+    with pytest.raises(UsageError, match="'df' matches 2 datasets: marimo:two/df, marimo:one/df"):
         invoke(home, "downstream", "df")
 
 
 @pytest.mark.parametrize("name", ["downstream", "impact", "search"])
-def test_without_an_index_it_says_how_to_get_one(name: str, tmp_path: Path) -> None:
+def test_missing_index_is_reported(name: str, tmp_path: Path) -> None:
     with pytest.raises(ClewError, match="There is no index at"):
         invoke(tmp_path, name, "x")

@@ -1,4 +1,4 @@
-"""Commands whose index is in PostgreSQL, as a variable, a file or a flag says."""
+"""Commands with an index in PostgreSQL, set by environment variable, clew.toml or flag."""
 
 from __future__ import annotations
 
@@ -20,26 +20,24 @@ def invoke(*arguments: str) -> Result:
 
 @pytest.fixture
 def story(place: Any, story: Any) -> Any:
-    """A story that is told to a file, then one that is told to a database."""
+    """Index the events in a SQLite file and in a PostgreSQL database."""
     story.index = place
     return story
 
 
-def test_answers_are_the_same_wherever_the_index_is(
-    orders: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_results_are_the_same_for_both_backends(orders: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if not isinstance(orders.index, Path):
         monkeypatch.setenv("CLEW_INDEX", orders.index.text)
     home = ("--home", str(tmp_path))
-    shown = json.loads(invoke("upstream", "totals.parquet.sum", "--json", *home).stdout)
-    assert shown["upstream"][0]["dataset"]["name"] == "orders/totals"
+    step = json.loads(invoke("upstream", "totals.parquet.sum", "--json", *home).stdout)
+    assert step["upstream"][0]["dataset"]["name"] == "orders/totals"
     assert "totals" in invoke("show", *home).stdout
     assert invoke("runs", *home).exit_code == 0
-    (found,) = (one for one in json.loads(invoke("doctor", "--json", *home).stdout) if one["name"] == "index")
-    assert found["state"] == "ok"
+    (check,) = (check for check in json.loads(invoke("doctor", "--json", *home).stdout) if check["name"] == "index")
+    assert check["state"] == "ok"
 
 
-READING = (
+READ_COMMANDS = (
     "facets dataset file /data/totals.parquet",
     "facets job marimo orders",
     "runs",
@@ -56,40 +54,40 @@ READING = (
 )
 
 
-def test_commands_that_read_take_a_flag(orders: Any, tmp_path: Path) -> None:
+def test_read_commands_accept_index_flag(orders: Any, tmp_path: Path) -> None:
     flags = () if isinstance(orders.index, Path) else ("--index", orders.index.text)
-    for command in READING:
-        ended = invoke(*command.split(), "--home", str(tmp_path), *flags)
-        assert (command, ended.exit_code, bool(ended.stdout)) == (command, 0, True)
+    for command in READ_COMMANDS:
+        result = invoke(*command.split(), "--home", str(tmp_path), *flags)
+        assert (command, result.exit_code, bool(result.stdout)) == (command, 0, True)
 
 
-def test_a_file_names_it_and_a_flag_has_the_last_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_index_flag_overrides_config_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "clew.toml").write_text('index = "postgresql://me@127.0.0.1:1/file"')
     code, err = clew("show")
-    assert (code, "The index postgresql://me@127.0.0.1:1/file does not answer: " in err) == (1, True)
+    assert (code, "Cannot connect to the index postgresql://me@127.0.0.1:1/file: " in err) == (1, True)
     code, err = clew("doctor", "--index", "postgresql://me@127.0.0.1:1/flag")
     assert code == 1
     code, err = clew("doctor", "--index", "mysql://db")
-    assert (code, "The index cannot be at 'mysql://db'.\nGive a URL: postgresql://" in err) == (2, True)
+    assert (code, "Invalid index location 'mysql://db'.\nUse postgresql://" in err) == (2, True)
 
 
 def clew(*arguments: str) -> tuple[int, str]:
-    ended = subprocess.run([sys.executable, "-m", "clew", *arguments], capture_output=True, text=True, check=False)
-    return ended.returncode, ended.stderr
+    process = subprocess.run([sys.executable, "-m", "clew", *arguments], capture_output=True, text=True, check=False)
+    return process.returncode, process.stderr
 
 
-WITHOUT_A_URL = """
+USE_SQLITE_INDEX = """
 import sys
 from pathlib import Path
-from clew.index.sink import IndexSink
-from clew.query.answers import Answers
+from clew.index.sink import IndexWriter
+from clew.query.answers import NotebookService
 
-with IndexSink(Path("index.sqlite")), Answers(Path("index.sqlite")) as answers:
-    assert answers.runs() == []
+with IndexWriter(Path("index.sqlite")), NotebookService(Path("index.sqlite")) as service:
+    assert service.runs() == []
 assert "psycopg" not in sys.modules
 """
 
 
-def test_without_a_url_psycopg_is_not_loaded(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-c", WITHOUT_A_URL], check=True, cwd=tmp_path)
+def test_psycopg_is_not_imported_for_sqlite_index(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", USE_SQLITE_INDEX], check=True, cwd=tmp_path)

@@ -1,4 +1,4 @@
-"""How far a piece of work is, on a terminal and elsewhere."""
+"""Progress display on a terminal and elsewhere."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress
 
-from clew.cli.progress import Bar, Lines, Pace
+from clew.cli.progress import BarProgress, LineProgress, Throughput
 
 
 class Clock:
@@ -19,7 +19,7 @@ class Clock:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "done", "total", "events", "words"),
+    ("seconds", "done", "total", "events", "text"),
     [
         (2.0, 50, 100, 1_000, "1,000 events, 500 events/s, 2.0 s left"),
         (2.0, 100, 100, 1, "1 event, 0 events/s"),
@@ -27,37 +27,37 @@ class Clock:
         (60.0, 1, 101, 60, "60 events, 1 events/s, 100 min 0 s left"),
     ],
 )
-def test_a_pace_in_words(seconds: float, done: int, total: int, events: int, words: str) -> None:
+def test_throughput_format(seconds: float, done: int, total: int, events: int, text: str) -> None:
     clock = Clock()
-    pace = Pace(clock)
+    throughput = Throughput(clock)
     clock.now = seconds
-    assert pace.words(done, total, events) == words
+    assert throughput.format(done, total, events) == text
 
 
-def test_lines_come_now_and_then() -> None:
-    written, clock = io.StringIO(), Clock()
-    tell = Lines(Console(file=written, width=200), clock)
-    tell("Reading events")
+def test_line_progress_prints_line_every_five_seconds() -> None:
+    output, clock = io.StringIO(), Clock()
+    progress = LineProgress(Console(file=output, width=200), clock)
+    progress("Reading events")
     for second in range(1, 13):
         clock.now = second
-        tell.step(second, 20, 100 * second)
-    assert written.getvalue().splitlines() == [
+        progress.step(second, 20, 100 * second)
+    assert output.getvalue().splitlines() == [
         "Reading events …",
         "Reading events: 25 %, 500 events, 100 events/s, 15.0 s left",
         "Reading events: 50 %, 1,000 events, 100 events/s, 10.0 s left",
     ]
 
 
-def test_a_bar_is_shown_once_its_length_is_known() -> None:
-    written = io.StringIO()
-    console = Console(file=written, force_terminal=True, width=120, _environ={"TERM": "xterm"})
-    with Progress(*Bar.columns(), console=console, auto_refresh=False) as shown:
-        tell = Bar(shown)
-        tell("Reading [events]")
-        shown.refresh()
-        assert "━" not in written.getvalue()
-        tell.step(50, 100, 1_234)
-        shown.refresh()
-    assert "Reading [events] …" in written.getvalue()
-    assert "━" in written.getvalue()
-    assert "1,234 events" in written.getvalue()
+def test_bar_is_shown_once_total_is_known() -> None:
+    output = io.StringIO()
+    console = Console(file=output, force_terminal=True, width=120, _environ={"TERM": "xterm"})
+    with Progress(*BarProgress.columns(), console=console, auto_refresh=False) as display:
+        progress = BarProgress(display)
+        progress("Reading [events]")
+        display.refresh()
+        assert "━" not in output.getvalue()
+        progress.step(50, 100, 1_234)
+        display.refresh()
+    assert "Reading [events] …" in output.getvalue()
+    assert "━" in output.getvalue()
+    assert "1,234 events" in output.getvalue()

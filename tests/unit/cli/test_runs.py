@@ -1,4 +1,4 @@
-"""`clew runs`: the newest, the failed, the slow."""
+"""`clew runs`: recent, failed and slow runs."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ import pytest
 from click.testing import CliRunner, Result
 
 from clew.cli.main import cli
-from clew.events.openlineage import decode
-from clew.index.observer import Observer
-from clew.index.sink import IndexSink
+from clew.events.openlineage import decode_openlineage
+from clew.index.observer import ChangeExtractor
+from clew.index.sink import IndexWriter
 
 NOW = datetime.now(UTC).replace(microsecond=0)
-# Job, when it began, how long it took in seconds, how it ended.
+# Job, hours since its start, duration in seconds, final event type.
 RUNS = [("load", 50, 60, "COMPLETE"), ("clean", 30, 600, "FAIL"), ("mail", 10, 5, "ABORT"), ("late", 1, None, None)]
 
 
-def event(job: str, kind: str, at: datetime) -> dict[str, Any]:
+def event(job: str, event_type: str, event_time: datetime) -> dict[str, Any]:
     error = {"errorMessage": {"message": f"no disk\nfor {job}", "programmingLanguage": "PYTHON"}}
     return {
-        "eventType": kind,
-        "eventTime": at.isoformat(),
-        "run": {"runId": f"run-of-{job}", "facets": error if kind == "FAIL" else {}},
+        "eventType": event_type,
+        "eventTime": event_time.isoformat(),
+        "run": {"runId": f"run-of-{job}", "facets": error if event_type == "FAIL" else {}},
         "job": {"namespace": "nightly", "name": job},
     }
 
@@ -33,17 +33,17 @@ def event(job: str, kind: str, at: datetime) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("home")
-    observer = Observer()
+    extractor = ChangeExtractor()
     events = []
     for job, hours, seconds, end in RUNS:
-        began = NOW - timedelta(hours=hours)
-        events.append(event(job, "START", began))
+        started_at = NOW - timedelta(hours=hours)
+        events.append(event(job, "START", started_at))
         if end is not None and seconds is not None:
-            events.append(event(job, end, began + timedelta(seconds=seconds)))
-    for seq, one in enumerate(events):
-        observer.note(decode(json.dumps(one).encode()), f"{seq:032x}", seq)
-    with IndexSink(folder / "index.sqlite") as sink:
-        sink.apply("batch/0", observer.changes())
+            events.append(event(job, end, started_at + timedelta(seconds=seconds)))
+    for seq, body in enumerate(events):
+        extractor.add(decode_openlineage(json.dumps(body).encode()), f"{seq:032x}", seq)
+    with IndexWriter(folder / "index.sqlite") as index:
+        index.apply("batch/0", extractor.changes())
     return folder
 
 
@@ -63,14 +63,14 @@ def invoke(home: Path, *arguments: str) -> Result:
         (("--failed", "--since", "24h"), ["mail"]),
     ],
 )
-def test_which_runs_are_listed(arguments: tuple[str, ...], jobs: list[str], home: Path) -> None:
-    found = json.loads(invoke(home, *arguments, "--json").stdout)
-    assert [run["job_name"] for run in found] == jobs
+def test_options_select_runs(arguments: tuple[str, ...], jobs: list[str], home: Path) -> None:
+    runs = json.loads(invoke(home, *arguments, "--json").stdout)
+    assert [run["job_name"] for run in runs] == jobs
 
 
-def test_a_run_is_told_in_a_line(home: Path) -> None:
-    title, line = invoke(home, "--slow", "--limit", "1").stdout.splitlines()
-    assert title.split() == ["started", "state", "took", "job", "run", "error"]
+def test_run_is_printed_as_table_row(home: Path) -> None:
+    header, line = invoke(home, "--slow", "--limit", "1").stdout.splitlines()
+    assert header.split() == ["started", "state", "duration", "job", "run", "error"]
     assert line.split() == [
         *f"{NOW - timedelta(hours=30):%Y-%m-%d %H:%M:%S}".split(),
         "failed",
@@ -85,11 +85,11 @@ def test_a_run_is_told_in_a_line(home: Path) -> None:
     ]
 
 
-def test_a_notebook_is_one_run(orders: Any) -> None:
+def test_notebook_session_is_listed_as_one_run(orders: Any) -> None:
     (run,) = json.loads(invoke(orders.index.parent, "--json").stdout)
     assert (run["session_id"], run["job_name"], run["state"]) == ("aaaa1111", "orders", "FAILED")
 
 
-def test_nothing_to_list_is_said(home: Path) -> None:
-    ended = invoke(home, "--failed", "--since", "1h")
-    assert (ended.exit_code, ended.stdout, ended.stderr) == (0, "", "There are no such runs.\n")
+def test_empty_list_prints_message(home: Path) -> None:
+    result = invoke(home, "--failed", "--since", "1h")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "No runs found.\n")

@@ -1,4 +1,4 @@
-"""`clew config`, `clew doctor` and `clew completion`: what clew finds around it, and what a shell finds in clew."""
+"""`clew config`, `clew doctor` and `clew completion`."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def invoke(*arguments: str) -> Result:
     return CliRunner().invoke(cli, list(arguments), catch_exceptions=False)
 
 
-def test_config_says_what_counts_and_who_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_config_shows_values_and_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "clew.toml").write_text('home = "lineage"\nmaster = "local[4]"')
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CLEW_JAVA", "system")
     monkeypatch.setenv("CLEW_INDEX", "postgresql://me:secret@db/clew")
-    shown = {one["name"]: one for one in json.loads(invoke("config", "--master", "local[1]", "--json").stdout)}
-    assert {name: (one["value"], one["origin"]) for name, one in shown.items()} == {
+    settings = json.loads(invoke("config", "--master", "local[1]", "--json").stdout)
+    assert {setting["name"]: (setting["value"], setting["source"]) for setting in settings} == {
         "home": (str(tmp_path / "lineage"), str(tmp_path / "clew.toml")),
         "lake": (str(tmp_path / "lineage" / "lake"), "default"),
         "index": ("postgresql://me@db/clew", "CLEW_INDEX"),
@@ -37,39 +37,40 @@ def test_config_says_what_counts_and_who_said_so(tmp_path: Path, monkeypatch: py
     assert "local[4]" in invoke("config").stdout
 
 
-def checks(*arguments: str) -> tuple[int, dict[str, Any]]:
-    ended = invoke("doctor", "--json", *arguments)
-    return ended.exit_code, {check["name"]: check for check in json.loads(ended.stdout)}
+def run_doctor(*arguments: str) -> tuple[int, dict[str, Any]]:
+    result = invoke("doctor", "--json", *arguments)
+    return result.exit_code, {check["name"]: check for check in json.loads(result.stdout)}
 
 
-def test_doctor_finds_all_in_order(orders: Any) -> None:
-    code, found = checks("--home", str(orders.index.parent))
+def test_doctor_passes(orders: Any) -> None:
+    code, checks = run_doctor("--home", str(orders.index.parent))
     assert code == 0
-    assert {found[name]["state"] for name in ("python", "spark", "java", "home", "index")} == {"ok"}
-    assert (found["lake"]["state"], found["lake"]["hint"]) == ("note", "Run `clew pipeline run`.")
+    assert {checks[name]["state"] for name in ("python", "spark", "java", "home", "index")} == {"ok"}
+    assert (checks["lake"]["state"], checks["lake"]["hint"]) == ("warning", "Run `clew pipeline run`.")
     assert "index" in invoke("doctor", "--home", str(orders.index.parent)).stdout
 
 
-def test_doctor_of_a_home_that_is_not_there_yet(tmp_path: Path) -> None:
-    code, found = checks("--home", str(tmp_path / "none"))
+def test_doctor_warns_about_missing_home(tmp_path: Path) -> None:
+    code, checks = run_doctor("--home", str(tmp_path / "none"))
     assert code == 0
-    assert {found[name]["state"] for name in ("home", "lake", "index")} == {"note"}
+    assert {checks[name]["state"] for name in ("home", "lake", "index")} == {"warning"}
     assert not (tmp_path / "none").exists()
 
 
-def test_doctor_says_what_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "index.sqlite").write_text("not a database, and long enough to be taken for one" * 100)
+def test_doctor_reports_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Longer than the header of a SQLite file.
+    (tmp_path / "index.sqlite").write_text("not a database" * 100)
     (tmp_path / "lake").mkdir()
-    (tmp_path / "lake" / "clew.json").write_text('{"format": 99}')
+    (tmp_path / "lake" / "manifest.json").write_text('{"format_version": 99}')
     monkeypatch.setenv("CLEW_JAVA", "graal")
-    code, found = checks("--home", str(tmp_path))
+    code, checks = run_doctor("--home", str(tmp_path))
     assert code == 1
-    assert {name for name, check in found.items() if check["state"] == "fault"} == {"java", "lake", "index"}
-    assert "has format 99" in found["lake"]["detail"]
+    assert {name for name, check in checks.items() if check["state"] == "error"} == {"java", "lake", "index"}
+    assert "has format 99" in checks["lake"]["detail"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_prints_a_script(shell: str) -> None:
+def test_completion_prints_script(shell: str) -> None:
     assert f"_CLEW_COMPLETE={shell}_complete" in invoke("completion", shell).stdout
 
 
@@ -84,7 +85,7 @@ def test_completion_prints_a_script(shell: str) -> None:
         ("clew upstream nothing.", set()),
     ],
 )
-def test_a_shell_completes_names(words: str, expected: set[str], orders: Any) -> None:
+def test_shell_completes_names(words: str, expected: set[str], orders: Any) -> None:
     environment = {
         **os.environ,
         "_CLEW_COMPLETE": "bash_complete",
@@ -93,11 +94,13 @@ def test_a_shell_completes_names(words: str, expected: set[str], orders: Any) ->
         "CLEW_HOME": str(orders.index.parent),
     }
     program = "import sys; sys.argv[0] = 'clew'; from clew.__main__ import main; main()"
-    ended = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
-    assert {line.partition(",")[2] for line in ended.stdout.split()} == expected
+    process = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+    assert {line.partition(",")[2] for line in process.stdout.split()} == expected
 
 
-def test_without_an_index_no_names_are_completed(tmp_path: Path) -> None:
+def test_completion_without_index_is_empty(tmp_path: Path) -> None:
     environment = {
         **os.environ,
         "_CLEW_COMPLETE": "bash_complete",
@@ -106,5 +109,7 @@ def test_without_an_index_no_names_are_completed(tmp_path: Path) -> None:
         "CLEW_HOME": str(tmp_path),
     }
     program = "import sys; sys.argv[0] = 'clew'; from clew.__main__ import main; main()"
-    ended = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
-    assert (ended.stdout.strip(), ended.stderr) == ("", "")
+    process = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+    assert (process.stdout.strip(), process.stderr) == ("", "")

@@ -1,4 +1,4 @@
-"""Whoever reads what commands print: a closed pipe, a terminal without colour, narrow, or that knows ASCII only."""
+"""Output to a closed pipe, and to terminals that are narrow, without colour or ASCII only."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def invoke(*arguments: str, home: Path) -> Result:
     return CliRunner().invoke(cli, [*arguments, "--home", str(home)], catch_exceptions=False)
 
 
-def started(*arguments: str, **more: Any) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-m", "clew", *arguments], stderr=subprocess.PIPE, **more)
+def start_clew(*arguments: str, **options: Any) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-m", "clew", *arguments], stderr=subprocess.PIPE, **options)
 
 
 @pytest.mark.parametrize(
@@ -35,55 +35,55 @@ def started(*arguments: str, **more: Any) -> subprocess.Popen[bytes]:
         ["--help"],
     ],
 )
-def test_a_reader_that_has_gone_is_no_fault(arguments: list[str], orders: Any) -> None:
+def test_closed_pipe_is_not_an_error(arguments: list[str], orders: Any) -> None:
     read, write = os.pipe()
     os.close(read)
     environment = {**os.environ, "CLEW_HOME": str(orders.index.parent)}
-    with started(*arguments, stdout=write, env=environment) as process:
+    with start_clew(*arguments, stdout=write, env=environment) as process:
         os.close(write)
-        _, told = process.communicate(timeout=60)
-    assert (process.returncode, told) == (0, b"")
+        _, stderr = process.communicate(timeout=60)
+    assert (process.returncode, stderr) == (0, b"")
 
 
-def on_a_terminal(*arguments: str, **environment: str) -> str:
-    """What a command writes to a terminal."""
-    ours, theirs = pty.openpty()
+def run_on_terminal(*arguments: str, **environment: str) -> str:
+    """Return the output of a command on a pseudo-terminal."""
+    controller, terminal = pty.openpty()
     clean = {name: value for name, value in os.environ.items() if name not in {"NO_COLOR", "FORCE_COLOR", "COLORTERM"}}
-    process = started(*arguments, stdout=theirs, env={**clean, "TERM": "xterm-256color", **environment})
-    os.close(theirs)
-    written = b""
+    process = start_clew(*arguments, stdout=terminal, env={**clean, "TERM": "xterm-256color", **environment})
+    os.close(terminal)
+    output = b""
     try:
-        while part := os.read(ours, 4096):
-            written += part
+        while chunk := os.read(controller, 4096):
+            output += chunk
     except OSError:
         # Linux: the other end was closed.
         pass
     finally:
-        os.close(ours)
+        os.close(controller)
     assert process.wait(timeout=60) == 0
     assert process.stderr is not None
     process.stderr.close()
-    return written.decode()
+    return output.decode()
 
 
 @pytest.mark.parametrize(
     ("environment", "is_coloured"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)]
 )
-def test_colour_only_where_it_is_wanted(environment: dict[str, str], is_coloured: bool, orders: Any) -> None:
-    shown = on_a_terminal("show", "--home", str(orders.index.parent), **environment)
-    assert "orders.py" in shown
-    assert ("\x1b[31m" in shown) is is_coloured
-    assert "\x1b[3" not in shown or is_coloured
+def test_colour_depends_on_environment(environment: dict[str, str], is_coloured: bool, orders: Any) -> None:
+    output = run_on_terminal("show", "--home", str(orders.index.parent), **environment)
+    assert "orders.py" in output
+    assert ("\x1b[31m" in output) is is_coloured
+    assert "\x1b[3" not in output or is_coloured
 
 
-def test_no_colour_in_a_pipe(orders: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pipe_has_no_colour(orders: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
     assert "\x1b" not in invoke("show", home=orders.index.parent).stdout
 
 
 @pytest.fixture
 def umlauts(tmp_path: Path) -> Path:
-    """A home in which names are not ASCII, and one name is two datasets'."""
+    """Index non-ASCII names, and two datasets with the same last segment."""
     world = World(tmp_path)
     columns = {"file:/out/umsätze.csv": {"größe": "file:/a/orders.csv.price"}}
     error = {"errorMessage": {"message": "kaputt → ✗", "programmingLanguage": "python"}}
@@ -94,7 +94,7 @@ def umlauts(tmp_path: Path) -> Path:
     return tmp_path
 
 
-READING = [
+READ_COMMANDS = [
     ["runs"],
     ["upstream", "umsätze.csv.größe"],
     ["upstream", "umsätze.csv"],
@@ -108,40 +108,40 @@ READING = [
 ]
 
 
-@pytest.mark.parametrize("arguments", READING, ids=" ".join)
-def test_a_terminal_that_knows_no_umlauts_is_told_all_the_same(arguments: list[str], umlauts: Path) -> None:
+@pytest.mark.parametrize("arguments", READ_COMMANDS, ids=" ".join)
+def test_ascii_terminal_shows_non_ascii_names(arguments: list[str], umlauts: Path) -> None:
     environment = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "CLEW_HOME": str(umlauts)}
-    with started(*arguments, stdout=subprocess.PIPE, env=environment) as process:
-        out, told = process.communicate(timeout=60)
-    assert process.returncode == 0, told
-    assert out
-    assert b"Traceback" not in told
+    with start_clew(*arguments, stdout=subprocess.PIPE, env=environment) as process:
+        stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 0, stderr
+    assert stdout
+    assert b"Traceback" not in stderr
 
 
-def test_bytes_that_are_no_text_end_in_a_sentence(umlauts: Path) -> None:
-    with pytest.raises(UsageError, match="is not text in the encoding of this terminal"):
+def test_undecodable_argument_is_reported(umlauts: Path) -> None:
+    with pytest.raises(UsageError, match="is not valid text in the encoding of this terminal"):
         invoke("downstream", "ums\udce4tze.csv", home=umlauts)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("arguments", "message"),
     [
-        (["downstream", "orders.csv"], "'orders.csv' names 2 datasets: file:/a/orders.csv, file:/b/orders.csv."),
+        (["downstream", "orders.csv"], "'orders.csv' matches 2 datasets: file:/a/orders.csv, file:/b/orders.csv."),
         (["upstream", "umsaetze.csv.größe"], "Did you mean umsätze.csv"),
         (["downstream", "lädn"], "Did you mean läden?"),
         (["impact", "läden"], "A job has no columns."),
         (["facets", "job", "jobs", "berict"], "Did you mean jobs:bericht"),
-        (["diff", "abc", "def"], "`clew runs` lists the runs that there are."),
+        (["diff", "abc", "def"], "`clew runs` lists the runs."),
         (["report", "documentation"], "No notebook run was recorded yet."),
     ],
 )
-def test_a_name_that_is_none_is_told_what_it_could_be(arguments: list[str], sentence: str, umlauts: Path) -> None:
-    with pytest.raises(ClewError) as caught:
+def test_unknown_name_is_reported_with_suggestion(arguments: list[str], message: str, umlauts: Path) -> None:
+    with pytest.raises(ClewError) as raised:
         invoke(*arguments, home=umlauts)
-    assert sentence in str(caught.value)
+    assert message in str(raised.value)
 
 
-def test_a_narrow_terminal_loses_no_column(umlauts: Path) -> None:
-    shown = on_a_terminal("runs", "--home", str(umlauts), COLUMNS="40")
-    assert World.run_id("läden 0") in shown
-    assert "kaputt" in shown
+def test_narrow_terminal_shows_all_columns(umlauts: Path) -> None:
+    output = run_on_terminal("runs", "--home", str(umlauts), COLUMNS="40")
+    assert World.run_id("läden 0") in output
+    assert "kaputt" in output

@@ -1,4 +1,4 @@
-"""`clew validate`: the schemas and the advice, over files."""
+"""`clew validate`: schema errors and warnings of event files."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ GOOD: dict[str, Any] = {
 END = {**GOOD, "eventType": "COMPLETE"}
 
 
-def validated(folder: Path, *events: Any, options: tuple[str, ...] = ()) -> Result:
+def validate(folder: Path, *events: Any, options: tuple[str, ...] = ()) -> Result:
     file = folder / "events.ndjson"
-    file.write_text("\n".join(one if isinstance(one, str) else json.dumps(one) for one in events))
+    file.write_text("\n".join(event if isinstance(event, str) else json.dumps(event) for event in events))
     return CliRunner().invoke(cli, ["validate", str(file), *options], catch_exceptions=False)
 
 
 def rules(result: Result) -> list[str]:
-    return [finding["rule"] for finding in json.loads(result.stdout)["findings"]]
+    return [issue["rule"] for issue in json.loads(result.stdout)["issues"]]
 
 
 @pytest.mark.parametrize(
@@ -47,30 +47,30 @@ def rules(result: Result) -> list[str]:
         ([{**GOOD, "session_id": "12c3604f"}, END], 1, ["schema:openlineage"]),
     ],
 )
-def test_findings_and_exit_codes(events: list[Any], code: int, expected: list[str], tmp_path: Path) -> None:
-    result = validated(tmp_path, *events, options=("--json",))
+def test_issues_and_exit_codes(events: list[Any], code: int, expected: list[str], tmp_path: Path) -> None:
+    result = validate(tmp_path, *events, options=("--json",))
     assert result.exit_code == code
     assert list(dict.fromkeys(rules(result))) == list(dict.fromkeys(expected))
 
 
-def test_it_is_told_where_and_how_much(tmp_path: Path) -> None:
-    result = validated(tmp_path, GOOD, {**END, "producer": 7})
+def test_issues_have_location_and_summary(tmp_path: Path) -> None:
+    result = validate(tmp_path, GOOD, {**END, "producer": 7})
     assert result.stdout.splitlines() == [
         'events.ndjson:2  spec  /producer  7 is not of type "string"',
-        "2 events (2 openlineage): 1 valid; 1 error, 0 pieces of advice.",
+        "2 events (2 openlineage): 1 valid; 1 error, 0 warnings.",
     ]
     assert "--spec" in result.stderr
 
 
-def test_only_so_many_are_listed_and_all_are_counted(tmp_path: Path) -> None:
-    result = validated(tmp_path, *[{**GOOD, "producer": 7}] * 5, END, options=("--limit", "2"))
+def test_limit_applies_to_list_but_not_to_counts(tmp_path: Path) -> None:
+    result = validate(tmp_path, *[{**GOOD, "producer": 7}] * 5, END, options=("--limit", "2"))
     assert result.stdout.count("events.ndjson:") == 2
-    assert "… and 3 more: raise --limit to see them." in result.stdout
-    assert "6 events (6 openlineage): 1 valid; 5 errors, 0 pieces of advice." in result.stdout
+    assert "… and 3 more; raise --limit to list them." in result.stdout
+    assert "6 events (6 openlineage): 1 valid; 5 errors, 0 warnings." in result.stdout
 
 
-def test_a_file_that_ends_too_early_is_a_sentence(tmp_path: Path) -> None:
+def test_truncated_file_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "events.ndjson.gz"
     file.write_bytes(b"\x1f\x8b")
-    with pytest.raises(ClewError, match=r"cannot be read: [\s\S]*Mend the file and validate it again\."):
+    with pytest.raises(ClewError, match=r"Cannot read [\s\S]*Fix the file and validate it again\."):
         CliRunner().invoke(cli, ["validate", str(file)], catch_exceptions=False)

@@ -18,24 +18,24 @@ from starlette.testclient import TestClient
 
 import clew
 from clew.api.app import create_app
-from clew.api.questions import OPERATIONS, question_routes
-from clew.client import AnswerError, questions
-from clew.query.answers import Answers
-from clew.query.holdings import Holdings
-from clew.query.lineage import Lineage
+from clew.api.questions import OPERATIONS, operation_routes
+from clew.client import ApiError, questions
+from clew.query.answers import NotebookService
+from clew.query.holdings import QueryResources
+from clew.query.lineage import LineageResult
 
 PAGE = Path(__file__).parents[3] / "docs" / "client.md"
 TOTALS, ORDERS = "dataset:db:totals", "dataset:db:orders"
 
 
 @pytest.fixture
-def app(world: Any, holdings: Holdings) -> Starlette:
+def app(world: Any, holdings: QueryResources) -> Starlette:
     columns = {"orders": {"id": "raw.id", "price": "raw.price"}}
     for run in ("1", "2"):
         world.run("load", "raw", "orders", run=run, columns=columns)
     world.run("total", "orders", "totals", columns={"totals": {"sum": "orders.price"}})
     world.tell()
-    return create_app(lambda: Answers(world.index), question_routes(holdings))
+    return create_app(lambda: NotebookService(world.index), operation_routes(holdings))
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def client(app: Starlette) -> Iterator[clew.Client]:
 
 def test_answers_are_typed(client: clew.Client) -> None:
     found = client.lineage(TOTALS, direction="upstream")
-    assert isinstance(found, Lineage)
+    assert isinstance(found, LineageResult)
     assert [node.id for node in found.nodes][-1] == "dataset:db:raw"
     assert client.lineage(TOTALS, "sum", direction="upstream").nodes[1].column == "price"
     assert [node.kind for node in client.path("dataset:db:raw", TOTALS).nodes] == [
@@ -72,7 +72,7 @@ def test_entities_and_pages(client: clew.Client) -> None:
 
 
 def test_in_asyncio_the_same_is_answered(app: Starlette, client: clew.Client) -> None:
-    async def ask() -> tuple[Lineage, int]:
+    async def ask() -> tuple[LineageResult, int]:
         http = httpx2.AsyncClient(transport=httpx2.ASGITransport(app))
         async with clew.AsyncClient("http://testserver", http=http) as asynchronous:
             found, jobs = await asyncio.gather(asynchronous.lineage(TOTALS), asynchronous.jobs())
@@ -84,34 +84,38 @@ def test_in_asyncio_the_same_is_answered(app: Starlette, client: clew.Client) ->
 @pytest.mark.parametrize(
     ("question", "status", "sentence"),
     [
-        (questions.dataset("dataset:db:ordres"), 404, r"There is no dataset 'db:ordres'\.\nDid you mean db:orders,"),
-        (questions.dataset("orders"), 400, "is no id of a node"),
-        (questions.lineage(TOTALS, depth=-1), 400, "depth"),
+        (
+            questions.dataset_request("dataset:db:ordres"),
+            404,
+            r"There is no dataset 'db:ordres'\.\nDid you mean db:orders,",
+        ),
+        (questions.dataset_request("orders"), 400, "is not a node id"),
+        (questions.lineage_request(TOTALS, depth=-1), 400, "depth"),
     ],
 )
 def test_what_a_server_refuses_is_an_error_in_its_words(
     question: Any, status: int, sentence: str, client: clew.Client
 ) -> None:
-    with pytest.raises(AnswerError, match=sentence) as refused:
-        client.ask(question)
+    with pytest.raises(ApiError, match=sentence) as refused:
+        client.send(question)
     assert refused.value.status == status
 
 
 def test_a_server_that_is_not_there_is_a_sentence() -> None:
-    with clew.Client("http://127.0.0.1:1") as client, pytest.raises(AnswerError, match="Start it with `clew serve`"):
+    with clew.Client("http://127.0.0.1:1") as client, pytest.raises(ApiError, match="Start it with `clew serve`"):
         client.status()
 
 
 def test_an_answer_that_cannot_be_read_is_a_sentence() -> None:
-    with pytest.raises(AnswerError, match=r"cannot be read: .*\nIs it a server of another version"):
-        questions.status().read(200, b"{}")
-    with pytest.raises(AnswerError, match="status 502"):
-        questions.status().read(502, b"<html>")
+    with pytest.raises(ApiError, match=r"Cannot decode the response .*\nThe server may have another version"):
+        questions.status_request().decode_response(200, b"{}")
+    with pytest.raises(ApiError, match="status 502"):
+        questions.status_request().decode_response(502, b"<html>")
 
 
 def test_there_is_a_method_for_every_operation() -> None:
     made = {name: getattr(questions, name) for name in dir(questions) if inspect.isfunction(getattr(questions, name))}
-    names = {name for name, function in made.items() if function.__module__ == questions.__name__} - {"_text"}
+    names = {name.removesuffix("_request") for name in made if name.endswith("_request")}
     in_camels = {
         "".join(part.title() if place else part for place, part in enumerate(name.split("_"))) for name in names
     }

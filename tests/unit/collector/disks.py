@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from clew.collector.syncing import Syncer
+from clew.collector.syncing import FsyncHelper
 
 SECONDS = 20
 
@@ -17,17 +17,17 @@ class HeldDisk:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.is_asked = threading.Event()
         self._goes_on = threading.Event()
-        begin = Syncer.begin
+        begin = FsyncHelper.start
 
-        def begin_later(syncer: Syncer, file: int) -> None:
+        def begin_later(syncer: FsyncHelper, file: int) -> None:
             self._goes_on.wait(SECONDS)
             begin(syncer, file)
 
-        def hold(syncer: Syncer, file: int) -> None:
+        def hold(syncer: FsyncHelper, file: int) -> None:
             self.is_asked.set()
             threading.Thread(target=begin_later, args=(syncer, file)).start()
 
-        monkeypatch.setattr(Syncer, "begin", hold)
+        monkeypatch.setattr(FsyncHelper, "start", hold)
 
     def let_go(self) -> None:
         self._goes_on.set()

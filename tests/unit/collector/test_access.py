@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from clew.collector.http import Limits, create_collector
+from clew.collector.http import RequestLimits, create_collector
 from clew.collector.log import LogWriter
-from clew.collector.segments import decode_line, end_position, ranges, read_lines
+from clew.collector.segments import decode_record, end_position, read_lines, split_ranges
 from clew.serving.grants import Scope
-from clew.serving.guard import Guard
+from clew.serving.guard import Authenticator
 from clew.serving.keys import KeyFile
 
 LINEAGE = "/api/v1/lineage"
@@ -40,7 +40,7 @@ def keys(tmp_path: Path) -> KeyFile:
 
 @pytest.fixture
 def client(log: LogWriter, keys: KeyFile) -> Iterator[TestClient]:
-    app = create_collector(log, Limits(), log.folder.parent / "streams", Guard(keys))
+    app = create_collector(log, RequestLimits(), log.folder.parent / "streams", Authenticator(keys))
     with TestClient(app) as opened:
         yield opened
 
@@ -55,8 +55,8 @@ def bearer(keys: KeyFile) -> Bearer:
 
 
 def bodies(log: LogWriter) -> list[bytes]:
-    parts = ranges(log.folder, 0, end_position(log.folder), 1 << 30)
-    return [decode_line(text).body for part in parts for _, text in read_lines(part)]
+    parts = split_ranges(log.folder, 0, end_position(log.folder), 1 << 30)
+    return [decode_record(text).body for part in parts for _, text in read_lines(part)]
 
 
 def test_who_has_a_key_may_send(client: TestClient, bearer: Bearer, log: LogWriter) -> None:
@@ -76,7 +76,7 @@ def test_who_has_none_may_not(path: str, client: TestClient, log: LogWriter) -> 
 
 def test_a_key_without_the_scope_may_not(client: TestClient, bearer: Bearer, log: LogWriter) -> None:
     answer = client.post(LINEAGE, content=event(), headers=bearer(scope=Scope.READ))
-    assert (answer.status_code, "needs the scope write" in answer.json()["message"]) == (403, True)
+    assert (answer.status_code, "lacks the scope 'write'" in answer.json()["message"]) == (403, True)
     assert bodies(log) == []
 
 
@@ -111,7 +111,7 @@ def test_a_key_may_end_at_namespaces(
     answer = client.post(LINEAGE, content=body, headers=bearer("prod"))
     assert answer.status_code == (201 if is_reached else 403)
     assert bodies(log) == ([body] if is_reached else [])
-    assert is_reached or "its namespaces begin with 'prod'" in answer.json()["message"]
+    assert is_reached or "limited to namespaces that begin with 'prod'" in answer.json()["message"]
 
 
 def test_of_several_events_those_within_reach_are_stored(client: TestClient, bearer: Bearer, log: LogWriter) -> None:
@@ -137,18 +137,22 @@ def test_whether_it_lives_may_be_asked_by_everyone_and_figures_by_readers(client
 
 
 def test_each_key_has_a_rate_of_its_own(log: LogWriter, keys: KeyFile, bearer: Bearer) -> None:
-    app = create_collector(log, Limits(requests_per_second=0.5), log.folder.parent / "streams", Guard(keys))
+    app = create_collector(
+        log, RequestLimits(requests_per_second=0.5), log.folder.parent / "streams", Authenticator(keys)
+    )
     one, other = bearer(), bearer("prod")
     with TestClient(app) as client:
         assert client.post(LINEAGE, content=event("prod.1"), headers=one).status_code == 201
         refused = client.post(LINEAGE, content=event("prod.2"), headers=one)
         assert (refused.status_code, refused.headers["retry-after"]) == (503, "2")
-        assert "calls more than 0.5 times a second" in refused.json()["message"]
+        assert "sent more than 0.5 requests per second" in refused.json()["message"]
         assert client.post(LINEAGE, content=event("prod.2"), headers=other).status_code == 201
 
 
 def test_without_keys_each_address_has_a_rate(log: LogWriter) -> None:
-    with TestClient(create_collector(log, Limits(requests_per_second=1), log.folder.parent / "streams")) as client:
+    with TestClient(
+        create_collector(log, RequestLimits(requests_per_second=1), log.folder.parent / "streams")
+    ) as client:
         answers = [client.post(LINEAGE, content=event(f"n{number}")) for number in range(3)]
         assert [answer.status_code for answer in answers].count(503) >= 1
-        assert "testclient calls more than 1 times a second" in answers[-1].json()["message"]
+        assert "testclient sent more than 1 requests per second" in answers[-1].json()["message"]

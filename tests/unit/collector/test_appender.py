@@ -10,15 +10,17 @@ import msgspec
 import pytest
 
 from clew.collector.appender import Appender
-from clew.collector.log import Entry, LogWriter, Received
+from clew.collector.log import IncomingEvent, LogEntry, LogWriter
 from clew.collector.patience import OverloadedError
 from clew.errors import ClewError
 from clew.events.identity import event_id
 from clew.events.stream import Stream
 
 
-def entry(number: int, size: int = 10) -> Entry:
-    return Entry.of(Received(Stream.OPENLINEAGE, "test", b'{"n": %d, "x": "%s"}' % (number, b"x" * size)))
+def entry(number: int, size: int = 10) -> LogEntry:
+    return LogEntry.from_event(
+        IncomingEvent(Stream.OPENLINEAGE, "test", b'{"n": %d, "x": "%s"}' % (number, b"x" * size))
+    )
 
 
 class HeldLog:
@@ -30,7 +32,7 @@ class HeldLog:
         self.groups: list[list[str]] = []
         self.fault: Exception | None = None
 
-    def append_entries(self, entries: Iterable[Entry]) -> int:
+    def append_entries(self, entries: Iterable[LogEntry]) -> int:
         self.groups.append([event_id(one.body) for one in entries])
         self.is_writing.set()
         self.go_on.wait(10)
@@ -42,9 +44,9 @@ class HeldLog:
 def test_what_queues_up_is_written_at_once() -> None:
     log = HeldLog()
     with Appender(log) as appender:  # type: ignore[arg-type]
-        first = appender.store([entry(0)])
+        first = appender.submit([entry(0)])
         assert log.is_writing.wait(10)
-        others = [appender.store([entry(number), entry(-number)]) for number in range(1, 9)]
+        others = [appender.submit([entry(number), entry(-number)]) for number in range(1, 9)]
         assert not any(one.done() for one in (first, *others))
         log.go_on.set()
         for one in (first, *others):
@@ -58,39 +60,39 @@ def test_whoever_waits_hears_of_a_fault_and_the_next_are_stored() -> None:
     log.go_on.set()
     with Appender(log) as appender:  # type: ignore[arg-type]
         with pytest.raises(ClewError, match="no room"):
-            appender.store([entry(0)]).result(10)
+            appender.submit([entry(0)]).result(10)
         log.fault = None
-        appender.store([entry(1)]).result(10)
+        appender.submit([entry(1)]).result(10)
 
 
 def test_too_much_is_refused_but_one_is_always_let_in() -> None:
     log = HeldLog()
-    with Appender(log, most_waiting_bytes=1000) as appender:  # type: ignore[arg-type]
-        begun = appender.store([entry(0, size=5000)])
+    with Appender(log, max_pending_bytes=1000) as appender:  # type: ignore[arg-type]
+        begun = appender.submit([entry(0, size=5000)])
         assert log.is_writing.wait(10)
-        waiting = appender.store([entry(1, size=5000)])
+        waiting = appender.submit([entry(1, size=5000)])
         with pytest.raises(OverloadedError, match="waiting"):
-            appender.store([entry(2)])
+            appender.submit([entry(2)])
         log.go_on.set()
         begun.result(10)
         waiting.result(10)
-        appender.store([entry(2)]).result(10)
+        appender.submit([entry(2)]).result(10)
 
 
 def test_a_large_event_and_small_ones_do_not_stand_in_each_others_way() -> None:
     log = HeldLog()
-    with Appender(log, most_waiting_bytes=1000) as appender:  # type: ignore[arg-type]
-        begun = appender.store([entry(0)])
+    with Appender(log, max_pending_bytes=1000) as appender:  # type: ignore[arg-type]
+        begun = appender.submit([entry(0)])
         assert log.is_writing.wait(10)
         small = entry(1, size=500)
-        waiting = [appender.store([one]) for one in (small, in_a_file(entry(2, size=5000)), entry(3))]
-        assert appender.waiting_bytes < 1000
+        waiting = [appender.submit([one]) for one in (small, in_a_file(entry(2, size=5000)), entry(3))]
+        assert appender.pending_bytes < 1000
         log.go_on.set()
         for one in (begun, *waiting):
             one.result(10)
 
 
-def in_a_file(given: Entry) -> Entry:
+def in_a_file(given: LogEntry) -> LogEntry:
     """The entry as one whose bytes are not held in memory."""
     return msgspec.structs.replace(given, body=memoryview(given.body))
 
@@ -98,9 +100,9 @@ def in_a_file(given: Entry) -> Entry:
 def test_it_drains_when_it_is_closed(tmp_path: Path) -> None:
     with LogWriter(tmp_path) as log:
         with Appender(log) as appender:
-            waiting = [appender.store([entry(number)]) for number in range(50)]
+            waiting = [appender.submit([entry(number)]) for number in range(50)]
         assert all(one.done() for one in waiting)
-        with pytest.raises(OverloadedError, match="stopping"):
-            appender.store([entry(99)])
+        with pytest.raises(OverloadedError, match="shutting down"):
+            appender.submit([entry(99)])
     with LogWriter(tmp_path) as log:
         assert log.append_entries(entry(number) for number in range(51)) == 1

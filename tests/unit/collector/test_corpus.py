@@ -10,9 +10,9 @@ from pathlib import Path
 import zstandard
 from starlette.testclient import TestClient
 
-from clew.collector.http import Limits, create_collector
+from clew.collector.http import RequestLimits, create_collector
 from clew.collector.log import LogWriter
-from clew.collector.segments import decode_line, end_position, ranges, read_lines
+from clew.collector.segments import decode_record, end_position, read_lines, split_ranges
 
 LINEAGE = "/api/v1/lineage"
 ENCODINGS: dict[str, Callable[[bytes], bytes]] = {"identity": bytes, "gzip": gzip.compress, "zstd": zstandard.compress}
@@ -31,7 +31,7 @@ def test_all_events_of_the_corpus(shared: Path, tmp_path: Path) -> None:
     bodies = [line for file in files for line in file.read_bytes().splitlines() if line.strip()]
     assert len(bodies) > 100
     dead = {}
-    with LogWriter(tmp_path / "log") as log, TestClient(create_collector(log, Limits(), tmp_path)) as client:
+    with LogWriter(tmp_path / "log") as log, TestClient(create_collector(log, RequestLimits(), tmp_path)) as client:
         for place, body in enumerate(bodies):
             encoding = list(ENCODINGS)[place % len(ENCODINGS)]
             headers = {"content-encoding": encoding}
@@ -42,6 +42,6 @@ def test_all_events_of_the_corpus(shared: Path, tmp_path: Path) -> None:
         again = client.post(f"{LINEAGE}/batch", content=b"[%s]" % b",".join(bodies)).json()
     assert again["summary"]["successful"] == len(bodies)
     assert [body for body, reason in dead.items() if not is_true(reason, body)] == []
-    parts = ranges(log.folder, 0, end_position(log.folder), 1 << 30)
-    found = [decode_line(text).body for part in parts for _, text in read_lines(part)]
+    parts = split_ranges(log.folder, 0, end_position(log.folder), 1 << 30)
+    found = [decode_record(text).body for part in parts for _, text in read_lines(part)]
     assert found == list(dict.fromkeys(body.strip() for body in bodies))

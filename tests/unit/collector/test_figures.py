@@ -14,7 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
-from clew.collector.http import Limits, create_collector
+from clew.collector.http import RequestLimits, create_collector
 from clew.collector.log import LogWriter
 from clew.errors import ClewError
 
@@ -31,7 +31,7 @@ def log(tmp_path: Path) -> Iterator[LogWriter]:
 
 @pytest.fixture
 def client(log: LogWriter) -> Iterator[TestClient]:
-    with TestClient(create_collector(log, Limits(), log.folder.parent / "streams")) as opened:
+    with TestClient(create_collector(log, RequestLimits(), log.folder.parent / "streams")) as opened:
         yield opened
 
 
@@ -57,15 +57,15 @@ def test_what_came_and_what_became_of_it_is_counted(client: TestClient) -> None:
     found = figures(client)
     assert found["clew_collector_events_total stored openlineage"] == 3
     assert found["clew_collector_events_total dead_letter openlineage"] == 1
-    assert found["clew_collector_events_total refused openlineage"] == 2
-    assert found[f"clew_collector_answers_total {LINEAGE} 201"] == 3
-    assert found[f"clew_collector_answers_total {LINEAGE} 400"] == 1
-    assert found[f"clew_collector_answers_total {LINEAGE}/batch 200"] == 1
+    assert found["clew_collector_events_total failed openlineage"] == 2
+    assert found[f"clew_collector_responses_total {LINEAGE} 201"] == 3
+    assert found[f"clew_collector_responses_total {LINEAGE} 400"] == 1
+    assert found[f"clew_collector_responses_total {LINEAGE}/batch 200"] == 1
     assert found["clew_collector_sync_seconds_count"] == 4
-    assert found["clew_collector_group_events_sum"] == 4
-    assert found["clew_collector_answer_seconds_count"] >= 5
+    assert found["clew_collector_commit_events_sum"] == 4
+    assert found["clew_collector_response_seconds_count"] >= 5
     assert found["clew_collector_event_bytes_total"] > len(large)
-    assert found["clew_collector_waiting_bytes"] == 0
+    assert found["clew_collector_pending_bytes"] == 0
     assert found["clew_collector_free_bytes"] > 0
 
 
@@ -76,7 +76,7 @@ def test_every_figure_is_documented(client: TestClient) -> None:
         for one in families
         if not one.name.endswith("_created")
     }
-    page = (Path(__file__).parents[3] / "docs" / "collector.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "send-events.md").read_text(encoding="utf-8")
     assert set(re.findall(r"^\| `(clew_\w+)` \|", page, re.MULTILINE)) == told
 
 
@@ -98,7 +98,7 @@ def test_it_is_ready_until_the_disk_is_full(client: TestClient, monkeypatch: pyt
 
 
 def test_it_is_not_ready_when_it_has_stopped(log: LogWriter) -> None:
-    with TestClient(create_collector(log, Limits(), log.folder.parent / "streams")) as client:
+    with TestClient(create_collector(log, RequestLimits(), log.folder.parent / "streams")) as client:
         assert client.get("/readyz").status_code == 200
     assert client.get("/readyz").status_code == 503
 
@@ -109,13 +109,13 @@ def test_refusals_are_told_with_their_sender_but_not_each(
     for _ in range(3):
         client.post(LINEAGE, content=b"no json", headers={"user-agent": "a producer"})
     (record,) = caplog.records
-    assert (record.levelno, "This can never be stored: not_json" in record.getMessage()) == (logging.WARNING, True)
-    assert getattr(record, "facts", {}) == {
+    assert (record.levelno, "Invalid event: not_json" in record.getMessage()) == (logging.WARNING, True)
+    assert getattr(record, "fields", {}) == {
         "path": LINEAGE,
         "status": 400,
         "address": "testclient",
-        "agent": "a producer",
-        "unsaid": 0,
+        "user_agent": "a producer",
+        "suppressed": 0,
     }
 
     def full(_: object) -> int:
@@ -124,4 +124,4 @@ def test_refusals_are_told_with_their_sender_but_not_each(
     monkeypatch.setattr(log, "write", full)
     client.post(LINEAGE, content=json.dumps(EVENT))
     assert caplog.records[-1].levelno == logging.ERROR
-    assert figures(client)["clew_collector_sync_faults_total"] == 1
+    assert figures(client)["clew_collector_sync_errors_total"] == 1

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from clew.collector.intake import Taken, stream_of, take_files, take_streams
-from clew.collector.log import LogWriter, Received
-from clew.collector.segments import Line, decode_line, segment_path
+from clew.collector.intake import ImportResult, guess_stream, import_files, import_streams
+from clew.collector.log import IncomingEvent, LogWriter
+from clew.collector.segments import LogRecord, decode_record, segment_path
 from clew.errors import ClewError, UsageError
 from clew.events.stream import Stream
 
@@ -22,8 +22,8 @@ def log(tmp_path: Path) -> Iterator[LogWriter]:
         yield writer
 
 
-def lines(log: LogWriter) -> list[Line]:
-    return [decode_line(text) for text in segment_path(log.folder, 0).read_bytes().splitlines()]
+def lines(log: LogWriter) -> list[LogRecord]:
+    return [decode_record(text) for text in segment_path(log.folder, 0).read_bytes().splitlines()]
 
 
 def bodies(log: LogWriter) -> list[bytes]:
@@ -58,17 +58,17 @@ def add(path: Path, text: bytes) -> None:
     ],
 )
 def test_the_shape_tells_the_stream(body: bytes, stream: Stream) -> None:
-    assert stream_of(body) == stream
+    assert guess_stream(body) == stream
 
 
 def test_it_goes_on_where_it_stopped(log: LogWriter, stream: Path) -> None:
     root = stream.parents[1]
     add(stream, b"1\n2\n\n3")
-    assert take_streams(root, log) == Taken(2, 2)
-    assert take_streams(root, log) == Taken(0, 0)
+    assert import_streams(root, log) == ImportResult(2, 2)
+    assert import_streams(root, log) == ImportResult(0, 0)
     # The half line waits until it is whole.
     add(stream, b"3\n4\n")
-    assert take_streams(root, log) == Taken(2, 2)
+    assert import_streams(root, log) == ImportResult(2, 2)
     assert bodies(log) == [b"1", b"2", b"33", b"4"]
     assert {(line.stream, line.source) for line in lines(log)} == {("runtime", "6ac33987/marimo_runtime.jsonl")}
 
@@ -76,19 +76,19 @@ def test_it_goes_on_where_it_stopped(log: LogWriter, stream: Path) -> None:
 @pytest.mark.parametrize("note", [b"", b"{", b"[]", b'{"6ac33987/marimo_runtime.jsonl": "x"}', None])
 def test_a_lost_position_doubles_nothing(log: LogWriter, stream: Path, note: bytes | None) -> None:
     add(stream, b"1\n2\n")
-    take_streams(stream.parents[1], log)
+    import_streams(stream.parents[1], log)
     path = log.folder / "intake.json"
     path.unlink() if note is None else path.write_bytes(note)
     add(stream, b"3\n")
-    assert take_streams(stream.parents[1], log) == Taken(3, 1)
+    assert import_streams(stream.parents[1], log) == ImportResult(3, 1)
     assert bodies(log) == [b"1", b"2", b"3"]
 
 
 def test_a_file_that_was_replaced_is_read_from_its_start(log: LogWriter, stream: Path) -> None:
     add(stream, b"1\n2\n3\n")
-    take_streams(stream.parents[1], log)
+    import_streams(stream.parents[1], log)
     stream.write_bytes(b"4\n")
-    assert take_streams(stream.parents[1], log) == Taken(1, 1)
+    assert import_streams(stream.parents[1], log) == ImportResult(1, 1)
     assert bodies(log) == [b"1", b"2", b"3", b"4"]
 
 
@@ -98,12 +98,12 @@ def test_all_three_streams_of_all_sessions_are_taken(log: LogWriter, tmp_path: P
         (tmp_path / "streams" / session).mkdir(parents=True)
         for name in names:
             add(tmp_path / "streams" / session / name, f'"{session} {name}"\n'.encode())
-    assert take_streams(tmp_path / "streams", log) == Taken(6, 6)
+    assert import_streams(tmp_path / "streams", log) == ImportResult(6, 6)
     assert {line.stream for line in lines(log)} == {"runtime", "openlineage", "dataframe"}
 
 
 def test_no_streams_are_nothing(log: LogWriter, tmp_path: Path) -> None:
-    assert take_streams(tmp_path / "nowhere", log) == Taken(0, 0)
+    assert import_streams(tmp_path / "nowhere", log) == ImportResult(0, 0)
 
 
 def test_files_and_folders_are_taken(log: LogWriter, tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_files_and_folders_are_taken(log: LogWriter, tmp_path: Path) -> None:
     (folder / "ignored.csv").write_bytes(b"a,b\n")
     single = tmp_path / "events.log"
     single.write_bytes(b'{"eventTime": "2"}\n')
-    assert take_files([tmp_path / "kept", single], log) == Taken(4, 4)
+    assert import_files([tmp_path / "kept", single], log) == ImportResult(4, 4)
     assert [(line.stream, line.source) for line in lines(log)] == [
         ("openlineage", "a.ndjson"),
         ("runtime", "a.ndjson"),
@@ -122,21 +122,21 @@ def test_files_and_folders_are_taken(log: LogWriter, tmp_path: Path) -> None:
         ("openlineage", "events.log"),
     ]
     assert b"\r" not in b"".join(bodies(log))
-    assert take_files([tmp_path / "kept", single], log) == Taken(4, 0)
+    assert import_files([tmp_path / "kept", single], log) == ImportResult(4, 0)
 
 
 def test_a_file_of_streams_keeps_its_stream(log: LogWriter, tmp_path: Path) -> None:
     path = tmp_path / "marimo_runtime.jsonl"
     path.write_bytes(b"not json\n")
-    take_files([path], log)
+    import_files([path], log)
     assert [line.stream for line in lines(log)] == ["runtime"]
 
 
 def test_a_missing_path_is_a_usage_error_and_nothing_is_taken(log: LogWriter, tmp_path: Path) -> None:
     path = tmp_path / "a.ndjson"
     path.write_bytes(b"1\n")
-    with pytest.raises(UsageError, match=r"no file or folder .*missing\.ndjson"):
-        take_files([path, tmp_path / "missing.ndjson"], log)
+    with pytest.raises(UsageError, match=r"No such file or folder: .*missing\.ndjson"):
+        import_files([path, tmp_path / "missing.ndjson"], log)
     assert bodies(log) == []
 
 
@@ -157,7 +157,7 @@ def test_archives_hold_what_they_were_made_of(
     path = tmp_path / f"marimo_runtime.jsonl{suffix}"
     path.write_bytes(pack(EVENTS))
     told: list[tuple[int, int, int]] = []
-    assert take_files([tmp_path], log, lambda *numbers: told.append(numbers)) == Taken(100_000, 100_000)
+    assert import_files([tmp_path], log, lambda *numbers: told.append(numbers)) == ImportResult(100_000, 100_000)
     assert bodies(log) == EVENTS.splitlines()
     assert {line.stream for line in lines(log)} == {"runtime"}
     assert told[-1] == (path.stat().st_size, path.stat().st_size, 100_000)
@@ -174,18 +174,18 @@ def test_a_damaged_archive_is_a_sentence(
     path = tmp_path / f"a.ndjson{suffix}"
     path.write_bytes(damage(pack(EVENTS)))
     with pytest.raises(
-        ClewError, match=rf"a\.ndjson{suffix} cannot be read: .*\. Before that, [\d,]+ events could"
+        ClewError, match=rf"Cannot read .*a\.ndjson{suffix}: .*\. Events read before the error: [\d,]+\."
     ) as told:
-        take_files([path], log)
+        import_files([path], log)
     stored = bodies(log)
     assert stored == EVENTS.splitlines()[: len(stored)]
-    assert f"Before that, {len(stored):,} events could be read" in told.value.message
+    assert f"Events read before the error: {len(stored):,}." in told.value.message
 
 
 class CountingLog(LogWriter):
     """A log that notes how many events come at a time."""
 
-    def append(self, events: Iterable[Received]) -> int:
+    def append(self, events: Iterable[IncomingEvent]) -> int:
         counted = list(events)
         self.counts = [*getattr(self, "counts", []), len(counted)]
         return super().append(counted)
@@ -195,5 +195,5 @@ def test_large_events_are_appended_in_small_groups(tmp_path: Path) -> None:
     path = tmp_path / "a.ndjson"
     path.write_bytes(b"".join(b'"%d%s"\n' % (number, b"x" * 3_000_000) for number in range(4)))
     with CountingLog(tmp_path / "log") as log:
-        take_files([path], log)
+        import_files([path], log)
     assert log.counts == [2, 2]

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from clew.collector.intake import take_streams, waiting_in_streams
-from clew.collector.lag import Lag, lag_behind, next_line
-from clew.collector.log import LogWriter, Received
-from clew.collector.segments import ranges, read_lines
+from clew.collector.intake import import_streams, pending_stream_bytes
+from clew.collector.lag import Lag, measure_lag, next_position
+from clew.collector.log import IncomingEvent, LogWriter
+from clew.collector.segments import read_lines, split_ranges
 from clew.events.stream import Stream
 
 COUNT = 10
@@ -19,47 +19,47 @@ COUNT = 10
 def log(tmp_path: Path) -> Path:
     with LogWriter(tmp_path, segment_bytes=300) as writer:
         for number in range(COUNT):
-            writer.append([Received(Stream.OPENLINEAGE, "test", b'{"n": %d}' % number)])
+            writer.append([IncomingEvent(Stream.OPENLINEAGE, "test", b'{"n": %d}' % number)])
     assert len(list(tmp_path.glob("*.ndjson"))) > 2
     return tmp_path
 
 
 def starts(folder: Path) -> list[int]:
-    return [seq for part in ranges(folder, 0, 1 << 30, 1 << 30) for seq, _ in read_lines(part)]
+    return [seq for part in split_ranges(folder, 0, 1 << 30, 1 << 30) for seq, _ in read_lines(part)]
 
 
 @pytest.mark.parametrize("taken", range(COUNT + 1))
 def test_events_beyond_a_position_are_counted(log: Path, taken: int) -> None:
     end = sum(path.stat().st_size for path in log.glob("*.ndjson"))
     position = [*starts(log), end][taken]
-    assert lag_behind(log, position) == Lag(position, end, end - position, COUNT - taken, is_estimate=False)
+    assert measure_lag(log, position) == Lag(position, end, end - position, COUNT - taken, is_estimate=False)
 
 
 def test_of_much_that_is_waiting_only_a_part_is_counted(log: Path) -> None:
-    lag = lag_behind(log, 0, counted_bytes=starts(log)[4])
+    lag = measure_lag(log, 0, max_scan_bytes=starts(log)[4])
     assert (lag.events, lag.is_estimate) == (COUNT, True)
 
 
 def test_a_log_that_is_shorter_than_the_position_has_nothing_waiting(log: Path) -> None:
-    lag = lag_behind(log, 1 << 40)
+    lag = measure_lag(log, 1 << 40)
     assert (lag.bytes, lag.events) == (0, 0)
     assert lag.end < lag.position
 
 
 def test_there_may_be_no_log_yet(tmp_path: Path) -> None:
-    assert lag_behind(tmp_path / "log", 0) == Lag(0, 0, 0, 0, is_estimate=False)
+    assert measure_lag(tmp_path / "log", 0) == Lag(0, 0, 0, 0, is_estimate=False)
 
 
 def test_the_position_after_an_event_is_where_the_next_one_starts(log: Path) -> None:
     end = sum(path.stat().st_size for path in log.glob("*.ndjson"))
-    assert [next_line(log, seq) for seq in starts(log)] == [*starts(log)[1:], end]
+    assert [next_position(log, seq) for seq in starts(log)] == [*starts(log)[1:], end]
 
 
 def test_what_notebooks_wrote_since_the_last_run_is_waiting(tmp_path: Path) -> None:
     stream = tmp_path / "streams" / "aaaa1111" / "marimo_runtime.jsonl"
     stream.parent.mkdir(parents=True)
     stream.write_bytes(b'{"a": 1}\n')
-    assert waiting_in_streams(tmp_path / "streams", tmp_path / "log") == 9
+    assert pending_stream_bytes(tmp_path / "streams", tmp_path / "log") == 9
     with LogWriter(tmp_path / "log") as log:
-        take_streams(tmp_path / "streams", log)
-    assert waiting_in_streams(tmp_path / "streams", tmp_path / "log") == 0
+        import_streams(tmp_path / "streams", log)
+    assert pending_stream_bytes(tmp_path / "streams", tmp_path / "log") == 0

@@ -18,20 +18,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.collector import segments as segments_of_log
-from clew.collector.log import LogWriter, Received
-from clew.collector.segments import Line, decode_line, end_position, ranges, read_lines, segment_path, segments
+from clew.collector.log import IncomingEvent, LogWriter
+from clew.collector.segments import (
+    LogRecord,
+    decode_record,
+    end_position,
+    list_segments,
+    read_lines,
+    segment_path,
+    split_ranges,
+)
 from clew.errors import ClewError
 from clew.events.identity import event_id
 from clew.events.stream import Stream
 
 
-def received(*bodies: bytes) -> list[Received]:
-    return [Received(Stream.OPENLINEAGE, "test", body) for body in bodies]
+def received(*bodies: bytes) -> list[IncomingEvent]:
+    return [IncomingEvent(Stream.OPENLINEAGE, "test", body) for body in bodies]
 
 
-def lines(folder: Path) -> list[Line]:
-    parts = ranges(folder, 0, end_position(folder), 1 << 20)
-    return [decode_line(text) for part in parts for _, text in read_lines(part)]
+def lines(folder: Path) -> list[LogRecord]:
+    parts = split_ranges(folder, 0, end_position(folder), 1 << 20)
+    return [decode_record(text) for part in parts for _, text in read_lines(part)]
 
 
 def bodies(folder: Path) -> list[bytes]:
@@ -39,13 +47,13 @@ def bodies(folder: Path) -> list[bytes]:
 
 
 def test_what_has_been_read_is_let_go_and_read_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segments_of_log, "_LET_GO_BYTES", 10_000)
+    monkeypatch.setattr(segments_of_log, "_RELEASE_BYTES", 10_000)
     sent = [b'"%d %s"' % (number, b"x" * (number * 997 % 30_000)) for number in range(200)]
     with LogWriter(tmp_path) as log:
         log.append(received(*sent))
-    parts = ranges(tmp_path, 0, end_position(tmp_path), 700_000)
+    parts = split_ranges(tmp_path, 0, end_position(tmp_path), 700_000)
     assert len(parts) > 3
-    assert [decode_line(text).body for part in parts for _, text in read_lines(part)] == sent
+    assert [decode_record(text).body for part in parts for _, text in read_lines(part)] == sent
 
 
 @pytest.mark.parametrize("most", [1, 7, 100, 5000])
@@ -96,7 +104,7 @@ def test_any_bytes_come_back(tmp_path_factory: pytest.TempPathFactory, sent: lis
 
 def test_a_line_says_when_and_whence(tmp_path: Path) -> None:
     with LogWriter(tmp_path) as log:
-        log.append([Received(Stream.RUNTIME, "6ac33987/marimo_runtime.jsonl", b"{}"), *received(b"no json")])
+        log.append([IncomingEvent(Stream.RUNTIME, "6ac33987/marimo_runtime.jsonl", b"{}"), *received(b"no json")])
     texts = [msgspec.json.decode(text) for text in segment_path(tmp_path, 0).read_bytes().splitlines()]
     known = {"at", "stream", "source", "id"}
     assert [set(text) for text in texts] == [known | {"event"}, known | {"bytes"}]
@@ -120,7 +128,7 @@ def test_an_event_sent_again_is_stored_once(tmp_path: Path) -> None:
 
 
 def test_only_the_last_events_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clew.collector.log._REMEMBERED_EVENTS", 2)
+    monkeypatch.setattr("clew.collector.log._DEDUP_WINDOW_EVENTS", 2)
     with LogWriter(tmp_path) as log:
         log.append(received(b"1", b"2", b"3"))
         assert log.append(received(b"1", b"3")) == 1
@@ -146,7 +154,7 @@ def test_segments_follow_each_other_without_a_gap(tmp_path: Path) -> None:
     for body in sent:
         with LogWriter(tmp_path, segment_bytes=300) as log:
             log.append(received(body))
-    found = segments(tmp_path)
+    found = list_segments(tmp_path)
     assert len(found) > 5
     assert [segment.end for segment in found[:-1]] == [segment.base for segment in found[1:]]
     assert bodies(tmp_path) == sent
@@ -202,7 +210,7 @@ def test_a_second_writer_is_refused(tmp_path: Path) -> None:
 def test_a_log_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with (
-        pytest.raises(ClewError, match=r"log .* cannot be written: Not a directory"),
+        pytest.raises(ClewError, match=r"Cannot write to the log .*: Not a directory"),
         LogWriter(tmp_path / "file" / "log"),
     ):
         pass
@@ -216,7 +224,7 @@ def test_what_could_not_be_synced_is_not_stored(tmp_path: Path, monkeypatch: pyt
         log.append(received(b"1"))
         with monkeypatch.context() as patch:
             patch.setattr(os, "fdatasync", failing)
-            with pytest.raises(ClewError, match=r"Input/output error. Nothing of this batch was stored"):
+            with pytest.raises(ClewError, match=r"Input/output error. No event of this batch was stored"):
                 log.append(received(b"2", b"3"))
         assert bodies(tmp_path) == [b"1"]
         assert log.append(received(b"3")) == 1
@@ -227,13 +235,13 @@ def test_what_could_not_be_synced_is_not_stored(tmp_path: Path, monkeypatch: pyt
 WRITE_BEYOND_THE_LIMIT = """
 import resource, signal, sys
 from pathlib import Path
-from clew.collector.log import LogWriter, Received
+from clew.collector.log import IncomingEvent, LogWriter
 from clew.errors import ClewError
 from clew.events.stream import Stream
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
-small, large = (Received(Stream.OPENLINEAGE, "test", body) for body in (b"1", b'"' + b"x" * 8000 + b'"'))
+small, large = (IncomingEvent(Stream.OPENLINEAGE, "test", body) for body in (b"1", b'"' + b"x" * 8000 + b'"'))
 with LogWriter(Path(sys.argv[1])) as log:
     log.append([small])
     for _ in range(2):
@@ -250,6 +258,6 @@ with LogWriter(Path(sys.argv[1])) as log:
 def test_what_was_not_stored_is_not_remembered(tmp_path: Path) -> None:
     command = [sys.executable, "-c", WRITE_BEYOND_THE_LIMIT, str(tmp_path)]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    refused = "File too large. Nothing of this batch was stored."
+    refused = "File too large. No event of this batch was stored."
     assert ended.stdout.splitlines() == [refused, refused, "1 0"], ended.stderr
     assert [len(body) for body in bodies(tmp_path)] == [1, 8002]

@@ -14,10 +14,10 @@ import pytest
 from tests.unit.collector.disks import HeldDisk
 
 from clew.collector.appender import Appender
-from clew.collector.groups import Group
-from clew.collector.log import Entry, LogWriter, Received
-from clew.collector.segments import decode_line, end_position, ranges, read_lines
-from clew.collector.syncing import Syncer
+from clew.collector.groups import CommitStats
+from clew.collector.log import IncomingEvent, LogEntry, LogWriter
+from clew.collector.segments import decode_record, end_position, read_lines, split_ranges
+from clew.collector.syncing import FsyncHelper
 from clew.errors import ClewError
 from clew.events.stream import Stream
 
@@ -39,7 +39,7 @@ def log(tmp_path: Path) -> Iterator[LogWriter]:
 class Sender:
     """Brings events to an appender on the running loop."""
 
-    def __init__(self, appender: Appender, groups: list[Group]) -> None:
+    def __init__(self, appender: Appender, groups: list[CommitStats]) -> None:
         self.appender = appender
         self.groups = groups
 
@@ -52,24 +52,24 @@ class Sender:
             else:
                 stored.set_exception(fault)
 
-        self.appender.store_meanwhile([entry(body) for body in bodies], then)
+        self.appender.append_nowait([entry(body) for body in bodies], then)
         return stored
 
 
-def entry(body: bytes) -> Entry:
-    return Entry.of(Received(Stream.OPENLINEAGE, "test", body))
+def entry(body: bytes) -> LogEntry:
+    return LogEntry.from_event(IncomingEvent(Stream.OPENLINEAGE, "test", body))
 
 
 @asynccontextmanager
 async def sender(log: LogWriter) -> AsyncIterator[Sender]:
-    groups: list[Group] = []
-    with Appender(log, listen=groups.append) as appender:
+    groups: list[CommitStats] = []
+    with Appender(log, on_commit=groups.append) as appender:
         yield Sender(appender, groups)
 
 
 def bodies(log: LogWriter) -> list[bytes]:
-    parts = ranges(log.folder, 0, end_position(log.folder), 1 << 30)
-    return [decode_line(text).body for part in parts for _, text in read_lines(part)]
+    parts = split_ranges(log.folder, 0, end_position(log.folder), 1 << 30)
+    return [decode_record(text).body for part in parts for _, text in read_lines(part)]
 
 
 def syncing_processes() -> list[int]:
@@ -85,12 +85,12 @@ async def test_what_comes_while_it_syncs_is_the_next_group(log: LogWriter, monke
         others = [one.send(b"%d" % number) for number in range(1, 5)]
         await asyncio.sleep(0.05)
         others += [one.send(b"%d" % number) for number in range(5, 9)]
-        assert one.appender.waiting_bytes == 8
+        assert one.appender.pending_bytes == 8
         assert not any(sent.done() for sent in (first, *others))
         disk.let_go()
         await asyncio.wait_for(asyncio.gather(first, *others), SECONDS)
         assert [group.events for group in one.groups] == [1, 8]
-        assert one.appender.waiting_bytes == 0
+        assert one.appender.pending_bytes == 0
     assert bodies(log) == [b"%d" % number for number in range(9)]
 
 
@@ -108,7 +108,7 @@ async def test_threads_and_large_groups_have_their_turn(log: LogWriter) -> None:
         sent = [one.send(b"%d" % number) for number in range(100)]
         for place, body in enumerate(large):
             sent.append(one.send(body, b'"beside %d"' % place))
-            sent.append(asyncio.wrap_future(one.appender.store([entry(b'"thread %d"' % place)])))
+            sent.append(asyncio.wrap_future(one.appender.submit([entry(b'"thread %d"' % place)])))
             await asyncio.sleep(0)
             sent.append(one.send(b'"small %d"' % place))
         await asyncio.wait_for(asyncio.gather(*sent), SECONDS)
@@ -126,16 +126,16 @@ async def test_it_drains_what_has_just_come(log: LogWriter) -> None:
 
 
 async def test_what_could_not_be_synced_is_taken_back(log: LogWriter, monkeypatch: pytest.MonkeyPatch) -> None:
-    def failing(syncer: Syncer, file: int) -> bool:
+    def failing(syncer: FsyncHelper, file: int) -> bool:
         end(syncer, file)
         raise OSError(errno.EIO, "Input/output error")
 
-    end = Syncer.end
+    end = FsyncHelper.finish
     async with sender(log) as one:
         await asyncio.wait_for(one.send(b"1"), SECONDS)
         with monkeypatch.context() as changed:
-            changed.setattr(Syncer, "end", failing)
-            with pytest.raises(ClewError, match=r"Input/output error. Nothing of this batch was stored"):
+            changed.setattr(FsyncHelper, "finish", failing)
+            with pytest.raises(ClewError, match=r"Input/output error. No event of this batch was stored"):
                 await asyncio.wait_for(one.send(b"2"), SECONDS)
         assert bodies(log) == [b"1"]
         await asyncio.wait_for(one.send(b"2"), SECONDS)
@@ -150,21 +150,21 @@ async def test_a_log_that_cannot_be_cut_holds_up_nobody(log: LogWriter, monkeypa
     async with sender(log) as one:
         await asyncio.wait_for(one.send(b"1"), SECONDS)
         with monkeypatch.context() as changed:
-            changed.setattr(Syncer, "end", failing)
+            changed.setattr(FsyncHelper, "finish", failing)
             changed.setattr(os, "ftruncate", failing)
             with pytest.raises(OSError, match="Input/output error"):
                 await asyncio.wait_for(one.send(b"2"), SECONDS)
-        await asyncio.wait_for(asyncio.wrap_future(one.appender.store([entry(b"3")])), SECONDS)
+        await asyncio.wait_for(asyncio.wrap_future(one.appender.submit([entry(b"3")])), SECONDS)
 
 
 async def test_the_process_tells_of_a_fault(log: LogWriter, monkeypatch: pytest.MonkeyPatch) -> None:
-    begin = Syncer.begin
+    begin = FsyncHelper.start
     # A pipe can be handed over, but not synced.
     reading, writing = os.pipe()
     async with sender(log) as one:
         with monkeypatch.context() as changed:
-            changed.setattr(Syncer, "begin", lambda syncer, _: begin(syncer, writing))
-            with pytest.raises(ClewError, match=r"Invalid argument. Nothing of this batch was stored"):
+            changed.setattr(FsyncHelper, "start", lambda syncer, _: begin(syncer, writing))
+            with pytest.raises(ClewError, match=r"Invalid argument. No event of this batch was stored"):
                 await asyncio.wait_for(one.send(b"1"), SECONDS)
         await asyncio.wait_for(one.send(b"1"), SECONDS)
     os.close(reading)

@@ -17,14 +17,14 @@ from tests.unit.collector.disks import HeldDisk
 from tests.unit.wires import Wire, serving
 
 from clew.collector import patience
-from clew.collector.http import Collector, Limits, create_collector
+from clew.collector.http import Collector, RequestLimits, create_collector
 from clew.collector.log import LogWriter
-from clew.collector.segments import decode_line, end_position, ranges, read_lines
+from clew.collector.segments import decode_record, end_position, read_lines, split_ranges
 from clew.errors import ClewError
-from clew.serving.grants import ANYONE, Scope
-from clew.serving.guard import Guard
+from clew.serving.grants import ANONYMOUS, Scope
+from clew.serving.guard import Authenticator
 from clew.serving.keys import KeyFile
-from clew.serving.quick import Quick, QuickProtocol
+from clew.serving.quick import FastPath, FastPathProtocol
 
 LINEAGE = "/api/v1/lineage"
 
@@ -47,21 +47,21 @@ def log(tmp_path: Path) -> Iterator[LogWriter]:
 
 @pytest.fixture
 def app(log: LogWriter, tmp_path: Path) -> Collector:
-    return create_collector(log, Limits(), tmp_path / "streams")
+    return create_collector(log, RequestLimits(), tmp_path / "streams")
 
 
 @pytest.fixture
 def wire(app: Collector) -> Iterator[Wire]:
     with (
-        serving(app, Quick(app.takes)) as (port, _),
+        serving(app, FastPath(app.fast_path_handlers)) as (port, _),
         socket.create_connection(("127.0.0.1", port), timeout=20) as opened,
     ):
         yield Wire(opened)
 
 
 def runs(log: LogWriter) -> list[str]:
-    parts = ranges(log.folder, 0, end_position(log.folder), 1 << 30)
-    return [json.loads(decode_line(text).body)["run"]["runId"] for part in parts for _, text in read_lines(part)]
+    parts = split_ranges(log.folder, 0, end_position(log.folder), 1 << 30)
+    return [json.loads(decode_record(text).body)["run"]["runId"] for part in parts for _, text in read_lines(part)]
 
 
 def test_one_connection_carries_many(wire: Wire, log: LogWriter) -> None:
@@ -88,7 +88,10 @@ CASES = {
 @pytest.mark.parametrize("body", CASES.values(), ids=CASES)
 def test_answers_are_those_of_the_long_way(body: bytes, wire: Wire, tmp_path: Path) -> None:
     ((status, headers, answered),) = wire.ask(post(body))
-    with LogWriter(tmp_path / "other") as other, TestClient(create_collector(other, Limits(), tmp_path)) as client:
+    with (
+        LogWriter(tmp_path / "other") as other,
+        TestClient(create_collector(other, RequestLimits(), tmp_path)) as client,
+    ):
         long_way = client.post(LINEAGE, content=body)
     assert (status, answered) == (long_way.status_code, long_way.content)
     assert headers.get("clew-dead-letter") == long_way.headers.get("clew-dead-letter")
@@ -150,10 +153,10 @@ def test_a_body_may_come_after_its_head_and_with_the_next_request(wire: Wire, lo
 
 def test_a_body_that_does_not_come_is_not_waited_for(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
     assert wire.ask(post(event("a")))[0][0] == 201
-    monkeypatch.setattr(QuickProtocol, "patience_seconds", 0.2)
+    monkeypatch.setattr(FastPathProtocol, "request_timeout", 0.2)
     sent_apart(wire, post(event("b"))[:-10], b" ")
     status, _, body = wire.answer()
-    assert (status, b"did not come within" in body, wire.is_closed()) == (408, True, True)
+    assert (status, b"did not arrive within" in body, wire.is_closed()) == (408, True, True)
 
 
 @pytest.mark.parametrize("request_", [post(event(), "connection: close"), post(event(), version="1.0")])
@@ -163,7 +166,7 @@ def test_a_connection_is_closed_when_that_is_asked_for(request_: bytes, wire: Wi
 
 
 def test_a_connection_is_closed_when_nothing_comes(app: Collector) -> None:
-    with serving(app, Quick(app.takes)) as (port, server):
+    with serving(app, FastPath(app.fast_path_handlers)) as (port, server):
         server.config.timeout_keep_alive = 1
         with socket.create_connection(("127.0.0.1", port), timeout=20) as opened:
             wire = Wire(opened)
@@ -179,9 +182,9 @@ def test_a_connection_is_closed_when_nothing_comes(app: Collector) -> None:
 def test_keys_are_asked_for(log: LogWriter, tmp_path: Path) -> None:
     keys = KeyFile(tmp_path / "keys.json")
     key = keys.add("airflow", [Scope.WRITE], ["n"])
-    app = create_collector(log, Limits(), tmp_path, Guard(keys))
+    app = create_collector(log, RequestLimits(), tmp_path, Authenticator(keys))
     with (
-        serving(app, Quick(app.takes)) as (port, _),
+        serving(app, FastPath(app.fast_path_handlers)) as (port, _),
         socket.create_connection(("127.0.0.1", port), timeout=20) as opened,
     ):
         wire = Wire(opened)
@@ -192,19 +195,22 @@ def test_keys_are_asked_for(log: LogWriter, tmp_path: Path) -> None:
 
 
 def test_behind_a_proxy_each_address_has_a_rate_of_its_own(log: LogWriter, tmp_path: Path) -> None:
-    app = create_collector(log, Limits(requests_per_second=0.01), tmp_path)
+    app = create_collector(log, RequestLimits(requests_per_second=0.01), tmp_path)
     with (
-        serving(app, Quick(app.takes)) as (port, _),
+        serving(app, FastPath(app.fast_path_handlers)) as (port, _),
         socket.create_connection(("127.0.0.1", port), timeout=20) as opened,
     ):
         senders = [f"x-forwarded-for: 10.0.0.{number}" for number in (1, 2, 1)]
         answers = Wire(opened).ask(*(post(event(f"{place}"), sender) for place, sender in enumerate(senders)))
     assert [status for status, _, _ in answers] == [201, 201, 503]
-    assert b"10.0.0.1 calls more than" in answers[2][2]
+    assert b"10.0.0.1 sent more than" in answers[2][2]
 
 
 def test_tokens_may_have_to_wait_and_go_the_long_way(log: LogWriter, tmp_path: Path) -> None:
-    assert create_collector(log, Limits(), tmp_path, Guard(None, lambda _: ANYONE)).takes == {}
+    assert (
+        create_collector(log, RequestLimits(), tmp_path, Authenticator(None, lambda _: ANONYMOUS)).fast_path_handlers
+        == {}
+    )
 
 
 @pytest.mark.parametrize("fault", [ClewError("No space left on device."), RuntimeError("a fault of ours")])
@@ -224,10 +230,10 @@ def test_whoever_waits_hears_of_a_fault(
 def test_a_slow_disk_is_told_in_time(wire: Wire, log: LogWriter, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as changed:
         disk = HeldDisk(changed)
-        changed.setattr(patience, "ANSWER_SECONDS", 0.1)
+        changed.setattr(patience, "ACK_TIMEOUT_SECONDS", 0.1)
         for name in ("slow", "waits for it"):
             ((status, _, body),) = wire.ask(post(event(name)))
-            assert (status, b"The disk is slow" in body) == (503, True)
+            assert (status, b"Timed out waiting for the log" in body) == (503, True)
         disk.let_go()
     assert wire.ask(post(event("next")))[0][0] == 201
     assert runs(log) == ["slow", "waits for it", "next"]
@@ -238,7 +244,7 @@ def test_whoever_is_waiting_when_it_stops_is_answered(
 ) -> None:
     disk = HeldDisk(monkeypatch)
     with (
-        serving(app, Quick(app.takes)) as (port, server),
+        serving(app, FastPath(app.fast_path_handlers)) as (port, server),
         socket.create_connection(("127.0.0.1", port), timeout=20) as opened,
     ):
         opened.sendall(post(event()))
@@ -252,7 +258,7 @@ def test_whoever_is_waiting_when_it_stops_is_answered(
 
 def test_whoever_has_gone_is_no_harm(app: Collector, log: LogWriter, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = HeldDisk(monkeypatch)
-    with serving(app, Quick(app.takes)) as (port, _):
+    with serving(app, FastPath(app.fast_path_handlers)) as (port, _):
         with socket.create_connection(("127.0.0.1", port), timeout=20) as opened:
             opened.sendall(post(event()))
             assert disk.is_asked.wait(20)
@@ -267,8 +273,8 @@ def test_a_bug_is_answered_too(app: Collector, wire: Wire, monkeypatch: pytest.M
         raise KeyError("a bug")
 
     with monkeypatch.context() as changed:
-        changed.setattr("clew.collector.http.taken", broken)
+        changed.setattr("clew.collector.http.check_event", broken)
         ((status, headers, _),) = wire.ask(post(event()))
     assert (status, headers["retry-after"]) == (503, "1")
     assert wire.ask(post(event()))[0][0] == 201
-    assert app.takes
+    assert app.fast_path_handlers

@@ -10,16 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.collector.segments import (
-    Range,
-    decode_line,
+    SegmentRange,
+    complete_size,
+    decode_record,
     end_position,
-    identity_of,
-    ranges,
+    list_segments,
+    parse_record_fast,
     read_lines,
+    record_event_id,
     segment_path,
-    segments,
-    whole_lines_size,
-    written_line,
+    split_ranges,
 )
 from clew.events.identity import event_id
 
@@ -48,7 +48,7 @@ def test_every_line_is_read_once(
     end = end_position(folder)
     cuts = sorted(data.draw(st.sets(st.integers(0, end), max_size=4)))
     steps = zip([0, *cuts], [*cuts, end], strict=True)
-    parts = [part for start, stop in steps for part in ranges(folder, start, stop, target)]
+    parts = [part for start, stop in steps for part in split_ranges(folder, start, stop, target)]
     assert [line for part in parts for line in read_lines(part)] == expected
     assert all(part.end - part.start <= target for part in parts)
 
@@ -68,26 +68,26 @@ def test_every_line_is_read_once(
 def test_a_torn_tail_does_not_count(text: bytes, size: int, tmp_path: Path) -> None:
     path = tmp_path / "segment"
     path.write_bytes(text)
-    assert whole_lines_size(path) == size
+    assert complete_size(path) == size
 
 
 def test_a_folder_without_segments_is_an_empty_log(tmp_path: Path) -> None:
     (tmp_path / "intake.json").touch()
     for folder in (tmp_path, tmp_path / "missing"):
-        assert segments(folder) == []
+        assert list_segments(folder) == []
         assert end_position(folder) == 0
-        assert ranges(folder, 0, 100, 10) == []
+        assert split_ranges(folder, 0, 100, 10) == []
 
 
 def test_an_empty_last_segment_is_no_range(tmp_path: Path) -> None:
     write(tmp_path, [[b"one", b"two"], []])
     assert end_position(tmp_path) == 8
-    assert [part.end for part in ranges(tmp_path, 0, 8, 100)] == [8]
+    assert [part.end for part in split_ranges(tmp_path, 0, 8, 100)] == [8]
 
 
 def test_what_is_appended_while_it_is_read_is_left_for_later(tmp_path: Path) -> None:
     write(tmp_path, [[b"one", b"two"]])
-    part = Range(str(segment_path(tmp_path, 0)), 0, 0, 4)
+    part = SegmentRange(str(segment_path(tmp_path, 0)), 0, 0, 4)
     assert list(read_lines(part)) == [(0, b"one")]
 
 
@@ -98,19 +98,19 @@ ID = "0123456789abcdef" * 2
 @pytest.mark.parametrize(("given", "identity"), [(b"", None), (b',"id":"%s"' % ID.encode(), ID)])
 def test_a_line_as_it_is_written_needs_no_second_look(given: bytes, identity: str | None) -> None:
     text = HEAD + given + b',"event":{"a":{"b":1}}}'
-    line = written_line(text)
-    assert line == decode_line(text)
+    line = parse_record_fast(text)
+    assert line == decode_record(text)
     assert line is not None
     assert (line.id, line.body) == (identity, b'{"a":{"b":1}}')
 
 
 @pytest.mark.parametrize("given", [b"", b',"id":null', b',"id":""', b',"id":"mine"', b',"id":"%s0"' % ID.encode()])
 def test_an_id_that_a_line_does_not_have_is_made_of_its_event(given: bytes) -> None:
-    assert identity_of(HEAD + given + b',"event":{"a":1}}') == event_id(b'{"a":1}')
+    assert record_event_id(HEAD + given + b',"event":{"a":1}}') == event_id(b'{"a":1}')
 
 
 def test_an_id_that_a_line_has_is_not_made_again() -> None:
-    assert identity_of(HEAD + b',"id":"%s","event":{"a":1}}' % ID.encode()) == ID
+    assert record_event_id(HEAD + b',"id":"%s","event":{"a":1}}' % ID.encode()) == ID
 
 
 @pytest.mark.parametrize(
@@ -140,8 +140,8 @@ def test_an_id_that_a_line_has_is_not_made_again() -> None:
     ],
 )
 def test_a_line_is_taken_as_written_only_if_it_is(text: bytes) -> None:
-    line = written_line(text)
-    assert line is None or not is_json(line.body) or line == decode_line(text)
+    line = parse_record_fast(text)
+    assert line is None or not is_json(line.body) or line == decode_record(text)
 
 
 def is_json(body: bytes) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from clew.events.advice import RunPairs, advice
+from clew.events.advice import RunPairingCheck, lint_event
 
 RUN = "0190c5b4-8f3e-4f4c-9a2b-0a1b2c3d4e5f"
 SPEC = "https://openlineage.io/spec/facets/1-0-0/X.json"
@@ -14,7 +14,7 @@ SCHEMAS = "https://github.com/acme/lineage"
 
 
 def told(event: dict[str, Any]) -> list[tuple[str, str]]:
-    return [(rule, path) for rule, path, _ in advice(event)]
+    return [(rule, path) for rule, path, _ in lint_event(event)]
 
 
 @pytest.mark.parametrize(
@@ -70,8 +70,8 @@ def test_a_schema_on_a_branch_is_told_from_one_that_cannot_change(address: str, 
     ],
 )
 def test_runs_without_a_beginning_or_an_end(kinds: list[str | None], missing: list[str]) -> None:
-    runs = RunPairs()
-    runs.note({"job": {}})
+    runs = RunPairingCheck()
+    runs.add({"job": {}})
     for kind in kinds:
-        runs.note({"run": {"runId": RUN}, "eventType": kind})
-    assert [(rule, path) for rule, path, _ in runs.advice()] == [(rule, RUN) for rule in missing]
+        runs.add({"run": {"runId": RUN}, "eventType": kind})
+    assert [(rule, path) for rule, path, _ in runs.warnings()] == [(rule, RUN) for rule in missing]

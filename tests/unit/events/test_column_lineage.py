@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from clew.events.column_lineage import edges_of
+from clew.events.column_lineage import parse_column_lineage
 
 SOURCE = {"namespace": "n", "name": "t", "field": "x"}
 
 
 def stated(facet: Any) -> list[tuple[str | None, str | None, str, str | None]]:
-    edges = edges_of(json.dumps(facet).encode())
+    edges = parse_column_lineage(json.dumps(facet).encode())
     return [(edge.column, edge.source_column, edge.type, edge.subtype) for edge in edges]
 
 
@@ -73,5 +73,5 @@ def test_each_transformation_is_an_edge() -> None:
 
 def test_what_was_masked_before_masking_could_be_said() -> None:
     column = {"inputFields": [SOURCE], "transformationType": "MASKED", "transformationDescription": "md5(x)"}
-    (edge,) = edges_of(json.dumps({"fields": {"a": column}}).encode())
+    (edge,) = parse_column_lineage(json.dumps({"fields": {"a": column}}).encode())
     assert (edge.type, edge.subtype, edge.description, edge.masking) == ("DIRECT", None, "md5(x)", True)

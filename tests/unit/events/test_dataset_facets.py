@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from clew.events.dataset_facets import row_count_of, schema_of
-from clew.events.labels import owners_of, tags_of
-from clew.events.versions import job_version
+from clew.events.dataset_facets import parse_row_count, parse_schema
+from clew.events.labels import parse_owners, parse_tags
+from clew.events.versions import compute_job_version
 
 
 @pytest.mark.parametrize(
@@ -24,13 +24,13 @@ from clew.events.versions import job_version
     ],
 )
 def test_the_fields_of_a_schema(facet: bytes, fields: str | None) -> None:
-    found = schema_of(facet)
+    found = parse_schema(facet)
     assert (None if found is None else found.fields) == fields
 
 
 def test_the_same_fields_are_the_same_schema() -> None:
     facets = (b'{"fields": [{"name": "a"}]}', b'{"x": 1, "fields":[{"name":"a"}]}', b'{"fields": [{"name": "b"}]}')
-    one, same, other = map(schema_of, facets)
+    one, same, other = map(parse_schema, facets)
     assert one == same != other
 
 
@@ -48,30 +48,30 @@ def test_the_same_fields_are_the_same_schema() -> None:
     ],
 )
 def test_row_counts(count: str, rows: int | None) -> None:
-    assert row_count_of(f'{{"rowCount": {count}}}'.encode()) == rows
+    assert parse_row_count(f'{{"rowCount": {count}}}'.encode()) == rows
 
 
 def test_tags_and_owners_that_are_none_are_left_out() -> None:
     tags = b'{"tags": [{"key": "k", "value": "v", "source": "s", "field": "f"}, {"value": "v"}, 5, {"key": "bare"}]}'
-    assert tags_of(tags) == [("f", "k", "v", "s"), (None, "bare", None, None)]
-    assert owners_of(b'{"owners": [{"name": "n", "type": "t"}, {"type": "t"}, {"name": "m"}]}') == [
+    assert parse_tags(tags) == [("f", "k", "v", "s"), (None, "bare", None, None)]
+    assert parse_owners(b'{"owners": [{"name": "n", "type": "t"}, {"type": "t"}, {"name": "m"}]}') == [
         ("n", "t"),
         ("m", None),
     ]
-    assert tags_of(b'{"tags": {"key": "k"}}') == []
-    assert owners_of(b"[]") == []
+    assert parse_tags(b'{"tags": {"key": "k"}}') == []
+    assert parse_owners(b"[]") == []
 
 
 def test_a_version_does_not_depend_on_order_or_repetition_but_on_all_parts() -> None:
     job, a, b = ("n", "j"), ("n", "a"), ("n", "b")
-    version = job_version(job, [a, b], [b], "here")
-    assert version == job_version(job, [b, a, b], [b], "here")
+    version = compute_job_version(job, [a, b], [b], "here")
+    assert version == compute_job_version(job, [b, a, b], [b], "here")
     others = [
-        job_version(("n", "k"), [a, b], [b], "here"),
-        job_version(job, [a], [b], "here"),
-        job_version(job, [a, b], [a], "here"),
-        job_version(job, [a, b], [b], "there"),
-        job_version(job, [a, b], [b]),
-        job_version(job, [b], [a, b], "here"),
+        compute_job_version(("n", "k"), [a, b], [b], "here"),
+        compute_job_version(job, [a], [b], "here"),
+        compute_job_version(job, [a, b], [a], "here"),
+        compute_job_version(job, [a, b], [b], "there"),
+        compute_job_version(job, [a, b], [b]),
+        compute_job_version(job, [b], [a, b], "here"),
     ]
     assert len({version, *others}) == 7

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from clew.events.openlineage import decode
+from clew.events.openlineage import decode_openlineage
 from clew.events.statements import (
-    edge_set_of,
-    explicit_statements_of,
-    implied_inputs_of,
-    links_of,
-    stated_edges_of,
-    statements_of,
+    compute_edge_set_id,
+    find_implied_inputs,
+    parse_asserted_edges,
+    parse_assertions,
+    parse_explicit_assertions,
+    parse_links,
 )
 
 T = {"type": "DATASET", "namespace": "n", "name": "t"}
@@ -60,7 +60,7 @@ def facet(*entries: Any) -> bytes:
     ],
 )
 def test_edges(said: dict[str, Any], edges: list[tuple[str | None, ...]] | None) -> None:
-    found = stated_edges_of(b"lineage " + json.dumps(said).encode())
+    found = parse_asserted_edges(b"lineage " + json.dumps(said).encode())
     short = (
         None
         if found is None
@@ -79,17 +79,17 @@ def test_edges(said: dict[str, Any], edges: list[tuple[str | None, ...]] | None)
     ],
 )
 def test_statements_of_a_job(entries: list[Any], targets: list[str]) -> None:
-    assert [statement.dataset_name for statement in explicit_statements_of(facet(*entries))] == targets
+    assert [statement.dataset_name for statement in parse_explicit_assertions(facet(*entries))] == targets
 
 
 @pytest.mark.parametrize("flawed", [b"{}", b"null", b'{"entries": {}}', b'{"entries": null}', b"[]"])
 def test_a_flawed_facet_says_nothing(flawed: bytes) -> None:
-    assert list(explicit_statements_of(flawed)) == []
+    assert list(parse_explicit_assertions(flawed)) == []
 
 
 def test_links_name_the_own_job() -> None:
     entries = facet({**OWN, "inputs": [S, OTHER]}, {**T, "inputs": [OWN, OTHER, {"type": "JOB", "name": "x"}]})
-    own, target = links_of(entries, ("n", "own"))
+    own, target = parse_links(entries, ("n", "own"))
     assert (own.target, own.sources) == (("JOB", "n", "own"), (("DATASET", "n", "s"), ("JOB", "n", "other")))
     assert (target.target, target.sources) == (("DATASET", "n", "t"), (("JOB", "n", "other"), ("JOB", "n", "own")))
 
@@ -98,7 +98,7 @@ COLUMNS = {"fields": {"c": {"inputFields": [{"namespace": "n", "name": "s", "fie
 
 
 def event(**parts: Any) -> Any:
-    return decode(json.dumps({"eventTime": "2026-01-01T10:00:00Z", **parts}).encode())
+    return decode_openlineage(json.dumps({"eventTime": "2026-01-01T10:00:00Z", **parts}).encode())
 
 
 def job(*entries: Any) -> dict[str, Any]:
@@ -119,12 +119,12 @@ def job(*entries: Any) -> dict[str, Any]:
     ],
 )
 def test_implied_inputs(parts: dict[str, Any], implied: set[tuple[str, str]]) -> None:
-    assert implied_inputs_of(event(run={"runId": "r"}, **parts)) == implied
+    assert find_implied_inputs(event(run={"runId": "r"}, **parts)) == implied
 
 
 def test_the_same_body_is_two_statements_in_two_facets() -> None:
     both: dict[str, Any] = {"lineage": {"inputs": []}, "columnLineage": {"inputs": []}}
-    explicit, columns = statements_of(event(dataset={**T, "facets": both}))
+    explicit, columns = parse_assertions(event(dataset={**T, "facets": both}))
     assert (explicit.origin, columns.origin) == ("lineage", "columnLineage")
     assert explicit.body == columns.body
-    assert edge_set_of(explicit.text) != edge_set_of(columns.text)
+    assert compute_edge_set_id(explicit.tagged_body) != compute_edge_set_id(columns.tagged_body)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.events.identity import event_id, held_id, one_line
+from clew.events.identity import content_id_holding_gil, event_id, to_single_line
 
 documents = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -19,10 +19,10 @@ documents = st.recursive(
 @given(documents, st.sampled_from([None, 1, "\t", "\r\n"]))
 def test_a_document_on_one_line_says_the_same(document: object, indent: int | str | None) -> None:
     text = json.dumps(document, indent=indent).replace("\n", "\r\n").encode()
-    line = one_line(text)
+    line = to_single_line(text)
     assert json.loads(line) == document
     assert not set(b"\r\n") & set(line)
-    assert one_line(line) == line
+    assert to_single_line(line) == line
 
 
 def test_the_id_is_the_same_on_every_machine() -> None:
@@ -33,7 +33,9 @@ def test_the_id_is_the_same_on_every_machine() -> None:
 @pytest.mark.parametrize("size", [0, 1, 2046, 2047, 2048, 4094, 4095, 100_000])
 def test_the_id_is_the_same_whoever_makes_it(size: int) -> None:
     body = bytes(range(256)) * (size // 256 + 1)
-    assert held_id(body[:size]) == held_id(memoryview(body)[:size]) == event_id(body[:size])
+    assert (
+        content_id_holding_gil(body[:size]) == content_id_holding_gil(memoryview(body)[:size]) == event_id(body[:size])
+    )
 
 
 @pytest.mark.parametrize(("one", "other"), [(b"{}", b"{ }"), (b'{"a":1}', b'{"a":1.0}'), (b"", b" ")])

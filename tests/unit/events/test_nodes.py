@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.events.nodes import Name, nodes_of
+from clew.events.nodes import Name, resolve_aliases
 
 A, B, C, D = (("n", letter) for letter in "abcd")
 names = st.sampled_from([(space, name) for space in "nm" for name in "abcd"])
@@ -31,18 +31,18 @@ symlinks = st.lists(st.tuples(names, names), max_size=10)
     ],
 )
 def test_nodes(pairs: list[tuple[Name, Name]], nodes: dict[Name, Name]) -> None:
-    assert nodes_of(pairs) == nodes
+    assert resolve_aliases(pairs) == nodes
 
 
 @given(pairs=symlinks, data=st.data())
 def test_the_order_does_not_matter(pairs: list[tuple[Name, Name]], data: st.DataObject) -> None:
     shuffled = data.draw(st.permutations(pairs)) + data.draw(st.permutations(pairs))
-    assert nodes_of(shuffled) == nodes_of(pairs)
+    assert resolve_aliases(shuffled) == resolve_aliases(pairs)
 
 
 @given(pairs=symlinks)
 def test_what_is_linked_is_one_node_that_is_called_by_a_bearer(pairs: list[tuple[Name, Name]]) -> None:
-    nodes = nodes_of(pairs)
+    nodes = resolve_aliases(pairs)
     assert all(nodes.get(one, one) == nodes.get(other, other) for one, other in pairs)
     assert set(nodes.values()) <= {bearer for bearer, _ in pairs}
     assert all(nodes[node] == node for node in nodes.values())
@@ -50,5 +50,5 @@ def test_what_is_linked_is_one_node_that_is_called_by_a_bearer(pairs: list[tuple
 
 def test_a_long_chain_is_followed_to_its_end() -> None:
     chain = [("n", f"{place:05}") for place in range(20_000)]
-    nodes = nodes_of(pairwise(chain))
+    nodes = resolve_aliases(pairwise(chain))
     assert set(nodes.values()) == {chain[0]}

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from clew.events import received
-from clew.events.notebook import DataFrameEvent, RuntimeEvent, decode, frame_values
-from clew.events.rejection import Reason, RejectedError
+from clew.events.notebook import DataFrameEvent, RuntimeEvent, decode_notebook, frame_to_dict
+from clew.events.rejection import RejectedError, RejectionReason
 
 CONTEXT = {"session_id": "6ac33987", "execution_id": "3731cb9b", "timestamp": "2026-01-01T10:00:00Z"}
 
@@ -42,13 +42,15 @@ def dataframe(**parts: Any) -> bytes:
     ],
 )
 def test_a_flawed_field_is_left_out(parts: dict[str, Any], field: str, value: object) -> None:
-    event = decode(runtime(cell_id="MJUe", **parts), RuntimeEvent)
+    event = decode_notebook(runtime(cell_id="MJUe", **parts), RuntimeEvent)
     assert getattr(event, field) == value
     assert event.cell_id == "MJUe"
 
 
 def test_a_flawed_field_of_an_operation_is_left_out() -> None:
-    event = decode(dataframe(line="two", operation_code="df.head()", operation_parameters={"n": 5}), DataFrameEvent)
+    event = decode_notebook(
+        dataframe(line="two", operation_code="df.head()", operation_parameters={"n": 5}), DataFrameEvent
+    )
     assert (event.line, event.operation_code, bytes(event.operation_parameters)) == (None, "df.head()", b'{"n": 5}')
 
 
@@ -57,32 +59,32 @@ def test_a_flawed_field_of_an_operation_is_left_out() -> None:
     [([4, 3], 4, 3), ([4], 4, None), ([], None, None), (None, None, None), ([4, 3, 9], 4, 3)],
 )
 def test_a_shape_is_rows_and_columns(shape: list[int] | None, rows: int | None, columns: int | None) -> None:
-    event = decode(dataframe(output_dataframes=[{"variable_name": "df", "shape": shape}]), DataFrameEvent)
-    values = frame_values((event.output_dataframes or [])[0])
+    event = decode_notebook(dataframe(output_dataframes=[{"variable_name": "df", "shape": shape}]), DataFrameEvent)
+    values = frame_to_dict((event.output_dataframes or [])[0])
     assert (values["row_count"], values["column_count"]) == (rows, columns)
 
 
 REJECTED = {
-    "no text": (b'{"event_type": "\xff"}', Reason.NOT_UTF8),
-    "no JSON": (b"{'event_type': 1}", Reason.NOT_JSON),
-    "flawed, then cut off": (runtime(cell_index="x")[:-5], Reason.NOT_JSON),
-    "text behind": (runtime() + b"x", Reason.NOT_JSON),
-    "a list": (b"[]", Reason.NOT_AN_OBJECT),
-    "deep": (runtime()[:-1] + b', "x": ' + b"[" * 10_000 + b"]" * 10_000 + b"}", Reason.TOO_DEEP),
-    "no type": (runtime(event_type=None), Reason.NO_IDENTITY),
-    "no session": (runtime(session_id=None), Reason.NO_IDENTITY),
-    "empty session": (runtime(session_id=""), Reason.NO_IDENTITY),
-    "session is a number": (runtime(session_id=7), Reason.NO_IDENTITY),
-    "no execution": (runtime(execution_id=None), Reason.NO_IDENTITY),
-    "no time": (runtime(timestamp=None), Reason.NO_TIME),
-    "no time either": (runtime(timestamp="whenever"), Reason.NO_TIME),
-    "time before all times": (runtime(timestamp="0001-01-01T00:00:00+14:00"), Reason.NO_TIME),
+    "no text": (b'{"event_type": "\xff"}', RejectionReason.NOT_UTF8),
+    "no JSON": (b"{'event_type': 1}", RejectionReason.NOT_JSON),
+    "flawed, then cut off": (runtime(cell_index="x")[:-5], RejectionReason.NOT_JSON),
+    "text behind": (runtime() + b"x", RejectionReason.NOT_JSON),
+    "a list": (b"[]", RejectionReason.NOT_AN_OBJECT),
+    "deep": (runtime()[:-1] + b', "x": ' + b"[" * 10_000 + b"]" * 10_000 + b"}", RejectionReason.TOO_DEEP),
+    "no type": (runtime(event_type=None), RejectionReason.NO_IDENTITY),
+    "no session": (runtime(session_id=None), RejectionReason.NO_IDENTITY),
+    "empty session": (runtime(session_id=""), RejectionReason.NO_IDENTITY),
+    "session is a number": (runtime(session_id=7), RejectionReason.NO_IDENTITY),
+    "no execution": (runtime(execution_id=None), RejectionReason.NO_IDENTITY),
+    "no time": (runtime(timestamp=None), RejectionReason.NO_TIME),
+    "no time either": (runtime(timestamp="whenever"), RejectionReason.NO_TIME),
+    "time before all times": (runtime(timestamp="0001-01-01T00:00:00+14:00"), RejectionReason.NO_TIME),
 }
 
 
 @pytest.mark.parametrize("stream", ["runtime", "dataframe"])
 @pytest.mark.parametrize(("body", "reason"), REJECTED.values(), ids=REJECTED)
-def test_what_names_nothing_is_rejected(body: bytes, reason: Reason, stream: str) -> None:
+def test_what_names_nothing_is_rejected(body: bytes, reason: RejectionReason, stream: str) -> None:
     with pytest.raises(RejectedError) as fault:
-        received.decode(stream, body)
+        received.decode_event(stream, body)
     assert fault.value.reason == reason

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.events import received
-from clew.events.openlineage import Event, decode, version_of
-from clew.events.rejection import Reason, RejectedError
+from clew.events.openlineage import Event, decode_openlineage, parse_dataset_version
+from clew.events.rejection import RejectedError, RejectionReason
 
 TIME = "2026-01-01T10:00:00Z"
 SPEC = "https://openlineage.io/spec"
@@ -42,7 +42,7 @@ def names(datasets: list[Any] | None) -> list[str]:
     ],
 )
 def test_the_shape_tells_the_kind(parts: dict[str, Any], kind: str) -> None:
-    assert decode(event(**parts)).kind == kind
+    assert decode_openlineage(event(**parts)).kind == kind
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_the_shape_tells_the_kind(parts: dict[str, Any], kind: str) -> None:
     ],
 )
 def test_a_flaw_costs_no_more_than_itself(parts: dict[str, Any], kept: Any) -> None:
-    opened = decode(event(**parts))
+    opened = decode_openlineage(event(**parts))
     assert kept(opened)
     assert opened.run is not None
     assert opened.run.run_id
@@ -71,21 +71,21 @@ def test_a_flaw_costs_no_more_than_itself(parts: dict[str, Any], kept: Any) -> N
 
 def test_the_sound_facets_of_a_flawed_event_are_kept_byte_for_byte() -> None:
     body = b'{"eventTime": "%s", "producer": 7, "run": {"runId": "r", "facets": {"odd": {"x" :1.50,  "y":"\\u00e9" }}}}'
-    run = decode(body % TIME.encode()).run
+    run = decode_openlineage(body % TIME.encode()).run
     assert run is not None
     assert bytes((run.facets or {})["odd"]) == b'{"x" :1.50,  "y":"\\u00e9" }'
 
 
 def test_of_keys_that_stand_twice_the_last_counts() -> None:
     body = b'{"eventTime": "x", "eventTime": "%s", "run": {"runId": "a", "runId": "b", "facets": {"f": 1, "f": 2}}}'
-    run = decode(body % TIME.encode()).run
+    run = decode_openlineage(body % TIME.encode()).run
     assert run is not None
     assert (run.run_id, bytes((run.facets or {})["f"])) == ("b", b"2")
 
 
 def test_an_event_of_ten_megabytes_is_opened() -> None:
     facet = {"plan": "x" * 10_000_000}
-    opened = decode(event(run={"runId": "r", "facets": {"spark.logicalPlan": facet}}))
+    opened = decode_openlineage(event(run={"runId": "r", "facets": {"spark.logicalPlan": facet}}))
     assert opened.run is not None
     assert len(bytes((opened.run.facets or {})["spark.logicalPlan"])) > 10_000_000
 
@@ -101,47 +101,55 @@ def without(name: str) -> bytes:
 
 
 REJECTED = {
-    "no text": (b"\xff\xfe{}", Reason.NOT_UTF8),
-    "bad text in a facet": (event(run={"runId": "r", "facets": {"f": "?"}}).replace(b"?", b"\xe9"), Reason.NOT_UTF8),
-    "bad text in a flawed event": (event(producer=7, x="?").replace(b"?", b"\xe9"), Reason.NOT_UTF8),
-    "nothing": (b"", Reason.NOT_JSON),
-    "words": (b"not json", Reason.NOT_JSON),
-    "cut off": (event()[:-20], Reason.NOT_JSON),
-    "flawed, then cut off": (b'{"eventTime": 7, "run": {"runId": "r"', Reason.NOT_JSON),
-    "NaN": (event(x="?").replace(b'"?"', b"NaN"), Reason.NOT_JSON),
-    "NaN in a facet": (event(run={"runId": "r", "facets": {"f": "?"}}).replace(b'"?"', b"NaN"), Reason.NOT_JSON),
-    "text behind": (event() + b" trailing", Reason.NOT_JSON),
-    "text behind a flawed event": (event(producer=7) + b"}", Reason.NOT_JSON),
-    "half a surrogate pair": (event(x="?").replace(b"?", b"\\ud800"), Reason.NOT_JSON),
-    "byte order mark": ("\ufeff".encode() + event(), Reason.NOT_JSON),
-    "a list": (b"[1, 2]", Reason.NOT_AN_OBJECT),
-    "a text": (b'"text"', Reason.NOT_AN_OBJECT),
-    "null": (b"null", Reason.NOT_AN_OBJECT),
-    "deep": (deep(10_000), Reason.TOO_DEEP),
-    "flawed and deep": (deep(10_000, producer=7), Reason.TOO_DEEP),
-    "no time": (without("eventTime"), Reason.NO_TIME),
-    "time is null": (event(eventTime=None), Reason.NO_TIME),
-    "time is a number": (event(eventTime=1767261600000), Reason.NO_TIME),
-    "time is a word": (event(eventTime="yesterday"), Reason.NO_TIME),
-    "time before all times": (event(eventTime="0001-01-01T00:00:00+14:00"), Reason.NO_TIME),
-    "no identity": (b'{"eventTime": "2026-01-01T10:00:00Z"}', Reason.NO_IDENTITY),
-    "half identities": (event(run={}, job={"name": "j"}, dataset={"namespace": "n"}), Reason.NO_IDENTITY),
-    "empty run id": (event(run={"runId": ""}, job=None), Reason.NO_IDENTITY),
-    "newer model": (event(schemaURL=f"{SPEC}/3-0-0/OpenLineage.json"), Reason.UNKNOWN_SCHEMA),
-    "absurd model": (event(schemaURL=f"{SPEC}/{'9' * 9999}-0-0/OpenLineage.json"), Reason.UNKNOWN_SCHEMA),
+    "no text": (b"\xff\xfe{}", RejectionReason.NOT_UTF8),
+    "bad text in a facet": (
+        event(run={"runId": "r", "facets": {"f": "?"}}).replace(b"?", b"\xe9"),
+        RejectionReason.NOT_UTF8,
+    ),
+    "bad text in a flawed event": (event(producer=7, x="?").replace(b"?", b"\xe9"), RejectionReason.NOT_UTF8),
+    "nothing": (b"", RejectionReason.NOT_JSON),
+    "words": (b"not json", RejectionReason.NOT_JSON),
+    "cut off": (event()[:-20], RejectionReason.NOT_JSON),
+    "flawed, then cut off": (b'{"eventTime": 7, "run": {"runId": "r"', RejectionReason.NOT_JSON),
+    "NaN": (event(x="?").replace(b'"?"', b"NaN"), RejectionReason.NOT_JSON),
+    "NaN in a facet": (
+        event(run={"runId": "r", "facets": {"f": "?"}}).replace(b'"?"', b"NaN"),
+        RejectionReason.NOT_JSON,
+    ),
+    "text behind": (event() + b" trailing", RejectionReason.NOT_JSON),
+    "text behind a flawed event": (event(producer=7) + b"}", RejectionReason.NOT_JSON),
+    "half a surrogate pair": (event(x="?").replace(b"?", b"\\ud800"), RejectionReason.NOT_JSON),
+    "byte order mark": ("\ufeff".encode() + event(), RejectionReason.NOT_JSON),
+    "a list": (b"[1, 2]", RejectionReason.NOT_AN_OBJECT),
+    "a text": (b'"text"', RejectionReason.NOT_AN_OBJECT),
+    "null": (b"null", RejectionReason.NOT_AN_OBJECT),
+    "deep": (deep(10_000), RejectionReason.TOO_DEEP),
+    "flawed and deep": (deep(10_000, producer=7), RejectionReason.TOO_DEEP),
+    "no time": (without("eventTime"), RejectionReason.NO_TIME),
+    "time is null": (event(eventTime=None), RejectionReason.NO_TIME),
+    "time is a number": (event(eventTime=1767261600000), RejectionReason.NO_TIME),
+    "time is a word": (event(eventTime="yesterday"), RejectionReason.NO_TIME),
+    "time before all times": (event(eventTime="0001-01-01T00:00:00+14:00"), RejectionReason.NO_TIME),
+    "no identity": (b'{"eventTime": "2026-01-01T10:00:00Z"}', RejectionReason.NO_IDENTITY),
+    "half identities": (event(run={}, job={"name": "j"}, dataset={"namespace": "n"}), RejectionReason.NO_IDENTITY),
+    "empty run id": (event(run={"runId": ""}, job=None), RejectionReason.NO_IDENTITY),
+    "newer model": (event(schemaURL=f"{SPEC}/3-0-0/OpenLineage.json"), RejectionReason.UNKNOWN_SCHEMA),
+    "absurd model": (event(schemaURL=f"{SPEC}/{'9' * 9999}-0-0/OpenLineage.json"), RejectionReason.UNKNOWN_SCHEMA),
 }
 
 
-@pytest.mark.parametrize("look", [received.decode, received.require_event])
+@pytest.mark.parametrize("look", [received.decode_event, received.validate_event])
 @pytest.mark.parametrize(("body", "reason"), REJECTED.values(), ids=REJECTED)
-def test_what_can_never_be_stored_is_rejected(body: bytes, reason: Reason, look: Callable[[str, bytes], Any]) -> None:
+def test_what_can_never_be_stored_is_rejected(
+    body: bytes, reason: RejectionReason, look: Callable[[str, bytes], Any]
+) -> None:
     with pytest.raises(RejectedError) as fault:
         look("openlineage", body)
     assert fault.value.reason == reason
     assert len(fault.value.detail) < 200
 
 
-def fault_of(look: Callable[[str, bytes], Any], body: bytes) -> tuple[Reason, str] | None:
+def fault_of(look: Callable[[str, bytes], Any], body: bytes) -> tuple[RejectionReason, str] | None:
     try:
         look("openlineage", body)
     except RejectedError as fault:
@@ -159,7 +167,7 @@ EVENTS = st.dictionaries(st.sampled_from(PARTS), SCALARS | OBJECTS | st.lists(OB
 @given(EVENTS, st.booleans())
 def test_a_glance_rejects_what_a_look_rejects(parts: dict[str, Any], has_time: bool) -> None:
     body = json.dumps({**parts, **({"eventTime": TIME} if has_time else {})}).encode()
-    assert fault_of(received.require_event, body) == fault_of(received.decode, body)
+    assert fault_of(received.validate_event, body) == fault_of(received.decode_event, body)
 
 
 @pytest.mark.parametrize(
@@ -168,9 +176,9 @@ def test_a_glance_rejects_what_a_look_rejects(parts: dict[str, Any], has_time: b
 )
 def test_a_dataset_has_the_version_of_its_facet(facet: Any, version: str | None) -> None:
     dataset = {"namespace": "n", "name": "d", "facets": {"version": facet}}
-    opened: Event = decode(event(outputs=[dataset]))
-    assert [version_of(one.facets) for one in opened.outputs or ()] == [version]
+    opened: Event = decode_openlineage(event(outputs=[dataset]))
+    assert [parse_dataset_version(one.facets) for one in opened.outputs or ()] == [version]
 
 
 def test_a_dataset_without_facets_has_no_version() -> None:
-    assert version_of(None) is None
+    assert parse_dataset_version(None) is None

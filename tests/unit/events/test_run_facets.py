@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from clew.events.facet_values import remembered, text_in, value_of
-from clew.events.job_facets import description_of, job_type_of, location_of
-from clew.events.run_facets import error_of, nominal_time_of, parent_of
+from clew.events.facet_values import cached_by_bytes, decode_facet, get_str
+from clew.events.job_facets import parse_description, parse_job_type, parse_source_code_location
+from clew.events.run_facets import parse_nominal_time, parse_parent, parse_run_error
 
 UNSAID = (None, None, None)
 
@@ -28,20 +28,20 @@ UNSAID = (None, None, None)
     ],
 )
 def test_a_facet_is_an_object_or_says_nothing(facet: bytes, value: dict[str, Any]) -> None:
-    assert value_of(facet) == value
+    assert decode_facet(facet) == value
 
 
 @pytest.mark.parametrize(
     ("path", "text"), [(("a", "b"), "x"), (("a",), None), (("a", "b", "c"), None), (("n",), None), (("none",), None)]
 )
 def test_only_a_text_is_found(path: tuple[str, ...], text: str | None) -> None:
-    assert text_in({"a": {"b": "x"}, "n": 1}, *path) == text
+    assert get_str({"a": {"b": "x"}, "n": 1}, *path) == text
 
 
 def test_a_small_facet_is_read_once_and_a_large_one_is_not_kept() -> None:
     seen: list[int] = []
 
-    @remembered
+    @cached_by_bytes
     def read(facet: bytes) -> int:
         seen.append(len(facet))
         return len(facet)
@@ -69,9 +69,9 @@ def test_a_small_facet_is_read_once_and_a_large_one_is_not_kept() -> None:
     ],
 )
 def test_parents(facet: object, names: tuple[str | None, ...], ancestors: list[tuple[str, Any]] | str) -> None:
-    found = parent_of(json.dumps(facet).encode())
+    found = parse_parent(json.dumps(facet).encode())
     assert found.names == names
-    assert list(found.ancestors) == [one if isinstance(one, tuple) else (one, None) for one in ancestors]
+    assert list(found.runs) == [one if isinstance(one, tuple) else (one, None) for one in ancestors]
 
 
 @pytest.mark.parametrize(
@@ -84,12 +84,12 @@ def test_parents(facet: object, names: tuple[str | None, ...], ancestors: list[t
     ],
 )
 def test_nominal_times(facet: object, times: tuple[int | None, int | None]) -> None:
-    assert nominal_time_of(json.dumps(facet).encode()) == times
+    assert parse_nominal_time(json.dumps(facet).encode()) == times
 
 
 def test_errors() -> None:
-    assert error_of(b'{"message": "no", "programmingLanguage": "SQL", "stackTrace": "..."}') == ("no", "SQL")
-    assert error_of(b'{"message": null}') == (None, None)
+    assert parse_run_error(b'{"message": "no", "programmingLanguage": "SQL", "stackTrace": "..."}') == ("no", "SQL")
+    assert parse_run_error(b'{"message": null}') == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -104,11 +104,11 @@ def test_errors() -> None:
     ],
 )
 def test_locations(facet: object, location: str | None) -> None:
-    assert location_of(json.dumps(facet).encode()) == location
+    assert parse_source_code_location(json.dumps(facet).encode()) == location
 
 
 def test_types_and_descriptions_of_jobs() -> None:
     facet = b'{"processingType": "BATCH", "integration": "SPARK", "jobType": 3}'
-    assert job_type_of(facet) == (None, "SPARK", "BATCH")
-    assert description_of(b'{"description": "Loads."}') == "Loads."
-    assert description_of(b'{"_deleted": true, "description": "Loads."}') is None
+    assert parse_job_type(facet) == (None, "SPARK", "BATCH")
+    assert parse_description(b'{"description": "Loads."}') == "Loads."
+    assert parse_description(b'{"_deleted": true, "description": "Loads."}') is None

@@ -7,7 +7,7 @@ import pytest
 
 from clew.errors import MissingExtraError
 from clew.events import validation
-from clew.events.validation import Stream, faults, schema, stream_of
+from clew.events.validation import StreamName, detect_stream, load_schema, schema_violations
 
 TIME = "2026-11-15T14:02:11.932379+00:00"
 RUNTIME: dict[str, Any] = {
@@ -49,32 +49,32 @@ OPENLINEAGE: dict[str, Any] = {
     "session_id": "12c3604f",
     "emitted_at": TIME,
 }
-GOOD: dict[Stream, dict[str, Any]] = {"runtime": RUNTIME, "dataframe": DATAFRAME, "openlineage": OPENLINEAGE}
+GOOD: dict[StreamName, dict[str, Any]] = {"runtime": RUNTIME, "dataframe": DATAFRAME, "openlineage": OPENLINEAGE}
 
 
 @pytest.mark.parametrize("stream", GOOD)
-def test_the_documents_own_shape_is_valid(stream: Stream) -> None:
-    assert faults(GOOD[stream], stream) == []
+def test_the_documents_own_shape_is_valid(stream: StreamName) -> None:
+    assert schema_violations(GOOD[stream], stream) == []
 
 
 @pytest.mark.parametrize("stream", GOOD)
-def test_unknown_fields_are_allowed(stream: Stream) -> None:
-    assert faults({**GOOD[stream], "of_tomorrow": {"x": 1}}, stream) == []
+def test_unknown_fields_are_allowed(stream: StreamName) -> None:
+    assert schema_violations({**GOOD[stream], "of_tomorrow": {"x": 1}}, stream) == []
 
 
 @pytest.mark.parametrize("stream", GOOD)
-def test_an_event_is_known_by_what_it_says(stream: Stream) -> None:
-    assert stream_of(GOOD[stream]) == stream
-    assert stream_of({"event_type": "something"}) is None
-    assert stream_of([1]) is None
+def test_an_event_is_known_by_what_it_says(stream: StreamName) -> None:
+    assert detect_stream(GOOD[stream]) == stream
+    assert detect_stream({"event_type": "something"}) is None
+    assert detect_stream([1]) is None
 
 
 @pytest.mark.parametrize(
-    ("stream", "field"), [(stream, field) for stream in GOOD for field in schema(stream)["required"]]
+    ("stream", "field"), [(stream, field) for stream in GOOD for field in load_schema(stream)["required"]]
 )
-def test_each_required_field_is_required(stream: Stream, field: str) -> None:
+def test_each_required_field_is_required(stream: StreamName, field: str) -> None:
     event = {key: value for key, value in GOOD[stream].items() if key != field}
-    assert any(field in fault.message for fault in faults(event, stream))
+    assert any(field in fault.message for fault in schema_violations(event, stream))
 
 
 @pytest.mark.parametrize(
@@ -96,13 +96,13 @@ def test_each_required_field_is_required(stream: Stream, field: str) -> None:
         ),
     ],
 )
-def test_faults_say_where(stream: Stream, change: dict[str, Any], path: str) -> None:
-    assert path in {fault.path for fault in faults({**GOOD[stream], **change}, stream)}
+def test_faults_say_where(stream: StreamName, change: dict[str, Any], path: str) -> None:
+    assert path in {fault.path for fault in schema_violations({**GOOD[stream], **change}, stream)}
 
 
 def test_without_the_extra_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     validation._validator.cache_clear()
     monkeypatch.setitem(sys.modules, "jsonschema_rs", None)
     with pytest.raises(MissingExtraError, match="jsonschema_rs"):
-        faults(RUNTIME, "runtime")
+        schema_violations(RUNTIME, "runtime")
     validation._validator.cache_clear()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from clew.errors import UsageError
-from clew.events.spec import Spec
+from clew.events.spec import OpenLineageSpec
 
 TIME = "2026-11-15T14:02:11Z"
 ADDRESS = "https://example.com/x"
@@ -41,7 +41,7 @@ EVENTS: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 @pytest.mark.parametrize(("event", "places"), EVENTS.values(), ids=EVENTS)
 def test_the_core_finds_what_is_wrong(event: dict[str, Any], places: list[str]) -> None:
-    assert sorted({fault.path for fault in Spec.core().faults(event)}) == places
+    assert sorted({fault.path for fault in OpenLineageSpec.core().violations(event)}) == places
 
 
 @pytest.fixture(scope="module")
@@ -56,12 +56,14 @@ def public_events(shared: Path) -> list[Any]:
 
 def test_the_core_says_what_the_official_schema_says(shared: Path, official: Path) -> None:
     schema = json.loads((official / "OpenLineage.json").read_text())
-    theirs = Spec({"OpenLineage.json": schema}, schema["$id"])
+    theirs = OpenLineageSpec({"OpenLineage.json": schema}, schema["$id"])
     # How a run that is null is refused is told otherwise: the whole event, or its run.
     events = [event for name, (event, _) in EVENTS.items() if name != "a run that is null"] + public_events(shared)
     assert len(events) > 200
     for event in events:
-        assert {fault.path for fault in Spec.core().faults(event)} == {fault.path for fault in theirs.faults(event)}
+        assert {fault.path for fault in OpenLineageSpec.core().violations(event)} == {
+            fault.path for fault in theirs.violations(event)
+        }
 
 
 @pytest.mark.parametrize(
@@ -86,12 +88,12 @@ def test_standard_facets_are_held_against_the_official_spec(
         "job": {**NAMED, **facets("job")},
         "outputs": [{**NAMED, **facets("output")}],
     }
-    assert [fault.path for fault in Spec.read(official).faults(event)] == ([path] if path else [])
+    assert [fault.path for fault in OpenLineageSpec.from_folder(official).violations(event)] == ([path] if path else [])
 
 
 def test_a_folder_without_the_spec_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no OpenLineage\.json in"):
-        Spec.read(tmp_path)
+        OpenLineageSpec.from_folder(tmp_path)
     (tmp_path / "OpenLineage.json").write_text("{")
-    with pytest.raises(UsageError, match="is no JSON Schema"):
-        Spec.read(tmp_path)
+    with pytest.raises(UsageError, match="is not a JSON Schema"):
+        OpenLineageSpec.from_folder(tmp_path)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from clew.events.lifecycle import lifecycle_change_of
-from clew.events.symlinks import identifiers_of
+from clew.events.lifecycle import parse_lifecycle_change
+from clew.events.symlinks import parse_symlinks
 
 A, B = {"namespace": "n", "name": "a", "type": "TABLE"}, {"namespace": "n", "name": "b"}
 
@@ -29,7 +29,7 @@ A, B = {"namespace": "n", "name": "a", "type": "TABLE"}, {"namespace": "n", "nam
     ],
 )
 def test_identifiers(facet: Any, identifiers: tuple[tuple[str, str], ...]) -> None:
-    assert identifiers_of(json.dumps(facet).encode()) == identifiers
+    assert parse_symlinks(json.dumps(facet).encode()) == identifiers
 
 
 @pytest.mark.parametrize(
@@ -49,4 +49,4 @@ def test_identifiers(facet: Any, identifiers: tuple[tuple[str, str], ...]) -> No
     ],
 )
 def test_lifecycle_changes(facet: Any, change: tuple[str | None, ...] | None) -> None:
-    assert lifecycle_change_of(json.dumps(facet).encode()) == change
+    assert parse_lifecycle_change(json.dumps(facet).encode()) == change

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.events.timestamps import microseconds, parse_time
+from clew.events.timestamps import parse_time, to_epoch_micros
 
 TEN = datetime(2026, 1, 1, 10, tzinfo=UTC)
 
@@ -55,4 +55,4 @@ moments = st.datetimes(datetime(2, 1, 1), datetime(9998, 12, 31), timezones=zone
 @given(moments)
 def test_every_moment_survives_text_and_number(moment: datetime) -> None:
     assert parse_time(moment.isoformat()) == moment
-    assert datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=microseconds(moment)) == moment
+    assert datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=to_epoch_micros(moment)) == moment

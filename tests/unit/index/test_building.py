@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from clew.index.building import drafted
-from clew.index.changes import Changes, JobRow
-from clew.index.sink import IndexSink
+from clew.index.building import build_and_swap
+from clew.index.changes import ChangeSet, JobRow
+from clew.index.sink import IndexWriter
 from clew.index.store import connect_reader, connect_writer
 
 JOB = JobRow("shop", "daily", first_event_at=1, last_event_at=1, first_seq=1, last_seq=1)
@@ -34,28 +34,28 @@ def structure(path: Path) -> set[tuple[str, ...]]:
 @pytest.fixture
 def index(tmp_path: Path) -> Path:
     path = tmp_path / "index.sqlite"
-    with IndexSink(path) as sink:
-        sink.apply("app/0", Changes(jobs=[JOB]))
+    with IndexWriter(path) as sink:
+        sink.apply("app/0", ChangeSet(jobs=[JOB]))
     return path
 
 
 def begin_a_draft(path: Path) -> None:
-    with drafted(path) as sink:
-        sink.apply("rebuild/0", Changes(jobs=[OTHER]))
+    with build_and_swap(path) as sink:
+        sink.apply("rebuild/0", ChangeSet(jobs=[OTHER]))
         raise RuntimeError("no more")
 
 
 def test_a_draft_replaces_the_index_when_it_is_whole(index: Path) -> None:
-    with drafted(index) as sink:
-        sink.apply("rebuild/0", Changes(jobs=[OTHER]))
+    with build_and_swap(index) as sink:
+        sink.apply("rebuild/0", ChangeSet(jobs=[OTHER]))
         assert jobs(index) == ["daily"]
     assert jobs(index) == ["nightly"]
     assert [path.name for path in index.parent.iterdir() if "draft" in path.name] == []
 
 
 def test_it_has_all_that_an_index_has(index: Path, tmp_path: Path) -> None:
-    with drafted(tmp_path / "new.sqlite") as sink:
-        sink.apply("rebuild/0", Changes(jobs=[JOB]))
+    with build_and_swap(tmp_path / "new.sqlite") as sink:
+        sink.apply("rebuild/0", ChangeSet(jobs=[JOB]))
     assert structure(tmp_path / "new.sqlite") == structure(index)
     writer = connect_writer(tmp_path / "new.sqlite")
     assert writer.execute("pragma journal_mode").fetchone()[0] == "wal"
@@ -71,8 +71,8 @@ def test_a_draft_that_fails_leaves_the_index_as_it_was(index: Path) -> None:
 
 
 def test_what_an_interrupted_draft_left_is_not_taken_up(index: Path) -> None:
-    with IndexSink(index.with_name("index.sqlite.draft")) as left:
-        left.apply("rebuild/0", Changes(jobs=[JOB]))
-    with drafted(index) as sink:
-        sink.apply("rebuild/0", Changes(jobs=[OTHER]))
+    with IndexWriter(index.with_name("index.sqlite.draft")) as left:
+        left.apply("rebuild/0", ChangeSet(jobs=[JOB]))
+    with build_and_swap(index) as sink:
+        sink.apply("rebuild/0", ChangeSet(jobs=[OTHER]))
     assert jobs(index) == ["nightly"]

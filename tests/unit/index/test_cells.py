@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from clew.events.received import decode
-from clew.home import Place
-from clew.index.observer import Observer
+from clew.events.received import decode_event
+from clew.home import IndexLocation
+from clew.index.observer import ChangeExtractor
 from clew.index.reader import IndexReader
-from clew.index.sink import IndexSink
+from clew.index.sink import IndexWriter
 
 
 def cell(kind: str, execution: str, second: int, session: str = "s") -> dict[str, Any]:
@@ -42,13 +42,13 @@ def session_run(kind: str, session: str = "s", parent: str | None = None) -> dic
     ],
 )
 def test_a_cell_is_lost_once_its_session_has_ended_or_gone_on(
-    log: list[dict[str, Any]], states: dict[str, str], place: Place
+    log: list[dict[str, Any]], states: dict[str, str], place: IndexLocation
 ) -> None:
-    observer = Observer()
+    observer = ChangeExtractor()
     for seq, event in enumerate(log):
         stream = "runtime" if "event_type" in event else "openlineage"
-        observer.note(decode(stream, json.dumps(event).encode()), f"{seq:032x}", seq)
-    with IndexSink(place) as sink:
+        observer.add(decode_event(stream, json.dumps(event).encode()), f"{seq:032x}", seq)
+    with IndexWriter(place) as sink:
         sink.apply("test/0", observer.changes())
     with IndexReader(place) as reader:
         assert {row["execution_id"]: row["state"] for row in reader.cells("s")} == states

@@ -12,17 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.oracle.packed import TABLES, VIEWS, index_facets
 
-from clew.events.received import decode
-from clew.events.versions import job_version
-from clew.index.changes import Changes
-from clew.index.observer import Observer
-from clew.index.sink import IndexSink
+from clew.events.received import decode_event
+from clew.events.versions import compute_job_version
+from clew.index.changes import ChangeSet
+from clew.index.observer import ChangeExtractor
+from clew.index.sink import IndexWriter
 
 Json = dict[str, Any]
 RUN_FACETS = ("parent", "nominalTime", "errorMessage")
 JOB_FACETS = ("jobType", "documentation", "sourceCodeLocation")
 # Which batch brought what depends on the order, and may.
-BY_BATCH = {"meta", "batches", "events", "rejected", "dictionaries"}
+BY_BATCH = {"meta", "batches", "events", "rejected", "zstd_dictionaries"}
 
 
 def ancestor(run: str, job: str | None) -> Json:
@@ -80,21 +80,21 @@ logs = st.lists(
 )
 
 
-def observed(numbered: list[tuple[int, Json]]) -> Changes:
-    observer = Observer()
+def observed(numbered: list[tuple[int, Json]]) -> ChangeSet:
+    observer = ChangeExtractor()
     for seq, one in numbered:
-        observer.note(decode("openlineage", json.dumps(one).encode()), f"{seq:032x}", seq)
+        observer.add(decode_event("openlineage", json.dumps(one).encode()), f"{seq:032x}", seq)
     # As they travel from a worker to the driver.
-    return msgspec.msgpack.decode(msgspec.msgpack.encode(observer.changes()), type=Changes)
+    return msgspec.msgpack.decode(msgspec.msgpack.encode(observer.changes()), type=ChangeSet)
 
 
-def index(sink: IndexSink, batches: list[list[tuple[int, Json]]]) -> dict[str, list[str]]:
+def index(sink: IndexWriter, batches: list[list[tuple[int, Json]]]) -> dict[str, list[str]]:
     """All rows of all tables and views of an index that was empty before the batches came."""
     database = sink._database
     for name in TABLES:
         database.execute(f"delete from {name} where {'key' if name == 'meta' else repr('')} != 'format'")
-    sink._known_edge_sets.clear()
-    sink._known_schemas.clear()
+    sink._written_edge_sets.clear()
+    sink._written_schemas.clear()
     for number, batch in enumerate(batches):
         sink.apply(f"test/{number}", observed(batch))
     found = {name: database.execute(f"select * from {name}") for name in {*TABLES, *VIEWS} - BY_BATCH - {"facets"}}
@@ -105,7 +105,7 @@ def index(sink: IndexSink, batches: list[list[tuple[int, Json]]]) -> dict[str, l
 @pytest.mark.slow
 @given(log=logs, data=st.data())
 def test_the_order_and_the_size_of_batches_do_not_matter(
-    file_sink: IndexSink, log: list[Json], data: st.DataObject
+    file_sink: IndexWriter, log: list[Json], data: st.DataObject
 ) -> None:
     numbered = list(enumerate(log))
     whole = index(file_sink, [numbered])
@@ -117,7 +117,7 @@ def test_the_order_and_the_size_of_batches_do_not_matter(
     assert index(file_sink, data.draw(st.permutations(single))) == whole
 
 
-def rows(sink: IndexSink, query: str, *log: Json) -> list[tuple[Any, ...]]:
+def rows(sink: IndexWriter, query: str, *log: Json) -> list[tuple[Any, ...]]:
     """What the index answers after each event came as a batch of its own, the last first."""
     index(sink, [[one] for one in reversed(list(enumerate(log)))])
     found: list[tuple[Any, ...]] = sink._database.execute(query).fetchall()
@@ -199,26 +199,33 @@ JOB = "select {} from all_jobs where name = 'j'"
     ],
 )
 def test_what_is_said_of_runs_and_jobs(
-    query: str, log: list[tuple[str | None, str | None, Json]], found: tuple[Any, ...], sink: IndexSink
+    query: str, log: list[tuple[str | None, str | None, Json]], found: tuple[Any, ...], sink: IndexWriter
 ) -> None:
     events = [event(run, "START", minute, job, said) for minute, (run, job, said) in enumerate(log)]
     assert rows(sink, query, *events) == [found]
 
 
-def test_a_version_follows_from_all_that_a_run_read_and_wrote(sink: IndexSink) -> None:
+def test_a_version_follows_from_all_that_a_run_read_and_wrote(sink: IndexWriter) -> None:
     start = event("a", "START", 0, "j", {"inputs": ["i"], "sourceCodeLocation": {"url": "u", "version": "1"}})
     end, late = event("a", "COMPLETE", 1, "j", {}), event("a", "OTHER", 2, "j", {"inputs": ["late"]})
     job, output = ("n", "j"), [("n", "o")]
     assert rows(sink, "select job_version from runs", start) == [(None,)]
-    assert rows(sink, "select job_version from runs", start, end) == [(job_version(job, [("n", "i")], output, "u@1"),)]
+    assert rows(sink, "select job_version from runs", start, end) == [
+        (compute_job_version(job, [("n", "i")], output, "u@1"),)
+    ]
     both = [("n", "late"), ("n", "i")]
-    assert rows(sink, "select job_version from runs", start, end, late) == [(job_version(job, both, output, "u@1"),)]
+    assert rows(sink, "select job_version from runs", start, end, late) == [
+        (compute_job_version(job, both, output, "u@1"),)
+    ]
 
 
-def test_the_version_of_a_job_is_that_of_its_last_run_or_of_a_later_declaration(sink: IndexSink) -> None:
+def test_the_version_of_a_job_is_that_of_its_last_run_or_of_a_later_declaration(sink: IndexWriter) -> None:
     first, second = event("a", "COMPLETE", 1, "j", {"inputs": ["i"]}), event("b", "FAIL", 3, "j", {})
     again, declared = event("c", "COMPLETE", 2, "j", {"inputs": ["i"]}), event(None, None, 4, "j", {"inputs": ["i"]})
-    reading, other = job_version(("n", "j"), [("n", "i")], [("n", "o")]), job_version(("n", "j"), [], [("n", "o")])
+    reading, other = (
+        compute_job_version(("n", "j"), [("n", "i")], [("n", "o")]),
+        compute_job_version(("n", "j"), [], [("n", "o")]),
+    )
     current = "select version from current_job_versions"
     assert rows(sink, current, first, second, again) == [(other,)]
     assert rows(sink, current, first, second, again, declared) == [(reading,)]
@@ -231,7 +238,7 @@ def test_the_version_of_a_job_is_that_of_its_last_run_or_of_a_later_declaration(
     assert sorted(found) == sorted([(reading, named, "a", "c", 2, 0, 3), (other, "[]", "b", "b", 1, 1, 1)])
 
 
-def test_a_dataset_has_a_version_for_each_completed_write_and_declared_state(sink: IndexSink) -> None:
+def test_a_dataset_has_a_version_for_each_completed_write_and_declared_state(sink: IndexWriter) -> None:
     schema = {"schema": {"fields": [{"name": "x"}]}, "rows": {"rowCount": 3}}
     log = [
         event("a", "START", 0, "j", schema),

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from clew.events.facet_order import FacetOrder
-from clew.events.openlineage import decode
-from clew.index.observer import Observer
+from clew.events.openlineage import decode_openlineage
+from clew.index.observer import ChangeExtractor
 from clew.index.reader import IndexReader
-from clew.index.sink import IndexSink
+from clew.index.sink import IndexWriter
 
 # The event received second is the latest by its own time; the last two share a time.
 MINUTES = (1, 9, 3, 3)
@@ -43,21 +43,21 @@ def batches() -> Iterator[list[list[int]]]:
 def test_the_order_decides_and_batches_do_not(order: FacetOrder, tmp_path: Path) -> None:
     for case, parts in enumerate(batches()):
         path = tmp_path / str(case)
-        with IndexSink(path, order) as sink:
+        with IndexWriter(path, order) as sink:
             for place, numbers in enumerate(parts):
-                observer = Observer(None, order)
+                observer = ChangeExtractor(None, order)
                 for number in numbers:
-                    observer.note(decode(EVENTS[number]), f"{number:032x}", number)
+                    observer.add(decode_openlineage(EVENTS[number]), f"{number:032x}", number)
                 sink.apply(f"app/{place}", observer.changes())
         winner = WINNERS[order]
         with IndexReader(path) as index:
             assert index.facets("run", "r") == {"note": json.dumps({"n": winner}).encode()}, parts
             assert index.dataset_facet("n", "out", None, "note") == json.dumps({"n": winner}).encode(), parts
-            edges = index.edges_to("n", "out", None, "out")
+            edges = index.edges_into("n", "out", None, "out")
             assert [edge["source_column"] for edge in edges] == [f"c{winner}"], parts
 
 
 def test_of_two_at_one_time_the_later_received_counts() -> None:
-    assert FacetOrder.EVENT_TIME.place(3, 7) > FacetOrder.EVENT_TIME.place(2, 7)
-    assert FacetOrder.EVENT_TIME.place(1, 8) > FacetOrder.EVENT_TIME.place(2, 7)
-    assert FacetOrder.RECEIVED.place(3, 7) > FacetOrder.RECEIVED.place(2, 8)
+    assert FacetOrder.EVENT_TIME.sort_key(3, 7) > FacetOrder.EVENT_TIME.sort_key(2, 7)
+    assert FacetOrder.EVENT_TIME.sort_key(1, 8) > FacetOrder.EVENT_TIME.sort_key(2, 7)
+    assert FacetOrder.RECEIVED.sort_key(3, 7) > FacetOrder.RECEIVED.sort_key(2, 8)

@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.events.facet_order import FacetOrder
-from clew.events.openlineage import decode
-from clew.home import Place
-from clew.index.bodies import DELETED, ENOUGH_SAMPLES, Packer, StoredFacet, Unpacker
-from clew.index.changes import Changes, FacetsRow
-from clew.index.keys import entity
-from clew.index.observer import Observer
+from clew.events.openlineage import decode_openlineage
+from clew.home import IndexLocation
+from clew.index.bodies import DELETED, MIN_TRAINING_SAMPLES, FacetDecoder, FacetEncoder, StoredFacet
+from clew.index.changes import ChangeSet, FacetsRow
+from clew.index.keys import entity_key
+from clew.index.observer import ChangeExtractor
 from clew.index.reader import IndexReader
-from clew.index.sink import IndexSink
+from clew.index.sink import IndexWriter
 
-pack, unpack = Packer().pack, Unpacker().unpack
+pack, unpack = FacetEncoder().encode, FacetDecoder().decode
 
 
 stored = st.builds(StoredFacet, st.text(), st.integers(0, 2**62), st.integers(-(2**62), 2**62), st.binary())
@@ -59,7 +59,7 @@ def facet(name: str, seq: int, body: bytes, version: str | None = None, at: int 
 
 def said(*facets: StoredFacet, version: str | None = None) -> FacetsRow:
     last = max(facet.seq for facet in facets)
-    return FacetsRow("dataset", entity("n", "d", version), last, pack(facets))
+    return FacetsRow("dataset", entity_key("n", "d", version), last, pack(facets))
 
 
 @pytest.mark.parametrize(
@@ -73,19 +73,19 @@ def said(*facets: StoredFacet, version: str | None = None) -> FacetsRow:
         ([facet("other", 1, b"1")], "schema", None),
     ],
 )
-def test_the_last_facet_counts(rows: list[FacetsRow], name: str, body: bytes | None, place: Place) -> None:
-    with IndexSink(place) as sink:
+def test_the_last_facet_counts(rows: list[FacetsRow], name: str, body: bytes | None, place: IndexLocation) -> None:
+    with IndexWriter(place) as sink:
         for number, row in enumerate(rows):
-            sink.apply(str(number), Changes(facets=[row]))
+            sink.apply(str(number), ChangeSet(facets=[row]))
     with IndexReader(place) as reader:
         assert reader.dataset_facet("n", "d", None, name) == body
 
 
-def test_a_facet_of_the_first_notebook_format_has_the_name_of_today(place: Place) -> None:
-    with IndexSink(place) as sink:
+def test_a_facet_of_the_first_notebook_format_has_the_name_of_today(place: IndexLocation) -> None:
+    with IndexWriter(place) as sink:
         for seq, name in enumerate(("dataQualityMetrics", "columnMetrics")):
-            observer = Observer()
-            observer.note(decode(dataset_event(name, seq)), f"{seq:032x}", seq)
+            observer = ChangeExtractor()
+            observer.add(decode_openlineage(dataset_event(name, seq)), f"{seq:032x}", seq)
             sink.apply(str(seq), observer.changes())
     with IndexReader(place) as reader:
         assert reader.dataset_facet("n", "d", None, "dataQualityMetrics") == b'{"rowCount": 1}'
@@ -98,25 +98,25 @@ def dataset_event(facet_name: str, count: int) -> bytes:
     return b'{"eventTime": "2026-01-01T10:00:00Z", "dataset": %s}' % dataset
 
 
-def test_a_dictionary_is_learnt_once_and_what_it_packed_is_read_by_who_came_before(place: Place) -> None:
+def test_a_dictionary_is_learnt_once_and_what_it_packed_is_read_by_who_came_before(place: IndexLocation) -> None:
     def schema(number: int) -> bytes:
         return (
             b'{"_producer": "https://example.org/producer", "fields": [{"name": "column_%d", "type": "int"}]}' % number
         )
 
-    samples = [schema(number) for number in range(ENOUGH_SAMPLES)]
-    with IndexSink(place) as sink:
+    samples = [schema(number) for number in range(MIN_TRAINING_SAMPLES)]
+    with IndexWriter(place) as sink:
         assert sink.dictionary is None
         facets = [StoredFacet(f"f{number}", number, 0, body) for number, body in enumerate(samples)]
-        sink.apply("0", Changes(facets=[said(*facets)]))
+        sink.apply("0", ChangeSet(facets=[said(*facets)]))
         learnt = sink.dictionary
         assert learnt is not None
         with IndexReader(place) as reader:
             news = [StoredFacet("late", 9, 0, schema(7777))]
-            late = Packer(learnt).pack(news)
+            late = FacetEncoder(learnt).encode(news)
             assert len(late) < len(pack(news))
-            key = entity("n", "d", None)
-            sink.apply("1", Changes(facets=[FacetsRow("dataset", key, 9, late)]))
+            key = entity_key("n", "d", None)
+            sink.apply("1", ChangeSet(facets=[FacetsRow("dataset", key, 9, late)]))
             assert reader.dataset_facet("n", "d", None, "late") == schema(7777)
             assert reader.dataset_facet("n", "d", None, "f3") == samples[3]
         assert sink.dictionary == learnt
@@ -130,7 +130,7 @@ def test_a_dictionary_is_learnt_once_and_what_it_packed_is_read_by_who_came_befo
     ],
 )
 def test_facets_of_an_entity_are_merged_name_by_name(
-    order: FacetOrder, expected: dict[str, bytes], place: Place
+    order: FacetOrder, expected: dict[str, bytes], place: IndexLocation
 ) -> None:
     batches = [
         [StoredFacet("a", 1, 50, b"1"), StoredFacet("b", 1, 50, b"1")],
@@ -139,29 +139,31 @@ def test_facets_of_an_entity_are_merged_name_by_name(
     ]
     orders = [batches, batches[::-1], [*batches, batches[0]]]
     for number, given_in in enumerate(orders):
-        with IndexSink(place, order) as sink:
+        with IndexWriter(place, order) as sink:
             for batch, facets in enumerate(given_in):
-                sink.apply(str(batch), Changes(facets=[said(*facets, version=str(number))]))
+                sink.apply(str(batch), ChangeSet(facets=[said(*facets, version=str(number))]))
         with IndexReader(place) as reader:
             assert reader.facets("dataset", "n", "d", str(number)) == expected
 
 
-def test_a_sink_merges_with_a_dictionary_that_another_has_learnt(place: Place) -> None:
+def test_a_sink_merges_with_a_dictionary_that_another_has_learnt(place: IndexLocation) -> None:
     news = [StoredFacet("late", 9, 0, b'{"n": 1}')]
-    with IndexSink(place) as sink, IndexSink(place) as backfill:
-        backfill.learn([b'{"_producer": "https://example.org/producer", "n": %d}' % n for n in range(ENOUGH_SAMPLES)])
+    with IndexWriter(place) as sink, IndexWriter(place) as backfill:
+        backfill.train_dictionary(
+            [b'{"_producer": "https://example.org/producer", "n": %d}' % n for n in range(MIN_TRAINING_SAMPLES)]
+        )
         learnt = backfill.dictionary
         assert learnt is not None
-        key = entity("n", "d", None)
-        backfill.apply("0", Changes(facets=[FacetsRow("dataset", key, 9, Packer(learnt).pack(news))]))
-        sink.apply("1", Changes(facets=[facet("early", 1, b"1")]))
+        key = entity_key("n", "d", None)
+        backfill.apply("0", ChangeSet(facets=[FacetsRow("dataset", key, 9, FacetEncoder(learnt).encode(news))]))
+        sink.apply("1", ChangeSet(facets=[facet("early", 1, b"1")]))
     with IndexReader(place) as reader:
         assert reader.facets("dataset", "n", "d", None) == {"early": b"1", "late": b'{"n": 1}'}
 
 
 def test_a_name_of_today_and_an_earlier_name_of_it_are_one_facet() -> None:
-    observer = Observer()
+    observer = ChangeExtractor()
     for seq, name in enumerate(("columnMetrics", "dataQualityMetrics", "columnMetrics")):
-        observer.note(decode(dataset_event(name, seq)), f"{seq:032x}", seq)
+        observer.add(decode_openlineage(dataset_event(name, seq)), f"{seq:032x}", seq)
     (row,) = observer.changes().facets
     assert unpack(row.body) == [StoredFacet("dataQualityMetrics", 2, 1767261600000000, b'{"rowCount": 2}')]

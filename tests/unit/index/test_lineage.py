@@ -11,21 +11,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew.events.received import decode
-from clew.index.changes import Changes
-from clew.index.observer import Observer
-from clew.index.sink import IndexSink
+from clew.events.received import decode_event
+from clew.index.changes import ChangeSet
+from clew.index.observer import ChangeExtractor
+from clew.index.sink import IndexWriter
 
 TABLES = (
     "datasets",
     "dataset_states",
     "renames",
     "symlinks",
-    "nodes",
+    "dataset_aliases",
     "run_io",
     "job_edges",
-    "job_links",
-    "statements",
+    "job_dependencies",
+    "lineage_assertions",
     "column_edges",
 )
 
@@ -85,17 +85,17 @@ events = st.one_of(
 )
 
 
-def observed(numbered: list[tuple[int, dict[str, Any]]]) -> Changes:
-    observer = Observer()
+def observed(numbered: list[tuple[int, dict[str, Any]]]) -> ChangeSet:
+    observer = ChangeExtractor()
     for seq, event in numbered:
-        observer.note(decode("openlineage", json.dumps(event).encode()), f"{seq:032x}", seq)
+        observer.add(decode_event("openlineage", json.dumps(event).encode()), f"{seq:032x}", seq)
     return observer.changes()
 
 
 def rows(path: Path, batches: list[list[tuple[int, dict[str, Any]]]]) -> dict[str, list[dict[str, Any]]]:
     """All that a new index says of lineage after the batches."""
     path.unlink(missing_ok=True)
-    with IndexSink(path) as sink:
+    with IndexWriter(path) as sink:
         # Thousands of small transactions, none of which has to survive.
         sink._database.execute("pragma synchronous = off")
         sink._database.execute("pragma journal_mode = memory")
@@ -104,7 +104,7 @@ def rows(path: Path, batches: list[list[tuple[int, dict[str, Any]]]]) -> dict[st
         return {table: table_rows(sink, table) for table in TABLES}
 
 
-def table_rows(sink: IndexSink, table: str) -> list[dict[str, Any]]:
+def table_rows(sink: IndexWriter, table: str) -> list[dict[str, Any]]:
     cursor = sink._database.execute(f"select * from {table}")
     names = [column[0] for column in cursor.description or ()]
     return sorted((dict(zip(names, row, strict=True)) for row in cursor), key=str)
@@ -216,7 +216,7 @@ def links(*others: str) -> dict[str, Any]:
 )
 def test_nodes_follow_the_last_symlinks(log: list[dict[str, Any]], nodes: dict[str, str], tmp_path: Path) -> None:
     found = in_every_order(tmp_path / "index", log)
-    assert {row["name"]: row["node_name"] for row in found["nodes"]} == nodes
+    assert {row["name"]: row["canonical_name"] for row in found["dataset_aliases"]} == nodes
     # A name that only a symlink knows is no dataset.
     named = {part["name"] for event in log for part in [event.get("dataset"), *event.get("inputs", ())] if part}
     assert {row["name"] for row in found["datasets"]} == named
@@ -365,5 +365,5 @@ def fed(job: str, *upstream: str) -> dict[str, Any]:
     ],
 )
 def test_jobs_that_feed_jobs(log: list[dict[str, Any]], found: set[tuple[str, str]], tmp_path: Path) -> None:
-    links = in_every_order(tmp_path / "index", log)["job_links"]
+    links = in_every_order(tmp_path / "index", log)["job_dependencies"]
     assert {(row["job_name"], row["upstream_name"]) for row in links} == found

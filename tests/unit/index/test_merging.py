@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.oracle.packed import index_facets
 
-from clew.events.received import decode
-from clew.index.changes import Changes
-from clew.index.observer import Observer
-from clew.index.sink import IndexSink
+from clew.events.received import decode_event
+from clew.index.changes import ChangeSet
+from clew.index.observer import ChangeExtractor
+from clew.index.sink import IndexWriter
 
 TABLES = (
     "events",
@@ -26,12 +26,12 @@ TABLES = (
     "datasets",
     "renames",
     "symlinks",
-    "nodes",
+    "dataset_aliases",
     "run_io",
-    "said_job_edges",
-    "statements",
-    "links",
-    "lineage_declarations",
+    "reported_job_edges",
+    "lineage_assertions",
+    "job_dependency_assertions",
+    "static_lineage",
     "edge_sets",
     "cell_executions",
     "operations",
@@ -86,28 +86,28 @@ logs = st.one_of(
 )
 
 
-def observed(numbered: list[tuple[int, dict[str, Any]]]) -> Changes:
-    observer = Observer()
+def observed(numbered: list[tuple[int, dict[str, Any]]]) -> ChangeSet:
+    observer = ChangeExtractor()
     for seq, event in numbered:
         stream = {"dataframe_lineage": "dataframe", None: "openlineage"}.get(event.get("event_type"), "runtime")
-        observer.note(decode(stream, json.dumps(event).encode()), f"{seq:032x}", seq)
+        observer.add(decode_event(stream, json.dumps(event).encode()), f"{seq:032x}", seq)
     # As they travel from a worker to the driver.
-    return msgspec.msgpack.decode(msgspec.msgpack.encode(observer.changes()), type=Changes)
+    return msgspec.msgpack.decode(msgspec.msgpack.encode(observer.changes()), type=ChangeSet)
 
 
-def tables(sink: IndexSink, batches: list[tuple[str, Changes]]) -> dict[str, list[tuple[Any, ...]]]:
+def tables(sink: IndexWriter, batches: list[tuple[str, ChangeSet]]) -> dict[str, list[tuple[Any, ...]]]:
     """All rows of an index that was empty before the batches came."""
     database = sink._database
     for table in TABLES:
         database.execute(f"delete from {table}")
     database.execute("delete from meta where key != 'format'")
-    sink._known_edge_sets.clear()
+    sink._written_edge_sets.clear()
     for name, changes in batches:
         sink.apply(name, changes)
     return all_rows(sink)
 
 
-def all_rows(sink: IndexSink) -> dict[str, list[tuple[Any, ...]]]:
+def all_rows(sink: IndexWriter) -> dict[str, list[tuple[Any, ...]]]:
     database = sink._database
     found = {table: sorted(database.execute(f"select * from {table}"), key=repr) for table in TABLES}
     found["facets"] = sorted(tuple(row.values()) for row in index_facets(database))
@@ -120,7 +120,7 @@ def all_rows(sink: IndexSink) -> dict[str, list[tuple[Any, ...]]]:
 @pytest.mark.slow
 @given(log=logs, data=st.data())
 def test_order_repetition_and_size_of_batches_do_not_matter(
-    file_sink: IndexSink, log: list[dict[str, Any]], data: st.DataObject
+    file_sink: IndexWriter, log: list[dict[str, Any]], data: st.DataObject
 ) -> None:
     numbered = list(enumerate(log))
     cuts = sorted(data.draw(st.sets(st.integers(0, len(log)), max_size=3)))
@@ -129,17 +129,17 @@ def test_order_repetition_and_size_of_batches_do_not_matter(
     whole = tables(file_sink, [("all", observed(numbered))])
 
     assert tables(file_sink, batches) == whole
-    assert tables(file_sink, [("all", Changes.joined(changes for _, changes in batches))]) == whole
+    assert tables(file_sink, [("all", ChangeSet.concat(changes for _, changes in batches))]) == whole
     assert tables_of_aside(file_sink, [changes for _, changes in batches]) == whole
     shuffled = data.draw(st.permutations(batches)) + data.draw(st.permutations(batches))
     assert tables(file_sink, shuffled) == whole
 
 
-def tables_of_aside(sink: IndexSink, parts: list[Changes]) -> dict[str, list[tuple[Any, ...]]]:
+def tables_of_aside(sink: IndexWriter, parts: list[ChangeSet]) -> dict[str, list[tuple[Any, ...]]]:
     """All rows of an index to which one batch came in parts, of which only who they are of was known at once."""
     tables(sink, [])
     events = [event for part in parts for event in part.events]
-    sink.apply("all", Changes(events=events), [msgspec.structs.replace(part, events=[]) for part in parts])
+    sink.apply("all", ChangeSet(events=events), [msgspec.structs.replace(part, events=[]) for part in parts])
     return all_rows(sink)
 
 
@@ -162,7 +162,7 @@ AT_ODDS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("log", AT_ODDS.values(), ids=AT_ODDS)
-def test_events_at_odds_are_settled_alike_in_every_order(log: list[dict[str, Any]], sink: IndexSink) -> None:
+def test_events_at_odds_are_settled_alike_in_every_order(log: list[dict[str, Any]], sink: IndexWriter) -> None:
     batches = [(str(seq), observed([(seq, event)])) for seq, event in enumerate(log)]
     whole = tables(sink, [("all", observed(list(enumerate(log))))])
     for order in permutations(batches):
@@ -183,7 +183,7 @@ def test_events_at_odds_are_settled_alike_in_every_order(log: list[dict[str, Any
         (["ABORT", "START"], "ABORTED", True),
     ],
 )
-def test_a_terminal_state_is_sticky(kinds: list[str | None], state: str, ended: bool, sink: IndexSink) -> None:
+def test_a_terminal_state_is_sticky(kinds: list[str | None], state: str, ended: bool, sink: IndexWriter) -> None:
     log = [lineage("r", kind, f"2026-01-01T10:0{n}:00Z", {}, "p") for n, kind in enumerate(kinds)]
     tables(sink, [(str(seq), observed([(seq, event)])) for seq, event in enumerate(log)])
     found = sink._database.execute("select state, ended_at is not null from runs where run_uuid = 'r'").fetchone()
@@ -200,19 +200,19 @@ def test_a_terminal_state_is_sticky(kinds: list[str | None], state: str, ended: 
         (["error", "end", "start"], "failed"),
     ],
 )
-def test_a_cell_that_has_ended_does_not_run_again(kinds: list[str], state: str, sink: IndexSink) -> None:
+def test_a_cell_that_has_ended_does_not_run_again(kinds: list[str], state: str, sink: IndexWriter) -> None:
     log = [cell("r", f"cell_execution_{kind}", "2026-01-01T10:00:00Z", 1.0) for kind in kinds]
     found = tables(sink, [(str(seq), observed([(seq, event)])) for seq, event in enumerate(log)])
     assert len(found["cell_executions"]) == 1
     assert state in found["cell_executions"][0]
 
 
-def test_an_older_batch_does_not_turn_progress_back(sink: IndexSink) -> None:
+def test_an_older_batch_does_not_turn_progress_back(sink: IndexWriter) -> None:
     late, early = observed([(900, operation("r", "2026-01-01", 1))]), observed([(95, operation("q", "2026-01-01", 1))])
     assert tables(sink, [("1", late), ("0", early)])["progress"] == [("900",)]
 
 
-def test_what_fails_half_way_leaves_nothing(sink: IndexSink) -> None:
+def test_what_fails_half_way_leaves_nothing(sink: IndexWriter) -> None:
     changes = observed([(0, lineage("r", "START", "2026-01-01", {}, "p"))])
     changes.facets[0].kind = None  # type: ignore[assignment]
     tables(sink, [])
@@ -222,20 +222,20 @@ def test_what_fails_half_way_leaves_nothing(sink: IndexSink) -> None:
     assert sink._database.execute("select * from runs").fetchall() == []
 
 
-def test_known_are_events_of_other_batches(sink: IndexSink) -> None:
-    tables(sink, [("0", Changes(events=[(n, f"{n:032x}") for n in range(1200)]))])
+def test_known_are_events_of_other_batches(sink: IndexWriter) -> None:
+    tables(sink, [("0", ChangeSet(events=[(n, f"{n:032x}") for n in range(1200)]))])
     asked = [f"{n:032x}" for n in range(0, 2400, 2)]
-    assert sink.known(asked, "0") == set()
-    assert sink.known(asked, "1") == {f"{n:032x}" for n in range(0, 1200, 2)}
+    assert sink.existing_event_ids(asked, "0") == set()
+    assert sink.existing_event_ids(asked, "1") == {f"{n:032x}" for n in range(0, 1200, 2)}
     assert sink.event_count == 1200
 
 
 def test_events_of_a_batch_are_known_when_its_name_is_forgotten(
-    sink: IndexSink, monkeypatch: pytest.MonkeyPatch
+    sink: IndexWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clew.index.sink._LAST_BATCHES", 2)
+    monkeypatch.setattr("clew.index.sink._MAX_BATCHES", 2)
     events = [f"{n:032x}" for n in range(5)]
-    tables(sink, [(f"app/{n}", Changes(events=[(n, event)])) for n, event in enumerate(events)])
+    tables(sink, [(f"app/{n}", ChangeSet(events=[(n, event)])) for n, event in enumerate(events)])
     assert set(sink._database.execute("select name from batches")) == {("app/3",), ("app/4",)}
-    assert sink.known(events, "app/5") == set(events)
-    assert sink.known(events, "app/4") == set(events[:4])
+    assert sink.existing_event_ids(events, "app/5") == set(events)
+    assert sink.existing_event_ids(events, "app/4") == set(events[:4])

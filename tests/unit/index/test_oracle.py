@@ -20,12 +20,12 @@ from tests.oracle.holdings import index_rows, kept_in_index
 
 from clew.events.facet_order import FacetOrder
 from clew.events.identity import event_id
-from clew.events.received import decode
+from clew.events.received import decode_event
 from clew.events.rejection import RejectedError
-from clew.index.changes import Changes
+from clew.index.changes import ChangeSet
 from clew.index.database import Database
-from clew.index.observer import Observer
-from clew.index.sink import IndexSink
+from clew.index.observer import ChangeExtractor
+from clew.index.sink import IndexWriter
 
 pytestmark = pytest.mark.slow
 
@@ -95,9 +95,9 @@ def numbered(bodies: list[bytes]) -> Lines:
 
 def indexed(path: Path, batches: list[Lines], wanted: Rows, order: FacetOrder) -> Rows:
     """The rows of an index that was empty before the batches came."""
-    with IndexSink(path) as sink:
+    with IndexWriter(path) as sink:
         empty(sink._database)
-    with IndexSink(path, order) as sink:
+    with IndexWriter(path, order) as sink:
         for number, batch in enumerate(batches):
             sink.apply(f"test/{number}", observed(batch, order))
         return index_rows(sink._database, wanted)
@@ -110,15 +110,15 @@ def empty(database: Database) -> None:
         database.execute(f"delete from {table} where {'key' if table == 'meta' else repr('')} != 'format'")
 
 
-def observed(lines: Lines, order: FacetOrder) -> Changes:
-    observer = Observer(None, order)
+def observed(lines: Lines, order: FacetOrder) -> ChangeSet:
+    observer = ChangeExtractor(None, order)
     for seq, line in lines:
         body = bytes(msgspec.json.decode(line, type=dict[str, msgspec.Raw])["event"])
         try:
-            event = decode("openlineage", body)
+            event = decode_event("openlineage", body)
         except RejectedError:
-            observer.note(None, event_id(body), seq)
+            observer.add(None, event_id(body), seq)
         else:
-            observer.note(event, event_id(body), seq)
+            observer.add(event, event_id(body), seq)
     # As they travel from a worker to the driver.
-    return msgspec.msgpack.decode(msgspec.msgpack.encode(observer.changes()), type=Changes)
+    return msgspec.msgpack.decode(msgspec.msgpack.encode(observer.changes()), type=ChangeSet)

@@ -57,9 +57,9 @@ def test_an_empty_file_is_no_index_yet(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("value", "sentence"),
     [
-        ("6", "has format 6; this clew reads up to format 5.\nUpgrade: "),
-        ("1", "has the old format 1; this clew has format 5.\nRun `clew index rebuild`."),
-        ("new", "is no index of clew: its format is 'new'"),
+        ("7", "has format 7; this clew reads up to format 6.\nUpgrade: "),
+        ("1", "has the old format 1; this clew needs format 6.\nRun `clew index rebuild`."),
+        ("new", "is not a clew index: its format is 'new'"),
     ],
 )
 def test_another_format_is_refused_and_left_alone(
@@ -76,19 +76,19 @@ def test_another_format_is_refused_and_left_alone(
 def test_another_file_is_refused(tmp_path: Path, connect: type[sqlite3.Connection]) -> None:
     path = tmp_path / "index.sqlite"
     path.write_bytes(b"These are no tables. " * 100)
-    with pytest.raises(ClewError, match=r"is no index of clew: file is not a database"):
+    with pytest.raises(ClewError, match=r"is not a clew index: file is not a database"):
         connect(path)
 
 
-@pytest.mark.parametrize(("connect", "done"), [(connect_reader, "read"), (connect_writer, "written")])
-def test_a_folder_is_no_index(tmp_path: Path, connect: type[sqlite3.Connection], done: str) -> None:
-    with pytest.raises(ClewError, match=f"cannot be {done}: "):
+@pytest.mark.parametrize(("connect", "action"), [(connect_reader, "read"), (connect_writer, "write")])
+def test_a_folder_is_no_index(tmp_path: Path, connect: type[sqlite3.Connection], action: str) -> None:
+    with pytest.raises(ClewError, match=f"Cannot {action} the index .*: "):
         connect(tmp_path)
 
 
 def test_an_index_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(ClewError, match=r"cannot be written: (File exists|Not a directory)"):
+    with pytest.raises(ClewError, match=r"Cannot write the index .*: (File exists|Not a directory)"):
         connect_writer(tmp_path / "file" / "deeper" / "index.sqlite")
 
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from clew.lake.facet_columns import EDGES, with_rows
-from clew.lake.facet_places import BEFORE_PLACE, BEFORE_ROW, Look, is_place, look, whole
+from clew.lake.facet_columns import EDGES, explode_rows
+from clew.lake.facet_places import REF_MARKER, ROW_SEPARATOR, LargeFacetInfo, inspect_facet, is_ref, resolve_ref
 
 FACETS = ['{"a":1}', '{"b":"é"}', '{"_deleted":true}', '{"rowCount":7,"entries":[]}', '{"nested":{"_deleted":true}}']
 
@@ -20,28 +20,28 @@ def places(tmp_path: Path) -> list[str]:
     """The names of bodies in a file with two of them in a row group."""
     path = tmp_path / "with#mark.parquet"
     pq.write_table(pa.table({"uuid": FACETS, "facet": FACETS}), path, row_group_size=2)
-    return [f"{BEFORE_PLACE}{path}{BEFORE_ROW}{row}" for row in range(len(FACETS))]
+    return [f"{REF_MARKER}{path}{ROW_SEPARATOR}{row}" for row in range(len(FACETS))]
 
 
 def test_a_body_is_found_at_its_place(places: list[str]) -> None:
-    assert [whole(place).decode() for place in places] == FACETS
-    assert all(map(is_place, places))
+    assert [resolve_ref(place).decode() for place in places] == FACETS
+    assert all(map(is_ref, places))
 
 
 def test_a_text_before_the_place_stays(places: list[str]) -> None:
-    assert whole(f"columnLineage {places[1]}") == b"columnLineage " + FACETS[1].encode()
+    assert resolve_ref(f"columnLineage {places[1]}") == b"columnLineage " + FACETS[1].encode()
 
 
 @pytest.mark.parametrize("facet", FACETS)
 def test_a_facet_that_is_there_is_its_own_text(facet: str) -> None:
-    assert (whole(facet), is_place(facet)) == (facet.encode(), False)
+    assert (resolve_ref(facet), is_ref(facet)) == (facet.encode(), False)
 
 
 def test_a_look_tells_what_the_text_says(places: list[str]) -> None:
     texts = [md5(f"lineage {facet}".encode(), usedforsecurity=False).hexdigest() for facet in FACETS]
     says = [(False, False, False), (False, False, False), (True, False, False), (False, True, True), (False,) * 3]
-    assert [look("lineage", place) for place in places] == [
-        Look(text, *said) for text, said in zip(texts, says, strict=True)
+    assert [inspect_facet("lineage", place) for place in places] == [
+        LargeFacetInfo(text, *said) for text, said in zip(texts, says, strict=True)
     ]
 
 
@@ -51,9 +51,14 @@ def test_of_a_large_statement_the_first_edge_from_each_source_is_listed(tmp_path
     facet = pa.array([str({"fields": {name: {"inputFields": found} for name, found in fields.items()}})])
     path = tmp_path / "facets.parquet"
     pq.write_table(pa.table({"facet": [facet[0].as_py().replace("'", '"')]}), path)
-    text = f"columnLineage {BEFORE_PLACE}{path}{BEFORE_ROW}0"
-    rows = [pa.RecordBatch.from_pydict({"text": [one]}) for one in (text, whole(text).decode())]
-    few, all_edges = (with_rows(batch, "text", EDGES).to_pylist() for batch in rows)
-    assert [(edge["ordinal"], edge["source_name"]) for edge in all_edges] == [(0, "a"), (1, "a"), (2, "b"), (3, "b")]
-    assert sorted(edge["ordinal"] for edge in few) == [0, 2]
+    text = f"columnLineage {REF_MARKER}{path}{ROW_SEPARATOR}0"
+    rows = [pa.RecordBatch.from_pydict({"text": [one]}) for one in (text, resolve_ref(text).decode())]
+    few, all_edges = (explode_rows(batch, "text", EDGES).to_pylist() for batch in rows)
+    assert [(edge["edge_position"], edge["source_name"]) for edge in all_edges] == [
+        (0, "a"),
+        (1, "a"),
+        (2, "b"),
+        (3, "b"),
+    ]
+    assert sorted(edge["edge_position"] for edge in few) == [0, 2]
     assert all(edge in all_edges for edge in few)

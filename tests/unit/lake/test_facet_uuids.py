@@ -16,7 +16,7 @@ places = st.lists(st.integers(0, 16**6 - 1), min_size=1, max_size=20, unique=Tru
 
 
 def uuids_of(ids: list[str], numbers: list[int], facets: list[int]) -> list[str]:
-    made: list[str] = FacetUuids(ids).of(np.array(numbers, np.int64), np.array(facets, np.int64)).to_pylist()
+    made: list[str] = FacetUuids(ids).build(np.array(numbers, np.int64), np.array(facets, np.int64)).to_pylist()
     return made
 
 

@@ -11,14 +11,14 @@ import pytest
 
 from clew.events.facet_order import FacetOrder
 from clew.events.identity import event_id
-from clew.events.openlineage import decode
-from clew.lake.arrival import Arrival
-from clew.lake.delta import Batch, Lake
-from clew.lake.facet_history import facet_history
-from clew.lake.facets import RunFacets, facets_of_run
+from clew.events.openlineage import decode_openlineage
+from clew.lake.arrival import ReceivedEvent
+from clew.lake.delta import BatchId, Lake
+from clew.lake.facet_history import read_facet_history
+from clew.lake.facets import RunFacets, load_run_facets
 from clew.lake.files import FileWriter
-from clew.lake.lineage_rows import LineageRows
-from clew.lake.scan import Span, files_within
+from clew.lake.lineage_rows import LineageTableBuilder
+from clew.lake.scan import ValueRange, prune_files
 from clew.lake.tables import EVENT_TABLES, LARGE_COLUMNS, RUN_FACETS
 
 LARGE = '{"text" : "' + "x" * 70_000 + '"}'
@@ -40,20 +40,23 @@ def outputs(*facets: str) -> str:
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
     made = Lake(tmp_path)
-    made.prepare()
+    made.create_or_validate()
     return made
 
 
 def put(lake: Lake, *bodies: str) -> Lake:
     """Each event as a batch of its own, at positions 0, 10, 20 and on."""
     for place, body in enumerate(map(str.encode, bodies)):
-        rows = LineageRows()
-        rows.add(decode(body), Arrival(event_id(body), 10 * place, datetime(2026, 1, 2, tzinfo=UTC), "test", body))
+        rows = LineageTableBuilder()
+        rows.add(
+            decode_openlineage(body),
+            ReceivedEvent(event_id(body), 10 * place, datetime(2026, 1, 2, tzinfo=UTC), "test", body),
+        )
         writer = FileWriter(str(lake.root), LARGE_COLUMNS)
-        files = [*writer.add(rows.batches()), *writer.flush()]
+        files = [*writer.add(rows.drain()), *writer.flush()]
         for table in EVENT_TABLES:
             own = [file for file in files if file.table == table.name]
-            lake.append(table.name, table.schema, own, Batch("app", place))
+            lake.append(table.name, table.schema, own, BatchId("app", place))
     return lake
 
 
@@ -80,13 +83,13 @@ def texts(facets: dict[str, msgspec.Raw]) -> dict[str, str]:
     ],
 )
 def test_facets_of_a_run(bodies: list[str], expected: dict[str, str], lake: Lake) -> None:
-    assert texts(facets_of_run(put(lake, *bodies), "r").facets) == expected
+    assert texts(load_run_facets(put(lake, *bodies), "r").facets) == expected
 
 
 @pytest.mark.parametrize(("order", "expected"), [(FacetOrder.RECEIVED, "third"), (FacetOrder.EVENT_TIME, "second")])
 def test_the_order_decides(order: FacetOrder, expected: str, lake: Lake) -> None:
     put(lake, *(event(minute, f'{{"a":"{word}"}}') for minute, word in ((5, "first"), (5, "second"), (1, "third"))))
-    assert texts(facets_of_run(lake, "r", order).facets) == {"a": f'"{expected}"'}
+    assert texts(load_run_facets(lake, "r", order).facets) == {"a": f'"{expected}"'}
 
 
 def test_what_a_run_says_of_its_job_and_datasets(lake: Lake) -> None:
@@ -95,7 +98,7 @@ def test_what_a_run_says_of_its_job_and_datasets(lake: Lake) -> None:
         '"facets":{"version":{"datasetVersion":"2"}},"inputFacets":{"odd":{}}',
         '"outputFacets":{"gone":{"_deleted":true}}',
     )
-    found = facets_of_run(put(lake, event(1, "{}", more=job('{"sql":{}}') + described)), "r")
+    found = load_run_facets(put(lake, event(1, "{}", more=job('{"sql":{}}') + described)), "r")
     assert plain(found) == {
         "run_uuid": "r",
         "facets": {},
@@ -127,7 +130,7 @@ def plain(found: RunFacets) -> Any:
 
 
 def test_an_unknown_run_has_no_facets(lake: Lake) -> None:
-    assert plain(facets_of_run(put(lake, event(1, '{"a":{}}')), "other")) == {
+    assert plain(load_run_facets(put(lake, event(1, '{"a":{}}')), "other")) == {
         "run_uuid": "other",
         "facets": {},
         "jobs": [],
@@ -138,29 +141,29 @@ def test_an_unknown_run_has_no_facets(lake: Lake) -> None:
 
 def test_only_files_that_may_hold_the_run_are_opened(lake: Lake) -> None:
     put(lake, *(event(number, '{"a":{}}', run=f"run {number}") for number in range(4)))
-    assert len(files_within(lake, RUN_FACETS, Span("run_uuid", "run 2", "run 2"))) == 1
-    assert texts(facets_of_run(lake, "run 2").facets) == {"a": "{}"}
+    assert len(prune_files(lake, RUN_FACETS, ValueRange("run_uuid", "run 2", "run 2"))) == 1
+    assert texts(load_run_facets(lake, "run 2").facets) == {"a": "{}"}
 
 
 @pytest.mark.parametrize("run", ["r" * 200, "é" * 100, "\U0010ffff" * 70])
 def test_a_run_of_any_name_is_found(run: str, lake: Lake) -> None:
     put(lake, event(1, '{"a":{}}', run=run), event(2, '{"b":{}}', run="s"))
-    assert texts(facets_of_run(lake, run).facets) == {"a": "{}"}
+    assert texts(load_run_facets(lake, run).facets) == {"a": "{}"}
 
 
 def test_a_facet_has_a_state_for_each_time_that_it_changed(lake: Lake) -> None:
     bodies = ('{"a":{"x":1}}', '{"a":{"x":1},"b":{}}', '{"a":{"_deleted":true}}', "{}", f'{{"a":{LARGE}}}')
     put(lake, *(event(minute, "{}", more=job(facets)) for minute, facets in enumerate(bodies)))
-    found = facet_history(lake, "job", ("n", "j"), "a")
+    found = read_facet_history(lake, "job", ("n", "j"), "a")
     assert [None if one.facet is None else bytes(one.facet).decode() for one in found] == [LARGE, None, '{"x":1}']
     assert [one.events for one in found] == [1, 1, 2]
     assert [one.first_at.minute for one in found] == [4, 2, 0]
-    assert facet_history(lake, "job", ("n", "other"), "a") == []
-    assert [one.events for one in facet_history(lake, "job", ("n", "j"), "b")] == [1]
+    assert read_facet_history(lake, "job", ("n", "other"), "a") == []
+    assert [one.events for one in read_facet_history(lake, "job", ("n", "j"), "b")] == [1]
 
 
 def test_facets_of_a_dataset_and_of_a_run_have_a_history_too(lake: Lake) -> None:
     put(lake, event(1, '{"marimoExecution":{"x":1}}', more=outputs('"facets":{"schema":{"fields":[]}}')))
-    assert len(facet_history(lake, "dataset", ("n", "o"), "schema")) == 1
+    assert len(read_facet_history(lake, "dataset", ("n", "o"), "schema")) == 1
     # Told by the name that it has now.
-    assert len(facet_history(lake, "run", ("r",), "marimo_execution")) == 1
+    assert len(read_facet_history(lake, "run", ("r",), "marimo_execution")) == 1

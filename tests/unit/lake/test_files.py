@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from clew.lake.files import FileWriter
-from clew.lake.storage import Folder
+from clew.lake.storage import LocalStorage
 
 
 def batch(*texts: str) -> pa.RecordBatch:
@@ -71,7 +71,7 @@ class SmallDisk(io.BytesIO):
 
 
 def test_a_full_disk_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Folder, "write_parquet", lambda _folder, _name, write: write(SmallDisk()))
+    monkeypatch.setattr(LocalStorage, "write_parquet", lambda _folder, _name, write: write(SmallDisk()))
     writing = writer(tmp_path)
     with pytest.raises(OSError, match="No space left on device"):
         list(writing.add({"events": batch("x" * 1000)}))

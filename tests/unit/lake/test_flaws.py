@@ -8,13 +8,13 @@ from random import Random
 
 import pytest
 
-from clew.events.facet_shapes import DATASET_SHAPES, JOB_SHAPES, RUN_SHAPES, Shape
-from clew.lake.flaws import Flaws
-from clew.lake.texts import Texts
+from clew.events.facet_shapes import DATASET_FACET_SPECS, JOB_FACET_SPECS, RUN_FACET_SPECS, FacetSpec
+from clew.lake.flaws import FacetValidator
+from clew.lake.texts import StringBuffer
 
 BASE = '"_producer":"https://example.org/p","_schemaURL":"https://example.org/s.json"'
 TIME = "2026-01-01T00:00:00Z"
-SHAPES = {"run": RUN_SHAPES, "job": JOB_SHAPES, "dataset": DATASET_SHAPES}
+SHAPES = {"run": RUN_FACET_SPECS, "job": JOB_FACET_SPECS, "dataset": DATASET_FACET_SPECS}
 
 SOUND = {
     "run": {
@@ -55,22 +55,22 @@ FLAWED = {
             ("{}", "missing:run.runId"),
             ('{"run":7}', "missing:run.runId"),
             ('{"run":{"runId":null}}', "missing:run.runId"),
-            ('{"job":{"run":{"runId":"r"}},"run":{"runId":7}}', "not_a_text:run.runId"),
+            ('{"job":{"run":{"runId":"r"}},"run":{"runId":7}}', "not_a_string:run.runId"),
             ("null", "null"),
         ],
         "nominalTime": [
-            ('{"nominalStartTime":"soon"}', "not_a_time:nominalStartTime"),
-            ('{"nominalStartTime":7}', "not_a_time:nominalStartTime"),
+            ('{"nominalStartTime":"soon"}', "not_a_timestamp:nominalStartTime"),
+            ('{"nominalStartTime":7}', "not_a_timestamp:nominalStartTime"),
             ('{"nominalEndTime":"2026-01-01"}', "missing:nominalStartTime"),
         ],
-        "errorMessage": [('{"message":{}}', "not_a_text:message")],
+        "errorMessage": [('{"message":{}}', "not_a_string:message")],
         "tags": [('{"tags":{}}', "not_a_list:tags")],
         "own": [("7", "not_an_object")],
     },
     "job": {
-        "jobType": [("{}", "missing:processingType"), ('{"jobType":7}', "not_a_text:jobType")],
+        "jobType": [("{}", "missing:processingType"), ('{"jobType":7}', "not_a_string:jobType")],
         "sourceCodeLocation": [('{"type":"git"}', "missing:url")],
-        "documentation": [('{"description":7,"_deleted":false}', "not_a_text:description")],
+        "documentation": [('{"description":7,"_deleted":false}', "not_a_string:description")],
         "ownership": [('{"owners":"me"}', "not_a_list:owners")],
         "lineage": [("{}", "missing:entries"), ('{"entries":{}}', "not_a_list:entries")],
     },
@@ -82,7 +82,7 @@ FLAWED = {
         ],
         "symlinks": [('{"identifiers":{}}', "not_a_list:identifiers")],
         "lifecycleStateChange": [("{}", "missing:lifecycleStateChange")],
-        "version": [('{"datasetVersion":2}', "not_a_text:datasetVersion")],
+        "version": [('{"datasetVersion":2}', "not_a_string:datasetVersion")],
         "columnLineage": [(f'{{{BASE},"fields":[]}}', "not_an_object:fields"), ("{}", "missing:fields")],
         "lineage": [('{"inputs":{}}', "not_a_list:inputs"), ('{"fields":[]}', "not_an_object:fields")],
         "documentation": [("{}", "missing:description")],
@@ -96,9 +96,11 @@ CASES = [
 ]
 
 
-def flaws_of(rows: list[tuple[str, str]], shapes: Mapping[str, Shape]) -> list[str | None]:
+def flaws_of(rows: list[tuple[str, str]], shapes: Mapping[str, FacetSpec]) -> list[str | None]:
     names, facets = zip(*rows, strict=True)
-    found: list[str | None] = Flaws(shapes).of(names, Texts([facet.encode() for facet in facets])).to_pylist()
+    found: list[str | None] = (
+        FacetValidator(shapes).find_errors(names, StringBuffer([facet.encode() for facet in facets])).to_pylist()
+    )
     return found
 
 
@@ -121,7 +123,7 @@ def test_facets_that_all_begin_differently() -> None:
         ("schema", f'{{"_producer":"{number}","fields":{"7" if number % 5 == 0 else "[]"}}}') for number in range(99)
     ]
     expected = ["not_a_list:fields" if number % 5 == 0 else None for number in range(99)]
-    assert flaws_of(rows, DATASET_SHAPES) == expected
+    assert flaws_of(rows, DATASET_FACET_SPECS) == expected
 
 
 def test_every_standard_facet_has_a_flawed_case() -> None:
@@ -132,20 +134,23 @@ def test_every_standard_facet_has_a_flawed_case() -> None:
 
 
 def test_no_facets_have_no_flaws() -> None:
-    assert Flaws(RUN_SHAPES).of([], Texts([])).to_pylist() == []
+    assert FacetValidator(RUN_FACET_SPECS).find_errors([], StringBuffer([])).to_pylist() == []
 
 
 def test_what_one_batch_tells_holds_for_the_next() -> None:
-    flaws = Flaws(RUN_SHAPES)
+    flaws = FacetValidator(RUN_FACET_SPECS)
     sound, flawed = '{"run":{"runId":"r"}}', '{"run":{"runId":7}}'
     batches = [[sound], [sound, flawed], [flawed, sound]]
-    found = [flaws.of(["parent"] * len(batch), Texts(list(map(str.encode, batch)))).to_pylist() for batch in batches]
-    assert found == [[None], [None, "not_a_text:run.runId"], ["not_a_text:run.runId", None]]
+    found = [
+        flaws.find_errors(["parent"] * len(batch), StringBuffer(list(map(str.encode, batch)))).to_pylist()
+        for batch in batches
+    ]
+    assert found == [[None], [None, "not_a_string:run.runId"], ["not_a_string:run.runId", None]]
 
 
 def test_long_openings_are_not_kept_in_memory() -> None:
-    flaws = Flaws(RUN_SHAPES)
+    flaws = FacetValidator(RUN_FACET_SPECS)
     for letter in "abcd":
         facet = f'{{"about":"{letter * 1_000_000}","tags":[]}}'
-        assert flaws.of(["tags"], Texts([facet.encode()])).to_pylist() == [None]
-    assert max(map(len, chain.from_iterable(flaws._openings.values())), default=0) < 10_000
+        assert flaws.find_errors(["tags"], StringBuffer([facet.encode()])).to_pylist() == [None]
+    assert max(map(len, chain.from_iterable(flaws._valid_prefixes.values())), default=0) < 10_000

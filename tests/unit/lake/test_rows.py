@@ -10,13 +10,13 @@ from uuid import UUID
 
 import pytest
 
-from clew.collector.intake import stream_of
-from clew.events.identity import event_id, one_line
+from clew.collector.intake import guess_stream
+from clew.events.identity import event_id, to_single_line
 from clew.events.openlineage import Event
-from clew.events.received import decode
+from clew.events.received import decode_event
 from clew.events.rejection import RejectedError
-from clew.lake.arrival import Arrival
-from clew.lake.rows import EventRows
+from clew.lake.arrival import ReceivedEvent
+from clew.lake.rows import EventTableBuilder
 from clew.lake.tables import EVENT_TABLES
 
 ARRIVED = datetime(2026, 1, 2, tzinfo=UTC)
@@ -24,15 +24,15 @@ FACET_TABLES = ("run_facets", "job_facets", "dataset_facets")
 
 
 def rows_of(*bodies: bytes, stream: str | None = None) -> dict[str, list[dict[str, Any]]]:
-    rows = EventRows()
+    rows = EventTableBuilder()
     for place, body in enumerate(bodies):
-        arrival = Arrival(event_id(body), 10 * place, ARRIVED, "test", body)
-        kind = stream or stream_of(body)
+        arrival = ReceivedEvent(event_id(body), 10 * place, ARRIVED, "test", body)
+        kind = stream or guess_stream(body)
         try:
-            rows.add(decode(kind, body), arrival)
+            rows.add(decode_event(kind, body), arrival)
         except RejectedError as fault:
             rows.reject(fault, kind, arrival)
-    batches = rows.batches()
+    batches = rows.drain()
     for table in EVENT_TABLES:
         assert table.name not in batches or batches[table.name].schema == table.schema
     return {name: batch.to_pylist() for name, batch in batches.items()}
@@ -56,7 +56,7 @@ def facets_in(body: bytes) -> list[tuple[str, Any]]:
 
 def corpus(shared: Path) -> list[bytes]:
     paths = sorted((shared / "corpus").rglob("*.jsonl"))
-    return [one_line(line) for path in paths for line in path.read_bytes().splitlines() if line.strip()]
+    return [to_single_line(line) for path in paths for line in path.read_bytes().splitlines() if line.strip()]
 
 
 def test_every_event_that_real_producers_wrote_is_kept_whole(shared: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_facet_row_says_whose_it_is() -> None:
 
 def test_a_facet_that_is_no_object_says_so() -> None:
     rows = rows_of(EVENT)
-    flaws = {row["name"]: row["flaw"] for table in FACET_TABLES for row in rows[table]}
+    flaws = {row["name"]: row["facet_error"] for table in FACET_TABLES for row in rows[table]}
     assert flaws == {"a": None, "b": "not_an_object", "version": None, "c": "null", "d": "not_an_object"}
 
 
@@ -133,7 +133,7 @@ def test_a_large_event_costs_its_size_once() -> None:
     plan = "x" * 10_000_000
     body = json.dumps({"eventTime": "2026-01-01T00:00:00Z", "run": {"runId": "r", "facets": {"plan": plan}}}).encode()
     (row,), (large,) = (rows_of(body)[table] for table in ("run_facets", "large_facets"))
-    assert (row["facet"], row["facet_bytes"], row["uuid"]) == (None, len(plan) + 2, large["uuid"])
+    assert (row["facet"], row["large_facet_bytes"], row["uuid"]) == (None, len(plan) + 2, large["uuid"])
     assert large["facet"] == f'"{plan}"'
     assert (large["event_id"], large["seq"]) == (row["event_id"], row["seq"])
 
@@ -145,7 +145,7 @@ def test_facets_up_to_64_kb_stay_in_their_row(length: int, is_apart: bool) -> No
     body = f'{{"eventTime":"2026-01-01T00:00:00Z","run":{{"runId":"r","facets":{{"small":{{}},"a":{facet}}}}}}}'
     rows = rows_of(body.encode())
     assert ("large_facets" in rows) is is_apart
-    assert [row["facet_bytes"] for row in rows["run_facets"]] == [None, length if is_apart else None]
+    assert [row["large_facet_bytes"] for row in rows["run_facets"]] == [None, length if is_apart else None]
     assert [row["facet"] for row in facet_rows({**rows, "job_facets": [], "dataset_facets": []})] == ["{}", facet]
 
 
@@ -190,22 +190,22 @@ def test_rows_collected_later_know_nothing_of_those_before() -> None:
         b'{"eventTime":"2026-01-01T00:00:00Z","dataset":{"namespace":"n","name":"d","facets":{"e":{}}}}',
         b'{"eventTime":"2026-01-01T00:00:00Z","run":{"runId":"q"},"outputs":[{"namespace":"n","name":"p"}]}',
     ]
-    rows, apart = EventRows(), []
+    rows, apart = EventTableBuilder(), []
     for place, body in enumerate([EVENT, *others]):
-        rows.add(decode("openlineage", body), Arrival(event_id(body), 10 * place, ARRIVED, "test", body))
-        apart.append(rows.batches())
+        rows.add(decode_event("openlineage", body), ReceivedEvent(event_id(body), 10 * place, ARRIVED, "test", body))
+        apart.append(rows.drain())
     together = rows_of(EVENT, *others)
-    assert rows.batches() == {}
+    assert rows.drain() == {}
     for table, expected in together.items():
         assert [row for batches in apart for row in batches[table].to_pylist()] == expected
 
 
 def test_a_raw_event_names_what_it_read_and_wrote() -> None:
-    rows = EventRows()
-    arrival = Arrival(event_id(EVENT), 10, ARRIVED, "test", EVENT)
-    event = decode("openlineage", EVENT)
+    rows = EventTableBuilder()
+    arrival = ReceivedEvent(event_id(EVENT), 10, ARRIVED, "test", EVENT)
+    event = decode_event("openlineage", EVENT)
     assert isinstance(event, Event)
     rows.add_raw(event, arrival)
     rows.add(event, arrival)
-    raw, whole = rows.batches()["lineage_events"].to_pylist()
+    raw, whole = rows.drain()["lineage_events"].to_pylist()
     assert raw == {**whole, "is_raw_only": True}

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.lake.statistics import statistics
+from clew.lake.statistics import compute_statistics
 
 VALUES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "text": (pa.string(), st.text(max_size=70)),
@@ -32,7 +32,7 @@ def bounds(kind: pa.DataType, values: list[Any]) -> dict[str, Any]:
 def told(rows: pa.Table, large: frozenset[str] = frozenset()) -> dict[str, Any]:
     footers: list[pq.FileMetaData] = []
     pq.write_table(rows, io.BytesIO(), row_group_size=3, metadata_collector=footers)
-    found: dict[str, Any] = json.loads(statistics(rows, large, footers[-1]))
+    found: dict[str, Any] = json.loads(compute_statistics(rows, large, footers[-1]))
     return found
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from clew.lake.facet_places import BEFORE_PLACE, BEFORE_ROW
-from clew.lake.wide_edges import WIDE, with_all_edges
+from clew.lake.facet_places import REF_MARKER, ROW_SEPARATOR
+from clew.lake.wide_edges import WIDE_EDGE_TEXT, expand_edges
 
 
 def source(name: str, field: str) -> dict[str, str]:
@@ -20,12 +20,12 @@ def kept(folder: Path, fields: dict[str, list[dict[str, str]]]) -> str:
     """The name of the text of a columnLineage facet that is kept in a file."""
     facet = json.dumps({"fields": {name: {"inputFields": sources} for name, sources in fields.items()}})
     pq.write_table(pa.table({"facet": [facet]}), folder / "facets.parquet")
-    return f"columnLineage {BEFORE_PLACE}{folder}/facets.parquet{BEFORE_ROW}0"
+    return f"columnLineage {REF_MARKER}{folder}/facets.parquet{ROW_SEPARATOR}0"
 
 
 def edge(ordinal: int, column: str, source_name: str, source_column: str, **rest: str | None) -> dict[str, object]:
     return {
-        "ordinal": ordinal,
+        "edge_position": ordinal,
         "column": column,
         "source_namespace": "n",
         "source_name": source_name,
@@ -43,10 +43,14 @@ def test_all_edges_from_a_source_stand_where_its_first_one_stood(tmp_path: Path)
     before, after = edge(0, "own", "c", "own", run="r1"), edge(5, "last", "c", "own", run="r3")
     # Sources by the names of their nodes: by those the edges cannot be found.
     few = [edge(0, "x", "node of a", "f", run="r2"), edge(1, "x", "node of b", "g", run="r2")]
-    rows = [{**before, WIDE: None}, *({**one, WIDE: text} for one in few), {**after, WIDE: None}]
+    rows = [
+        {**before, WIDE_EDGE_TEXT: None},
+        *({**one, WIDE_EDGE_TEXT: text} for one in few),
+        {**after, WIDE_EDGE_TEXT: None},
+    ]
     masked = pa.RecordBatch.from_pylist(rows)
     batch = pa.RecordBatch.from_pylist(rows, schema=masked.schema.set(8, pa.field("masking", pa.bool_())))
-    assert [row for part in with_all_edges(batch) for row in part.to_pylist()] == [
+    assert [row for part in expand_edges(batch) for row in part.to_pylist()] == [
         before,
         edge(0, "x", "node of a", "f", run="r2"),
         edge(3, "z", "node of a", "i", run="r2"),
@@ -58,4 +62,4 @@ def test_all_edges_from_a_source_stand_where_its_first_one_stood(tmp_path: Path)
 
 def test_rows_of_other_tables_stay() -> None:
     rows = pa.RecordBatch.from_pydict({"a": [1, 2]})
-    assert list(with_all_edges(rows)) == [rows]
+    assert list(expand_edges(rows)) == [rows]

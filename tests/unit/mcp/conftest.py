@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture
 def shop(story: Any) -> Path:
-    """The index of a notebook that reads a file, computes a column, fails once, and writes a file."""
+    """Return the index of a notebook that reads a file, computes a column, fails once, and writes a file."""
     session = story.session("6ac33987", "shop")
     session.run("START")
     columns = {"price": [("orders.csv", "price")], "qty": [("orders.csv", "qty")]}
@@ -32,7 +32,7 @@ def shop(story: Any) -> Path:
 
 @pytest.fixture
 def large(story: Any) -> Path:
-    """The index of a run far larger than a small budget."""
+    """Return the index of a run far larger than a small budget."""
     session = story.session()
     for number in range(200):
         session.operation(f"step_{number}", f"frame_{number}", {"column": [("orders.csv", "price")]})

@@ -16,12 +16,14 @@ from click.testing import CliRunner
 from mcp import Client, StdioServerParameters
 from mcp.types import CallToolResult, TextContent
 
-from clew.cli.mcp import command
+from clew.cli.mcp import mcp_command
 from clew.errors import UsageError
 from clew.mcp.server import create_server
-from clew.query.holdings import Holdings, beside
+from clew.query.holdings import QueryResources, sidecar_path
 
-TOOLS = set("search describe upstream downstream column_path path_between runs diff explain_cell impact".split())
+TOOLS = set(
+    "search describe upstream downstream column_path path_between list_runs diff_runs explain_cell impact".split()
+)
 TOTAL = "file:/data/totals.parquet.total"
 UPSTREAM = """\
 file:/data/totals.parquet.total comes from (2): file:/data/orders.csv.price, file:/data/orders.csv.qty
@@ -69,9 +71,9 @@ WALKS: dict[str, dict[str, str]] = {
 @pytest.mark.parametrize(("tool", "arguments"), WALKS.items(), ids=WALKS)
 def test_no_question_waits_for_the_graphs(tool: str, arguments: dict[str, str], shop: Path) -> None:
     stepped = asked(shop, tool, **arguments)
-    assert not [what for what in ("lineage", "columns") if beside(shop, what).exists()]
-    with Holdings(shop) as holdings:
-        holdings.renew()
+    assert not [what for what in ("lineage", "columns") if sidecar_path(shop, what).exists()]
+    with QueryResources(shop) as holdings:
+        holdings.refresh_caches()
     assert data(asked(shop, tool, **arguments)) == data(stepped)
 
 
@@ -90,7 +92,7 @@ def test_all_tools_only_read(shop: Path) -> None:
 
 
 def test_runs(shop: Path) -> None:
-    result = asked(shop, "runs")
+    result = asked(shop, "list_runs")
     (run,) = data(result)["runs"]
     assert (run["id"], run["job"], run["state"]) == ("6ac33987", "shop", "FAILED")
     assert text(result).splitlines()[1].startswith("- 6ac33987 shop: FAILED, started ")
@@ -102,7 +104,7 @@ def test_a_run_is_described(shop: Path) -> None:
     assert [cell["error"] for cell in reply["cells"]] == [None, None, "KeyError: 'cost'", None]
     assert [entry["dataset"] for entry in reply["reads"]] == ["file:/data/orders.csv"]
     assert [entry["dataset"] for entry in reply["writes"]] == ["file:/data/totals.parquet"]
-    assert (reply["slowest_cell"], reply["cells_ms"], reply["peak_memory_mb"]) == (
+    assert (reply["slowest_cell"], reply["total_cell_ms"], reply["peak_memory_mb"]) == (
         reply["cells"][1]["execution_id"],
         120.0,
         120.0,
@@ -116,12 +118,12 @@ def test_upstream_of_a_column_however_it_is_named(shop: Path, column: str) -> No
     reply = data(result)
     assert reply["origins"] == ["file:/data/orders.csv.price", "file:/data/orders.csv.qty"]
     assert reply["steps"][1] == {
-        "made": "marimo:shop/orders.total",
+        "column": "marimo:shop/orders.total",
         "sources": [
-            {"column": "marimo:shop/orders.price", "how": "transformation"},
-            {"column": "marimo:shop/orders.qty", "how": "transformation"},
+            {"column": "marimo:shop/orders.price", "transformation": "transformation"},
+            {"column": "marimo:shop/orders.qty", "transformation": "transformation"},
         ],
-        "influences": ["filtered by marimo:shop/orders.status"],
+        "indirect_sources": ["filtered by marimo:shop/orders.status"],
         "execution_id": reply["steps"][1]["execution_id"],
         "cell": "2 compute",
         "line": 1,
@@ -136,8 +138,8 @@ def test_a_cell_is_explained_however_it_is_named(shop: Path, cell: str, session:
     assert reply["cell"] == "2 compute"
     assert reply["code"] == "compute()"
     assert [one["code"] for one in reply["operations"]] == ["orders['total'] = orders['price'] * orders['qty']"]
-    assert [entry["dataset"] for entry in reply["reads"]] == ["marimo:shop/orders"]
-    assert [entry["dataset"] for entry in reply["made"]] == ["marimo:shop/orders"]
+    assert [entry["dataset"] for entry in reply["inputs"]] == ["marimo:shop/orders"]
+    assert [entry["dataset"] for entry in reply["outputs"]] == ["marimo:shop/orders"]
     assert reply["new_columns"] == [
         "marimo:shop/orders.total from orders.price (transformation), orders.qty (transformation)"
     ]
@@ -153,11 +155,11 @@ def test_an_earlier_run_is_found_by_the_execution_id(story: Any) -> None:
 
 
 def test_ids_of_one_reply_are_understood_by_the_other_tools(shop: Path) -> None:
-    session = data(asked(shop, "runs"))["runs"][0]["id"]
+    session = data(asked(shop, "list_runs"))["runs"][0]["id"]
     for cell in data(asked(shop, "describe", name=session))["notebook_run"]["cells"]:
         assert data(asked(shop, "explain_cell", cell=cell["execution_id"]))["cell"] == cell["cell"]
     for step in data(asked(shop, "upstream", name=TOTAL))["steps"]:
-        assert data(asked(shop, "upstream", name=step["made"]))["start"] == step["made"]
+        assert data(asked(shop, "upstream", name=step["column"]))["start"] == step["column"]
         assert data(asked(shop, "explain_cell", cell=step["execution_id"]))["cell"] == step["cell"]
 
 
@@ -171,11 +173,11 @@ def test_ids_of_one_reply_are_understood_by_the_other_tools(shop: Path) -> None:
         ("explain_cell", {"cell": "computer"}, "Did you mean compute"),
         ("explain_cell", {"cell": "compute", "session_id": "nowhere"}, "6ac33987"),
         ("explain_cell", {}, "Field required"),
-        ("runs", {"max_tokens": 1}, "greater than or equal to 300"),
-        ("runs", {"cursor": "next"}, "'next' is no cursor"),
-        ("runs", {"kind": "odd"}, "Input should be 'recent', 'failed' or 'slow'"),
+        ("list_runs", {"max_tokens": 1}, "greater than or equal to 300"),
+        ("list_runs", {"cursor": "next"}, "Invalid cursor 'next'"),
+        ("list_runs", {"selection": "odd"}, "Input should be 'recent', 'failed' or 'slow'"),
         ("downstream", {"name": "orders.csv.prise"}, "Did you mean price"),
-        ("diff", {"left": "6ac33987", "right": "6ac33986"}, "Did you mean 6ac33987?"),
+        ("diff_runs", {"left": "6ac33987", "right": "6ac33986"}, "Did you mean 6ac33987?"),
     ],
 )
 def test_a_mistake_is_told_with_a_way_out(shop: Path, tool: str, arguments: dict[str, Any], said: str) -> None:
@@ -195,8 +197,8 @@ def test_without_an_index_every_tool_says_how_it_is_made(tmp_path: Path, tool: s
         "column_path": ends,
         "path_between": ends,
         "explain_cell": {"cell": "a"},
-        "search": {"words": "a"},
-        "diff": {"left": "a", "right": "b"},
+        "search": {"query": "a"},
+        "diff_runs": {"left": "a", "right": "b"},
     }
     result = asked(tmp_path / "none.sqlite", tool, **needed.get(tool, {}))
     assert result.is_error
@@ -205,9 +207,9 @@ def test_without_an_index_every_tool_says_how_it_is_made(tmp_path: Path, tool: s
 
 def test_an_empty_index_has_no_runs(story: Any) -> None:
     empty = story.tell()
-    assert data(asked(empty, "runs")) == {"runs": [], "total": 0, "next_cursor": None}
-    assert "clew demo" in text(asked(empty, "runs"))
-    assert "No run was recorded yet." in text(asked(empty, "describe"))
+    assert data(asked(empty, "list_runs")) == {"runs": [], "total": 0, "next_cursor": None}
+    assert "clew demo" in text(asked(empty, "list_runs"))
+    assert "No runs are recorded yet." in text(asked(empty, "describe"))
 
 
 @pytest.mark.parametrize("tokens", [300, 1000, 4000, 50_000])
@@ -229,7 +231,7 @@ def test_the_way_back_is_cut_from_its_far_end(shop: Path) -> None:
     result = asked(shop, "upstream", name=TOTAL, max_tokens=400)
     reply = data(result)
     assert 0 < len(reply["steps"]) < reply["step_total"] == 4
-    assert reply["steps"][0]["made"] == TOTAL
+    assert reply["steps"][0]["column"] == TOTAL
     assert "… further back: upstream of marimo:shop/orders." in text(result)
 
 
@@ -273,13 +275,13 @@ def test_it_can_be_stopped_while_it_waits(shop: Path) -> None:
 
 
 def test_a_port_without_http_is_a_mistake(shop: Path) -> None:
-    result = CliRunner().invoke(command, ["--port", "1", "--home", str(shop.parent)])
+    result = CliRunner().invoke(mcp_command, ["--port", "1", "--home", str(shop.parent)])
     assert isinstance(result.exception, UsageError)
-    assert "without --http" in str(result.exception)
+    assert "requires --http" in str(result.exception)
 
 
 def test_search_finds_ids_that_others_understand(shop: Path) -> None:
-    hits = data(asked(shop, "search", words="totals"))["hits"]
+    hits = data(asked(shop, "search", query="totals"))["hits"]
     assert hits[0]["id"] == "dataset:file:/data/totals.parquet"
     described = data(asked(shop, "describe", name=hits[0]["id"]))["dataset"]
     assert [column["name"] for column in described["columns"]] == ["total"]
@@ -301,13 +303,13 @@ def test_paths(shop: Path) -> None:
     between = data(asked(shop, "path_between", start="totals.parquet", end="orders.csv"))
     assert (between["is_found"], between["steps"][0]) == (True, "dataset:file:/data/orders.csv")
     none = asked(shop, "column_path", start="orders.csv.qty", end="orders.csv.price")
-    assert (data(none)["is_found"], text(none)) == (False, "Nothing leads from one to the other, nor back.")
+    assert (data(none)["is_found"], text(none)) == (False, "No path in either direction.")
 
 
 def test_impact(shop: Path) -> None:
     reply = data(asked(shop, "impact", name="orders.csv.price"))
     (affected,) = reply["affected"]
-    assert (affected["id"], affected["by_values"], affected["columns"]) == (
+    assert (affected["id"], affected["is_direct"], affected["columns"]) == (
         "dataset:file:/data/totals.parquet",
         True,
         ["total"],
@@ -329,8 +331,8 @@ def test_a_diff(story: Any) -> None:
     runs = [data(asked(index, "describe", name="job:marimo:orders/load/dataframe_load"))["job"]["latest_run"]]
     other = [hit for hit in data(asked(index, "downstream", name="orders.csv"))["nodes"] if hit["kind"] == "job"]
     assert len(runs) == len(other) == 1
-    same = asked(index, "diff", left=runs[0], right=runs[0])
-    assert (text(same), data(same)["lines"]) == ("Nothing differs.", [])
+    same = asked(index, "diff_runs", left=runs[0], right=runs[0])
+    assert (text(same), data(same)["lines"]) == ("No differences.", [])
 
 
 def test_a_cursor_leads_through_all_of_a_list(large: Path) -> None:
@@ -375,10 +377,10 @@ def test_odd_names_get_short_answers_from_every_tool(shop: Path) -> None:
     for result in asyncio.run(ask()):
         assert len(text(result)) < 1_000
         assert "Traceback" not in text(result)
-        assert result.is_error or "Nothing was found" in text(result)
+        assert result.is_error or "No hits." in text(result)
 
 
 def test_a_cursor_of_a_list_that_was_longer_is_past_the_end(shop: Path) -> None:
-    told = asked(shop, "runs", cursor="999")
+    told = asked(shop, "list_runs", cursor="999")
     assert not told.is_error
     assert "the cursor is past the end" in text(told)

@@ -73,7 +73,7 @@ def told() -> dict[str, Any]:
 
 def test_in_words_step_by_step(told: dict[str, Any]) -> None:
     assert told["explained"].splitlines() == [
-        "series.s is taken as it is from top.s.",
+        "series.s is copied from top.s.",
         "top.s is aggregated from both.total.",
         "both.total is computed from orders.qty.",
         "The rows of top were filtered by both.total and grouped by both.name.",
@@ -116,7 +116,7 @@ def test_as_a_picture_that_is_the_same_every_time(told: dict[str, Any]) -> None:
     assert first == second
     assert first.count('class="title"') == 4
     assert 'data-frame="both" data-column="total"' in first
-    assert ' class="say"' in first
+    assert ' class="indirect"' in first
 
 
 def test_the_accessor_asks_the_same(told: dict[str, Any]) -> None:
@@ -126,7 +126,7 @@ def test_the_accessor_asks_the_same(told: dict[str, Any]) -> None:
 
 
 def test_a_column_that_is_not_there_is_a_sentence(told: dict[str, Any]) -> None:
-    assert told["unknown"] == "top has no column 'sum'.\nIt has name, s."
+    assert told["unknown"] == "top has no column 'sum'.\nIts columns: name, s."
 
 
 def test_jupyter_gets_the_widget_the_picture_and_the_text(told: dict[str, Any]) -> None:

@@ -9,13 +9,13 @@ from typing import Any, Self
 import pyarrow as pa
 import pytest
 
-from clew.collector.segments import Range, end_position, ranges
-from clew.home import Home
-from clew.index.sink import IndexSink
+from clew.collector.segments import SegmentRange, end_position, split_ranges
+from clew.home import DataDir
+from clew.index.sink import IndexWriter
 from clew.lake.delta import Lake
-from clew.pipeline.ingest import Ingest, Ingested
+from clew.pipeline.ingest import BatchIngestor, IngestStats
 
-Take = Callable[..., Ingested]
+Take = Callable[..., IngestStats]
 
 
 class Ranges:
@@ -25,7 +25,7 @@ class Ranges:
         self._batches = batches
 
     @classmethod
-    def of(cls, parts: list[Range]) -> Self:
+    def of(cls, parts: list[SegmentRange]) -> Self:
         return cls([pa.RecordBatch.from_pylist([asdict(part)]) for part in parts])
 
     def mapInArrow(  # noqa: N802  # as Spark names it
@@ -38,24 +38,24 @@ class Ranges:
 
 
 @pytest.fixture
-def home(tmp_path: Any) -> Home:
+def home(tmp_path: Any) -> DataDir:
     """A home with an empty lake."""
-    made = Home(tmp_path / "home").create()
-    Lake(made.lake).prepare()
+    made = DataDir(tmp_path / "home").create()
+    Lake(made.lake).create_or_validate()
     return made
 
 
 @pytest.fixture
-def take(home: Home) -> Take:
+def take(home: DataDir) -> Take:
     """Takes in what the log holds beyond a position, as a batch of its own or as one that was interrupted."""
     last = -1
 
-    def taken(start: int = 0, *, is_again: bool = False) -> Ingested:
+    def taken(start: int = 0, *, is_again: bool = False) -> IngestStats:
         nonlocal last
         last += not is_again
-        parts: Any = Ranges.of(ranges(home.log, start, end_position(home.log), 1 << 20))
-        with IndexSink(home.index) as index, Ingest(Lake(home.lake), index, "app") as ingest:
+        parts: Any = Ranges.of(split_ranges(home.log, start, end_position(home.log), 1 << 20))
+        with IndexWriter(home.index) as index, BatchIngestor(Lake(home.lake), index, "app") as ingest:
             ingest(parts, last)
-        return ingest.taken
+        return ingest.stats
 
     return taken

@@ -18,31 +18,31 @@ import pyarrow as pa
 import pytest
 from tests.oracle.packed import index_facets
 
-from clew.collector.intake import stream_of
-from clew.collector.log import LogWriter, Received
-from clew.collector.segments import end_position, ranges
+from clew.collector.intake import guess_stream
+from clew.collector.log import IncomingEvent, LogWriter
+from clew.collector.segments import end_position, split_ranges
 from clew.errors import ClewError
-from clew.home import Home
-from clew.index.sink import IndexSink
+from clew.home import DataDir
+from clew.index.sink import IndexWriter
 from clew.index.store import connect_reader
 from clew.lake import facets
 from clew.lake.delta import Lake
-from clew.lake.facets import TooManyRawEventsError, facets_of_run
-from clew.lake.raw_only import filled, is_unfilled_anywhere
+from clew.lake.facets import TooManyRawEventsError, load_run_facets
+from clew.lake.raw_only import has_pending_backfill, read_backfilled_ranges
 from clew.lake.tables import EVENT_TABLES, FACET_TABLES
-from clew.lake.unfilled import unfilled_count
-from clew.lake.upkeep import merge_files
-from clew.pipeline.backfill import Backfill, Backfilled, backfill
-from clew.pipeline.ingest import Ingest
-from clew.pipeline.lock import BACKFILL_LOCK, held
-from clew.pipeline.raw_spans import RawSpans
+from clew.lake.unfilled import count_pending_backfill
+from clew.lake.upkeep import compact_tables
+from clew.pipeline.backfill import BackfillProgress, BackfillRunner, run_backfill
+from clew.pipeline.ingest import BatchIngestor
+from clew.pipeline.lock import BACKFILL_LOCK, acquire_lock
+from clew.pipeline.raw_spans import RawOnlyRanges
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[3]
 CASES = sorted((ROOT / "tests" / "cases" / "pipeline").glob("*/events.ndjson"))
 GENERATE = runpy.run_path(str(ROOT / "bench" / "generate.py"))
-ALL_RAW: RawSpans = ((0, 1 << 62),)
+ALL_RAW: RawOnlyRanges = ((0, 1 << 62),)
 CHUNK_BYTES = 256 << 10
 
 Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -116,57 +116,59 @@ def bodies() -> list[bytes]:
 
 
 @pytest.fixture(scope="module")
-def whole(bodies: list[bytes], tmp_path_factory: pytest.TempPathFactory) -> Home:
+def whole(bodies: list[bytes], tmp_path_factory: pytest.TempPathFactory) -> DataDir:
     """A home that has taken everything in at once."""
-    home = Home(tmp_path_factory.mktemp("whole"))
+    home = DataDir(tmp_path_factory.mktemp("whole"))
     with LogWriter(home.log) as log:
-        log.append(Received(stream_of(body), "test", body) for body in bodies)
+        log.append(IncomingEvent(guess_stream(body), "test", body) for body in bodies)
     take(home)
     return home
 
 
 @pytest.fixture
-def raw(whole: Home, tmp_path: Path) -> Home:
+def raw(whole: DataDir, tmp_path: Path) -> DataDir:
     """A home that has taken the same log in raw."""
-    home = Home(tmp_path / "raw")
+    home = DataDir(tmp_path / "raw")
     shutil.copytree(whole.log, home.log)
     take(home, ALL_RAW)
     return home
 
 
-def take(home: Home, raw_spans: RawSpans = (), batches: int = 3) -> None:
+def take(home: DataDir, raw_spans: RawOnlyRanges = (), batches: int = 3) -> None:
     lake = Lake(home.create().lake)
-    lake.prepare()
+    lake.create_or_validate()
     end = end_position(home.log)
     cuts = [end * number // batches for number in range(batches + 1)]
-    with IndexSink(home.index) as index, Ingest(lake, index, "app", raw_spans=raw_spans) as ingest:
+    with IndexWriter(home.index) as index, BatchIngestor(lake, index, "app", raw_only_ranges=raw_spans) as ingest:
         for number, (start, stop) in enumerate(pairwise(cuts)):
-            parts = [pa.RecordBatch.from_pylist([asdict(part)]) for part in ranges(home.log, start, stop, 1 << 20)]
+            parts = [
+                pa.RecordBatch.from_pylist([asdict(part)]) for part in split_ranges(home.log, start, stop, 1 << 20)
+            ]
             rows: Any = Rows([parts])
             ingest(rows, number)
 
 
 def fill(
-    home: Home, chunk_bytes: int = CHUNK_BYTES, report: Callable[[Backfilled], None] = lambda _: None
-) -> Backfilled:
+    home: DataDir, chunk_bytes: int = CHUNK_BYTES, report: Callable[[BackfillProgress], None] = lambda _: None
+) -> BackfillProgress:
     spark: Any = HereSpark()
-    with IndexSink(home.index) as index:
-        return Backfill(spark, Lake(home.lake), index, chunk_bytes=chunk_bytes, report=report)()
+    with IndexWriter(home.index) as index:
+        return BackfillRunner(spark, Lake(home.lake), index, chunk_bytes=chunk_bytes, on_progress=report)()
 
 
-def runs(home: Home) -> list[str]:
+def runs(home: DataDir) -> list[str]:
     index = connect_reader(home.index_file)
     names = [row["run_uuid"] for row in index.execute("select run_uuid from runs order by run_uuid")]
     index.close()
     return names
 
 
-def answers(home: Home, names: list[str]) -> dict[str, bytes]:
+def answers(home: DataDir, names: list[str]) -> dict[str, bytes]:
     lake = Lake(home.lake)
-    return {name: msgspec.json.encode(facets_of_run(lake, name)) for name in names}
+    return {name: msgspec.json.encode(load_run_facets(lake, name)) for name in names}
 
 
-def record(home: Home) -> dict[str, list[str]]:
+def record(home: DataDir) -> dict[str, list[str]]:
     """All rows of event tables and index, but for what says how they came in."""
     lake = Lake(home.lake)
     found = {}
@@ -176,7 +178,7 @@ def record(home: Home) -> dict[str, list[str]]:
         found[table.name] = sorted(str({**row, "is_raw_only": None}) for row in rows)
     index = connect_reader(home.index_file)
     names = [row["name"] for row in index.execute("select name from sqlite_master where type in ('table', 'view')")]
-    for name in set(names) - {"meta", "batches", "dictionaries"}:
+    for name in set(names) - {"meta", "batches", "zstd_dictionaries"}:
         rows = (
             index_facets(index) if name == "facets" else [dict(row) for row in index.execute(f"select * from {name}")]
         )
@@ -185,7 +187,7 @@ def record(home: Home) -> dict[str, list[str]]:
     return found
 
 
-def test_answers_are_the_same_before_meanwhile_and_afterwards(whole: Home, raw: Home) -> None:
+def test_answers_are_the_same_before_meanwhile_and_afterwards(whole: DataDir, raw: DataDir) -> None:
     names = runs(whole)
     expected = answers(whole, names)
     assert sum(len(msgspec.json.decode(body)["facets"]) for body in expected.values()) > 100
@@ -193,8 +195,8 @@ def test_answers_are_the_same_before_meanwhile_and_afterwards(whole: Home, raw: 
     assert answers(raw, names) == expected
     left = []
 
-    def look(done: Backfilled) -> None:
-        left.append(done.left)
+    def look(done: BackfillProgress) -> None:
+        left.append(done.remaining)
         some = names[len(left) :: 16]
         assert answers(raw, some) == {name: expected[name] for name in some}
 
@@ -206,7 +208,7 @@ def test_answers_are_the_same_before_meanwhile_and_afterwards(whole: Home, raw: 
     assert answers(raw, names) == expected
 
 
-def test_a_filled_lake_and_its_index_are_as_if_all_had_been_taken_in_at_once(whole: Home, raw: Home) -> None:
+def test_a_filled_lake_and_its_index_are_as_if_all_had_been_taken_in_at_once(whole: DataDir, raw: DataDir) -> None:
     assert record(raw) != record(whole)
     fill(raw)
     found, expected = record(raw), record(whole)
@@ -215,29 +217,31 @@ def test_a_filled_lake_and_its_index_are_as_if_all_had_been_taken_in_at_once(who
         assert found[name] == rows, name
 
 
-def test_a_filled_lake_is_known_to_be_filled(raw: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_filled_lake_is_known_to_be_filled(raw: DataDir, monkeypatch: pytest.MonkeyPatch) -> None:
     lake = Lake(raw.lake)
     events = lake.row_counts()["lineage_events"]
-    assert is_unfilled_anywhere(lake, filled(lake))
-    assert unfilled_count(raw.lake) == events
+    assert has_pending_backfill(lake, read_backfilled_ranges(lake))
+    assert count_pending_backfill(raw.lake) == events
     told: list[bool] = []
-    fill(raw, report=lambda done: told.append(unfilled_count(raw.lake) == done.left))
+    fill(raw, report=lambda done: told.append(count_pending_backfill(raw.lake) == done.remaining))
     assert all(told)
-    assert not is_unfilled_anywhere(lake, filled(lake))
-    assert unfilled_count(raw.lake) == 0
+    assert not has_pending_backfill(lake, read_backfilled_ranges(lake))
+    assert count_pending_backfill(raw.lake) == 0
     assert fill(raw).chunks == 0
-    monkeypatch.setattr(facets, "unfilled", None)
-    assert facets_of_run(lake, "run-1").facets
+    monkeypatch.setattr(facets, "find_pending_positions", None)
+    assert load_run_facets(lake, "run-1").facets
 
 
-def test_merged_files_are_filled_alike(whole: Home, raw: Home) -> None:
-    merge_files(Lake(raw.lake))
+def test_merged_files_are_filled_alike(whole: DataDir, raw: DataDir) -> None:
+    compact_tables(Lake(raw.lake))
     fill(raw)
     assert record(raw) == record(whole)
 
 
 @pytest.mark.parametrize("call", range(1, 13))
-def test_an_interrupted_backfill_goes_on(call: int, whole: Home, raw: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_backfill_goes_on(
+    call: int, whole: DataDir, raw: DataDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with failing_at(call, monkeypatch), pytest.raises(OSError, match="went down"):
         fill(raw)
     names = runs(whole)[::32]
@@ -263,21 +267,21 @@ def failing_at(call: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     with monkeypatch.context() as patch:
         patch.setattr(Lake, "append", failing(Lake.append))
-        patch.setattr(IndexSink, "apply", failing(IndexSink.apply))
+        patch.setattr(IndexWriter, "apply", failing(IndexWriter.apply))
         yield
 
 
-def test_events_that_come_in_meanwhile_are_filled_too(whole: Home, raw: Home) -> None:
+def test_events_that_come_in_meanwhile_are_filled_too(whole: DataDir, raw: DataDir) -> None:
     later = [event(number, session_id="later") for number in range(100, 108)]
     for home in (copied(whole, raw.root.parent / "twin"), raw):
         with LogWriter(home.log) as log:
-            log.append(Received(stream_of(body), "test", body) for body in later)
-    twin = Home(raw.root.parent / "twin")
+            log.append(IncomingEvent(guess_stream(body), "test", body) for body in later)
+    twin = DataDir(raw.root.parent / "twin")
     start = end_position(whole.log)
     take_more(twin, start, ())
     is_told = False
 
-    def bring(_: Backfilled) -> None:
+    def bring(_: BackfillProgress) -> None:
         nonlocal is_told
         if not is_told:
             is_told = True
@@ -289,36 +293,43 @@ def test_events_that_come_in_meanwhile_are_filled_too(whole: Home, raw: Home) ->
     assert len(record(raw)["run_facets"]) == len(record(twin)["run_facets"])
 
 
-def copied(home: Home, root: Path) -> Home:
+def copied(home: DataDir, root: Path) -> DataDir:
     shutil.copytree(home.root, root)
-    return Home(root)
+    return DataDir(root)
 
 
-def take_more(home: Home, start: int, raw_spans: RawSpans) -> None:
+def take_more(home: DataDir, start: int, raw_spans: RawOnlyRanges) -> None:
     parts = [
-        pa.RecordBatch.from_pylist([asdict(part)]) for part in ranges(home.log, start, end_position(home.log), 1 << 20)
+        pa.RecordBatch.from_pylist([asdict(part)])
+        for part in split_ranges(home.log, start, end_position(home.log), 1 << 20)
     ]
     rows: Any = Rows([parts])
-    with IndexSink(home.index) as index, Ingest(Lake(home.lake), index, "app", raw_spans=raw_spans) as ingest:
+    with (
+        IndexWriter(home.index) as index,
+        BatchIngestor(Lake(home.lake), index, "app", raw_only_ranges=raw_spans) as ingest,
+    ):
         ingest(rows, 99)
 
 
 @pytest.mark.parametrize(
     ("name", "bound", "what"),
-    [("MOST_RAW_EVENTS", 3, "has 4 events"), ("MOST_RAW_BYTES", 1 << 10, "more than 0 MB of events")],
+    [("MAX_RAW_EVENTS", 3, "has 4 events"), ("MAX_RAW_BYTES", 1 << 10, "more than 0 MB of events")],
 )
 def test_a_run_with_too_many_raw_events_asks_for_a_backfill(
-    name: str, bound: int, what: str, raw: Home, monkeypatch: pytest.MonkeyPatch
+    name: str, bound: int, what: str, raw: DataDir, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(facets, name, bound)
     with pytest.raises(TooManyRawEventsError, match=what) as raised:
-        facets_of_run(Lake(raw.lake), "run-1")
+        load_run_facets(Lake(raw.lake), "run-1")
     assert raised.value.hint is not None
     assert "clew pipeline backfill" in raised.value.hint
     fill(raw)
-    assert facets_of_run(Lake(raw.lake), "run-1").facets
+    assert load_run_facets(Lake(raw.lake), "run-1").facets
 
 
-def test_a_second_backfill_is_told_who_is_at_work(raw: Home) -> None:
-    with held(raw.lake / BACKFILL_LOCK, "backfill"), pytest.raises(ClewError, match="Another backfill is at work"):
-        backfill(raw)
+def test_a_second_backfill_is_told_who_is_at_work(raw: DataDir) -> None:
+    with (
+        acquire_lock(raw.lake / BACKFILL_LOCK, "backfill"),
+        pytest.raises(ClewError, match="Another backfill is running"),
+    ):
+        run_backfill(raw)

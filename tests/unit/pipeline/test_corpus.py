@@ -10,10 +10,10 @@ from tests.oracle.expected import Tables, differences, expected
 from tests.oracle.holdings import lake_tables
 from tests.oracle.reading import lineage_events, log_lines
 
-from clew.collector.log import LogWriter, Received
+from clew.collector.log import IncomingEvent, LogWriter
 from clew.events.stream import Stream
-from clew.home import Home
-from clew.pipeline.ingest import Ingested
+from clew.home import DataDir
+from clew.pipeline.ingest import IngestStats
 
 EVENT_TABLES: Tables = {
     "lineage_events": stored.lineage_events,
@@ -23,11 +23,11 @@ EVENT_TABLES: Tables = {
 }
 
 
-def test_all_are_stored_byte_for_byte(home: Home, take: Callable[..., Ingested], shared: Path) -> None:
+def test_all_are_stored_byte_for_byte(home: DataDir, take: Callable[..., IngestStats], shared: Path) -> None:
     files = sorted((shared / "corpus").rglob("*.jsonl"))
     bodies = [line for file in files for line in file.read_bytes().splitlines()]
     with LogWriter(home.log) as log:
-        log.append(Received(Stream.OPENLINEAGE, "corpus", body) for body in bodies)
+        log.append(IncomingEvent(Stream.OPENLINEAGE, "corpus", body) for body in bodies)
     taken = take()
     lines = list(log_lines(home.log))
     wanted = expected(lines, EVENT_TABLES)

@@ -8,27 +8,27 @@ import sys
 
 import pytest
 
-from clew.pipeline.daemon import MOVES_EVENTS
+from clew.pipeline.daemon import EVENT_WORKER_ENV
 
 CODE = """
 import sys
-from clew.pipeline.daemon import prepare
-from clew.pipeline.memory import giving_back
-prepare({worker!r})
+from clew.pipeline.daemon import preload
+from clew.pipeline.memory import trims_heap_after
+preload({worker!r})
 import pyarrow as pa
 assert pa.array(["text"]).to_pylist() == ["text"]
 print("clew.pipeline.worker" in sys.modules, "pandas" in sys.modules)
-main = getattr(sys.modules.get("pyspark.worker"), "main", prepare)
-print(main.__globals__["__name__"] == giving_back.__module__)
+main = getattr(sys.modules.get("pyspark.worker"), "main", preload)
+print(main.__globals__["__name__"] == trims_heap_after.__module__)
 """
 
 
 @pytest.mark.parametrize(
     ("worker", "environment", "is_loaded"),
     [
-        pytest.param("pyspark.worker", {MOVES_EVENTS: "1"}, True, id="events"),
+        pytest.param("pyspark.worker", {EVENT_WORKER_ENV: "1"}, True, id="events"),
         pytest.param("pyspark.worker", {}, False, id="ranges"),
-        pytest.param("pyspark.sql.worker.other", {MOVES_EVENTS: "1"}, False, id="another kind"),
+        pytest.param("pyspark.sql.worker.other", {EVENT_WORKER_ENV: "1"}, False, id="another kind"),
     ],
 )
 def test_workers_find_what_they_need_and_never_load_pandas(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from clew.pipeline.faults import sentence_of
+from clew.pipeline.faults import root_cause
 
 STANDING = "\n=== Streaming Query ===\nIdentifier: [id = 1]\nCurrent State: ACTIVE\nThread State: RUNNABLE\n"
 
@@ -16,11 +16,11 @@ STANDING = "\n=== Streaming Query ===\nIdentifier: [id = 1]\nCurrent State: ACTI
         ("Job aborted: task lost\n  at a.b(c)\n  ... 24 more\n", "Job aborted: task lost"),
         (
             "Task 0 failed: Python worker exited unexpectedly (crashed).\n  at a.b\nCaused by: java.io.EOFException\n",
-            "Python worker exited unexpectedly. The system may have killed it for want of memory.",
+            "Python worker exited unexpectedly. The system may have killed it because of low memory.",
         ),
         (f"[STREAM_FAILED] The task was lost{STANDING}", "[STREAM_FAILED] The task was lost"),
         (f"MemoryError: too much{STANDING}Error of the past", "MemoryError: too much"),
     ],
 )
 def test_the_line_that_a_person_can_act_on(text: str, sentence: str) -> None:
-    assert sentence_of(text) == sentence
+    assert root_cause(text) == sentence

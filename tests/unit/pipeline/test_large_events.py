@@ -12,18 +12,18 @@ from tests.oracle.expected import INDEX, differences, expected
 from tests.oracle.holdings import index_tables, kept_in_index
 from tests.oracle.reading import log_lines
 
-from clew.collector.log import LogWriter, Received
+from clew.collector.log import IncomingEvent, LogWriter
 from clew.collector.segments import end_position
 from clew.events.stream import Stream
-from clew.home import Home
-from clew.lake.delta import REPORTS
+from clew.home import DataDir
+from clew.lake.delta import WORKER_REPORTS_DIR
 from clew.pipeline import ingest, worker
-from clew.pipeline.ingest import Ingested
+from clew.pipeline.ingest import IngestStats
 from clew.pipeline.lake_tables import write_events
-from clew.pipeline.telling import Told
+from clew.pipeline.telling import WorkerReport
 from clew.pipeline.worker import EventWorker
 
-Take = Callable[..., Ingested]
+Take = Callable[..., IngestStats]
 
 
 def event(number: int) -> bytes:
@@ -40,20 +40,20 @@ def event(number: int) -> bytes:
     ).encode()
 
 
-def append(home: Home, *bodies: bytes) -> None:
+def append(home: DataDir, *bodies: bytes) -> None:
     with LogWriter(home.log) as log:
-        log.append_again([Received(Stream.OPENLINEAGE, "test", body) for body in bodies])
+        log.append_duplicates([IncomingEvent(Stream.OPENLINEAGE, "test", body) for body in bodies])
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> list[Told]:
+def told(monkeypatch: pytest.MonkeyPatch) -> list[WorkerReport]:
     """What workers tell, if every event is a large one and two of them are too much."""
-    found: list[Told] = []
-    monkeypatch.setattr(worker, "LARGE_BYTES", 0)
-    for limit in ("BYTES_PER_BATCH", "MOST_LARGE_BYTES"):
+    found: list[WorkerReport] = []
+    monkeypatch.setattr(worker, "LARGE_EVENT_BYTES", 0)
+    for limit in ("BYTES_PER_BATCH", "MAX_LARGE_EVENTS_BYTES"):
         monkeypatch.setattr(worker, limit, 2 * len(event(0)))
 
-    def write(ranges: Any, worker: EventWorker) -> Told:
+    def write(ranges: Any, worker: EventWorker) -> WorkerReport:
         found.append(write_events(ranges, worker))
         return found[-1]
 
@@ -61,35 +61,35 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[Told]:
     return found
 
 
-def left_over(home: Home) -> list[Path]:
-    return list((home.lake_folder / REPORTS).iterdir())
+def left_over(home: DataDir) -> list[Path]:
+    return list((home.lake_folder / WORKER_REPORTS_DIR).iterdir())
 
 
-def test_the_index_takes_all_that_was_put_aside(home: Home, take: Take, told: list[Told]) -> None:
+def test_the_index_takes_all_that_was_put_aside(home: DataDir, take: Take, told: list[WorkerReport]) -> None:
     append(home, *map(event, range(12)), b"no event at all")
     taken = take()
     assert (taken.events, taken.rejected) == (12, 1)
-    assert len(told[0].aside) >= 5
-    assert told[0].changes.statements == []
+    assert len(told[0].spilled) >= 5
+    assert told[0].changes.lineage_assertions == []
     wanted = kept_in_index(expected(list(log_lines(home.log)), INDEX))
     assert differences(index_tables(home.index_file, wanted), wanted) == {}
     assert left_over(home) == []
 
 
-def test_what_is_written_twice_is_taken_once(home: Home, take: Take, told: list[Told]) -> None:
+def test_what_is_written_twice_is_taken_once(home: DataDir, take: Take, told: list[WorkerReport]) -> None:
     append(home, *map(event, range(6)))
     take()
     end = end_position(home.log)
     append(home, *map(event, range(4, 8)))
     taken = take(end)
-    assert (taken.events, taken.repeated, len(told)) == (2, 2, 3)
+    assert (taken.events, taken.duplicates, len(told)) == (2, 2, 3)
     wanted = kept_in_index(expected(list(log_lines(home.log)), INDEX))
     assert differences(index_tables(home.index_file, wanted), wanted) == {}
     assert left_over(home) == []
 
 
-def test_usual_events_are_told_at_once(home: Home, take: Take, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "MOST_LARGE_BYTES", 1)
-    monkeypatch.setattr(worker, "put_aside", lambda *_: pytest.fail("nothing is large"))
+def test_usual_events_are_told_at_once(home: DataDir, take: Take, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "MAX_LARGE_EVENTS_BYTES", 1)
+    monkeypatch.setattr(worker, "spill_changes", lambda *_: pytest.fail("nothing is large"))
     append(home, *map(event, range(12)))
     assert take().events == 12

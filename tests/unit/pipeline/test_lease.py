@@ -10,11 +10,11 @@ import pytest
 
 from clew.errors import ClewError
 from clew.home import BucketUrl
-from clew.lake.bucket import Bucket
+from clew.lake.bucket import S3Storage
 from clew.lake.delta import Lake
-from clew.lake.storage import bucket_at
-from clew.pipeline.lease import LEASE_SECONDS, Lease, LostError, claim_on
-from clew.pipeline.lock import HeldError, held, holder_of
+from clew.lake.storage import open_s3_storage
+from clew.pipeline.lease import LEASE_SECONDS, Lease, LeaseLostError, read_lease
+from clew.pipeline.lock import LockedError, acquire_lock, read_lock_holder
 
 NAME = ".lock"
 # Over before anyone looks.
@@ -22,141 +22,141 @@ OVER = -10.0
 
 
 @pytest.fixture
-def objects(bucket: BucketUrl) -> Bucket:
-    return bucket_at(bucket)
+def objects(bucket: BucketUrl) -> S3Storage:
+    return open_s3_storage(bucket)
 
 
-def test_the_holder_is_named_as_long_as_it_holds(bucket: BucketUrl, objects: Bucket) -> None:
+def test_the_holder_is_named_as_long_as_it_holds(bucket: BucketUrl, objects: S3Storage) -> None:
     place = bucket / NAME
-    assert holder_of(place) is None
-    with held(place) as require:
+    assert read_lock_holder(place) is None
+    with acquire_lock(place) as require:
         require()
-        assert str(holder_of(place)).startswith(f"process {os.getpid()} on {socket.gethostname()}, since 20")
-        sentence = rf"Another pipeline is at work on {bucket} \(process {os.getpid()} on"
-        with pytest.raises(HeldError, match=sentence), held(place):
+        assert str(read_lock_holder(place)).startswith(f"process {os.getpid()} on {socket.gethostname()}, since 20")
+        sentence = rf"Another pipeline is running on {bucket} \(process {os.getpid()} on"
+        with pytest.raises(LockedError, match=sentence), acquire_lock(place):
             pass
-        with pytest.raises(HeldError, match="its lock ends by itself"), held(place):
+        with pytest.raises(LockedError, match="its lock expires"), acquire_lock(place):
             pass
-    assert holder_of(place) is None
-    assert list(objects.entries()) == [], "neither the lock nor a probe is left"
-    with held(place):
+    assert read_lock_holder(place) is None
+    assert list(objects.list_files()) == [], "neither the lock nor a probe is left"
+    with acquire_lock(place):
         pass
 
 
-def test_only_one_of_two_gets_it(objects: Bucket) -> None:
+def test_only_one_of_two_gets_it(objects: S3Storage) -> None:
     first, second = Lease(objects, NAME), Lease(objects, NAME)
-    assert first.take()
-    assert not second.take()
-    first.require()
-    with pytest.raises(LostError):
-        second.require()
+    assert first.try_acquire()
+    assert not second.try_acquire()
+    first.check()
+    with pytest.raises(LeaseLostError):
+        second.check()
 
 
-def test_a_lock_without_signs_of_life_is_taken_over(objects: Bucket) -> None:
+def test_a_lock_without_signs_of_life_is_taken_over(objects: S3Storage) -> None:
     dead, first, second = Lease(objects, NAME, OVER), Lease(objects, NAME), Lease(objects, NAME)
-    assert dead.take()
-    assert claim_on(objects, NAME) is None, "whose time is over holds nothing"
-    assert first.take()
-    assert not second.take()
-    with pytest.raises(LostError, match="another may hold it"):
-        dead.require()
+    assert dead.try_acquire()
+    assert read_lease(objects, NAME) is None, "whose time is over holds nothing"
+    assert first.try_acquire()
+    assert not second.try_acquire()
+    with pytest.raises(LeaseLostError, match="another process may hold it"):
+        dead.check()
 
 
-def test_of_two_that_take_a_lock_over_one_wins(objects: Bucket) -> None:
-    assert Lease(objects, NAME, OVER).take()
-    found = objects.look(NAME)
+def test_of_two_that_take_a_lock_over_one_wins(objects: S3Storage) -> None:
+    assert Lease(objects, NAME, OVER).try_acquire()
+    found = objects.get_object(NAME)
     first, second = Lease(objects, NAME), Lease(objects, NAME)
-    assert first._replaced(found) is not None
-    assert second._replaced(found) is None
+    assert first._replace(found) is not None
+    assert second._replace(found) is None
 
 
-def test_a_sign_of_life_keeps_it(objects: Bucket) -> None:
+def test_a_sign_of_life_keeps_it(objects: S3Storage) -> None:
     lease, other = Lease(objects, NAME), Lease(objects, NAME)
-    assert lease.take()
-    before = objects.look(NAME)
+    assert lease.try_acquire()
+    before = objects.get_object(NAME)
     lease.renew()
     lease.renew()
-    after = objects.look(NAME)
+    after = objects.get_object(NAME)
     assert before is not None
     assert after is not None
-    assert before.version != after.version
-    lease.require()
-    assert not other.take()
+    assert before.etag != after.etag
+    lease.check()
+    assert not other.try_acquire()
 
 
-def test_a_sign_whose_answer_was_lost_is_known_again(objects: Bucket) -> None:
+def test_a_sign_whose_answer_was_lost_is_known_again(objects: S3Storage) -> None:
     lease = Lease(objects, NAME)
-    assert lease.take()
-    stale = lease._version
+    assert lease.try_acquire()
+    stale = lease._etag
     lease.renew()
-    lease._version = stale
+    lease._etag = stale
     lease.renew()
-    lease.require()
+    lease.check()
 
 
-def test_a_lock_whose_making_was_not_answered_is_known_again(objects: Bucket) -> None:
+def test_a_lock_whose_making_was_not_answered_is_known_again(objects: S3Storage) -> None:
     lease = Lease(objects, NAME)
-    assert lease.take()
-    assert lease.take()
-    lease.require()
+    assert lease.try_acquire()
+    assert lease.try_acquire()
+    lease.check()
 
 
-def test_who_was_asleep_too_long_has_lost_it_and_does_not_take_it_back(objects: Bucket) -> None:
+def test_who_was_asleep_too_long_has_lost_it_and_does_not_take_it_back(objects: S3Storage) -> None:
     asleep, other = Lease(objects, NAME, OVER), Lease(objects, NAME)
-    assert asleep.take()
-    assert other.take()
+    assert asleep.try_acquire()
+    assert other.try_acquire()
     asleep.renew()
-    with pytest.raises(LostError):
-        asleep.require()
-    asleep._give_back()
-    assert claim_on(objects, NAME) is not None, "it is the other's"
+    with pytest.raises(LeaseLostError):
+        asleep.check()
+    asleep._release()
+    assert read_lease(objects, NAME) is not None, "it is the other's"
 
 
-def test_without_a_network_it_holds_until_its_time_is_over(objects: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_network_it_holds_until_its_time_is_over(objects: S3Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     lease = Lease(objects, NAME)
-    assert lease.take()
+    assert lease.try_acquire()
 
     def fail(*_: object) -> None:
         raise ClewError("no network")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Bucket, "exchange", fail)
+        patch.setattr(S3Storage, "put_if_match", fail)
         with pytest.raises(ClewError, match="no network"):
             lease.renew()
-        lease.require()
+        lease.check()
         lease._valid_until -= LEASE_SECONDS
-        with pytest.raises(LostError):
-            lease.require()
+        with pytest.raises(LeaseLostError):
+            lease.check()
 
 
-def test_a_thread_gives_the_signs(objects: Bucket) -> None:
+def test_a_thread_gives_the_signs(objects: S3Storage) -> None:
     lease = Lease(objects, NAME, 0.2)
-    assert lease.take()
-    with lease.kept():
-        while (found := objects.look(NAME)) is not None and b'"sign":2' not in found.content:
+    assert lease.try_acquire()
+    with lease.hold():
+        while (found := objects.get_object(NAME)) is not None and b'"heartbeat":2' not in found.content:
             pass
-    assert objects.look(NAME) is None
+    assert objects.get_object(NAME) is None
 
 
-def test_time_is_told_by_the_store(objects: Bucket) -> None:
-    assert Lease(objects, NAME).take()
-    found = objects.look(NAME)
+def test_time_is_told_by_the_store(objects: S3Storage) -> None:
+    assert Lease(objects, NAME).try_acquire()
+    found = objects.get_object(NAME)
     assert found is not None
     assert timedelta(0) <= Lease(objects, NAME)._now() - found.written_at < timedelta(minutes=5)
 
 
-def test_what_cannot_be_read_is_a_lock_of_an_unknown_holder(bucket: BucketUrl, objects: Bucket) -> None:
+def test_what_cannot_be_read_is_a_lock_of_an_unknown_holder(bucket: BucketUrl, objects: S3Storage) -> None:
     objects.add(NAME, b"no claim")
-    with pytest.raises(HeldError, match="unknown process"), held(bucket / NAME):
+    with pytest.raises(LockedError, match="unknown process"), acquire_lock(bucket / NAME):
         pass
 
 
-def test_without_the_lock_nothing_is_committed(bucket: BucketUrl, objects: Bucket) -> None:
-    Lake(bucket).prepare()
+def test_without_the_lock_nothing_is_committed(bucket: BucketUrl, objects: S3Storage) -> None:
+    Lake(bucket).create_or_validate()
     lease = Lease(objects, NAME, OVER)
-    assert lease.take()
-    lake = Lake(bucket, lease.require)
+    assert lease.try_acquire()
+    lake = Lake(bucket, lease.check)
     version = lake.storage.open_table("runtime_events").version()
-    with pytest.raises(LostError):
+    with pytest.raises(LeaseLostError):
         lake._commit("runtime_events", None, lake.table("runtime_events").schema(), [], "append", None)  # type: ignore[union-attr, arg-type]
     assert lake.storage.open_table("runtime_events").version() == version

@@ -8,25 +8,28 @@ from pathlib import Path
 import pytest
 
 from clew.errors import ClewError
-from clew.pipeline.lock import held, holder_of
+from clew.pipeline.lock import acquire_lock, read_lock_holder
 
 
 def test_the_holder_is_named_as_long_as_it_holds(tmp_path: Path) -> None:
     path = tmp_path / "lake" / ".lock"
-    assert holder_of(path) is None
-    with held(path):
-        holder = holder_of(path)
+    assert read_lock_holder(path) is None
+    with acquire_lock(path):
+        holder = read_lock_holder(path)
         assert holder is not None
         assert holder.pid == os.getpid()
-        with pytest.raises(ClewError, match=rf"Another pipeline is at work .*process {os.getpid()}, since"), held(path):
+        with (
+            pytest.raises(ClewError, match=rf"Another pipeline is running .*process {os.getpid()}, since"),
+            acquire_lock(path),
+        ):
             pass
-    assert holder_of(path) is None
-    with held(path):
+    assert read_lock_holder(path) is None
+    with acquire_lock(path):
         pass
 
 
 def test_a_holder_that_has_not_said_who_it_is_is_a_holder(tmp_path: Path) -> None:
     path = tmp_path / ".lock"
-    with held(path):
+    with acquire_lock(path):
         path.write_text("")
-        assert str(holder_of(path)) == "unknown process"
+        assert str(read_lock_holder(path)) == "unknown process"

@@ -12,22 +12,22 @@ def test_a_process_that_holds_much_gives_it_back_after_its_work(
     held: int, is_given_back: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done: list[str] = []
-    monkeypatch.setattr(memory, "_held_bytes", lambda: held)
-    monkeypatch.setattr(memory, "give_back", lambda: done.append("given back"))
-    memory.giving_back(done.append)("worked")
+    monkeypatch.setattr(memory, "_resident_bytes", lambda: held)
+    monkeypatch.setattr(memory, "trim_heap", lambda: done.append("given back"))
+    memory.trims_heap_after(done.append)("worked")
     assert done == ["worked", "given back"][: 1 + is_given_back]
 
 
 def test_it_keeps_it_for_a_task_like_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
-    monkeypatch.setattr(memory, "_held_bytes", lambda: 512 << 20)
-    monkeypatch.setattr(memory, "give_back", lambda: done.append("given back"))
-    memory.giving_back(memory.keep)()
+    monkeypatch.setattr(memory, "_resident_bytes", lambda: 512 << 20)
+    monkeypatch.setattr(memory, "trim_heap", lambda: done.append("given back"))
+    memory.trims_heap_after(memory.skip_trim_after_task)()
     assert done == []
-    memory.giving_back(done.append)("worked otherwise")
+    memory.trims_heap_after(done.append)("worked otherwise")
     assert done == ["worked otherwise", "given back"]
 
 
 def test_a_process_knows_what_it_holds_and_can_give_back() -> None:
-    memory.give_back()
-    assert 1 << 20 < memory._held_bytes() < 1 << 40
+    memory.trim_heap()
+    assert 1 << 20 < memory._resident_bytes() < 1 << 40

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from clew.collector.log import LogWriter, Received
+from clew.collector.log import IncomingEvent, LogWriter
 from clew.errors import ClewError
 from clew.events.stream import Stream
-from clew.home import Home
-from clew.pipeline.journal import TakenBatch
-from clew.pipeline.metrics import Metrics
+from clew.home import DataDir
+from clew.pipeline.journal import BatchRecord
+from clew.pipeline.metrics import PipelineMetrics
 
 
 def samples(text: str) -> dict[str, float]:
@@ -26,59 +26,59 @@ def samples(text: str) -> dict[str, float]:
 
 
 @pytest.fixture
-def metrics(home: Home) -> Metrics:
+def metrics(home: DataDir) -> PipelineMetrics:
     """Of two events in the log, one is taken in."""
     with LogWriter(home.log) as log:
-        log.append([Received(Stream.OPENLINEAGE, "test", b"1")])
+        log.append([IncomingEvent(Stream.OPENLINEAGE, "test", b"1")])
         position = log.position
-        log.append([Received(Stream.OPENLINEAGE, "test", b"2")])
-    made = Metrics(home)
-    made(TakenBatch("app", 0, 0, 0.3, 1, 2, 3, {"run_facets": 4}, position))
-    made.cared.merges = 5
+        log.append([IncomingEvent(Stream.OPENLINEAGE, "test", b"2")])
+    made = PipelineMetrics(home)
+    made(BatchRecord("app", 0, 0, 0.3, 1, 2, 3, {"run_facets": 4}, position))
+    made.maintenance_stats.compactions = 5
     return made
 
 
 EXPECTED = {
     "clew_events_total": 1,
     "clew_rejected_events_total": 2,
-    "clew_repeated_events_total": 3,
+    "clew_duplicate_events_total": 3,
     "clew_rows_total run_facets": 4,
-    "clew_batch_seconds_count": 1,
-    "clew_batch_seconds_sum": 0.3,
-    "clew_batch_seconds_bucket 0.25": 0,
-    "clew_batch_seconds_bucket 0.5": 1,
-    "clew_log_waiting_events": 1,
-    "clew_upkeep_runs merges": 5,
-    "clew_upkeep_runs faults": 0,
+    "clew_batch_duration_seconds_count": 1,
+    "clew_batch_duration_seconds_sum": 0.3,
+    "clew_batch_duration_seconds_bucket 0.25": 0,
+    "clew_batch_duration_seconds_bucket 0.5": 1,
+    "clew_log_lag_events": 1,
+    "clew_maintenance_runs compaction": 5,
+    "clew_maintenance_errors": 0,
 }
 
 
 def check(text: str) -> None:
     found = samples(text)
     assert {name: found[name] for name in EXPECTED} == EXPECTED
-    assert found["clew_log_waiting_bytes"] > 0
-    assert found["clew_last_batch_age_seconds"] >= 0
+    assert found["clew_log_lag_bytes"] > 0
+    assert found["clew_seconds_since_last_batch"] >= 0
 
 
-def test_they_are_written_to_a_file(metrics: Metrics, tmp_path: Path) -> None:
+def test_they_are_written_to_a_file(metrics: PipelineMetrics, tmp_path: Path) -> None:
     metrics.write(tmp_path / "clew.prom")
     check((tmp_path / "clew.prom").read_text())
     with pytest.raises(ClewError, match=r"Metrics cannot be written to .*nowhere.*: No such file"):
         metrics.write(tmp_path / "nowhere" / "clew.prom")
 
 
-def test_they_are_served(metrics: Metrics) -> None:
-    with metrics.served("127.0.0.1", 0) as port, urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+def test_they_are_served(metrics: PipelineMetrics) -> None:
+    with metrics.serve("127.0.0.1", 0) as port, urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
         check(answer.read().decode())
 
 
-def test_a_port_in_use_is_a_sentence(metrics: Metrics) -> None:
+def test_a_port_in_use_is_a_sentence(metrics: PipelineMetrics) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
         with (
             pytest.raises(ClewError, match=rf"Metrics cannot be served on 127\.0\.0\.1:{port}: Address .*in use\."),
-            metrics.served("127.0.0.1", port),
+            metrics.serve("127.0.0.1", port),
         ):
             pass

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from clew.lake.facet_places import BEFORE_PLACE
-from clew.pipeline.derive.opening import _parts
+from clew.lake.facet_places import REF_MARKER
+from clew.pipeline.derive.opening import _split_at_large_facets
 
-LARGE = f"{BEFORE_PLACE}/somewhere#0"
+LARGE = f"{REF_MARKER}/somewhere#0"
 
 
 @pytest.mark.parametrize(
@@ -24,6 +24,6 @@ LARGE = f"{BEFORE_PLACE}/somewhere#0"
 def test_rows_are_cut_behind_each_that_names_a_body(facets: list[str | None], sizes: list[int]) -> None:
     others = ["{}"] * len(facets)
     columns = {"n": list(range(len(facets))), "a": pa.array(facets, pa.string()), "b": pa.array(others, pa.string())}
-    parts = list(_parts(pa.RecordBatch.from_pydict(columns), ["b", "a"]))
+    parts = list(_split_at_large_facets(pa.RecordBatch.from_pydict(columns), ["b", "a"]))
     assert [part.num_rows for part in parts] == sizes
     assert [number for part in parts for number in part.column("n").to_pylist()] == columns["n"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.pipeline.raw_spans import RawSpans, beyond, choose, is_raw
+from clew.pipeline.raw_spans import RawOnlyRanges, is_in_ranges, ranges_after, update_ranges
 
 OPEN = 2**63 - 1
 
@@ -25,29 +25,29 @@ OPEN = 2**63 - 1
     ],
 )
 def test_a_choice_holds_from_its_position_on(
-    choices: list[tuple[int, bool]], expected: RawSpans, tmp_path: Path
+    choices: list[tuple[int, bool]], expected: RawOnlyRanges, tmp_path: Path
 ) -> None:
-    spans: RawSpans = ()
+    spans: RawOnlyRanges = ()
     for position, is_raw_only in choices:
-        spans = choose(tmp_path / "checkpoint", position, is_raw_only=is_raw_only)
+        spans = update_ranges(tmp_path / "checkpoint", position, is_raw_only=is_raw_only)
     assert spans == expected
     # A call that chooses nothing new reads what was chosen, up to where it begins itself.
-    assert choose(tmp_path / "checkpoint", OPEN, is_raw_only=False) == expected
+    assert update_ranges(tmp_path / "checkpoint", OPEN, is_raw_only=False) == expected
 
 
 @pytest.mark.parametrize(("seq", "expected"), [(0, True), (49, True), (50, False), (79, False), (80, True)])
 def test_a_span_ends_before_its_end(seq: int, expected: bool) -> None:
-    assert is_raw(seq, ((0, 50), (80, OPEN))) is expected
+    assert is_in_ranges(seq, ((0, 50), (80, OPEN))) is expected
 
 
 @pytest.mark.parametrize(
     ("seq", "expected"),
     [(-1, ((0, 50), (80, OPEN))), (10, ((11, 50), (80, OPEN))), (49, ((80, OPEN),)), (90, ((91, OPEN),))],
 )
-def test_what_a_backfill_has_passed_is_no_longer_raw(seq: int, expected: RawSpans) -> None:
-    assert beyond(seq, ((0, 50), (80, OPEN))) == expected
+def test_what_a_backfill_has_passed_is_no_longer_raw(seq: int, expected: RawOnlyRanges) -> None:
+    assert ranges_after(seq, ((0, 50), (80, OPEN))) == expected
 
 
 def test_nothing_is_written_where_nothing_is_raw(tmp_path: Path) -> None:
-    choose(tmp_path / "checkpoint", 10, is_raw_only=False)
+    update_ranges(tmp_path / "checkpoint", 10, is_raw_only=False)
     assert not (tmp_path / "checkpoint").exists()

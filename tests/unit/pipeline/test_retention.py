@@ -9,26 +9,26 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from clew.collector.expiry import drop_segments
-from clew.collector.log import LogWriter, Received
-from clew.collector.segments import end_position, segments
+from clew.collector.log import IncomingEvent, LogWriter
+from clew.collector.segments import end_position, list_segments
 from clew.events.stream import Stream
-from clew.home import Home
+from clew.home import DataDir
 from clew.lake.delta import Lake
 from clew.lake.tables import DERIVED_TABLE_NAMES, RUN_FACETS
-from clew.lake.upkeep import merge_files
+from clew.lake.upkeep import compact_tables
 from clew.pipeline import retention
-from clew.pipeline.ingest import Ingested
-from clew.pipeline.lock import HeldError, held
-from clew.pipeline.retention import drop_log, drop_older
-from clew.pipeline.upkeep import upkeep
+from clew.pipeline.ingest import IngestStats
+from clew.pipeline.lock import LockedError, acquire_lock
+from clew.pipeline.retention import expire_events, expire_log_segments
+from clew.pipeline.upkeep import run_maintenance
 
-Take = Callable[..., Ingested]
+Take = Callable[..., IngestStats]
 Receive = Callable[..., None]
 LARGE = "x" * 100_000
 
 
 @pytest.fixture
-def receive(home: Home, take: Take) -> Receive:
+def receive(home: DataDir, take: Take) -> Receive:
     """Takes in an event that was received so many days ago, in a segment of its own."""
 
     def received(days: int, name: str) -> None:
@@ -40,13 +40,13 @@ def receive(home: Home, take: Take) -> Receive:
     return received
 
 
-def append(home: Home, days: int, name: str) -> None:
+def append(home: DataDir, days: int, name: str) -> None:
     """Append an event that was received so many days ago, in a segment of its own."""
     facets = {"note": {"text": name}, "plan": {"text": LARGE}}
     event = {"eventTime": "2026-01-01T10:00:00Z", "run": {"runId": name, "facets": facets}}
     with pytest.MonkeyPatch.context() as then, LogWriter(home.log, segment_bytes=1) as log:
         then.setattr("clew.collector.log.datetime", _At(datetime.now(UTC) - timedelta(days=days)))
-        log.append([Received(Stream.OPENLINEAGE, "test", json.dumps(event).encode())])
+        log.append([IncomingEvent(Stream.OPENLINEAGE, "test", json.dumps(event).encode())])
 
 
 class _At:
@@ -57,76 +57,83 @@ class _At:
         return self._moment
 
 
-def note_taken(home: Home) -> None:
+def note_taken(home: DataDir) -> None:
     for name in ("offsets", "commits"):
         path = home.checkpoint / "log" / name / "0"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f'v1\n{{}}\n{{"position":{end_position(home.log)}}}')
 
 
-def runs(home: Home, table: str = "lineage_events") -> list[str]:
+def runs(home: DataDir, table: str = "lineage_events") -> list[str]:
     found = Lake(home.lake).table(table)
     assert found is not None
     return sorted(found.to_pyarrow_table()["run_uuid"].to_pylist())
 
 
 @pytest.mark.parametrize("is_merged", [False, True], ids=["a file each", "one file"])
-def test_only_what_is_younger_is_left(home: Home, receive: Receive, is_merged: bool) -> None:
+def test_only_what_is_younger_is_left(home: DataDir, receive: Receive, is_merged: bool) -> None:
     for days, name in ((100, "old"), (95, "older than it looks"), (80, "young"), (0, "new")):
         receive(days, name)
     if is_merged:
-        merge_files(Lake(home.lake))
+        compact_tables(Lake(home.lake))
     end = end_position(home.log)
-    dropped = drop_older(home, timedelta(days=90))
+    dropped = expire_events(home, timedelta(days=90))
     assert runs(home) == ["new", "young"]
     assert runs(home, "run_facets") == ["new"] * 2 + ["young"] * 2
     assert Lake(home.lake).row_counts()["large_facets"] == 2
-    assert (dropped.rows["lineage_events"], dropped.rows["run_facets"], dropped.rows["large_facets"]) == (2, 4, 2)
+    assert (
+        dropped.deleted_rows["lineage_events"],
+        dropped.deleted_rows["run_facets"],
+        dropped.deleted_rows["large_facets"],
+    ) == (2, 4, 2)
     assert dropped.segments == 2
     assert end_position(home.log) == end, "numbers go on where they were"
     assert not home.index_file.exists(), "it would know what is gone"
 
 
-def test_what_comes_afterwards_is_taken_in(home: Home, receive: Receive) -> None:
+def test_what_comes_afterwards_is_taken_in(home: DataDir, receive: Receive) -> None:
     receive(100, "old")
-    drop_older(home, timedelta(days=90))
+    expire_events(home, timedelta(days=90))
     receive(0, "new")
     assert runs(home) == ["new"]
 
 
-def test_nothing_old_is_nothing_done(home: Home, receive: Receive) -> None:
+def test_nothing_old_is_nothing_done(home: DataDir, receive: Receive) -> None:
     receive(10, "young")
     versions = {name: Lake(home.lake).table(name).version() for name in Lake(home.lake).row_counts()}  # type: ignore[union-attr]
-    assert drop_older(home, timedelta(days=90)) == retention.Dropped()
+    assert expire_events(home, timedelta(days=90)) == retention.RetentionResult()
     assert {name: Lake(home.lake).table(name).version() for name in versions} == versions  # type: ignore[union-attr]
     assert home.index_file.exists()
 
 
-def test_not_under_a_pipeline_at_work(home: Home, receive: Receive) -> None:
+def test_not_under_a_pipeline_at_work(home: DataDir, receive: Receive) -> None:
     receive(100, "old")
-    with held(home.lake / ".lock"), pytest.raises(HeldError, match=r"Another pipeline is at work .*process \d+"):
-        drop_older(home, timedelta(days=90))
+    with (
+        acquire_lock(home.lake / ".lock"),
+        pytest.raises(LockedError, match=r"Another pipeline is running .*process \d+"),
+    ):
+        expire_events(home, timedelta(days=90))
     assert runs(home) == ["old"]
 
 
-def test_what_was_not_taken_in_stays_in_the_log(home: Home, receive: Receive) -> None:
+def test_what_was_not_taken_in_stays_in_the_log(home: DataDir, receive: Receive) -> None:
     for name in ("a", "b", "c"):
         receive(100, name)
-    found = segments(home.log)
+    found = list_segments(home.log)
     assert drop_segments(home.log, datetime.now(UTC), found[1].end - 1) == (1, found[0].end)
-    assert segments(home.log) == found[1:]
+    assert list_segments(home.log) == found[1:]
     assert drop_segments(home.log, datetime.now(UTC), found[-1].end)[0] == len(found) - 2
-    assert segments(home.log) == found[-1:], "the last one tells where the next event will stand"
+    assert list_segments(home.log) == found[-1:], "the last one tells where the next event will stand"
 
 
-def test_the_log_alone_may_be_kept_short(home: Home, receive: Receive) -> None:
+def test_the_log_alone_may_be_kept_short(home: DataDir, receive: Receive) -> None:
     for days, name in ((100, "old"), (50, "young"), (0, "new")):
         receive(days, name)
     end = end_position(home.log)
     # Beside a pipeline at work.
-    with held(home.lake / ".lock"):
-        dropped = drop_log(home, timedelta(days=30))
-    assert (dropped.rows, dropped.segments) == ({}, 2)
+    with acquire_lock(home.lake / ".lock"):
+        dropped = expire_log_segments(home, timedelta(days=30))
+    assert (dropped.deleted_rows, dropped.segments) == ({}, 2)
     assert runs(home) == ["new", "old", "young"]
     assert home.index_file.exists()
     assert end_position(home.log) == end
@@ -134,24 +141,24 @@ def test_the_log_alone_may_be_kept_short(home: Home, receive: Receive) -> None:
     assert runs(home) == ["new", "newer", "old", "young"]
 
 
-def test_segments_stay_until_lake_and_index_have_them(home: Home, receive: Receive) -> None:
+def test_segments_stay_until_lake_and_index_have_them(home: DataDir, receive: Receive) -> None:
     receive(100, "old")
     receive(90, "less old")
     taken = end_position(home.log)
     append(home, days=80, name="waiting")
     append(home, days=0, name="new")
-    assert drop_log(home, timedelta(days=30)).segments == 2
-    assert segments(home.log)[0].base == taken
+    assert expire_log_segments(home, timedelta(days=30)).segments == 2
+    assert list_segments(home.log)[0].base == taken
     # As a crash leaves it: Spark is done with a batch that the index has not got yet.
     note_taken(home)
-    assert drop_log(home, timedelta(days=30)).segments == 0
+    assert expire_log_segments(home, timedelta(days=30)).segments == 0
 
 
-def test_upkeep_keeps_the_log_short_if_it_is_told_to(home: Home, receive: Receive) -> None:
+def test_upkeep_keeps_the_log_short_if_it_is_told_to(home: DataDir, receive: Receive) -> None:
     receive(100, "old")
     receive(0, "new")
     lake = Lake(home.lake)
     for name in DERIVED_TABLE_NAMES:
-        lake.replace(name, RUN_FACETS.schema, [], lake.state_of_events())
-    assert upkeep(home, 7 * 24).dropped.segments == 0
-    assert upkeep(home, 7 * 24, keep_log=timedelta(days=30)).dropped.segments == 1
+        lake.replace(name, RUN_FACETS.schema, [], lake.source_fingerprint())
+    assert run_maintenance(home, 7 * 24).expired.segments == 0
+    assert run_maintenance(home, 7 * 24, log_retention=timedelta(days=30)).expired.segments == 1

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-from clew.pipeline.saying import Headway
+from clew.pipeline.saying import ProgressReporter
 
 
 def test_headway_is_told_every_few_seconds() -> None:
     said: list[str] = []
     now = [100.0]
-    headway = Headway(said.append, "Deriving", "tables", lambda: now[0])
+    headway = ProgressReporter(said.append, "Deriving", "tables", lambda: now[0])
     for done, second in enumerate((101.0, 106.0, 107.0, 112.0, 113.0), 1):
         now[0] = second
         headway(done, 6)
@@ -16,7 +16,7 @@ def test_headway_is_told_every_few_seconds() -> None:
 def test_the_end_needs_no_words() -> None:
     said: list[str] = []
     now = [0.0]
-    headway = Headway(said.append, "Deriving", "tables", lambda: now[0])
+    headway = ProgressReporter(said.append, "Deriving", "tables", lambda: now[0])
     now[0] = 60.0
     headway(6, 6)
     assert said == ["Deriving"]

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql.streaming.datasource import ReadMaxBytes
 
-from clew.collector.log import LogWriter, Received
-from clew.collector.segments import Range, end_position, read_lines
+from clew.collector.log import IncomingEvent, LogWriter
+from clew.collector.segments import SegmentRange, end_position, read_lines
 from clew.events.stream import Stream
-from clew.pipeline.source import MOST_BYTES_PER_TASK, LogSource
+from clew.pipeline.source import MAX_BYTES_PER_TASK, LogSource
 
 EVENTS = 4000
 SEGMENT_BYTES = 300_000
@@ -22,18 +22,18 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for first in range(0, EVENTS, 100):
         with LogWriter(folder, segment_bytes=SEGMENT_BYTES) as writer:
             bodies = (b'{"n": %d, "text": "%s"}' % (number, b"x" * 400) for number in range(first, first + 100))
-            writer.append(Received(Stream.OPENLINEAGE, "test", body) for body in bodies)
+            writer.append(IncomingEvent(Stream.OPENLINEAGE, "test", body) for body in bodies)
     return folder
 
 
-def tasks(folder: Path, start: int = 0, end: int | None = None, **options: int) -> list[list[Range]]:
+def tasks(folder: Path, start: int = 0, end: int | None = None, **options: int) -> list[list[SegmentRange]]:
     """The ranges of each task, as Spark would read them."""
     given = {"path": str(folder), "start": str(start), **{name: str(value) for name, value in options.items()}}
     reader = LogSource({**given, **({} if end is None else {"end": str(end)})}).reader(None)
-    return [[Range(*row) for row in reader.read(part)] for part in reader.partitions()]
+    return [[SegmentRange(*row) for row in reader.read(part)] for part in reader.partitions()]
 
 
-def size(parts: list[Range]) -> int:
+def size(parts: list[SegmentRange]) -> int:
     return sum(part.end - part.start for part in parts)
 
 
@@ -62,4 +62,4 @@ def test_nothing_new_is_no_task(log: Path) -> None:
 
 def test_a_stream_admits_as_much_as_all_cores_take_at_once(log: Path) -> None:
     reader = LogSource({"path": str(log), "cores": "2"}).streamReader(None)
-    assert reader.getDefaultReadLimit() == ReadMaxBytes(2 * MOST_BYTES_PER_TASK)
+    assert reader.getDefaultReadLimit() == ReadMaxBytes(2 * MAX_BYTES_PER_TASK)

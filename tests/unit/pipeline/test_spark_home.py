@@ -9,12 +9,12 @@ import pyspark
 import pytest
 
 from clew.pipeline import spark_home
-from clew.pipeline.spark_home import without_zip
+from clew.pipeline.spark_home import spark_home_without_zip
 
 
 def test_it_is_the_installed_one_without_its_zip(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SPARK_HOME", raising=False)
-    with without_zip():
+    with spark_home_without_zip():
         home = Path(os.environ["SPARK_HOME"])
         assert (home / "jars").samefile(Path(pyspark.__file__).parent / "jars")
         assert (home / "bin" / "spark-submit").is_file()
@@ -24,7 +24,7 @@ def test_it_is_the_installed_one_without_its_zip(monkeypatch: pytest.MonkeyPatch
 
 def test_who_names_another_gets_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_HOME", "elsewhere")
-    with without_zip():
+    with spark_home_without_zip():
         assert os.environ["SPARK_HOME"] == "elsewhere"
     assert os.environ["SPARK_HOME"] == "elsewhere"
 
@@ -33,7 +33,7 @@ def test_without_links_it_is_found_as_usual(monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.delenv("SPARK_HOME", raising=False)
     (tmp_path / "jars").touch()
     monkeypatch.setattr(spark_home, "temporary_folder", lambda _: tmp_path)
-    spark_home._folder_of_links.cache_clear()
-    with without_zip():
+    spark_home._symlinked_spark_home.cache_clear()
+    with spark_home_without_zip():
         assert "SPARK_HOME" not in os.environ
-    spark_home._folder_of_links.cache_clear()
+    spark_home._symlinked_spark_home.cache_clear()

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from clew.index.changes import Changes, LineageDeclarationRow
-from clew.pipeline.telling import Aside, put_aside
+from clew.index.changes import ChangeSet, StaticLineageRow
+from clew.pipeline.telling import SpilledChanges, spill_changes
 
-ROWS = [LineageDeclarationRow("author", 7)]
+ROWS = [StaticLineageRow("author", 7)]
 
 
 def put(root: Path) -> list[str]:
-    changes = Changes(events=[(7, "e")], rejected=[(8, "r")], lineage_declarations=list(ROWS))
-    told = put_aside(changes, str(root))
-    assert told.changes == Changes(events=[(7, "e")], rejected=[(8, "r")])
-    return told.aside
+    changes = ChangeSet(events=[(7, "e")], rejected=[(8, "r")], static_lineage=list(ROWS))
+    told = spill_changes(changes, str(root))
+    assert told.changes == ChangeSet(events=[(7, "e")], rejected=[(8, "r")])
+    return told.spilled
 
 
 def test_changes_that_are_put_aside_come_back_once(tmp_path: Path) -> None:
     paths = [*put(tmp_path), *put(tmp_path)]
-    aside = Aside(paths)
+    aside = SpilledChanges(paths)
     assert len(aside) == 2
-    assert list(aside) == [Changes(lineage_declarations=ROWS)] * 2
+    assert list(aside) == [ChangeSet(static_lineage=ROWS)] * 2
     assert [path for path in paths if Path(path).exists()] == []
 
 
 def test_what_is_put_aside_can_be_discarded(tmp_path: Path) -> None:
-    told = put_aside(Changes(lineage_declarations=ROWS), str(tmp_path))
-    told.discard()
-    assert [path for path in told.aside if Path(path).exists()] == []
+    told = spill_changes(ChangeSet(static_lineage=ROWS), str(tmp_path))
+    told.delete_spilled()
+    assert [path for path in told.spilled if Path(path).exists()] == []

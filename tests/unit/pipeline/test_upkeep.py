@@ -7,74 +7,77 @@ from collections.abc import Callable
 
 import pytest
 
-from clew.collector.log import LogWriter, Received
+from clew.collector.log import IncomingEvent, LogWriter
 from clew.collector.segments import end_position
 from clew.errors import ClewError, UsageError
 from clew.events.stream import Stream
-from clew.home import Home
+from clew.home import DataDir
 from clew.lake.delta import Lake
 from clew.lake.tables import DERIVED_TABLE_NAMES, RUN_FACETS
-from clew.pipeline.ingest import Ingested
-from clew.pipeline.lock import held
-from clew.pipeline.status import status
-from clew.pipeline.upkeep import upkeep
+from clew.pipeline.ingest import IngestStats
+from clew.pipeline.lock import acquire_lock
+from clew.pipeline.status import read_status
+from clew.pipeline.upkeep import run_maintenance
 
-Take = Callable[..., Ingested]
+Take = Callable[..., IngestStats]
 WEEK = 7 * 24
 
 
 @pytest.fixture
-def filled(home: Home, take: Take) -> Home:
+def filled(home: DataDir, take: Take) -> DataDir:
     """Three batches of an event each, and derived tables that follow from them."""
     for number in range(3):
         start = end_position(home.log)
         event = {"eventTime": f"2026-01-01T10:00:0{number}Z", "run": {"runId": "r"}}
         with LogWriter(home.log) as log:
-            log.append([Received(Stream.OPENLINEAGE, "test", json.dumps(event).encode())])
+            log.append([IncomingEvent(Stream.OPENLINEAGE, "test", json.dumps(event).encode())])
         take(start)
     lake = Lake(home.lake)
     for name in DERIVED_TABLE_NAMES:
-        lake.replace(name, RUN_FACETS.schema, [], lake.state_of_events())
+        lake.replace(name, RUN_FACETS.schema, [], lake.source_fingerprint())
     return home
 
 
-def test_files_are_merged_and_a_week_of_versions_kept(filled: Home) -> None:
-    done = upkeep(filled, WEEK)
-    assert done.merged["lineage_events"] == (3, 1)
-    assert set(done.removed.values()) == {(0, 0)}
-    assert (done.is_refreshed, done.is_left_to_pipeline) == (False, False)
+def test_files_are_merged_and_a_week_of_versions_kept(filled: DataDir) -> None:
+    done = run_maintenance(filled, WEEK)
+    assert done.compacted["lineage_events"] == (3, 1)
+    assert set(done.vacuumed.values()) == {(0, 0)}
+    assert (done.is_refreshed, done.is_refresh_deferred) == (False, False)
 
 
-def test_forced_nothing_but_the_newest_version_is_kept(filled: Home) -> None:
-    done = upkeep(filled, 0, is_forced=True)
-    assert done.removed["lineage_events"][0] == 3
+def test_forced_nothing_but_the_newest_version_is_kept(filled: DataDir) -> None:
+    done = run_maintenance(filled, 0, is_forced=True)
+    assert done.vacuumed["lineage_events"][0] == 3
     assert len(list((filled.lake_folder / "lineage_events").glob("*.parquet"))) == 1
-    assert {table.name: table.rows for table in status(filled).tables}["lineage_events"] == 3
+    assert {table.name: table.rows for table in read_status(filled).tables}["lineage_events"] == 3
 
 
-def test_beside_a_pipeline_it_merges_and_leaves_derived_tables_to_it(filled: Home, take: Take) -> None:
+def test_beside_a_pipeline_it_merges_and_leaves_derived_tables_to_it(filled: DataDir, take: Take) -> None:
     with LogWriter(filled.log) as log:
-        log.append([Received(Stream.OPENLINEAGE, "test", b"no event")])
+        log.append([IncomingEvent(Stream.OPENLINEAGE, "test", b"no event")])
     take()
-    with held(filled.lake / ".lock"):
-        done = upkeep(filled, WEEK)
-    assert done.merged["lineage_events"] == (3, 1)
-    assert (done.is_refreshed, done.is_left_to_pipeline) == (False, True)
+    with acquire_lock(filled.lake / ".lock"):
+        done = run_maintenance(filled, WEEK)
+    assert done.compacted["lineage_events"] == (3, 1)
+    assert (done.is_refreshed, done.is_refresh_deferred) == (False, True)
 
 
-def test_beside_a_pipeline_young_files_are_not_removed(filled: Home) -> None:
+def test_beside_a_pipeline_young_files_are_not_removed(filled: DataDir) -> None:
     before = sorted(filled.lake_folder.rglob("*.*"))
-    with held(filled.lake / ".lock"), pytest.raises(ClewError, match=r"A pipeline is at work .* would be removed"):
-        upkeep(filled, 0, is_forced=True)
+    with (
+        acquire_lock(filled.lake / ".lock"),
+        pytest.raises(ClewError, match=r"A pipeline is running .* would be deleted"),
+    ):
+        run_maintenance(filled, 0, is_forced=True)
     assert sorted(set(filled.lake_folder.rglob("*.*")) - {filled.lake_folder / ".lock"}) == before
 
 
 @pytest.mark.parametrize(
     ("hours", "is_forced", "sentence"),
-    [(0, False, "may remove files that a query is reading"), (23, False, "add --force"), (-1, True, "is none")],
+    [(0, False, "may delete files that a running query reads"), (23, False, "add --force"), (-1, True, "is not valid")],
 )
-def test_a_retention_that_is_refused(filled: Home, hours: int, is_forced: bool, sentence: str) -> None:
+def test_a_retention_that_is_refused(filled: DataDir, hours: int, is_forced: bool, sentence: str) -> None:
     before = sorted(filled.lake_folder.rglob("*"))
     with pytest.raises(UsageError, match=sentence):
-        upkeep(filled, hours, is_forced=is_forced)
+        run_maintenance(filled, hours, is_forced=is_forced)
     assert sorted(filled.lake_folder.rglob("*")) == before

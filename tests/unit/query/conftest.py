@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 from tests.unit.worlds import World
 
-from clew.home import Place
+from clew.home import IndexLocation
 
 
 @pytest.fixture
-def world(tmp_path: Path, place: Place) -> World:
-    """An empty world."""
+def world(tmp_path: Path, place: IndexLocation) -> World:
+    """Return an empty world."""
     return World(tmp_path, place)
 
 
 @pytest.fixture
-def story(story: Any, place: Place) -> Any:
-    """An empty story, to be filled with sessions."""
+def story(story: Any, place: IndexLocation) -> Any:
+    """Return an empty story, to be filled with sessions."""
     story.index = place
     return story

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from clew.query.diff import run_diff, version_diff
-from clew.query.documents import dataset_document, job_document, run_document
-from clew.query.holdings import Holdings
-from clew.query.model import Dataset
+from clew.query.diff import diff_runs, diff_versions
+from clew.query.documents import describe_dataset, describe_job, describe_run
+from clew.query.holdings import QueryResources
+from clew.query.model import DatasetName
 from clew.query.names import UnknownNameError
 
 
@@ -32,9 +32,9 @@ def builds(world: Any) -> Any:
     return world
 
 
-def test_a_run_says_what_it_read_and_wrote(builds: Any, holdings: Holdings) -> None:
+def test_a_run_says_what_it_read_and_wrote(builds: Any, holdings: QueryResources) -> None:
     with holdings.reader() as index:
-        run = run_document(index, builds.run_id("1"))
+        run = describe_run(index, builds.run_id("1"))
     assert (run.state, run.duration_ms) == ("COMPLETED", 60_000)
     assert run.job is not None
     assert run.job.name == "build"
@@ -43,38 +43,38 @@ def test_a_run_says_what_it_read_and_wrote(builds: Any, holdings: Holdings) -> N
     assert "parent" in run.facets
 
 
-def test_a_run_that_others_name_is_a_placeholder(builds: Any, holdings: Holdings) -> None:
+def test_a_run_that_others_name_is_a_placeholder(builds: Any, holdings: QueryResources) -> None:
     with holdings.reader() as index:
-        assert run_document(index, builds.run_id("dag")).is_placeholder
+        assert describe_run(index, builds.run_id("dag")).is_placeholder
         with pytest.raises(UnknownNameError):
-            run_document(index, "none")
+            describe_run(index, "none")
 
 
 @pytest.mark.parametrize("name", ["out", "alias"])
-def test_a_dataset_by_any_name(builds: Any, holdings: Holdings, name: str) -> None:
+def test_a_dataset_by_any_name(builds: Any, holdings: QueryResources, name: str) -> None:
     assert builds.events
     with holdings.reader() as index:
-        found = dataset_document(index, "db", name)
+        found = describe_dataset(index, "db", name)
     assert (found.id, found.description) == ("dataset:db:out", "What is built")
     assert [(column.name, column.type) for column in found.columns] == [("id", "bigint"), ("total", "int")]
     assert [job.name for job in found.written_by] == ["build"]
-    assert found.other_names == (Dataset("db", "alias"),)
+    assert found.aliases == (DatasetName("db", "alias"),)
 
 
-def test_a_job_with_its_last_run(builds: Any, holdings: Holdings) -> None:
+def test_a_job_with_its_last_run(builds: Any, holdings: QueryResources) -> None:
     with holdings.reader() as index:
-        job = job_document(index, "jobs", "build")
-        assert job_document(index, "jobs", "dag").is_placeholder
+        job = describe_job(index, "jobs", "build")
+        assert describe_job(index, "jobs", "dag").is_placeholder
     assert job.latest_run is not None
     assert job.latest_run.id == builds.run_id("2")
     assert [dataset.name for dataset in job.inputs] == ["a", "b"]
 
 
-def test_two_runs_differ_in_what_they_read_and_made(builds: Any, holdings: Holdings) -> None:
+def test_two_runs_differ_in_what_they_read_and_made(builds: Any, holdings: QueryResources) -> None:
     with holdings.reader() as index:
-        diff = run_diff(index, builds.run_id("1"), builds.run_id("2"))
-        assert run_diff(index, builds.run_id("1"), builds.run_id("1")).outputs.changed == ()
-    assert diff.inputs.added == (Dataset("db", "b"),)
+        diff = diff_runs(index, builds.run_id("1"), builds.run_id("2"))
+        assert diff_runs(index, builds.run_id("1"), builds.run_id("1")).outputs.changed == ()
+    assert diff.inputs.added == (DatasetName("db", "b"),)
     (out,) = diff.outputs.changed
     assert out.schema is not None
     assert (out.schema.added, out.schema.removed) == (("total",), ("day",))
@@ -86,14 +86,14 @@ def test_two_runs_differ_in_what_they_read_and_made(builds: Any, holdings: Holdi
     assert diff.state is None
 
 
-def test_two_versions_differ_as_the_runs_that_wrote_them(builds: Any, holdings: Holdings) -> None:
+def test_two_versions_differ_as_the_runs_that_wrote_them(builds: Any, holdings: QueryResources) -> None:
     with holdings.reader() as index:
-        diff = version_diff(index, Dataset("db", "out"))
-        turned = version_diff(index, Dataset("db", "out"), builds.run_id("2"), builds.run_id("1"))
+        diff = diff_versions(index, DatasetName("db", "out"))
+        turned = diff_versions(index, DatasetName("db", "out"), builds.run_id("2"), builds.run_id("1"))
         with pytest.raises(UnknownNameError, match="version of out"):
-            version_diff(index, Dataset("db", "out"), "9")
+            diff_versions(index, DatasetName("db", "out"), "9")
         with pytest.raises(UnknownNameError, match="nothing to compare"):
-            version_diff(index, Dataset("db", "a"))
+            diff_versions(index, DatasetName("db", "a"))
     assert diff.runs.left == builds.run_id("1")
     assert diff.difference.schema is not None
     assert turned.difference.schema is not None
@@ -106,6 +106,6 @@ def test_cells_of_two_sessions_differ_by_their_source(story: Any) -> None:
         session = story.session(session_id)
         runs.append(session.operation(cell, "df@1", {}))
     story.tell()
-    with Holdings(story.index) as holdings, holdings.reader() as index:
-        assert run_diff(index, runs[0], runs[1]).code == ()
-        assert {one.name for one in run_diff(index, runs[0], runs[2]).code} == {"load", "keep"}
+    with QueryResources(story.index) as holdings, holdings.reader() as index:
+        assert diff_runs(index, runs[0], runs[1]).code == ()
+        assert {one.name for one in diff_runs(index, runs[0], runs[2]).code} == {"load", "keep"}

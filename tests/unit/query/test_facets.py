@@ -11,72 +11,72 @@ import pytest
 from starlette.testclient import TestClient
 
 from clew.api.app import create_app
-from clew.api.questions import question_routes
+from clew.api.questions import operation_routes
 from clew.errors import ClewError
 from clew.events.identity import event_id
-from clew.events.openlineage import decode
-from clew.index.raw_observer import RawObserver
-from clew.index.sink import IndexSink
+from clew.events.openlineage import decode_openlineage
+from clew.index.raw_observer import RawOnlyExtractor
+from clew.index.sink import IndexWriter
 from clew.lake import facets as lake_facets
-from clew.lake.arrival import Arrival
-from clew.lake.delta import Batch, Lake
+from clew.lake.arrival import ReceivedEvent
+from clew.lake.delta import BatchId, Lake
 from clew.lake.files import FileWriter
-from clew.lake.lineage_rows import LineageRows
+from clew.lake.lineage_rows import LineageTableBuilder
 from clew.lake.tables import EVENT_TABLES, LARGE_COLUMNS
-from clew.query.answers import Answers
-from clew.query.facets import history, run_facets
-from clew.query.holdings import Holdings
+from clew.query.answers import NotebookService
+from clew.query.facets import find_run_facets, get_facet_history
+from clew.query.holdings import QueryResources
 
 
 @pytest.fixture
 def raw(world: Any, tmp_path: Path) -> Path:
-    """A lake and an index that have taken in two events of a run, without their facets."""
+    """Create a lake and an index with two events of a run, without facets."""
     for kind, facet in (("START", {"x": 1}), ("COMPLETE", {"x": 2})):
         world.run("load", "raw", "orders", run="1", kind=kind, run_facets={"own": facet})
-    lake, observer, rows = Lake(tmp_path / "lake"), RawObserver(), LineageRows()
-    lake.prepare()
+    lake, observer, rows = Lake(tmp_path / "lake"), RawOnlyExtractor(), LineageTableBuilder()
+    lake.create_or_validate()
     for seq, event in enumerate(world.events):
         body = json.dumps(event).encode()
-        observer.note(decode(body), event_id(body), seq)
-        arrival = Arrival(event_id(body), seq, datetime(2026, 1, 2, tzinfo=UTC), "test", body)
-        rows.add_raw(decode(body), arrival)
+        observer.add(decode_openlineage(body), event_id(body), seq)
+        arrival = ReceivedEvent(event_id(body), seq, datetime(2026, 1, 2, tzinfo=UTC), "test", body)
+        rows.add_raw(decode_openlineage(body), arrival)
     writer = FileWriter(str(lake.root), LARGE_COLUMNS)
-    files = [*writer.add(rows.batches()), *writer.flush()]
+    files = [*writer.add(rows.drain()), *writer.flush()]
     for table in EVENT_TABLES:
-        lake.append(table.name, table.schema, [file for file in files if file.table == table.name], Batch("app", 0))
-    with IndexSink(world.index) as sink:
+        lake.append(table.name, table.schema, [file for file in files if file.table == table.name], BatchId("app", 0))
+    with IndexWriter(world.index) as sink:
         sink.apply("app/0", observer.changes())
     return Path(str(lake.root))
 
 
-def test_a_run_has_its_facets_before_a_backfill(world: Any, holdings: Holdings, raw: Path) -> None:
+def test_a_run_has_its_facets_before_a_backfill(world: Any, holdings: QueryResources, raw: Path) -> None:
     with holdings.reader() as index:
-        assert run_facets(index, world.run_id("1"), None) == {}
-        found = run_facets(index, world.run_id("1"), raw)
+        assert find_run_facets(index, world.run_id("1"), None) == {}
+        found = find_run_facets(index, world.run_id("1"), raw)
         assert {name: json.loads(bytes(facet)) for name, facet in found.items()} == {"own": {"x": 2}}
-        assert run_facets(index, world.run_id("other"), raw) == {}
+        assert find_run_facets(index, world.run_id("other"), raw) == {}
         # Whoever has no lake has no facets that are only there.
-        assert run_facets(index, world.run_id("1"), raw / "nothing") == {}
+        assert find_run_facets(index, world.run_id("1"), raw / "nothing") == {}
 
 
 def test_more_raw_events_than_a_look_may_cost_are_refused(
-    world: Any, holdings: Holdings, raw: Path, monkeypatch: pytest.MonkeyPatch
+    world: Any, holdings: QueryResources, raw: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lake_facets, "MOST_RAW_EVENTS", 1)
-    with holdings.reader() as index, pytest.raises(ClewError, match="too much to open each time"):
-        run_facets(index, world.run_id("1"), raw)
+    monkeypatch.setattr(lake_facets, "MAX_RAW_EVENTS", 1)
+    with holdings.reader() as index, pytest.raises(ClewError, match="too many to parse on demand"):
+        find_run_facets(index, world.run_id("1"), raw)
 
 
 def test_a_server_answers_with_facets_of_raw_events(world: Any, raw: Path) -> None:
-    with Holdings(world.index, raw) as holdings:
-        app = create_app(lambda: Answers(world.index), question_routes(holdings))
+    with QueryResources(world.index, raw) as holdings:
+        app = create_app(lambda: NotebookService(world.index), operation_routes(holdings))
         with TestClient(app) as client:
             for _ in range(2):
                 assert client.get(f"/api/v2/runs/{world.run_id('1')}").json()["facets"] == {"own": {"x": 2}}
         with holdings.reader() as index:
-            assert holdings.has_raw_events(index)
+            assert holdings.has_pending_backfill(index)
 
 
 def test_without_a_lake_there_is_no_history() -> None:
-    with pytest.raises(ClewError, match="no lake to look back in"):
-        history(None, "job", ("n", "j"), "sql")
+    with pytest.raises(ClewError, match="no facet history"):
+        get_facet_history(None, "job", ("n", "j"), "sql")

@@ -7,7 +7,7 @@ from itertools import combinations
 
 import pytest
 
-from clew.query.layout import Box, Size, Spacing, layered, neighbourhood
+from clew.query.layout import Box, Size, Spacing, compute_layered_layout, nodes_within_hops
 
 Edges = list[tuple[str, str]]
 
@@ -46,44 +46,46 @@ def _overlap(a: Box, b: Box) -> bool:
 
 @shapes
 def test_every_node_has_a_place_and_none_overlaps(count: int, edges: Edges) -> None:
-    boxes = layered(_sizes(count), edges)
+    boxes = compute_layered_layout(_sizes(count), edges)
     assert boxes.keys() == _sizes(count).keys()
     assert [pair for pair in combinations(boxes, 2) if _overlap(boxes[pair[0]], boxes[pair[1]])] == []
 
 
 @shapes
 def test_the_same_graph_gives_the_same_picture(count: int, edges: Edges) -> None:
-    assert layered(_sizes(count), edges) == layered(_sizes(count), list(edges))
+    assert compute_layered_layout(_sizes(count), edges) == compute_layered_layout(_sizes(count), list(edges))
 
 
 @pytest.mark.parametrize("name", ["chain", "diamond", "fan", "pipeline"])
 def test_data_flows_from_left_to_right(name: str) -> None:
     count, edges = SHAPES[name]
-    boxes = layered(_sizes(count), edges)
+    boxes = compute_layered_layout(_sizes(count), edges)
     assert all(boxes[source].right < boxes[target].x for source, target in edges)
 
 
 def test_neighbours_keep_their_distance() -> None:
     spacing = Spacing(layer=50, node=12)
-    boxes = layered({name: Size(100, 30) for name in "abc"}, [("a", "b"), ("a", "c")], spacing)
+    boxes = compute_layered_layout({name: Size(100, 30) for name in "abc"}, [("a", "b"), ("a", "c")], spacing)
     assert boxes["b"].x - boxes["a"].right == spacing.layer
     assert abs(boxes["b"].y - boxes["c"].y) == 30 + spacing.node
 
 
 def test_a_node_stands_level_with_its_neighbours() -> None:
-    boxes = layered({name: Size(100, 30) for name in "abcd"}, [("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")])
+    boxes = compute_layered_layout(
+        {name: Size(100, 30) for name in "abcd"}, [("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")]
+    )
     middle = {name: box.y + box.height / 2 for name, box in boxes.items()}
     assert middle["a"] == middle["d"] == pytest.approx((middle["b"] + middle["c"]) / 2)
 
 
 def test_what_is_waited_for_stands_next_to_the_first_that_needs_it() -> None:
     edges = [("a", "b"), ("b", "c"), ("c", "d"), ("y", "z"), ("z", "d")]
-    boxes = layered({name: Size(100, 30) for name in "abcdyz"}, edges)
+    boxes = compute_layered_layout({name: Size(100, 30) for name in "abcdyz"}, edges)
     assert (boxes["y"].x, boxes["z"].x) == (boxes["b"].x, boxes["c"].x)
 
 
 def test_a_chain_of_five_thousand_does_not_exceed_the_stack() -> None:
-    boxes = layered(_sizes(5000), [(f"n{i}", f"n{i + 1}") for i in range(4999)])
+    boxes = compute_layered_layout(_sizes(5000), [(f"n{i}", f"n{i + 1}") for i in range(4999)])
     assert len({box.x for box in boxes.values()}) == 5000
 
 
@@ -93,4 +95,4 @@ def test_a_chain_of_five_thousand_does_not_exceed_the_stack() -> None:
 )
 def test_a_neighbourhood_goes_up_and_down_but_never_sideways(hops: int, expected: set[str]) -> None:
     edges = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "e"), ("b", "sibling"), ("stranger", "d")]
-    assert set(neighbourhood("c", edges, hops)) == expected
+    assert set(nodes_within_hops("c", edges, hops)) == expected

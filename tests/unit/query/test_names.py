@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from clew.errors import UsageError
-from clew.index.bodies import Packer, StoredFacet
-from clew.index.changes import Changes, DatasetRow, EdgeRow, FacetsRow, StatementRow
-from clew.index.keys import entity
+from clew.index.bodies import FacetEncoder, StoredFacet
+from clew.index.changes import AssertionRow, ChangeSet, DatasetRow, EdgeRow, FacetsRow
+from clew.index.keys import entity_key
 from clew.index.reader import IndexReader
-from clew.index.sink import IndexSink
-from clew.query.model import Dataset
-from clew.query.names import find_column, find_dataset, full_name, short_name
+from clew.index.sink import IndexWriter
+from clew.query.model import DatasetName
+from clew.query.names import find_column, full_name, resolve_dataset, short_name
 
 FILES = ["/data/orders.csv", "/old/orders.csv", "/data/daily.v2.parquet", "/data/customers.csv", "s3/a:b"]
 COLUMNS = {
@@ -30,8 +30,8 @@ Open = Callable[..., IndexReader]
 def opened(tmp_path: Path) -> Iterator[Open]:
     readers = []
 
-    def make(changes: Changes) -> IndexReader:
-        with IndexSink(tmp_path / "index") as sink:
+    def make(changes: ChangeSet) -> IndexReader:
+        with IndexWriter(tmp_path / "index") as sink:
             sink.apply("0", changes)
         readers.append(IndexReader(tmp_path / "index"))
         return readers[-1]
@@ -41,10 +41,10 @@ def opened(tmp_path: Path) -> Iterator[Open]:
         reader.close()
 
 
-def stated(found: dict[str, list[str]]) -> tuple[list[StatementRow], list[EdgeRow]]:
+def stated(found: dict[str, list[str]]) -> tuple[list[AssertionRow], list[EdgeRow]]:
     """Of each column of each file that it was made from the customers' id."""
     statements = [
-        StatementRow("r", "file", name, "", "columnLineage", 1, 1, "r", None, None, None, name) for name in found
+        AssertionRow("r", "file", name, "", "columnLineage", 1, 1, "r", None, None, None, name) for name in found
     ]
     edges = [
         EdgeRow(name, place, column, "file", "/data/customers.csv", "id", "DIRECT", None, None, None)
@@ -56,18 +56,18 @@ def stated(found: dict[str, list[str]]) -> tuple[list[StatementRow], list[EdgeRo
 
 def schema(dataset: str, *columns: str) -> FacetsRow:
     fields = ", ".join(f'{{"name": "{column}"}}' for column in columns)
-    key = entity("file", dataset, None)
+    key = entity_key("file", dataset, None)
     facet = StoredFacet("schema", 1, 1, f'{{"fields": [{fields}]}}'.encode())
-    return FacetsRow("dataset", key, 1, Packer().pack([facet]))
+    return FacetsRow("dataset", key, 1, FacetEncoder().encode([facet]))
 
 
 @pytest.fixture
 def index(opened: Open) -> IndexReader:
     return opened(
-        Changes(
+        ChangeSet(
             datasets=[DatasetRow("file", name, 1, 1, 1, 1) for name in FILES]
             + [DatasetRow("marimo", name, 1, 1, 1, 1) for name in ("orders/df", "nb/orders")],
-            statements=stated(COLUMNS)[0],
+            lineage_assertions=stated(COLUMNS)[0],
             edge_sets=stated(COLUMNS)[1],
             facets=[schema("/data/customers.csv", "name"), schema("s3/a:b", "c")],
         )
@@ -87,7 +87,7 @@ def index(opened: Open) -> IndexReader:
     ],
 )
 def test_a_dataset_is_found(index: IndexReader, text: str, name: str) -> None:
-    assert find_dataset(index, text).name == name
+    assert resolve_dataset(index, text).name == name
 
 
 @pytest.mark.parametrize(
@@ -105,22 +105,26 @@ def test_a_dataset_is_found(index: IndexReader, text: str, name: str) -> None:
     ],
 )
 def test_a_column_is_found(index: IndexReader, text: str, dataset: str, column: str) -> None:
-    assert find_column(index, text) == (Dataset("file", dataset), column)
+    assert find_column(index, text) == (DatasetName("file", dataset), column)
 
 
 @pytest.mark.parametrize(
     ("text", "sentence", "hint"),
     [
         ("custmers.csv.id", "no dataset 'custmers.csv'", "Did you mean customers.csv"),
-        ("nothing.like.it", "no dataset 'nothing.like'", "There are customers.csv, daily.v2.parquet, "),
+        ("nothing.like.it", "no dataset 'nothing.like'", "Available: customers.csv, daily.v2.parquet, "),
         ("daily.v2.parquet.dya", "no column of daily.v2.parquet 'dya'", "Did you mean day?"),
-        ("customers.csv.zzz", "no column of customers.csv 'zzz'", "There are name, id."),
-        ("orders.csv.price", "'orders.csv' names 2 datasets: file:/data/orders.csv, file:/old/orders.csv", "Give more"),
-        ("customers.csv", "'customers.csv' is a dataset: name one of its columns", "It has name, id."),
-        ("price", "'price' names no column", "DATASET.COLUMN"),
-        (".price", "'.price' names no column", "DATASET.COLUMN"),
-        ("", "'' names no column", "DATASET.COLUMN"),
-        ("df.x", "no column of df 'x'", "Nothing of the kind was recorded yet"),
+        ("customers.csv.zzz", "no column of customers.csv 'zzz'", "Available: name, id."),
+        (
+            "orders.csv.price",
+            "'orders.csv' matches 2 datasets: file:/data/orders.csv, file:/old/orders.csv",
+            "Give more",
+        ),
+        ("customers.csv", "'customers.csv' is a dataset: append one of its columns", "Its columns: name, id."),
+        ("price", "'price' is not a column", "DATASET.COLUMN"),
+        (".price", "'.price' is not a column", "DATASET.COLUMN"),
+        ("", "'' is not a column", "DATASET.COLUMN"),
+        ("df.x", "no column of df 'x'", "Nothing was recorded yet"),
     ],
 )
 def test_what_is_not_found_is_answered_with_a_way_on(index: IndexReader, text: str, sentence: str, hint: str) -> None:
@@ -132,17 +136,17 @@ def test_what_is_not_found_is_answered_with_a_way_on(index: IndexReader, text: s
 
 
 def test_an_empty_index_says_so(opened: Open) -> None:
-    with pytest.raises(UsageError, match=r"no dataset 'a'\.\nNothing of the kind was recorded yet: run `clew demo`"):
-        find_column(opened(Changes()), "a.b")
+    with pytest.raises(UsageError, match=r"no dataset 'a'\.\nNothing was recorded yet: run `clew demo`"):
+        find_column(opened(ChangeSet()), "a.b")
 
 
 def test_long_lists_are_cut_and_counted(opened: Open) -> None:
-    index = opened(Changes(datasets=[DatasetRow(f"n{number}", "t", 1, 1, 1, 1) for number in range(9)]))
-    with pytest.raises(UsageError, match=r"'t' names 9 datasets: n0:t, n1:t, n2:t, n3:t, n4:t and 4 more\."):
-        find_dataset(index, "t")
+    index = opened(ChangeSet(datasets=[DatasetRow(f"n{number}", "t", 1, 1, 1, 1) for number in range(9)]))
+    with pytest.raises(UsageError, match=r"'t' matches 9 datasets: n0:t, n1:t, n2:t, n3:t, n4:t and 4 more\."):
+        resolve_dataset(index, "t")
 
 
 @pytest.mark.parametrize(("name", "short"), [("/a/b.csv", "b.csv"), ("b", "b"), ("/a/b/", "b"), ("orders/df", "df")])
 def test_names_long_and_short(name: str, short: str) -> None:
-    assert short_name(Dataset("n", name)) == short
-    assert full_name(Dataset("n", name)) == f"n:{name}"
+    assert short_name(DatasetName("n", name)) == short
+    assert full_name(DatasetName("n", name)) == f"n:{name}"

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from clew.query.graph.nodes import Column, Node
-from clew.query.holdings import Holdings
+from clew.query.holdings import QueryResources
 from clew.query.names import UnknownNameError
-from clew.query.node_ids import MalformedNodeError, find_field, find_node
+from clew.query.node_ids import MalformedNodeIdError, resolve_field_id, resolve_node_id
 
 
 @pytest.fixture
@@ -49,34 +49,34 @@ def named(world: Any) -> Any:
         ),
     ],
 )
-def test_the_split_that_is_known_is_meant(named: Any, holdings: Holdings, text: str, expected: Node) -> None:
+def test_the_split_that_is_known_is_meant(named: Any, holdings: QueryResources, text: str, expected: Node) -> None:
     assert named.events
     with holdings.reader() as index:
-        assert find_node(index, text) == expected
+        assert resolve_node_id(index, text) == expected
 
 
-def test_a_field_may_hold_colons_too(named: Any, holdings: Holdings) -> None:
+def test_a_field_may_hold_colons_too(named: Any, holdings: QueryResources) -> None:
     assert named.events
     with holdings.reader() as index:
-        found = find_field(index, "datasetField:arn:aws:glue:eu-1:42:table/shop:orders:a:b")
+        found = resolve_field_id(index, "datasetField:arn:aws:glue:eu-1:42:table/shop:orders:a:b")
         assert found == Column("arn:aws:glue:eu-1:42", "table/shop:orders", "a:b")
         with pytest.raises(UnknownNameError, match="Did you mean a:b"):
-            find_field(index, "datasetField:arn:aws:glue:eu-1:42:table/shop:orders:a:c")
+            resolve_field_id(index, "datasetField:arn:aws:glue:eu-1:42:table/shop:orders:a:c")
 
 
 @pytest.mark.parametrize(
     "text", ["", ":", "dataset", "dataset:", "dataset:x", "table:a:b", "run:1", "dataset::", "::::"]
 )
-def test_what_names_nothing_is_said_to_be_malformed(named: Any, holdings: Holdings, text: str) -> None:
+def test_what_names_nothing_is_said_to_be_malformed(named: Any, holdings: QueryResources, text: str) -> None:
     assert named.events
-    with holdings.reader() as index, pytest.raises(MalformedNodeError):
-        find_node(index, text)
+    with holdings.reader() as index, pytest.raises(MalformedNodeIdError):
+        resolve_node_id(index, text)
 
 
-def test_an_unknown_name_is_told_what_is_like_it(named: Any, holdings: Holdings) -> None:
+def test_an_unknown_name_is_told_what_is_like_it(named: Any, holdings: QueryResources) -> None:
     assert named.events
     with (
         holdings.reader() as index,
         pytest.raises(UnknownNameError, match="Did you mean postgres://host:5432:2024_orders"),
     ):
-        find_node(index, "dataset:postgres://host:5432:2024_order")
+        resolve_node_id(index, "dataset:postgres://host:5432:2024_order")

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from clew.errors import UsageError
-from clew.query.answers import Answers
+from clew.query.answers import NotebookService
 from clew.query.costs import peak_memory_mb, slowest_cell, total_ms
 from clew.query.model import NotebookRun
-from clew.query.moments import moment
+from clew.query.moments import from_epoch_micros
 
 
 def only_run(story: Any) -> NotebookRun:
-    with Answers(story.index) as answers:
-        run = answers.latest()
+    with NotebookService(story.index) as answers:
+        run = answers.latest_run()
     assert run is not None
     return run
 
@@ -71,7 +71,7 @@ def test_runs_are_listed_the_newest_first(story: Any) -> None:
     third.operation("load", "df@1", {})
     third.operation("keep", "df@2", {})
     story.tell([third, first, second])
-    with Answers(story.index) as answers:
+    with NotebookService(story.index) as answers:
         runs = answers.runs()
     keys = ("session_id", "notebook", "state", "cell_count", "failed_cell_count")
     assert [tuple(getattr(run, key) for key in keys) for run in runs] == [
@@ -84,7 +84,7 @@ def test_runs_are_listed_the_newest_first(story: Any) -> None:
 
 def test_the_list_and_the_run_tell_the_same(orders: Any) -> None:
     run = only_run(orders)
-    with Answers(orders.index) as answers:
+    with NotebookService(orders.index) as answers:
         (summary,) = answers.runs()
     for name in ("session_id", "notebook", "state", "started_at", "ended_at"):
         assert getattr(summary, name) == getattr(run, name)
@@ -92,15 +92,18 @@ def test_the_list_and_the_run_tell_the_same(orders: Any) -> None:
 
 
 def test_an_unknown_session_is_a_usage_error(orders: Any) -> None:
-    with Answers(orders.index) as answers, pytest.raises(UsageError, match="no notebook session 'aaaa1112'") as fault:
+    with (
+        NotebookService(orders.index) as answers,
+        pytest.raises(UsageError, match="no notebook session 'aaaa1112'") as fault,
+    ):
         answers.run("aaaa1112")
     assert fault.value.hint == "Did you mean aaaa1111?"
 
 
 def test_an_index_without_sessions_has_no_latest(story: Any) -> None:
     story.tell()
-    with Answers(story.index) as answers:
-        assert answers.latest() is None
+    with NotebookService(story.index) as answers:
+        assert answers.latest_run() is None
         assert answers.runs() == []
         assert answers.indexed_at() is not None
 
@@ -116,4 +119,4 @@ def test_an_index_without_sessions_has_no_latest(story: Any) -> None:
     ],
 )
 def test_moments_are_exact(microseconds: int | None, expected: datetime | None) -> None:
-    assert moment(microseconds) == expected
+    assert from_epoch_micros(microseconds) == expected

@@ -13,10 +13,10 @@ from msgspec import structs
 
 from clew.errors import UsageError
 from clew.query import run_page as module
-from clew.query.model import CellExecution, Dataset, Field, NotebookRun
-from clew.query.run_page import run_page
+from clew.query.model import CellExecution, DatasetName, Field, NotebookRun
+from clew.query.run_page import build_run_page
 from clew.query.run_page_model import ColumnAddress, PageEdge, Port, RunPage
-from clew.query.run_page_states import dataset_label
+from clew.query.run_page_states import display_name
 
 ROOT = Path(__file__).parents[3]
 SAMPLE = runpy.run_path(str(ROOT / "tests" / "e2e" / "page" / "orders_run.py"))
@@ -90,22 +90,24 @@ def test_lanes_link_files_to_cells_and_cells_to_cells(page: RunPage) -> None:
 
 
 def test_the_answer_is_a_sentence(page: RunPage) -> None:
-    assert page.answer is not None
-    assert [(part.kind, part.text, part.cell, part.line) for part in page.answer.sentence if part.kind != "code"] == [
+    assert page.explanation is not None
+    assert [
+        (part.kind, part.text, part.cell, part.line) for part in page.explanation.sentence if part.kind != "code"
+    ] == [
         ("target", "daily_revenue.parquet · net_revenue", None, None),
         ("source", "orders.csv · price, qty", None, None),
         ("source", "returns.csv · amount", None, None),
-        ("influence", "filtered by orders.csv · status", None, None),
-        ("influence", "grouped by customers.csv · country, orders.csv · day, returns.csv · order_id", None, None),
+        ("indirect", "filtered by orders.csv · status", None, None),
+        ("indirect", "grouped by customers.csv · country, orders.csv · day, returns.csv · order_id", None, None),
         (
-            "influence",
+            "indirect",
             "joined on customers.csv · customer_id, orders.csv · customer_id, order_id, returns.csv · order_id",
             None,
             None,
         ),
-        ("note", "12 steps, all exact", None, None),
+        ("summary", "12 steps, all exact", None, None),
     ]
-    codes = [(part.text, part.cell, part.line) for part in page.answer.sentence if part.kind == "code"]
+    codes = [(part.text, part.cell, part.line) for part in page.explanation.sentence if part.kind == "code"]
     assert codes[1:] == [
         ('net["revenue"] - net["amount"].fillna(0)', 7, 3),
         ('returns.groupby("order_id", as_index=False)["amount"].sum()', 6, 1),
@@ -114,8 +116,8 @@ def test_the_answer_is_a_sentence(page: RunPage) -> None:
 
 
 def test_the_tree_has_the_line_of_code_on_each_hop(page: RunPage) -> None:
-    assert page.answer is not None
-    hop, way = page.answer.tree, []
+    assert page.explanation is not None
+    hop, way = page.explanation.tree, []
     while hop.upstream:
         hop = hop.upstream[0]
         way.append((hop.label, hop.version, hop.column, None if hop.cell is None else hop.cell + 1, hop.line))
@@ -133,10 +135,10 @@ def test_the_tree_has_the_line_of_code_on_each_hop(page: RunPage) -> None:
 def test_a_guess_is_counted() -> None:
     run: NotebookRun = SAMPLE["orders_run"]()
     state = next(op.outputs[0] for op in run.operations if op.outputs[0].version == "3")
-    page = run_page(run, answer=SAMPLE["trace"](run, state, "segment"))
-    assert page.answer is not None
-    assert page.answer.sentence[-1].text.endswith("1 guessed")
-    assert page.answer.tree.upstream[0].flag == "opaque"
+    page = build_run_page(run, upstream=SAMPLE["trace"](run, state, "segment"))
+    assert page.explanation is not None
+    assert page.explanation.sentence[-1].text.endswith("1 inferred")
+    assert page.explanation.tree.upstream[0].flag == "opaque"
 
 
 def test_the_error_stands_at_its_line(page: RunPage) -> None:
@@ -159,22 +161,22 @@ def test_a_cell_run_again_reads_what_was_made_last() -> None:
         frame = book.step("read_csv", "io", [file], book.frame("a", 1, 3, "x:int64"), [Influence("x", "x")])
         book.cell("double", "b = a * 2")
         book.step("mul", "transformation", [frame], book.frame("b", 1, 3, "x:int64"), [Influence("x", "x")])
-    page = run_page(book.run([file], []))
+    page = build_run_page(book.run([file], []))
     assert [op.inputs for op in page.operations] == [(0,), (1,), (0,), (3,)]
     assert [link.source for link in page.lanes.links] == ["state:0", "cell:0", "state:0", "cell:2"]
 
 
 def test_cells_are_followed_in_run_order_whatever_the_clocks_say() -> None:
     run: NotebookRun = SAMPLE["orders_run"]()
-    page = run_page(structs.replace(run, operations=run.operations[::-1]))
-    in_order = run_page(run)
+    page = build_run_page(structs.replace(run, operations=run.operations[::-1]))
+    in_order = build_run_page(run)
     assert [op.cell for op in page.operations] == [op.cell for op in in_order.operations]
     assert page.lanes.links[:6] == in_order.lanes.links[:6]
 
 
 def test_a_run_that_wrote_nothing_has_its_last_frame_in_focus() -> None:
     run: NotebookRun = SAMPLE["orders_run"]()
-    page = run_page(structs.replace(run, writes=(), operations=run.operations[:3], edges=run.edges[:18]))
+    page = build_run_page(structs.replace(run, writes=(), operations=run.operations[:3], edges=run.edges[:18]))
     assert page.focus is not None
     assert _named(page, page.focus) == "returns@1.reason"
 
@@ -186,7 +188,7 @@ def test_a_file_overwritten_is_read_before_and_written_after() -> None:
     frame = book.step("read_csv", "io", [file], book.frame("a", 1, 3, "x:int64"), [Influence("x", "x")])
     book.cell("save", 'a.to_csv("a.csv")')
     book.step("to_csv", "io", [frame], file, [Influence("x", "x")])
-    page = run_page(book.run([file], [file]))
+    page = build_run_page(book.run([file], [file]))
     assert (page.lanes.reads.items, page.lanes.writes.items) == ((0,), (2,))
     assert page.edges[-1] == PageEdge(Port(1, "x"), Port(2, "x"), "DIRECT", "IDENTITY", None, 1)
 
@@ -196,38 +198,42 @@ def test_a_column_that_only_an_edge_names_is_a_port() -> None:
     file = book.file("a.csv", None, "")
     book.cell("load", 'a = pd.read_csv("a.csv")')
     book.step("read_csv", "io", [file], book.frame("a", 1, None, ""), [Influence("x", "x")])
-    page = run_page(book.run([file], []))
+    page = build_run_page(book.run([file], []))
     assert [state.columns for state in page.states] == [(Field("x"),), (Field("x"),)]
 
 
 def test_without_an_answer_the_last_traced_column_written_is_in_focus() -> None:
-    page = run_page(SAMPLE["orders_run"]())
-    assert page.answer is None
+    page = build_run_page(SAMPLE["orders_run"]())
+    assert page.explanation is None
     assert page.focus is not None
     assert _named(page, page.focus) == "daily_revenue.parquet.orders"
 
 
 @pytest.mark.parametrize(("version", "expected"), [(None, "net@3.price"), ("1", "net@1.price")])
 def test_a_focus_without_a_version_means_the_last(version: str | None, expected: str) -> None:
-    page = run_page(SAMPLE["orders_run"](), focus=ColumnAddress(Dataset("marimo", "orders/net"), version, "price"))
+    page = build_run_page(
+        SAMPLE["orders_run"](), focus=ColumnAddress(DatasetName("marimo", "orders/net"), version, "price")
+    )
     assert page.focus is not None
     assert _named(page, page.focus) == expected
 
 
 def test_an_unknown_focus_is_said() -> None:
     with pytest.raises(UsageError, match=r"No column 'net · nothing' in this run of orders\.py"):
-        run_page(SAMPLE["orders_run"](), focus=ColumnAddress(Dataset("marimo", "orders/net"), None, "nothing"))
+        build_run_page(
+            SAMPLE["orders_run"](), focus=ColumnAddress(DatasetName("marimo", "orders/net"), None, "nothing")
+        )
 
 
 def test_an_empty_run_is_a_page() -> None:
-    page = run_page(NotebookRun("6ac33987", None, "empty.py", "RUNNING", None, None, (), (), (), (), ()))
+    page = build_run_page(NotebookRun("6ac33987", None, "empty.py", "RUNNING", None, None, (), (), (), (), ()))
     assert (page.focus, page.header.duration_ms, page.header.peak_memory_mb, page.lanes.height) == (None, None, None, 0)
 
 
 def test_what_is_cut_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, most in {"MAX_CARDS": 2, "MAX_CELLS": 5, "MAX_EDGES": 10}.items():
         monkeypatch.setattr(module, name, most)
-    page = run_page(SAMPLE["orders_run"]())
+    page = build_run_page(SAMPLE["orders_run"]())
     assert (len(page.lanes.reads.items), page.lanes.reads.total) == (2, 3)
     assert (page.lanes.cells.items, page.lanes.cells.total) == ((7, 8, 9, 10, 11), 12)
     assert (len(page.edges), page.edge_total) == (10, len(SAMPLE["orders_run"]().edges))
@@ -237,7 +243,7 @@ def test_a_thousand_executions_stay_one_page() -> None:
     book = Book()
     for _ in range(1000):
         book.cell(None, "x = 1")
-    page = run_page(book.run([], []))
+    page = build_run_page(book.run([], []))
     assert (len(page.lanes.cells.items), page.lanes.cells.total) == (module.MAX_CELLS, 1000)
 
 
@@ -247,7 +253,7 @@ def test_any_name_goes_through(name: str) -> None:
     file = book.file("a.csv", 1, "")
     book.cell(name, "pass")
     book.step("read_csv", "io", [file], book.frame(name, 1, 1, ""), [Influence(name, name)])
-    page = run_page(book.run([file], []))
+    page = build_run_page(book.run([file], []))
     assert msgspec.json.decode(msgspec.json.encode(page), type=RunPage) == page
 
 
@@ -274,7 +280,7 @@ def test_a_cell_is_called_what_its_author_would(name: str | None, frames: list[s
     ],
 )
 def test_a_dataset_is_called_what_its_author_would(namespace: str, name: str, label: str) -> None:
-    assert dataset_label(Dataset(namespace, name)) == label
+    assert display_name(DatasetName(namespace, name)) == label
 
 
 def test_the_same_run_gives_the_same_page(page: RunPage) -> None:

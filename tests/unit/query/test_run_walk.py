@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from clew.query.holdings import Holdings
+from clew.query.holdings import QueryResources
 from clew.query.names import UnknownNameError
-from clew.query.run_walk import run_walk
+from clew.query.run_walk import traverse_runs
 
 
-def walked(world: Any, holdings: Holdings, run: str, direction: Any = "upstream", **how: Any) -> dict[str, int]:
+def walked(world: Any, holdings: QueryResources, run: str, direction: Any = "upstream", **how: Any) -> dict[str, int]:
     names = {world.run_id(name): name for name in ("load 1", "load 2", "total 1", "total 2", "app", "report", "lost")}
     with holdings.reader() as index:
-        found = run_walk(index, world.run_id(run), direction, **how)
-    return {names[one.run_uuid]: one.distance for one in found.found}
+        found = traverse_runs(index, world.run_id(run), direction, **how)
+    return {names[one.run_uuid]: one.distance for one in found.runs}
 
 
 @pytest.fixture
@@ -29,17 +29,17 @@ def runs(world: Any) -> Any:
     return world
 
 
-def test_a_run_read_what_was_written_last_before_it(runs: Any, holdings: Holdings) -> None:
+def test_a_run_read_what_was_written_last_before_it(runs: Any, holdings: QueryResources) -> None:
     assert walked(runs, holdings, "total 1") == {"total 1": 0, "load 1": -1}
     assert walked(runs, holdings, "total 2") == {"total 2": 0, "load 2": -1}
 
 
-def test_who_read_it_before_it_was_written_anew(runs: Any, holdings: Holdings) -> None:
+def test_who_read_it_before_it_was_written_anew(runs: Any, holdings: QueryResources) -> None:
     assert walked(runs, holdings, "load 1", "downstream") == {"load 1": 0, "total 1": 1}
     assert walked(runs, holdings, "load 2", "both") == {"load 2": 0, "total 2": 1}
 
 
-def test_a_version_that_is_named_goes_before_times(world: Any, holdings: Holdings) -> None:
+def test_a_version_that_is_named_goes_before_times(world: Any, holdings: QueryResources) -> None:
     for number, minute in (("1", 1), ("2", 2)):
         version = {"orders": {"version": {"datasetVersion": number}}}
         world.run("load", "", "orders", run=f"load {number}", minute=minute, dataset_facets=version)
@@ -49,7 +49,7 @@ def test_a_version_that_is_named_goes_before_times(world: Any, holdings: Holding
     assert walked(world, holdings, "total 1") == {"total 1": 0, "load 1": -1}
 
 
-def test_children_are_told_as_their_parent(world: Any, holdings: Holdings) -> None:
+def test_children_are_told_as_their_parent(world: Any, holdings: QueryResources) -> None:
     world.run("app", run="app", minute=0)
     world.run("load", "raw", "orders", run="load 1", parent="app", minute=1)
     world.run("total", "orders", "totals", run="total 1", parent="app", minute=2)
@@ -60,7 +60,7 @@ def test_children_are_told_as_their_parent(world: Any, holdings: Holdings) -> No
     assert walked(world, holdings, "app", "downstream")["report"] == 1
 
 
-def test_bounds_and_unknown_runs(runs: Any, holdings: Holdings) -> None:
+def test_bounds_and_unknown_runs(runs: Any, holdings: QueryResources) -> None:
     assert walked(runs, holdings, "total 2", limit=1) == {"total 2": 0}
     with holdings.reader() as index, pytest.raises(UnknownNameError):
-        run_walk(index, "no such run")
+        traverse_runs(index, "no such run")

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from clew.query.holdings import Holdings, beside
-from clew.query.search.hits import Hits, search
+from clew.query.holdings import QueryResources, sidecar_path
+from clew.query.search.hits import Hits, search_entities
 
 
-def found(holdings: Holdings, text: str, **how: Any) -> Hits:
+def found(holdings: QueryResources, text: str, **how: Any) -> Hits:
     with holdings.reader() as index:
-        return search(holdings.search_file, index, text, **how)
+        return search_entities(holdings.search_index, index, text, **how)
 
 
 def names(hits: Hits) -> list[str]:
@@ -53,7 +53,7 @@ def shop(world: Any) -> Any:
         ("", []),
     ],
 )
-def test_every_kind_of_text_is_found(shop: Any, holdings: Holdings, text: str, expected: list[str]) -> None:
+def test_every_kind_of_text_is_found(shop: Any, holdings: QueryResources, text: str, expected: list[str]) -> None:
     assert shop.events
     hits = found(holdings, text)
     assert sorted(names(hits)) == sorted(expected)
@@ -61,7 +61,7 @@ def test_every_kind_of_text_is_found(shop: Any, holdings: Holdings, text: str, e
     assert hits.total == len(expected)
 
 
-def test_pages_and_kinds(shop: Any, holdings: Holdings) -> None:
+def test_pages_and_kinds(shop: Any, holdings: QueryResources) -> None:
     assert shop.events
     everything = names(found(holdings, "orders"))
     paged = [name for offset in range(4) for name in names(found(holdings, "orders", limit=1, offset=offset))]
@@ -70,17 +70,17 @@ def test_pages_and_kinds(shop: Any, holdings: Holdings) -> None:
     assert names(found(holdings, "orders", namespace="db")) == ["orders", "totals_of_orders"]
 
 
-def test_what_is_not_there_is_told_what_is_like_it(shop: Any, holdings: Holdings) -> None:
+def test_what_is_not_there_is_told_what_is_like_it(shop: Any, holdings: QueryResources) -> None:
     assert shop.events
     assert found(holdings, "purchasse").did_you_mean == ("purchases",)
 
 
-def test_a_run_is_found_by_its_id(shop: Any, holdings: Holdings) -> None:
+def test_a_run_is_found_by_its_id(shop: Any, holdings: QueryResources) -> None:
     run = shop.events[1]["run"]["runId"]
     assert [(hit.kind, hit.name) for hit in found(holdings, run).hits] == [("run", "total")]
 
 
-def test_what_comes_later_is_found_and_what_is_said_no_more_is_not(shop: Any, holdings: Holdings) -> None:
+def test_what_comes_later_is_found_and_what_is_said_no_more_is_not(shop: Any, holdings: QueryResources) -> None:
     assert names(found(holdings, "purchases")) == ["orders"]
     shop.dataset("orders", documentation={"description": "Sales"})
     shop.run("archive", "orders", "cellar")
@@ -90,25 +90,25 @@ def test_what_comes_later_is_found_and_what_is_said_no_more_is_not(shop: Any, ho
     assert names(found(holdings, "cellar")) == ["cellar"]
 
 
-def test_a_file_that_is_none_is_made_anew(shop: Any, holdings: Holdings) -> None:
-    beside(shop.index, "search").write_bytes(b"no database" * 100)
+def test_a_file_that_is_none_is_made_anew(shop: Any, holdings: QueryResources) -> None:
+    sidecar_path(shop.index, "search").write_bytes(b"no database" * 100)
     assert names(found(holdings, "purchases")) == ["orders"]
 
 
 def test_who_is_brief_takes_in_what_is_called_so_and_says_that_there_is_more(
     shop: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clew.query.search.kept._AT_ONCE", 1)
-    with Holdings(shop.index, is_brief=True) as brief:
+    monkeypatch.setattr("clew.query.search.kept._BATCH_SIZE", 1)
+    with QueryResources(shop.index, is_one_shot=True) as brief:
         first = found(brief, "totals")
         assert (names(first), first.is_complete) == (["totals_of_orders"], False)
         assert names(found(brief, "channel")) == []
-        brief.search_file.refresh()
+        brief.search_index.refresh()
         whole = found(brief, "channel")
         assert (names(whole), whole.is_complete) == (["total"], True)
-    with Holdings(shop.index, is_brief=True) as brief:
+    with QueryResources(shop.index, is_one_shot=True) as brief:
         assert found(brief, "channel").is_complete
     shop.run("another", "orders", "more_totals")
     shop.tell()
-    with Holdings(shop.index, is_brief=True) as brief:
+    with QueryResources(shop.index, is_one_shot=True) as brief:
         assert "more_totals" in names(found(brief, "more"))

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from clew.errors import UsageError
-from clew.query.answers import Answers
+from clew.query.answers import NotebookService
 
 
 def ancestry(story: Any, lines_of: Any, column: str, **how: Any) -> list[str]:
-    with Answers(story.index) as answers:
+    with NotebookService(story.index) as answers:
         found: list[str] = lines_of(answers.upstream(column, **how))
     return found
 
@@ -29,7 +29,7 @@ def test_a_chain_leads_back_to_the_file(orders: Any, lines_of: Any) -> None:
 
 
 def test_every_hop_has_its_operation_and_cell(orders: Any) -> None:
-    with Answers(orders.index) as answers:
+    with NotebookService(orders.index) as answers:
         hop = answers.upstream("totals.parquet.sum").upstream[0]
     assert hop.operation is not None
     assert hop.cell is not None
@@ -43,7 +43,7 @@ def test_a_walk_is_as_deep_as_was_asked(orders: Any, lines_of: Any, depth: int, 
 
 @pytest.mark.parametrize("depth", [0, -1])
 def test_no_depth_is_a_usage_error(orders: Any, depth: int) -> None:
-    with Answers(orders.index) as answers, pytest.raises(UsageError, match=f"depth of {depth} shows nothing"):
+    with NotebookService(orders.index) as answers, pytest.raises(UsageError, match=f"Invalid depth: {depth}"):
         answers.upstream("totals.parquet.sum", depth=depth)
 
 
@@ -150,7 +150,7 @@ def test_frames_that_no_variable_held_are_folded(story: Any, lines_of: Any) -> N
         "  df@1.g FILTER",
         "  df@1.g GROUP_BY",
     ]
-    assert ancestry(story, lines_of, "out.x", is_folded=False) == [
+    assert ancestry(story, lines_of, "out.x", is_collapsed=False) == [
         "out@1.x",
         "  c/sum@1.x IDENTITY",
         "    c/getitem@1.x AGGREGATION",
@@ -177,4 +177,4 @@ def test_a_long_chain_of_calls_does_not_grow_without_bounds(story: Any, lines_of
     found = ancestry(story, lines_of, "out.x")
     assert {"  df@1.x TRANSFORMATION", "  df@1.y TRANSFORMATION", "  df@1.x FILTER"} <= set(found)
     assert len(found) < 12
-    assert len(ancestry(story, lines_of, "out.x", is_folded=False)) < 1000
+    assert len(ancestry(story, lines_of, "out.x", is_collapsed=False)) < 1000

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from clew.events.received import decode
-from clew.index.observer import Observer
-from clew.index.sink import IndexSink
-from clew.query.answers import Answers
+from clew.events.received import decode_event
+from clew.index.observer import ChangeExtractor
+from clew.index.sink import IndexWriter
+from clew.query.answers import NotebookService
 
 PATH, TABLE = ("s3://lake", "orders"), ("hive://meta:9083", "shop.orders")
 
@@ -48,10 +48,10 @@ LINK = symlinked(3, PATH, TABLE)
 
 
 def index_of(path: Path, log: list[dict[str, Any]]) -> Path:
-    observer = Observer()
+    observer = ChangeExtractor()
     for seq, event in enumerate(log):
-        observer.note(decode("openlineage", json.dumps(event).encode()), f"{seq:032x}", seq)
-    with IndexSink(path) as sink:
+        observer.add(decode_event("openlineage", json.dumps(event).encode()), f"{seq:032x}", seq)
+    with IndexWriter(path) as sink:
         sink.apply("test/0", observer.changes())
     return path
 
@@ -62,7 +62,7 @@ def index_of(path: Path, log: list[dict[str, Any]]) -> Path:
     ids=["at last", "at first", "in between", "a version"],
 )
 def test_a_walk_crosses_symlinks_whenever_they_came(log: list[dict[str, Any]], tmp_path: Path, lines_of: Any) -> None:
-    with Answers(index_of(tmp_path / "index", log)) as answers:
+    with NotebookService(index_of(tmp_path / "index", log)) as answers:
         assert [line.strip().split()[0] for line in lines_of(answers.upstream("report.sum"))] == [
             "report.sum",
             "shop.orders.total",
@@ -71,13 +71,13 @@ def test_a_walk_crosses_symlinks_whenever_they_came(log: list[dict[str, Any]], t
 
 
 def test_without_the_symlink_the_thread_ends(tmp_path: Path, lines_of: Any) -> None:
-    with Answers(index_of(tmp_path / "index", [WRITE, READ])) as answers:
+    with NotebookService(index_of(tmp_path / "index", [WRITE, READ])) as answers:
         assert len(lines_of(answers.upstream("report.sum"))) == 2
 
 
 @pytest.mark.parametrize("name", ["orders.total", "shop.orders.total", "hive://meta:9083:shop.orders:total"])
 def test_a_dataset_is_found_by_any_of_its_names(name: str, tmp_path: Path, lines_of: Any) -> None:
-    with Answers(index_of(tmp_path / "index", [WRITE, LINK])) as answers:
+    with NotebookService(index_of(tmp_path / "index", [WRITE, LINK])) as answers:
         assert lines_of(answers.upstream(name))[1].strip().startswith("raw.price")
 
 
@@ -85,7 +85,7 @@ def test_a_walk_goes_on_under_the_name_before_a_dataset_was_renamed(tmp_path: Pa
     change = {"lifecycleStateChange": "RENAME", "previousIdentifier": {"namespace": PATH[0], "name": PATH[1]}}
     rename = {"eventTime": "2026-01-01T10:02:00Z", "dataset": dataset(TABLE, lifecycleStateChange=change)}
     read = written(3, "read", dataset(("db", "report"), **columns(sum=(*TABLE, "total"))))
-    with Answers(index_of(tmp_path / "index", [WRITE, rename, read])) as answers:
+    with NotebookService(index_of(tmp_path / "index", [WRITE, rename, read])) as answers:
         found = [line.strip().split()[0] for line in lines_of(answers.upstream("report.sum"))]
         assert found == ["report.sum", "shop.orders.total", "raw.price"]
         # Nobody wrote this column under the new name.

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from starlette.requests import HTTPConnection
 
-from clew.serving.grants import ANYONE, Grant, NotAllowedError, Scope, UnknownCallerError
-from clew.serving.guard import Guard
+from clew.serving.grants import ANONYMOUS, ForbiddenError, Principal, Scope, UnauthenticatedError
+from clew.serving.guard import Authenticator
 from clew.serving.keys import KeyFile
 
 
@@ -18,8 +18,8 @@ def request(authorization: str | None = None) -> HTTPConnection:
     return HTTPConnection({"type": "http", "headers": headers})
 
 
-def admitted(guard: Guard, authorization: str | None, scope: Scope = Scope.WRITE) -> Grant:
-    return asyncio.run(guard.admit(request(authorization), scope))
+def admitted(guard: Authenticator, authorization: str | None, scope: Scope = Scope.WRITE) -> Principal:
+    return asyncio.run(guard.authenticate(request(authorization), scope))
 
 
 @pytest.fixture
@@ -29,36 +29,36 @@ def keys(tmp_path: Path) -> KeyFile:
 
 @pytest.mark.parametrize("authorization", [None, "Bearer anything"])
 def test_without_keys_everyone_is(authorization: str | None) -> None:
-    assert admitted(Guard(), authorization) is ANYONE
+    assert admitted(Authenticator(), authorization) is ANONYMOUS
 
 
 @pytest.mark.parametrize("kind", ["Bearer", "bearer", "BEARER "])
 def test_a_key_is_sent_as_bearer(kind: str, keys: KeyFile) -> None:
     key = keys.add("airflow", [Scope.WRITE])
-    assert admitted(Guard(keys), f"{kind} {key}").caller == "The key 'airflow'"
+    assert admitted(Authenticator(keys), f"{kind} {key}").name == "The key 'airflow'"
 
 
 @pytest.mark.parametrize("authorization", [None, "", "Bearer", "Bearer ", "Basic YTpi", "Bearer clew_1_x", "Bearer ü"])
 def test_who_sends_none_is_unknown(authorization: str | None, keys: KeyFile) -> None:
     keys.add("airflow", [Scope.WRITE])
-    with pytest.raises(UnknownCallerError):
-        admitted(Guard(keys), authorization)
+    with pytest.raises(UnauthenticatedError):
+        admitted(Authenticator(keys), authorization)
 
 
 def test_a_key_without_the_scope_is_not_enough(keys: KeyFile) -> None:
     key = keys.add("reader", [Scope.READ])
-    with pytest.raises(NotAllowedError, match="needs the scope write"):
-        admitted(Guard(keys), f"Bearer {key}")
-    assert admitted(Guard(keys), f"Bearer {key}", Scope.READ).caller == "The key 'reader'"
+    with pytest.raises(ForbiddenError, match="lacks the scope 'write'"):
+        admitted(Authenticator(keys), f"Bearer {key}")
+    assert admitted(Authenticator(keys), f"Bearer {key}", Scope.READ).name == "The key 'reader'"
 
 
 def test_keys_and_tokens_may_be_used_side_by_side(keys: KeyFile) -> None:
-    def tokens(token: str) -> Grant:
-        return Grant(f"token {token}", frozenset({Scope.ADMIN}))
+    def tokens(token: str) -> Principal:
+        return Principal(f"token {token}", frozenset({Scope.ADMIN}))
 
     key = keys.add("airflow", [Scope.WRITE])
-    guard = Guard(keys, tokens)
-    assert admitted(guard, f"Bearer {key}").caller == "The key 'airflow'"
-    assert admitted(guard, "Bearer a.b.c").caller == "token a.b.c"
-    with pytest.raises(UnknownCallerError):
-        admitted(Guard(None, tokens), f"Bearer {key}")
+    guard = Authenticator(keys, tokens)
+    assert admitted(guard, f"Bearer {key}").name == "The key 'airflow'"
+    assert admitted(guard, "Bearer a.b.c").name == "token a.b.c"
+    with pytest.raises(UnauthenticatedError):
+        admitted(Authenticator(None, tokens), f"Bearer {key}")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from clew.errors import ClewError, UsageError
-from clew.serving.grants import Grant, NotAllowedError, Scope
+from clew.serving.grants import ForbiddenError, Principal, Scope
 from clew.serving.keys import KeyFile
 
 
@@ -19,7 +19,9 @@ def path(tmp_path: Path) -> Path:
 
 def test_a_key_gives_what_it_was_made_for(path: Path) -> None:
     key = KeyFile(path).add("airflow", [Scope.WRITE], ["prod", "staging"])
-    assert KeyFile(path).grant(key) == Grant("The key 'airflow'", frozenset({Scope.WRITE}), ("prod", "staging"))
+    assert KeyFile(path).find_principal(key) == Principal(
+        "The key 'airflow'", frozenset({Scope.WRITE}), ("prod", "staging")
+    )
 
 
 def test_no_key_is_kept_and_only_its_owner_reads_the_file(path: Path) -> None:
@@ -28,32 +30,32 @@ def test_no_key_is_kept_and_only_its_owner_reads_the_file(path: Path) -> None:
     assert len(secret) >= 43
     assert secret not in path.read_text()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert KeyFile(path).listed()[0].hash not in key
+    assert KeyFile(path).list_keys()[0].hash not in key
 
 
 def test_what_is_no_key_gives_nothing(path: Path) -> None:
     keys = KeyFile(path)
-    assert keys.grant("clew_00000000_x") is None
+    assert keys.find_principal("clew_00000000_x") is None
     key = keys.add("airflow", [Scope.WRITE])
     for wrong in ("", "clew", key[:-1], f"{key}x", key.upper(), key.replace("clew", "other"), "clew__", "schlüssel"):
-        assert keys.grant(wrong) is None, wrong
+        assert keys.find_principal(wrong) is None, wrong
 
 
 def test_a_server_at_work_hears_of_new_and_revoked_keys(path: Path) -> None:
     at_work, by_hand = KeyFile(path), KeyFile(path)
     first = by_hand.add("first", [Scope.READ])
-    assert at_work.grant(first) is not None
+    assert at_work.find_principal(first) is not None
     second = by_hand.add("second", [Scope.READ])
     by_hand.revoke("first")
-    assert at_work.grant(first) is None
-    assert at_work.grant(second) is not None
-    assert [key.name for key in at_work.listed()] == ["second"]
+    assert at_work.find_principal(first) is None
+    assert at_work.find_principal(second) is not None
+    assert [key.name for key in at_work.list_keys()] == ["second"]
 
 
 def test_names_are_told_apart(path: Path) -> None:
     keys = KeyFile(path)
     keys.add("airflow", [Scope.WRITE])
-    with pytest.raises(UsageError, match="There is a key named 'airflow' already"):
+    with pytest.raises(UsageError, match="A key named 'airflow' already exists"):
         keys.add("airflow", [Scope.READ])
     with pytest.raises(UsageError, match="There is no key named 'dbt'"):
         keys.revoke("dbt")
@@ -62,8 +64,8 @@ def test_names_are_told_apart(path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "{}", '[{"name": "x"}]'])
 def test_a_file_that_cannot_be_read_lets_nobody_in(text: str, path: Path) -> None:
     path.write_text(text)
-    with pytest.raises(ClewError, match="cannot be read"):
-        KeyFile(path).grant("clew_00000000_x")
+    with pytest.raises(ClewError, match="Cannot read the API keys"):
+        KeyFile(path).find_principal("clew_00000000_x")
 
 
 @pytest.mark.parametrize(
@@ -80,12 +82,12 @@ def test_a_file_that_cannot_be_read_lets_nobody_in(text: str, path: Path) -> Non
     ],
 )
 def test_scopes(scopes: set[Scope], scope: Scope, is_enough: bool) -> None:
-    grant = Grant("x", frozenset(scopes))
+    grant = Principal("x", frozenset(scopes))
     if is_enough:
-        grant.require(scope)
+        grant.require_scope(scope)
     else:
-        with pytest.raises(NotAllowedError, match=f"x may not do this: it needs the scope {scope}"):
-            grant.require(scope)
+        with pytest.raises(ForbiddenError, match=f"x lacks the scope '{scope}'"):
+            grant.require_scope(scope)
 
 
 @pytest.mark.parametrize(
@@ -93,10 +95,10 @@ def test_scopes(scopes: set[Scope], scope: Scope, is_enough: bool) -> None:
     [(["prod"], True), (["prod.eu"], True), (["staging"], False), (["prod", "staging"], False), ([], False)],
 )
 def test_a_grant_may_end_at_namespaces(named: list[str], is_reached: bool) -> None:
-    grant = Grant("x", frozenset({Scope.WRITE}), ("prod",))
+    grant = Principal("x", frozenset({Scope.WRITE}), ("prod",))
     if is_reached:
-        grant.require_namespaces(named)
+        grant.check_namespaces(named)
     else:
-        with pytest.raises(NotAllowedError, match="begin with 'prod'"):
-            grant.require_namespaces(named)
-    Grant("y", frozenset({Scope.WRITE})).require_namespaces(named)
+        with pytest.raises(ForbiddenError, match="begin with 'prod'"):
+            grant.check_namespaces(named)
+    Principal("y", frozenset({Scope.WRITE})).check_namespaces(named)

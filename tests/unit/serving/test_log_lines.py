@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from clew.serving.log_lines import log_to_stderr
+from clew.serving.log_lines import configure_logging
 
 
 @pytest.fixture(autouse=True)
@@ -22,9 +22,9 @@ def _own_handlers() -> Iterator[None]:
 
 
 def test_json_lines_carry_facts_and_traces(capsys: pytest.CaptureFixture[str]) -> None:
-    log_to_stderr(as_json=True)
+    configure_logging(as_json=True)
     log = logging.getLogger("clew.collector")
-    log.info("refused: %s", 'a "quoted"\nline', extra={"facts": {"status": 503}})
+    log.info("refused: %s", 'a "quoted"\nline', extra={"fields": {"status": 503}})
     try:
         raise ValueError("no room")  # noqa: TRY301
     except ValueError:
@@ -37,6 +37,6 @@ def test_json_lines_carry_facts_and_traces(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_people_get_text(capsys: pytest.CaptureFixture[str]) -> None:
-    log_to_stderr(as_json=False)
+    configure_logging(as_json=False)
     logging.getLogger("clew").warning("a thing")
     assert capsys.readouterr().err.endswith(" WARNING a thing\n")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clew.serving.plain import plain_request
+from clew.serving.plain import parse_request
 
 
 def request(*lines: str, body: str = "") -> bytes:
@@ -12,26 +12,26 @@ def request(*lines: str, body: str = "") -> bytes:
 
 
 def test_a_plain_request_is_read() -> None:
-    found = plain_request(request("Host: x", "Content-Length: 5", "User-Agent:  a b", "X: é", body="hello"))
+    found = parse_request(request("Host: x", "Content-Length: 5", "User-Agent:  a b", "X: é", body="hello"))
     assert found is not None
-    assert (found.line, found.body, found.head.keep_alive) == (b"POST /x HTTP/1.1", b"hello", True)
+    assert (found.request_line, found.body, found.head.keep_alive) == (b"POST /x HTTP/1.1", b"hello", True)
     assert found.head.headers == {"host": "x", "content-length": "0", "user-agent": "a b", "x": "é"}
 
 
 def test_one_without_a_body_names_no_size() -> None:
-    found = plain_request(request("Host: x", "Connection: close"))
+    found = parse_request(request("Host: x", "Connection: close"))
     assert found is not None
-    assert (found.alike, found.body, found.head.keep_alive) == (None, b"", False)
+    assert (found.template, found.body, found.head.keep_alive) == (None, b"", False)
 
 
 def test_a_size_is_not_remembered_with_the_head() -> None:
-    sizes = [plain_request(request(f"content-length:{len(body)}", body=body)) for body in ("", "a", "b" * 100)]
+    sizes = [parse_request(request(f"content-length:{len(body)}", body=body)) for body in ("", "a", "b" * 100)]
     assert [found and len(found.body) for found in sizes] == [0, 1, 100]
 
 
 @pytest.mark.parametrize("body", ["", "hell", "hello"])
 def test_some_of_a_body_may_be_missing(body: str) -> None:
-    found = plain_request(request("Content-Length: 5", body=body))
+    found = parse_request(request("Content-Length: 5", body=body))
     assert found is not None
     assert (found.body, found.missing) == (body.encode(), 5 - len(body))
 
@@ -42,11 +42,11 @@ def test_requests_that_are_alike_differ_only_in_size_and_body(last: bool) -> Non
         lines = [f"Host: {host}", f"Content-Length: {size}"]
         return request(*(lines if last else lines[::-1]), body=body)
 
-    found = plain_request(sized(5, "hello"))
+    found = parse_request(sized(5, "hello"))
     assert found is not None
-    assert found.alike is not None
+    assert found.template is not None
     for body in ("", "a", "b" * 100, "\r\n\r\n", "c" * 999_999):
-        assert found.alike.body_of(sized(len(body), body)) == body.encode()
+        assert found.template.match_body(sized(len(body), body)) == body.encode()
     others = [
         b"",
         sized(5, "hello")[:-1],
@@ -60,7 +60,7 @@ def test_requests_that_are_alike_differ_only_in_size_and_body(last: bool) -> Non
         sized(1_000_000, "d" * 1_000_000),
         sized(5, "hello")[: -len("\r\n\r\nhello")],
     ]
-    assert [found.alike.body_of(other) for other in others] == [None] * len(others)
+    assert [found.template.match_body(other) for other in others] == [None] * len(others)
 
 
 @pytest.mark.parametrize(
@@ -95,4 +95,4 @@ def test_requests_that_are_alike_differ_only_in_size_and_body(last: bool) -> Non
     ],
 )
 def test_all_else_is_left_to_the_parser(other: bytes) -> None:
-    assert plain_request(other) is None
+    assert parse_request(other) is None

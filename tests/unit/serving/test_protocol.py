@@ -14,15 +14,15 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from clew.serving.protocol import CarefulProtocol
+from clew.serving.protocol import LimitedHttpProtocol
 
 SMALL = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
 
 
-class Impatient(CarefulProtocol):
-    head_bytes = 8 << 10
-    patience_seconds = 0.3
-    slowest_bytes_per_second = 1000
+class Impatient(LimitedHttpProtocol):
+    max_head_bytes = 8 << 10
+    request_timeout = 0.3
+    min_bytes_per_second = 1000
 
 
 async def echo(request: Request) -> Response:
@@ -92,7 +92,7 @@ def test_what_is_no_http_is_refused(wire: socket.socket) -> None:
 def test_who_sends_too_slowly_is_not_waited_for(begun: bytes, wire: socket.socket) -> None:
     wire.sendall(begun)
     status, message = answer(wire)
-    assert (status, message.startswith("The request did not come within")) == (408, True)
+    assert (status, message.startswith("The request did not arrive within")) == (408, True)
 
 
 def test_one_byte_now_and_then_is_too_slow(wire: socket.socket) -> None:

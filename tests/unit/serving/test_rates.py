@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clew.serving import rates as rates_module
-from clew.serving.rates import Rates, TooOftenError
+from clew.serving.rates import RateLimitedError, RateLimiter
 
 
 class Clock:
@@ -15,13 +15,13 @@ class Clock:
         return self.now
 
 
-def calls(rates: Rates, caller: str, times: int) -> int:
+def calls(rates: RateLimiter, caller: str, times: int) -> int:
     """How many of so many calls are let through."""
     done = 0
     for _ in range(times):
         try:
-            rates.count(caller)
-        except TooOftenError:
+            rates.acquire(caller)
+        except RateLimitedError:
             continue
         done += 1
     return done
@@ -29,7 +29,7 @@ def calls(rates: Rates, caller: str, times: int) -> int:
 
 def test_each_caller_has_so_many_a_second() -> None:
     clock = Clock()
-    rates = Rates(10, clock)
+    rates = RateLimiter(10, clock)
     assert [calls(rates, "a", 15), calls(rates, "b", 5)] == [10, 5]
     clock.now += 0.5
     assert [calls(rates, "a", 15), calls(rates, "b", 15)] == [5, 10]
@@ -40,20 +40,20 @@ def test_each_caller_has_so_many_a_second() -> None:
 @pytest.mark.parametrize(("per_second", "seconds"), [(10, 1), (0.5, 2), (0.1, 10)])
 def test_who_comes_too_often_hears_when_to_come_back(per_second: float, seconds: int) -> None:
     clock = Clock()
-    rates = Rates(per_second, clock)
+    rates = RateLimiter(per_second, clock)
     calls(rates, "a", 10)
-    with pytest.raises(TooOftenError, match="a calls more than") as refused:
-        rates.count("a")
-    assert refused.value.seconds == seconds
+    with pytest.raises(RateLimitedError, match="a sent more than") as refused:
+        rates.acquire("a")
+    assert refused.value.retry_after == seconds
     clock.now += seconds
-    rates.count("a")
+    rates.acquire("a")
 
 
 def test_those_who_have_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rates_module, "_MOST_CALLERS", 10)
+    monkeypatch.setattr(rates_module, "_MAX_CLIENTS", 10)
     clock = Clock()
-    rates = Rates(1, clock)
+    rates = RateLimiter(1, clock)
     for number in range(100):
-        rates.count(str(number))
+        rates.acquire(str(number))
         clock.now += 0.5
-    assert len(rates._left) <= 10
+    assert len(rates._buckets) <= 10

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from clew.errors import ClewError, UsageError
-from clew.serving.server import address, listen
+from clew.serving.server import listen, listener_url
 
 
 def test_port_zero_picks_one_and_names_it() -> None:
     with listen("127.0.0.1", 0) as listener:
         port = listener.getsockname()[1]
         assert port > 0
-        assert address(listener) == f"http://127.0.0.1:{port}/"
+        assert listener_url(listener) == f"http://127.0.0.1:{port}/"
 
 
 def test_a_port_in_use_is_named_with_the_way_out() -> None:

@@ -17,8 +17,8 @@ from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
 from clew.errors import ClewError
 from clew.serving import tokens as tokens_module
-from clew.serving.grants import Grant, Scope, UnknownCallerError
-from clew.serving.tokens import Tokens
+from clew.serving.grants import Principal, Scope, UnauthenticatedError
+from clew.serving.tokens import JwtAuthenticator
 
 ISSUER, AUDIENCE = "https://id.example.org", "clew"
 RSA = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -43,18 +43,18 @@ def token(key: Any = RSA, algorithm: str = "RS256", kid: str = "rsa", **claims: 
 
 
 @pytest.fixture
-def tokens(tmp_path: Path) -> Tokens:
+def tokens(tmp_path: Path) -> JwtAuthenticator:
     path = tmp_path / "jwks.json"
     path.write_text(jwks("rsa", "ec", "ed"))
-    return Tokens(str(path), ISSUER, AUDIENCE)
+    return JwtAuthenticator(str(path), ISSUER, AUDIENCE)
 
 
 @pytest.mark.parametrize(
     ("key", "algorithm", "kid"),
     [(RSA, "RS256", "rsa"), (EC, "ES256", "ec"), (ED, "EdDSA", "ed")],
 )
-def test_a_token_of_the_issuer_lets_in(key: Any, algorithm: str, kid: str, tokens: Tokens) -> None:
-    assert tokens(token(key, algorithm, kid)) == Grant("'airflow'", frozenset({Scope.WRITE}))
+def test_a_token_of_the_issuer_lets_in(key: Any, algorithm: str, kid: str, tokens: JwtAuthenticator) -> None:
+    assert tokens(token(key, algorithm, kid)) == Principal("'airflow'", frozenset({Scope.WRITE}))
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_token_of_the_issuer_lets_in(key: Any, algorithm: str, kid: str, token
         ({"clew_namespaces": ["prod", "test"]}, {Scope.WRITE}, ("prod", "test")),
     ],
 )
-def test_claims_say_what_is_allowed(claims: Any, scopes: set[Scope], namespaces: Any, tokens: Tokens) -> None:
+def test_claims_say_what_is_allowed(claims: Any, scopes: set[Scope], namespaces: Any, tokens: JwtAuthenticator) -> None:
     grant = tokens(token(**claims))
     assert (set(grant.scopes), grant.namespaces) == (scopes, namespaces)
 
@@ -90,8 +90,8 @@ WRONG: dict[str, Callable[[], str]] = {
 
 
 @pytest.mark.parametrize("make", WRONG.values(), ids=WRONG)
-def test_any_other_does_not(make: Callable[[], str], tokens: Tokens) -> None:
-    with pytest.raises(UnknownCallerError, match="The token is not accepted"):
+def test_any_other_does_not(make: Callable[[], str], tokens: JwtAuthenticator) -> None:
+    with pytest.raises(UnauthenticatedError, match="Invalid token"):
         tokens(make())
 
 
@@ -120,32 +120,32 @@ def provider() -> Iterator[tuple[str, dict[str, str]]]:
 
 def test_keys_come_from_a_provider_and_may_change(provider: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     address, published = provider
-    tokens = Tokens(f"{address}/jwks.json", ISSUER, AUDIENCE)
-    assert tokens(token()).caller == "'airflow'"
+    tokens = JwtAuthenticator(f"{address}/jwks.json", ISSUER, AUDIENCE)
+    assert tokens(token()).name == "'airflow'"
     published["/jwks.json"] = jwks("rsa", "ec")
     for _ in range(3):
-        with pytest.raises(UnknownCallerError, match="'ec' is not among those"):
+        with pytest.raises(UnauthenticatedError, match="key 'ec' is not in the JWKS"):
             tokens(token(EC, "ES256", "ec"))
     assert published["count"] == "1", "whoever makes up names of keys must not make it ask again and again"
-    monkeypatch.setattr(tokens_module, "_SECONDS_BETWEEN", 0.0)
-    assert tokens(token(EC, "ES256", "ec")).caller == "'airflow'"
+    monkeypatch.setattr(tokens_module, "_MIN_RELOAD_SECONDS", 0.0)
+    assert tokens(token(EC, "ES256", "ec")).name == "'airflow'"
 
 
 def test_a_provider_that_is_away_makes_nobody_unknown(provider: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     address, published = provider
-    tokens = Tokens(f"{address}/jwks.json", ISSUER, AUDIENCE)
-    monkeypatch.setattr(tokens_module, "_SECONDS_BETWEEN", 0.0)
-    monkeypatch.setattr(tokens_module, "_FRESH_SECONDS", 0.0)
+    tokens = JwtAuthenticator(f"{address}/jwks.json", ISSUER, AUDIENCE)
+    monkeypatch.setattr(tokens_module, "_MIN_RELOAD_SECONDS", 0.0)
+    monkeypatch.setattr(tokens_module, "_MAX_AGE_SECONDS", 0.0)
     kept = published.pop("/jwks.json")
-    assert tokens(token()).caller == "'airflow'"
-    with pytest.raises(ClewError, match="cannot be read from"):
+    assert tokens(token()).name == "'airflow'"
+    with pytest.raises(ClewError, match="Cannot read the JWKS from"):
         tokens(token(EC, "ES256", "ec"))
     published["/jwks.json"] = kept
-    with pytest.raises(UnknownCallerError, match="'ec' is not among those"):
+    with pytest.raises(UnauthenticatedError, match="key 'ec' is not in the JWKS"):
         tokens(token(EC, "ES256", "ec"))
 
 
 @pytest.mark.parametrize("place", ["{address}/none", "/no/such/file.json", "http://id.example.org/jwks.json"])
 def test_a_provider_that_cannot_be_asked_is_told_at_once(place: str, provider: Any) -> None:
-    with pytest.raises(ClewError, match=r"cannot be read from|could give keys of their own"):
-        Tokens(place.format(address=provider[0]), ISSUER, AUDIENCE)
+    with pytest.raises(ClewError, match=r"Cannot read the JWKS from|Insecure JWKS URL"):
+        JwtAuthenticator(place.format(address=provider[0]), ISSUER, AUDIENCE)

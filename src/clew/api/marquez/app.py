@@ -1,4 +1,4 @@
-"""Marquez's paths, and who answers each."""
+"""Routes of the Marquez API."""
 
 from __future__ import annotations
 
@@ -13,205 +13,221 @@ from typing import Final
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from clew.api.marquez import reading, search
-from clew.api.marquez.columns import ColumnGraphs
-from clew.api.marquez.graph import Graphs
-from clew.api.marquez.requests import Answer, Asked, Refusal, parts_of, path_parts, read_body
-from clew.api.marquez.text_search import TextSearch
-from clew.api.marquez.writing import Store, Writing, left_out
+from clew.api.marquez.columns import ColumnLineageHandler
+from clew.api.marquez.graph import LineageHandlers
+from clew.api.marquez.requests import (
+    MarquezError,
+    MarquezRequest,
+    MarquezResponse,
+    path_segments,
+    receive_body,
+    scope_path_segments,
+)
+from clew.api.marquez.text_search import TextSearchHandlers
+from clew.api.marquez.writing import StoreEvent, WriteHandlers, not_supported
 from clew.errors import ClewError, UsageError
-from clew.query.catalog.catalog import Catalog, Catalogs
-from clew.query.holdings import Holdings
-from clew.serving.plain import Caller
-from clew.serving.quick import Reply
+from clew.query.catalog.catalog import Catalog, CatalogPool
+from clew.query.holdings import QueryResources
+from clew.serving.plain import RequestInfo
+from clew.serving.quick import RawResponse
 
-Endpoint = Callable[[Catalog, Asked], Answer]
+Handler = Callable[[Catalog, MarquezRequest], MarquezResponse]
 
 _LOG = logging.getLogger("clew.api")
 _JSON = (b"content-type", b"application/json")
 _VARY = (b"vary", b"accept-encoding")
-_WORTH_PACKING = 1024
-# A third of the time of the usual level, for a tenth more bytes.
+_GZIP_MIN_BYTES = 1024
+# A third of the time of the default level, for 10 % more bytes.
 _GZIP_LEVEL = 1
 _ANY: Final = "*"
 _PREFIXES: Final = ("/api/v1/", "/api/v2beta/")
-# Where all stand that are there at once.
-_DOCUMENTS: Final = (b"/api/v1/jobs/", b"/api/v1/namespaces/")
-# Lists and walks take milliseconds: they are answered aside, so that whoever asks for one document need not wait.
+# Prefixes of all inline GET routes.
+_FAST_PATH_PREFIXES: Final = (b"/api/v1/jobs/", b"/api/v1/namespaces/")
+# Lists and traversals take milliseconds and run in threads, so that they do not delay single documents.
 _THREADS = 4
 
 
 @dataclass(frozen=True)
-class Path:
-    """A path with its method; `is_quick`: a document that is there in less time than it takes to ask a thread."""
+class Route:
+    """Path pattern with its handler; an `is_inline` handler is faster than a thread switch."""
 
     method: str
     pattern: tuple[str, ...]
-    endpoint: Endpoint
-    is_quick: bool = False
+    handler: Handler
+    is_inline: bool = False
 
-    def parts_of(self, parts: list[str]) -> tuple[str, ...] | None:
-        """The parts that vary; None if it is another path."""
-        found = []
-        for known, part in zip(self.pattern, parts, strict=True):
-            if known == _ANY:
-                found.append(part)
-            elif known != part:
+    def match(self, segments: list[str]) -> tuple[str, ...] | None:
+        """Return the path arguments, or None if the path does not match."""
+        args = []
+        for pattern, segment in zip(self.pattern, segments, strict=True):
+            if pattern == _ANY:
+                args.append(segment)
+            elif pattern != segment:
                 return None
-        return tuple(found)
+        return tuple(args)
 
 
-def _path(method: str, path: str, endpoint: Endpoint, *, is_quick: bool = False) -> Path:
-    return Path(method, tuple(path.split("/")), endpoint, is_quick)
+def _route(method: str, pattern: str, handler: Handler, *, is_inline: bool = False) -> Route:
+    return Route(method, tuple(pattern.split("/")), handler, is_inline)
 
 
-READ: Final = (
-    _path("GET", "v1/jobs/runs/*", reading.run, is_quick=True),
-    _path("GET", "v1/jobs/runs/*/facets", reading.run_facets, is_quick=True),
-    _path("GET", "v1/namespaces/*/datasets/*", reading.dataset, is_quick=True),
-    _path("GET", "v1/namespaces/*/jobs/*", reading.job, is_quick=True),
-    _path("GET", "v1/namespaces", reading.namespaces),
-    _path("GET", "v1/namespaces/*", reading.namespace),
-    _path("GET", "v1/sources", reading.sources),
-    _path("GET", "v1/sources/*", reading.source),
-    _path("GET", "v1/namespaces/*/datasets", reading.datasets),
-    _path("GET", "v1/namespaces/*/datasets/*/versions", reading.dataset_versions),
-    _path("GET", "v1/namespaces/*/datasets/*/versions/*", reading.dataset_version),
-    _path("GET", "v1/jobs", reading.jobs),
-    _path("GET", "v1/namespaces/*/jobs", reading.jobs),
-    _path("GET", "v1/namespaces/*/jobs/*/versions", reading.job_versions),
-    _path("GET", "v1/namespaces/*/jobs/*/versions/*", reading.job_version),
-    _path("GET", "v1/namespaces/*/jobs/*/runs", reading.runs),
-    _path("GET", "v1/tags", reading.tags),
-    _path("GET", "v1/events/lineage", reading.events),
-    _path("GET", "v1/stats/lineage-events", reading.event_stats),
-    _path("GET", "v1/stats/jobs", reading.job_stats),
-    _path("GET", "v1/stats/datasets", reading.dataset_stats),
-    _path("GET", "v1/stats/sources", reading.source_stats),
-    _path("GET", "v1/search", search.search),
+READ_ROUTES: Final = (
+    _route("GET", "v1/jobs/runs/*", reading.get_run, is_inline=True),
+    _route("GET", "v1/jobs/runs/*/facets", reading.get_run_facets, is_inline=True),
+    _route("GET", "v1/namespaces/*/datasets/*", reading.get_dataset, is_inline=True),
+    _route("GET", "v1/namespaces/*/jobs/*", reading.get_job, is_inline=True),
+    _route("GET", "v1/namespaces", reading.get_namespaces),
+    _route("GET", "v1/namespaces/*", reading.get_namespace),
+    _route("GET", "v1/sources", reading.get_sources),
+    _route("GET", "v1/sources/*", reading.get_source),
+    _route("GET", "v1/namespaces/*/datasets", reading.get_datasets),
+    _route("GET", "v1/namespaces/*/datasets/*/versions", reading.get_dataset_versions),
+    _route("GET", "v1/namespaces/*/datasets/*/versions/*", reading.get_dataset_version),
+    _route("GET", "v1/jobs", reading.get_jobs),
+    _route("GET", "v1/namespaces/*/jobs", reading.get_jobs),
+    _route("GET", "v1/namespaces/*/jobs/*/versions", reading.get_job_versions),
+    _route("GET", "v1/namespaces/*/jobs/*/versions/*", reading.get_job_version),
+    _route("GET", "v1/namespaces/*/jobs/*/runs", reading.get_job_runs),
+    _route("GET", "v1/tags", reading.get_tags),
+    _route("GET", "v1/events/lineage", reading.get_events),
+    _route("GET", "v1/stats/lineage-events", reading.get_event_stats),
+    _route("GET", "v1/stats/jobs", reading.get_job_stats),
+    _route("GET", "v1/stats/datasets", reading.get_dataset_stats),
+    _route("GET", "v1/stats/sources", reading.get_source_stats),
+    _route("GET", "v1/search", search.search_names),
 )
 
 
-def _kept(holdings: Holdings) -> tuple[Path, ...]:
-    """What is answered from the graphs and the words that a process keeps."""
-    graphs, columns, words = Graphs(holdings), ColumnGraphs(holdings), TextSearch(holdings)
+def _graph_routes(resources: QueryResources) -> tuple[Route, ...]:
+    """Create the routes that use cached graphs and the search index."""
+    lineage, column_lineage, text_search = (
+        LineageHandlers(resources),
+        ColumnLineageHandler(resources),
+        TextSearchHandlers(resources),
+    )
     return (
-        _path("GET", "v1/lineage", graphs.lineage),
-        _path("GET", "v1/column-lineage", columns.lineage),
-        _path("GET", "v1/runlineage/upstream", graphs.runs),
-        _path("GET", "v2beta/search/jobs", words.jobs),
-        _path("GET", "v2beta/search/datasets", words.datasets),
+        _route("GET", "v1/lineage", lineage.lineage),
+        _route("GET", "v1/column-lineage", column_lineage.lineage),
+        _route("GET", "v1/runlineage/upstream", lineage.upstream_runs),
+        _route("GET", "v2beta/search/jobs", text_search.jobs),
+        _route("GET", "v2beta/search/datasets", text_search.datasets),
     )
 
 
-def _changes(writing: Writing) -> tuple[Path, ...]:
+def _write_routes(handlers: WriteHandlers) -> tuple[Route, ...]:
     dataset, job = "v1/namespaces/*/datasets/*", "v1/namespaces/*/jobs/*"
     return (
-        _path("PUT", "v1/tags/*", writing.put_tag),
-        _path("PUT", "v1/namespaces/*", writing.put_namespace),
-        _path("PUT", "v1/sources/*", writing.put_source),
-        _path("DELETE", "v1/namespaces/*", writing.delete_namespace),
-        _path("DELETE", dataset, writing.delete_dataset),
-        _path("DELETE", job, writing.delete_job),
-        _path("POST", f"{dataset}/tags/*", writing.tag_dataset),
-        _path("DELETE", f"{dataset}/tags/*", writing.untag_dataset),
-        _path("POST", f"{dataset}/fields/*/tags/*", writing.tag_field),
-        _path("DELETE", f"{dataset}/fields/*/tags/*", writing.untag_field),
-        _path("POST", f"{job}/tags/*", writing.tag_job),
-        _path("DELETE", f"{job}/tags/*", writing.untag_job),
-        _path("PUT", dataset, left_out),
-        _path("PUT", job, left_out),
-        _path("POST", f"{job}/runs", left_out),
-        *(_path("POST", f"v1/jobs/runs/*/{state}", left_out) for state in ("start", "complete", "fail", "abort")),
+        _route("PUT", "v1/tags/*", handlers.put_tag),
+        _route("PUT", "v1/namespaces/*", handlers.put_namespace),
+        _route("PUT", "v1/sources/*", handlers.put_source),
+        _route("DELETE", "v1/namespaces/*", handlers.delete_namespace),
+        _route("DELETE", dataset, handlers.delete_dataset),
+        _route("DELETE", job, handlers.delete_job),
+        _route("POST", f"{dataset}/tags/*", handlers.tag_dataset),
+        _route("DELETE", f"{dataset}/tags/*", handlers.untag_dataset),
+        _route("POST", f"{dataset}/fields/*/tags/*", handlers.tag_field),
+        _route("DELETE", f"{dataset}/fields/*/tags/*", handlers.untag_field),
+        _route("POST", f"{job}/tags/*", handlers.tag_job),
+        _route("DELETE", f"{job}/tags/*", handlers.untag_job),
+        _route("PUT", dataset, not_supported),
+        _route("PUT", job, not_supported),
+        _route("POST", f"{job}/runs", not_supported),
+        *(_route("POST", f"v1/jobs/runs/*/{state}", not_supported) for state in ("start", "complete", "fail", "abort")),
     )
 
 
 class MarquezApi:
-    """The ASGI application below `/api`."""
+    """ASGI application of the Marquez API."""
 
-    def __init__(self, catalogs: Catalogs, holdings: Holdings, store: Store) -> None:
+    def __init__(self, catalogs: CatalogPool, resources: QueryResources, store_event: StoreEvent) -> None:
         self._catalogs = catalogs
-        self._paths: dict[int, list[Path]] = {}
-        changes = _changes(Writing(store, catalogs.pending))
-        for path in (*READ, *_kept(holdings), *changes):
-            self._paths.setdefault(len(path.pattern), []).append(path)
-        self._aside = ThreadPoolExecutor(_THREADS, thread_name_prefix="clew-marquez")
+        self._routes: dict[int, list[Route]] = {}
+        write_routes = _write_routes(WriteHandlers(store_event, catalogs.unindexed))
+        for route in (*READ_ROUTES, *_graph_routes(resources), *write_routes):
+            self._routes.setdefault(len(route.pattern), []).append(route)
+        self._executor = ThreadPoolExecutor(_THREADS, thread_name_prefix="clew-marquez")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Handle a request."""
         try:
-            answer = await self._answer(scope, receive)
-        except (Refusal, ClewError) as fault:
-            answer = _refused(fault)
-        await send({"type": "http.response.start", "status": answer.status, "headers": _headers(answer)})
-        body = b"" if scope["method"] == "HEAD" else answer.body
+            response = await self._respond(scope, receive)
+        except (MarquezError, ClewError) as error:
+            response = _error_response(error)
+        await send({"type": "http.response.start", "status": response.status, "headers": _headers(response)})
+        body = b"" if scope["method"] == "HEAD" else response.body
         await send({"type": "http.response.body", "body": body})
 
-    def read(self, caller: Caller, url: bytes) -> Reply | None:
-        """The same without ASGI, of a document that is there at once; None of all else."""
-        if not url.startswith(_DOCUMENTS):
+    def handle_fast(self, request: RequestInfo, url: bytes) -> RawResponse | None:
+        """Handle an inline GET without ASGI; None for any other request."""
+        if not url.startswith(_FAST_PATH_PREFIXES):
             return None
         raw, _, query = url.partition(b"?")
         try:
-            path, parts = self._found("GET", parts_of(raw)[1:])
-        except Refusal:
+            route, path_args = self._match("GET", path_segments(raw)[1:])
+        except MarquezError:
             return None
-        if not path.is_quick:
+        if not route.is_inline:
             return None
         try:
-            answer = self._ask(path, Asked(parts, query), "gzip" in caller.headers.get("accept-encoding", ""))
-        except (Refusal, ClewError) as fault:
-            answer = _refused(fault)
-        return Reply.of(answer.status, _headers(answer), answer.body)
+            response = self._call(
+                route, MarquezRequest(path_args, query), "gzip" in request.headers.get("accept-encoding", "")
+            )
+        except (MarquezError, ClewError) as error:
+            response = _error_response(error)
+        return RawResponse.build(response.status, _headers(response), response.body)
 
-    async def _answer(self, scope: Scope, receive: Receive) -> Answer:
+    async def _respond(self, scope: Scope, receive: Receive) -> MarquezResponse:
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
-        path, parts = self._found(method, path_parts(scope)[1:])
-        body = b"" if method == "GET" else await read_body(receive)
-        asked = Asked(parts, scope["query_string"], body)
-        takes_gzip = any(name == b"accept-encoding" and b"gzip" in value for name, value in scope["headers"])
-        if path.is_quick:
-            return self._ask(path, asked, takes_gzip)
-        return await asyncio.get_running_loop().run_in_executor(self._aside, self._ask, path, asked, takes_gzip)
+        route, path_args = self._match(method, scope_path_segments(scope)[1:])
+        body = b"" if method == "GET" else await receive_body(receive)
+        request = MarquezRequest(path_args, scope["query_string"], body)
+        accepts_gzip = any(name == b"accept-encoding" and b"gzip" in value for name, value in scope["headers"])
+        if route.is_inline:
+            return self._call(route, request, accepts_gzip)
+        return await asyncio.get_running_loop().run_in_executor(
+            self._executor, self._call, route, request, accepts_gzip
+        )
 
-    def _ask(self, path: Path, asked: Asked, takes_gzip: bool) -> Answer:  # noqa: FBT001  # a thread takes no names
-        with self._catalogs.opened() as catalog:
-            found = path.endpoint(catalog, asked)
-        if not takes_gzip or len(found.body) < _WORTH_PACKING:
-            return found
-        packed = gzip.compress(found.body, _GZIP_LEVEL, mtime=0)
-        return Answer(packed, found.status, (*found.headers, (b"content-encoding", b"gzip")))
+    # Positional, for run_in_executor.
+    def _call(self, route: Route, request: MarquezRequest, accepts_gzip: bool) -> MarquezResponse:  # noqa: FBT001
+        with self._catalogs.open() as catalog:
+            response = route.handler(catalog, request)
+        if not accepts_gzip or len(response.body) < _GZIP_MIN_BYTES:
+            return response
+        compressed = gzip.compress(response.body, _GZIP_LEVEL, mtime=0)
+        return MarquezResponse(compressed, response.status, (*response.headers, (b"content-encoding", b"gzip")))
 
-    def _found(self, method: str, parts: list[str]) -> tuple[Path, tuple[str, ...]]:
+    def _match(self, method: str, segments: list[str]) -> tuple[Route, tuple[str, ...]]:
         methods = set()
-        for path in self._paths.get(len(parts), ()):
-            found = path.parts_of(parts)
-            if found is not None:
-                if path.method == method:
-                    return path, found
-                methods.add(path.method)
+        for route in self._routes.get(len(segments), ()):
+            path_args = route.match(segments)
+            if path_args is not None:
+                if route.method == method:
+                    return route, path_args
+                methods.add(route.method)
         if methods:
-            raise Refusal(405, f"HTTP 405 Method Not Allowed: {', '.join(sorted(methods))} would be.")
-        raise Refusal(404, "HTTP 404 Not Found")
+            raise MarquezError(405, f"HTTP 405 Method Not Allowed: use {', '.join(sorted(methods))}.")
+        raise MarquezError(404, "HTTP 404 Not Found")
 
 
-def _refused(fault: Refusal | ClewError) -> Answer:
-    if isinstance(fault, ClewError):
-        fault = Refusal(404 if isinstance(fault, UsageError) else 503, str(fault).replace("\n", " "))
-    return fault.answer()
+def _error_response(error: MarquezError | ClewError) -> MarquezResponse:
+    if isinstance(error, ClewError):
+        error = MarquezError(404 if isinstance(error, UsageError) else 503, str(error).replace("\n", " "))
+    return error.response()
 
 
-def _headers(answer: Answer) -> list[tuple[bytes, bytes]]:
-    return [_JSON, _VARY, (b"content-length", b"%d" % len(answer.body)), *answer.headers]
+def _headers(response: MarquezResponse) -> list[tuple[bytes, bytes]]:
+    return [_JSON, _VARY, (b"content-length", b"%d" % len(response.body)), *response.headers]
 
 
-class MarquezFirst:
-    """Passes on what is not Marquez's. It stands before all else: a document takes less time than the layers below."""
+class MarquezMiddleware:
+    """Handles Marquez paths before other middleware, whose layers take longer than a document."""
 
     def __init__(self, app: ASGIApp, marquez: MarquezApi) -> None:
         self._app = app
         self._marquez = marquez
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or pass on."""
-        is_its = scope["type"] == "http" and scope["path"].startswith(_PREFIXES)
-        await (self._marquez if is_its else self._app)(scope, receive, send)
+        """Dispatch a request."""
+        is_marquez = scope["type"] == "http" and scope["path"].startswith(_PREFIXES)
+        await (self._marquez if is_marquez else self._app)(scope, receive, send)

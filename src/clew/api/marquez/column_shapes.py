@@ -1,4 +1,4 @@
-"""Where the columns of a dataset come from, as Marquez writes it in the document of the dataset."""
+"""`columnLineage` of a dataset, in Marquez's format."""
 
 from __future__ import annotations
 
@@ -11,63 +11,63 @@ from clew.query.catalog import model
 
 Columns = tuple[model.ColumnSources, ...]
 
-# What a job says of its output stays the same from run to run. Very wide tables are not worth the memory.
-_MOST_REMEMBERED = 4096
-_MOST_COLUMNS_REMEMBERED = 100
+# Column lineage rarely changes between runs. Wide tables are not cached, to save memory.
+_MAX_CACHED = 4096
+_MAX_CACHED_COLUMNS = 100
 
 
-class InputFieldShape(Struct, frozen=True, rename="camel"):
-    """A column that another came from; `transformations` is what Marquez leaves out."""
+class InputFieldSchema(Struct, frozen=True, rename="camel"):
+    """Source column; `transformations` is an extension of clew."""
 
     namespace: str
     dataset: str
     field: str
     transformation_description: str | None
     transformation_type: str | None
-    transformations: tuple[model.Transformation, ...]
+    transformations: tuple[model.ColumnTransformation, ...]
 
 
-class ColumnLineageShape(Struct, frozen=True, rename="camel"):
-    """A column and those that it came from."""
+class ColumnLineageSchema(Struct, frozen=True, rename="camel"):
+    """Column with its source columns."""
 
     name: str
-    input_fields: list[InputFieldShape]
+    input_fields: list[InputFieldSchema]
     transformation_description: str | None
     transformation_type: str | None
 
 
-def column_lineage(columns: Columns) -> Raw | None:
-    """Columns with their sources as JSON; None if nothing is known of them."""
+def format_column_lineage(columns: Columns) -> Raw | None:
+    """Encode columns with their sources; None if there are none."""
     if not columns:
         return None
-    return _remembered(columns) if len(columns) <= _MOST_COLUMNS_REMEMBERED else _encoded(columns)
+    return _encode_cached(columns) if len(columns) <= _MAX_CACHED_COLUMNS else _encode(columns)
 
 
-def transformation_type(how: model.Transformation) -> str:
-    """One word for a transformation."""
-    return "MASKED" if how.masking else how.subtype or how.type
+def marquez_transformation_type(transformation: model.ColumnTransformation) -> str:
+    """Return Marquez's transformationType."""
+    return "MASKED" if transformation.masking else transformation.subtype or transformation.type
 
 
-def _encoded(columns: Columns) -> Raw:
-    return Raw(msgspec.json.encode([_column(one) for one in columns]))
+def _encode(columns: Columns) -> Raw:
+    return Raw(msgspec.json.encode([_column(column) for column in columns]))
 
 
-_remembered = lru_cache(_MOST_REMEMBERED)(_encoded)
+_encode_cached = lru_cache(_MAX_CACHED)(_encode)
 
 
-def _column(column: model.ColumnSources) -> ColumnLineageShape:
+def _column(column: model.ColumnSources) -> ColumnLineageSchema:
     fields = [_input_field(source) for source in column.sources]
-    return ColumnLineageShape(column.name, fields, fields[0].transformation_description, fields[0].transformation_type)
+    return ColumnLineageSchema(column.name, fields, fields[0].transformation_description, fields[0].transformation_type)
 
 
-def _input_field(source: model.SourceColumn) -> InputFieldShape:
-    """A source of a column, with what its first transformation says where Marquez has room for one."""
+def _input_field(source: model.SourceColumn) -> InputFieldSchema:
+    """Convert a source column; Marquez's fields describe its first transformation."""
     first = source.transformations[0] if source.transformations else None
-    return InputFieldShape(
+    return InputFieldSchema(
         source.namespace,
         source.dataset,
         source.field,
         None if first is None else first.description,
-        None if first is None else transformation_type(first),
+        None if first is None else marquez_transformation_type(first),
         source.transformations,
     )

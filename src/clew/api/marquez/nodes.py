@@ -1,4 +1,4 @@
-"""Nodes of graphs as Marquez writes them, and their ids."""
+"""Graph nodes in Marquez's format, and their ids."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ from typing import Literal
 
 from msgspec import Raw, Struct
 
-from clew.api.marquez.requests import Refusal
-from clew.query.node_ids import MalformedNodeError, kind_of
+from clew.api.marquez.requests import MarquezError
+from clew.query.node_ids import MalformedNodeIdError, node_kind
 
 
-# There may be ten thousands of them in an answer: without `gc=False` they are looked through again and again.
-class Edge(Struct, frozen=True, gc=False):
-    """Two nodes by their ids."""
+# A response can have tens of thousands; `gc=False` exempts them from garbage collection.
+class EdgeSchema(Struct, frozen=True, gc=False):
+    """Edge between two node ids."""
 
     origin: str
     destination: str
 
 
-class NodeShape(Struct, frozen=True, rename="camel", gc=False):
-    """A node, with what it is and the edges that meet it."""
+class NodeSchema(Struct, frozen=True, rename="camel", gc=False):
+    """Node with its data and edges."""
 
     id: str
     type: Literal["DATASET", "JOB", "DATASET_FIELD"]
     data: Raw | Struct
-    in_edges: list[Edge]
-    out_edges: list[Edge]
+    in_edges: list[EdgeSchema]
+    out_edges: list[EdgeSchema]
 
 
-def kind_in(node_id: str) -> str:
-    """What kind of node an id names."""
+def parse_node_kind(node_id: str) -> str:
+    """Return the kind of a node id; 400 if it is malformed."""
     try:
-        return kind_of(node_id)
-    except MalformedNodeError as fault:
-        raise Refusal(400, str(fault).replace("\n", " ")) from None
+        return node_kind(node_id)
+    except MalformedNodeIdError as error:
+        raise MarquezError(400, str(error).replace("\n", " ")) from None

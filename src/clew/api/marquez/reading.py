@@ -1,4 +1,4 @@
-"""What there is: namespaces, sources, jobs, runs, datasets, their versions, tags, events and counts."""
+"""GET handlers: namespaces, sources, jobs, runs, datasets, versions, tags, events and statistics."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from datetime import UTC, datetime
 import msgspec
 from msgspec import Struct
 
-from clew.api.marquez.requests import Answer, Asked, not_found
+from clew.api.marquez.requests import MarquezRequest, MarquezResponse, not_found_error
 from clew.api.marquez.shapes import (
-    JobVersionShape,
-    dataset_shape,
-    dataset_version_shape,
-    job_shape,
-    job_version_shape,
-    namespace_shape,
-    run_shape,
-    source_shape,
+    JobVersionSchema,
+    format_dataset,
+    format_dataset_version,
+    format_job,
+    format_job_version,
+    format_namespace,
+    format_run,
+    format_source,
 )
 from clew.query.catalog.catalog import Catalog
-from clew.query.catalog.model import Dataset, Job
-from clew.query.catalog.stats import Interval, last_days, last_hours
+from clew.query.catalog.model import CatalogDataset, CatalogJob
+from clew.query.catalog.stats import Interval, daily_intervals, hourly_intervals
 
 _STATES = ("NEW", "RUNNING", "COMPLETED", "ABORTED", "FAILED")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -28,168 +28,170 @@ _END = datetime(9999, 1, 1, tzinfo=UTC)
 _encode = msgspec.json.Encoder(order=None).encode
 
 
-def answer(value: object, status: int = 200) -> Answer:
-    """A value as JSON."""
-    return Answer(_encode(value), status)
+def json_response(value: object, status: int = 200) -> MarquezResponse:
+    """Create a JSON response."""
+    return MarquezResponse(_encode(value), status)
 
 
-def namespaces(catalog: Catalog, asked: Asked) -> Answer:
+def get_namespaces(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     """`GET /namespaces`."""
-    limit, offset = asked.page()
-    found = catalog.namespaces()[offset : offset + limit]
-    return answer({"namespaces": [namespace_shape(one) for one in found]})
+    limit, offset = request.page()
+    namespaces = catalog.namespaces()[offset : offset + limit]
+    return json_response({"namespaces": [format_namespace(namespace) for namespace in namespaces]})
 
 
-def namespace(catalog: Catalog, asked: Asked) -> Answer:
+def get_namespace(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     """`GET /namespaces/{namespace}`."""
-    (name,) = asked.parts
-    found = next((one for one in catalog.namespaces() if one.name == name), None)
-    if found is None:
-        raise not_found("Namespace", name)
-    return answer(namespace_shape(found))
+    (name,) = request.path_args
+    namespace = next((candidate for candidate in catalog.namespaces() if candidate.name == name), None)
+    if namespace is None:
+        raise not_found_error("Namespace", name)
+    return json_response(format_namespace(namespace))
 
 
-def sources(catalog: Catalog, asked: Asked) -> Answer:
+def get_sources(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     """`GET /sources`."""
-    limit, offset = asked.page()
-    return answer({"sources": [source_shape(one) for one in catalog.sources()[offset : offset + limit]]})
+    limit, offset = request.page()
+    return json_response({"sources": [format_source(source) for source in catalog.sources()[offset : offset + limit]]})
 
 
-def source(catalog: Catalog, asked: Asked) -> Answer:
+def get_source(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     """`GET /sources/{source}`."""
-    (name,) = asked.parts
-    found = next((one for one in catalog.sources() if one.name == name), None)
-    if found is None:
-        raise not_found("Source", name)
-    return answer(source_shape(found))
+    (name,) = request.path_args
+    source = next((candidate for candidate in catalog.sources() if candidate.name == name), None)
+    if source is None:
+        raise not_found_error("Source", name)
+    return json_response(format_source(source))
 
 
-def datasets(catalog: Catalog, asked: Asked) -> Answer:
+def get_datasets(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     """`GET /namespaces/{namespace}/datasets`."""
-    (name,) = asked.parts
-    found = [dataset_shape(one) for one in catalog.datasets(name, *asked.page())]
-    if not found:
+    (name,) = request.path_args
+    datasets = [format_dataset(dataset) for dataset in catalog.datasets(name, *request.page())]
+    if not datasets:
         _require_namespace(catalog, name)
-    return answer({"datasets": found, "totalCount": catalog.count_datasets(name)})
+    return json_response({"datasets": datasets, "totalCount": catalog.count_datasets(name)})
 
 
-def dataset(catalog: Catalog, asked: Asked) -> Answer:
+def get_dataset(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     """`GET /namespaces/{namespace}/datasets/{dataset}`."""
-    return answer(dataset_shape(required_dataset(catalog, asked)))
+    return json_response(format_dataset(require_dataset(catalog, request)))
 
 
-def required_dataset(catalog: Catalog, asked: Asked) -> Dataset:
-    """The dataset that a path names."""
-    name = asked.parts[0], asked.parts[1]
-    found = catalog.dataset(name)
-    if found is None:
+def require_dataset(catalog: Catalog, request: MarquezRequest) -> CatalogDataset:
+    """Return the dataset of the path, or raise 404."""
+    name = request.path_args[0], request.path_args[1]
+    dataset = catalog.dataset(name)
+    if dataset is None:
         _require_namespace(catalog, name[0])
-        raise not_found("Dataset", name[1])
-    return found
+        raise not_found_error("Dataset", name[1])
+    return dataset
 
 
-def dataset_versions(catalog: Catalog, asked: Asked) -> Answer:
+def get_dataset_versions(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     """`GET /namespaces/{namespace}/datasets/{dataset}/versions`."""
-    required_dataset(catalog, asked)
-    name = asked.parts[0], asked.parts[1]
-    found = [dataset_version_shape(one) for one in catalog.dataset_versions(name, *asked.page())]
-    return answer({"versions": found, "totalCount": catalog.count_dataset_versions(name)})
+    require_dataset(catalog, request)
+    name = request.path_args[0], request.path_args[1]
+    versions = [format_dataset_version(version) for version in catalog.dataset_versions(name, *request.page())]
+    return json_response({"versions": versions, "totalCount": catalog.count_dataset_versions(name)})
 
 
-def dataset_version(catalog: Catalog, asked: Asked) -> Answer:
+def get_dataset_version(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     """`GET /namespaces/{namespace}/datasets/{dataset}/versions/{version}`."""
-    required_dataset(catalog, asked)
-    namespace, name, version = asked.parts
-    found = catalog.dataset_version((namespace, name), version)
-    if found is None:
-        raise not_found("Dataset version", version)
-    return answer(dataset_version_shape(found))
+    require_dataset(catalog, request)
+    namespace, name, version = request.path_args
+    dataset_version = catalog.dataset_version((namespace, name), version)
+    if dataset_version is None:
+        raise not_found_error("Dataset version", version)
+    return json_response(format_dataset_version(dataset_version))
 
 
-def jobs(catalog: Catalog, asked: Asked) -> Answer:
+def get_jobs(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     """`GET /jobs` and `GET /namespaces/{namespace}/jobs`."""
-    namespace = asked.parts[0] if asked.parts else None
-    states = _states(asked)
-    found = [job_shape(one) for one in catalog.jobs(namespace, states, *asked.page())]
-    return answer({"jobs": found, "totalCount": catalog.count_jobs(namespace, states)})
+    namespace = request.path_args[0] if request.path_args else None
+    states = _states(request)
+    jobs = [format_job(job) for job in catalog.jobs(namespace, states, *request.page())]
+    return json_response({"jobs": jobs, "totalCount": catalog.count_jobs(namespace, states)})
 
 
-def job(catalog: Catalog, asked: Asked) -> Answer:
+def get_job(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     """`GET /namespaces/{namespace}/jobs/{job}`."""
-    return answer(job_shape(required_job(catalog, asked)))
+    return json_response(format_job(require_job(catalog, request)))
 
 
-def required_job(catalog: Catalog, asked: Asked) -> Job:
-    """The job that a path names."""
-    name = asked.parts[0], asked.parts[1]
-    found = catalog.job(name)
-    if found is None:
+def require_job(catalog: Catalog, request: MarquezRequest) -> CatalogJob:
+    """Return the job of the path, or raise 404."""
+    name = request.path_args[0], request.path_args[1]
+    job = catalog.job(name)
+    if job is None:
         _require_namespace(catalog, name[0])
-        raise not_found("Job", name[1])
-    return found
+        raise not_found_error("Job", name[1])
+    return job
 
 
-def job_versions(catalog: Catalog, asked: Asked) -> Answer:
+def get_job_versions(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     """`GET /namespaces/{namespace}/jobs/{job}/versions`."""
-    limit, offset = asked.page()
-    found = _job_versions(catalog, asked)
-    return answer({"versions": found[offset : offset + limit]})
+    limit, offset = request.page()
+    versions = _job_versions(catalog, request)
+    return json_response({"versions": versions[offset : offset + limit]})
 
 
-def job_version(catalog: Catalog, asked: Asked) -> Answer:
+def get_job_version(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     """`GET /namespaces/{namespace}/jobs/{job}/versions/{version}`."""
-    version = asked.parts[2]
-    found = next((one for one in _job_versions(catalog, asked) if one.version == version), None)
-    if found is None:
-        raise not_found("Job version", version)
-    return answer(found)
+    version = request.path_args[2]
+    job_version = next(
+        (candidate for candidate in _job_versions(catalog, request) if candidate.version == version), None
+    )
+    if job_version is None:
+        raise not_found_error("Job version", version)
+    return json_response(job_version)
 
 
-def runs(catalog: Catalog, asked: Asked) -> Answer:
+def get_job_runs(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     """`GET /namespaces/{namespace}/jobs/{job}/runs`."""
-    required_job(catalog, asked)
-    name = asked.parts[0], asked.parts[1]
-    found = [run_shape(one) for one in catalog.runs_of_job(name, *asked.page())]
-    return answer({"runs": found, "totalCount": catalog.count_runs(name)})
+    require_job(catalog, request)
+    name = request.path_args[0], request.path_args[1]
+    runs = [format_run(run) for run in catalog.runs_of_job(name, *request.page())]
+    return json_response({"runs": runs, "totalCount": catalog.count_runs(name)})
 
 
-def run(catalog: Catalog, asked: Asked) -> Answer:
+def get_run(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     """`GET /jobs/runs/{run}`."""
-    (run_id,) = asked.parts
-    found = catalog.run(run_id)
-    if found is None:
-        raise not_found("Run", run_id)
-    return answer(run_shape(found))
+    (run_id,) = request.path_args
+    run = catalog.run(run_id)
+    if run is None:
+        raise not_found_error("Run", run_id)
+    return json_response(format_run(run))
 
 
-def run_facets(catalog: Catalog, asked: Asked) -> Answer:
+def get_run_facets(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     """`GET /jobs/runs/{run}/facets`."""
-    (run_id,) = asked.parts
-    kind = asked.choice("type", ("RUN", "JOB", "DATASET"))
+    (run_id,) = request.path_args
+    kind = request.enum_param("type", ("RUN", "JOB", "DATASET"))
     if kind == "DATASET":
-        return Answer(b"", 204)
-    found = catalog.run_facets(run_id, kind.lower())
-    if found is None:
-        raise not_found("Run", run_id)
-    return answer({"runId": run_id, "facets": found})
+        return MarquezResponse(b"", 204)
+    facets = catalog.run_facets(run_id, kind.lower())
+    if facets is None:
+        raise not_found_error("Run", run_id)
+    return json_response({"runId": run_id, "facets": facets})
 
 
-def tags(catalog: Catalog, asked: Asked) -> Answer:
+def get_tags(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     """`GET /tags`."""
-    limit, offset = asked.page()
-    return answer({"tags": catalog.tags()[offset : offset + limit]})
+    limit, offset = request.page()
+    return json_response({"tags": catalog.tags()[offset : offset + limit]})
 
 
-def events(catalog: Catalog, asked: Asked) -> Answer:
+def get_events(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     """`GET /events/lineage`."""
-    order = asked.choice("sortDirection", ("ASC", "DESC"), "DESC")
-    span = asked.moment("after", _EPOCH), asked.moment("before", _END)
-    found, total = catalog.events(*span, *asked.page(), last_first=order == "DESC")
-    return answer({"events": found, "totalCount": total})
+    order = request.enum_param("sortDirection", ("ASC", "DESC"), "DESC")
+    span = request.timestamp_param("after", _EPOCH), request.timestamp_param("before", _END)
+    events, total = catalog.events(*span, *request.page(), is_newest_first=order == "DESC")
+    return json_response({"events": events, "totalCount": total})
 
 
-class EventStatistic(Struct, frozen=True, rename="camel"):
-    """Events of runs in an interval."""
+class EventStatsSchema(Struct, frozen=True, rename="camel"):
+    """Run events of an interval by type."""
 
     start_interval: datetime
     end_interval: datetime
@@ -199,69 +201,74 @@ class EventStatistic(Struct, frozen=True, rename="camel"):
     abort: int
 
 
-class Statistic(Struct, frozen=True, rename="camel"):
-    """How many there were at the end of an interval."""
+class CountStatsSchema(Struct, frozen=True, rename="camel"):
+    """Number of entities at the end of an interval."""
 
     start_interval: datetime
     end_interval: datetime
     count: int
 
 
-def event_stats(catalog: Catalog, asked: Asked) -> Answer:
+def get_event_stats(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     """`GET /stats/lineage-events`."""
-    counts = catalog.event_counts(_intervals(asked))
-    return answer(
+    counts = catalog.event_counts(_intervals(request))
+    return json_response(
         [
-            EventStatistic(one.interval.start, one.interval.end, one.fail, one.start, one.complete, one.abort)
-            for one in counts
+            EventStatsSchema(
+                count.interval.start, count.interval.end, count.fail, count.start, count.complete, count.abort
+            )
+            for count in counts
         ]
     )
 
 
-def job_stats(catalog: Catalog, asked: Asked) -> Answer:
+def get_job_stats(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     """`GET /stats/jobs`."""
-    return _entity_stats(catalog, asked, "job")
+    return _entity_stats(catalog, request, "job")
 
 
-def dataset_stats(catalog: Catalog, asked: Asked) -> Answer:
+def get_dataset_stats(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     """`GET /stats/datasets`."""
-    return _entity_stats(catalog, asked, "dataset")
+    return _entity_stats(catalog, request, "dataset")
 
 
-def source_stats(catalog: Catalog, asked: Asked) -> Answer:
+def get_source_stats(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     """`GET /stats/sources`."""
-    made = sorted(one.created_at for one in catalog.sources() if one.created_at is not None)
-    counts = [Statistic(one.start, one.end, sum(moment < one.end for moment in made)) for one in _intervals(asked)]
-    return answer(counts)
+    created = sorted(source.created_at for source in catalog.sources() if source.created_at is not None)
+    counts = [
+        CountStatsSchema(source.start, source.end, sum(timestamp < source.end for timestamp in created))
+        for source in _intervals(request)
+    ]
+    return json_response(counts)
 
 
-def _entity_stats(catalog: Catalog, asked: Asked, kind: str) -> Answer:
-    counts = catalog.entity_counts(kind, _intervals(asked))
-    return answer([Statistic(one.interval.start, one.interval.end, one.count) for one in counts])
+def _entity_stats(catalog: Catalog, request: MarquezRequest, kind: str) -> MarquezResponse:
+    counts = catalog.entity_counts(kind, _intervals(request))
+    return json_response([CountStatsSchema(count.interval.start, count.interval.end, count.count) for count in counts])
 
 
-def _intervals(asked: Asked) -> list[Interval]:
+def _intervals(request: MarquezRequest) -> list[Interval]:
     now = datetime.now(UTC)
-    if asked.choice("period", ("DAY", "WEEK")) == "DAY":
-        return last_hours(now)
-    return last_days(now, asked.zone("timezone"))
+    if request.enum_param("period", ("DAY", "WEEK")) == "DAY":
+        return hourly_intervals(now)
+    return daily_intervals(now, request.time_zone_param("timezone"))
 
 
-def _states(asked: Asked) -> list[str] | None:
-    given = asked.params.get("lastRunStates")
-    if not given:
+def _states(request: MarquezRequest) -> list[str] | None:
+    values = request.params.get("lastRunStates")
+    if not values:
         return None
-    found = [state.upper() for state in given]
-    for state in found:
-        Asked((), f"lastRunStates={state}".encode()).choice("lastRunStates", _STATES)
-    return found
+    states = [state.upper() for state in values]
+    for state in states:
+        MarquezRequest((), f"lastRunStates={state}".encode()).enum_param("lastRunStates", _STATES)
+    return states
 
 
 def _require_namespace(catalog: Catalog, name: str) -> None:
     if not catalog.has_namespace(name):
-        raise not_found("Namespace", name)
+        raise not_found_error("Namespace", name)
 
 
-def _job_versions(catalog: Catalog, asked: Asked) -> list[JobVersionShape]:
-    name = required_job(catalog, asked)
-    return [job_version_shape(one) for one in catalog.job_versions((name.namespace, name.name))]
+def _job_versions(catalog: Catalog, request: MarquezRequest) -> list[JobVersionSchema]:
+    job = require_job(catalog, request)
+    return [format_job_version(version) for version in catalog.job_versions((job.namespace, job.name))]

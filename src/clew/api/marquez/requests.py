@@ -1,4 +1,4 @@
-"""A request as Marquez's paths and parameters have it, and the answers to it."""
+"""Requests, responses and errors of the Marquez API."""
 
 from __future__ import annotations
 
@@ -13,139 +13,141 @@ from starlette.types import Receive, Scope
 
 from clew.events.timestamps import parse_time
 
-MOST_LISTED = 10_000
-_LARGEST = 2**31 - 1
-_LARGEST_BODY = 1 << 20
+MAX_LIMIT = 10_000
+_MAX_INT = 2**31 - 1
+_MAX_BODY_BYTES = 1 << 20
 
 
-class Answer(Struct, frozen=True):
-    """What to send back."""
+class MarquezResponse(Struct, frozen=True):
+    """HTTP response."""
 
     body: bytes
     status: int = 200
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
-class Refusal(Exception):  # noqa: N818  # an answer, not a fault
-    """A request that cannot be answered as asked; `is_invalid`: in the form of Marquez's checks of parameters."""
+class MarquezError(Exception):
+    """HTTP error; `is_validation` uses the body of Marquez's parameter validation."""
 
-    def __init__(self, status: int, message: str, *, is_invalid: bool = False) -> None:
+    def __init__(self, status: int, message: str, *, is_validation: bool = False) -> None:
         super().__init__(message)
         self.status = status
         self.message = message
-        self.is_invalid = is_invalid
+        self.is_validation = is_validation
 
-    def answer(self) -> Answer:
-        """The refusal as an answer."""
-        if self.is_invalid:
-            return Answer(msgspec.json.encode({"errors": [self.message]}), self.status)
-        later = ((b"retry-after", b"1"),) if self.status == 503 else ()
-        return Answer(msgspec.json.encode({"code": self.status, "message": self.message}), self.status, later)
-
-
-def not_found(kind: str, name: str) -> Refusal:
-    """Marquez's words for what is not there."""
-    return Refusal(404, f"{kind} '{name}' not found.")
+    def response(self) -> MarquezResponse:
+        """Create the error response."""
+        if self.is_validation:
+            return MarquezResponse(msgspec.json.encode({"errors": [self.message]}), self.status)
+        headers = ((b"retry-after", b"1"),) if self.status == 503 else ()
+        return MarquezResponse(
+            msgspec.json.encode({"code": self.status, "message": self.message}), self.status, headers
+        )
 
 
-class Asked(Struct):
-    """A request: the parts of its path that vary, its parameters, and its body if it has one."""
+def not_found_error(kind: str, name: str) -> MarquezError:
+    """Create a 404 error with Marquez's message."""
+    return MarquezError(404, f"{kind} '{name}' not found.")
 
-    parts: tuple[str, ...]
+
+class MarquezRequest(Struct):
+    """Request: path arguments, query and body."""
+
+    path_args: tuple[str, ...]
     query: bytes
     body: bytes = b""
 
     @property
     def params(self) -> dict[str, list[str]]:
-        """The parameters."""
+        """Query parameters."""
         return parse_qs(self.query.decode("latin-1"), keep_blank_values=True) if self.query else {}
 
-    def text(self, name: str) -> str | None:
-        """A parameter as it was given."""
+    def param(self, name: str) -> str | None:
+        """Return a parameter as text."""
         return self.params.get(name, [None])[-1]
 
-    def required(self, name: str) -> str:
-        """A parameter that must be there."""
-        found = self.text(name)
-        if not found:
-            raise Refusal(400, f"query param {name} must not be null", is_invalid=True)
-        return found
+    def required_param(self, name: str) -> str:
+        """Return a required parameter."""
+        value = self.param(name)
+        if not value:
+            raise MarquezError(400, f"query param {name} must not be null", is_validation=True)
+        return value
 
-    def number(self, name: str, default: int, most: int = _LARGEST) -> int:
-        """A whole number that is not negative."""
-        text = self.text(name)
+    def int_param(self, name: str, default: int, maximum: int = _MAX_INT) -> int:
+        """Return a non-negative integer."""
+        text = self.param(name)
         if text is None or text == "":
             return default
         if not text.removeprefix("-").isdecimal() or not text.isascii():
-            raise Refusal(400, f"query param {name} must be a number", is_invalid=True)
+            raise MarquezError(400, f"query param {name} must be a number", is_validation=True)
         if text.startswith("-") and int(text[:12]) < 0:
-            raise Refusal(400, f"query param {name} must be greater than or equal to 0", is_invalid=True)
-        return most if len(text) > len(str(_LARGEST)) else min(int(text), most)
+            raise MarquezError(400, f"query param {name} must be greater than or equal to 0", is_validation=True)
+        return maximum if len(text) > len(str(_MAX_INT)) else min(int(text), maximum)
 
     def page(self, limit: int = 100) -> tuple[int, int]:
-        """How many to list, and from where on."""
-        return self.number("limit", limit, MOST_LISTED), self.number("offset", 0)
+        """Return limit and offset."""
+        return self.int_param("limit", limit, MAX_LIMIT), self.int_param("offset", 0)
 
-    def flag(self, name: str) -> bool:
-        """A parameter that is true or not."""
-        return (self.text(name) or "").lower() == "true"
+    def bool_param(self, name: str) -> bool:
+        """Return a boolean."""
+        return (self.param(name) or "").lower() == "true"
 
-    def choice(self, name: str, known: Iterable[str], default: str | None = None) -> str:
-        """One of a few words, in whichever letters."""
-        text = self.text(name) or default
+    def enum_param(self, name: str, choices: Iterable[str], default: str | None = None) -> str:
+        """Return one of the choices, case-insensitive."""
+        text = self.param(name) or default
         if text is None:
-            raise Refusal(400, f"query param {name} must not be null", is_invalid=True)
-        if text.upper() not in known:
-            raise Refusal(400, f"query param {name} must be one of [{', '.join(known)}]", is_invalid=True)
+            raise MarquezError(400, f"query param {name} must not be null", is_validation=True)
+        if text.upper() not in choices:
+            raise MarquezError(400, f"query param {name} must be one of [{', '.join(choices)}]", is_validation=True)
         return text.upper()
 
-    def moment(self, name: str, default: datetime) -> datetime:
-        """A point in time."""
-        text = self.text(name)
+    def timestamp_param(self, name: str, default: datetime) -> datetime:
+        """Return a timestamp."""
+        text = self.param(name)
         try:
-            # A plus sign in a query is a space.
+            # A plus sign in a query decodes to a space.
             return default if not text else parse_time(text.replace(" ", "+"))
         except ValueError:
-            raise Refusal(400, f"query param {name} must be an instant in ISO-8601", is_invalid=True) from None
+            raise MarquezError(400, f"query param {name} must be an instant in ISO-8601", is_validation=True) from None
 
-    def day(self, name: str) -> datetime | None:
-        """The beginning of a day in UTC."""
-        text = self.text(name)
+    def date_param(self, name: str) -> datetime | None:
+        """Return the start of a day in UTC."""
+        text = self.param(name)
         try:
             return None if not text else datetime.combine(date.fromisoformat(text), time(), UTC)
         except ValueError:
-            raise Refusal(400, f"query param {name} must be a date: YYYY-MM-DD", is_invalid=True) from None
+            raise MarquezError(400, f"query param {name} must be a date: YYYY-MM-DD", is_validation=True) from None
 
-    def zone(self, name: str) -> ZoneInfo:
-        """A time zone."""
-        text = self.required(name)
+    def time_zone_param(self, name: str) -> ZoneInfo:
+        """Return a time zone."""
+        text = self.required_param(name)
         try:
             return ZoneInfo(text)
         except (ZoneInfoNotFoundError, ValueError, OSError):
-            raise Refusal(400, f"query param {name} must name a time zone", is_invalid=True) from None
+            raise MarquezError(400, f"query param {name} must name a time zone", is_validation=True) from None
 
 
-def path_parts(scope: Scope) -> list[str]:
-    """The parts of a path, each decoded on its own: a name may hold slashes."""
+def scope_path_segments(scope: Scope) -> list[str]:
+    """Return the path segments, decoded one by one: a name can contain slashes."""
     raw = scope.get("raw_path")
     if raw is None:
         return str(scope["path"]).strip("/").split("/")
-    return parts_of(raw.partition(b"?")[0])
+    return path_segments(raw.partition(b"?")[0])
 
 
-def parts_of(raw: bytes) -> list[str]:
-    """The same of a path as it came."""
+def path_segments(raw: bytes) -> list[str]:
+    """Split and decode a raw path."""
     path = raw.decode("ascii", "replace")
-    return [unquote(part) if "%" in part else part for part in path.strip("/").split("/")]
+    return [unquote(segment) if "%" in segment else segment for segment in path.strip("/").split("/")]
 
 
-async def read_body(receive: Receive) -> bytes:
-    """The body of a request; these are small."""
+async def receive_body(receive: Receive) -> bytes:
+    """Read a request body of at most 1 MB."""
     body = bytearray()
     while True:
         message = await receive()
         body += message.get("body", b"")
-        if len(body) > _LARGEST_BODY:
-            raise Refusal(413, "The body is larger than 1 MB.")
+        if len(body) > _MAX_BODY_BYTES:
+            raise MarquezError(413, "The body is larger than 1 MB.")
         if not message.get("more_body"):
             return bytes(body)

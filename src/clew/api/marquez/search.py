@@ -1,4 +1,4 @@
-"""`/api/v1/search`: jobs and datasets by parts of their names."""
+"""`/api/v1/search`: search jobs and datasets by name."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Literal
 
 from msgspec import Struct
 
-from clew.api.marquez.reading import answer
-from clew.api.marquez.requests import MOST_LISTED, Answer, Asked
-from clew.query.catalog.catalog import Catalog, Match
+from clew.api.marquez.reading import json_response
+from clew.api.marquez.requests import MAX_LIMIT, MarquezRequest, MarquezResponse
+from clew.query.catalog.catalog import Catalog, EntityMatch
 
-_LIMIT = 10
-_BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
-_END = datetime(9999, 1, 1, tzinfo=UTC)
-# As documented, and as Marquez really takes it.
-_SORTS = ("NAME", "UPDATE_AT", "UPDATED_AT")
+_DEFAULT_LIMIT = 10
+_MIN_TIME = datetime(1970, 1, 1, tzinfo=UTC)
+_MAX_TIME = datetime(9999, 1, 1, tzinfo=UTC)
+# UPDATE_AT is documented, UPDATED_AT is what Marquez accepts.
+_SORT_ORDERS = ("NAME", "UPDATE_AT", "UPDATED_AT")
 
 
-class Result(Struct, frozen=True, rename="camel"):
-    """A job or a dataset that was found."""
+class NameSearchHit(Struct, frozen=True, rename="camel"):
+    """Job or dataset with a matching name."""
 
     type: Literal["DATASET", "JOB"]
     name: str
@@ -28,21 +28,25 @@ class Result(Struct, frozen=True, rename="camel"):
     node_id: str
 
 
-def search(catalog: Catalog, asked: Asked) -> Answer:
+def search_names(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     """`GET /search`."""
-    text = asked.required("q")
-    kinds = (asked.choice("filter", ("DATASET", "JOB")),) if asked.text("filter") else ("DATASET", "JOB")
-    by_name = asked.choice("sort", _SORTS, "NAME") == "NAME"
-    span = asked.day("after") or _BEGIN, asked.day("before") or _END
-    found = [one for kind in kinds for one in catalog.named_like(kind.lower(), text, asked.text("namespace"), *span)]
+    text = request.required_param("q")
+    kinds = (request.enum_param("filter", ("DATASET", "JOB")),) if request.param("filter") else ("DATASET", "JOB")
+    by_name = request.enum_param("sort", _SORT_ORDERS, "NAME") == "NAME"
+    span = request.date_param("after") or _MIN_TIME, request.date_param("before") or _MAX_TIME
+    matches = [
+        match for kind in kinds for match in catalog.search_names(kind.lower(), text, request.param("namespace"), *span)
+    ]
     if by_name:
-        found.sort(key=lambda one: (one.name, one.namespace, one.kind))
+        matches.sort(key=lambda match: (match.name, match.namespace, match.kind))
     else:
-        found.sort(key=lambda one: one.updated_at or _BEGIN, reverse=True)
-    listed = found[: asked.number("limit", _LIMIT, MOST_LISTED)]
-    return answer({"totalCount": len(found), "results": [_result(one) for one in listed]})
+        matches.sort(key=lambda match: match.updated_at or _MIN_TIME, reverse=True)
+    page = matches[: request.int_param("limit", _DEFAULT_LIMIT, MAX_LIMIT)]
+    return json_response({"totalCount": len(matches), "results": [_name_search_hit(match) for match in page]})
 
 
-def _result(match: Match) -> Result:
+def _name_search_hit(match: EntityMatch) -> NameSearchHit:
     kind: Literal["DATASET", "JOB"] = "JOB" if match.kind == "job" else "DATASET"
-    return Result(kind, match.name, match.updated_at, match.namespace, f"{match.kind}:{match.namespace}:{match.name}")
+    return NameSearchHit(
+        kind, match.name, match.updated_at, match.namespace, f"{match.kind}:{match.namespace}:{match.name}"
+    )

@@ -1,4 +1,4 @@
-"""The documents of Marquez's API: every field under its own name and in its own place."""
+"""Response schemas of the Marquez API, with Marquez's field names and order."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Literal
 from msgspec import Raw, Struct
 from msgspec.structs import asdict
 
-from clew.api.marquez.column_shapes import column_lineage
-from clew.index.keys import entity
+from clew.api.marquez.column_shapes import format_column_lineage
+from clew.index.keys import entity_key
 from clew.query.catalog import model
 
 
-class NamespaceShape(Struct, frozen=True, rename="camel"):
-    """A namespace."""
+class NamespaceSchema(Struct, frozen=True, rename="camel"):
+    """Namespace."""
 
     name: str
     created_at: datetime | None
@@ -25,8 +25,8 @@ class NamespaceShape(Struct, frozen=True, rename="camel"):
     is_hidden: bool
 
 
-class SourceShape(Struct, frozen=True, rename="camel"):
-    """A source."""
+class SourceSchema(Struct, frozen=True, rename="camel"):
+    """Source."""
 
     type: str
     name: str
@@ -36,30 +36,30 @@ class SourceShape(Struct, frozen=True, rename="camel"):
     description: str | None
 
 
-class Identity(Struct, frozen=True):
-    """A job or a dataset."""
+class EntityId(Struct, frozen=True):
+    """Id of a job or dataset."""
 
     namespace: str
     name: str
 
 
-class VersionIdentity(Struct, frozen=True):
-    """A version of a job or a dataset."""
+class VersionId(Struct, frozen=True):
+    """Id of a job version or dataset version."""
 
     namespace: str
     name: str
     version: str | None
 
 
-class RunDatasetShape(Struct, frozen=True, rename="camel"):
-    """A version of a dataset as a run read or wrote it."""
+class RunDatasetSchema(Struct, frozen=True, rename="camel"):
+    """Dataset version as input or output of a run."""
 
-    dataset_version_id: VersionIdentity
+    dataset_version_id: VersionId
     facets: dict[str, Raw]
 
 
-class RunShape(Struct, frozen=True, rename="camel"):
-    """A run."""
+class RunSchema(Struct, frozen=True, rename="camel"):
+    """Run."""
 
     id: str
     created_at: datetime | None
@@ -71,16 +71,16 @@ class RunShape(Struct, frozen=True, rename="camel"):
     ended_at: datetime | None
     duration_ms: int | None
     args: dict[str, str]
-    job_version: VersionIdentity | None
-    input_dataset_versions: list[RunDatasetShape]
-    output_dataset_versions: list[RunDatasetShape]
+    job_version: VersionId | None
+    input_dataset_versions: list[RunDatasetSchema]
+    output_dataset_versions: list[RunDatasetSchema]
     facets: dict[str, Raw]
 
 
-class JobHead(Struct, frozen=True, rename="camel"):
-    """What is said of a job wherever it stands."""
+class JobBase(Struct, frozen=True, rename="camel"):
+    """Common fields of a job."""
 
-    id: Identity
+    id: EntityId
     type: Literal["BATCH", "STREAM"]
     name: str
     simple_name: str
@@ -89,41 +89,41 @@ class JobHead(Struct, frozen=True, rename="camel"):
     created_at: datetime | None
     updated_at: datetime | None
     namespace: str
-    inputs: list[Identity]
-    outputs: list[Identity]
+    inputs: list[EntityId]
+    outputs: list[EntityId]
     location: str | None
     description: str | None
-    latest_run: RunShape | None
+    latest_run: RunSchema | None
 
 
-class JobShape(JobHead, frozen=True, rename="camel"):
-    """A job."""
+class JobSchema(JobBase, frozen=True, rename="camel"):
+    """Job."""
 
-    latest_runs: list[RunShape] | None
+    latest_runs: list[RunSchema] | None
     facets: dict[str, Raw]
     current_version: str | None
     labels: tuple[str, ...]
     tags: tuple[str, ...]
 
 
-class JobVersionShape(Struct, frozen=True, rename="camel"):
-    """A version of a job."""
+class JobVersionSchema(Struct, frozen=True, rename="camel"):
+    """Job version."""
 
-    id: VersionIdentity
+    id: VersionId
     name: str
     created_at: datetime | None
     version: str
     namespace: str
     location: str | None
-    inputs: list[Identity]
-    outputs: list[Identity]
-    latest_run: RunShape | None
+    inputs: list[EntityId]
+    outputs: list[EntityId]
+    latest_run: RunSchema | None
 
 
-class DatasetHead(Struct, frozen=True, rename="camel"):
-    """What is said of a dataset wherever it stands."""
+class DatasetBase(Struct, frozen=True, rename="camel"):
+    """Common fields of a dataset."""
 
-    id: Identity
+    id: EntityId
     type: Literal["DB_TABLE"]
     name: str
     physical_name: str
@@ -138,8 +138,8 @@ class DatasetHead(Struct, frozen=True, rename="camel"):
     description: str | None
 
 
-class DatasetShape(DatasetHead, frozen=True, rename="camel"):
-    """A dataset."""
+class DatasetSchema(DatasetBase, frozen=True, rename="camel"):
+    """Dataset."""
 
     current_version: str | None
     column_lineage: Raw | None
@@ -147,10 +147,10 @@ class DatasetShape(DatasetHead, frozen=True, rename="camel"):
     deleted: bool
 
 
-class DatasetVersionShape(Struct, frozen=True, rename="camel"):
-    """A version of a dataset."""
+class DatasetVersionSchema(Struct, frozen=True, rename="camel"):
+    """Dataset version."""
 
-    id: Identity
+    id: EntityId
     type: Literal["DB_TABLE"]
     name: str
     physical_name: str
@@ -163,13 +163,13 @@ class DatasetVersionShape(Struct, frozen=True, rename="camel"):
     lifecycle_state: str | None
     description: str | None
     current_schema_version: str | None
-    created_by_run: RunShape | None
+    created_by_run: RunSchema | None
     facets: dict[str, Raw]
 
 
-def namespace_shape(namespace: model.Namespace) -> NamespaceShape:
-    """A namespace as Marquez writes it."""
-    return NamespaceShape(
+def format_namespace(namespace: model.Namespace) -> NamespaceSchema:
+    """Convert a namespace."""
+    return NamespaceSchema(
         namespace.name,
         namespace.created_at,
         namespace.updated_at,
@@ -179,17 +179,17 @@ def namespace_shape(namespace: model.Namespace) -> NamespaceShape:
     )
 
 
-def source_shape(source: model.Source) -> SourceShape:
-    """A source as Marquez writes it."""
-    return SourceShape(source.type, source.name, source.created_at, source.updated_at, source.url, source.description)
+def format_source(source: model.DataSource) -> SourceSchema:
+    """Convert a source."""
+    return SourceSchema(source.type, source.name, source.created_at, source.updated_at, source.url, source.description)
 
 
-def run_shape(run: model.Run) -> RunShape:
-    """A run as Marquez writes it."""
+def format_run(run: model.CatalogRun) -> RunSchema:
+    """Convert a run."""
     duration = None
     if run.started_at is not None and run.ended_at is not None:
         duration = int((run.ended_at - run.started_at).total_seconds() * 1000)
-    return RunShape(
+    return RunSchema(
         run.id,
         run.created_at,
         run.updated_at,
@@ -200,23 +200,23 @@ def run_shape(run: model.Run) -> RunShape:
         run.ended_at,
         duration,
         _args(run),
-        None if run.job_version is None or run.job is None else VersionIdentity(*run.job, run.job_version),
-        [_run_dataset(one) for one in run.inputs],
-        [_run_dataset(one) for one in run.outputs],
+        None if run.job_version is None or run.job is None else VersionId(*run.job, run.job_version),
+        [_run_dataset(dataset) for dataset in run.inputs],
+        [_run_dataset(dataset) for dataset in run.outputs],
         run.facets,
     )
 
 
-def job_type(job: model.Job) -> Literal["BATCH", "STREAM"]:
-    """Whether a job ends by itself."""
+def marquez_job_type(job: model.CatalogJob) -> Literal["BATCH", "STREAM"]:
+    """Return Marquez's job type."""
     return "STREAM" if job.processing_type == "STREAMING" else "BATCH"
 
 
-def job_head(job: model.Job, latest_run: RunShape | None) -> JobHead:
-    """What Marquez says of a job everywhere."""
-    return JobHead(
-        Identity(job.namespace, job.name),
-        job_type(job),
+def format_job_base(job: model.CatalogJob, latest_run: RunSchema | None) -> JobBase:
+    """Convert the common fields of a job."""
+    return JobBase(
+        EntityId(job.namespace, job.name),
+        marquez_job_type(job),
         job.name,
         _simple_name(job),
         None if job.parent is None else job.parent[1],
@@ -224,21 +224,21 @@ def job_head(job: model.Job, latest_run: RunShape | None) -> JobHead:
         job.created_at,
         job.updated_at,
         job.namespace,
-        _identities(job.inputs),
-        _identities(job.outputs),
+        _entity_ids(job.inputs),
+        _entity_ids(job.outputs),
         job.location,
         job.description,
         latest_run,
     )
 
 
-def job_shape(job: model.Job) -> JobShape:
-    """A job as Marquez writes it."""
-    latest = [run_shape(run) for run in job.latest_runs]
+def format_job(job: model.CatalogJob) -> JobSchema:
+    """Convert a job."""
+    latest = [format_run(run) for run in job.latest_runs]
     by_id = {run.id: run for run in latest}
     last = job.latest_run
-    head = job_head(job, None if last is None else by_id.get(last.id) or run_shape(last))
-    return JobShape(
+    head = format_job_base(job, None if last is None else by_id.get(last.id) or format_run(last))
+    return JobSchema(
         **asdict(head),
         latest_runs=latest or None,
         facets=job.facets,
@@ -248,25 +248,25 @@ def job_shape(job: model.Job) -> JobShape:
     )
 
 
-def job_version_shape(version: model.JobVersion) -> JobVersionShape:
-    """A version of a job as Marquez writes it."""
-    return JobVersionShape(
-        VersionIdentity(version.namespace, version.name, version.version),
+def format_job_version(version: model.JobVersion) -> JobVersionSchema:
+    """Convert a job version."""
+    return JobVersionSchema(
+        VersionId(version.namespace, version.name, version.version),
         version.name,
         version.created_at,
         version.version,
         version.namespace,
         version.location,
-        _identities(version.inputs),
-        _identities(version.outputs),
-        None if version.latest_run is None else run_shape(version.latest_run),
+        _entity_ids(version.inputs),
+        _entity_ids(version.outputs),
+        None if version.latest_run is None else format_run(version.latest_run),
     )
 
 
-def dataset_head(dataset: model.Dataset) -> DatasetHead:
-    """What Marquez says of a dataset everywhere."""
-    return DatasetHead(
-        Identity(dataset.namespace, dataset.name),
+def format_dataset_base(dataset: model.CatalogDataset) -> DatasetBase:
+    """Convert the common fields of a dataset."""
+    return DatasetBase(
+        EntityId(dataset.namespace, dataset.name),
         "DB_TABLE",
         dataset.name,
         dataset.physical_name,
@@ -282,21 +282,21 @@ def dataset_head(dataset: model.Dataset) -> DatasetHead:
     )
 
 
-def dataset_shape(dataset: model.Dataset) -> DatasetShape:
-    """A dataset as Marquez writes it."""
-    return DatasetShape(
-        **asdict(dataset_head(dataset)),
+def format_dataset(dataset: model.CatalogDataset) -> DatasetSchema:
+    """Convert a dataset."""
+    return DatasetSchema(
+        **asdict(format_dataset_base(dataset)),
         current_version=dataset.current_version,
-        column_lineage=column_lineage(dataset.columns),
+        column_lineage=format_column_lineage(dataset.columns),
         facets=dataset.facets,
         deleted=dataset.is_deleted,
     )
 
 
-def dataset_version_shape(version: model.DatasetVersion) -> DatasetVersionShape:
-    """A version of a dataset as Marquez writes it."""
-    return DatasetVersionShape(
-        Identity(version.namespace, version.name),
+def format_dataset_version(version: model.DatasetVersion) -> DatasetVersionSchema:
+    """Convert a dataset version."""
+    return DatasetVersionSchema(
+        EntityId(version.namespace, version.name),
         "DB_TABLE",
         version.name,
         version.physical_name,
@@ -309,43 +309,42 @@ def dataset_version_shape(version: model.DatasetVersion) -> DatasetVersionShape:
         version.lifecycle_state,
         version.description,
         version.schema_version,
-        None if version.created_by is None else run_shape(version.created_by),
+        None if version.created_by is None else format_run(version.created_by),
         version.facets,
     )
 
 
-def _identities(names: tuple[model.Name, ...]) -> list[Identity]:
-    """Jobs or datasets by their names."""
-    return [Identity(*name) for name in names]
+def _entity_ids(names: tuple[model.Name, ...]) -> list[EntityId]:
+    """Convert names to ids."""
+    return [EntityId(*name) for name in names]
 
 
-def _simple_name(job: model.Job) -> str:
-    """The name without that of the parent, where it begins with it."""
+def _simple_name(job: model.CatalogJob) -> str:
+    """Return the name without the parent's prefix."""
     return job.name if job.parent is None else job.name.removeprefix(f"{job.parent[1]}.")
 
 
 def _job_uuid(namespace: str, name: str) -> str:
-    """A job as one id."""
-    # A name, not a secret.
-    text = md5(entity("job", namespace, name).encode(errors="surrogatepass"), usedforsecurity=False).hexdigest()
+    """Derive a UUID from a job's name."""
+    text = md5(entity_key("job", namespace, name).encode(errors="surrogatepass"), usedforsecurity=False).hexdigest()
     return f"{text[:8]}-{text[8:12]}-3{text[13:16]}-8{text[17:20]}-{text[20:]}"
 
 
-def _run_dataset(one: model.RunDataset) -> RunDatasetShape:
-    return RunDatasetShape(VersionIdentity(one.namespace, one.name, one.version), one.facets)
+def _run_dataset(dataset: model.RunDataset) -> RunDatasetSchema:
+    return RunDatasetSchema(VersionId(dataset.namespace, dataset.name, dataset.version), dataset.facets)
 
 
-def _args(run: model.Run) -> dict[str, str]:
+def _args(run: model.CatalogRun) -> dict[str, str]:
     parent = run.parent
-    found = {
-        "nominal_start_time": _text(run.nominal_start_at),
-        "nominal_end_time": _text(run.nominal_end_at),
+    args = {
+        "nominal_start_time": _format_timestamp(run.nominal_start_at),
+        "nominal_end_time": _format_timestamp(run.nominal_end_at),
         "run_id": parent.run_id,
         "name": parent.name,
         "namespace": parent.namespace,
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in args.items() if value is not None}
 
 
-def _text(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat().replace("+00:00", "Z")
+def _format_timestamp(timestamp: datetime | None) -> str | None:
+    return None if timestamp is None else timestamp.isoformat().replace("+00:00", "Z")

@@ -1,4 +1,4 @@
-"""`/api/v2beta/search`: jobs and datasets by all that is said of them, and where the words stand."""
+"""`/api/v2beta/search`: full-text search for jobs and datasets, with highlights."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ from typing import Any, Final, Literal
 
 from msgspec import Raw, Struct
 
-from clew.api.marquez.reading import answer
-from clew.api.marquez.requests import Answer, Asked
-from clew.api.marquez.shapes import job_type
-from clew.events.facet_values import value_of
+from clew.api.marquez.reading import json_response
+from clew.api.marquez.requests import MarquezRequest, MarquezResponse
+from clew.api.marquez.shapes import marquez_job_type
+from clew.events.facet_values import decode_facet
 from clew.query.catalog.catalog import Catalog
-from clew.query.catalog.model import Dataset, Facets, Job, Name, Run
-from clew.query.holdings import Holdings
-from clew.query.search.hits import search, words_in
+from clew.query.catalog.model import CatalogDataset, CatalogJob, CatalogRun, Facets, Name
+from clew.query.holdings import QueryResources
+from clew.query.search.hits import search_entities, split_words
 from clew.query.search.kept import EntityKind
 
 _LIMIT: Final = 10
 _EVENT_TYPES: Final = {"COMPLETED": "COMPLETE", "FAILED": "FAIL", "ABORTED": "ABORT", "RUNNING": "RUNNING"}
-# As an event writes them; `run_id` is Marquez's own.
-_NAMES: Final = {
+# JSON names as in events; Marquez has `run_id`.
+_JSON_NAMES: Final = {
     "event_type": "eventType",
     "run_facets": "runFacets",
     "input_facets": "inputFacets",
     "output_facets": "outputFacets",
 }
-# A facet that is larger is not looked through for where a word stands.
-_LARGEST_FACET = 256 << 10
-_MOST_DEPTH = 12
-# Around the first word of a long text.
-_BEFORE, _FRAGMENT = 30, 100
+# Larger facets are not highlighted.
+_MAX_FACET_BYTES = 256 << 10
+_MAX_DEPTH = 12
+# Characters of a highlight before the first match, and in total.
+_CONTEXT_CHARS, _FRAGMENT_CHARS = 30, 100
 
 
-class JobHit(Struct, frozen=True, rename=_NAMES):
-    """A job that was found, with what its last run said."""
+class JobSearchHit(Struct, frozen=True, rename=_JSON_NAMES):
+    """Job with the facets of its latest run."""
 
     run_id: str | None
     name: str
@@ -46,8 +46,8 @@ class JobHit(Struct, frozen=True, rename=_NAMES):
     run_facets: Facets
 
 
-class DatasetHit(Struct, frozen=True, rename=_NAMES):
-    """A dataset that was found, with what the run said that made it what it is."""
+class DatasetSearchHit(Struct, frozen=True, rename=_JSON_NAMES):
+    """Dataset with the facets of the run that last wrote it."""
 
     run_id: str | None
     name: str
@@ -58,48 +58,52 @@ class DatasetHit(Struct, frozen=True, rename=_NAMES):
     output_facets: Facets
 
 
-class TextSearch:
-    """The endpoints, over the words that a process keeps."""
+class TextSearchHandlers:
+    """Handlers of the full-text search endpoints."""
 
-    def __init__(self, holdings: Holdings) -> None:
-        self._words = holdings.search_file
+    def __init__(self, resources: QueryResources) -> None:
+        self._search_index = resources.search_index
 
-    def jobs(self, catalog: Catalog, asked: Asked) -> Answer:
+    def jobs(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
         """`GET /api/v2beta/search/jobs`."""
-        text, names = self._found(catalog, asked, "job")
-        jobs = {(one.namespace, one.name): one for one in catalog.jobs_in_graphs(names)}
-        return _answer(text, [_job_hit(jobs[name]) for name in names if name in jobs])
+        text, names = self._search(catalog, request, "job")
+        jobs = {(job.namespace, job.name): job for job in catalog.job_summaries(names)}
+        return _search_response(text, [_job_hit(jobs[name]) for name in names if name in jobs])
 
-    def datasets(self, catalog: Catalog, asked: Asked) -> Answer:
+    def datasets(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
         """`GET /api/v2beta/search/datasets`."""
-        text, names = self._found(catalog, asked, "dataset")
-        datasets = {(one.namespace, one.name): one for one in catalog.datasets_in_graphs(names)}
-        made_by = catalog.last_writers(datasets)
-        return _answer(text, [_dataset_hit(datasets[name], made_by.get(name)) for name in names if name in datasets])
+        text, names = self._search(catalog, request, "dataset")
+        datasets = {(dataset.namespace, dataset.name): dataset for dataset in catalog.dataset_summaries(names)}
+        writers = catalog.last_writers(datasets)
+        return _search_response(
+            text, [_dataset_hit(datasets[name], writers.get(name)) for name in names if name in datasets]
+        )
 
-    def _found(self, catalog: Catalog, asked: Asked, kind: EntityKind) -> tuple[str, list[Name]]:
-        text = asked.required("q")
-        found = search(self._words, catalog.reader, text, kind=kind, limit=_LIMIT)
-        return text, [(hit.namespace, hit.name) for hit in found.hits]
+    def _search(self, catalog: Catalog, request: MarquezRequest, kind: EntityKind) -> tuple[str, list[Name]]:
+        text = request.required_param("q")
+        result = search_entities(self._search_index, catalog.reader, text, kind=kind, limit=_LIMIT)
+        return text, [(hit.namespace, hit.name) for hit in result.hits]
 
 
-def _job_hit(job: Job) -> JobHit:
+def _job_hit(job: CatalogJob) -> JobSearchHit:
     run = job.latest_run
-    return JobHit(
+    return JobSearchHit(
         None if run is None else run.id,
         job.name,
         job.namespace,
         None if run is None else _EVENT_TYPES.get(run.state),
-        job_type(job),
+        marquez_job_type(job),
         job.facets,
         {} if run is None else run.facets,
     )
 
 
-def _dataset_hit(dataset: Dataset, run: Run | None) -> DatasetHit:
+def _dataset_hit(dataset: CatalogDataset, run: CatalogRun | None) -> DatasetSearchHit:
     name = dataset.namespace, dataset.name
-    written = [] if run is None else [one.facets for one in run.outputs if (one.namespace, one.name) == name]
-    return DatasetHit(
+    written = (
+        [] if run is None else [output.facets for output in run.outputs if (output.namespace, output.name) == name]
+    )
+    return DatasetSearchHit(
         None if run is None else run.id,
         dataset.name,
         dataset.namespace,
@@ -110,41 +114,41 @@ def _dataset_hit(dataset: Dataset, run: Run | None) -> DatasetHit:
     )
 
 
-def _answer(text: str, hits: Sequence[JobHit | DatasetHit]) -> Answer:
-    words = re.compile("|".join(map(re.escape, words_in(text))) or "(?!)", re.IGNORECASE)
-    return answer({"hits": hits, "highlights": [_highlights(hit, words) for hit in hits]})
+def _search_response(text: str, hits: Sequence[JobSearchHit | DatasetSearchHit]) -> MarquezResponse:
+    pattern = re.compile("|".join(map(re.escape, split_words(text))) or "(?!)", re.IGNORECASE)
+    return json_response({"hits": hits, "highlights": [_highlights(hit, pattern) for hit in hits]})
 
 
-def _highlights(hit: JobHit | DatasetHit, words: re.Pattern[str]) -> dict[str, list[str]]:
-    """Where the words stand: each field, with its texts that hold one."""
-    found: dict[str, list[str]] = {}
-    for field, text in _texts(hit):
-        first = words.search(text)
+def _highlights(hit: JobSearchHit | DatasetSearchHit, pattern: re.Pattern[str]) -> dict[str, list[str]]:
+    """Return the matching fragments by field."""
+    highlights: dict[str, list[str]] = {}
+    for field, text in _searched_texts(hit):
+        first = pattern.search(text)
         if first is not None:
-            start = max(0, first.start() - _BEFORE) if len(text) > _FRAGMENT else 0
-            fragment = words.sub(lambda word: f"<em>{word[0]}</em>", text[start : start + _FRAGMENT])
-            found.setdefault(field, []).append(fragment)
-    return found
+            start = max(0, first.start() - _CONTEXT_CHARS) if len(text) > _FRAGMENT_CHARS else 0
+            fragment = pattern.sub(lambda match: f"<em>{match[0]}</em>", text[start : start + _FRAGMENT_CHARS])
+            highlights.setdefault(field, []).append(fragment)
+    return highlights
 
 
-def _texts(hit: JobHit | DatasetHit) -> Iterator[tuple[str, str]]:
+def _searched_texts(hit: JobSearchHit | DatasetSearchHit) -> Iterator[tuple[str, str]]:
     yield from (("name", hit.name), ("namespace", hit.namespace))
-    for name, facet in _small(hit.facets).items():
-        yield from _texts_in(f"facets.{name}", value_of(bytes(facet)))
+    for name, facet in _small_facets(hit.facets).items():
+        yield from _facet_texts(f"facets.{name}", decode_facet(bytes(facet)))
 
 
-def _small(facets: Mapping[str, Raw]) -> dict[str, Raw]:
-    return {name: facet for name, facet in facets.items() if len(bytes(facet)) <= _LARGEST_FACET}
+def _small_facets(facets: Mapping[str, Raw]) -> dict[str, Raw]:
+    return {name: facet for name, facet in facets.items() if len(bytes(facet)) <= _MAX_FACET_BYTES}
 
 
-def _texts_in(path: str, value: Any, depth: int = 0) -> Iterator[tuple[str, str]]:
-    """The texts of a facet, each with its path; what the facet says of itself left out."""
+def _facet_texts(path: str, value: Any, depth: int = 0) -> Iterator[tuple[str, str]]:
+    """Yield path and text of each string of a facet, without `_`-prefixed fields."""
     if isinstance(value, str):
         yield path, value
-    elif isinstance(value, dict) and depth < _MOST_DEPTH:
-        for key, one in value.items():
+    elif isinstance(value, dict) and depth < _MAX_DEPTH:
+        for key, child in value.items():
             if not key.startswith("_"):
-                yield from _texts_in(f"{path}.{key}", one, depth + 1)
-    elif isinstance(value, list) and depth < _MOST_DEPTH:
-        for one in value:
-            yield from _texts_in(path, one, depth + 1)
+                yield from _facet_texts(f"{path}.{key}", child, depth + 1)
+    elif isinstance(value, list) and depth < _MAX_DEPTH:
+        for child in value:
+            yield from _facet_texts(path, child, depth + 1)

@@ -1,7 +1,7 @@
-"""What people may change by hand: tags, descriptions of namespaces and sources, and what is shown.
+"""PUT, POST and DELETE handlers: tags, namespaces, sources and deletion.
 
-Each change is an event in the log. It is answered once that is on disk, with the document as it will be when the
-pipeline has taken the event; until then this process shows it so.
+Each change is an event in the log. The response is sent once it is synced and has the document as it will be after the
+pipeline has ingested the event; until then, this process overlays the change.
 """
 
 from __future__ import annotations
@@ -14,44 +14,42 @@ from typing import NoReturn, TypeVar
 import msgspec
 from msgspec import Struct
 
-from clew.api.marquez.reading import answer, required_dataset, required_job
-from clew.api.marquez.requests import Answer, Asked, Refusal, not_found
-from clew.api.marquez.shapes import dataset_shape, job_shape, namespace_shape, source_shape
-from clew.collector.log import LogHeldError, LogWriter, Received, stored_body
+from clew.api.marquez.reading import json_response, require_dataset, require_job
+from clew.api.marquez.requests import MarquezError, MarquezRequest, MarquezResponse, not_found_error
+from clew.api.marquez.shapes import format_dataset, format_job, format_namespace, format_source
+from clew.collector.log import IncomingEvent, LogLockedError, LogWriter, normalize_body
 from clew.events.identity import event_id
 from clew.events.stream import Stream
-from clew.query.catalog.catalog import Catalog, PendingNotes
-from clew.query.catalog.model import Dataset, Name, Namespace, Source, Tag
+from clew.query.catalog.catalog import Catalog, UnindexedAnnotations
+from clew.query.catalog.model import CatalogDataset, DataSource, Name, Namespace, TagDefinition
 from clew.query.catalog.notes import (
-    HiddenNote,
-    NamespaceNote,
-    SourceNote,
-    TagNote,
-    TagsNote,
-    note_body,
-    note_event,
-    note_key,
+    NamespaceAnnotation,
+    SoftDelete,
+    SourceAnnotation,
+    TagAnnotation,
+    TagDescription,
+    annotation_body,
+    annotation_event,
+    annotation_key,
 )
 
-Store = Callable[[Received], object]
+StoreEvent = Callable[[IncomingEvent], object]
 T = TypeVar("T", bound=Struct)
 
-_SOURCE = "clew-api"
+_LOG_SOURCE = "clew-api"
 _NAMESPACE_NAME = re.compile(r"[a-zA-Z:;=/0-9_\-.@+]{1,1024}")
-_SEND_EVENTS = (
-    "Send OpenLineage events to POST /api/v1/lineage instead: Marquez has deprecated this, and clew has left it out."
-)
+_NOT_SUPPORTED = "Not supported, deprecated by Marquez: send OpenLineage events to POST /api/v1/lineage instead."
 
 
 class NamespaceBody(Struct, rename="camel"):
-    """What a namespace is made of."""
+    """Request body of a namespace."""
 
     owner_name: str
     description: str | None = None
 
 
 class SourceBody(Struct, rename="camel"):
-    """What a source is made of."""
+    """Request body of a source."""
 
     type: str
     connection_url: str
@@ -59,147 +57,157 @@ class SourceBody(Struct, rename="camel"):
 
 
 class TagBody(Struct):
-    """What a tag is made of."""
+    """Request body of a tag."""
 
     description: str | None = None
 
 
-def store_in(log: Path) -> Store:
-    """Append to a log for as long as it takes; while another process writes it, there is no way to."""
+def create_log_store(log: Path) -> StoreEvent:
+    """Create a function that appends one event to the log; 503 while another process holds the log."""
 
-    def store(received: Received) -> None:
+    def store(event: IncomingEvent) -> None:
         try:
             with LogWriter(log) as writer:
-                writer.append([received])
-        except LogHeldError as fault:
-            hint = "Stop the collector, or run `clew serve --collect`, which takes events as well."
-            raise Refusal(503, f"{fault.message} {hint}") from fault
+                writer.append([event])
+        except LogLockedError as error:
+            hint = "Stop the collector, or run `clew serve --collect`, which also collects events."
+            raise MarquezError(503, f"{error.message} {hint}") from error
 
     return store
 
 
-class Writing:
-    """The endpoints that change something."""
+class WriteHandlers:
+    """Handlers of the write endpoints."""
 
-    def __init__(self, store: Store, pending: PendingNotes) -> None:
-        self._store = store
+    def __init__(self, store_event: StoreEvent, pending: UnindexedAnnotations) -> None:
+        self._store_event = store_event
         self._pending = pending
 
-    def put_tag(self, catalog: Catalog, asked: Asked) -> Answer:
+    def put_tag(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
         """`PUT /tags/{tag}`."""
-        (name,) = asked.parts
-        body = _body(asked, TagBody) if asked.body.strip() not in {b"", b"null"} else TagBody()
-        self._note(catalog, ("tag", name), TagNote(body.description))
-        return answer(Tag(name, body.description))
+        (name,) = request.path_args
+        body = _parse_body(request, TagBody) if request.body.strip() not in {b"", b"null"} else TagBody()
+        self._record(catalog, ("tag", name), TagDescription(body.description))
+        return json_response(TagDefinition(name, body.description))
 
-    def put_namespace(self, catalog: Catalog, asked: Asked) -> Answer:
+    def put_namespace(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
         """`PUT /namespaces/{namespace}`."""
-        (name,) = asked.parts
+        (name,) = request.path_args
         if _NAMESPACE_NAME.fullmatch(name) is None:
-            raise Refusal(400, f"namespace '{name}' must contain only letters, numbers, and _-:;=/.@+, 1024 at most.")
-        body = _body(asked, NamespaceBody)
-        self._note(catalog, ("namespace", name), NamespaceNote(body.owner_name, body.description))
-        self._show(catalog, "namespace", name)
-        return answer(namespace_shape(_namespace(catalog, name)))
+            raise MarquezError(
+                400, f"namespace '{name}' must contain only letters, numbers, and _-:;=/.@+, 1024 at most."
+            )
+        body = _parse_body(request, NamespaceBody)
+        self._record(catalog, ("namespace", name), NamespaceAnnotation(body.owner_name, body.description))
+        self._unhide(catalog, "namespace", name)
+        return json_response(format_namespace(_require_namespace(catalog, name)))
 
-    def put_source(self, catalog: Catalog, asked: Asked) -> Answer:
+    def put_source(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
         """`PUT /sources/{source}`."""
-        (name,) = asked.parts
-        body = _body(asked, SourceBody)
-        note = SourceNote(body.type.upper(), body.connection_url, body.description)
-        self._note(catalog, ("source", name), note)
-        return answer(source_shape(Source(name, note.type, None, None, note.url, note.description)))
+        (name,) = request.path_args
+        body = _parse_body(request, SourceBody)
+        annotation = SourceAnnotation(body.type.upper(), body.connection_url, body.description)
+        self._record(catalog, ("source", name), annotation)
+        return json_response(
+            format_source(DataSource(name, annotation.type, None, None, annotation.url, annotation.description))
+        )
 
-    def delete_namespace(self, catalog: Catalog, asked: Asked) -> Answer:
+    def delete_namespace(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
         """`DELETE /namespaces/{namespace}`."""
-        (name,) = asked.parts
-        _namespace(catalog, name)
-        self._note(catalog, ("hidden", "namespace", name), HiddenNote())
-        return answer(namespace_shape(_namespace(catalog, name)))
+        (name,) = request.path_args
+        _require_namespace(catalog, name)
+        self._record(catalog, ("hidden", "namespace", name), SoftDelete())
+        return json_response(format_namespace(_require_namespace(catalog, name)))
 
-    def delete_dataset(self, catalog: Catalog, asked: Asked) -> Answer:
+    def delete_dataset(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
         """`DELETE /namespaces/{namespace}/datasets/{dataset}`."""
-        found = required_dataset(catalog, asked)
-        self._note(catalog, ("hidden", "dataset", found.namespace, found.name), HiddenNote())
-        return answer(dataset_shape(found))
+        dataset = require_dataset(catalog, request)
+        self._record(catalog, ("hidden", "dataset", dataset.namespace, dataset.name), SoftDelete())
+        return json_response(format_dataset(dataset))
 
-    def delete_job(self, catalog: Catalog, asked: Asked) -> Answer:
+    def delete_job(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
         """`DELETE /namespaces/{namespace}/jobs/{job}`."""
-        found = required_job(catalog, asked)
-        self._note(catalog, ("hidden", "job", found.namespace, found.name), HiddenNote())
-        return answer(job_shape(found))
+        job = require_job(catalog, request)
+        self._record(catalog, ("hidden", "job", job.namespace, job.name), SoftDelete())
+        return json_response(format_job(job))
 
-    def tag_dataset(self, catalog: Catalog, asked: Asked) -> Answer:
+    def tag_dataset(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
         """`POST /namespaces/{namespace}/datasets/{dataset}/tags/{tag}`."""
-        return self._tag(catalog, asked, "dataset", None, asked.parts[2], is_set=True)
+        return self._tag(catalog, request, "dataset", None, request.path_args[2], is_set=True)
 
-    def untag_dataset(self, catalog: Catalog, asked: Asked) -> Answer:
+    def untag_dataset(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
         """`DELETE /namespaces/{namespace}/datasets/{dataset}/tags/{tag}`."""
-        return self._tag(catalog, asked, "dataset", None, asked.parts[2], is_set=False)
+        return self._tag(catalog, request, "dataset", None, request.path_args[2], is_set=False)
 
-    def tag_field(self, catalog: Catalog, asked: Asked) -> Answer:
+    def tag_field(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
         """`POST /namespaces/{namespace}/datasets/{dataset}/fields/{field}/tags/{tag}`."""
-        return self._tag(catalog, asked, "dataset", _field(catalog, asked), asked.parts[3].upper(), is_set=True)
+        return self._tag(
+            catalog, request, "dataset", _require_field(catalog, request), request.path_args[3].upper(), is_set=True
+        )
 
-    def untag_field(self, catalog: Catalog, asked: Asked) -> Answer:
+    def untag_field(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
         """`DELETE /namespaces/{namespace}/datasets/{dataset}/fields/{field}/tags/{tag}`."""
-        return self._tag(catalog, asked, "dataset", _field(catalog, asked), asked.parts[3].upper(), is_set=False)
+        return self._tag(
+            catalog, request, "dataset", _require_field(catalog, request), request.path_args[3].upper(), is_set=False
+        )
 
-    def tag_job(self, catalog: Catalog, asked: Asked) -> Answer:
+    def tag_job(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
         """`POST /namespaces/{namespace}/jobs/{job}/tags/{tag}`."""
-        return self._tag(catalog, asked, "job", None, asked.parts[2], is_set=True)
+        return self._tag(catalog, request, "job", None, request.path_args[2], is_set=True)
 
-    def untag_job(self, catalog: Catalog, asked: Asked) -> Answer:
+    def untag_job(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
         """`DELETE /namespaces/{namespace}/jobs/{job}/tags/{tag}`."""
-        return self._tag(catalog, asked, "job", None, asked.parts[2], is_set=False)
+        return self._tag(catalog, request, "job", None, request.path_args[2], is_set=False)
 
-    def _tag(self, catalog: Catalog, asked: Asked, kind: str, field: str | None, tag: str, *, is_set: bool) -> Answer:
-        required: Callable[[Catalog, Asked], object] = required_dataset if kind == "dataset" else required_job
-        required(catalog, asked)
-        name: Name = asked.parts[0], asked.parts[1]
-        known: TagsNote = catalog.notes.tags_note(kind, *name)
-        note = known.with_tag((field, tag)) if is_set else known.without_tag((field, tag))
-        self._note(catalog, ("tags", kind, *name), note)
+    def _tag(
+        self, catalog: Catalog, request: MarquezRequest, kind: str, field: str | None, tag: str, *, is_set: bool
+    ) -> MarquezResponse:
+        require: Callable[[Catalog, MarquezRequest], object] = require_dataset if kind == "dataset" else require_job
+        require(catalog, request)
+        name: Name = request.path_args[0], request.path_args[1]
+        current: TagAnnotation = catalog.annotations.tag_annotation(kind, *name)
+        updated = current.with_tag((field, tag)) if is_set else current.without_tag((field, tag))
+        self._record(catalog, ("tags", kind, *name), updated)
         if kind == "job":
-            return answer(job_shape(required_job(catalog, asked)))
-        return answer(dataset_shape(required_dataset(catalog, asked)))
+            return json_response(format_job(require_job(catalog, request)))
+        return json_response(format_dataset(require_dataset(catalog, request)))
 
-    def _show(self, catalog: Catalog, *identity: str) -> None:
-        if catalog.notes.hidden_namespace(identity[1]) is not None:
-            self._note(catalog, ("hidden", *identity), HiddenNote(is_hidden=False))
+    def _unhide(self, catalog: Catalog, *identity: str) -> None:
+        if catalog.annotations.hidden_namespace(identity[1]) is not None:
+            self._record(catalog, ("hidden", *identity), SoftDelete(is_hidden=False))
 
-    def _note(self, catalog: Catalog, identity: tuple[str, ...], note: Struct) -> None:
-        notes = [(note_key(*identity), note_body(note))]
-        received = Received(Stream.OPENLINEAGE, _SOURCE, note_event(notes))
-        self._store(received)
-        self._pending.add(event_id(stored_body(received.body)), notes)
-        catalog.forget_notes()
-
-
-def left_out(_: Catalog, __: Asked) -> NoReturn:
-    """What Marquez has deprecated."""
-    raise Refusal(405, _SEND_EVENTS)
+    def _record(self, catalog: Catalog, identity: tuple[str, ...], annotation: Struct) -> None:
+        annotations = [(annotation_key(*identity), annotation_body(annotation))]
+        event = IncomingEvent(Stream.OPENLINEAGE, _LOG_SOURCE, annotation_event(annotations))
+        self._store_event(event)
+        self._pending.add(event_id(normalize_body(event.body)), annotations)
+        catalog.reset_annotations()
 
 
-def _body(asked: Asked, kind: type[T]) -> T:
+def not_supported(_: Catalog, __: MarquezRequest) -> NoReturn:
+    """Reject an endpoint that Marquez has deprecated."""
+    raise MarquezError(405, _NOT_SUPPORTED)
+
+
+def _parse_body(request: MarquezRequest, kind: type[T]) -> T:
     try:
-        return msgspec.json.decode(asked.body, type=kind)
-    except msgspec.ValidationError as fault:
-        raise Refusal(422, str(fault), is_invalid=True) from None
+        return msgspec.json.decode(request.body, type=kind)
+    except msgspec.ValidationError as error:
+        raise MarquezError(422, str(error), is_validation=True) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise Refusal(400, "Unable to process JSON") from None
+        raise MarquezError(400, "Unable to process JSON") from None
 
 
-def _namespace(catalog: Catalog, name: str) -> Namespace:
-    found = next((one for one in catalog.namespaces() if one.name == name), None)
-    if found is None:
-        raise not_found("Namespace", name)
-    return found
+def _require_namespace(catalog: Catalog, name: str) -> Namespace:
+    namespace = next((candidate for candidate in catalog.namespaces() if candidate.name == name), None)
+    if namespace is None:
+        raise not_found_error("Namespace", name)
+    return namespace
 
 
-def _field(catalog: Catalog, asked: Asked) -> str:
-    dataset: Dataset = required_dataset(catalog, asked)
-    name = asked.parts[2]
+def _require_field(catalog: Catalog, request: MarquezRequest) -> str:
+    dataset: CatalogDataset = require_dataset(catalog, request)
+    name = request.path_args[2]
     if all(field.name != name for field in dataset.fields):
-        raise Refusal(404, f"Field '{name}' not found for dataset '{dataset.name}'.")
+        raise MarquezError(404, f"Field '{name}' not found for dataset '{dataset.name}'.")
     return name

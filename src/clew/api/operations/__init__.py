@@ -1,4 +1,4 @@
-"""The questions of `/api/v2`: each declared with its parameters and its answer, and asked of `clew.query`."""
+"""Operations of `/api/v2`: each declares its parameters and response type and calls `clew.query`."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ from msgspec import Struct
 
 from clew.api.parameters import Parameter
 from clew.index.reader import IndexReader
-from clew.query.holdings import Holdings
+from clew.query.holdings import QueryResources
 
 
-class TakesLongerError(Exception):
-    """A question that was thought to be quick is not, this time."""
+class NeedsThreadError(Exception):
+    """Raised by an inline operation that must run in a thread this time."""
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A question, read. In a hurry, what takes longer raises a `TakesLongerError`."""
+class OperationContext:
+    """Parsed request. Slow work raises `NeedsThreadError` if `on_event_loop`."""
 
-    holdings: Holdings
+    resources: QueryResources
     index: IndexReader
     values: dict[str, Any]
-    is_hurried: bool = False
+    on_event_loop: bool = False
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
 
 
 @dataclass(frozen=True)
-class Question:
-    """What can be asked at a path, with which parameters, and what the answer is."""
+class OperationSpec:
+    """Declaration of an operation: path, parameters and response type."""
 
     name: str
     path: str
     summary: str
     parameters: tuple[Parameter, ...]
-    answer: type[Struct]
+    response_type: type[Struct]
 
 
 @dataclass(frozen=True)
-class Operation(Question):
-    """A question, and who answers it. One that is quick is answered at once, without a thread."""
+class ApiOperation(OperationSpec):
+    """Operation with its handler; `is_inline` handlers run on the event loop."""
 
-    ask: Callable[[Asked], Struct]
-    is_quick: bool = False
+    handler: Callable[[OperationContext], Struct]
+    is_inline: bool = False

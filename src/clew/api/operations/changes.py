@@ -1,4 +1,4 @@
-"""What differs, and what facets said over time."""
+"""Facets, facet history and diff."""
 
 from __future__ import annotations
 
@@ -6,35 +6,35 @@ from typing import Final
 
 from msgspec import Raw, Struct
 
-from clew.api.operations import Asked, Operation
-from clew.api.parameters import Cursor, Integer, Text, cursor_of
+from clew.api.operations import ApiOperation, OperationContext
+from clew.api.parameters import CursorParam, IntegerParam, StringParam, encode_cursor
 from clew.errors import MalformedError
-from clew.query.diff import RunDiff, VersionDiff, code_diffs, code_in, run_diff, version_diff
-from clew.query.facets import facets_in_lake, history, run_facets
+from clew.query.diff import RunDiff, VersionDiff, code_from_facets, diff_code_by_name, diff_runs, diff_versions
+from clew.query.facets import find_run_facets, get_facet_history, read_facets_from_lake
 from clew.query.graph.nodes import Node
-from clew.query.model import Dataset
+from clew.query.model import DatasetName
 from clew.query.names import UnknownNameError
-from clew.query.node_ids import DATASET, JOB, RUN, find_node, kind_of
+from clew.query.node_ids import DATASET, JOB, RUN, node_kind, resolve_node_id
 from clew.query.run_walk import require_run
 
-_CURSOR = Cursor("cursor", "Where the page before ended: next of its answer.")
-_NODE = Text(
+_CURSOR = CursorParam("cursor", "Cursor of the page: next of the previous response.")
+_NODE = StringParam(
     "nodeId",
-    "Whose facets: dataset:NAMESPACE:NAME, job:NAMESPACE:NAME or run:UUID.",
+    "Node id: dataset:NAMESPACE:NAME, job:NAMESPACE:NAME or run:UUID.",
     is_required=True,
     example="dataset:file:/data/orders.csv",
 )
 
 
-class Facets(Struct, frozen=True, rename="camel"):
-    """The facets that count after all events so far, by name, byte for byte as they came."""
+class FacetsResponse(Struct, frozen=True, rename="camel"):
+    """Current facets by name, unmodified."""
 
     id: str
     facets: dict[str, Raw]
 
 
 class FacetVersion(Struct, frozen=True, rename="camel"):
-    """A facet as it was for a while; null while it was deleted."""
+    """Value of a facet over a period; null while deleted."""
 
     facet: Raw | None
     first_at: str
@@ -45,7 +45,7 @@ class FacetVersion(Struct, frozen=True, rename="camel"):
 
 
 class FacetHistory(Struct, frozen=True, rename="camel"):
-    """What a facet said over time, the newest first; `next` is the cursor of the page after it."""
+    """Versions of a facet, newest first; `next` is the cursor of the next page."""
 
     id: str
     name: str
@@ -53,128 +53,135 @@ class FacetHistory(Struct, frozen=True, rename="camel"):
     next: str | None
 
 
-class Difference(Struct, frozen=True, rename="camel"):
-    """What differs between two runs, or between two versions of a dataset: the other is null."""
+class DiffResponse(Struct, frozen=True, rename="camel"):
+    """Diff of two runs or of two dataset versions; the other field is null."""
 
     runs: RunDiff | None
     versions: VersionDiff | None
 
 
-def _facets(asked: Asked) -> Facets:
-    node_id: str = asked["nodeId"]
-    kind, index = kind_of(node_id), asked.index
+def _facets(context: OperationContext) -> FacetsResponse:
+    node_id: str = context["nodeId"]
+    kind, index = node_kind(node_id), context.index
     if kind == RUN:
         run_uuid = node_id.partition(":")[2]
         require_run(index, run_uuid)
-        found = run_facets(index, run_uuid, asked.holdings.lake)
+        facets = find_run_facets(index, run_uuid, context.resources.lake_location)
     else:
-        node = find_node(index, node_id)
+        node = resolve_node_id(index, node_id)
         node_id = node.id
-        identity = (node.namespace, node.name) if kind == JOB else _version(asked, node)
-        found = {name: Raw(facet) for name, facet in index.facets(kind, *identity).items()}
-    name = asked["name"]
-    return Facets(node_id, found if name is None else {one: facet for one, facet in found.items() if one == name})
+        identity = (node.namespace, node.name) if kind == JOB else _dataset_version(context, node)
+        facets = {name: Raw(facet) for name, facet in index.facets(kind, *identity).items()}
+    name = context["name"]
+    return FacetsResponse(
+        node_id,
+        facets if name is None else {facet_name: facet for facet_name, facet in facets.items() if facet_name == name},
+    )
 
 
-def _version(asked: Asked, node: Node) -> tuple[str | None, ...]:
-    """A dataset in the version that is asked for, or that was described last."""
-    known, wanted = asked.index.described_versions(node.namespace, node.name), asked["version"]
-    if wanted is not None and wanted not in known:
-        raise UnknownNameError.of(f"version of {node.name}", wanted, [version for version in known if version])
-    return node.namespace, node.name, wanted if wanted is not None or not known else known[0]
+def _dataset_version(context: OperationContext, node: Node) -> tuple[str | None, ...]:
+    """Return the dataset with the requested version, or the latest one with facets."""
+    versions, requested = context.index.versions_with_facets(node.namespace, node.name), context["version"]
+    if requested is not None and requested not in versions:
+        raise UnknownNameError.of(f"version of {node.name}", requested, [version for version in versions if version])
+    return node.namespace, node.name, requested if requested is not None or not versions else versions[0]
 
 
-def _history(asked: Asked) -> FacetHistory:
-    node_id: str = asked["nodeId"]
-    kind, index = kind_of(node_id), asked.index
+def _history(context: OperationContext) -> FacetHistory:
+    node_id: str = context["nodeId"]
+    kind, index = node_kind(node_id), context.index
     if kind == RUN:
         identity: tuple[str, ...] = (node_id.partition(":")[2],)
         require_run(index, identity[0])
     else:
-        node = find_node(index, node_id)
+        node = resolve_node_id(index, node_id)
         node_id, identity = node.id, (node.namespace, node.name)
-    states = history(asked.holdings.lake, kind, identity, asked["name"])  # type: ignore[arg-type]
-    noted = _CURSOR.shape(asked["cursor"], int)
-    start, limit = 0 if noted is None else max(0, noted[0]), asked["limit"]
+    states = get_facet_history(context.resources.lake_location, kind, identity, context["name"])  # type: ignore[arg-type]
+    values = _CURSOR.check_values(context["cursor"], int)
+    start, limit = 0 if values is None else max(0, values[0]), context["limit"]
     versions = tuple(
         FacetVersion(
-            one.facet,
-            one.first_at.isoformat(),
-            one.last_at.isoformat(),
-            one.first_run_id,
-            one.last_run_id,
-            one.events,
+            state.facet,
+            state.first_at.isoformat(),
+            state.last_at.isoformat(),
+            state.first_run_id,
+            state.last_run_id,
+            state.events,
         )
-        for one in states[start : start + limit]
+        for state in states[start : start + limit]
     )
     return FacetHistory(
-        node_id, asked["name"], versions, cursor_of(start + limit) if start + limit < len(states) else None
+        node_id, context["name"], versions, encode_cursor(start + limit) if start + limit < len(states) else None
     )
 
 
-def _diff(asked: Asked) -> Difference:
-    left, right, node_id = _plain(asked["left"]), _plain(asked["right"]), asked["nodeId"]
+def _diff(context: OperationContext) -> DiffResponse:
+    left, right, node_id = _strip_run_prefix(context["left"]), _strip_run_prefix(context["right"]), context["nodeId"]
     if node_id is not None:
-        if kind_of(node_id) != DATASET:
-            raise MalformedError("Only datasets have versions to compare.", hint="Name runs with left and right.")
-        node = find_node(asked.index, node_id)
-        dataset = Dataset(node.namespace, node.name)
-        return Difference(None, version_diff(asked.index, dataset, left, right))
+        if node_kind(node_id) != DATASET:
+            raise MalformedError("Only datasets have versions to compare.", hint="Pass runs with left and right.")
+        node = resolve_node_id(context.index, node_id)
+        dataset = DatasetName(node.namespace, node.name)
+        return DiffResponse(None, diff_versions(context.index, dataset, left, right))
     if left is None or right is None:
-        hint = "Give left and right as run:UUID, or nodeId of a dataset."
-        raise MalformedError("Two are needed to compare.", hint=hint)
-    code = code_diffs(_code(asked, left), _code(asked, right))
-    return Difference(run_diff(asked.index, left, right, code), None)
+        hint = "Pass left and right as run:UUID, or nodeId of a dataset."
+        raise MalformedError("A diff needs two runs.", hint=hint)
+    code = diff_code_by_name(_run_code(context, left), _run_code(context, right))
+    return DiffResponse(diff_runs(context.index, left, right, code), None)
 
 
-def _plain(name: str | None) -> str | None:
+def _strip_run_prefix(name: str | None) -> str | None:
     return None if name is None else name.removeprefix("run:")
 
 
-def _code(asked: Asked, run_uuid: str) -> dict[str, str | None]:
-    """The code of a run, which only the lake has: the index keeps what its job said last."""
-    lake = asked.holdings.lake
-    require_run(asked.index, run_uuid)
-    found = None if lake is None else facets_in_lake(run_uuid, lake)
-    return {} if found is None else {name: text for job in found.jobs for name, text in code_in(job.facets).items()}
+def _run_code(context: OperationContext, run_uuid: str) -> dict[str, str | None]:
+    """Read the code of a run from the lake; the index has only the latest code of a job."""
+    lake = context.resources.lake_location
+    require_run(context.index, run_uuid)
+    facets = None if lake is None else read_facets_from_lake(run_uuid, lake)
+    return (
+        {}
+        if facets is None
+        else {name: text for job in facets.jobs for name, text in code_from_facets(job.facets).items()}
+    )
 
 
 CHANGE_OPERATIONS: Final = (
-    Operation(
+    ApiOperation(
         "facets",
         "/api/v2/facets",
-        "The facets of a dataset, a job or a run",
+        "Get the facets of a dataset, job or run",
         (
             _NODE,
-            Text("name", "Only the facet of this name."),
-            Text("version", "Of which version of the dataset; the one described last unless given."),
+            StringParam("name", "Only this facet."),
+            StringParam("version", "Version of the dataset (default: the latest one with facets)."),
         ),
-        Facets,
+        FacetsResponse,
         _facets,
     ),
-    Operation(
+    ApiOperation(
         "facetHistory",
         "/api/v2/facets/history",
-        "What a facet said over time",
+        "Get the history of a facet",
         (
             _NODE,
-            Text("name", "The facet's name.", is_required=True, example="schema"),
-            Integer("limit", "How many to tell.", least=1, most=200, usual=20),
+            StringParam("name", "Name of the facet.", is_required=True, example="schema"),
+            IntegerParam("limit", "Maximum number of results.", minimum=1, maximum=200, default_value=20),
             _CURSOR,
         ),
         FacetHistory,
         _history,
     ),
-    Operation(
+    ApiOperation(
         "diff",
         "/api/v2/diff",
-        "What differs between two runs, or between two versions of a dataset",
+        "Compare two runs or two versions of a dataset",
         (
-            Text("left", "A run, as run:UUID; of a dataset also a version. The one before the last unless given."),
-            Text("right", "A run, as run:UUID; of a dataset also a version. The last one unless given."),
-            Text("nodeId", "The dataset whose versions to compare.", example="dataset:file:/data/orders.csv"),
+            StringParam("left", "Run as run:UUID, or version of the dataset (default: the previous one)."),
+            StringParam("right", "Run as run:UUID, or version of the dataset (default: the latest one)."),
+            StringParam("nodeId", "Dataset, to compare its versions.", example="dataset:file:/data/orders.csv"),
         ),
-        Difference,
+        DiffResponse,
         _diff,
     ),
 )

@@ -1,4 +1,4 @@
-"""Datasets, jobs and runs: one by one, and in pages."""
+"""Datasets, jobs and runs: details and lists."""
 
 from __future__ import annotations
 
@@ -8,115 +8,119 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import Struct
 
-from clew.api.operations import Asked, Operation, TakesLongerError
-from clew.api.parameters import Cursor, Integer, Parameter, Text, cursor_of
+from clew.api.operations import ApiOperation, NeedsThreadError, OperationContext
+from clew.api.parameters import CursorParam, IntegerParam, Parameter, StringParam, encode_cursor
 from clew.errors import MalformedError
 from clew.index import entities
 from clew.index.reader import Row
 from clew.query.documents import (
-    DatasetDocument,
-    DatasetEntry,
-    JobDocument,
-    JobEntry,
-    RunDocument,
-    RunEntry,
-    dataset_document,
-    dataset_entry,
-    job_document,
-    job_entry,
-    run_document,
-    run_entry,
+    DatasetDetails,
+    DatasetSummary,
+    JobDetails,
+    JobSummary,
+    RunDetails,
+    RunSummary,
+    describe_dataset,
+    describe_job,
+    describe_run,
+    to_dataset_summary,
+    to_job_summary,
+    to_run_summary,
 )
-from clew.query.facets import run_facets
+from clew.query.facets import find_run_facets
 from clew.query.graph.nodes import Node
-from clew.query.lineage import IndexedUpTo
-from clew.query.node_ids import find_node
+from clew.query.lineage import IndexFreshness
+from clew.query.node_ids import resolve_node_id
 
-_CURSOR = Cursor("cursor", "Where the page before ended: next of its answer.")
-_LIMIT = Integer("limit", "How many to tell.", least=1, most=1000, usual=100)
-_NAMESPACE = Text("namespace", "Only those of this namespace.")
+_CURSOR = CursorParam("cursor", "Cursor of the page: next of the previous response.")
+_LIMIT = IntegerParam("limit", "Maximum number of results.", minimum=1, maximum=1000, default_value=100)
+_NAMESPACE = StringParam("namespace", "Only this namespace.")
 T = TypeVar("T")
 
 
-class DatasetList(Struct, frozen=True):
-    """A page of datasets by name; `next` is the cursor of the page after it."""
+class DatasetListResponse(Struct, frozen=True):
+    """Page of datasets by name; `next` is the cursor of the next page."""
 
-    datasets: tuple[DatasetEntry, ...]
+    datasets: tuple[DatasetSummary, ...]
     next: str | None
 
 
-class JobList(Struct, frozen=True):
-    """A page of jobs by name; `next` is the cursor of the page after it."""
+class JobListResponse(Struct, frozen=True):
+    """Page of jobs by name; `next` is the cursor of the next page."""
 
-    jobs: tuple[JobEntry, ...]
+    jobs: tuple[JobSummary, ...]
     next: str | None
 
 
-class RunList(Struct, frozen=True):
-    """A page of a job's runs, the newest first; `next` is the cursor of the page after it."""
+class RunListResponse(Struct, frozen=True):
+    """Page of a job's runs, newest first; `next` is the cursor of the next page."""
 
-    runs: tuple[RunEntry, ...]
+    runs: tuple[RunSummary, ...]
     next: str | None
 
 
-class Status(Struct, frozen=True, rename="camel"):
-    """How far the index has come."""
+class IndexStatusResponse(Struct, frozen=True, rename="camel"):
+    """Position of the index in the log."""
 
-    indexed_up_to: IndexedUpTo
+    indexed_up_to: IndexFreshness
     last_batch: str
 
 
-def _node(asked: Asked, kind: str) -> Node:
-    node = find_node(asked.index, asked["nodeId"])
+def _find_node(context: OperationContext, kind: str) -> Node:
+    node = resolve_node_id(context.index, context["nodeId"])
     if node.kind != kind:
-        raise MalformedError(f"{asked['nodeId'][:200]!r} is a {node.kind}.", hint=f"Ask /api/v2/{node.kind} for it.")
+        raise MalformedError(f"{context['nodeId'][:200]!r} is a {node.kind}.", hint=f"Use /api/v2/{node.kind}.")
     return node
 
 
-def _dataset(asked: Asked) -> DatasetDocument:
-    node = _node(asked, "dataset")
-    return dataset_document(asked.index, node.namespace, node.name)
+def _dataset(context: OperationContext) -> DatasetDetails:
+    node = _find_node(context, "dataset")
+    return describe_dataset(context.index, node.namespace, node.name)
 
 
-def _job(asked: Asked) -> JobDocument:
-    node = _node(asked, "job")
-    return job_document(asked.index, node.namespace, node.name)
+def _job(context: OperationContext) -> JobDetails:
+    node = _find_node(context, "job")
+    return describe_job(context.index, node.namespace, node.name)
 
 
-def _run(asked: Asked) -> RunDocument:
-    holdings, found = asked.holdings, run_document(asked.index, asked["runId"])
-    has_raw_events = False if found.facets else holdings.has_raw_events(asked.index)
-    if has_raw_events is not False and asked.is_hurried:
-        raise TakesLongerError
-    if not (holdings.look_for_raw_events(asked.index) if has_raw_events is None else has_raw_events):
-        return found
-    return msgspec.structs.replace(found, facets=run_facets(asked.index, asked["runId"], holdings.lake))
-
-
-def _datasets(asked: Asked) -> DatasetList:
-    after = _CURSOR.shape(asked["cursor"], str, str) or ["", ""]
-    rows = entities.datasets_after(asked.index, asked["namespace"], (after[0], after[1]), asked["limit"] + 1)
-    return DatasetList(
-        *_page(rows, asked["limit"], dataset_entry, lambda row: cursor_of(row["namespace"], row["name"]))
+def _run(context: OperationContext) -> RunDetails:
+    resources, details = context.resources, describe_run(context.index, context["runId"])
+    has_raw_events = False if details.facets else resources.has_pending_backfill(context.index)
+    if has_raw_events is not False and context.on_event_loop:
+        raise NeedsThreadError
+    if not (resources.check_pending_backfill(context.index) if has_raw_events is None else has_raw_events):
+        return details
+    return msgspec.structs.replace(
+        details, facets=find_run_facets(context.index, context["runId"], resources.lake_location)
     )
 
 
-def _jobs(asked: Asked) -> JobList:
-    after = _CURSOR.shape(asked["cursor"], str, str) or ["", ""]
-    rows = entities.jobs_after(asked.index, asked["namespace"], (after[0], after[1]), asked["limit"] + 1)
-    return JobList(*_page(rows, asked["limit"], job_entry, _by_name))
+def _datasets(context: OperationContext) -> DatasetListResponse:
+    after = _CURSOR.check_values(context["cursor"], str, str) or ["", ""]
+    rows = entities.datasets_after(context.index, context["namespace"], (after[0], after[1]), context["limit"] + 1)
+    return DatasetListResponse(
+        *_page(rows, context["limit"], to_dataset_summary, lambda row: encode_cursor(row["namespace"], row["name"]))
+    )
 
 
-def _runs(asked: Asked) -> RunList:
-    node = _node(asked, "job")
-    noted = _CURSOR.shape(asked["cursor"], (int, type(None)), str)
-    before = None if noted is None else (noted[0], noted[1])
-    rows = entities.runs_before(asked.index, node.namespace, node.name, before, asked["limit"] + 1)
-    return RunList(*_page(rows, asked["limit"], run_entry, lambda row: cursor_of(row["started_at"], row["run_uuid"])))
+def _jobs(context: OperationContext) -> JobListResponse:
+    after = _CURSOR.check_values(context["cursor"], str, str) or ["", ""]
+    rows = entities.jobs_after(context.index, context["namespace"], (after[0], after[1]), context["limit"] + 1)
+    return JobListResponse(*_page(rows, context["limit"], to_job_summary, _name_cursor))
 
 
-def _by_name(row: Row) -> str:
-    return cursor_of(row["namespace"], row["name"])
+def _runs(context: OperationContext) -> RunListResponse:
+    node = _find_node(context, "job")
+    values = _CURSOR.check_values(context["cursor"], (int, type(None)), str)
+    before = None if values is None else (values[0], values[1])
+    rows = entities.runs_before(context.index, node.namespace, node.name, before, context["limit"] + 1)
+    return RunListResponse(
+        *_page(rows, context["limit"], to_run_summary, lambda row: encode_cursor(row["started_at"], row["run_uuid"]))
+    )
+
+
+def _name_cursor(row: Row) -> str:
+    return encode_cursor(row["namespace"], row["name"])
 
 
 def _page(
@@ -125,54 +129,62 @@ def _page(
     return tuple(map(entry, rows[:limit])), cursor(rows[limit - 1]) if len(rows) > limit else None
 
 
-def _status(asked: Asked) -> Status:
-    progress = asked.index.progress()
-    return Status(IndexedUpTo(progress.seq, progress.at), progress.batch)
+def _status(context: OperationContext) -> IndexStatusResponse:
+    progress = context.index.version()
+    return IndexStatusResponse(IndexFreshness(progress.indexed_seq, progress.indexed_at), progress.last_batch)
 
 
-def _id(form: str, example: str) -> Parameter:
-    return Text("nodeId", f"Which one: {form}.", is_required=True, example=example)
+def _node_id(form: str, example: str) -> Parameter:
+    return StringParam("nodeId", f"Node id: {form}.", is_required=True, example=example)
 
 
-_DATASET_ID = _id("dataset:NAMESPACE:NAME", "dataset:file:/data/orders.csv")
-_JOB_ID = _id("job:NAMESPACE:NAME", "job:marimo:orders")
+_DATASET_ID = _node_id("dataset:NAMESPACE:NAME", "dataset:file:/data/orders.csv")
+_JOB_ID = _node_id("job:NAMESPACE:NAME", "job:marimo:orders")
 
 ENTITY_OPERATIONS: Final = (
-    Operation(
+    ApiOperation(
         "dataset",
         "/api/v2/dataset",
-        "All that is known of a dataset, by whichever of its names",
+        "Get a dataset by any of its names",
         (_DATASET_ID,),
-        DatasetDocument,
+        DatasetDetails,
         _dataset,
-        is_quick=True,
+        is_inline=True,
     ),
-    Operation("job", "/api/v2/job", "All that is known of a job", (_JOB_ID,), JobDocument, _job, is_quick=True),
-    Operation(
+    ApiOperation("job", "/api/v2/job", "Get a job", (_JOB_ID,), JobDetails, _job, is_inline=True),
+    ApiOperation(
         "run",
         "/api/v2/runs/{runId}",
-        "All that is known of a run",
-        (Text("runId", "The runId of its events.", is_required=True, place="path"),),
-        RunDocument,
+        "Get a run",
+        (StringParam("runId", "OpenLineage runId.", is_required=True, location="path"),),
+        RunDetails,
         _run,
-        is_quick=True,
+        is_inline=True,
     ),
-    Operation(
+    ApiOperation(
         "datasets",
         "/api/v2/datasets",
-        "Datasets by name, page by page",
+        "List datasets by name",
         (_NAMESPACE, _LIMIT, _CURSOR),
-        DatasetList,
+        DatasetListResponse,
         _datasets,
     ),
-    Operation("jobs", "/api/v2/jobs", "Jobs by name, page by page", (_NAMESPACE, _LIMIT, _CURSOR), JobList, _jobs),
-    Operation(
+    ApiOperation("jobs", "/api/v2/jobs", "List jobs by name", (_NAMESPACE, _LIMIT, _CURSOR), JobListResponse, _jobs),
+    ApiOperation(
         "runs",
         "/api/v2/runs",
-        "The runs of a job, the newest first, page by page",
+        "List the runs of a job, newest first",
         (_JOB_ID, _LIMIT, _CURSOR),
-        RunList,
+        RunListResponse,
         _runs,
     ),
-    Operation("status", "/api/v2/status", "How far the index has come", (), Status, _status, is_quick=True),
+    ApiOperation(
+        "status",
+        "/api/v2/status",
+        "Get the position of the index in the log",
+        (),
+        IndexStatusResponse,
+        _status,
+        is_inline=True,
+    ),
 )

@@ -1,102 +1,115 @@
-"""Lineage, ways between nodes, and what a change reaches."""
+"""Lineage, path and impact."""
 
 from __future__ import annotations
 
 from typing import Final, get_args
 
-from clew.api.operations import Asked, Operation
-from clew.api.parameters import Choice, Flag, Integer, Text, Time
-from clew.query.graph.lens import RollUp, Sight
-from clew.query.graph.walk import MOST_HOPS, MOST_NODES, Direction
-from clew.query.lineage import Bounds, Impact, Lineage, Path, impact, lineage, way
+from clew.api.operations import ApiOperation, OperationContext
+from clew.api.parameters import BoolParam, EnumParam, IntegerParam, StringParam, TimestampParam
+from clew.query.graph.lens import RollUp, ViewOptions
+from clew.query.graph.walk import MAX_HOPS, MAX_NODES, Direction
+from clew.query.lineage import (
+    ImpactResult,
+    LineageResult,
+    PathResult,
+    TraversalLimits,
+    analyze_impact,
+    find_path,
+    traverse_lineage,
+)
 
-_NODE = Text(
+_NODE = StringParam(
     "nodeId",
-    "What to start from: dataset:NAMESPACE:NAME, job:NAMESPACE:NAME, datasetField:NAMESPACE:DATASET:FIELD or run:UUID.",
+    "Start node: dataset:NAMESPACE:NAME, job:NAMESPACE:NAME, datasetField:NAMESPACE:DATASET:FIELD or run:UUID.",
     is_required=True,
     example="dataset:file:/data/orders.csv",
 )
-_COLUMN = Text("column", "A column of the dataset; the same as naming a datasetField.")
-_DEPTH = Integer("depth", "How many hops to go.", least=0, most=MOST_HOPS, usual=20)
-_LIMIT = Integer("limit", "How many nodes to tell at most.", least=1, most=MOST_NODES, usual=1000)
-_FRAMES = Flag("frames", "Show datasets that were only ever in memory, instead of passing through them.")
-_ROLL_UP = Choice(
+_COLUMN = StringParam("column", "Column of the dataset; equivalent to a datasetField node.")
+_DEPTH = IntegerParam("depth", "Maximum number of hops.", minimum=0, maximum=MAX_HOPS, default_value=20)
+_LIMIT = IntegerParam("limit", "Maximum number of nodes.", minimum=1, maximum=MAX_NODES, default_value=1000)
+_FRAMES = BoolParam("frames", "Include in-memory frames instead of passing through them.")
+_ROLL_UP = EnumParam(
     "rollUp",
-    "Show jobs that others have started as the one that started them (parent), or as the first of all (root).",
-    words=get_args(RollUp),
-    usual="none",
+    "Replace child jobs by their parent or root job.",
+    choices=get_args(RollUp),
+    default_value="none",
 )
-_AS_OF = Time("asOf", "Only what was known by then.")
+_AS_OF = TimestampParam("asOf", "Lineage as of this time.")
 
 
-def _sight(asked: Asked) -> Sight:
-    return Sight(as_of=asked["asOf"], roll_up=asked["rollUp"], has_frames=asked["frames"])
+def _view_options(context: OperationContext) -> ViewOptions:
+    return ViewOptions(as_of=context["asOf"], roll_up=context["rollUp"], include_frames=context["frames"])
 
 
-def _bounds(asked: Asked) -> Bounds:
-    return Bounds(asked["depth"], asked["limit"])
+def _limits(context: OperationContext) -> TraversalLimits:
+    return TraversalLimits(context["depth"], context["limit"])
 
 
-def _lineage(asked: Asked) -> Lineage:
-    return lineage(
-        asked.holdings,
-        asked.index,
-        asked["nodeId"],
-        asked["column"],
-        asked["direction"],
-        _bounds(asked),
-        _sight(asked),
+def _lineage(context: OperationContext) -> LineageResult:
+    return traverse_lineage(
+        context.resources,
+        context.index,
+        context["nodeId"],
+        context["column"],
+        context["direction"],
+        _limits(context),
+        _view_options(context),
     )
 
 
-def _path(asked: Asked) -> Path:
-    return way(asked.holdings, asked.index, asked["from"], asked["to"], _sight(asked))
+def _path(context: OperationContext) -> PathResult:
+    return find_path(context.resources, context.index, context["from"], context["to"], _view_options(context))
 
 
-def _impact(asked: Asked) -> Impact:
-    return impact(
-        asked.holdings, asked.index, asked["nodeId"], asked["column"], _bounds(asked), has_frames=asked["frames"]
+def _impact(context: OperationContext) -> ImpactResult:
+    return analyze_impact(
+        context.resources,
+        context.index,
+        context["nodeId"],
+        context["column"],
+        _limits(context),
+        include_frames=context["frames"],
     )
 
 
 LINEAGE_OPERATIONS: Final = (
-    Operation(
+    ApiOperation(
         name="lineage",
         path="/api/v2/lineage",
-        summary="What a dataset, a job, a column or a run was made from, and what was made of it",
+        summary="Get upstream and downstream lineage of a dataset, job, column or run",
         parameters=(
             _NODE,
             _COLUMN,
-            Choice("direction", "Which way to go.", words=get_args(Direction), usual="both"),
+            EnumParam("direction", "Direction of the traversal.", choices=get_args(Direction), default_value="both"),
             _DEPTH,
             _LIMIT,
             _AS_OF,
             _ROLL_UP,
             _FRAMES,
         ),
-        answer=Lineage,
-        ask=_lineage,
+        response_type=LineageResult,
+        handler=_lineage,
     ),
-    Operation(
+    ApiOperation(
         name="path",
         path="/api/v2/path",
-        summary="A shortest way between two jobs or datasets, along the flow of data",
+        summary="Find a shortest path between two jobs or datasets, in the direction of the data flow",
         parameters=(
-            Text("from", "The node to start from.", is_required=True, example="dataset:file:/data/orders.csv"),
-            Text("to", "The node to come to.", is_required=True, example="dataset:file:/data/totals.parquet"),
+            StringParam("from", "Start node.", is_required=True, example="dataset:file:/data/orders.csv"),
+            StringParam("to", "End node.", is_required=True, example="dataset:file:/data/totals.parquet"),
             _AS_OF,
             _ROLL_UP,
             _FRAMES,
         ),
-        answer=Path,
-        ask=_path,
+        response_type=PathResult,
+        handler=_path,
     ),
-    Operation(
+    ApiOperation(
         name="impact",
         path="/api/v2/impact",
-        summary="What a change of a column, or of a dataset, would reach, and whether through its values",
+        summary="Find what is affected by changing a column or dataset, directly or indirectly",
         parameters=(_NODE, _COLUMN, _DEPTH, _LIMIT, _FRAMES),
-        answer=Impact,
-        ask=_impact,
+        response_type=ImpactResult,
+        handler=_impact,
     ),
 )

@@ -1,4 +1,4 @@
-"""Searching for jobs, datasets and runs."""
+"""Search for jobs, datasets and runs."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from typing import Final
 
 from msgspec import Struct
 
-from clew.api.operations import Asked, Operation
-from clew.api.parameters import Choice, Cursor, Integer, Text, cursor_of
-from clew.query.search.hits import MOST_HITS, Hit, search
+from clew.api.operations import ApiOperation, OperationContext
+from clew.api.parameters import CursorParam, EnumParam, IntegerParam, StringParam, encode_cursor
+from clew.query.search.hits import MAX_HITS, Hit, search_entities
 
-_CURSOR = Cursor("cursor", "Where the page before ended: next of its answer.")
+_CURSOR = CursorParam("cursor", "Cursor of the page: next of the previous response.")
 
 
 class SearchPage(Struct, frozen=True, rename="camel"):
-    """What was found, the best match first. Not complete: the index has more that is not searched yet."""
+    """Search hits, best match first. Not complete while the search index is behind the query index."""
 
     hits: tuple[Hit, ...]
     total: int
@@ -23,38 +23,38 @@ class SearchPage(Struct, frozen=True, rename="camel"):
     next: str | None
 
 
-def _search(asked: Asked) -> SearchPage:
-    noted = _CURSOR.shape(asked["cursor"], int)
-    offset, limit = 0 if noted is None else max(0, min(noted[0], MOST_HITS)), asked["limit"]
-    found = search(
-        asked.holdings.search_file,
-        asked.index,
-        asked["q"],
-        kind=asked["kind"],
-        namespace=asked["namespace"],
+def _search(context: OperationContext) -> SearchPage:
+    values = _CURSOR.check_values(context["cursor"], int)
+    offset, limit = 0 if values is None else max(0, min(values[0], MAX_HITS)), context["limit"]
+    result = search_entities(
+        context.resources.search_index,
+        context.index,
+        context["q"],
+        kind=context["kind"],
+        namespace=context["namespace"],
         limit=limit,
         offset=offset,
     )
     end = offset + limit
     return SearchPage(
-        found.hits,
-        found.total,
-        found.is_complete,
-        found.did_you_mean,
-        cursor_of(end) if end < min(found.total, MOST_HITS) else None,
+        result.hits,
+        result.total,
+        result.is_complete,
+        result.did_you_mean,
+        encode_cursor(end) if end < min(result.total, MAX_HITS) else None,
     )
 
 
 SEARCH_OPERATIONS: Final = (
-    Operation(
+    ApiOperation(
         "search",
         "/api/v2/search",
-        "Find jobs and datasets by names, columns, descriptions, tags, code and facets; runs by their id",
+        "Search jobs and datasets by name, column, description, tag, code and facet; runs by id",
         (
-            Text("q", "Words, or beginnings of words; all must be found.", is_required=True, example="orders"),
-            Choice("kind", "Only jobs, or only datasets.", words=("dataset", "job")),
-            Text("namespace", "Only those of this namespace."),
-            Integer("limit", "How many to tell.", least=1, most=200, usual=20),
+            StringParam("q", "Words or prefixes of words; all must match.", is_required=True, example="orders"),
+            EnumParam("kind", "Only jobs or only datasets.", choices=("dataset", "job")),
+            StringParam("namespace", "Only this namespace."),
+            IntegerParam("limit", "Maximum number of results.", minimum=1, maximum=200, default_value=20),
             _CURSOR,
         ),
         SearchPage,

@@ -1,1 +1,1 @@
-"""Where code runs in cells: marimo, IPython, and plain scripts."""
+"""Environments that run cells: marimo, IPython, plain scripts; and Spark sessions started in cells."""

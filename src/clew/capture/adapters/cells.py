@@ -1,4 +1,4 @@
-"""What every adapter does around a cell."""
+"""Sessions and the execution context of a cell, shared by all adapters."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clew.capture.losses import count_loss
+from clew.capture.losses import record_error
 from clew.capture.memory import memory_mb, recent_memory_mb
-from clew.capture.sessions import Cell, Execution, Session, current_execution, enter, leave
-from clew.capture.statements import forget_reads
+from clew.capture.sessions import Cell, Execution, Session, current_execution, enter_execution, leave_execution
+from clew.capture.statements import clear_reads
 from clew.capture.streams import ticker
 from clew.capture.streams.files import streams_folder
 from clew.capture.streams.log import KernelLog
-from clew.capture.streams.sink import LogSink
+from clew.capture.streams.sink import KernelLogRecorder
 from clew.capture.streams.worker import Worker
 
 if TYPE_CHECKING:
@@ -28,13 +28,13 @@ _open: list[tuple[int, Session]] = []
 
 
 def open_session(path: str | None) -> Session:
-    """A session for the notebook or script at `path`, ended when its kernel or the process does."""
+    """Open a session for the notebook or script at `path`; it ends with its kernel or the process."""
     notebook = Path(path) if path else None
     session = Session(notebook.name if notebook is not None else "notebook", path=notebook)
     log = KernelLog(streams_folder(session.session_id), session.session_id)
-    session.sink = LogSink(log, Worker(log.path))
+    session.recorder = KernelLogRecorder(log, Worker(log.path))
     if not _open:
-        # Children of multiprocessing run its finalizers, not atexit; a kernel is such a child in `marimo edit`.
+        # Children of multiprocessing, such as kernels of `marimo edit`, run its finalizers instead of atexit.
         Finalize(None, end_sessions, exitpriority=0)
         atexit.register(end_sessions)
     _open.append((threading.get_ident(), session))
@@ -49,35 +49,37 @@ def end_sessions() -> None:
 
 def end_sessions_of_thread() -> None:
     """End the sessions of this thread's kernel: `marimo run` has one thread per visitor."""
-    mine = [entry for entry in _open if entry[0] == threading.get_ident()]
-    for entry in mine:
+    own_sessions = [entry for entry in _open if entry[0] == threading.get_ident()]
+    for entry in own_sessions:
         entry[1].end()
         _open.remove(entry)
 
 
 @contextmanager
-def running(session: Session, cell: Cell, code: CodeType | None, namespace: dict[str, Any]) -> Iterator[Execution]:
-    """Everything inside belongs to one execution of `cell`; the block decides whether it failed."""
+def execution_context(
+    session: Session, cell: Cell, code: CodeType | None, namespace: dict[str, Any]
+) -> Iterator[Execution]:
+    """Record everything inside as one execution of `cell`; the caller sets its error."""
     execution = Execution(session, cell, code)
     execution.start_memory_mb = recent_memory_mb()
-    _guarded("cell start", session.sink.execution_started, execution)
+    _call_safely("cell start", session.recorder.execution_started, execution)
     if current_execution() is None:
-        forget_reads()
-    token = enter(execution)
+        clear_reads()
+    token = enter_execution(execution)
     execution.clock = time.perf_counter()
-    ticker.watch(execution)
+    ticker.register(execution)
     try:
         yield execution
     finally:
         execution.duration = time.perf_counter() - execution.clock
-        ticker.leave(execution)
-        leave(token)
+        ticker.unregister(execution)
+        leave_execution(token)
         execution.end_memory_mb = memory_mb()
-        _guarded("cell end", session.sink.execution_ended, execution, namespace)
+        _call_safely("cell end", session.recorder.execution_ended, execution, namespace)
 
 
-def _guarded(where: str, action: Any, *arguments: Any) -> None:
+def _call_safely(where: str, action: Any, *arguments: Any) -> None:
     try:
         action(*arguments)
-    except Exception as error:  # noqa: BLE001 - the notebook must run on whatever happens to its events
-        count_loss(where, error)
+    except Exception as error:  # noqa: BLE001 - the notebook must continue if recording fails
+        record_error(where, error)

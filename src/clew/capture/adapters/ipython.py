@@ -1,4 +1,4 @@
-"""IPython and Jupyter: cells are seen through the shell's own events."""
+"""IPython and Jupyter: cells are observed through the shell's events."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from contextlib import ExitStack
 from types import CodeType, FrameType
 from typing import Any
 
-from clew.capture.adapters.cells import open_session, running
+from clew.capture.adapters.cells import execution_context, open_session
 from clew.capture.imports import when_imported
-from clew.capture.losses import count_loss
+from clew.capture.losses import record_error
 from clew.capture.sessions import Cell, Execution, Session
 from clew.capture.tracking import is_tracking
 
@@ -18,8 +18,8 @@ _SHELL = "IPython.core.interactiveshell"
 _MARK = "_clew_cells"
 
 
-def watch() -> None:
-    """Attach to the running shell, or to each one that is made later."""
+def install() -> None:
+    """Attach to the running shell, or to each one created later."""
     when_imported(_SHELL, _attach)
 
 
@@ -33,7 +33,7 @@ def _attach() -> None:
         return
 
     @functools.wraps(original)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - stands in for the method
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - replaces the method
         original(self, *args, **kwargs)
         attach(self)
 
@@ -42,40 +42,40 @@ def _attach() -> None:
 
 
 def attach(shell: Any) -> None:
-    """See the cells of one shell, from now on and while capture is on."""
+    """Register event handlers with a shell."""
     if not hasattr(shell, _MARK):
-        cells = ShellCells(shell)
-        setattr(shell, _MARK, cells)
-        shell.events.register("pre_run_cell", cells.started)
-        shell.events.register("post_run_cell", cells.ended)
+        hooks = IPythonHooks(shell)
+        setattr(shell, _MARK, hooks)
+        shell.events.register("pre_run_cell", hooks.pre_run_cell)
+        shell.events.register("post_run_cell", hooks.post_run_cell)
 
 
-class ShellCells:
-    """The cells of one shell, one session for its whole life."""
+class IPythonHooks:
+    """Event handlers of one shell, with one session for its lifetime."""
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
         self._session: Session | None = None
-        # By what the shell knows each execution by: cells run within cells, and in threads beside each other.
+        # Keyed by id(info) of the shell: cells may be nested or run in parallel threads.
         self._open: dict[int, tuple[ExitStack, Execution]] = {}
 
-    def started(self, info: Any) -> None:
-        """A cell is about to run."""
+    def pre_run_cell(self, info: Any) -> None:
+        """Open the execution of a cell."""
         if not is_tracking():
             return
         try:
-            self._session = self._session or open_session(self._notebook())
-            number = self._number()
-            source, code = self._compiled(info, number)
+            self._session = self._session or open_session(self._notebook_path())
+            number = self._cell_number()
+            source, code = self._transformed_cell(info, number)
             cell = Cell(id=str(getattr(info, "cell_id", None) or f"In[{number}]"), source=source, index=number)
             stack = ExitStack()
-            execution = stack.enter_context(running(self._session, cell, code, self._shell.user_ns))
+            execution = stack.enter_context(execution_context(self._session, cell, code, self._shell.user_ns))
             self._open[id(info)] = (stack, execution)
-        except Exception as error:  # noqa: BLE001 - the cell must run on whatever happens to its events
-            count_loss("IPython", error)
+        except Exception as error:  # noqa: BLE001 - the cell must run if recording fails
+            record_error("IPython", error)
 
-    def ended(self, result: Any) -> None:
-        """A cell has run."""
+    def post_run_cell(self, result: Any) -> None:
+        """Close the execution of a cell."""
         stack, execution = self._open.pop(id(result.info), (None, None))
         if stack is None or execution is None:
             return
@@ -83,24 +83,26 @@ class ShellCells:
             execution.error = result.error_before_exec or result.error_in_exec
         stack.close()
 
-    def _compiled(self, info: Any, number: int) -> tuple[str, CodeType]:
-        """What becomes of a cell, since magics are not Python, and code with the name of the file it is compiled as."""
+    def _transformed_cell(self, info: Any, number: int) -> tuple[str, CodeType]:
+        """Return the cell's source with magics transformed, and code with the file name it will be compiled under."""
         shell, raw = self._shell, info.raw_cell or ""
         try:
             source = getattr(info, "transformed_cell", None) or shell.transform_cell(raw)
-        except Exception:  # noqa: BLE001 - the shell will tell the user of it
+        except Exception:  # noqa: BLE001 - the shell will report it
             source = raw
-        named = getattr(shell.compile, "get_code_name", None)
-        return source, compile("", named(raw, source, number) if named is not None else "<cell>", "exec")
+        get_code_name = getattr(shell.compile, "get_code_name", None)
+        return source, compile(
+            "", get_code_name(raw, source, number) if get_code_name is not None else "<cell>", "exec"
+        )
 
-    def _number(self) -> int:
-        """The number of the cell that is about to run: newer shells count before they tell of it, older ones after."""
+    def _cell_number(self) -> int:
+        """Return the number of the cell about to run: newer shells increment it before the event, older ones after."""
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and frame.f_code.co_name != "run_cell_async":
             frame = frame.f_back
-        known = frame.f_locals.get("execution_count") if frame is not None else None
-        return known if isinstance(known, int) else getattr(self._shell, "execution_count", 0)
+        count = frame.f_locals.get("execution_count") if frame is not None else None
+        return count if isinstance(count, int) else getattr(self._shell, "execution_count", 0)
 
-    def _notebook(self) -> str | None:
-        given = self._shell.user_ns.get("__session__") or self._shell.user_ns.get("__vsc_ipynb_file__")
-        return str(given) if given else None
+    def _notebook_path(self) -> str | None:
+        path = self._shell.user_ns.get("__session__") or self._shell.user_ns.get("__vsc_ipynb_file__")
+        return str(path) if path else None

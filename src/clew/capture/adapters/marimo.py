@@ -1,7 +1,7 @@
-"""marimo: cells are seen by wrapping the executor that runs them in every mode.
+"""marimo: cells are observed by wrapping the executor that runs them in every mode.
 
-There is no public hook. `DefaultExecutor.execute_cell` and its async twin have kept their names from 0.9 to 0.25,
-in `marimo._runtime.executor` and since 0.23.9 in `marimo._runtime.executor.executor`; further arguments came and went.
+There is no public hook. `DefaultExecutor.execute_cell` and its async variant have the same names from 0.9 to 0.25,
+in `marimo._runtime.executor` and since 0.23.9 in `marimo._runtime.executor.executor`; further arguments vary.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from clew.capture.adapters.cells import open_session, running
+from clew.capture.adapters.cells import execution_context, open_session
 from clew.capture.imports import when_imported
-from clew.capture.losses import count_loss, notice_once
+from clew.capture.losses import record_error, warn_once
 from clew.capture.notebooks import SETUP, Notebook
 from clew.capture.sessions import Cell, Execution, Session
 
@@ -24,8 +24,8 @@ MODULES = ("marimo._runtime.executor", "marimo._runtime.executor.executor")
 _MARK = "_clew_wrapped"
 
 
-def watch() -> None:
-    """Wrap the executor as soon as marimo has been imported."""
+def install() -> None:
+    """Wrap the executor once marimo has been imported."""
     for module in MODULES:
         when_imported(module, functools.partial(_wrap_executor, module))
 
@@ -34,9 +34,7 @@ def _wrap_executor(module: str) -> None:
     executor = getattr(sys.modules.get(module), "DefaultExecutor", None)
     if executor is None:
         if module == MODULES[0] and not hasattr(sys.modules.get(module), "__path__"):
-            notice_once(
-                "this release of marimo runs its cells in a way that clew does not know; cells are not captured"
-            )
+            warn_once("this marimo version is not supported (no DefaultExecutor); cells are not captured")
         return
     if not getattr(executor, _MARK, False):
         setattr(executor, _MARK, True)
@@ -48,48 +46,48 @@ def _wrap(executor: Any) -> None:
 
     @functools.wraps(execute)
     def execute_cell(self: Any, cell: Any, namespace: dict[str, Any], *rest: Any) -> Any:
-        described = _described(cell)
-        if described is None:
+        session_and_cell = _session_and_cell(cell)
+        if session_and_cell is None:
             return execute(self, cell, namespace, *rest)
-        with running(*described, _code(cell), namespace) as execution:
+        with execution_context(*session_and_cell, _code(cell), namespace) as execution:
             try:
                 return execute(self, cell, namespace, *rest)
             except BaseException as error:
-                _note(execution, error)
+                _record_exception(execution, error)
                 raise
 
     @functools.wraps(execute_async)
     async def execute_cell_async(self: Any, cell: Any, namespace: dict[str, Any], *rest: Any) -> Any:
-        described = _described(cell)
-        if described is None:
+        session_and_cell = _session_and_cell(cell)
+        if session_and_cell is None:
             return await execute_async(self, cell, namespace, *rest)
-        with running(*described, _code(cell), namespace) as execution:
+        with execution_context(*session_and_cell, _code(cell), namespace) as execution:
             try:
                 return await execute_async(self, cell, namespace, *rest)
             except BaseException as error:
-                _note(execution, error)
+                _record_exception(execution, error)
                 raise
 
     executor.execute_cell = execute_cell
     executor.execute_cell_async = execute_cell_async
 
 
-_setups: dict[str, tuple[Session, ExitStack]] = {}
+_open_setups: dict[str, tuple[Session, ExitStack]] = {}
 
 
 @contextmanager
 def setup_cell(file: Path, lines: tuple[int, int], namespace: dict[str, Any]) -> Iterator[None]:
-    """`python notebook.py` runs the setup cell as code of the module: what happens up to its end belongs to it."""
+    """Record the setup cell, which `python notebook.py` runs as module code, up to its end."""
     text = file.read_text(encoding="utf-8")
     path, first, last = str(file.absolute()), *lines
     source = textwrap.dedent("\n".join(text.splitlines()[first - 1 : last]))
     session = open_session(path)
-    session.sink.part_found(session, str(file), text, lines)
+    session.recorder.setup_cell_found(session, str(file), text, lines)
     with ExitStack() as stack:
         cell = Cell(id=SETUP, source=source, name=SETUP, index=1)
-        execution = stack.enter_context(running(session, cell, None, namespace))
-        _setups[path] = (session, stack)
-        when_imported("marimo._ast.app", _watch_end_of_setup)
+        execution = stack.enter_context(execution_context(session, cell, None, namespace))
+        _open_setups[path] = (session, stack)
+        when_imported("marimo._ast.app", _patch_setup_exit)
         try:
             yield
         except BaseException as error:
@@ -97,26 +95,26 @@ def setup_cell(file: Path, lines: tuple[int, int], namespace: dict[str, Any]) ->
             raise
 
 
-def _watch_end_of_setup() -> None:
-    # Only the end is wrapped: the beginning looks at the frame that called it.
+def _patch_setup_exit() -> None:
+    # Only __exit__ is wrapped: __enter__ inspects its caller's frame.
     context = getattr(sys.modules["marimo._ast.app"], "_SetupContext", None)
     if context is None or hasattr(context, _MARK):
         return
     original = context.__exit__
 
     @functools.wraps(original)
-    def __exit__(self: Any, *raised: Any) -> Any:  # noqa: N807 - stands in for the method
-        for _, stack in list(_setups.values()):
-            if raised[0] is None:
+    def __exit__(self: Any, *exc_info: Any) -> Any:  # noqa: N807 - replaces the method
+        for _, stack in list(_open_setups.values()):
+            if exc_info[0] is None:
                 stack.close()
-        return original(self, *raised)
+        return original(self, *exc_info)
 
     setattr(context, _MARK, True)
     context.__exit__ = __exit__
 
 
-def _note(execution: Execution, error: BaseException) -> None:
-    """marimo wraps what a cell raised; `mo.stop` comes the same way and is no error."""
+def _record_exception(execution: Execution, error: BaseException) -> None:
+    """Record the exception of a cell: unwrap marimo's wrapper; `mo.stop` is not an error."""
     cause = (
         error.__cause__ if type(error).__name__ == "MarimoRuntimeException" and error.__cause__ is not None else error
     )
@@ -130,19 +128,19 @@ def _code(cell: Any) -> Any:
     return getattr(cell, "body", None)
 
 
-def _described(cell: Any) -> tuple[Session, Cell] | None:
-    """The session and the cell, or None if marimo's internals are not as we know them."""
+def _session_and_cell(cell: Any) -> tuple[Session, Cell] | None:
+    """Return session and cell, or None if marimo's internals have changed."""
     try:
         session = _session_of(_context())
-        return session, _cell(session, cell)
-    except Exception as error:  # noqa: BLE001 - internals that moved must not break a notebook
-        count_loss("marimo", error)
-        notice_once(f"cells of this release of marimo are unknown to clew ({type(error).__name__}): not captured")
+        return session, _to_cell(session, cell)
+    except Exception as error:  # noqa: BLE001 - changed internals must not break a notebook
+        record_error("marimo", error)
+        warn_once(f"this marimo version is not supported ({type(error).__name__}); cells are not captured")
         return None
 
 
 def is_running() -> bool:
-    """Whether this is a cell of a marimo notebook."""
+    """Return whether a marimo cell is running."""
     return "marimo._runtime.context" in sys.modules and _context() is not None
 
 
@@ -152,20 +150,22 @@ def _context() -> Any:
     return safe_get_context()
 
 
-_without_context: dict[str, Session] = {}
+_contextless_sessions: dict[str, Session] = {}
 
 
 def _session_of(context: Any) -> Session:
-    """One session per kernel: several kernels may run as threads of one process."""
+    """Return the session of a kernel: several kernels may run as threads of one process."""
     if context is None:
         return (
-            _without_context.setdefault("", open_session(None)) if "" not in _without_context else _without_context[""]
+            _contextless_sessions.setdefault("", open_session(None))
+            if "" not in _contextless_sessions
+            else _contextless_sessions[""]
         )
     session: Session | None = getattr(context, "_clew_session", None)
     if session is None:
         path = _filename(context)
-        begun = _setups.pop(path, None) if path is not None else None
-        session = context._clew_session = begun[0] if begun is not None else open_session(path)
+        setup = _open_setups.pop(path, None) if path is not None else None
+        session = context._clew_session = setup[0] if setup is not None else open_session(path)
     return session
 
 
@@ -174,13 +174,13 @@ def _filename(context: Any) -> str | None:
     return str(Path(name).absolute()) if name else None
 
 
-def _cell(session: Session, cell: Any) -> Cell:
-    known = _notebook_of(session).find(cell.code) if session.path is not None else None
+def _to_cell(session: Session, cell: Any) -> Cell:
+    notebook_cell = _notebook_of(session).find(cell.code) if session.path is not None else None
     return Cell(
         id=str(cell.cell_id),
         source=cell.code,
-        name=known.name if known is not None else None,
-        index=known.index if known is not None else None,
+        name=notebook_cell.name if notebook_cell is not None else None,
+        index=notebook_cell.index if notebook_cell is not None else None,
         defines=frozenset(cell.defs),
     )
 
@@ -189,7 +189,7 @@ _notebooks: dict[tuple[str, int], Notebook] = {}
 
 
 def _notebook_of(session: Session) -> Notebook:
-    """The notebook's file, read again when it was saved."""
+    """Return the parsed notebook file, read again after a change."""
     path = session.path or Path()
     try:
         key = (str(path), path.stat().st_mtime_ns)

@@ -1,4 +1,4 @@
-"""Plain scripts: one execution is the whole module."""
+"""Plain scripts: the whole module is one execution."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from clew.capture.adapters import marimo
-from clew.capture.adapters.cells import open_session, running
+from clew.capture.adapters.cells import execution_context, open_session
 from clew.capture.notebooks import Notebook
 from clew.capture.sessions import Cell
 from clew.capture.tracking import is_tracking
 
 
 def run_script(path: str) -> None:
-    """Run a file as `__main__`; of a marimo notebook the cells are seen one by one, of anything else the whole."""
+    """Run a file as `__main__`; a marimo notebook is captured cell by cell, anything else as a whole."""
     file = Path(path)
     source = file.read_bytes()
     code = compile(source, path, "exec", dont_inherit=True)
@@ -26,32 +26,32 @@ def run_script(path: str) -> None:
     notebook = Notebook.read(file) if is_tracking() else None
     if notebook is not None and notebook.setup_lines is not None:
         with marimo.setup_cell(file, notebook.setup_lines, vars(module)):
-            exec(code, vars(module))  # noqa: S102 - running the user's script is what was asked for
+            exec(code, vars(module))  # noqa: S102 - runs the user's script
     elif notebook is not None or not is_tracking():
         exec(code, vars(module))  # noqa: S102
     else:
-        _captured(file, source.decode("utf-8", "replace"), code, vars(module))
+        _run_captured(file, source.decode("utf-8", "replace"), code, vars(module))
 
 
-def begin(namespace: dict[str, Any]) -> None:
-    """From here to the end of the process is one execution: a script asked for capture itself."""
+def start_script_execution(namespace: dict[str, Any]) -> None:
+    """Record one execution from here to the end of the process, for a script that calls `clew.track()` itself."""
     path = namespace.get("__file__")
     if not isinstance(path, str) or not Path(path).is_file():
-        # An interpreter that reads from a person, or from a string.
+        # An interactive interpreter, or `python -c`.
         return
     file = Path(path)
     session = open_session(str(file.absolute()))
     session.is_script = True
     cell = Cell(id=file.stem, source=file.read_text(encoding="utf-8", errors="replace"), name=file.stem, index=1)
     stack = ExitStack()
-    execution = stack.enter_context(running(session, cell, None, namespace))
+    execution = stack.enter_context(execution_context(session, cell, None, namespace))
 
-    def end() -> None:
+    def end_execution() -> None:
         execution.error = getattr(sys, "last_value", None)
         stack.close()
 
-    # Handlers run last in, first out: this one before the one that ends the session.
-    atexit.register(end)
+    # atexit handlers run last in, first out: this one runs before the one that ends the session.
+    atexit.register(end_execution)
 
 
 def _main_module(path: str) -> ModuleType:
@@ -63,12 +63,12 @@ def _main_module(path: str) -> ModuleType:
     return module
 
 
-def _captured(file: Path, source: str, code: CodeType, namespace: dict[str, Any]) -> None:
+def _run_captured(file: Path, source: str, code: CodeType, namespace: dict[str, Any]) -> None:
     session = open_session(str(file.absolute()))
     session.is_script = True
     cell = Cell(id=file.stem, source=source, name=file.stem, index=1)
     try:
-        with running(session, cell, code, namespace) as execution:
+        with execution_context(session, cell, code, namespace) as execution:
             try:
                 exec(code, namespace)  # noqa: S102
             except BaseException as error:

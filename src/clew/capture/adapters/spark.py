@@ -1,7 +1,7 @@
-"""Spark: OpenLineage's own listener sees what a session does; its runs are made children of the cell that started it.
+"""Spark: OpenLineage's listener emits the events; its runs become children of the cell that created the session.
 
-Nothing is done unless the listener's jar is there, by `spark.jars.packages` or otherwise. The listener reads its
-settings when the application starts, so all jobs of a session belong to the cell that made the session.
+Nothing is configured unless the listener's jar is available, by `spark.jars.packages` or otherwise. The listener
+reads its settings when the application starts, so all jobs of a session belong to the cell that created it.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from pathlib import Path
 from typing import Any
 
 from clew.capture.imports import when_imported
-from clew.capture.losses import count_loss
+from clew.capture.losses import record_error
 from clew.capture.sessions import Execution, current_execution
-from clew.capture.streams.delivery import note_beginning
+from clew.capture.streams.delivery import init_delivery_state
 from clew.capture.streams.endpoint import find_endpoint
 from clew.capture.streams.facets import NAMESPACE
 from clew.capture.streams.files import SPARK, streams_folder
-from clew.capture.streams.worker import is_wanted
+from clew.capture.streams.worker import is_worker_enabled
 
 LISTENER = "io.openlineage.spark.agent.OpenLineageSparkListener"
 _MODULE = "pyspark.sql.session"
 _JAR = "openlineage-spark"
-_CONFIGURED_IN = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
+_JAR_OPTIONS = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
 _LISTENERS = "spark.extraListeners"
-_PARENTS = ("spark.openlineage.parent", "spark.openlineage.rootParent")
-_TRANSPORT = "spark.openlineage.transport."
+_PARENT_PREFIXES = ("spark.openlineage.parent", "spark.openlineage.rootParent")
+_TRANSPORT_PREFIX = "spark.openlineage.transport."
 
 
-def watch() -> None:
-    """Prepare each session that is made once pyspark has been imported."""
+def install() -> None:
+    """Configure session builders once pyspark has been imported."""
     when_imported(_MODULE, _attach)
 
 
@@ -45,40 +45,43 @@ def _attach() -> None:
 
     @functools.wraps(original)
     def get_or_create(self: Any) -> Any:
-        prepare(self)
+        configure_builder(self)
         return original(self)
 
     get_or_create._clew = True  # type: ignore[attr-defined]
     builder.getOrCreate = get_or_create
 
 
-def prepare(builder: Any) -> None:
-    """Give a builder the properties that it lacks."""
+def configure_builder(builder: Any) -> None:
+    """Set the missing listener properties on a builder."""
     try:
         execution = current_execution()
         if execution is None or sys.modules[_MODULE].SparkSession.getActiveSession() is not None:
             return
-        options: dict[str, str] = {**_defaults(), **builder._options}
+        options: dict[str, str] = {**_spark_defaults(), **builder._options}
         for name, value in listener_properties(options, execution).items():
             builder.config(name, value)
-    except Exception as error:  # noqa: BLE001 - a session must start whatever happens to its lineage
-        count_loss("Spark", error)
+    except Exception as error:  # noqa: BLE001 - a session must start even if capture fails
+        record_error("Spark", error)
 
 
 def listener_properties(options: Mapping[str, str], execution: Execution) -> dict[str, str]:
-    """The listener, its parents and where it writes: what is to be set besides `options`; nothing without the jar."""
+    """Return listener, parent and transport properties to set besides `options`; empty without the jar."""
     if not _is_configured(options):
         return {}
-    found = {**_parents(options, execution), **_transport(options, execution.session.session_id)}
-    listeners = [one for one in str(options.get(_LISTENERS, "")).split(",") if one]
+    properties = {
+        **_parent_properties(options, execution),
+        **_transport_properties(options, execution.session.session_id),
+    }
+    listeners = [name for name in str(options.get(_LISTENERS, "")).split(",") if name]
     if LISTENER not in listeners:
-        found[_LISTENERS] = ",".join((*listeners, LISTENER))
-    return found
+        properties[_LISTENERS] = ",".join((*listeners, LISTENER))
+    return properties
 
 
-def _parents(options: Mapping[str, str], execution: Execution) -> dict[str, str]:
-    """The cell, and the session above it. Half of them beside half of a user's own would name what does not exist."""
-    if any(name.startswith(_PARENTS) for name in options):
+def _parent_properties(options: Mapping[str, str], execution: Execution) -> dict[str, str]:
+    """Return the cell as parent and the session as root; none if the user set any of them, since a mix is invalid."""
+    if any(name.startswith(_PARENT_PREFIXES) for name in options):
         return {}
     session = execution.session
     return {
@@ -92,14 +95,14 @@ def _parents(options: Mapping[str, str], execution: Execution) -> dict[str, str]
 
 
 def _is_configured(options: Mapping[str, str]) -> bool:
-    places = [str(options.get(name, "")) for name in _CONFIGURED_IN]
-    if any(_JAR in place for place in (*places, os.environ.get("PYSPARK_SUBMIT_ARGS", ""))):
+    values = [str(options.get(name, "")) for name in _JAR_OPTIONS]
+    if any(_JAR in value for value in (*values, os.environ.get("PYSPARK_SUBMIT_ARGS", ""))):
         return True
     return any((_spark_home() / "jars").glob(f"{_JAR}*.jar"))
 
 
-def _defaults() -> dict[str, str]:
-    """What spark-defaults.conf says: only the JVM reads it."""
+def _spark_defaults() -> dict[str, str]:
+    """Read spark-defaults.conf, which only the JVM reads otherwise."""
     folder = os.environ.get("SPARK_CONF_DIR") or _spark_home() / "conf"
     try:
         lines = (Path(folder) / "spark-defaults.conf").read_text(encoding="utf-8").splitlines()
@@ -113,13 +116,13 @@ def _spark_home() -> Path:
     return Path(os.environ.get("SPARK_HOME") or Path(sys.modules["pyspark"].__file__ or "").parent)
 
 
-def _transport(options: Mapping[str, str], session_id: str) -> dict[str, str]:
-    """Into a file beside the streams, from where it is sent as they are; a user's own choice stays."""
-    if any(name.startswith(_TRANSPORT) for name in options):
+def _transport_properties(options: Mapping[str, str], session_id: str) -> dict[str, str]:
+    """Return a file transport next to the event files, unless the user configured a transport."""
+    if any(name.startswith(_TRANSPORT_PREFIX) for name in options):
         return {}
     folder = streams_folder(session_id)
     folder.mkdir(parents=True, exist_ok=True)
-    if is_wanted() and find_endpoint() is not None:
-        # Before the JVM starts: the worker may not be there yet when its first events are.
-        note_beginning(folder)
-    return {f"{_TRANSPORT}type": "file", f"{_TRANSPORT}location": str(folder / SPARK)}
+    if is_worker_enabled() and find_endpoint() is not None:
+        # Before the JVM starts: its first events may precede the worker.
+        init_delivery_state(folder)
+    return {f"{_TRANSPORT_PREFIX}type": "file", f"{_TRANSPORT_PREFIX}location": str(folder / SPARK)}

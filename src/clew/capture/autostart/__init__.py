@@ -1,7 +1,7 @@
-"""Capture inside kernels that marimo starts as processes of their own: marimo loads this through an entry point.
+"""Capture inside kernels that marimo starts as separate processes: marimo loads this through an entry point.
 
-The folder `entry` holds that entry point and the module it names. Whoever launches under capture puts it on PYTHONPATH,
-which also reaches sandboxes that do not use the user's environment.
+The folder `entry` holds that entry point and the module it names. The launcher puts it on PYTHONPATH, which also
+reaches sandboxes that do not use the user's environment.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from clew.capture.tracking import track
 ENTRY_FOLDER = Path(__file__).parent / "entry"
 
 
-def is_wanted() -> bool:
-    """Whether the environment asks for capture: installing clew alone changes nothing."""
+def is_capture_requested() -> bool:
+    """Return whether the environment requests capture: installing clew alone changes nothing."""
     return os.environ.get("CLEW_CAPTURE", "") not in ("", "0", "false")
 
 
-if is_wanted():
+if is_capture_requested():
     track()
 
 
 @asynccontextmanager
 async def lifespan(_: Any) -> AsyncIterator[None]:
-    """Around a kernel's life: its sessions end with it."""
+    """End the sessions of a kernel when it exits."""
     try:
         yield
     finally:

@@ -1,1 +1,1 @@
-"""Capture of pandas: provenance on Series, versions on frames, one record per operation of the user."""
+"""The pandas backend: lineage attached to Series, versions attached to frames, one record per user operation."""

@@ -1,4 +1,4 @@
-"""Rules for NumPy functions that take pandas objects and give back plain arrays."""
+"""Rules for NumPy functions that accept pandas objects and return plain arrays."""
 
 from __future__ import annotations
 
@@ -9,116 +9,122 @@ import pandas as pd
 from pandas.core.generic import NDFrame
 
 from clew.capture.flags import AGGREGATION, CONDITIONAL, TRANSFORMATION
-from clew.capture.frames.calls import Call, brought, known_here, spread
-from clew.capture.frames.elementwise import columnwise
-from clew.capture.frames.hooks import hook_function, hook_method
-from clew.capture.frames.state import known, series_parts, version_of
-from clew.capture.provenance import Provenance, mark_series, remember_array, through, union, used_for
-from clew.capture.statements import note_read
+from clew.capture.frames.calls import Call, argument_provenance, assign_to_result, operand_provenance
+from clew.capture.frames.elementwise import per_column_rule
+from clew.capture.frames.hooks import patch_function, patch_method
+from clew.capture.frames.state import current_version, lineage_or_empty, provenance_or_empty
+from clew.capture.provenance import Provenance, apply_direct, as_indirect, attach_to_array, attach_to_series, union
+from clew.capture.statements import record_read
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_ELEMENTWISE = (
+_ELEMENTWISE_FUNCTIONS = (
     "concatenate hstack vstack stack clip round isin digitize nan_to_num interp searchsorted repeat append"
 ).split()
 
 
-def where(call: Call) -> None:
-    """np.where(condition, x, y); with the condition alone it gives positions."""
+def trace_np_where(call: Call) -> None:
+    """Trace np.where(condition, x, y); without x and y it returns positions."""
     if len(call.args) < 3:
-        positions(call)
+        trace_np_positions(call)
         return
-    condition, one, other = call.args[:3]
-    _decided(call, union(brought(one, call), brought(other, call)), brought(condition, call))
+    condition, x, y = call.args[:3]
+    _assign_conditional(
+        call,
+        union(argument_provenance(x, call), argument_provenance(y, call)),
+        argument_provenance(condition, call),
+    )
 
 
-def _decided(call: Call, values: Provenance, conditions: Provenance) -> None:
-    found = union(through(values, TRANSFORMATION), used_for(conditions, CONDITIONAL))
-    remember_array(call.result, found)
-    if found:
-        # So that plain arithmetic goes on with the decision, not with what was read for it.
-        note_read(call.frame, found)
+def _assign_conditional(call: Call, values: Provenance, conditions: Provenance) -> None:
+    provenance = union(apply_direct(values, TRANSFORMATION), as_indirect(conditions, CONDITIONAL))
+    attach_to_array(call.result, provenance)
+    if provenance:
+        # Later arithmetic must depend on this result, not on the reads that led to it.
+        record_read(call.caller, provenance)
 
 
-def positions(call: Call) -> None:
-    """np.nonzero(condition) and its like: arrays of positions, one for each dimension."""
-    provenance = through(known(call.args[0]), TRANSFORMATION)
+def trace_np_positions(call: Call) -> None:
+    """Trace np.nonzero(condition) and similar: one array of positions per dimension."""
+    provenance = apply_direct(provenance_or_empty(call.args[0]), TRANSFORMATION)
     for result in call.result if isinstance(call.result, tuple) else (call.result,):
         call.result = result
-        spread(call, provenance)
+        assign_to_result(call, provenance)
 
 
-def select(call: Call) -> None:
-    """np.select(conditions, choices, default)."""
+def trace_np_select(call: Call) -> None:
+    """Trace np.select(conditions, choices, default)."""
     conditions, choices, default = (
         call.argument(0, "condlist"),
         call.argument(1, "choicelist"),
         call.argument(2, "default"),
     )
-    # Each for itself: a list of one Series and one single value tells nothing of the value.
-    values = union(brought(choices, call), *[known_here(choice, call.frame) for choice in (*choices, default)])
-    _decided(call, values, brought(conditions, call))
+    # Each choice separately: the provenance of a mixed list does not include its untracked scalars.
+    values = union(
+        argument_provenance(choices, call), *[operand_provenance(choice, call.caller) for choice in (*choices, default)]
+    )
+    _assign_conditional(call, values, argument_provenance(conditions, call))
 
 
-def derived(step: int) -> Callable[[Call], None]:
-    """A function whose result comes from all its arguments."""
+def np_function_rule(step: int) -> Callable[[Call], None]:
+    """Build a rule for a function of all its arguments."""
 
     def rule(call: Call) -> None:
-        provenance = through(union(*[brought(value, call) for value in call.values()]), step)
+        provenance = apply_direct(union(*[argument_provenance(value, call) for value in call.values()]), step)
         if not provenance or isinstance(call.result, pd.DataFrame):
             return
         if isinstance(call.result, pd.Series):
-            states = [series_parts(value) for value in call.values() if isinstance(value, pd.Series)]
-            mark_series(call.result, provenance, states[0].index if states else None)
+            lineages = [lineage_or_empty(value) for value in call.values() if isinstance(value, pd.Series)]
+            attach_to_series(call.result, provenance, lineages[0].index if lineages else None)
         else:
-            spread(call, provenance)
+            assign_to_result(call, provenance)
 
     return rule
 
 
-def columns_stacked(call: Call) -> None:
-    """np.column_stack(columns): each of them is a column of the result."""
-    given = call.argument(0, "tup")
-    if not isinstance(given, (list, tuple)) or any(np.ndim(one) != 1 for one in given):
-        derived(TRANSFORMATION)(call)
+def trace_np_column_stack(call: Call) -> None:
+    """Trace np.column_stack(columns): each argument is one column of the result."""
+    arrays = call.argument(0, "tup")
+    if not isinstance(arrays, (list, tuple)) or any(np.ndim(array) != 1 for array in arrays):
+        np_function_rule(TRANSFORMATION)(call)
         return
-    columns = [through(brought(one, call), TRANSFORMATION) for one in given]
-    remember_array(call.result, union(*columns), columns)
+    columns = [apply_direct(argument_provenance(array, call), TRANSFORMATION) for array in arrays]
+    attach_to_array(call.result, union(*columns), columns)
 
 
-def ufunc(call: Call) -> None:
-    """np.log(series), np.maximum(frame, 0): elementwise, or a reduction by `np.add.reduce`."""
-    if isinstance(call.subject, pd.DataFrame):
-        call.before = version_of(call.subject)
+def trace_ufunc(call: Call) -> None:
+    """Trace np.log(series), np.maximum(frame, 0): elementwise, or a reduction by `np.add.reduce`."""
+    if isinstance(call.receiver, pd.DataFrame):
+        call.pre_state = current_version(call.receiver)
         call.args = call.args[2:]
-        columnwise(TRANSFORMATION)(call)
+        per_column_rule(TRANSFORMATION)(call)
         return
-    states = [series_parts(value) for value in call.args if isinstance(value, pd.Series)]
+    lineages = [lineage_or_empty(value) for value in call.args if isinstance(value, pd.Series)]
     step = AGGREGATION if call.args[1] == "reduce" else TRANSFORMATION
-    provenance = through(union(*[known(value) for value in call.values()]), step)
-    rows = union(*[state.rows for state in states]) or None
+    provenance = apply_direct(union(*[provenance_or_empty(value) for value in call.values()]), step)
+    rows = union(*[lineage.rows for lineage in lineages]) or None
     for result in call.result if isinstance(call.result, tuple) else (call.result,):
         if isinstance(result, pd.Series):
-            mark_series(result, provenance, states[0].index if states else None, rows)
+            attach_to_series(result, provenance, lineages[0].index if lineages else None, rows)
         else:
             call.result = result
-            spread(call, provenance)
+            assign_to_result(call, provenance)
 
 
-def hook_arrays() -> None:
-    """Look on at the NumPy functions that notebooks feed with columns."""
-    # One wrapper for both classes: pandas compares theirs to decide which of two operands goes first.
-    hook_method(NDFrame, "__array_ufunc__", ufunc)
-    hook_function(np, "where", where)
-    hook_function(np, "select", select)
-    hook_function(np, "column_stack", columns_stacked)
+def patch_numpy() -> None:
+    """Patch the NumPy functions that notebooks call with columns."""
+    # One wrapper for both classes: pandas compares their `__array_ufunc__` to order the operands.
+    patch_method(NDFrame, "__array_ufunc__", trace_ufunc)
+    patch_function(np, "where", trace_np_where)
+    patch_function(np, "select", trace_np_select)
+    patch_function(np, "column_stack", trace_np_column_stack)
     for name in ("nonzero", "flatnonzero", "argwhere", "argsort"):
-        hook_function(np, name, positions)
-    for name in _ELEMENTWISE:
-        hook_function(np, name, derived(TRANSFORMATION))
+        patch_function(np, name, trace_np_positions)
+    for name in _ELEMENTWISE_FUNCTIONS:
+        patch_function(np, name, np_function_rule(TRANSFORMATION))
     for name in ("dot", "percentile", "average"):
-        hook_function(np, name, derived(AGGREGATION))
+        patch_function(np, name, np_function_rule(AGGREGATION))
 
 
-__all__: list[Any] = ["hook_arrays"]
+__all__: list[Any] = ["patch_numpy"]

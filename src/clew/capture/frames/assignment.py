@@ -1,4 +1,4 @@
-"""Rules for setting columns and cells of a frame."""
+"""Rules for assigning columns and cells of a frame."""
 
 from __future__ import annotations
 
@@ -8,198 +8,210 @@ import numpy as np
 import pandas as pd
 
 from clew.capture.flags import CONDITIONAL, IDENTITY, TRANSFORMATION
-from clew.capture.frames.callbacks import Watched, evaluated, is_callback, is_expression
+from clew.capture.frames.callbacks import TracedCallback, evaluate_callback, is_callback, is_expression
 from clew.capture.frames.calls import (
     Call,
-    changed,
-    made,
-    made_or_changed,
+    record_created,
+    record_mutated,
+    record_result,
     value_provenance,
 )
-from clew.capture.frames.elementwise import rows_aligned
-from clew.capture.frames.selection import entry_of, of_column
+from clew.capture.frames.elementwise import align_rows
+from clew.capture.frames.selection import provenance_for_column, provenance_for_label
 from clew.capture.frames.state import (
+    current_version,
     is_mask,
     is_scalar,
-    known,
-    version_of,
+    provenance_or_empty,
 )
-from clew.capture.provenance import Provenance, array_columns, through, union, used_for
-from clew.capture.records import SameLabels
+from clew.capture.provenance import Provenance, apply_direct, array_columns, as_indirect, union
+from clew.capture.records import IdentityEdges
 from clew.capture.versions import FrameVersion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
 
-def evaluate_key(call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """`df[lambda d: ...] = value`: the key is evaluated where it is seen."""
+def evaluate_setitem_key(call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Evaluate the key of `df[lambda d: ...] = value` with tracing."""
     key, *rest = call.args
     if is_callback(key):
-        call.args = (evaluated(key, call.subject), *rest)
+        call.args = (evaluate_callback(key, call.receiver), *rest)
     return call.args, call.kwargs
 
 
-def setitem(call: Call) -> None:
-    """df[key] = value."""
+def trace_setitem(call: Call) -> None:
+    """Trace df[key] = value."""
     key, value = call.args
-    version: FrameVersion = call.before
+    version: FrameVersion = call.pre_state
     if key.__class__ is not str and (
         isinstance(key, pd.DataFrame)
         or (isinstance(key, np.ndarray) and key.ndim > 1)
         or isinstance(key, slice)
         or is_mask(key)
     ):
-        fields = _set_cells(call, key, value)
+        fields = _assigned_cells(call, key, value)
     else:
-        fields = _set_columns(call, key, value)
-    changed(call, "assignment", SameLabels(version, IDENTITY, fields))
+        fields = _assigned_columns(call, key, value)
+    record_mutated(call, "assignment", IdentityEdges(version, IDENTITY, fields))
 
 
-def _set_columns(call: Call, key: Any, value: Any) -> dict[Hashable, Provenance]:
-    if value.__class__ is pd.Series and key.__class__ is str and call.subject.columns.__class__ is pd.Index:
+def _assigned_columns(call: Call, key: Any, value: Any) -> dict[Hashable, Provenance]:
+    if value.__class__ is pd.Series and key.__class__ is str and call.receiver.columns.__class__ is pd.Index:
         return {key: value_provenance(value, call)}
     labels = list(key) if isinstance(key, (list, pd.Index, np.ndarray)) else [key]
-    if isinstance(call.subject.columns, pd.MultiIndex):
-        labels = [_padded(label, call.subject.columns) for label in labels]
+    if isinstance(call.receiver.columns, pd.MultiIndex):
+        labels = [_pad_label(label, call.receiver.columns) for label in labels]
     if isinstance(value, pd.DataFrame):
-        source = version_of(value)
+        source = current_version(value)
         return {label: source.field(column) for label, column in zip(labels, value.columns, strict=False)}
-    return dict(zip(labels, given_to_columns(value, len(labels), call), strict=True))
+    return dict(zip(labels, provenance_per_column(value, len(labels), call), strict=True))
 
 
-def given_to_columns(value: Any, count: int, call: Call) -> list[Provenance]:
-    """What a value gives to each of several columns: an array or a list by position, anything else to all alike."""
+def provenance_per_column(value: Any, count: int, call: Call) -> list[Provenance]:
+    """Return the provenance a value assigns to each column: arrays and lists by position, other values to all."""
     by_column = array_columns(value) if isinstance(value, np.ndarray) else None
     if by_column is not None and len(by_column) == count:
         return by_column
     if count > 1 and isinstance(value, (list, tuple)) and len(value) == count and all(map(is_scalar, value)):
-        return [value_provenance(one, call) for one in value]
+        return [value_provenance(item, call) for item in value]
     return [value_provenance(value, call)] * count
 
 
-def _padded(label: Any, columns: pd.MultiIndex) -> Any:
-    """Among columns of several levels "x" is stored as ("x", "")."""
-    parts = label if isinstance(label, tuple) else (label,)
-    padded = (*parts, *[""] * (columns.nlevels - len(parts)))
+def _pad_label(label: Any, columns: pd.MultiIndex) -> Any:
+    """Pad a label for MultiIndex columns, where "x" is stored as ("x", "")."""
+    levels = label if isinstance(label, tuple) else (label,)
+    padded = (*levels, *[""] * (columns.nlevels - len(levels)))
     return padded if padded in columns else label
 
 
-def _set_cells(call: Call, mask: Any, value: Any) -> dict[Hashable, Provenance]:
-    version: FrameVersion = call.before
+def _assigned_cells(call: Call, mask: Any, value: Any) -> dict[Hashable, Provenance]:
+    version: FrameVersion = call.pre_state
     assigned = {} if isinstance(value, pd.DataFrame) else value_provenance(value, call)
     return {
         label: union(
-            through(version.field(label), TRANSFORMATION),
-            used_for(of_column(mask, label), CONDITIONAL) if not isinstance(mask, slice) else None,
-            through(of_column(value, label) if isinstance(value, pd.DataFrame) else assigned, TRANSFORMATION),
+            apply_direct(version.field(label), TRANSFORMATION),
+            as_indirect(provenance_for_column(mask, label), CONDITIONAL) if not isinstance(mask, slice) else None,
+            apply_direct(
+                provenance_for_column(value, label) if isinstance(value, pd.DataFrame) else assigned, TRANSFORMATION
+            ),
         )
-        for label in call.subject.columns
+        for label in call.receiver.columns
     }
 
 
-def insert(call: Call) -> None:
-    """df.insert(position, column, value)."""
+def trace_insert(call: Call) -> None:
+    """Trace df.insert(position, column, value)."""
     label, value = call.argument(1, "column"), call.argument(2, "value")
-    changed(call, "assignment", SameLabels(call.before, IDENTITY, {label: value_provenance(value, call)}))
+    record_mutated(call, "assignment", IdentityEdges(call.pre_state, IDENTITY, {label: value_provenance(value, call)}))
 
 
-def isetitem(call: Call) -> None:
-    """df.isetitem(position, value)."""
-    places, value = call.argument(0, "loc"), call.argument(1, "value")
-    labels = [call.subject.columns[place] for place in (places if isinstance(places, (list, tuple)) else [places])]
-    changed(call, "assignment", SameLabels(call.before, IDENTITY, _set_columns(call, labels, value)))
+def trace_isetitem(call: Call) -> None:
+    """Trace df.isetitem(position, value)."""
+    positions, value = call.argument(0, "loc"), call.argument(1, "value")
+    labels = [
+        call.receiver.columns[position]
+        for position in (positions if isinstance(positions, (list, tuple)) else [positions])
+    ]
+    record_mutated(call, "assignment", IdentityEdges(call.pre_state, IDENTITY, _assigned_columns(call, labels, value)))
 
 
-def update(call: Call) -> None:
-    """df.update(other): values of the other where it has any."""
-    version: FrameVersion = call.before
+def trace_update(call: Call) -> None:
+    """Trace df.update(other): values of `other` where it is not null."""
+    version: FrameVersion = call.pre_state
     other = call.argument(0, "other")
-    source = version_of(other) if isinstance(other, pd.DataFrame) else None
+    source = current_version(other) if isinstance(other, pd.DataFrame) else None
     if source is None:
         label = getattr(other, "name", None)
-        fields = {label: union(through(version.field(label), TRANSFORMATION), through(known(other), TRANSFORMATION))}
+        fields = {
+            label: union(
+                apply_direct(version.field(label), TRANSFORMATION),
+                apply_direct(provenance_or_empty(other), TRANSFORMATION),
+            )
+        }
     else:
         shared = [label for label in version.columns if source.has(label)]
-        fields = {label: _overwritten(version.field(label), source.field(label)) for label in shared}
-    changed(call, "assignment", SameLabels(version, IDENTITY, fields))
+        fields = {label: _merge_old_and_new(version.field(label), source.field(label)) for label in shared}
+    record_mutated(call, "assignment", IdentityEdges(version, IDENTITY, fields))
 
 
-def _overwritten(old: Provenance, new: Provenance) -> Provenance:
-    return union(through(old, TRANSFORMATION), through(new, TRANSFORMATION))
+def _merge_old_and_new(old: Provenance, new: Provenance) -> Provenance:
+    return union(apply_direct(old, TRANSFORMATION), apply_direct(new, TRANSFORMATION))
 
 
-def watch_assigned(call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Callbacks of `assign` run seen, each knowing the columns that were assigned before it."""
-    version: FrameVersion = call.before
+def wrap_assign_callbacks(call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Wrap the callbacks of `assign`; each sees the columns assigned before it."""
+    version: FrameVersion = call.pre_state
     assigned: dict[Any, Provenance] = {}
     kwargs: dict[str, Any] = {}
     for label, value in call.kwargs.items():
         if is_callback(value):
-            kwargs[label] = Watched(value, version, assigned, label, call)
+            kwargs[label] = TracedCallback(value, version, assigned, label, call)
         else:
             kwargs[label] = value
             assigned[label] = value_provenance(value, call)
-    call.before = (version, assigned)
+    call.pre_state = (version, assigned)
     return call.args, kwargs
 
 
-def assign(call: Call) -> None:
-    """df.assign(**columns)."""
-    version, assigned = call.before if isinstance(call.before, tuple) else (call.before, {})
-    made(call, "assignment", SameLabels(version, IDENTITY, assigned), None, (version,))
+def trace_assign(call: Call) -> None:
+    """Trace df.assign(**columns)."""
+    version, assigned = call.pre_state if isinstance(call.pre_state, tuple) else (call.pre_state, {})
+    record_created(call, "assignment", IdentityEdges(version, IDENTITY, assigned), None, (version,))
 
 
-def watch_selected(call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """`df.select(pd.col(...))`: expressions have no side effects, so they are evaluated again to see what they read."""
-    given = list(call.args[0]) if len(call.args) == 1 and isinstance(call.args[0], list) else list(call.args)
-    values = [evaluated(expression, call.subject) for expression in given if is_expression(expression)]
-    selected = {value.name: known(value) for value in values if isinstance(value, pd.Series)}
-    _, kwargs = watch_assigned(call)
-    # The same mapping: callbacks add what they return while pandas runs them.
-    call.before[1].update(selected)
+def wrap_select_callbacks(call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Evaluate the expressions of `df.select(pd.col(...))` an extra time to trace them; they have no side effects."""
+    expressions = list(call.args[0]) if len(call.args) == 1 and isinstance(call.args[0], list) else list(call.args)
+    values = [evaluate_callback(expression, call.receiver) for expression in expressions if is_expression(expression)]
+    selected = {value.name: provenance_or_empty(value) for value in values if isinstance(value, pd.Series)}
+    _, kwargs = wrap_assign_callbacks(call)
+    # Updated in place: the callbacks add to this mapping while pandas runs them.
+    call.pre_state[1].update(selected)
     return call.args, kwargs
 
 
-def select(call: Call) -> None:
-    """DataFrame.select, new in pandas 3.1."""
-    version, selected = call.before if isinstance(call.before, tuple) else (call.before, {})
-    made(call, "selection", SameLabels(version, IDENTITY, selected), None, (version,))
+def trace_select(call: Call) -> None:
+    """Trace DataFrame.select, new in pandas 3.1."""
+    version, selected = call.pre_state if isinstance(call.pre_state, tuple) else (call.pre_state, {})
+    record_created(call, "selection", IdentityEdges(version, IDENTITY, selected), None, (version,))
 
 
-def fillna(call: Call) -> None:
-    """df.fillna(value): the value of a column, or of its own Series, frame or mapping entry."""
-    version: FrameVersion = call.before
+def trace_fillna(call: Call) -> None:
+    """Trace df.fillna(value): a scalar, or the entry of a mapping, Series or frame for each column."""
+    version: FrameVersion = call.pre_state
     value = call.argument(0, "value")
     fields = {}
-    for label in call.target.columns:
+    for label in call.output_frame.columns:
         if isinstance(value, (dict, pd.Series, pd.DataFrame)) and label not in value:
             continue
-        # A Series fills each column from its entry of that label, as `df.fillna(df.mean())` does.
-        both = union(version.field(label), entry_of(value, label))
-        fields[label] = union(through(both, TRANSFORMATION), used_for(both, CONDITIONAL))
-    made_or_changed(call, "transformation", SameLabels(version, IDENTITY, fields))
+        # A Series fills each column from its entry with that label, as in `df.fillna(df.mean())`.
+        both = union(version.field(label), provenance_for_label(value, label))
+        fields[label] = union(apply_direct(both, TRANSFORMATION), as_indirect(both, CONDITIONAL))
+    record_result(call, "transformation", IdentityEdges(version, IDENTITY, fields))
 
 
-def combine_first(call: Call) -> None:
-    """df.combine_first(other): either frame may be the value, and both decide which."""
-    version: FrameVersion = call.before
-    source = version_of(call.argument(0, "other"))
+def trace_combine_first(call: Call) -> None:
+    """Trace df.combine_first(other): values come from either frame, conditional on both."""
+    version: FrameVersion = call.pre_state
+    source = current_version(call.argument(0, "other"))
     fields = {}
     for label in call.result.columns:
-        both = union(*[one.field(label) for one in (version, source) if one.has(label)])
-        fields[label] = union(through(both, TRANSFORMATION), used_for(both, CONDITIONAL)) if source.has(label) else both
-    edges = SameLabels(version, IDENTITY, fields)
-    made(call, "transformation", edges, rows_aligned(call, edges, [source]), (version, source))
+        both = union(*[side.field(label) for side in (version, source) if side.has(label)])
+        fields[label] = (
+            union(apply_direct(both, TRANSFORMATION), as_indirect(both, CONDITIONAL)) if source.has(label) else both
+        )
+    edges = IdentityEdges(version, IDENTITY, fields)
+    record_created(call, "transformation", edges, align_rows(call, edges, [source]), (version, source))
 
 
 RULES: dict[str, Callable[[Call], None]] = {
-    "__setitem__": setitem,
-    "insert": insert,
-    "isetitem": isetitem,
-    "update": update,
-    "assign": assign,
-    "select": select,
-    "fillna": fillna,
-    "combine_first": combine_first,
+    "__setitem__": trace_setitem,
+    "insert": trace_insert,
+    "isetitem": trace_isetitem,
+    "update": trace_update,
+    "assign": trace_assign,
+    "select": trace_select,
+    "fillna": trace_fillna,
+    "combine_first": trace_combine_first,
 }

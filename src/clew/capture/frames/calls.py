@@ -1,4 +1,4 @@
-"""Calls as the rules see them, and the records that rules make of them."""
+"""Traced calls, the operations recorded for them, and inference of provenance for values that left pandas."""
 
 from __future__ import annotations
 
@@ -10,126 +10,127 @@ import pandas as pd
 from msgspec import Struct
 from pandas.api.extensions import ExtensionArray
 
-from clew.capture.bytecode import literals_of, operands_of
+from clew.capture.bytecode import literal_sequences, operand_spans
 from clew.capture.callers import is_user_code
 from clew.capture.flags import IDENTITY, INFERRED, TRANSFORMATION
-from clew.capture.frames.operators import SUBJECT_FIRST
-from clew.capture.frames.state import inferred, is_scalar, provenance_of, version_of
-from clew.capture.loops import folded
-from clew.capture.provenance import Provenance, mark_series, remember_array, remember_scalar, through, union
-from clew.capture.records import Kind, Listed, Record, SameLabels
+from clew.capture.frames.operators import RECEIVER_FIRST
+from clew.capture.frames.state import current_version, is_scalar, mark_inferred, provenance_of
+from clew.capture.loops import fold_iteration
+from clew.capture.provenance import Provenance, apply_direct, attach_to_array, attach_to_scalar, attach_to_series, union
+from clew.capture.records import ExplicitEdges, IdentityEdges, OperationRecord, OperationType
 from clew.capture.sessions import current_execution
-from clew.capture.statements import names_loaded, note_scalar, reads_of, scalars_behind
-from clew.capture.streams.failures import message_of
-from clew.capture.versions import STATE, FrameVersion, give_state
+from clew.capture.statements import loaded_values, reads_in_statement, record_scalar, scalar_sources
+from clew.capture.streams.failures import redacted_message
+from clew.capture.versions import STATE_ATTR, FrameVersion, set_state
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
     from types import FrameType
 
     from clew.capture.bytecode import Span
 
 _clock = time.perf_counter
-_ITEMS_COMPARED = 64
+_MAX_ITEMS_COMPARED = 64
 
 
 class Call(Struct, eq=False):
-    """One call of the user: the method, its subject and arguments, the result, and who called."""
+    """One call from user code: method, receiver, arguments, result and calling stack frame."""
 
     name: str
-    subject: Any
+    receiver: Any
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    before: Any
-    frame: FrameType
+    pre_state: Any
+    caller: FrameType
     is_module_function: bool = False
     result: Any = None
-    # Where nothing sets them, an operation took no time at the moment it was seen.
+    # Seconds of `perf_counter`; 0 if the wrapper does not time its calls.
     started: float = 0.0
     ended: float = 0.0
 
     def argument(self, position: int, name: str, default: Any = None) -> Any:
-        """An argument given by position or by name."""
+        """Return an argument that was passed by position or by name."""
         if name in self.kwargs:
             return self.kwargs[name]
         return self.args[position] if len(self.args) > position else default
 
     def values(self) -> list[Any]:
-        """All arguments."""
+        """Return all arguments."""
         return [*self.args, *self.kwargs.values()] if self.kwargs else list(self.args)
 
     @property
     def is_in_place(self) -> bool:
-        """Whether the call changed its subject instead of returning a new object."""
-        return bool(self.kwargs.get("inplace")) and (self.result is None or self.result is self.subject)
+        """True if the call mutated its receiver instead of returning a new object."""
+        return bool(self.kwargs.get("inplace")) and (self.result is None or self.result is self.receiver)
 
     @property
-    def target(self) -> Any:
-        """The frame that the call made or changed."""
-        return self.subject if self.is_in_place else self.result
+    def output_frame(self) -> Any:
+        """The frame that the call created or mutated."""
+        return self.receiver if self.is_in_place else self.result
 
 
-def made(
+def record_created(
     call: Call,
-    kind: Kind,
-    edges: SameLabels | Listed,
+    kind: OperationType,
+    edges: IdentityEdges | ExplicitEdges,
     rows: Provenance | None = None,
     parents: tuple[FrameVersion, ...] = (),
     frame: Any = None,
     method: str | None = None,
-) -> Record:
-    """Record that the call made a frame (its result unless `frame` is given)."""
+) -> OperationRecord:
+    """Record that the call created a frame: its result, or `frame`."""
     frame = call.result if frame is None else frame
     version = FrameVersion.of(frame)
-    give_state(frame, version)
-    # The first to be marked is the frame that the index was made with: others only share it.
+    set_state(frame, version)
+    # Only the first frame owns the index; later frames share it.
     index = frame._mgr.axes[1]
-    if getattr(index, STATE) is None:
-        give_state(index, version)
-    return record(call, kind, version, edges, rows, parents, method)
+    if getattr(index, STATE_ATTR) is None:
+        set_state(index, version)
+    return record_output(call, kind, version, edges, rows, parents, method)
 
 
-def changed(
+def record_mutated(
     call: Call,
-    kind: Kind,
-    edges: SameLabels | Listed,
+    kind: OperationType,
+    edges: IdentityEdges | ExplicitEdges,
     rows: Provenance | None = None,
     frame: Any = None,
-    before: FrameVersion | None = None,
+    previous: FrameVersion | None = None,
     method: str | None = None,
-) -> Record:
-    """Record that the call changed its subject, or `frame`, in place."""
-    frame = call.subject if frame is None else frame
-    before = call.before if before is None else before
-    version = FrameVersion.of(frame, uid=before.uid)
-    version.name = before.name
-    give_state(frame, version)
-    return record(call, kind, version, edges, rows, (before,), method)
+) -> OperationRecord:
+    """Record that the call mutated its receiver, or `frame`, in place."""
+    frame = call.receiver if frame is None else frame
+    previous = call.pre_state if previous is None else previous
+    version = FrameVersion.of(frame, uid=previous.uid)
+    version.name = previous.name
+    set_state(frame, version)
+    return record_output(call, kind, version, edges, rows, (previous,), method)
 
 
-def made_or_changed(call: Call, kind: Kind, edges: SameLabels | Listed, rows: Provenance | None = None) -> None:
-    """Record a method that takes `inplace`."""
+def record_result(
+    call: Call, kind: OperationType, edges: IdentityEdges | ExplicitEdges, rows: Provenance | None = None
+) -> None:
+    """Record a method that has an `inplace` parameter."""
     if call.is_in_place:
-        changed(call, kind, edges, rows)
+        record_mutated(call, kind, edges, rows)
     elif isinstance(call.result, pd.DataFrame):
-        made(call, kind, edges, rows, (call.before,))
+        record_created(call, kind, edges, rows, (call.pre_state,))
 
 
-def record(
+def record_output(
     call: Call,
-    kind: Kind,
+    kind: OperationType,
     version: FrameVersion,
-    edges: SameLabels | Listed,
+    edges: IdentityEdges | ExplicitEdges,
     rows: Provenance | None,
     parents: tuple[FrameVersion, ...],
     method: str | None = None,
-) -> Record:
-    """Make the record and hand it to the running execution."""
-    frame, started, ended = call.frame, call.started, call.ended
+) -> OperationRecord:
+    """Record an operation with the output `version`."""
+    caller, started, ended = call.caller, call.started, call.ended
     if not started:
-        # A wrapper that did not time its call: it is dated by its end, and its duration is not known.
+        # An untimed call: use its end as the timestamp, with a duration of 0.
         started = ended = ended or _clock()
-    entry = Record(
+    operation = OperationRecord(
         method or call.name,
         kind,
         version,
@@ -137,204 +138,206 @@ def record(
         rows or {},
         parents,
         call.is_module_function,
-        frame.f_code,
-        frame.f_lasti,
+        caller.f_code,
+        caller.f_lasti,
         started,
         ended - started,
     )
-    earlier = parents[0].made_by if len(parents) == 1 else None
-    is_next_round = earlier is not None and earlier.instruction == entry.instruction and earlier.code is entry.code
-    version.made_by = folded(entry) if is_next_round else entry
-    hand_over(entry, ended)
-    return entry
+    previous = parents[0].made_by if len(parents) == 1 else None
+    is_loop_iteration = (
+        previous is not None and previous.instruction == operation.instruction and previous.code is operation.code
+    )
+    version.made_by = fold_iteration(operation) if is_loop_iteration else operation
+    enqueue(operation, ended)
+    return operation
 
 
-def hand_over(entry: Record, ended: float) -> None:
-    """Give a record of what ended just now to the running execution."""
+def enqueue(operation: OperationRecord, ended: float) -> None:
+    """Add an operation that has just ended to the current execution."""
     execution = current_execution()
     if execution is None:
-        entry.output = None
-    elif is_user_code(entry.code):  # type: ignore[arg-type]
-        entry.overhead = _clock() - ended
-        execution.add(entry)
+        operation.output = None
+    elif is_user_code(operation.code):  # type: ignore[arg-type]
+        operation.overhead = _clock() - ended
+        execution.add(operation)
     else:
-        # A library at work: told only if what it made reaches the user's code.
-        entry.is_pending = True
+        # Called by a library: emitted only if its output reaches user code.
+        operation.is_pending = True
         execution.session.has_pending = True
 
 
-def failed(call: Call, error: BaseException) -> None:
-    """Record that a call of the user raised."""
+def record_failure(call: Call, error: BaseException) -> None:
+    """Record that a call from user code raised an exception."""
     execution = current_execution()
-    if execution is None or not isinstance(error, Exception) or not is_user_code(call.frame.f_code):
+    if execution is None or not isinstance(error, Exception) or not is_user_code(call.caller.f_code):
         return
-    parents = (call.before,) if isinstance(call.before, FrameVersion) else ()
-    frame, ended = call.frame, _clock()
+    parents = (call.pre_state,) if isinstance(call.pre_state, FrameVersion) else ()
+    caller, ended = call.caller, _clock()
     started = call.started or ended
-    entry = Record(call.name, "unknown", None, Listed({}), {}, parents, call.is_module_function)
-    entry.code, entry.instruction = frame.f_code, frame.f_lasti
-    entry.started, entry.duration = started, ended - started
-    entry.error = (type(error).__name__, message_of(error, execution.cell.source))
-    hand_over(entry, ended)
+    operation = OperationRecord(call.name, "unknown", None, ExplicitEdges({}), {}, parents, call.is_module_function)
+    operation.code, operation.instruction = caller.f_code, caller.f_lasti
+    operation.started, operation.duration = started, ended - started
+    operation.error = (type(error).__name__, redacted_message(error, execution.cell.source))
+    enqueue(operation, ended)
 
 
-def spread(call: Call, provenance: Provenance, kind: Kind = "transformation") -> None:
-    """Give one provenance to whatever the call returned."""
+def assign_to_result(call: Call, provenance: Provenance, kind: OperationType = "transformation") -> None:
+    """Attach one provenance to the result of a call, whatever its type."""
     result = call.result
     if isinstance(result, pd.Series):
-        mark_series(result, provenance)
+        attach_to_series(result, provenance)
     elif isinstance(result, pd.DataFrame):
         labels = [*result.columns, *[name for name in result.index.names if name is not None]]
-        made(call, kind, Listed(dict.fromkeys(labels, provenance)))
+        record_created(call, kind, ExplicitEdges(dict.fromkeys(labels, provenance)))
     elif isinstance(result, (np.ndarray, ExtensionArray)):
-        remember_array(result, provenance)
+        attach_to_array(result, provenance)
     elif isinstance(result, pd.Index):
-        mark_series(result, provenance, {result.name: provenance} if result.name is not None else None)
+        attach_to_series(result, provenance, {result.name: provenance} if result.name is not None else None)
     elif is_scalar(result):
-        took(call.frame, result, provenance)
+        record_extracted_scalar(call.caller, result, provenance)
 
 
-def took(frame: FrameType, value: Any, provenance: Provenance) -> None:
-    """A single value was taken out of a Series or a frame."""
+def record_extracted_scalar(caller: FrameType, value: Any, provenance: Provenance) -> None:
+    """Attach provenance to a scalar extracted from a Series or a frame, and log the read."""
     if provenance:
-        remember_scalar(value, provenance)
-        note_scalar(frame, provenance)
+        attach_to_scalar(value, provenance)
+        record_scalar(caller, provenance)
 
 
 def value_provenance(value: Any, call: Call) -> Provenance:
-    """The provenance of a value that is stored in a frame; guessed from the statement for values that left pandas."""
+    """Return the provenance of a value stored in a frame; inferred from the statement if the value left pandas."""
     provenance = provenance_of(value)
     if provenance is not None:
         return (
-            provenance if value.__class__ is pd.Series or not _holds_scalars(value) else _of_scalars(provenance, call)
+            provenance
+            if value.__class__ is pd.Series or not _has_scalars(value)
+            else _scalar_list_provenance(provenance, call)
         )
     if is_scalar(value):
-        return _scalar_provenance(value, call)
-    if isinstance(value, pd.Index) or is_literal(value, call):
+        return _infer_scalar_argument(value, call)
+    if isinstance(value, pd.Index) or is_code_literal(value, call):
         return {}
-    return statement_provenance(call, worked_out(value, call))
+    return infer_from_statement(call, argument_span(value, call))
 
 
-def _holds_scalars(value: Any) -> bool:
-    """Whether a list holds single values, of which some may be known and others not."""
-    return isinstance(value, (list, tuple)) and any(is_scalar(one) for one in value[:1])
+def _has_scalars(value: Any) -> bool:
+    """Return whether a list holds scalars, some of which may have no provenance."""
+    return isinstance(value, (list, tuple)) and any(is_scalar(item) for item in value[:1])
 
 
-def _of_scalars(provenance: Provenance, call: Call) -> Provenance:
-    return through(union(inferred(provenance), statement_provenance(call)), TRANSFORMATION)
+def _scalar_list_provenance(provenance: Provenance, call: Call) -> Provenance:
+    return apply_direct(union(mark_inferred(provenance), infer_from_statement(call)), TRANSFORMATION)
 
 
-def _scalar_provenance(value: Any, call: Call) -> Provenance:
-    """A literal comes from nowhere; `df['x'].max() * 2` from the single values that its statement took."""
+def _infer_scalar_argument(value: Any, call: Call) -> Provenance:
+    """Infer a scalar: a literal has no source, `df['x'].max() * 2` has the scalars that its statement extracted."""
     if value is None or isinstance(value, bool):
         return {}
-    within = worked_out(value, call)
-    found = computed_scalar(value, call.frame, within)
-    if found or any(value is constant for constant in call.frame.f_code.co_consts):
-        return found
-    # Something else than pandas may have reduced a column to a value.
-    return statement_provenance(call, within)
+    span = argument_span(value, call)
+    provenance = infer_scalar(value, call.caller, span)
+    if provenance or any(value is constant for constant in call.caller.f_code.co_consts):
+        return provenance
+    # Another library may have reduced a column to a scalar.
+    return infer_from_statement(call, span)
 
 
-def computed_scalar(value: Any, frame: FrameType, within: Span | None = None) -> Provenance:
-    """What a single value that is not known itself was computed from in plain arithmetic, marked as inferred."""
+def infer_scalar(value: Any, caller: FrameType, span: Span | None = None) -> Provenance:
+    """Infer the sources of a scalar that was computed with plain Python arithmetic."""
     if value is None or value.__class__ is bool:
         return {}
-    found = scalars_behind(value, frame, is_scalar, within)
-    return through(union(*found), TRANSFORMATION | INFERRED) if found else {}
+    sources = scalar_sources(value, caller, is_scalar, span)
+    return apply_direct(union(*sources), TRANSFORMATION | INFERRED) if sources else {}
 
 
-def known_here(value: Any, frame: FrameType) -> Provenance:
-    """The provenance of an operand, also of one that plain arithmetic made of single values."""
-    found = provenance_of(value)
-    if found is not None:
-        return found
-    return computed_scalar(value, frame) if is_scalar(value) else {}
+def operand_provenance(value: Any, caller: FrameType) -> Provenance:
+    """Return the provenance of an operand; inferred for scalars that plain Python arithmetic computed."""
+    provenance = provenance_of(value)
+    if provenance is not None:
+        return provenance
+    return infer_scalar(value, caller) if is_scalar(value) else {}
 
 
-def brought(value: Any, call: Call) -> Provenance:
-    """What an argument brings: also an array that left pandas on its way, by what was read to work it out."""
-    found = known_here(value, call.frame)
-    return union(found, statement_provenance(call, worked_out(value, call))) if has_left(value) else found
+def argument_provenance(value: Any, call: Call) -> Provenance:
+    """Return the provenance of an argument; inferred from the statement for untracked arrays."""
+    provenance = operand_provenance(value, call.caller)
+    return (
+        union(provenance, infer_from_statement(call, argument_span(value, call)))
+        if is_untracked_array(value)
+        else provenance
+    )
 
 
-def has_left(value: Any) -> bool:
-    """Whether a value is an array that nothing is known of, or a list that holds one."""
+def is_untracked_array(value: Any) -> bool:
+    """Return whether a value is an array of unknown provenance, or a list that contains one."""
     if isinstance(value, (list, tuple)):
-        return any(isinstance(one, np.ndarray) and provenance_of(one) is None for one in value[:_ITEMS_COMPARED])
+        return any(isinstance(item, np.ndarray) and provenance_of(item) is None for item in value[:_MAX_ITEMS_COMPARED])
     return isinstance(value, np.ndarray) and provenance_of(value) is None
 
 
-def worked_out(value: Any, call: Call) -> Span | None:
-    """The part of the running statement that works out an argument; None if that cannot be told."""
-    spans = operands_of(call.frame.f_code, call.frame.f_lasti)
-    places = [place for place, one in enumerate(call.values()) if one is value]
-    if not spans or not places:
+def argument_span(value: Any, call: Call) -> Span | None:
+    """Return the bytecode span that computes an argument; None if it cannot be determined."""
+    spans = operand_spans(call.caller.f_code, call.caller.f_lasti)
+    positions = [position for position, argument in enumerate(call.values()) if argument is value]
+    if not spans or not positions:
         return None
     if len(spans) == len(call.values()):
-        return spans[places[0]]
-    return spans[-1] if call.name in SUBJECT_FIRST else (spans[0][0], spans[-1][1])
+        return spans[positions[0]]
+    return spans[-1] if call.name in RECEIVER_FIRST else (spans[0][0], spans[-1][1])
 
 
-def is_literal(value: Any, call: Call) -> bool:
-    """Whether a list stands in the code of the caller as it is."""
-    if not isinstance(value, (list, tuple)) or len(value) > _ITEMS_COMPARED:
+def is_code_literal(value: Any, call: Call) -> bool:
+    """Return whether a list is a literal in the caller's code."""
+    if not isinstance(value, (list, tuple)) or len(value) > _MAX_ITEMS_COMPARED:
         return False
-    return tuple(map(id, value)) in literals_of(call.frame.f_code)
+    return tuple(map(id, value)) in literal_sequences(call.caller.f_code)
 
 
-def statement_provenance(call: Call, given_to: str | Span | None = None) -> Provenance:
-    """Everything that the running statement read, or read to call `given_to` with it, marked as inferred.
+def infer_from_statement(call: Call, scope: str | Span | None = None) -> Provenance:
+    """Infer provenance from everything that the current statement read.
 
-    With a stretch of the statement, only what that read.
+    `scope` limits this to the arguments of the named call, or to a bytecode span.
     """
-    reads, loaded = reads_of(call.frame, given_to), names_loaded(call.frame, given_to)
-    touched: set[int] = set()
+    reads, loaded = reads_in_statement(call.caller, scope), loaded_values(call.caller, scope)
+    read_uids: set[int] = set()
     if any(isinstance(value, pd.DataFrame) for value, _ in loaded):
-        here = reads_of(call.frame, given_to, here=True)
-        touched = {uid for read in here for version, _ in read for uid in _origins(version)}
-    named = [_named_provenance(value, times, call, touched) for value, times in loaded]
-    return through(union(*reads, *named), TRANSFORMATION | INFERRED)
+        current_reads = reads_in_statement(call.caller, scope, current_only=True)
+        read_uids = {uid for read in current_reads for version, _ in read for uid in _frame_uids(version)}
+    variables = [_loaded_provenance(value, load_count, call, read_uids) for value, load_count in loaded]
+    return apply_direct(union(*reads, *variables), TRANSFORMATION | INFERRED)
 
 
-def _origins(version: FrameVersion) -> list[int]:
-    """A version's frame, and the frames that it was taken from."""
+def _frame_uids(version: FrameVersion) -> list[int]:
+    """Return the uid of a version's frame and those of its parents."""
     parents = version.made_by.parents if version.made_by is not None else ()
     return [version.uid, *[parent.uid for parent in parents]]
 
 
-def _named_provenance(value: Any, times: int, call: Call, touched: set[int]) -> Provenance | None:
+def _loaded_provenance(value: Any, load_count: int, call: Call, read_uids: set[int]) -> Provenance | None:
     if not isinstance(value, pd.DataFrame):
         return provenance_of(value)
-    # The frame that is assigned to is loaded for that alone; one of which columns were read was not used whole.
-    if value is call.subject and times == 1:
+    # The assignment target is loaded once only to be assigned to; a frame with column reads was not used as a whole.
+    if value is call.receiver and load_count == 1:
         return None
-    version = _version_before(value, call)
-    return None if version.uid in touched else version.fields()
+    version = _version_before_call(value, call)
+    return None if version.uid in read_uids else version.fields()
 
 
-def _version_before(frame: Any, call: Call) -> FrameVersion:
-    """The version that the statement read: the call may have changed the frame since."""
-    if frame is call.subject and isinstance(call.before, FrameVersion):
-        return call.before
-    return version_of(frame)
-
-
-def labelled(labels: Any, provenance: Provenance) -> dict[Hashable, Provenance]:
-    """The same provenance under several labels."""
-    return dict.fromkeys(labels, provenance)
+def _version_before_call(frame: Any, call: Call) -> FrameVersion:
+    """Return the version that the statement read; the call may have mutated the frame since."""
+    if frame is call.receiver and isinstance(call.pre_state, FrameVersion):
+        return call.pre_state
+    return current_version(frame)
 
 
 __all__ = [
     "IDENTITY",
     "Call",
-    "changed",
-    "failed",
-    "labelled",
-    "made",
-    "made_or_changed",
-    "record",
-    "spread",
-    "statement_provenance",
+    "assign_to_result",
+    "infer_from_statement",
+    "record_created",
+    "record_failure",
+    "record_mutated",
+    "record_output",
+    "record_result",
     "value_provenance",
 ]

@@ -1,7 +1,7 @@
-"""pandas' warnings about chained assignment: they count references, so under a wrapper they are given here instead.
+"""pandas' warnings about chained assignment, issued by the wrappers because pandas detects it by reference count.
 
-pandas 3 always copies on write, and warns that nothing will be changed. pandas 2 does so where it was asked to; else it
-warns of what will come, if the object is a view.
+pandas 3 always copies on write and warns that the assignment has no effect. pandas 2 does so if copy-on-write is
+enabled; otherwise it warns about the future behaviour if the object is a view.
 """
 
 from __future__ import annotations
@@ -40,42 +40,42 @@ else:
 _SETITEM_OPCODES = frozenset(dis.opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in dis.opmap)
 
 
-def _is_local(value: Any, frame: Any) -> bool:
-    return any(known is value for known in frame.f_locals.values())
+def _is_local(value: Any, caller: Any) -> bool:
+    return any(local is value for local in caller.f_locals.values())
 
 
-def warns_on_assignment(references: int, subject: Any, frame: Any) -> None:
+def warn_chained_setitem(references: int, receiver: Any, caller: Any) -> None:
     """Warn as `obj[key] = value` does when `obj` is a temporary.
 
-    The count is taken by the wrapper, before it pushes the object on the stack once more to hand it over.
+    `references` is counted by the wrapper, since passing the object on adds another reference.
     """
     if not _IS_COPY_ON_WRITE and not using_copy_on_write():
-        is_view = any(block.refs.has_reference() for block in subject._mgr.blocks)
-        if references <= REF_COUNT + _check_cacher(subject) and is_view:
+        is_view = any(block.refs.has_reference() for block in receiver._mgr.blocks)
+        if references <= REF_COUNT + _check_cacher(receiver) and is_view:
             warnings.warn(_chained_assignment_warning_msg, FutureWarning, stacklevel=3)
-    elif references <= REF_COUNT and not _is_local(subject, frame) and _is_setitem_syntax(frame):
+    elif references <= REF_COUNT and not _is_local(receiver, caller) and _is_setitem_syntax(caller):
         warnings.warn(_chained_assignment_msg, ChainedAssignmentError, stacklevel=3)
 
 
-def _is_setitem_syntax(frame: Any) -> bool:
-    # Compiled code that sets an item holds one reference less and looks like chained assignment.
-    return frame.f_code.co_code[frame.f_lasti] in _SETITEM_OPCODES
+def _is_setitem_syntax(caller: Any) -> bool:
+    # Compiled code that sets an item holds one reference less, which would look like chained assignment.
+    return caller.f_code.co_code[caller.f_lasti] in _SETITEM_OPCODES
 
 
-def warns_in_place(references: int, subject: Any, frame: Any, *, is_update: bool) -> None:
-    """Warn as an in-place method does when it changes a temporary."""
+def warn_chained_method(references: int, receiver: Any, caller: Any, *, is_update: bool) -> None:
+    """Warn as an in-place method does when it mutates a temporary."""
     if not _IS_COPY_ON_WRITE and not using_copy_on_write():
-        if references <= REF_COUNT_METHOD + _check_cacher(subject) and subject._is_view_after_cow_rules():
+        if references <= REF_COUNT_METHOD + _check_cacher(receiver) and receiver._is_view_after_cow_rules():
             warnings.warn(_chained_assignment_warning_method_msg, FutureWarning, stacklevel=3)
-    elif references <= REF_COUNT_METHOD and not _is_local(subject, frame):
+    elif references <= REF_COUNT_METHOD and not _is_local(receiver, caller):
         message = _chained_assignment_method_update_msg if is_update else _chained_assignment_method_msg
         warnings.warn(message, ChainedAssignmentError, stacklevel=3)
 
 
-def warns_on_indexer(references: int, subject: Any) -> None:
+def warn_chained_indexer(references: int, receiver: Any) -> None:
     """Warn as `obj.loc[key] = value` does when `obj` is a temporary."""
     if not _IS_COPY_ON_WRITE and not using_copy_on_write():
-        if references <= REF_COUNT_IDX + _check_cacher(subject):
+        if references <= REF_COUNT_IDX + _check_cacher(receiver):
             warnings.warn(_chained_assignment_warning_msg, FutureWarning, stacklevel=3)
     elif references <= REF_COUNT_IDX:
         warnings.warn(_chained_assignment_msg, ChainedAssignmentError, stacklevel=3)

@@ -1,4 +1,4 @@
-"""What can be known of a user's function without running it: the columns it mentions and the variables it uses."""
+"""Static inspection of user functions: the columns and variables that their code references."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 
 from clew.capture.flags import OPAQUE, TRANSFORMATION
-from clew.capture.frames.state import known, series_parts, version_of
-from clew.capture.provenance import Provenance, through, union
-from clew.capture.statements import reads_filling
+from clew.capture.frames.state import current_version, lineage_or_empty, provenance_or_empty
+from clew.capture.provenance import Provenance, apply_direct, union
+from clew.capture.statements import reads_defining
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
@@ -18,83 +18,83 @@ if TYPE_CHECKING:
 
     from clew.capture.versions import FrameVersion
 
-# Their functions do what their names say, and nothing else.
-_PLAIN_MODULES = ("builtins", "math", "numpy", "operator")
+# Functions of these modules have no hidden inputs.
+_TRANSPARENT_MODULES = ("builtins", "math", "numpy", "operator")
 _CONTAINERS = (dict, list, set, tuple)
 
 
 def is_opaque(function: Any) -> bool:
-    """Whether a value is a function whose inside is unknown: `len`, `np.mean` and `str.upper` are not."""
+    """Return whether a value is a function with unknown inputs; `len`, `np.mean` and `str.upper` are not."""
     if not callable(function) or isinstance(function, np.ufunc):
         return False
     owner = getattr(function, "__objclass__", None) or type(getattr(function, "__self__", None))
-    is_of_text = owner is str
-    return not is_of_text and getattr(function, "__module__", None) not in _PLAIN_MODULES
+    is_str_method = owner is str
+    return not is_str_method and getattr(function, "__module__", None) not in _TRANSPARENT_MODULES
 
 
-def has_function(given: Any) -> bool:
-    """Whether a function of the user is among what was given to `agg`, `transform` or `pivot_table`."""
-    return any(functions_in(given))
+def has_user_function(argument: Any) -> bool:
+    """Return whether an argument of `agg`, `transform` or `pivot_table` contains a user function."""
+    return any(user_functions(argument))
 
 
-def functions_in(given: Any) -> list[Any]:
-    """The functions of the user among what was given, alone, in lists or by column."""
-    if isinstance(given, (list, tuple, dict)):
-        parts = given.values() if isinstance(given, dict) else given
-        return [function for part in parts for function in functions_in(part)]
-    return [given] if is_opaque(given) else []
+def user_functions(argument: Any) -> list[Any]:
+    """Return the user functions in an argument: a function, a list of them, or a mapping by column."""
+    if isinstance(argument, (list, tuple, dict)):
+        items = argument.values() if isinstance(argument, dict) else argument
+        return [function for item in items for function in user_functions(item)]
+    return [argument] if is_opaque(argument) else []
 
 
-def columns_named_in(function: Any, version: FrameVersion) -> list[Hashable]:
-    """Columns whose names stand in the function's code as constants or attributes; empty if none do."""
-    found: dict[Hashable, None] = {}
-    for code in _codes(function):
+def referenced_columns(function: Any, version: FrameVersion) -> list[Hashable]:
+    """Return the columns that the function's code names in constants or attributes."""
+    labels: dict[Hashable, None] = {}
+    for code in _code_objects(function):
         for constant in code.co_consts:
-            found.update(dict.fromkeys(_labels(constant, version)))
-        found.update(dict.fromkeys(name for name in code.co_names if version.has(name)))
-    return list(found)
+            labels.update(dict.fromkeys(_constant_labels(constant, version)))
+        labels.update(dict.fromkeys(name for name in code.co_names if version.has(name)))
+    return list(labels)
 
 
-def used_outside(function: Any, frame: FrameType) -> Provenance:
-    """What a function uses besides its arguments: frames, Series and what was read into other variables it names."""
-    found = [_use(function, name, value, frame) for name, value in _variables(function)]
-    return through(union(*found), TRANSFORMATION | OPAQUE)
+def closure_provenance(function: Any, caller: FrameType) -> Provenance:
+    """Return the provenance of the globals and closure variables that a function references."""
+    sources = [_variable_provenance(function, name, value, caller) for name, value in _variables(function)]
+    return apply_direct(union(*sources), TRANSFORMATION | OPAQUE)
 
 
-def _use(function: Any, name: str, value: Any, frame: FrameType) -> Provenance:
+def _variable_provenance(function: Any, name: str, value: Any, caller: FrameType) -> Provenance:
     if isinstance(value, pd.DataFrame):
-        version = version_of(value)
-        return version.fields(columns_named_in(function, version) or None)
+        version = current_version(value)
+        return version.fields(referenced_columns(function, version) or None)
     if isinstance(value, pd.Series):
-        # A lookup in it goes by its labels.
-        return union(known(value), *(series_parts(value).index or {}).values())
+        # A lookup uses its index.
+        return union(provenance_or_empty(value), *(lineage_or_empty(value).index or {}).values())
     if isinstance(value, _CONTAINERS):
-        return union(*reads_filling(frame, {name}))
-    return known(value)
+        return union(*reads_defining(caller, {name}))
+    return provenance_or_empty(value)
 
 
 def _variables(function: Any) -> Iterator[tuple[str, Any]]:
-    outer = getattr(function, "__globals__", {})
+    module_globals = getattr(function, "__globals__", {})
     cells = getattr(function, "__closure__", None) or ()
-    for code in _codes(function):
-        yield from ((name, outer[name]) for name in code.co_names if name in outer)
+    for code in _code_objects(function):
+        yield from ((name, module_globals[name]) for name in code.co_names if name in module_globals)
     for name, cell in zip(getattr(getattr(function, "__code__", None), "co_freevars", ()), cells, strict=False):
         try:
             yield name, cell.cell_contents
-        except ValueError:  # not yet filled
+        except ValueError:  # empty cell
             continue
 
 
-def _codes(function: Any) -> Iterator[CodeType]:
-    """The code of a function and of the functions inside it."""
+def _code_objects(function: Any) -> Iterator[CodeType]:
+    """Yield the code of a function and of the functions nested in it."""
     code = getattr(function, "__code__", None)
-    waiting = [code] if code is not None else []
-    while waiting:
-        code = waiting.pop()
+    pending = [code] if code is not None else []
+    while pending:
+        code = pending.pop()
         yield code
-        waiting.extend(constant for constant in code.co_consts if hasattr(constant, "co_consts"))
+        pending.extend(constant for constant in code.co_consts if hasattr(constant, "co_consts"))
 
 
-def _labels(constant: Any, version: FrameVersion) -> list[Hashable]:
-    parts = constant if isinstance(constant, (tuple, frozenset)) else (constant,)
-    return [part for part in (*parts, constant) if isinstance(part, (str, int, tuple)) and version.has(part)]
+def _constant_labels(constant: Any, version: FrameVersion) -> list[Hashable]:
+    items = constant if isinstance(constant, (tuple, frozenset)) else (constant,)
+    return [item for item in (*items, constant) if isinstance(item, (str, int, tuple)) and version.has(item)]

@@ -1,4 +1,4 @@
-"""Rules for what is computed over groups and windows: its columns, its rows, and what each is made of."""
+"""Rules for results of groups and windows."""
 
 from __future__ import annotations
 
@@ -10,236 +10,251 @@ import pandas as pd
 from pandas.core.groupby import DataFrameGroupBy
 
 from clew.capture.flags import AGGREGATION, FILTER, GROUP_BY, IDENTITY, OPAQUE, SORT, TRANSFORMATION, WINDOW
-from clew.capture.frames.calls import Call, made
-from clew.capture.frames.functions import columns_named_in, functions_in, has_function, is_opaque, used_outside
-from clew.capture.frames.grouping import Groups, groups_of
-from clew.capture.frames.state import as_labels, index_names, is_scalar, known
-from clew.capture.provenance import Provenance, SeriesState, mark_series, through, union, used_for
-from clew.capture.records import Deferred, Kind, Listed, SameLabels
-from clew.capture.versions import FrameVersion, listed
+from clew.capture.frames.calls import Call, record_created
+from clew.capture.frames.functions import (
+    closure_provenance,
+    has_user_function,
+    is_opaque,
+    referenced_columns,
+    user_functions,
+)
+from clew.capture.frames.grouping import GroupByLineage, groupby_lineage
+from clew.capture.frames.state import as_labels, index_names, is_scalar, provenance_or_empty
+from clew.capture.provenance import Provenance, SeriesLineage, apply_direct, as_indirect, attach_to_series, union
+from clew.capture.records import ExplicitEdges, IdentityEdges, LazyEdges, OperationType
+from clew.capture.versions import FrameVersion, column_labels
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_SAME_SHAPE = frozenset(
+_TRANSFORM_METHODS = frozenset(
     "transform cumsum cumprod cummax cummin shift diff pct_change ffill bfill rank ngroup cumcount fillna".split()
 )
-# Of groups of time: rows that were not there are made, and filled from their neighbours.
-_FILLING = frozenset("ffill bfill nearest interpolate asfreq fillna".split())
-_OVER_GROUP = frozenset("transform cumsum cumprod cummax cummin".split())
-_WHOLE_ROWS = frozenset("head tail nth sample filter get_group take".split())
-_GREATEST = frozenset(["nlargest", "nsmallest"])
-_SIZE = "size"
-_COUNTS_ROWS = frozenset(["size", "ngroup", "cumcount", "value_counts"])
+# Resampling creates rows and fills them from their neighbours.
+_FILL_METHODS = frozenset("ffill bfill nearest interpolate asfreq fillna".split())
+_CUMULATIVE_METHODS = frozenset("transform cumsum cumprod cummax cummin".split())
+_ROW_SUBSET_METHODS = frozenset("head tail nth sample filter get_group take".split())
+_N_LARGEST_METHODS = frozenset(["nlargest", "nsmallest"])
+_SIZE_FUNCTION = "size"
+_ROW_COUNT_METHODS = frozenset(["size", "ngroup", "cumcount", "value_counts"])
 
 
-def over_groups(name: str) -> Callable[[Call], None]:
-    """A method of a GroupBy, a Resampler or a Window."""
+def groupby_rule(name: str) -> Callable[[Call], None]:
+    """Build a rule for a method of a GroupBy, a Resampler or a Window."""
 
     def rule(call: Call) -> None:
-        groups = groups_of(call.subject)
+        groups = groupby_lineage(call.receiver)
         if groups is None:
             return
-        outcome = Outcome(name, groups, call)
+        result = GroupByResult(name, groups, call)
         if isinstance(call.result, pd.DataFrame):
             parents = (groups.version,) if groups.version is not None else ()
-            rows = outcome.rows()
+            rows = result.rows()
             if groups.series is not None:
                 rows = union(rows, groups.series.rows)
-            made(call, outcome.kind(), outcome.edges(), rows, parents, method=f"{groups.prefix}.{name}")
+            record_created(call, result.kind(), result.edges(), rows, parents, method=f"{groups.prefix}.{name}")
         elif isinstance(call.result, pd.Series):
-            outcome.mark(call.result)
+            result.assign_to_series(call.result)
 
     return rule
 
 
 @dataclass(slots=True)
-class Outcome:
-    """The result of a method over groups, column by column."""
+class GroupByResult:
+    """Lineage of the result of a method over groups or windows."""
 
     name: str
-    groups: Groups
+    groups: GroupByLineage
     call: Call
 
     @property
-    def keeps_shape(self) -> bool:
-        """Whether each row of the input has its own row in the result."""
+    def is_transform(self) -> bool:
+        """True if the result has one row per input row."""
         if self.groups.prefix.endswith("resample"):
             return self.name == "transform"
-        return self.name in _SAME_SHAPE or self.groups.use == WINDOW
+        return self.name in _TRANSFORM_METHODS or self.groups.use == WINDOW
 
-    def kind(self) -> Kind:
-        """The family of the operation."""
-        if self.keeps_shape:
+    def kind(self) -> OperationType:
+        """Return the operation type."""
+        if self.is_transform:
             return "window"
-        return "selection" if self.name in _WHOLE_ROWS else "aggregation"
+        return "selection" if self.name in _ROW_SUBSET_METHODS else "aggregation"
 
     def step(self) -> int:
-        """What happens to values."""
-        given = self.call.values() if self._is_named() else self.call.argument(0, "func")
-        opaque = OPAQUE if self.name == "apply" or has_function(given) else 0
+        """Return the DIRECT transformation that the method applies to values."""
+        functions = self.call.values() if self._is_named_aggregation() else self.call.argument(0, "func")
+        opaque = OPAQUE if self.name == "apply" or has_user_function(functions) else 0
         if self.name == "apply" and self.groups.use != WINDOW:
             return TRANSFORMATION | OPAQUE
-        if self.name in _WHOLE_ROWS or self.name in _GREATEST:
+        if self.name in _ROW_SUBSET_METHODS or self.name in _N_LARGEST_METHODS:
             return IDENTITY
-        if self.name in _FILLING or (self.name in _SAME_SHAPE and self.name not in _OVER_GROUP):
+        if self.name in _FILL_METHODS or (self.name in _TRANSFORM_METHODS and self.name not in _CUMULATIVE_METHODS):
             return TRANSFORMATION
         return AGGREGATION | opaque
 
     def rows(self) -> Provenance:
-        """What holds for the whole result."""
-        uses = self.groups.key_uses(WINDOW if self.keeps_shape else GROUP_BY)
+        """Return the INDIRECT provenance of all rows."""
+        keys = self.groups.key_provenance(WINDOW if self.is_transform else GROUP_BY)
         if self.name == "filter":
-            return union(uses, used_for(self._judged(), FILTER))
-        if self.name in _GREATEST:
-            return union(uses, used_for(self._own(), SORT))
+            return union(keys, as_indirect(self._predicate_columns(), FILTER))
+        if self.name in _N_LARGEST_METHODS:
+            return union(keys, as_indirect(self._input_values(), SORT))
         if self.name == "value_counts":
-            return union(uses, *[used_for(counted, GROUP_BY) for counted in self._counted().values()])
-        return uses
+            return union(keys, *[as_indirect(provenance, GROUP_BY) for provenance in self._counted_values().values()])
+        return keys
 
-    def _judged(self) -> Provenance:
-        """The columns by which the function given to `filter` keeps a group or not."""
+    def _predicate_columns(self) -> Provenance:
+        """Return the columns that the predicate of `filter` reads."""
         version = self.groups.version
         if version is None:
-            return through(self.groups.series.provenance, IDENTITY | OPAQUE)  # type: ignore[union-attr]
-        return self._of_function(version, IDENTITY | OPAQUE)
+            return apply_direct(self.groups.series.provenance, IDENTITY | OPAQUE)  # type: ignore[union-attr]
+        return self._function_provenance(version, IDENTITY | OPAQUE)
 
-    def _counted(self) -> dict[Hashable, Provenance]:
-        """The values that `value_counts` counts: they become levels of the result."""
+    def _counted_values(self) -> dict[Hashable, Provenance]:
+        """Return the values that `value_counts` counts; they become index levels."""
         version, selected = self.groups.version, self.groups.selected
         if version is None:
             return {self.call.result.index.names[-1]: self.groups.series.provenance}  # type: ignore[union-attr]
         labels = as_labels(selected) or as_labels(self.call.argument(0, "subset")) or self._value_columns(version)
         return {label: version.field(label) for label in labels}
 
-    def source(self, label: Any) -> Provenance:
-        """The provenance of one column of the result."""
-        return {} if self._counts_rows(label) else union(self._values(label), self._outside())
+    def column_provenance(self, label: Any) -> Provenance:
+        """Return the provenance of one column of the result."""
+        return {} if self._counts_rows(label) else union(self._value_provenance(label), self._closure_inputs())
 
-    def _outside(self) -> Provenance:
-        """What the functions that were given look into besides the groups."""
-        return union(*[used_outside(one, self.call.frame) for one in functions_in(self.call.values())])
+    def _closure_inputs(self) -> Provenance:
+        """Return the closure provenance of the user functions among the arguments."""
+        return union(
+            *[closure_provenance(function, self.call.caller) for function in user_functions(self.call.values())]
+        )
 
-    def _values(self, label: Any) -> Provenance:
-        """The provenance of the values behind one column of the result."""
+    def _value_provenance(self, label: Any) -> Provenance:
+        """Return the provenance of the input values of one column."""
         step, version, selected = self.step(), self.groups.version, self.groups.selected
         if version is None or self.name in ("corr", "cov"):
-            return union(self._own(), through(known(self.call.argument(0, "other")), step))
+            return union(self._input_values(), apply_direct(provenance_or_empty(self.call.argument(0, "other")), step))
         if selected is not None and not isinstance(selected, list):
-            return through(version.field(selected), step)
+            return apply_direct(version.field(selected), step)
         if self.name == "apply":
-            return self._of_function(version, step)
-        column = _column_behind(version, label)
+            return self._function_provenance(version, step)
+        column = _source_column(version, label)
         if column is not None:
-            return through(version.field(column[0]), step)
-        return through(version.fields(self._value_columns(version)), step)
+            return apply_direct(version.field(column[0]), step)
+        return apply_direct(version.fields(self._value_columns(version)), step)
 
     def _counts_rows(self, label: Any) -> bool:
-        """Whether a column counts rows, of which no column is the source."""
-        given = self.call.kwargs if self._is_named() else self.call.argument(0, "func")
-        by_column = given.get(label) if isinstance(given, dict) and is_scalar(label) else None
-        is_named = (isinstance(label, tuple) and label[-1] == _SIZE) or (isinstance(given, list) and label == _SIZE)
-        is_given = any(isinstance(one, str) and one == _SIZE for one in (given, by_column))
-        return self.name in _COUNTS_ROWS or is_given or is_named
+        """Return whether a column counts rows, which has no source column."""
+        functions = self.call.kwargs if self._is_named_aggregation() else self.call.argument(0, "func")
+        by_column = functions.get(label) if isinstance(functions, dict) and is_scalar(label) else None
+        is_size_label = (isinstance(label, tuple) and label[-1] == _SIZE_FUNCTION) or (
+            isinstance(functions, list) and label == _SIZE_FUNCTION
+        )
+        is_size_function = any(
+            isinstance(function, str) and function == _SIZE_FUNCTION for function in (functions, by_column)
+        )
+        return self.name in _ROW_COUNT_METHODS or is_size_function or is_size_label
 
-    def _own(self) -> Provenance:
-        """The values that groups or windows are made of."""
+    def _input_values(self) -> Provenance:
+        """Return the provenance of all grouped values."""
         version, selected = self.groups.version, self.groups.selected
         if version is None:
-            return through(self.groups.series.provenance, self.step())  # type: ignore[union-attr]
-        return through(version.fields(as_labels(selected) or self._value_columns(version)), self.step())
+            return apply_direct(self.groups.series.provenance, self.step())  # type: ignore[union-attr]
+        return apply_direct(version.fields(as_labels(selected) or self._value_columns(version)), self.step())
 
-    def _of_function(self, version: FrameVersion, step: int) -> Provenance:
-        chosen = as_labels(self.groups.selected) or None
+    def _function_provenance(self, version: FrameVersion, step: int) -> Provenance:
+        selected = as_labels(self.groups.selected) or None
         function = self.call.argument(0, "func")
-        named = columns_named_in(function, version)
-        return union(through(version.fields(chosen or named or None), step), used_outside(function, self.call.frame))
+        referenced = referenced_columns(function, version)
+        return union(
+            apply_direct(version.fields(selected or referenced or None), step),
+            closure_provenance(function, self.call.caller),
+        )
 
     def _value_columns(self, version: FrameVersion) -> list[Hashable]:
         names = self.groups.key_names()
         return [label for label in (self.groups.selected or version.columns) if label not in names]
 
-    def edges(self) -> Listed:
-        """Where every column and level of the result comes from."""
+    def edges(self) -> ExplicitEdges:
+        """Return the edges of every column and level of the result."""
         version, named = self.groups.version, self._named_aggregations()
-        if version is not None and self._is_said_in_names(named):
+        if version is not None and self._has_only_named_columns(named):
             levels = index_names(self.call.result._mgr.axes[1])
-            return Deferred.by(_named_fields, version, self.groups.keys, named, levels)
-        return Listed(self.fields(named))
+            return LazyEdges.from_callable(_named_fields, version, self.groups.keys, named, levels)
+        return ExplicitEdges(self.fields(named))
 
-    def _is_said_in_names(self, named: dict[str, tuple[Any, Any]]) -> bool:
-        """Whether all columns are aggregations by name of columns of the frame itself: no function brings anything."""
-        subject = self.call.subject
-        # The groups become levels, so that each column has the name of an aggregation.
-        if not named or len(named) != len(self.call.kwargs) or subject.__class__ is not DataFrameGroupBy:
+    def _has_only_named_columns(self, named: dict[str, tuple[Any, Any]]) -> bool:
+        """Return whether every column is a named aggregation by a function name; its edges can be computed lazily."""
+        grouped = self.call.receiver
+        # With `as_index`, keys become levels and every column is an aggregation.
+        if not named or len(named) != len(self.call.kwargs) or grouped.__class__ is not DataFrameGroupBy:
             return False
         functions = [function for _, function in named.values()]
-        return bool(subject.as_index) and set(map(type, functions)) == {str}
+        return bool(grouped.as_index) and set(map(type, functions)) == {str}
 
     def fields(self, named: dict[str, tuple[Any, Any]]) -> dict[Hashable, Provenance]:
-        """The provenance of every column and level of the result."""
+        """Return the provenance of every column and level of the result."""
         result, version = self.call.result, self.groups.version
         levels = index_names(result.index)
         fields: dict[Hashable, Provenance] = {}
-        if not self.keeps_shape or self.groups.use == WINDOW:
+        if not self.is_transform or self.groups.use == WINDOW:
             fields = {
                 name: key
                 for name, key in self.groups.keys
                 if name is not None and (name in levels or name in result.columns)
             }
-        for label in listed(result.columns):
+        for label in column_labels(result.columns):
             if label in named and version is not None:
                 column, function = named[label]
-                fields[label] = self._aggregated(version, column, function)
+                fields[label] = self._named_provenance(version, column, function)
             elif label not in fields:
-                key = self._key_behind(label)
-                fields[label] = key if key is not None else self.source(label)
+                key = self._padded_key(label)
+                fields[label] = key if key is not None else self.column_provenance(label)
         for name in levels:
             if name not in fields and version is not None and version.has(name):
                 fields[name] = version.field(name)
         return fields
 
-    def _aggregated(self, version: FrameVersion, column: Any, function: Any) -> Provenance:
-        """A column that `agg(total=("amount", "sum"))` names; a count of rows has no source."""
+    def _named_provenance(self, version: FrameVersion, column: Any, function: Any) -> Provenance:
+        """Return the provenance of a column of `agg(total=("amount", "sum"))`; a row count has no source."""
         if isinstance(function, str):
-            return _aggregated_by_name(version, column, function)
+            return _aggregate_by_name(version, column, function)
         step = AGGREGATION | (OPAQUE if is_opaque(function) else 0)
-        return union(through(version.field(column), step), used_outside(function, self.call.frame))
+        return union(apply_direct(version.field(column), step), closure_provenance(function, self.call.caller))
 
-    def _key_behind(self, label: Any) -> Provenance | None:
-        """A key that stands among columns of several levels, as ("k", "")."""
+    def _padded_key(self, label: Any) -> Provenance | None:
+        """Return the key that is stored as ("k", "") among MultiIndex columns."""
         is_padded = isinstance(label, tuple) and len(label) > 1 and not any(label[1:])
-        return dict(self.groups.keys).get(label[0]) if is_padded and not self.keeps_shape else None
+        return dict(self.groups.keys).get(label[0]) if is_padded and not self.is_transform else None
 
-    def _is_named(self) -> bool:
+    def _is_named_aggregation(self) -> bool:
         return self.name in ("agg", "aggregate") and self.call.argument(0, "func") is None
 
     def _named_aggregations(self) -> dict[str, tuple[Any, Any]]:
-        """`agg(total=("amount", "sum"))`: the column and the function of each result."""
-        if not self._is_named():
+        """Return the (column, function) of each named aggregation, as in `agg(total=("amount", "sum"))`."""
+        if not self._is_named_aggregation():
             return {}
-        found: dict[str, tuple[Any, Any]] = {}
-        for label, given in self.call.kwargs.items():
-            if isinstance(given, pd.NamedAgg):
-                found[label] = (given.column, given.aggfunc)
-            elif isinstance(given, tuple) and len(given) == 2:
-                found[label] = (given[0], given[1])
-        return found
+        aggregations: dict[str, tuple[Any, Any]] = {}
+        for label, value in self.call.kwargs.items():
+            if isinstance(value, pd.NamedAgg):
+                aggregations[label] = (value.column, value.aggfunc)
+            elif isinstance(value, tuple) and len(value) == 2:
+                aggregations[label] = (value[0], value[1])
+        return aggregations
 
-    def mark(self, result: Any) -> None:
-        """Give a Series of results its state."""
+    def assign_to_series(self, result: Any) -> None:
+        """Attach lineage to a Series result."""
         version = self.groups.version
         rows = union(self.rows(), self.groups.series.rows if self.groups.series is not None else None)
-        provenance = self._of_series(version)
-        if self.keeps_shape:
-            mark_series(result, union(provenance, rows), self._own_levels(result))
+        provenance = self._series_provenance(version)
+        if self.is_transform:
+            attach_to_series(result, union(provenance, rows), self._index_levels(result))
             return
         keys = {name: key for name, key in self.groups.keys if name is not None}
         if self.name == "value_counts":
-            keys |= self._counted()
-        mark_series(result, provenance, keys or None, rows)
+            keys |= self._counted_values()
+        attach_to_series(result, provenance, keys or None, rows)
 
-    def _own_levels(self, result: Any) -> dict[Hashable, Provenance] | None:
+    def _index_levels(self, result: Any) -> dict[Hashable, Provenance] | None:
         version = self.groups.version
         names = index_names(result.index)
         keys = dict(self.groups.keys)
@@ -250,13 +265,17 @@ class Outcome:
         levels = (self.groups.series.index if self.groups.series is not None else None) or {}
         return {name: keys.get(name) or levels.get(name, {}) for name in names} or None
 
-    def _of_series(self, version: FrameVersion | None) -> Provenance:
+    def _series_provenance(self, version: FrameVersion | None) -> Provenance:
         selected = self.groups.selected
-        if version is None or self.name in _COUNTS_ROWS or (selected is not None and not isinstance(selected, list)):
-            return self.source(None)
+        if (
+            version is None
+            or self.name in _ROW_COUNT_METHODS
+            or (selected is not None and not isinstance(selected, list))
+        ):
+            return self.column_provenance(None)
         if self.name == "apply":
-            return self._of_function(version, self.step())
-        return union(through(version.fields(self._value_columns(version)), self.step()), self._outside())
+            return self._function_provenance(version, self.step())
+        return union(apply_direct(version.fields(self._value_columns(version)), self.step()), self._closure_inputs())
 
 
 def _named_fields(
@@ -268,48 +287,48 @@ def _named_fields(
     fields: dict[Hashable, Provenance] = {name: version.field(name) for name in levels if version.has(name)}
     fields.update({name: key for name, key in keys if name is not None and name in levels})
     for label, (column, function) in named.items():
-        fields[label] = _aggregated_by_name(version, column, function)
+        fields[label] = _aggregate_by_name(version, column, function)
     return fields
 
 
-def _aggregated_by_name(version: FrameVersion, column: Any, function: str) -> Provenance:
-    return {} if function == _SIZE else through(version.field(column), AGGREGATION)
+def _aggregate_by_name(version: FrameVersion, column: Any, function: str) -> Provenance:
+    return {} if function == _SIZE_FUNCTION else apply_direct(version.field(column), AGGREGATION)
 
 
-def _column_behind(version: FrameVersion, label: Any) -> tuple[Any] | None:
-    """The column that a result's label speaks of: itself, or the first part of ('amount', 'min')."""
+def _source_column(version: FrameVersion, label: Any) -> tuple[Any] | None:
+    """Return the source column of a result label: the label, or 'amount' of ('amount', 'min')."""
     if version.has(label):
         return (label,)
     if isinstance(label, tuple):
-        for part in (label[:-1], label[0]):
-            candidate = part[0] if isinstance(part, tuple) and len(part) == 1 else part
+        for prefix in (label[:-1], label[0]):
+            candidate = prefix[0] if isinstance(prefix, tuple) and len(prefix) == 1 else prefix
             if version.has(candidate):
                 return (candidate,)
     return None
 
 
-def nth_rows(call: Call) -> None:
-    """groupby(...).nth(n), groupby(...).nth[n]: the selector stands between the groups and the result."""
-    call.subject = call.subject.groupby_object
-    over_groups("nth")(call)
+def trace_nth(call: Call) -> None:
+    """Trace groupby(...).nth(n), groupby(...).nth[n], which go through a selector object."""
+    call.receiver = call.receiver.groupby_object
+    groupby_rule("nth")(call)
 
 
-def group_frame(call: Call, part: Any) -> None:
-    """One group handed out while iterating."""
-    groups = groups_of(call.subject)
+def record_group(call: Call, group: Any) -> None:
+    """Record one group yielded by iteration."""
+    groups = groupby_lineage(call.receiver)
     if groups is None:
         return
-    rows = groups.key_uses(GROUP_BY)
-    if isinstance(part, pd.DataFrame) and groups.version is not None:
-        made(
+    rows = groups.key_provenance(GROUP_BY)
+    if isinstance(group, pd.DataFrame) and groups.version is not None:
+        record_created(
             call,
             "selection",
-            SameLabels(groups.version),
+            IdentityEdges(groups.version),
             rows,
             (groups.version,),
-            frame=part,
+            frame=group,
             method=f"{groups.prefix}.__iter__",
         )
-    elif isinstance(part, pd.Series):
-        state = groups.series or SeriesState(groups.version.field(groups.selected))  # type: ignore[union-attr]
-        mark_series(part, state.provenance, state.index, union(state.rows, rows))
+    elif isinstance(group, pd.Series):
+        lineage = groups.series or SeriesLineage(groups.version.field(groups.selected))  # type: ignore[union-attr]
+        attach_to_series(group, lineage.provenance, lineage.index, union(lineage.rows, rows))

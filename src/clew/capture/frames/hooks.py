@@ -1,4 +1,4 @@
-"""Wrappers around pandas' own functions: the same result and the same warnings, and a rule that looks on."""
+"""Monkey-patching of pandas: wrappers that preserve results and warnings and run a lineage rule after each call."""
 
 from __future__ import annotations
 
@@ -12,268 +12,272 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 
-from clew.capture.frames.calls import Call, failed
-from clew.capture.frames.chained import warns_in_place, warns_on_assignment
+from clew.capture.frames.calls import Call, record_failure
+from clew.capture.frames.chained import warn_chained_method, warn_chained_setitem
 from clew.capture.guard import guard
-from clew.capture.losses import count_loss
+from clew.capture.losses import record_error
 
 if TYPE_CHECKING:
     from types import CodeType, FrameType, FunctionType
 
 Rule = Callable[[Call], None]
-Before = Callable[[Any], Any]
-Prepare = Callable[[Call], tuple[tuple[Any, ...], dict[str, Any]]]
+ReadState = Callable[[Any], Any]
+RewriteArgs = Callable[[Call], tuple[tuple[Any, ...], dict[str, Any]]]
 
-# pandas blames warnings on the first frame outside its own folder: the wrappers must seem to be inside. Where it counts
-# frames instead (the deprecation of `inplace`), the warning is still given, but located here.
-_SEEMING_FILE = str(Path(pd.__file__).parent / "_clew.py")
-# pandas 2 asks whether a method that `apply` is given by its name takes an axis.
-_ASKS_FOR_AXIS = pd.__version__.startswith("2.")
+# pandas attributes warnings to the first stack frame outside its own folder, so the wrappers must appear to be inside.
+# Where it counts stack frames instead (the deprecation of `inplace`), the warning points here.
+_SPOOFED_FILE = str(Path(pd.__file__).parent / "_clew.py")
+# `apply("name")` of pandas 2 inspects the signature of the method for an `axis` parameter.
+_NEEDS_SIGNATURE = pd.__version__.startswith("2.")
 _installed: list[tuple[Any, str, Any, bool]] = []
 _clock = time.perf_counter
-_caller = sys._getframe
+_stack_frame = sys._getframe
 
 
-def nothing(_: Any) -> None:
-    """No state is needed before the call."""
+def noop(_: Any) -> None:
+    """Read no state before the call."""
 
 
-class Hook(NamedTuple):
-    """A function of pandas and what is done around it."""
+class Patch(NamedTuple):
+    """A patched function: the original, its rule, and the callbacks that run before the call."""
 
     original: Callable[..., Any]
     name: str
     rule: Rule
-    before: Before = nothing
-    prepare: Prepare | None = None
+    read_state: ReadState = noop
+    rewrite_args: RewriteArgs | None = None
     is_function: bool = False
 
 
-def hook_method(owner: Any, name: str, rule: Rule, before: Before = nothing, prepare: Prepare | None = None) -> None:
-    """Let `rule` look on at every call of the user to a method."""
+def patch_method(
+    owner: Any, name: str, rule: Rule, read_state: ReadState = noop, rewrite_args: RewriteArgs | None = None
+) -> None:
+    """Run `rule` after every user call of a method."""
     original = getattr(owner, name)
-    hook = Hook(original, name, rule, before, prepare)
+    patch = Patch(original, name, rule, read_state, rewrite_args)
 
     def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
         if guard.depth:
-            # Without names there is no mapping to copy.
+            # Saves copying an empty mapping.
             return original(self, *args, **kwargs) if kwargs else original(self, *args)
-        return _observed(hook, (self, *args), kwargs, _caller(1))
+        return _trace_call(patch, (self, *args), kwargs, _stack_frame(1))
 
-    _install(owner, name, wrapper, original)
+    _install_wrapper(owner, name, wrapper, original)
 
 
-def hook_axis(owner: Any, name: str, rule: Rule, before: Before) -> None:
-    """Like `hook_method`, for what pandas does to an axis of every other frame that it makes."""
+def patch_set_axis(owner: Any, name: str, rule: Rule, read_state: ReadState) -> None:
+    """Patch `_set_axis`, which pandas calls very often: a fixed signature avoids packing arguments."""
     original = getattr(owner, name)
-    hook = Hook(original, name, rule, before)
+    patch = Patch(original, name, rule, read_state)
 
     def wrapper(self: Any, axis: Any, labels: Any) -> Any:
         if guard.depth:
             return original(self, axis, labels)
-        return _observed(hook, (self, axis, labels), {}, _caller(1))
+        return _trace_call(patch, (self, axis, labels), {}, _stack_frame(1))
 
-    _install(owner, name, wrapper, original)
+    _install_wrapper(owner, name, wrapper, original)
 
 
-def hook_in_place(owner: Any, name: str, rule: Rule, before: Before, prepare: Prepare | None = None) -> None:
-    """Like `hook_method`, for methods that warn when they change a temporary object."""
+def patch_in_place_method(
+    owner: Any, name: str, rule: Rule, read_state: ReadState, rewrite_args: RewriteArgs | None = None
+) -> None:
+    """Patch a method that warns when it mutates a temporary object."""
     original = getattr(owner, name)
-    hook = Hook(original, name, rule, before, prepare)
+    patch = Patch(original, name, rule, read_state, rewrite_args)
     is_update = name == "update"
 
     def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
         if guard.depth:
             return original(self, *args, **kwargs)
         if is_update or kwargs.get("inplace"):
-            warns_in_place(sys.getrefcount(self), self, _caller(1), is_update=is_update)
-        return _observed(hook, (self, *args), kwargs, _caller(1))
+            warn_chained_method(sys.getrefcount(self), self, _stack_frame(1), is_update=is_update)
+        return _trace_call(patch, (self, *args), kwargs, _stack_frame(1))
 
-    _install(owner, name, wrapper, original)
+    _install_wrapper(owner, name, wrapper, original)
 
 
-def hook_setitem(owner: Any, rule: Rule, before: Before, prepare: Prepare | None = None) -> None:
-    """Like `hook_method`, for `obj[key] = value` and its warning about chained assignment."""
+def patch_setitem(owner: Any, rule: Rule, read_state: ReadState, rewrite_args: RewriteArgs | None = None) -> None:
+    """Patch `obj[key] = value`, including its warning about chained assignment."""
     original = owner.__setitem__
-    hook = Hook(original, "__setitem__", rule, before, prepare)
-    # There is nothing to prepare where the key is a name.
-    by_name = hook._replace(prepare=None)
+    patch = Patch(original, "__setitem__", rule, read_state, rewrite_args)
+    # A string key needs no rewriting.
+    by_name_patch = patch._replace(rewrite_args=None)
 
     def wrapper(self: Any, key: Any, value: Any) -> None:
         if guard.depth:
             original(self, key, value)
             return
-        frame = _caller(1)
-        warns_on_assignment(sys.getrefcount(self), self, frame)
-        _observed(by_name if key.__class__ is str else hook, (self, key, value), {}, frame)
+        caller = _stack_frame(1)
+        warn_chained_setitem(sys.getrefcount(self), self, caller)
+        _trace_call(by_name_patch if key.__class__ is str else patch, (self, key, value), {}, caller)
 
-    _install(owner, "__setitem__", wrapper, original)
+    _install_wrapper(owner, "__setitem__", wrapper, original)
 
 
-def hook_item(owner: Any, rule: Rule) -> None:
-    """Like `hook_method`, for `obj[key]`: pandas itself reads so often that what stands between must be little."""
+def patch_getitem(owner: Any, rule: Rule) -> None:
+    """Patch `obj[key]`, which pandas calls very often: a fixed signature avoids packing arguments."""
     original = owner.__getitem__
-    hook = Hook(original, "__getitem__", rule)
+    patch = Patch(original, "__getitem__", rule)
 
     def wrapper(self: Any, key: Any) -> Any:
         if guard.depth:
             return original(self, key)
-        return _observed(hook, (self, key), {}, _caller(1))
+        return _trace_call(patch, (self, key), {}, _stack_frame(1))
 
-    _install(owner, "__getitem__", wrapper, original)
+    _install_wrapper(owner, "__getitem__", wrapper, original)
 
 
-def hook_levelled(owner: Any, name: str, rule: Rule, before: Before) -> None:
-    """Like `hook_method`, for methods that look up the caller's variables by stack level."""
+def patch_stack_level_method(owner: Any, name: str, rule: Rule, read_state: ReadState) -> None:
+    """Patch a method that looks up the caller's variables by stack level."""
     original = getattr(owner, name)
-    hook = Hook(original, name, rule, before)
+    patch = Patch(original, name, rule, read_state)
 
     def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
         if guard.depth:
             return original(self, *args, **{**kwargs, "level": kwargs.get("level", 0) + 1})
-        # Two frames of ours stand between pandas and the caller: this one and `_observed`.
+        # Two stack frames are between pandas and the caller: this wrapper and `_trace_call`.
         kwargs = {**kwargs, "level": kwargs.get("level", 0) + 2}
-        return _observed(hook, (self, *args), kwargs, _caller(1))
+        return _trace_call(patch, (self, *args), kwargs, _stack_frame(1))
 
-    _install(owner, name, wrapper, original)
+    _install_wrapper(owner, name, wrapper, original)
 
 
-def hook_function(module: Any, name: str, rule: Rule, prepare: Prepare | None = None) -> None:
-    """Let `rule` look on at every call of the user to a function of a module."""
+def patch_function(module: Any, name: str, rule: Rule, rewrite_args: RewriteArgs | None = None) -> None:
+    """Run `rule` after every user call of a module-level function."""
     original = getattr(module, name)
-    hook = Hook(original, name, rule, nothing, prepare, is_function=True)
+    patch = Patch(original, name, rule, noop, rewrite_args, is_function=True)
 
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         if guard.depth:
             return original(*args, **kwargs) if kwargs else original(*args)
-        return _observed(hook, args, kwargs, _caller(1))
+        return _trace_call(patch, args, kwargs, _stack_frame(1))
 
-    _install(module, name, wrapper, original)
+    _install_wrapper(module, name, wrapper, original)
 
 
-def hook_classmethod(owner: Any, name: str, rule: Rule) -> None:
-    """Let `rule` look on at every call of the user to a class method."""
+def patch_classmethod(owner: Any, name: str, rule: Rule) -> None:
+    """Run `rule` after every user call of a class method."""
     original = owner.__dict__[name]
     function = original.__func__
-    hook = Hook(function, name, rule)
+    patch = Patch(function, name, rule)
 
     def wrapper(cls: type, *args: Any, **kwargs: Any) -> Any:
         if guard.depth:
             return function(cls, *args, **kwargs)
-        return _observed(hook, (cls, *args), kwargs, _caller(1))
+        return _trace_call(patch, (cls, *args), kwargs, _stack_frame(1))
 
     functools.update_wrapper(wrapper, function)
-    disguise(wrapper)
-    _replace(owner, name, classmethod(wrapper), original)
+    spoof_filename(wrapper)
+    _set_attribute(owner, name, classmethod(wrapper), original)
 
 
-def hook_getter(owner: Any, name: str, rule: Rule) -> None:
-    """Let `rule` look on at every reading of a property by the user."""
+def patch_property(owner: Any, name: str, rule: Rule) -> None:
+    """Run `rule` after every user read of a property."""
     original = owner.__dict__.get(name) or getattr(owner, name)
-    read = original.fget
-    hook = Hook(read, name, rule)
+    fget = original.fget
+    patch = Patch(fget, name, rule)
 
     def getter(self: Any) -> Any:
         if guard.depth:
-            return read(self)
-        return _observed(hook, (self,), {}, _caller(1))
+            return fget(self)
+        return _trace_call(patch, (self,), {}, _stack_frame(1))
 
-    disguise(getter)
-    _replace(owner, name, property(getter, original.fset, original.fdel, original.__doc__), original)
+    spoof_filename(getter)
+    _set_attribute(owner, name, property(getter, original.fset, original.fdel, original.__doc__), original)
 
 
-def _observed(hook: Hook, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType) -> Any:
-    original, name, rule, before, prepare, is_function = hook
+def _trace_call(patch: Patch, args: tuple[Any, ...], kwargs: dict[str, Any], caller: FrameType) -> Any:
+    original, name, rule, read_state, rewrite_args, is_function = patch
     guard.depth = 1
     try:
         if is_function:
-            call = Call(name, None, args, kwargs, None, frame, is_function)
+            call = Call(name, None, args, kwargs, None, caller, is_function)
         else:
-            call = Call(name, args[0], args[1:], kwargs, None, frame)
-        if before is not nothing:
+            call = Call(name, args[0], args[1:], kwargs, None, caller)
+        if read_state is not noop:
             try:
-                call.before = before(args[0])
+                call.pre_state = read_state(args[0])
             except Exception as error:  # noqa: BLE001 - capture must never change what the user's call does
-                count_loss(name, error)
-        if prepare is not None:
-            args, kwargs = _prepared(hook, call, args, kwargs)
+                record_error(name, error)
+        if rewrite_args is not None:
+            args, kwargs = _rewrite_call_args(patch, call, args, kwargs)
         call.started = _clock()
         try:
             result = original(*args, **kwargs)
         except BaseException as error:
-            failed(call, error)
+            record_failure(call, error)
             raise
         call.ended = _clock()
         call.result = result
         try:
             rule(call)
         except Exception as error:  # noqa: BLE001 - capture must never change what the user's call does
-            count_loss(name, error)
+            record_error(name, error)
         return result
     finally:
         guard.depth = 0
 
 
-def _prepared(
-    hook: Hook, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]
+def _rewrite_call_args(
+    patch: Patch, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments with which pandas is called, where a rule must be among them to see."""
+    """Return the arguments for the original function, with callbacks wrapped or evaluated."""
     try:
-        prepared, kwargs = hook.prepare(call)  # type: ignore[misc]
+        new_args, kwargs = patch.rewrite_args(call)  # type: ignore[misc]
     except Exception as error:  # noqa: BLE001 - capture must never change what the user's call does
-        count_loss(hook.name, error)
+        record_error(patch.name, error)
         return args, kwargs
-    if hook.is_function:
-        call.args, call.kwargs = prepared, kwargs
-        return prepared, kwargs
-    return (args[0], *prepared), kwargs
+    if patch.is_function:
+        call.args, call.kwargs = new_args, kwargs
+        return new_args, kwargs
+    return (args[0], *new_args), kwargs
 
 
-def disguise(function: Any) -> None:
-    """Let a function of ours seem to be one of pandas' own."""
-    function.__code__ = _disguised(function.__code__)
+def spoof_filename(function: Any) -> None:
+    """Make a function appear to be defined inside pandas."""
+    function.__code__ = _with_spoofed_filename(function.__code__)
 
 
-# Once for all wrappers of a kind: the interpreter learns how to run code fast while it runs, for each code anew.
+# Cached, so that wrappers of one kind share a code object: the interpreter specializes bytecode per code object.
 @functools.cache
-def _disguised(code: CodeType) -> CodeType:
-    return code.replace(co_filename=_SEEMING_FILE)
+def _with_spoofed_filename(code: CodeType) -> CodeType:
+    return code.replace(co_filename=_SPOOFED_FILE)
 
 
-disguise(_observed)
+spoof_filename(_trace_call)
 
 
-def _install(owner: Any, name: str, wrapper: Any, original: Any) -> None:
+def _install_wrapper(owner: Any, name: str, wrapper: Any, original: Any) -> None:
     functools.update_wrapper(wrapper, original)
-    if _ASKS_FOR_AXIS and inspect.isfunction(original) and "axis" in original.__code__.co_varnames:
+    if _NEEDS_SIGNATURE and inspect.isfunction(original) and "axis" in original.__code__.co_varnames:
         wrapper.__signature__ = inspect.signature(original)
-    disguise(wrapper)
-    _replace(owner, name, wrapper, original)
+    spoof_filename(wrapper)
+    _set_attribute(owner, name, wrapper, original)
 
 
-def _replace(owner: Any, name: str, replacement: Any, original: Any) -> None:
+def _set_attribute(owner: Any, name: str, replacement: Any, original: Any) -> None:
     _installed.append((owner, name, original, name in vars(owner)))
     setattr(owner, name, replacement)
 
 
-def replace(owner: Any, name: str, replacement: FunctionType | Any) -> None:
-    """Put a hand-made wrapper in place, so that it is taken out with the others."""
+def patch_attribute(owner: Any, name: str, replacement: FunctionType | Any) -> None:
+    """Install a hand-written wrapper; `remove_patches` removes it with the others."""
     original = vars(owner).get(name) or getattr(owner, name)
     if hasattr(replacement, "__code__"):
-        disguise(replacement)
-    _replace(owner, name, replacement, original)
+        spoof_filename(replacement)
+    _set_attribute(owner, name, replacement, original)
 
 
-def remove_all() -> None:
-    """Take every wrapper out again."""
+def remove_patches() -> None:
+    """Restore all patched attributes."""
     while _installed:
-        owner, name, original, was_own = _installed.pop()
-        if was_own:
+        owner, name, original, was_own_attribute = _installed.pop()
+        if was_own_attribute:
             setattr(owner, name, original)
         else:
             delattr(owner, name)
 
 
 def is_installed() -> bool:
-    """Whether the wrappers are in place."""
+    """Return whether the wrappers are installed."""
     return bool(_installed)

@@ -12,207 +12,232 @@ import pandas as pd
 from pandas.core.indexing import _AtIndexer, _iAtIndexer, _iLocIndexer, _LocIndexer
 
 from clew.capture.flags import CONDITIONAL, FILTER, IDENTITY, TRANSFORMATION
-from clew.capture.frames.assignment import given_to_columns
-from clew.capture.frames.callbacks import evaluated, is_callback
-from clew.capture.frames.calls import Call, changed, computed_scalar, failed, made, took
-from clew.capture.frames.chained import warns_on_indexer
-from clew.capture.frames.hooks import disguise, replace
-from clew.capture.frames.series import entry, mask_uses
-from clew.capture.frames.state import inferred, is_mask, is_scalar, known, series_parts, used_as, version_of
+from clew.capture.frames.assignment import provenance_per_column
+from clew.capture.frames.callbacks import evaluate_callback, is_callback
+from clew.capture.frames.calls import (
+    Call,
+    infer_scalar,
+    record_created,
+    record_extracted_scalar,
+    record_failure,
+    record_mutated,
+)
+from clew.capture.frames.chained import warn_chained_indexer
+from clew.capture.frames.hooks import patch_attribute, spoof_filename
+from clew.capture.frames.series import entry_for_label, mask_provenance
+from clew.capture.frames.state import (
+    current_version,
+    indirect_use,
+    is_mask,
+    is_scalar,
+    lineage_or_empty,
+    mark_inferred,
+    provenance_or_empty,
+)
 from clew.capture.guard import guard
-from clew.capture.losses import count_loss
-from clew.capture.provenance import Provenance, mark_series, through, union, used_for
-from clew.capture.records import SameLabels
-from clew.capture.statements import names_of, note_read, part_of_key, reads_filling
+from clew.capture.losses import record_error
+from clew.capture.provenance import Provenance, apply_direct, as_indirect, attach_to_series, union
+from clew.capture.records import IdentityEdges
+from clew.capture.statements import assignment_target_span, names_bound_to, reads_defining, record_read
 from clew.capture.versions import FrameVersion
 
-_EVERYTHING = slice(None)
-_PAIR = 2
-_LABELS_READ = 16
+_FULL_SLICE = slice(None)
+_KEY_PARTS = 2
+_MAX_LABELS_TRACED = 16
 INDEXERS = {"loc": _LocIndexer, "iloc": _iLocIndexer, "at": _AtIndexer, "iat": _iAtIndexer}
 
 
-def hook_indexers() -> None:
-    """Look on at all four indexers, reading and writing."""
+def patch_indexers() -> None:
+    """Patch reads and writes of all four indexers."""
     for name, owner in INDEXERS.items():
-        _hook_reading(owner, name)
-        _hook_writing(owner, name)
+        _patch_getitem(owner, name)
+        _patch_setitem(owner, name)
 
 
-def _hook_reading(owner: Any, name: str) -> None:
+def _patch_getitem(owner: Any, name: str) -> None:
     original = owner.__getitem__
 
-    def __getitem__(self: Any, key: Any) -> Any:  # noqa: N807 - stands in for the method
+    def __getitem__(self: Any, key: Any) -> Any:  # noqa: N807 - replaces the method
         if guard.depth:
             return original(self, key)
         guard.depth = 1
         try:
-            call, key = _prepared(name, self.obj, key, sys._getframe(1))
-            result = _attempted(call, original, self, key)
+            call, key = _prepare_call(name, self.obj, key, sys._getframe(1))
+            result = _call_original(call, original, self, key)
             call.result, call.ended = result, time.perf_counter()
             try:
-                _read(call, key, by_label=name in ("loc", "at"))
+                _trace_read(call, key, by_label=name in ("loc", "at"))
             except Exception as error:  # noqa: BLE001 - capture must never change what the user's call does
-                count_loss(name, error)
+                record_error(name, error)
         finally:
             guard.depth = 0
         return result
 
-    replace(owner, "__getitem__", __getitem__)
+    patch_attribute(owner, "__getitem__", __getitem__)
 
 
-def _hook_writing(owner: Any, name: str) -> None:
+def _patch_setitem(owner: Any, name: str) -> None:
     original = owner.__setitem__
 
-    def __setitem__(self: Any, key: Any, value: Any) -> None:  # noqa: N807 - stands in for the method
+    def __setitem__(self: Any, key: Any, value: Any) -> None:  # noqa: N807 - replaces the method
         if guard.depth:
             original(self, key, value)
             return
-        warns_on_indexer(sys.getrefcount(self.obj), self.obj)
+        warn_chained_indexer(sys.getrefcount(self.obj), self.obj)
         guard.depth = 1
         try:
-            call, key = _prepared(name, self.obj, key, sys._getframe(1))
-            _attempted(call, original, self, key, value)
+            call, key = _prepare_call(name, self.obj, key, sys._getframe(1))
+            _call_original(call, original, self, key, value)
             call.ended = time.perf_counter()
             try:
-                _wrote(call, key, value, by_label=name in ("loc", "at"))
+                _trace_write(call, key, value, by_label=name in ("loc", "at"))
             except Exception as error:  # noqa: BLE001 - capture must never change what the user's call does
-                count_loss(name, error)
+                record_error(name, error)
         finally:
             guard.depth = 0
 
-    replace(owner, "__setitem__", __setitem__)
+    patch_attribute(owner, "__setitem__", __setitem__)
 
 
-def _attempted(call: Call, original: Callable[..., Any], *arguments: Any) -> Any:
+def _call_original(call: Call, original: Callable[..., Any], *args: Any) -> Any:
     try:
-        return original(*arguments)
+        return original(*args)
     except Exception as error:
-        failed(call, error)
+        record_failure(call, error)
         raise
 
 
-disguise(_attempted)
+spoof_filename(_call_original)
 
 
-def _prepared(name: str, subject: Any, key: Any, frame: Any) -> tuple[Call, Any]:
-    """The call, and its key with every function in it evaluated where that is seen."""
-    before = None
+def _prepare_call(name: str, receiver: Any, key: Any, caller: Any) -> tuple[Call, Any]:
+    """Return the call and its key, with callbacks in the key evaluated with tracing."""
+    pre_state = None
     try:
-        before = version_of(subject) if isinstance(subject, pd.DataFrame) else series_parts(subject)
+        pre_state = current_version(receiver) if isinstance(receiver, pd.DataFrame) else lineage_or_empty(receiver)
         if type(key) is tuple and any(map(is_callback, key)):
-            key = tuple(evaluated(part, subject) if is_callback(part) else part for part in key)
+            key = tuple(evaluate_callback(item, receiver) if is_callback(item) else item for item in key)
         elif is_callback(key):
-            value = evaluated(key, subject)
-            # pandas refuses a function that returns a tuple: it must still see that one did.
+            value = evaluate_callback(key, receiver)
+            # pandas rejects a callback that returns a tuple; it must still get a callback.
             key = (lambda _: value) if isinstance(value, tuple) else value
     except Exception as error:  # noqa: BLE001 - capture must never change what the user's call does
-        count_loss(name, error)
-    call = Call(name, subject, (key,), {}, before, frame)
+        record_error(name, error)
+    call = Call(name, receiver, (key,), {}, pre_state, caller)
     call.started = time.perf_counter()
     return call, key
 
 
-def _rows_and_columns(subject: Any, key: Any) -> tuple[Any, Any]:
-    if not isinstance(key, tuple) or (isinstance(subject.index, pd.MultiIndex) and len(key) > _PAIR):
+def _split_key(receiver: Any, key: Any) -> tuple[Any, Any]:
+    if not isinstance(key, tuple) or (isinstance(receiver.index, pd.MultiIndex) and len(key) > _KEY_PARTS):
         return key, None
     return (key[0], key[1]) if len(key) > 1 else (key[0], None)
 
 
-def _labels(subject: Any, chosen: Any, *, by_label: bool) -> list[Hashable]:
-    """The columns that the second part of a key speaks of."""
-    columns = subject.columns
-    if chosen is None or (isinstance(chosen, slice) and chosen == _EVERYTHING):
+def _selected_labels(receiver: Any, key: Any, *, by_label: bool) -> list[Hashable]:
+    """Return the labels of the columns that the column part of a key selects."""
+    columns = receiver.columns
+    if key is None or (isinstance(key, slice) and key == _FULL_SLICE):
         return list(columns)
-    if not by_label or is_mask(chosen):
-        found = columns[np.asarray(chosen) if isinstance(chosen, (list, pd.Series)) else chosen]
-        return list(found) if isinstance(found, pd.Index) else [found]
-    if isinstance(chosen, slice):
-        return list(columns[columns.slice_indexer(chosen.start, chosen.stop, chosen.step)])
-    if isinstance(chosen, (list, pd.Index, np.ndarray, pd.Series)):
-        return list(chosen)
-    # Slices inside a tuple speak of levels, not of columns.
-    is_of_levels = isinstance(chosen, tuple) and any(isinstance(part, slice) for part in chosen)
-    return list(columns) if is_of_levels else [chosen]
+    if not by_label or is_mask(key):
+        selected = columns[np.asarray(key) if isinstance(key, (list, pd.Series)) else key]
+        return list(selected) if isinstance(selected, pd.Index) else [selected]
+    if isinstance(key, slice):
+        return list(columns[columns.slice_indexer(key.start, key.stop, key.step)])
+    if isinstance(key, (list, pd.Index, np.ndarray, pd.Series)):
+        return list(key)
+    # Slices inside a tuple select levels, not columns.
+    selects_levels = isinstance(key, tuple) and any(isinstance(item, slice) for item in key)
+    return list(columns) if selects_levels else [key]
 
 
-def _row_uses(rows: Any, call: Call, use: int) -> Provenance:
+def _row_provenance(rows: Any, call: Call, use: int) -> Provenance:
     if is_mask(rows):
-        return mask_uses(rows, call, use)
+        return mask_provenance(rows, call, use)
     if isinstance(rows, slice):
         return {}
-    found = used_as(rows, use)
-    if found or call.name not in ("loc", "iloc"):
-        return found
-    return used_for(_read_for(rows, call), use)
+    provenance = indirect_use(rows, use)
+    if provenance or call.name not in ("loc", "iloc"):
+        return provenance
+    return as_indirect(_infer_labels(rows, call), use)
 
 
-def _read_for(labels: Any, call: Call) -> Provenance:
-    """What labels or positions were computed from that left pandas on their way."""
+def _infer_labels(labels: Any, call: Call) -> Provenance:
+    """Infer the provenance of row labels or positions that left pandas."""
     if isinstance(labels, (list, np.ndarray)):
-        names = names_of(labels, call.frame)
+        names = names_bound_to(labels, call.caller)
         if names:
-            return inferred(union(*reads_filling(call.frame, names)))
-    several = labels if isinstance(labels, list) and len(labels) <= _LABELS_READ else [labels]
+            return mark_inferred(union(*reads_defining(call.caller, names)))
+    scalars = labels if isinstance(labels, list) and len(labels) <= _MAX_LABELS_TRACED else [labels]
     return union(
-        *[computed_scalar(label, call.frame, part_of_key(call.frame)) for label in several if is_scalar(label)]
+        *[
+            infer_scalar(label, call.caller, assignment_target_span(call.caller))
+            for label in scalars
+            if is_scalar(label)
+        ]
     )
 
 
-def _read(call: Call, key: Any, *, by_label: bool) -> None:
-    subject, result = call.subject, call.result
-    if isinstance(subject, pd.Series):
-        _read_series(call, key)
+def _trace_read(call: Call, key: Any, *, by_label: bool) -> None:
+    receiver, result = call.receiver, call.result
+    if isinstance(receiver, pd.Series):
+        _trace_series_read(call, key)
         return
-    version: FrameVersion = call.before
-    rows, chosen = _rows_and_columns(subject, key)
-    condition = _row_uses(rows, call, FILTER)
+    version: FrameVersion = call.pre_state
+    rows, columns_key = _split_key(receiver, key)
+    row_provenance = _row_provenance(rows, call, FILTER)
     if isinstance(result, pd.DataFrame):
-        made(call, "selection", SameLabels(version), condition, (version,))
+        record_created(call, "selection", IdentityEdges(version), row_provenance, (version,))
         return
-    fields = version.fields(_labels(subject, chosen, by_label=by_label))
+    fields = version.fields(_selected_labels(receiver, columns_key, by_label=by_label))
     if isinstance(result, pd.Series):
         levels = {name: version.field(name) for name in version.index_names}
-        mark_series(result, fields, levels or None, condition or None)
-        note_read(call.frame, fields)
+        attach_to_series(result, fields, levels or None, row_provenance or None)
+        record_read(call.caller, fields)
     elif is_scalar(result):
-        took(call.frame, result, fields)
+        record_extracted_scalar(call.caller, result, fields)
 
 
-def _read_series(call: Call, key: Any) -> None:
-    state = call.before
+def _trace_series_read(call: Call, key: Any) -> None:
+    lineage = call.pre_state
     if isinstance(call.result, pd.Series):
-        condition = _row_uses(key, call, FILTER)
-        mark_series(call.result, state.provenance, state.index, union(state.rows, condition) or None)
+        row_provenance = _row_provenance(key, call, FILTER)
+        attach_to_series(call.result, lineage.provenance, lineage.index, union(lineage.rows, row_provenance) or None)
     elif is_scalar(call.result):
-        took(call.frame, call.result, state.whole())
+        record_extracted_scalar(call.caller, call.result, lineage.combined())
 
 
-def _wrote(call: Call, key: Any, value: Any, *, by_label: bool) -> None:
-    subject = call.subject
-    if isinstance(subject, pd.Series):
-        state = call.before
-        condition = _row_uses(key, call, CONDITIONAL)
-        provenance = union(through(state.provenance, TRANSFORMATION), condition, through(known(value), TRANSFORMATION))
-        mark_series(subject, provenance, state.index, state.rows)
+def _trace_write(call: Call, key: Any, value: Any, *, by_label: bool) -> None:
+    receiver = call.receiver
+    if isinstance(receiver, pd.Series):
+        lineage = call.pre_state
+        row_provenance = _row_provenance(key, call, CONDITIONAL)
+        provenance = union(
+            apply_direct(lineage.provenance, TRANSFORMATION),
+            row_provenance,
+            apply_direct(provenance_or_empty(value), TRANSFORMATION),
+        )
+        attach_to_series(receiver, provenance, lineage.index, lineage.rows)
         return
-    version: FrameVersion = call.before
-    rows, chosen = _rows_and_columns(subject, key)
-    labels = _labels(subject, chosen, by_label=by_label)
-    condition = _row_uses(rows, call, CONDITIONAL)
-    is_whole = isinstance(rows, slice) and rows == _EVERYTHING
+    version: FrameVersion = call.pre_state
+    rows, columns_key = _split_key(receiver, key)
+    labels = _selected_labels(receiver, columns_key, by_label=by_label)
+    row_provenance = _row_provenance(rows, call, CONDITIONAL)
+    is_full_column = isinstance(rows, slice) and rows == _FULL_SLICE
     fields = {}
-    for label, given in zip(labels, _values(value, labels, call), strict=True):
-        kept = through(version.field(label), TRANSFORMATION) if version.has(label) else {}
-        fields[label] = given if is_whole else union(kept, through(given, TRANSFORMATION), condition)
-    changed(call, "assignment", SameLabels(version, IDENTITY, fields))
+    for label, assigned in zip(labels, _values_by_label(value, labels, call), strict=True):
+        previous = apply_direct(version.field(label), TRANSFORMATION) if version.has(label) else {}
+        fields[label] = (
+            assigned if is_full_column else union(previous, apply_direct(assigned, TRANSFORMATION), row_provenance)
+        )
+    record_mutated(call, "assignment", IdentityEdges(version, IDENTITY, fields))
 
 
-def _values(value: Any, labels: list[Hashable], call: Call) -> list[Provenance]:
+def _values_by_label(value: Any, labels: list[Hashable], call: Call) -> list[Provenance]:
     if isinstance(value, pd.DataFrame):
-        source = version_of(value)
+        source = current_version(value)
         return [source.field(label) if source.has(label) else {} for label in labels]
     if isinstance(value, pd.Series) and len(labels) > 1 and all(label in value.index for label in labels):
-        # A Series that is laid along the columns, such as `df.sum()`.
-        return [entry(known(value), label) for label in labels]
-    return given_to_columns(value, len(labels), call)
+        # A Series aligned with the columns, such as `df.sum()`.
+        return [entry_for_label(provenance_or_empty(value), label) for label in labels]
+    return provenance_per_column(value, len(labels), call)

@@ -1,4 +1,4 @@
-"""Rules for what is computed from an index: its named levels are fields like any column."""
+"""Rules for Index objects; named levels are fields like columns."""
 
 from __future__ import annotations
 
@@ -12,43 +12,50 @@ from pandas.core.generic import NDFrame
 from pandas.core.indexes.datetimelike import DatetimeTimedeltaMixin
 
 from clew.capture.flags import FILTER, IDENTITY, TRANSFORMATION
-from clew.capture.frames.calls import Call, changed, spread
-from clew.capture.frames.hooks import hook_axis, hook_classmethod, hook_getter, hook_item, hook_method, replace
+from clew.capture.frames.calls import Call, assign_to_result, record_mutated
+from clew.capture.frames.hooks import (
+    patch_attribute,
+    patch_classmethod,
+    patch_getitem,
+    patch_method,
+    patch_property,
+    patch_set_axis,
+)
 from clew.capture.frames.operators import OPERATORS
-from clew.capture.frames.series import framed, mask_uses
+from clew.capture.frames.series import mask_provenance, record_to_frame
 from clew.capture.frames.state import (
-    given_levels,
+    current_version,
+    index_lineage,
     index_names,
-    index_state,
+    index_renames,
     is_mask,
     is_scalar,
-    known,
+    level_provenance,
+    lineage_or_empty,
     provenance_of,
-    renames,
-    series_parts,
-    version_of,
+    provenance_or_empty,
 )
 from clew.capture.guard import guard
-from clew.capture.provenance import Provenance, SeriesState, mark_series, through, union
-from clew.capture.records import SameLabels
-from clew.capture.statements import note_read
-from clew.capture.versions import STATE, give_state
+from clew.capture.provenance import Provenance, SeriesLineage, apply_direct, attach_to_series, union
+from clew.capture.records import IdentityEdges
+from clew.capture.statements import record_read
+from clew.capture.versions import STATE_ATTR, set_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_SAME_VALUES = (
+_INDEX_IDENTITY_METHODS = (
     "to_series to_frame to_numpy unique rename set_names copy intersection union difference symmetric_difference "
     "append take repeat drop sort_values drop_duplicates dropna tolist to_list"
 ).split()
-_COMPUTED = (
+_INDEX_TRANSFORM_METHODS = (
     "map isin duplicated isna notna astype fillna where strftime normalize floor ceil round to_period to_timestamp "
     "tz_localize tz_convert month_name day_name"
 ).split()
-_PARTS_OF_TIME = (
+_DATETIME_FIELDS = (
     "year month day hour minute second date time quarter dayofweek day_of_week weekday dayofyear day_of_year"
 ).split()
-_OWNERS = (
+_INDEX_CLASSES = (
     pd.Index,
     pd.MultiIndex,
     pd.RangeIndex,
@@ -58,156 +65,162 @@ _OWNERS = (
     pd.TimedeltaIndex,
     pd.CategoricalIndex,
 )
-_MADE = (pd.Index, pd.DatetimeIndex, pd.PeriodIndex, pd.CategoricalIndex)
-_OPERANDS = (pd.Series, pd.Index, np.ndarray, ExtensionArray, list)
+_CONSTRUCTED_CLASSES = (pd.Index, pd.DatetimeIndex, pd.PeriodIndex, pd.CategoricalIndex)
+_INDEX_OPERANDS = (pd.Series, pd.Index, np.ndarray, ExtensionArray, list)
 
 
-def level_values(call: Call) -> None:
-    """index.get_level_values(level)."""
-    state = index_state(call.subject)
-    if state is not None and isinstance(call.result, pd.Index):
-        found = (state.index or {}).get(call.result.name, state.provenance)
-        _mark(call.result, found, state.rows)
+def trace_get_level_values(call: Call) -> None:
+    """Trace index.get_level_values(level)."""
+    lineage = index_lineage(call.receiver)
+    if lineage is not None and isinstance(call.result, pd.Index):
+        provenance = (lineage.index or {}).get(call.result.name, lineage.provenance)
+        _attach_named(call.result, provenance, lineage.rows)
 
 
-def derived(step: int) -> Callable[[Call], None]:
-    """What comes from all levels of an index, and from what it was computed with."""
+def index_rule(step: int) -> Callable[[Call], None]:
+    """Build a rule for members whose result comes from all levels of the index and from the operands."""
 
     def rule(call: Call) -> None:
-        state = index_state(call.subject) or SeriesState({})
-        others = [value for value in call.values() if isinstance(value, _OPERANDS)]
-        provenance = through(union(state.provenance, *map(known, others)), step)
-        beside = [index_state(other) for other in others if isinstance(other, pd.Index)]
-        rows = union(state.rows, *[other.rows for other in beside if other is not None]) or None
+        lineage = index_lineage(call.receiver) or SeriesLineage({})
+        operands = [value for value in call.values() if isinstance(value, _INDEX_OPERANDS)]
+        provenance = apply_direct(union(lineage.provenance, *map(provenance_or_empty, operands)), step)
+        other_lineages = [index_lineage(operand) for operand in operands if isinstance(operand, pd.Index)]
+        rows = union(lineage.rows, *[operand.rows for operand in other_lineages if operand is not None]) or None
         if not provenance and not rows:
             return
         if isinstance(call.result, pd.Index):
-            _mark(call.result, provenance, rows)
+            _attach_named(call.result, provenance, rows)
         elif isinstance(call.result, pd.DataFrame):
-            framed(call, SeriesState(provenance, state.index, rows))
+            record_to_frame(call, SeriesLineage(provenance, lineage.index, rows))
         elif isinstance(call.result, pd.Series):
-            mark_series(call.result, provenance, state.index, rows)
+            attach_to_series(call.result, provenance, lineage.index, rows)
         else:
-            spread(call, provenance)
-            note_read(call.frame, provenance)
+            assign_to_result(call, provenance)
+            record_read(call.caller, provenance)
 
     return rule
 
 
-def selected(call: Call) -> None:
-    """index[key]: what a mask chose knows the mask."""
-    state, key, result = index_state(call.subject) or SeriesState({}), call.args[0], call.result
+def trace_index_getitem(call: Call) -> None:
+    """Trace index[key]; a mask becomes row provenance."""
+    lineage, key, result = index_lineage(call.receiver) or SeriesLineage({}), call.args[0], call.result
     if isinstance(result, pd.Index):
-        rows = union(state.rows, mask_uses(key, call, FILTER) if is_mask(key) else None)
-        if state.provenance or rows:
-            mark_series(result, state.provenance, state.index, rows or None)
+        rows = union(lineage.rows, mask_provenance(key, call, FILTER) if is_mask(key) else None)
+        if lineage.provenance or rows:
+            attach_to_series(result, lineage.provenance, lineage.index, rows or None)
     elif is_scalar(result):
-        spread(call, state.provenance)
+        assign_to_result(call, lineage.provenance)
 
 
-def made_of_values(call: Call) -> None:
-    """pd.MultiIndex.from_arrays, pd.MultiIndex.from_frame: a level from each of the arrays or columns."""
-    given = call.argument(0, "arrays", call.kwargs.get("df"))
-    if isinstance(given, pd.DataFrame):
-        version = version_of(given)
-        sources = [version.field(label) for label in given.columns]
+def trace_multiindex_from(call: Call) -> None:
+    """Trace pd.MultiIndex.from_arrays, pd.MultiIndex.from_frame: one level per array or column."""
+    data = call.argument(0, "arrays", call.kwargs.get("df"))
+    if isinstance(data, pd.DataFrame):
+        version = current_version(data)
+        sources = [version.field(label) for label in data.columns]
     else:
-        sources = [known(one) for one in given]
-    levels = {name: found for name, found in zip(call.result.names, sources, strict=False) if name is not None}
-    mark_series(call.result, union(*sources), levels or None)
+        sources = [provenance_or_empty(array) for array in data]
+    levels = {
+        name: provenance for name, provenance in zip(call.result.names, sources, strict=False) if name is not None
+    }
+    attach_to_series(call.result, union(*sources), levels or None)
 
 
-def index_set(call: Call) -> None:
-    """`df.index = labels`, `series.index = labels`."""
+def trace_set_axis(call: Call) -> None:
+    """Trace `df.index = labels`, `series.index = labels`."""
     axis, labels = call.args
-    subject, frame = call.subject, call.frame
-    if frame.f_code is NDFrame.__setattr__.__code__ and frame.f_back is not None:
-        # Set as an attribute: pandas' own code stands between.
-        call.frame = frame.f_back
-    if isinstance(subject, pd.Series):
-        state = series_parts(subject)
-        mark_series(subject, state.provenance, given_levels(labels, index_names(subject.index)) or None, state.rows)
+    receiver, caller = call.receiver, call.caller
+    if caller.f_code is NDFrame.__setattr__.__code__ and caller.f_back is not None:
+        # Attribute assignment goes through a stack frame of pandas.
+        call.caller = caller.f_back
+    if isinstance(receiver, pd.Series):
+        lineage = lineage_or_empty(receiver)
+        attach_to_series(
+            receiver, lineage.provenance, level_provenance(labels, index_names(receiver.index)) or None, lineage.rows
+        )
     elif axis == 1:
-        names = [name for name in index_names(subject.index) if name not in subject.columns]
-        levels = given_levels(labels, names)
-        changed(call, "transformation", SameLabels(call.before, IDENTITY, levels), method="index")
-        index = subject._mgr.axes[1]
-        if getattr(index, STATE) is None:
-            give_state(index, getattr(subject, STATE))
+        names = [name for name in index_names(receiver.index) if name not in receiver.columns]
+        levels = level_provenance(labels, names)
+        record_mutated(call, "transformation", IdentityEdges(call.pre_state, IDENTITY, levels), method="index")
+        index = receiver._mgr.axes[1]
+        if getattr(index, STATE_ATTR) is None:
+            set_state(index, getattr(receiver, STATE_ATTR))
 
 
-def _before(subject: Any) -> Any:
-    return version_of(subject) if isinstance(subject, pd.DataFrame) else None
+def _version_if_frame(receiver: Any) -> Any:
+    return current_version(receiver) if isinstance(receiver, pd.DataFrame) else None
 
 
-def _mark(result: Any, provenance: Provenance, rows: Provenance | None) -> None:
+def _attach_named(result: Any, provenance: Provenance, rows: Provenance | None) -> None:
     levels = {result.name: provenance} if result.name is not None else None
-    mark_series(result, provenance, levels, rows)
+    attach_to_series(result, provenance, levels, rows)
 
 
-def hook_indexes() -> None:
-    """Look on at what notebooks do with an index."""
+def patch_indexes() -> None:
+    """Patch the Index classes."""
     for owner in (pd.Index, pd.MultiIndex):
-        hook_method(owner, "get_level_values", level_values)
-        _hook_naming(owner)
-    for owner in _OWNERS:
-        for name in (*_SAME_VALUES, *_COMPUTED, *_PARTS_OF_TIME, *OPERATORS, "values"):
-            _hook_derived(owner, name, IDENTITY if name in _SAME_VALUES or name == "values" else TRANSFORMATION)
+        patch_method(owner, "get_level_values", trace_get_level_values)
+        _patch_index_names(owner)
+    for owner in _INDEX_CLASSES:
+        for name in (*_INDEX_IDENTITY_METHODS, *_INDEX_TRANSFORM_METHODS, *_DATETIME_FIELDS, *OPERATORS, "values"):
+            _patch_index_member(
+                owner, name, IDENTITY if name in _INDEX_IDENTITY_METHODS or name == "values" else TRANSFORMATION
+            )
         if "__getitem__" in vars(owner):
-            hook_item(owner, selected)
-    for owner in _MADE:
-        _hook_making(owner)
+            patch_getitem(owner, trace_index_getitem)
+    for owner in _CONSTRUCTED_CLASSES:
+        _patch_index_constructor(owner)
     for name in ("from_arrays", "from_frame"):
-        hook_classmethod(pd.MultiIndex, name, made_of_values)
-    hook_axis(NDFrame, "_set_axis", index_set, _before)
+        patch_classmethod(pd.MultiIndex, name, trace_multiindex_from)
+    patch_set_axis(NDFrame, "_set_axis", trace_set_axis, _version_if_frame)
 
 
-def _hook_derived(owner: Any, name: str, step: int) -> None:
+def _patch_index_member(owner: Any, name: str, step: int) -> None:
     if name not in vars(owner) and not (owner is pd.Index and hasattr(owner, name)):
         return
     attribute = inspect.getattr_static(owner, name)
     if inspect.isfunction(attribute):
-        hook_method(owner, name, derived(step))
+        patch_method(owner, name, index_rule(step))
     elif isinstance(attribute, property):
-        hook_getter(owner, name, derived(step))
+        patch_property(owner, name, index_rule(step))
 
 
-def _hook_naming(owner: Any) -> None:
-    """`df.index.name = name` changes the labels of frames behind their back: from then on they are compared."""
+def _patch_index_names(owner: Any) -> None:
+    """Patch `index.name = ...`, which renames levels of frames unnoticed: level names are compared from then on."""
     for name in ("name", "names"):
         original = vars(owner).get(name)
         if original is not None:
-            replace(owner, name, _noting(original))
+            patch_attribute(owner, name, _flag_renames(original))
 
 
-def _noting(original: property) -> property:
+def _flag_renames(original: property) -> property:
     def setter(self: Any, value: Any) -> None:
         original.fset(self, value)  # type: ignore[misc]
         if not guard.depth:
-            renames.seen = True
+            index_renames.is_set = True
 
     return property(original.fget, setter, original.fdel, original.__doc__)
 
 
-def _hook_making(owner: Any) -> None:
-    """`pd.Index(series)`: the values know where they came from."""
+def _patch_index_constructor(owner: Any) -> None:
+    """Patch `pd.Index(data)` to attach the provenance of the data."""
     original = owner.__new__
 
-    def __new__(cls: type, *args: Any, **kwargs: Any) -> Any:  # noqa: N807 - stands in for the method
+    def __new__(cls: type, *args: Any, **kwargs: Any) -> Any:  # noqa: N807 - replaces the method
         result = original(cls, *args, **kwargs)
-        return result if guard.depth else _made_of(result, args[0] if args else kwargs.get("data"))
+        return result if guard.depth else _attach_from_data(result, args[0] if args else kwargs.get("data"))
 
-    replace(owner, "__new__", staticmethod(_with_names(original) or __new__))
+    patch_attribute(owner, "__new__", staticmethod(_fast_constructor(original) or __new__))
 
 
-def _with_names(original: Any) -> Any:
-    """The same for the arguments that an Index takes: pandas makes so many that to pack them up would be seen."""
+def _fast_constructor(original: Any) -> Any:
+    """Return a wrapper with the signature of `pd.Index`: pandas calls it so often that packing arguments costs."""
 
-    def __new__(  # noqa: N807 - stands in for the method
+    def __new__(  # noqa: N807 - replaces the method
         cls: type, data: Any = None, dtype: Any = None, copy: Any = None, name: Any = None, tupleize_cols: Any = None
     ) -> Any:
         result = original(cls, data, dtype, copy, name, tupleize_cols)
-        return result if guard.depth else _made_of(result, data)
+        return result if guard.depth else _attach_from_data(result, data)
 
     if inspect.signature(original).parameters.keys() != inspect.signature(__new__).parameters.keys():
         return None
@@ -215,9 +228,9 @@ def _with_names(original: Any) -> Any:
     return __new__
 
 
-def _made_of(index: Any, data: Any) -> Any:
-    if getattr(index, STATE) is None:
+def _attach_from_data(index: Any, data: Any) -> Any:
+    if getattr(index, STATE_ATTR) is None:
         provenance = provenance_of(data)
         if provenance:
-            _mark(index, provenance, None)
+            _attach_named(index, provenance, None)
     return index

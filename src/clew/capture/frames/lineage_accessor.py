@@ -1,4 +1,4 @@
-"""`df.lineage` shows where a frame came from, once pandas and clew have met."""
+"""The `df.lineage` accessor."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Any
 
 import pandas as pd
 
-_NAME = "lineage"
+_ACCESSOR_NAME = "lineage"
 
 
 class LineageAccessor:
-    """The lineage of a frame, as it is whenever it is asked for."""
+    """Accessor that computes the lineage of a frame on every use."""
 
     def __init__(self, frame: Any) -> None:
         self._frame = frame
 
     def __call__(self, column: Any = None) -> Any:
-        """The lineage of the frame, or of one of its columns."""
-        # What shows lineage stands above capture, and is loaded when somebody looks.
-        asking, frame_graph = (import_module(f"clew.notebook.{name}") for name in ("asking", "frame_graph"))
-        names = frame_graph.variables_of((vars(sys.modules["__main__"]),))
-        return asking.asked(self._frame, (), column, names)
+        """Return the lineage of the frame, or of one of its columns."""
+        # Imported lazily: the display layer depends on capture.
+        asking, frame_graph = import_module("clew.notebook.asking"), import_module("clew.notebook.frame_graph")
+        variables = frame_graph.frame_variables((vars(sys.modules["__main__"]),))
+        return asking.build_view(self._frame, (), column, variables)
 
     def __repr__(self) -> str:
         return repr(self())
@@ -34,24 +34,24 @@ class LineageAccessor:
         return self()._display_()
 
 
-class _Lineage:
-    """The accessor of a frame; where a frame has a column or a value of that name, `df.lineage` is that, as ever."""
+class _LineageDescriptor:
+    """Descriptor of `df.lineage`; a column or attribute with that name has precedence."""
 
     def __get__(self, frame: Any, owner: type) -> Any:
         if frame is None:
             return LineageAccessor
-        if _NAME in frame.columns:
-            return frame[_NAME]
-        return vars(frame)[_NAME] if _NAME in vars(frame) else LineageAccessor(frame)
+        if _ACCESSOR_NAME in frame.columns:
+            return frame[_ACCESSOR_NAME]
+        return vars(frame)[_ACCESSOR_NAME] if _ACCESSOR_NAME in vars(frame) else LineageAccessor(frame)
 
     def __set__(self, frame: Any, value: Any) -> None:
-        if _NAME in frame.columns:
-            frame[_NAME] = value
+        if _ACCESSOR_NAME in frame.columns:
+            frame[_ACCESSOR_NAME] = value
         else:
-            vars(frame)[_NAME] = value
+            vars(frame)[_ACCESSOR_NAME] = value
 
 
-def give_accessor() -> None:
-    """Give every DataFrame its `lineage`, unless somebody else has given it one."""
-    if not hasattr(pd.DataFrame, _NAME):
-        setattr(pd.DataFrame, _NAME, _Lineage())
+def register_accessor() -> None:
+    """Add `lineage` to pd.DataFrame, unless another package has defined it."""
+    if not hasattr(pd.DataFrame, _ACCESSOR_NAME):
+        setattr(pd.DataFrame, _ACCESSOR_NAME, _LineageDescriptor())

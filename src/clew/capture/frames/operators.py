@@ -1,4 +1,4 @@
-"""Operators of frames, Series and indexes, and the methods that do what they do."""
+"""Operators of frames, Series and indexes, and the equivalent methods."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ OPERATORS = (
     *_COMPARISONS,
     *_UNARY,
 )
-# Those whose subject stands on the left: a comparison may have been turned round.
-SUBJECT_FIRST = frozenset(f"__{prefix}{name}__" for name in _ARITHMETIC for prefix in ("", "i"))
+# The receiver is the left operand; comparisons are not listed since they may be reflected.
+RECEIVER_FIRST = frozenset(f"__{prefix}{name}__" for name in _ARITHMETIC for prefix in ("", "i"))
 ARITHMETIC_METHODS = (
     "add radd sub rsub subtract mul rmul multiply div rdiv divide truediv rtruediv floordiv rfloordiv mod rmod "
     "pow rpow eq ne lt le gt ge"

@@ -1,4 +1,4 @@
-"""Rules for methods that reduce columns, and for functions applied to a whole frame."""
+"""Rules for reductions of columns, and for functions applied to a whole frame."""
 
 from __future__ import annotations
 
@@ -7,153 +7,170 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from clew.capture.flags import AGGREGATION, GROUP_BY, OPAQUE, TRANSFORMATION
-from clew.capture.frames.calls import Call, brought, made, spread, took
-from clew.capture.frames.functions import columns_named_in, functions_in, is_opaque, used_outside
-from clew.capture.frames.state import as_labels, index_names, known
-from clew.capture.provenance import Provenance, mark_series, remember_array, through, union
-from clew.capture.records import Listed, SameLabels
+from clew.capture.frames.calls import (
+    Call,
+    argument_provenance,
+    assign_to_result,
+    record_created,
+    record_extracted_scalar,
+)
+from clew.capture.frames.functions import closure_provenance, is_opaque, referenced_columns, user_functions
+from clew.capture.frames.state import as_labels, index_names, provenance_or_empty
+from clew.capture.provenance import Provenance, apply_direct, attach_to_array, attach_to_series, union
+from clew.capture.records import ExplicitEdges, IdentityEdges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
     from clew.capture.versions import FrameVersion
 
-_BY_ROW = (1, "columns")
+_COLUMN_AXES = (1, "columns")
 
 
-def reduced(call: Call) -> None:
-    """sum, mean, ...: down the columns an aggregation, along the rows a transformation."""
-    version: FrameVersion = call.before
-    if isinstance(call.result, pd.DataFrame) and _is_by_row(call):
-        spread(call, version.fields(None, TRANSFORMATION), "aggregation")
+def trace_reduction(call: Call) -> None:
+    """Trace sum, mean, ...: an aggregation along axis 0, a transformation along axis 1."""
+    version: FrameVersion = call.pre_state
+    if isinstance(call.result, pd.DataFrame) and _is_axis1(call):
+        assign_to_result(call, version.fields(None, TRANSFORMATION), "aggregation")
     elif isinstance(call.result, pd.DataFrame):
-        made(call, "aggregation", SameLabels(version, AGGREGATION), None, (version,))
-    elif isinstance(call.result, pd.Series) and _is_by_row(call):
-        labels = list(call.subject.select_dtypes("number").columns) if call.kwargs.get("numeric_only") else None
-        mark_series(call.result, version.fields(labels, TRANSFORMATION), _levels(version))
+        record_created(call, "aggregation", IdentityEdges(version, AGGREGATION), None, (version,))
+    elif isinstance(call.result, pd.Series) and _is_axis1(call):
+        labels = list(call.receiver.select_dtypes("number").columns) if call.kwargs.get("numeric_only") else None
+        attach_to_series(call.result, version.fields(labels, TRANSFORMATION), _index_levels(version))
     elif isinstance(call.result, pd.Series):
         labels = [label for label in call.result.index if version.has(label)]
-        mark_series(call.result, version.fields(labels, AGGREGATION))
+        attach_to_series(call.result, version.fields(labels, AGGREGATION))
     else:
-        took(call.frame, call.result, version.fields(None, AGGREGATION))
+        record_extracted_scalar(call.caller, call.result, version.fields(None, AGGREGATION))
 
 
-def _is_by_row(call: Call) -> bool:
+def _is_axis1(call: Call) -> bool:
     position = 1 if call.name in ("agg", "aggregate", "apply", "quantile") else 0
     axis = call.argument(position, "axis", 0)
-    return isinstance(axis, (int, str)) and not isinstance(axis, bool) and axis in _BY_ROW
+    return isinstance(axis, (int, str)) and not isinstance(axis, bool) and axis in _COLUMN_AXES
 
 
-def _levels(version: FrameVersion) -> dict[Hashable, Provenance] | None:
+def _index_levels(version: FrameVersion) -> dict[Hashable, Provenance] | None:
     return {name: version.field(name) for name in version.index_names} or None
 
 
-def aggregated(call: Call) -> None:
-    """df.agg(...), also with named aggregations, whose result has one row per name."""
-    version: FrameVersion = call.before
+def trace_agg(call: Call) -> None:
+    """Trace df.agg(...), including named aggregations, whose result has one row per name."""
+    version: FrameVersion = call.pre_state
     function = call.argument(0, "func")
-    functions = functions_in(call.values())
+    functions = user_functions(call.values())
     opaque = OPAQUE if functions else 0
-    beside = union(*[used_outside(one, call.frame) for one in functions])
+    closure = union(*[closure_provenance(user_function, call.caller) for user_function in functions])
     if isinstance(call.result, pd.DataFrame):
         fields = None
         if function is None:
-            sources = [given[0] for given in call.kwargs.values() if isinstance(given, tuple)]
+            sources = [aggregation[0] for aggregation in call.kwargs.values() if isinstance(aggregation, tuple)]
             fields = {label: version.field(label) for label in sources if version.has(label)}
-            fields = {label: through(found, AGGREGATION) for label, found in fields.items()}
-        step = TRANSFORMATION if _is_by_row(call) else AGGREGATION
-        fields = fields or _each(call, beside, step | opaque)
-        made(call, "aggregation", SameLabels(version, step | opaque, fields), None, (version,))
-    elif isinstance(call.result, pd.Series) and _is_by_row(call):
-        mark_series(call.result, union(version.fields(None, TRANSFORMATION | opaque), beside), _levels(version))
+            fields = {label: apply_direct(provenance, AGGREGATION) for label, provenance in fields.items()}
+        step = TRANSFORMATION if _is_axis1(call) else AGGREGATION
+        fields = fields or _fields_with_closure(call, closure, step | opaque)
+        record_created(call, "aggregation", IdentityEdges(version, step | opaque, fields), None, (version,))
+    elif isinstance(call.result, pd.Series) and _is_axis1(call):
+        attach_to_series(
+            call.result, union(version.fields(None, TRANSFORMATION | opaque), closure), _index_levels(version)
+        )
     elif isinstance(call.result, pd.Series):
         labels = [label for label in call.result.index if version.has(label)]
-        mark_series(call.result, union(version.fields(labels, AGGREGATION | opaque), beside))
+        attach_to_series(call.result, union(version.fields(labels, AGGREGATION | opaque), closure))
     else:
-        took(call.frame, call.result, version.fields(None, AGGREGATION | opaque))
+        record_extracted_scalar(call.caller, call.result, version.fields(None, AGGREGATION | opaque))
 
 
-def described(call: Call) -> None:
-    """df.describe()."""
-    made(call, "aggregation", SameLabels(call.before, AGGREGATION), None, (call.before,))
+def trace_describe(call: Call) -> None:
+    """Trace df.describe()."""
+    record_created(call, "aggregation", IdentityEdges(call.pre_state, AGGREGATION), None, (call.pre_state,))
 
 
-def from_all_columns(step: int) -> Callable[[Call], None]:
-    """Every value of the result may come from every column: corr, cov, dot, transpose, to_numpy."""
+def all_columns_rule(step: int) -> Callable[[Call], None]:
+    """Build a rule for corr, cov, dot, transpose: every value may come from every column."""
 
     def rule(call: Call) -> None:
-        version: FrameVersion = call.before
-        others = [known(value) for value in call.values()]
-        spread(
+        version: FrameVersion = call.pre_state
+        operands = [provenance_or_empty(value) for value in call.values()]
+        assign_to_result(
             call,
-            through(union(version.fields(), *others), step),
+            apply_direct(union(version.fields(), *operands), step),
             "reshape" if step == TRANSFORMATION else "aggregation",
         )
 
     return rule
 
 
-def as_array(call: Call) -> None:
-    """df.to_numpy(), df.values: the columns keep their places."""
-    version: FrameVersion = call.before
-    remember_array(call.result, version.fields(), version)
+def trace_to_numpy(call: Call) -> None:
+    """Trace df.to_numpy(), df.values: columns retain their positions."""
+    version: FrameVersion = call.pre_state
+    attach_to_array(call.result, version.fields(), version)
 
 
-def applied(call: Call) -> None:
-    """df.apply(function): along the rows from the columns it names, down the columns label by label."""
-    version: FrameVersion = call.before
+def trace_apply(call: Call) -> None:
+    """Trace df.apply(function): from the referenced columns along axis 1, column by column along axis 0."""
+    version: FrameVersion = call.pre_state
     function = call.argument(0, "func")
     opaque = OPAQUE if is_opaque(function) else 0
     step = TRANSFORMATION | opaque
-    beside = union(
-        used_outside(function, call.frame), *[through(brought(value, call), step) for value in call.values()]
+    closure = union(
+        closure_provenance(function, call.caller),
+        *[apply_direct(argument_provenance(value, call), step) for value in call.values()],
     )
-    if _is_by_row(call):
-        labels = columns_named_in(function, version) or None
-        provenance = union(version.fields(labels, step), beside)
+    if _is_axis1(call):
+        labels = referenced_columns(function, version) or None
+        provenance = union(version.fields(labels, step), closure)
         if isinstance(call.result, pd.Series):
-            mark_series(call.result, provenance, _levels(version))
+            attach_to_series(call.result, provenance, _index_levels(version))
         elif isinstance(call.result, pd.DataFrame):
             fields: dict[Hashable, Provenance] = dict.fromkeys(call.result.columns, provenance)
             fields.update({name: version.field(name) for name in index_names(call.result.index) if version.has(name)})
-            made(call, "transformation", Listed(fields), None, (version,))
+            record_created(call, "transformation", ExplicitEdges(fields), None, (version,))
     elif isinstance(call.result, pd.DataFrame):
-        made(call, "transformation", SameLabels(version, step, _each(call, beside, step)), None, (version,))
+        record_created(
+            call,
+            "transformation",
+            IdentityEdges(version, step, _fields_with_closure(call, closure, step)),
+            None,
+            (version,),
+        )
     elif isinstance(call.result, pd.Series):
         labels = [label for label in call.result.index if version.has(label)]
-        mark_series(call.result, union(version.fields(labels or None, AGGREGATION | opaque), beside))
+        attach_to_series(call.result, union(version.fields(labels or None, AGGREGATION | opaque), closure))
 
 
-def _each(call: Call, beside: Provenance, step: int) -> dict[Hashable, Provenance] | None:
-    """Every column of the result with what else a function looks into."""
-    if not beside:
+def _fields_with_closure(call: Call, closure: Provenance, step: int) -> dict[Hashable, Provenance] | None:
+    """Return the provenance of every result column merged with the closure of the function."""
+    if not closure:
         return None
-    version: FrameVersion = call.before
+    version: FrameVersion = call.pre_state
     return {
-        label: union(through(version.field(label), step) if version.has(label) else None, beside)
+        label: union(apply_direct(version.field(label), step) if version.has(label) else None, closure)
         for label in call.result.columns
     }
 
 
-def counted(call: Call) -> None:
-    """df.value_counts(subset): a count has no direct source; the values are its index."""
-    version: FrameVersion = call.before
+def trace_value_counts(call: Call) -> None:
+    """Trace df.value_counts(subset): a count has no DIRECT source; the values become its index."""
+    version: FrameVersion = call.pre_state
     labels: list[Any] = as_labels(call.argument(0, "subset")) or list(version.columns)
-    mark_series(call.result, {}, {label: version.field(label) for label in labels}, version.fields(labels, GROUP_BY))
+    attach_to_series(
+        call.result, {}, {label: version.field(label) for label in labels}, version.fields(labels, GROUP_BY)
+    )
 
 
-REDUCTIONS = (
+REDUCTION_METHODS = (
     "sum mean median min max std var sem prod product count nunique any all skew kurt kurtosis quantile "
     "idxmax idxmin mode"
 ).split()
 
 RULES: dict[str, Callable[[Call], None]] = {
-    **dict.fromkeys(REDUCTIONS, reduced),
-    **dict.fromkeys(("agg", "aggregate"), aggregated),
-    **dict.fromkeys(("corr", "cov", "corrwith", "dot", "__matmul__", "__rmatmul__"), from_all_columns(AGGREGATION)),
-    **dict.fromkeys(("transpose",), from_all_columns(TRANSFORMATION)),
-    **dict.fromkeys(("to_numpy", "__array__"), as_array),
-    "describe": described,
-    "apply": applied,
-    "value_counts": counted,
+    **dict.fromkeys(REDUCTION_METHODS, trace_reduction),
+    **dict.fromkeys(("agg", "aggregate"), trace_agg),
+    **dict.fromkeys(("corr", "cov", "corrwith", "dot", "__matmul__", "__rmatmul__"), all_columns_rule(AGGREGATION)),
+    **dict.fromkeys(("transpose",), all_columns_rule(TRANSFORMATION)),
+    **dict.fromkeys(("to_numpy", "__array__"), trace_to_numpy),
+    "describe": trace_describe,
+    "apply": trace_apply,
+    "value_counts": trace_value_counts,
 }

@@ -1,4 +1,4 @@
-"""Rules for turning rows into columns and columns into rows."""
+"""Rules for reshaping: melt, pivot, stack, explode, get_dummies, crosstab."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from clew.capture.flags import AGGREGATION, FILTER, GROUP_BY, IDENTITY, OPAQUE, TRANSFORMATION
-from clew.capture.frames.calls import Call, made, spread
-from clew.capture.frames.functions import has_function
-from clew.capture.frames.grouping import frame_key, key_list
-from clew.capture.frames.state import as_labels, index_names, known, version_of
-from clew.capture.provenance import Provenance, mark_series, through, union, used_for
-from clew.capture.records import Listed, SameLabels
+from clew.capture.frames.calls import Call, assign_to_result, record_created
+from clew.capture.frames.functions import has_user_function
+from clew.capture.frames.grouping import resolve_key, to_key_list
+from clew.capture.frames.state import as_labels, current_version, index_names, provenance_or_empty
+from clew.capture.provenance import Provenance, apply_direct, as_indirect, attach_to_series, union
+from clew.capture.records import ExplicitEdges, IdentityEdges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -21,129 +21,149 @@ if TYPE_CHECKING:
     from clew.capture.versions import FrameVersion
 
 
-def melt(call: Call) -> None:
-    """Columns become rows; the column that holds their names is fed by none."""
-    version: FrameVersion = call.before
-    kept = as_labels(call.argument(0, "id_vars"))
-    given = call.argument(1, "value_vars")
-    melted = as_labels(given) if given is not None else [label for label in version.columns if label not in kept]
+def trace_melt(call: Call) -> None:
+    """Trace df.melt(...): columns become rows; the column of variable names has no source."""
+    version: FrameVersion = call.pre_state
+    id_columns = as_labels(call.argument(0, "id_vars"))
+    value_vars = call.argument(1, "value_vars")
+    value_columns = (
+        as_labels(value_vars)
+        if value_vars is not None
+        else [label for label in version.columns if label not in id_columns]
+    )
     value_name = call.argument(3, "value_name", "value")
     fields: dict[Hashable, Provenance] = {}
     for name in index_names(call.result.index):
         fields[name] = version.field(name) if version.has(name) else {}
     for label in call.result.columns:
-        fields[label] = version.field(label) if label in kept else version.fields(melted) if label == value_name else {}
-    made(call, "reshape", Listed(fields), None, (version,))
+        fields[label] = (
+            version.field(label)
+            if label in id_columns
+            else version.fields(value_columns)
+            if label == value_name
+            else {}
+        )
+    record_created(call, "reshape", ExplicitEdges(fields), None, (version,))
 
 
-def pivot(call: Call) -> None:
-    """df.pivot(columns=..., index=..., values=...)."""
-    arguments = (call.kwargs.get("index"), call.kwargs.get("columns"), call.kwargs.get("values"))
-    index, columns, values = [_given(argument) for argument in arguments]
+def trace_pivot(call: Call) -> None:
+    """Trace df.pivot(columns=..., index=..., values=...)."""
+    raw_arguments = (call.kwargs.get("index"), call.kwargs.get("columns"), call.kwargs.get("values"))
+    index, columns, values = [_none_if_default(argument) for argument in raw_arguments]
     if index is None:
-        # Rows are then the entries of the index.
-        index = list(call.before.index_names)
-    _pivoted(call, index, columns, values, IDENTITY, drops_empty=False)
+        # Rows are then identified by the index.
+        index = list(call.pre_state.index_names)
+    _record_pivot(call, index, columns, values, IDENTITY, drops_empty=False)
 
 
-def pivot_table(call: Call) -> None:
-    """df.pivot_table(values, index, columns, aggfunc)."""
+def trace_pivot_table(call: Call) -> None:
+    """Trace df.pivot_table(values, index, columns, aggfunc)."""
     values, index, columns = call.argument(0, "values"), call.argument(1, "index"), call.argument(2, "columns")
     function = call.argument(3, "aggfunc", "mean")
     if isinstance(function, str) and function == "size":
-        # A count of rows, of which no column is the source.
+        # A row count has no source column.
         values = []
     elif isinstance(function, dict) and values is None:
         values = list(function)
-    step = AGGREGATION | (OPAQUE if has_function(function) else 0)
-    _pivoted(call, index, columns, values, step, drops_empty=bool(call.argument(6, "dropna", default=True)))
+    step = AGGREGATION | (OPAQUE if has_user_function(function) else 0)
+    _record_pivot(call, index, columns, values, step, drops_empty=bool(call.argument(6, "dropna", default=True)))
 
 
-def _given(argument: Any) -> Any:
-    # pandas marks an argument that was not given with an object of its own.
+def _none_if_default(argument: Any) -> Any:
+    # pandas uses a sentinel for omitted arguments.
     return None if "NoDefault" in type(argument).__name__ else argument
 
 
-def _pivoted(call: Call, index: Any, columns: Any, values: Any, step: int, *, drops_empty: bool) -> None:
-    version, result = call.before, call.result
+def _record_pivot(call: Call, index: Any, columns: Any, values: Any, step: int, *, drops_empty: bool) -> None:
+    version, result = call.pre_state, call.result
     if not isinstance(result, pd.DataFrame):
-        spread(call, version.fields(None, step))
+        assign_to_result(call, version.fields(None, step))
         return
-    rows_by, columns_by = key_list(index), key_list(columns)
-    keys = [frame_key(version, key) for key in (*rows_by, *columns_by)]
+    rows_by, columns_by = to_key_list(index), to_key_list(columns)
+    keys = [resolve_key(version, key) for key in (*rows_by, *columns_by)]
     names = dict(keys)
-    measured = as_labels(values) if values is not None else [label for label in version.columns if label not in names]
-    rows = union(*[used_for(key, GROUP_BY) for _, key in keys])
+    value_columns = (
+        as_labels(values) if values is not None else [label for label in version.columns if label not in names]
+    )
+    rows = union(*[as_indirect(key, GROUP_BY) for _, key in keys])
     if drops_empty:
-        # Rows and columns that aggregate to nothing but NaN are dropped.
-        rows = union(rows, *[used_for(version.field(label), FILTER) for label in measured if version.has(label)])
+        # Rows and columns that are all NaN are dropped.
+        rows = union(
+            rows, *[as_indirect(version.field(label), FILTER) for label in value_columns if version.has(label)]
+        )
     fields: dict[Hashable, Provenance] = {}
     for name in index_names(result.index):
         fields[name] = names.get(name) or (version.field(name) if version.has(name) else {})
     for label in result.columns:
-        fields[label] = through(version.fields(_measured(label, measured, columns_by, result)), step)
-    made(call, "reshape", Listed(fields), rows, (version,))
+        fields[label] = apply_direct(version.fields(_value_columns(label, value_columns, columns_by, result)), step)
+    record_created(call, "reshape", ExplicitEdges(fields), rows, (version,))
 
 
-def _measured(label: Any, measured: list[Any], columns_by: list[Any], result: Any) -> list[Any]:
-    """The values behind one column of a pivot: those its label mentions, if it mentions any."""
+def _value_columns(label: Any, value_columns: list[Any], columns_by: list[Any], result: Any) -> list[Any]:
+    """Return the value columns of one pivot column: those in its label, else all."""
     if isinstance(label, tuple) and (not columns_by or result.columns.nlevels > len(columns_by)):
-        return [one for one in measured if one in label] or measured
-    if not columns_by and label in measured:
+        return [column for column in value_columns if column in label] or value_columns
+    if not columns_by and label in value_columns:
         return [label]
-    return measured
+    return value_columns
 
 
-def stack(call: Call) -> None:
-    """df.stack(): the columns become an inner level."""
-    version, result = call.before, call.result
+def trace_stack(call: Call) -> None:
+    """Trace df.stack(): columns become an inner level."""
+    version, result = call.pre_state, call.result
     levels = {name: version.field(name) for name in version.index_names}
     if isinstance(result, pd.Series):
-        mark_series(result, version.fields(), levels or None)
+        attach_to_series(result, version.fields(), levels or None)
         return
     fields: dict[Hashable, Provenance] = dict(levels)
     for label in result.columns:
-        behind = [one for one in version.columns if isinstance(one, tuple) and label in one] or list(version.columns)
-        fields[label] = version.fields(behind)
-    made(call, "reshape", Listed(fields), None, (version,))
+        sources = [column for column in version.columns if isinstance(column, tuple) and label in column] or list(
+            version.columns
+        )
+        fields[label] = version.fields(sources)
+    record_created(call, "reshape", ExplicitEdges(fields), None, (version,))
 
 
-def unstack(call: Call) -> None:
-    """df.unstack(): a level becomes columns."""
-    version, result = call.before, call.result
+def trace_unstack(call: Call) -> None:
+    """Trace df.unstack(): a level becomes columns."""
+    version, result = call.pre_state, call.result
     if isinstance(result, pd.Series):
-        mark_series(result, version.fields(), {name: version.field(name) for name in version.index_names} or None)
+        attach_to_series(result, version.fields(), {name: version.field(name) for name in version.index_names} or None)
         return
     names = index_names(result.index)
     fields: dict[Hashable, Provenance] = {name: version.field(name) for name in names if version.has(name)}
     for label in result.columns:
-        behind = [one for one in version.columns if isinstance(label, tuple) and (one == label[0] or one == label[:-1])]
-        fields[label] = version.fields(behind or None)
-    gone = [name for name in version.index_names if name not in names]
-    made(call, "reshape", Listed(fields), version.fields(gone, GROUP_BY), (version,))
+        sources = [
+            column
+            for column in version.columns
+            if isinstance(label, tuple) and (column == label[0] or column == label[:-1])
+        ]
+        fields[label] = version.fields(sources or None)
+    moved_levels = [name for name in version.index_names if name not in names]
+    record_created(call, "reshape", ExplicitEdges(fields), version.fields(moved_levels, GROUP_BY), (version,))
 
 
-def explode(call: Call) -> None:
-    """df.explode(column): lists become rows, the other columns repeat."""
-    version: FrameVersion = call.before
+def trace_explode(call: Call) -> None:
+    """Trace df.explode(column): lists become rows, other columns are repeated."""
+    version: FrameVersion = call.pre_state
     labels = as_labels(call.argument(0, "column"))
-    repeats = version.fields(labels, FILTER)
+    repetition = version.fields(labels, FILTER)
     fields = {
-        label: through(version.field(label), TRANSFORMATION)
+        label: apply_direct(version.field(label), TRANSFORMATION)
         if label in labels
-        else union(version.field(label), repeats)
+        else union(version.field(label), repetition)
         for label in version.labels()
     }
-    made(call, "reshape", SameLabels(version, IDENTITY, fields), None, (version,))
+    record_created(call, "reshape", IdentityEdges(version, IDENTITY, fields), None, (version,))
 
 
-def get_dummies(call: Call) -> None:
-    """pd.get_dummies(data, columns=...): one column per value; a column of a similar name is no dummy."""
+def trace_get_dummies(call: Call) -> None:
+    """Trace pd.get_dummies(data, columns=...): one column per value."""
     data, result = call.argument(0, "data"), call.result
     if not isinstance(data, pd.DataFrame):
-        spread(call, through(known(data), TRANSFORMATION))
+        assign_to_result(call, apply_direct(provenance_or_empty(data), TRANSFORMATION))
         return
-    version = version_of(data)
+    version = current_version(data)
     encoded = as_labels(call.kwargs.get("columns")) or [label for label in data.columns if label not in result.columns]
     prefixes = _dummy_prefixes(encoded, call.argument(1, "prefix"), call.argument(2, "prefix_sep", "_"))
     fields: dict[Hashable, Provenance] = {}
@@ -152,40 +172,40 @@ def get_dummies(call: Call) -> None:
             fields[label] = version.field(label)
         else:
             fields[label] = version.fields(_dummy_sources(label, prefixes) or encoded, TRANSFORMATION)
-    made(call, "transformation", Listed(fields), None, (version,))
+    record_created(call, "transformation", ExplicitEdges(fields), None, (version,))
 
 
 def _dummy_prefixes(encoded: list[Any], prefix: Any, separator: str) -> dict[Any, str]:
-    def own(position: int, label: Any) -> Any:
+    def prefix_of(position: int, label: Any) -> Any:
         if isinstance(prefix, str):
             return prefix
         if isinstance(prefix, dict):
             return prefix.get(label, label)
         return prefix[position] if prefix else label
 
-    return {label: f"{own(position, label)}{separator}" for position, label in enumerate(encoded)}
+    return {label: f"{prefix_of(position, label)}{separator}" for position, label in enumerate(encoded)}
 
 
 def _dummy_sources(label: Hashable, prefixes: dict[Any, str]) -> list[Any]:
-    fitting = [column for column, prefix in prefixes.items() if str(label).startswith(prefix)]
-    return [max(fitting, key=lambda column: len(prefixes[column]))] if fitting else []
+    candidates = [column for column, prefix in prefixes.items() if str(label).startswith(prefix)]
+    return [max(candidates, key=lambda column: len(prefixes[column]))] if candidates else []
 
 
-def crosstab(call: Call) -> None:
-    """pd.crosstab(index, columns, values): counts, or an aggregate of `values`, per pair."""
+def trace_crosstab(call: Call) -> None:
+    """Trace pd.crosstab(index, columns, values): counts or aggregates `values` per pair."""
     index, columns, values = call.argument(0, "index"), call.argument(1, "columns"), call.argument(2, "values")
     by_row = index if isinstance(index, list) else [index]
     by_column = columns if isinstance(columns, list) else [columns]
-    rows = union(*[used_for(known(key), GROUP_BY) for key in (*by_row, *by_column)])
-    measured = through(known(values), AGGREGATION) if values is not None else {}
-    fields: dict[Hashable, Provenance] = dict.fromkeys(call.result.columns, measured)
+    rows = union(*[as_indirect(provenance_or_empty(key), GROUP_BY) for key in (*by_row, *by_column)])
+    value_provenance = apply_direct(provenance_or_empty(values), AGGREGATION) if values is not None else {}
+    fields: dict[Hashable, Provenance] = dict.fromkeys(call.result.columns, value_provenance)
     for name, key in zip(index_names(call.result.index), by_row, strict=False):
-        fields[name] = known(key)
-    made(call, "aggregation", Listed(fields), rows)
+        fields[name] = provenance_or_empty(key)
+    record_created(call, "aggregation", ExplicitEdges(fields), rows)
 
 
-def on_frame(rule: Callable[[Call], None], parameter: str) -> Callable[[Call], None]:
-    """A function of the module that does what the method does: its first argument is the frame."""
+def module_function_rule(rule: Callable[[Call], None], parameter: str) -> Callable[[Call], None]:
+    """Build a rule for a module-level function from the rule of the method; its first argument is the frame."""
 
     def function_rule(call: Call) -> None:
         if parameter in call.kwargs:
@@ -194,32 +214,32 @@ def on_frame(rule: Callable[[Call], None], parameter: str) -> Callable[[Call], N
         else:
             frame, *rest = call.args
             call.args = tuple(rest)
-        call.subject, call.before = frame, version_of(frame)
+        call.receiver, call.pre_state = frame, current_version(frame)
         rule(call)
 
     return function_rule
 
 
-def wide_to_long(call: Call) -> None:
-    """pd.wide_to_long(df, stubnames, i, j): columns that start with a stub become one."""
-    version = version_of(call.argument(0, "df"))
+def trace_wide_to_long(call: Call) -> None:
+    """Trace pd.wide_to_long(df, stubnames, i, j): columns with a common stub become one."""
+    version = current_version(call.argument(0, "df"))
     stubs = as_labels(call.argument(1, "stubnames"))
-    ending = re.escape(call.argument(4, "sep", "")) + call.argument(5, "suffix", r"\d+")
+    suffix_pattern = re.escape(call.argument(4, "sep", "")) + call.argument(5, "suffix", r"\d+")
     fields: dict[Hashable, Provenance] = {}
     for label in (*index_names(call.result.index), *call.result.columns):
         if label in stubs:
-            stub = re.compile(re.escape(str(label)) + ending)
-            fields[label] = version.fields([one for one in version.columns if stub.fullmatch(str(one))])
+            pattern = re.compile(re.escape(str(label)) + suffix_pattern)
+            fields[label] = version.fields([column for column in version.columns if pattern.fullmatch(str(column))])
         else:
             fields[label] = version.field(label) if version.has(label) else {}
-    made(call, "reshape", Listed(fields), None, (version,))
+    record_created(call, "reshape", ExplicitEdges(fields), None, (version,))
 
 
 RULES: dict[str, Callable[[Call], None]] = {
-    "melt": melt,
-    "pivot": pivot,
-    "pivot_table": pivot_table,
-    "stack": stack,
-    "unstack": unstack,
-    "explode": explode,
+    "melt": trace_melt,
+    "pivot": trace_pivot,
+    "pivot_table": trace_pivot_table,
+    "stack": trace_stack,
+    "unstack": trace_unstack,
+    "explode": trace_explode,
 }

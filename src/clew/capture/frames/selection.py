@@ -1,4 +1,4 @@
-"""Rules for choosing rows and columns of a frame."""
+"""Rules for selecting, sorting and renaming rows and columns of a frame."""
 
 from __future__ import annotations
 
@@ -12,91 +12,114 @@ import pandas as pd
 from pandas.core.generic import NDFrame
 
 from clew.capture.flags import CONDITIONAL, FILTER, IDENTITY, JOIN, SORT, TRANSFORMATION
-from clew.capture.frames.callbacks import evaluated, is_callback
-from clew.capture.frames.calls import Call, changed, failed, made, made_or_changed, spread
-from clew.capture.frames.functions import used_outside
-from clew.capture.frames.hooks import replace
-from clew.capture.frames.series import entry, mask_uses
-from clew.capture.frames.state import as_labels, given_levels, is_mask, known, levels_named, used_as, version_of
+from clew.capture.frames.callbacks import evaluate_callback, is_callback
+from clew.capture.frames.calls import (
+    Call,
+    assign_to_result,
+    record_created,
+    record_failure,
+    record_mutated,
+    record_result,
+)
+from clew.capture.frames.functions import closure_provenance
+from clew.capture.frames.hooks import patch_attribute
+from clew.capture.frames.series import entry_for_label, mask_provenance
+from clew.capture.frames.state import (
+    as_labels,
+    current_version,
+    indirect_use,
+    is_mask,
+    level_provenance,
+    provenance_or_empty,
+    resolve_level_names,
+)
 from clew.capture.guard import guard
-from clew.capture.losses import count_loss
-from clew.capture.provenance import Provenance, SeriesState, by_position, mark_series, through, union, used_for
-from clew.capture.records import Deferred, Listed, SameLabels
-from clew.capture.statements import note_read
-from clew.capture.versions import STATE, FrameVersion, give_state, index_names, listed
+from clew.capture.losses import record_error
+from clew.capture.provenance import (
+    Provenance,
+    SeriesLineage,
+    apply_direct,
+    as_indirect,
+    attach_to_series,
+    union,
+    zip_by_position,
+)
+from clew.capture.records import ExplicitEdges, IdentityEdges, LazyEdges
+from clew.capture.statements import record_read
+from clew.capture.versions import STATE_ATTR, FrameVersion, column_labels, index_names, set_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
 _clock = time.perf_counter
-_ATTRIBUTE = NDFrame.__getattr__.__code__
+_GETATTR_CODE = NDFrame.__getattr__.__code__
 
 
-def hook_getitem() -> None:
-    """`df[key]`: the most frequent call of all, so it has a wrapper of its own."""
+def patch_frame_getitem() -> None:
+    """Patch `df[key]` with a dedicated wrapper, since it is the most frequent call."""
     original = pd.DataFrame.__getitem__
 
-    def __getitem__(self: Any, key: Any) -> Any:  # noqa: N807 - stands in for the method
+    def __getitem__(self: Any, key: Any) -> Any:  # noqa: N807 - replaces the method
         if guard.depth:
             return original(self, key)
-        frame = sys._getframe(1)
-        if frame.f_code is _ATTRIBUTE and frame.f_back is not None:
-            # `df.a` reads the column in pandas' own code, for whoever asked for the attribute.
-            frame = frame.f_back
-        version = _version(self)
+        caller = sys._getframe(1)
+        if caller.f_code is _GETATTR_CODE and caller.f_back is not None:
+            # `df.a` calls this from pandas' `__getattr__`.
+            caller = caller.f_back
+        version = _version_or_none(self)
         if key.__class__ is not str and is_callback(key):
-            key = evaluated(key, self)
+            key = evaluate_callback(key, self)
         guard.depth = 1
         started = _clock()
         try:
             try:
                 result = original(self, key)
             except Exception as error:
-                call = Call("__getitem__", self, (key,), {}, version, frame)
+                call = Call("__getitem__", self, (key,), {}, version, caller)
                 call.started = started
-                failed(call, error)
+                record_failure(call, error)
                 raise
             try:
                 if version is not None:
-                    _chosen(self, key, result, version, frame, started)
+                    _trace_getitem(self, key, result, version, caller, started)
             except Exception as error:  # noqa: BLE001 - capture must never change what the user's call does
-                count_loss("__getitem__", error)
+                record_error("__getitem__", error)
         finally:
             guard.depth = 0
         return result
 
-    replace(pd.DataFrame, "__getitem__", __getitem__)
+    patch_attribute(pd.DataFrame, "__getitem__", __getitem__)
 
 
-def _version(frame: Any) -> FrameVersion | None:
+def _version_or_none(frame: Any) -> FrameVersion | None:
     try:
-        return version_of(frame)
+        return current_version(frame)
     except Exception as error:  # noqa: BLE001 - capture must never change what the user's call does
-        count_loss("__getitem__", error)
+        record_error("__getitem__", error)
         return None
 
 
-def _chosen(frame: Any, key: Any, result: Any, version: FrameVersion, caller: Any, started: float) -> None:
+def _trace_getitem(frame: Any, key: Any, result: Any, version: FrameVersion, caller: Any, started: float) -> None:
     if isinstance(result, pd.Series):
         column = version.field(key)
         levels = {name: version.field(name) for name in version.index_names} if version.index_names else None
-        give_state(result, SeriesState(column, levels))
-        note_read(caller, column)
+        set_state(result, SeriesLineage(column, levels))
+        record_read(caller, column)
         return
     call = Call("__getitem__", frame, (key,), {}, version, caller)
     call.result, call.started, call.ended = result, started, _clock()
     if isinstance(key, pd.DataFrame) or (isinstance(key, np.ndarray) and key.ndim > 1):
-        masked_cells(call, key, None)
+        record_masked_cells(call, key, None)
     else:
-        rows = mask_uses(key, call, FILTER) if is_mask(key) else None
-        edges = _of_level(key, version) if isinstance(version.columns, pd.MultiIndex) else None
-        made(call, "selection", edges or SameLabels(version), rows, (version,))
-        note_read(caller, getattr(result, STATE))
+        rows = mask_provenance(key, call, FILTER) if is_mask(key) else None
+        edges = _sublevel_edges(key, version) if isinstance(version.columns, pd.MultiIndex) else None
+        record_created(call, "selection", edges or IdentityEdges(version), rows, (version,))
+        record_read(caller, getattr(result, STATE_ATTR))
 
 
-def _of_level(key: Any, version: FrameVersion) -> Listed | None:
-    """`df["a"]` of columns ("a", "x"), ("a", "y"): the columns of the result are "x" and "y"."""
+def _sublevel_edges(key: Any, version: FrameVersion) -> ExplicitEdges | None:
+    """Return the edges of `df["a"]` for columns ("a", "x"), ("a", "y"): the result has columns "x" and "y"."""
     if not isinstance(key, Hashable) or not version.has(key):
         return None
     head = key if isinstance(key, tuple) else (key,)
@@ -105,262 +128,280 @@ def _of_level(key: Any, version: FrameVersion) -> Listed | None:
         if label[: len(head)] == head:
             tail = label[len(head) :]
             fields[tail[0] if len(tail) == 1 else tail] = version.field(label)
-    return Listed(fields)
+    return ExplicitEdges(fields)
 
 
-def masked_cells(call: Call, condition: Any, other: Any) -> None:
-    """`df[mask_frame]`, where, mask: each cell by the condition of its own column."""
-    version: FrameVersion = call.before
-    target = call.target
+def record_masked_cells(call: Call, condition: Any, other: Any) -> None:
+    """Record `df[mask_frame]`, where, mask: each column depends on its own condition."""
+    version: FrameVersion = call.pre_state
+    output = call.output_frame
     fields = {
         label: union(
-            through(version.field(label), TRANSFORMATION),
-            used_for(of_column(condition, label), CONDITIONAL),
-            through(of_column(other, label), TRANSFORMATION),
+            apply_direct(version.field(label), TRANSFORMATION),
+            as_indirect(provenance_for_column(condition, label), CONDITIONAL),
+            apply_direct(provenance_for_column(other, label), TRANSFORMATION),
         )
-        for label in target.columns
+        for label in output.columns
     }
-    made_or_changed(call, "transformation", SameLabels(version, IDENTITY, fields))
+    record_result(call, "transformation", IdentityEdges(version, IDENTITY, fields))
 
 
-def of_column(value: Any, label: Hashable) -> Provenance:
-    """The provenance of an operand as far as it meets one column."""
+def provenance_for_column(value: Any, label: Hashable) -> Provenance:
+    """Return the provenance of an operand that is aligned with one column."""
     if isinstance(value, pd.DataFrame):
-        version = version_of(value)
+        version = current_version(value)
         return version.field(label) if version.has(label) else {}
     if isinstance(value, dict):
-        return known(value.get(label))
-    return known(value)
+        return provenance_or_empty(value.get(label))
+    return provenance_or_empty(value)
 
 
-def entry_of(value: Any, label: Hashable) -> Provenance:
-    """The same for a Series that is laid along the columns, such as `df.mean()`: its entry of that label."""
-    found = of_column(value, label)
-    return entry(found, label) if isinstance(value, pd.Series) else found
+def provenance_for_label(value: Any, label: Hashable) -> Provenance:
+    """Return the same, but only the entry for the label of a Series aligned with the columns, such as `df.mean()`."""
+    provenance = provenance_for_column(value, label)
+    return entry_for_label(provenance, label) if isinstance(value, pd.Series) else provenance
 
 
-def where(call: Call) -> None:
-    """DataFrame.where, DataFrame.mask."""
-    masked_cells(call, call.argument(0, "cond"), call.argument(1, "other"))
+def trace_where(call: Call) -> None:
+    """Trace DataFrame.where, DataFrame.mask."""
+    record_masked_cells(call, call.argument(0, "cond"), call.argument(1, "other"))
 
 
-def same_columns(call: Call) -> None:
-    """Rows or columns were chosen by position, label or type: nothing was computed."""
-    version: FrameVersion = call.before
+def trace_selection(call: Call) -> None:
+    """Trace a selection of rows or columns by position, label or type."""
+    version: FrameVersion = call.pre_state
     if call.is_in_place:
-        changed(call, "selection", SameLabels(version))
+        record_mutated(call, "selection", IdentityEdges(version))
     elif isinstance(call.result, pd.DataFrame):
-        made(call, "selection", SameLabels(version), None, (version,))
+        record_created(call, "selection", IdentityEdges(version), None, (version,))
     elif isinstance(call.result, pd.Series):
         label = call.result.name
         provenance = version.field(label) if version.has(label) else version.fields()
-        mark_series(call.result, provenance, {name: version.field(name) for name in version.index_names} or None)
+        attach_to_series(call.result, provenance, {name: version.field(name) for name in version.index_names} or None)
     else:
-        spread(call, version.fields())
+        assign_to_result(call, version.fields())
 
 
-def cross_section(call: Call) -> None:
-    """df.xs(key, axis, level): of the columns, those that the key chose, by position."""
-    version: FrameVersion = call.before
-    key, axis, level = (call.argument(place, name) for place, name in enumerate(("key", "axis", "level")))
+def trace_xs(call: Call) -> None:
+    """Trace df.xs(key, axis, level): columns selected by the key are matched by position."""
+    version: FrameVersion = call.pre_state
+    key, axis, level = (call.argument(position, name) for position, name in enumerate(("key", "axis", "level")))
     if axis not in (1, "columns") or not isinstance(version.columns, pd.MultiIndex):
-        same_columns(call)
+        trace_selection(call)
         return
-    chosen, _ = version.columns.get_loc_level(key, level=0 if level is None else level)
-    labels = [version.columns[chosen]] if isinstance(chosen, int) else listed(version.columns[chosen])
+    locations, _ = version.columns.get_loc_level(key, level=0 if level is None else level)
+    labels = [version.columns[locations]] if isinstance(locations, int) else column_labels(version.columns[locations])
     sources = [version.field(label) for label in labels]
     if not isinstance(call.result, pd.DataFrame):
-        spread(call, union(*sources))
+        assign_to_result(call, union(*sources))
         return
     fields = {name: version.field(name) for name in version.index_names}
-    made(call, "selection", Listed(fields | by_position(listed(call.result.columns), sources)), None, (version,))
+    record_created(
+        call,
+        "selection",
+        ExplicitEdges(fields | zip_by_position(column_labels(call.result.columns), sources)),
+        None,
+        (version,),
+    )
 
 
-def by_values(position: int, name: str, use: int, *, all_by_default: bool) -> Callable[[Call], None]:
-    """Rows chosen or ordered by the values of some columns."""
+def rows_by_columns_rule(position: int, name: str, use: int, *, all_by_default: bool) -> Callable[[Call], None]:
+    """Build a rule for selecting or sorting rows by the values of columns."""
 
     def rule(call: Call) -> None:
-        version: FrameVersion = call.before
-        given = call.argument(position, name)
-        labels = [label for label in as_labels(given) if version.has(label)]
-        if given is None and all_by_default:
+        version: FrameVersion = call.pre_state
+        argument = call.argument(position, name)
+        labels = [label for label in as_labels(argument) if version.has(label)]
+        if argument is None and all_by_default:
             labels = list(version.columns)
-        rows = union(*[used_for(version.field(label), use) for label in labels])
+        rows = union(*[as_indirect(version.field(label), use) for label in labels])
         if call.kwargs.get("key") is not None:
-            rows = union(rows, used_for(used_outside(call.kwargs["key"], call.frame), use))
-        made_or_changed(call, "sort" if use == SORT else "selection", SameLabels(version), rows)
+            rows = union(rows, as_indirect(closure_provenance(call.kwargs["key"], call.caller), use))
+        record_result(call, "sort" if use == SORT else "selection", IdentityEdges(version), rows)
 
     return rule
 
 
-def sorted_by_index(call: Call) -> None:
-    """df.sort_index(level=...): ordered by the named levels, as by columns."""
-    version: FrameVersion = call.before
+def trace_sort_index(call: Call) -> None:
+    """Trace df.sort_index(level=...): sorted by the named levels."""
+    version: FrameVersion = call.pre_state
     by_columns = call.kwargs.get("axis", 0) in (1, "columns")
-    names = [] if by_columns else levels_named(call.subject, call.kwargs.get("level")) or version.index_names
-    rows = union(*[used_for(version.field(name), SORT) for name in names])
-    made_or_changed(call, "sort", SameLabels(version), rows)
+    names = [] if by_columns else resolve_level_names(call.receiver, call.kwargs.get("level")) or version.index_names
+    rows = union(*[as_indirect(version.field(name), SORT) for name in names])
+    record_result(call, "sort", IdentityEdges(version), rows)
 
 
-def dropna(call: Call) -> None:
-    """DataFrame.dropna: rows go by the columns looked at; with axis=1 columns go and no row does."""
-    version: FrameVersion = call.before
+def trace_dropna(call: Call) -> None:
+    """Trace DataFrame.dropna: the subset columns filter rows; with axis=1 no rows are dropped."""
+    version: FrameVersion = call.pre_state
     if call.argument(99, "axis", 0) in (1, "columns"):
-        made_or_changed(call, "selection", SameLabels(version))
+        record_result(call, "selection", IdentityEdges(version))
         return
     subset = call.kwargs.get("subset")
     labels = version.columns if subset is None else [label for label in as_labels(subset) if version.has(label)]
-    rows = union(*[used_for(version.field(label), FILTER) for label in labels])
-    made_or_changed(call, "selection", SameLabels(version), rows)
+    rows = union(*[as_indirect(version.field(label), FILTER) for label in labels])
+    record_result(call, "selection", IdentityEdges(version), rows)
 
 
-def duplicated(call: Call) -> None:
-    """DataFrame.duplicated: a mask computed from the columns looked at."""
-    version: FrameVersion = call.before
+def trace_duplicated(call: Call) -> None:
+    """Trace DataFrame.duplicated: a mask computed from the subset columns."""
+    version: FrameVersion = call.pre_state
     labels = as_labels(call.argument(0, "subset")) or None
-    mark_series(call.result, version.fields(labels, TRANSFORMATION))
+    attach_to_series(call.result, version.fields(labels, TRANSFORMATION))
 
 
-def sampled(call: Call) -> None:
-    """df.sample(weights=...): what weighs the rows chooses them."""
-    version: FrameVersion = call.before
+def trace_sample(call: Call) -> None:
+    """Trace df.sample(weights=...): the weights filter the rows."""
+    version: FrameVersion = call.pre_state
     weights = call.argument(3, "weights")
     by_label = isinstance(weights, str) and version.has(weights)
-    rows = used_for(version.field(weights), FILTER) if by_label else used_as(weights, FILTER)
-    made(call, "selection", SameLabels(version), rows, (version,))
+    rows = as_indirect(version.field(weights), FILTER) if by_label else indirect_use(weights, FILTER)
+    record_created(call, "selection", IdentityEdges(version), rows, (version,))
 
 
-def dropped(call: Call) -> None:
-    """df.drop(labels): rows by an index that knows what chose it."""
+def trace_drop(call: Call) -> None:
+    """Trace df.drop(labels): a tracked index filters the rows."""
     by_columns = call.argument(1, "axis", 0) in (1, "columns")
-    given = call.kwargs.get("index", None if by_columns else call.argument(0, "labels"))
-    rows = used_as(given, FILTER) if isinstance(given, (pd.Index, pd.Series)) else None
-    made_or_changed(call, "selection", SameLabels(call.before), rows)
+    labels = call.kwargs.get("index", None if by_columns else call.argument(0, "labels"))
+    rows = indirect_use(labels, FILTER) if isinstance(labels, (pd.Index, pd.Series)) else None
+    record_result(call, "selection", IdentityEdges(call.pre_state), rows)
 
 
-def reindexed(call: Call) -> None:
-    """df.reindex(labels): rows are looked up by labels that may come from elsewhere."""
-    version: FrameVersion = call.before
+def trace_reindex(call: Call) -> None:
+    """Trace df.reindex(labels): rows are joined with labels that may come from another frame."""
+    version: FrameVersion = call.pre_state
     by_columns = call.kwargs.get("axis", 0) in (1, "columns")
     labels = call.kwargs.get("index", None if by_columns else call.argument(0, "labels"))
-    wanted = known(labels)
-    if not wanted:
-        same_columns(call)
+    label_provenance = provenance_or_empty(labels)
+    if not label_provenance:
+        trace_selection(call)
         return
-    # A column of that name keeps what it has.
-    levels = given_levels(labels, [name for name in index_names(call.result.index) if name not in version.columns])
-    rows = union(used_for(wanted, JOIN), *[used_for(version.field(name), JOIN) for name in version.index_names])
-    made(call, "selection", SameLabels(version, IDENTITY, levels), rows, (version,))
+    # A column with the name of a level has precedence.
+    levels = level_provenance(labels, [name for name in index_names(call.result.index) if name not in version.columns])
+    rows = union(
+        as_indirect(label_provenance, JOIN), *[as_indirect(version.field(name), JOIN) for name in version.index_names]
+    )
+    record_created(call, "selection", IdentityEdges(version, IDENTITY, levels), rows, (version,))
 
 
-def levelled(call: Call) -> None:
-    """droplevel, swaplevel, reorder_levels: of the columns by position, of the index nothing changes."""
+def trace_level_method(call: Call) -> None:
+    """Trace droplevel, swaplevel, reorder_levels: a rename on columns, no change on the index."""
     axis = call.argument(2 if call.name == "swaplevel" else 1, "axis", 0)
     if axis in (1, "columns"):
-        renamed(call)
+        trace_rename(call)
     else:
-        same_columns(call)
+        trace_selection(call)
 
 
-def renamed(call: Call) -> None:
-    """rename, add_prefix, set_axis: columns keep their places and get other labels."""
-    version: FrameVersion = call.before
-    target = call.target
-    if not isinstance(target, pd.DataFrame):
+def trace_rename(call: Call) -> None:
+    """Trace rename, add_prefix, set_axis: columns get new labels by position."""
+    version: FrameVersion = call.pre_state
+    output = call.output_frame
+    if not isinstance(output, pd.DataFrame):
         return
-    if len(target.columns) != len(version.columns):
-        made_or_changed(call, "transformation", SameLabels(version))
+    if len(output.columns) != len(version.columns):
+        record_result(call, "transformation", IdentityEdges(version))
         return
-    given = (version, target.columns, index_names(target.index))
-    edges = Deferred.by(_by_place, *given) if version.is_real else Listed(_by_place(*given))
-    made_or_changed(call, "transformation", edges)
+    field_args = (version, output.columns, index_names(output.index))
+    edges = (
+        LazyEdges.from_callable(_fields_by_position, *field_args)
+        if version.is_real
+        else ExplicitEdges(_fields_by_position(*field_args))
+    )
+    record_result(call, "transformation", edges)
 
 
-def _by_place(version: FrameVersion, columns: Any, levels: tuple[Hashable, ...]) -> dict[Hashable, Provenance]:
-    fields = by_position(listed(columns), [version.field(before) for before in listed(version.columns)])
-    # An index level may have been renamed too: levels keep their order.
-    for before, after in zip(version.index_names, levels, strict=False):
-        fields.setdefault(after, version.field(before))
+def _fields_by_position(
+    version: FrameVersion, columns: Any, levels: tuple[Hashable, ...]
+) -> dict[Hashable, Provenance]:
+    fields = zip_by_position(
+        column_labels(columns), [version.field(previous) for previous in column_labels(version.columns)]
+    )
+    # Index levels may be renamed as well, by position.
+    for previous, name in zip(version.index_names, levels, strict=False):
+        fields.setdefault(name, version.field(previous))
     return fields
 
 
-def set_index(call: Call) -> None:
-    """set_index: columns become named levels; a Series given as key brings its own provenance."""
-    version: FrameVersion = call.before
+def trace_set_index(call: Call) -> None:
+    """Trace set_index: columns become named levels; a Series key has its own provenance."""
+    version: FrameVersion = call.pre_state
     keys = call.argument(0, "keys")
-    given = keys if isinstance(keys, list) else [keys]
-    brought = {key.name: known(key) for key in given if isinstance(key, (pd.Series, pd.Index))}
-    made_or_changed(call, "transformation", SameLabels(version, IDENTITY, brought or None))
+    key_list = keys if isinstance(keys, list) else [keys]
+    series_keys = {key.name: provenance_or_empty(key) for key in key_list if isinstance(key, (pd.Series, pd.Index))}
+    record_result(call, "transformation", IdentityEdges(version, IDENTITY, series_keys or None))
 
 
-def reset_index(call: Call) -> None:
-    """reset_index: named levels become columns of the same, or the given, names."""
-    version: FrameVersion = call.before
+def trace_reset_index(call: Call) -> None:
+    """Trace reset_index: named levels become columns with the same names, or those in `names`."""
+    version: FrameVersion = call.pre_state
     names = call.kwargs.get("names")
     levels = as_labels(names) if names is not None else list(version.index_names)
-    found = dict(zip(levels, [version.field(level) for level in version.index_names], strict=False))
-    given: dict[Hashable, Provenance] | None = found if names is not None else None
+    level_fields = dict(zip(levels, [version.field(level) for level in version.index_names], strict=False))
+    fields: dict[Hashable, Provenance] | None = level_fields if names is not None else None
     if isinstance(version.columns, pd.MultiIndex):
         # The level "k" becomes the column ("k", "").
-        new = [label for label in call.target.columns if not version.has(label)]
-        given = {label: next((found[part] for part in label if part in found), {}) for label in new}
-    made_or_changed(call, "transformation", SameLabels(version, IDENTITY, given))
+        new_labels = [label for label in call.output_frame.columns if not version.has(label)]
+        fields = {
+            label: next((level_fields[item] for item in label if item in level_fields), {}) for label in new_labels
+        }
+    record_result(call, "transformation", IdentityEdges(version, IDENTITY, fields))
 
 
-def popped(call: Call) -> None:
-    """df.pop(label): the column leaves and is returned."""
-    mark_series(call.result, call.before.field(call.argument(0, "item")))
-    changed(call, "selection", SameLabels(call.before))
+def trace_pop(call: Call) -> None:
+    """Trace df.pop(label): the column is removed and returned."""
+    attach_to_series(call.result, call.pre_state.field(call.argument(0, "item")))
+    record_mutated(call, "selection", IdentityEdges(call.pre_state))
 
 
-def deleted(call: Call) -> None:
-    """del df[label]."""
-    changed(call, "selection", SameLabels(call.before))
+def trace_delitem(call: Call) -> None:
+    """Trace del df[label]."""
+    record_mutated(call, "selection", IdentityEdges(call.pre_state))
 
 
-def handed_out(call: Call) -> None:
-    """df.to_dict(), df.to_records(): plain values, of which nothing is seen until they are back in a frame."""
-    note_read(call.frame, call.before)
+def trace_export(call: Call) -> None:
+    """Trace df.to_dict(), df.to_records(): plain values without provenance, recorded as a read."""
+    record_read(call.caller, call.pre_state)
 
 
-def aligned(call: Call) -> None:
-    """df.align(other): both come back with the same labels."""
+def trace_align(call: Call) -> None:
+    """Trace df.align(other): both frames are returned with the same labels."""
     other = call.argument(0, "other")
-    for source, result in zip((call.subject, other), call.result, strict=True):
+    for source, result in zip((call.receiver, other), call.result, strict=True):
         if isinstance(source, pd.DataFrame) and isinstance(result, pd.DataFrame):
-            version = version_of(source)
-            made(call, "selection", SameLabels(version), None, (version,), frame=result)
+            version = current_version(source)
+            record_created(call, "selection", IdentityEdges(version), None, (version,), frame=result)
 
 
-SAME_COLUMNS = (
+SELECTION_METHODS = (
     "copy set_flags head tail take truncate between_time at_time reindex_like asfreq infer_objects "
     "squeeze filter select_dtypes __copy__ __deepcopy__ get asof first last"
 ).split()
 
 RULES: dict[str, Callable[[Call], None]] = {
-    **dict.fromkeys(SAME_COLUMNS, same_columns),
-    **dict.fromkeys(("droplevel", "swaplevel", "reorder_levels"), levelled),
-    "xs": cross_section,
-    "sample": sampled,
-    "reindex": reindexed,
-    "drop": dropped,
-    "sort_index": sorted_by_index,
-    "sort_values": by_values(0, "by", SORT, all_by_default=False),
-    "nlargest": by_values(1, "columns", SORT, all_by_default=False),
-    "nsmallest": by_values(1, "columns", SORT, all_by_default=False),
-    "drop_duplicates": by_values(0, "subset", FILTER, all_by_default=True),
-    "dropna": dropna,
-    "duplicated": duplicated,
-    "rename": renamed,
-    "rename_axis": renamed,
-    "add_prefix": renamed,
-    "add_suffix": renamed,
-    "set_axis": renamed,
-    "set_index": set_index,
-    "reset_index": reset_index,
-    "pop": popped,
-    "__delitem__": deleted,
-    "align": aligned,
-    "where": where,
-    "mask": where,
+    **dict.fromkeys(SELECTION_METHODS, trace_selection),
+    **dict.fromkeys(("droplevel", "swaplevel", "reorder_levels"), trace_level_method),
+    "xs": trace_xs,
+    "sample": trace_sample,
+    "reindex": trace_reindex,
+    "drop": trace_drop,
+    "sort_index": trace_sort_index,
+    "sort_values": rows_by_columns_rule(0, "by", SORT, all_by_default=False),
+    "nlargest": rows_by_columns_rule(1, "columns", SORT, all_by_default=False),
+    "nsmallest": rows_by_columns_rule(1, "columns", SORT, all_by_default=False),
+    "drop_duplicates": rows_by_columns_rule(0, "subset", FILTER, all_by_default=True),
+    "dropna": trace_dropna,
+    "duplicated": trace_duplicated,
+    "rename": trace_rename,
+    "rename_axis": trace_rename,
+    "add_prefix": trace_rename,
+    "add_suffix": trace_rename,
+    "set_axis": trace_rename,
+    "set_index": trace_set_index,
+    "reset_index": trace_reset_index,
+    "pop": trace_pop,
+    "__delitem__": trace_delitem,
+    "align": trace_align,
+    "where": trace_where,
+    "mask": trace_where,
 }

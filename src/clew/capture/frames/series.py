@@ -1,4 +1,4 @@
-"""Rules for Series: each operation composes provenance and emits nothing."""
+"""Rules for Series: operations compose lineage and record no operations."""
 
 from __future__ import annotations
 
@@ -25,68 +25,68 @@ from clew.capture.flags import (
 )
 from clew.capture.frames.calls import (
     Call,
-    brought,
-    computed_scalar,
-    is_literal,
-    known_here,
-    made,
-    statement_provenance,
-    took,
+    argument_provenance,
+    infer_from_statement,
+    infer_scalar,
+    is_code_literal,
+    operand_provenance,
+    record_created,
+    record_extracted_scalar,
 )
-from clew.capture.frames.functions import is_opaque, used_outside
-from clew.capture.frames.hooks import replace
+from clew.capture.frames.functions import closure_provenance, is_opaque
+from clew.capture.frames.hooks import patch_attribute
 from clew.capture.frames.operators import ARITHMETIC_METHODS, OPERATORS
 from clew.capture.frames.state import (
+    index_lineage,
     index_names,
-    index_state,
-    inferred,
+    indirect_use,
     is_mask,
     is_scalar,
-    known,
-    levels_by_place,
+    levels_by_position,
+    lineage_or_empty,
+    mark_inferred,
     provenance_of,
-    series_parts,
-    used_as,
+    provenance_or_empty,
 )
 from clew.capture.guard import guard
-from clew.capture.losses import count_loss
+from clew.capture.losses import record_error
 from clew.capture.provenance import (
     Provenance,
-    SeriesState,
-    mark_index,
-    mark_series,
-    remember_array,
+    SeriesLineage,
+    apply_direct,
+    as_indirect,
+    attach_to_array,
+    attach_to_index,
+    attach_to_series,
     scalar_provenance,
-    through,
     union,
-    used_for,
 )
-from clew.capture.records import Kind, Listed
-from clew.capture.statements import note_read, reads_of_target
-from clew.capture.versions import STATE, give_state
+from clew.capture.records import ExplicitEdges, OperationType
+from clew.capture.statements import reads_in_target, record_read
+from clew.capture.versions import STATE_ATTR, set_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
     from clew.capture.versions import FrameVersion
 
-_OPERANDS = (pd.Series, np.ndarray, pd.Index, pd.DataFrame, list, tuple, ExtensionArray)
-_NUMBERS = (int, float)
-# What is in them left pandas on its way, if it ever was there.
+_OPERAND_TYPES = (pd.Series, np.ndarray, pd.Index, pd.DataFrame, list, tuple, ExtensionArray)
+_NUMBER_TYPES = (int, float)
+# Their items have left pandas.
 _CONTAINERS = (list, tuple, set, frozenset, dict)
-_LEFT = (*_CONTAINERS, np.ndarray)
+_UNTRACKED_TYPES = (*_CONTAINERS, np.ndarray)
 
-SAME_VALUES = frozenset(
+SERIES_IDENTITY_METHODS = frozenset(
     "copy head tail sample take truncate sort_index reindex reindex_like drop squeeze rename rename_axis set_axis "
     "set_flags infer_objects xs get repeat add_prefix add_suffix between_time at_time asfreq droplevel swaplevel "
     "reorder_levels __copy__ __deepcopy__ first last pop".split()
 )
-CUMULATIVE = frozenset(["cumsum", "cumprod", "cummax", "cummin"])
-REDUCTIONS = frozenset(
+CUMULATIVE_METHODS = frozenset(["cumsum", "cumprod", "cummax", "cummin"])
+SERIES_REDUCTIONS = frozenset(
     "sum mean median min max std var sem prod product count nunique any all skew kurt kurtosis quantile mode agg "
     "aggregate describe argmax argmin idxmax idxmin autocorr corr cov dot __matmul__ __rmatmul__ item".split()
 )
-ORDERED_BY_VALUE = {
+ROW_USE_BY_METHOD = {
     "sort_values": SORT,
     "nlargest": SORT,
     "nsmallest": SORT,
@@ -95,35 +95,42 @@ ORDERED_BY_VALUE = {
 }
 
 
-def step_of(name: str) -> int:
-    """What a method of Series does to values."""
-    if name in SAME_VALUES or name in ORDERED_BY_VALUE:
+def step_of_method(name: str) -> int:
+    """Return the DIRECT transformation that a Series method applies to values."""
+    if name in SERIES_IDENTITY_METHODS or name in ROW_USE_BY_METHOD:
         return IDENTITY
-    return AGGREGATION if name in CUMULATIVE or name in REDUCTIONS else TRANSFORMATION
+    return AGGREGATION if name in CUMULATIVE_METHODS or name in SERIES_REDUCTIONS else TRANSFORMATION
 
 
-class Method(NamedTuple):
-    """What a method of Series does: to values, to the choice of rows, and what becomes of its index."""
+class SeriesMethodSpec(NamedTuple):
+    """Effect of a Series method on values, rows and index."""
 
     name: str
     step: int
-    selects: int
+    row_use: int
     drops_index: bool
-    # Whether its arguments say which rows are wanted, or bring values that are aligned with its own.
-    is_told_rows: bool
-    aligns: bool
+    # Whether the arguments select rows, or are operands aligned by index.
+    selects_rows: bool
+    aligns_index: bool
 
     @classmethod
-    def named(cls, name: str) -> Method:
-        """The traits of a method, known by its name."""
-        aligns = name in ARITHMETIC_METHODS or name in OPERATORS
-        return cls(name, step_of(name), ORDERED_BY_VALUE.get(name, 0), name in REDUCTIONS, name in SAME_VALUES, aligns)
+    def from_name(cls, name: str) -> SeriesMethodSpec:
+        """Return the spec of a method."""
+        aligns_index = name in ARITHMETIC_METHODS or name in OPERATORS
+        return cls(
+            name,
+            step_of_method(name),
+            ROW_USE_BY_METHOD.get(name, 0),
+            name in SERIES_REDUCTIONS,
+            name in SERIES_IDENTITY_METHODS,
+            aligns_index,
+        )
 
 
-def hook_series(name: str) -> None:
-    """Compose provenance through a method of Series."""
+def patch_series_method(name: str) -> None:
+    """Patch a Series method to compose lineage."""
     original = getattr(pd.Series, name)
-    method = Method.named(name)
+    method = SeriesMethodSpec.from_name(name)
 
     def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
         if guard.depth:
@@ -132,126 +139,137 @@ def hook_series(name: str) -> None:
         try:
             result = original(self, *args, **kwargs)
             try:
-                _compose(method, self, args, kwargs, result, sys._getframe(1))
+                _compose_lineage(method, self, args, kwargs, result, sys._getframe(1))
             except Exception as error:  # noqa: BLE001 - capture must never change what the user's call does
-                count_loss(f"Series.{name}", error)
+                record_error(f"Series.{name}", error)
         finally:
             guard.depth = 0
         return result
 
     functools.update_wrapper(wrapper, original)
-    replace(pd.Series, name, wrapper)
+    patch_attribute(pd.Series, name, wrapper)
 
 
-def _compose(
-    method: Method, series: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, frame: Any
+def _compose_lineage(
+    method: SeriesMethodSpec, series: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, caller: Any
 ) -> None:
-    state = getattr(series, STATE, None)
-    provenance = state.provenance if state is not None else None
-    rows = state.rows if state is not None else None
-    beside = None
+    lineage = getattr(series, STATE_ATTR, None)
+    provenance = lineage.provenance if lineage is not None else None
+    rows = lineage.rows if lineage is not None else None
+    operand_index = None
     for value in (*args, *kwargs.values()) if kwargs else args:
-        operand = _operand(value, frame)
+        operand = _operand_lineage(value, caller)
         if operand is not None:
-            if method.is_told_rows:
-                rows = union(rows, used_for(operand.provenance, FILTER))
+            if method.selects_rows:
+                rows = union(rows, as_indirect(operand.provenance, FILTER))
             else:
                 provenance = union(provenance, operand.provenance)
             rows = union(rows, operand.rows) if operand.rows else rows
-            if method.aligns and operand.index and isinstance(result, pd.Series):
-                beside = operand.index
-        elif isinstance(value, _LEFT):
-            provenance = union(provenance, given(value, Call(method.name, series, args, kwargs, state, frame)))
+            if method.aligns_index and operand.index and isinstance(result, pd.Series):
+                operand_index = operand.index
+        elif isinstance(value, _UNTRACKED_TYPES):
+            provenance = union(
+                provenance, series_argument_provenance(value, Call(method.name, series, args, kwargs, lineage, caller))
+            )
     if not provenance and not rows:
         return
-    if method.selects:
-        rows = union(rows, used_for(provenance, method.selects))
-    index = state.index if state is not None and not method.drops_index else None
-    if beside is not None and is_aligned(series, result):
-        # Rows of both were brought together by their labels.
-        rows = union(rows, *[used_for(found, JOIN) for levels in (index or {}, beside) for found in levels.values()])
-        index = {name: union((index or {}).get(name), beside.get(name)) for name in index_names(result.index)}
-    _give(method.name, series, kwargs, result, SeriesState(through(provenance, method.step), index, rows), frame)
+    if method.row_use:
+        rows = union(rows, as_indirect(provenance, method.row_use))
+    index = lineage.index if lineage is not None and not method.drops_index else None
+    if operand_index is not None and is_realigned(series, result):
+        # Both operands were aligned by index.
+        rows = union(
+            rows,
+            *[as_indirect(level, JOIN) for levels in (index or {}, operand_index) for level in levels.values()],
+        )
+        index = {name: union((index or {}).get(name), operand_index.get(name)) for name in index_names(result.index)}
+    _assign_result(
+        method.name, series, kwargs, result, SeriesLineage(apply_direct(provenance, method.step), index, rows), caller
+    )
 
 
-def is_aligned(subject: Any, result: Any) -> bool:
-    """Whether the rows of a result are not those of its subject: another index was aligned with its own."""
-    before, after = subject.index, result.index
-    return before is not after and not before.equals(after)
+def is_realigned(receiver: Any, result: Any) -> bool:
+    """Return whether the result has another index than the receiver, i.e. the operands were aligned."""
+    index, result_index = receiver.index, result.index
+    return index is not result_index and not index.equals(result_index)
 
 
-def _operand(value: Any, frame: Any) -> SeriesState | None:
-    """What an argument brings; None for one of which nothing is known."""
-    if value.__class__ in _NUMBERS:
-        number = scalar_provenance(value) or computed_scalar(value, frame)
-        return SeriesState(number) if number else None
+def _operand_lineage(value: Any, caller: Any) -> SeriesLineage | None:
+    """Return the lineage of an argument; None if it is unknown."""
+    if value.__class__ in _NUMBER_TYPES:
+        provenance = scalar_provenance(value) or infer_scalar(value, caller)
+        return SeriesLineage(provenance) if provenance else None
     if isinstance(value, pd.Series):
-        state: SeriesState | None = getattr(value, STATE, None)
-        return state
+        lineage: SeriesLineage | None = getattr(value, STATE_ATTR, None)
+        return lineage
     if isinstance(value, pd.Index):
-        return index_state(value)
-    if isinstance(value, _OPERANDS):
-        found = provenance_of(value)
+        return index_lineage(value)
+    if isinstance(value, _OPERAND_TYPES):
+        operand = provenance_of(value)
     else:
-        found = scalar_provenance(value) or (computed_scalar(value, frame) if is_scalar(value) else None)
-    return SeriesState(found) if found else None
+        operand = scalar_provenance(value) or (infer_scalar(value, caller) if is_scalar(value) else None)
+    return SeriesLineage(operand) if operand else None
 
 
-def given(value: Any, call: Call) -> Provenance:
-    """What an argument brings; guessed from the statement for a list or a mapping that left pandas on its way."""
-    operand = _operand(value, call.frame)
+def series_argument_provenance(value: Any, call: Call) -> Provenance:
+    """Return the provenance of an argument; inferred from the statement for containers that left pandas."""
+    operand = _operand_lineage(value, call.caller)
     if operand is not None:
-        return operand.whole()
+        return operand.combined()
     if isinstance(value, np.ndarray):
-        return brought(value, call)
-    is_guessed = isinstance(value, _CONTAINERS) and not is_literal(value, call)
-    return statement_provenance(call, call.name) if is_guessed else {}
+        return argument_provenance(value, call)
+    is_inferred = isinstance(value, _CONTAINERS) and not is_code_literal(value, call)
+    return infer_from_statement(call, call.name) if is_inferred else {}
 
 
-def _give(name: str, series: Any, kwargs: dict[str, Any], result: Any, state: SeriesState, frame: Any) -> None:
+def _assign_result(
+    name: str, series: Any, kwargs: dict[str, Any], result: Any, lineage: SeriesLineage, caller: Any
+) -> None:
     if isinstance(result, pd.Series):
-        give_state(result, state)
-        if state.index or state.rows:
-            mark_index(result, state)
+        set_state(result, lineage)
+        if lineage.index or lineage.rows:
+            attach_to_index(result, lineage)
     elif result is None:
         if kwargs.get("inplace"):
-            give_state(series, state)
+            set_state(series, lineage)
     elif isinstance(result, pd.DataFrame):
-        call = Call(name, series, (), kwargs, None, frame)
+        call = Call(name, series, (), kwargs, None, caller)
         call.result = result
-        framed(call, state)
+        record_to_frame(call, lineage)
     else:
         for value in result if isinstance(result, tuple) else (result,):
-            _hand_out(value, state, frame)
+            _assign_value(value, lineage, caller)
 
 
-def _hand_out(value: Any, state: SeriesState, frame: Any) -> None:
+def _assign_value(value: Any, lineage: SeriesLineage, caller: Any) -> None:
     if isinstance(value, (np.ndarray, ExtensionArray)):
-        remember_array(value, state.whole())
+        attach_to_array(value, lineage.combined())
     elif isinstance(value, pd.Index):
-        mark_series(value, state.provenance, None, state.rows)
+        attach_to_series(value, lineage.provenance, None, lineage.rows)
     elif is_scalar(value):
-        took(frame, value, state.whole())
+        record_extracted_scalar(caller, value, lineage.combined())
 
 
-def framed(call: Call, state: SeriesState, kind: Kind | None = None) -> None:
-    """Record a frame made of one Series."""
+def record_to_frame(call: Call, lineage: SeriesLineage, kind: OperationType | None = None) -> None:
+    """Record a frame created from one Series."""
     result = call.result
-    fields: dict[Hashable, Provenance] = dict.fromkeys(result.columns, state.provenance)
-    fields.update(levels_by_place(state.index or {}, index_names(result.index)))
-    made(call, kind or kind_of(state), Listed(fields), state.rows, origin(state))
+    fields: dict[Hashable, Provenance] = dict.fromkeys(result.columns, lineage.provenance)
+    fields.update(levels_by_position(lineage.index or {}, index_names(result.index)))
+    record_created(call, kind or operation_type(lineage), ExplicitEdges(fields), lineage.rows, single_parent(lineage))
 
 
-def origin(state: SeriesState) -> tuple[FrameVersion, ...]:
-    """The frame whose rows the rows of a Series are; none if it was computed from several."""
-    found = {version for provenance in (state.provenance, *(state.index or {}).values()) for version, _ in provenance}
-    return tuple(found) if len(found) == 1 else ()
+def single_parent(lineage: SeriesLineage) -> tuple[FrameVersion, ...]:
+    """Return the only frame that a Series comes from; empty if there are several."""
+    versions = {
+        version for provenance in (lineage.provenance, *(lineage.index or {}).values()) for version, _ in provenance
+    }
+    return tuple(versions) if len(versions) == 1 else ()
 
 
-def kind_of(state: SeriesState) -> Kind:
-    """The family of an operation that made a frame of a Series: what was done to the Series on the way."""
+def operation_type(lineage: SeriesLineage) -> OperationType:
+    """Return the type of an operation that creates a frame from a Series, by the transformations of the Series."""
     flags = 0
-    for provenance in (state.provenance, state.rows or {}):
+    for provenance in (lineage.provenance, lineage.rows or {}):
         for value in provenance.values():
             flags |= value
     return (
@@ -260,140 +278,161 @@ def kind_of(state: SeriesState) -> Kind:
         else "transformation"
         if flags & TRANSFORMATION
         else "selection"
-        if state.provenance
+        if lineage.provenance
         else "creation"
     )
 
 
-def mark_result(
+def assign_to_series_result(
     call: Call, provenance: Provenance, index: dict[Hashable, Provenance] | None = None, rows: Provenance | None = None
 ) -> None:
-    """Give the state to the result, or to the subject that was changed in place."""
-    target = call.result if isinstance(call.result, pd.Series) else call.subject if call.result is None else None
+    """Attach lineage to the result, or to the receiver if it was mutated in place."""
+    target = call.result if isinstance(call.result, pd.Series) else call.receiver if call.result is None else None
     if target is not None:
-        mark_series(target, provenance, index, rows)
+        attach_to_series(target, provenance, index, rows)
 
 
-def where(call: Call) -> None:
-    """Series.where, Series.mask."""
-    state, condition, other = call.before, call.argument(0, "cond"), call.argument(1, "other")
-    branches = through(union(state.provenance, known_here(other, call.frame)), TRANSFORMATION)
-    mark_result(call, union(branches, used_for(known(condition), CONDITIONAL)), state.index, state.rows)
+def trace_series_where(call: Call) -> None:
+    """Trace Series.where, Series.mask."""
+    lineage, condition, other = call.pre_state, call.argument(0, "cond"), call.argument(1, "other")
+    branches = apply_direct(union(lineage.provenance, operand_provenance(other, call.caller)), TRANSFORMATION)
+    assign_to_series_result(
+        call, union(branches, as_indirect(provenance_or_empty(condition), CONDITIONAL)), lineage.index, lineage.rows
+    )
 
 
-def coalesce(call: Call) -> None:
-    """Series.fillna, Series.combine_first: either operand may be the value, and both decide which."""
-    state, other = call.before, known_here(call.argument(0, "value", call.kwargs.get("other")), call.frame)
-    both = union(state.provenance, other)
-    mark_result(call, union(through(both, TRANSFORMATION), used_for(both, CONDITIONAL)), state.index, state.rows)
+def trace_series_fillna(call: Call) -> None:
+    """Trace Series.fillna, Series.combine_first: values come from either operand, conditional on both."""
+    lineage, other = (
+        call.pre_state,
+        operand_provenance(call.argument(0, "value", call.kwargs.get("other")), call.caller),
+    )
+    both = union(lineage.provenance, other)
+    assign_to_series_result(
+        call, union(apply_direct(both, TRANSFORMATION), as_indirect(both, CONDITIONAL)), lineage.index, lineage.rows
+    )
 
 
-def mapped(call: Call) -> None:
-    """Series.map: a lookup in another Series is a join; anything else a transformation."""
-    state, mapper = call.before, call.argument(0, "func", call.kwargs.get("arg"))
+def trace_series_map(call: Call) -> None:
+    """Trace Series.map: a lookup in another Series is a join, other mappers are a transformation."""
+    lineage, mapper = call.pre_state, call.argument(0, "func", call.kwargs.get("arg"))
     if isinstance(mapper, pd.Series):
-        found = series_parts(mapper)
-        keys = union(state.provenance, *(found.index or {}).values())
-        mark_result(call, union(found.whole(), used_for(keys, JOIN)), state.index, state.rows)
+        mapper_lineage = lineage_or_empty(mapper)
+        keys = union(lineage.provenance, *(mapper_lineage.index or {}).values())
+        assign_to_series_result(
+            call, union(mapper_lineage.combined(), as_indirect(keys, JOIN)), lineage.index, lineage.rows
+        )
     else:
         opaque = OPAQUE if is_opaque(mapper) else 0
-        looked_up = statement_provenance(call, "map") if isinstance(mapper, dict) else used_outside(mapper, call.frame)
-        mark_result(call, union(through(state.provenance, TRANSFORMATION | opaque), looked_up), state.index, state.rows)
+        inputs = (
+            infer_from_statement(call, "map") if isinstance(mapper, dict) else closure_provenance(mapper, call.caller)
+        )
+        assign_to_series_result(
+            call,
+            union(apply_direct(lineage.provenance, TRANSFORMATION | opaque), inputs),
+            lineage.index,
+            lineage.rows,
+        )
 
 
-def applied(call: Call) -> None:
-    """Series.apply, Series.transform, Series.combine with a function: its inside is unknown."""
-    state = call.before
+def trace_series_apply(call: Call) -> None:
+    """Trace Series.apply, Series.transform, Series.combine with a possibly opaque function."""
+    lineage = call.pre_state
     function = call.argument(1 if call.name == "combine" else 0, "func")
     step = TRANSFORMATION | (OPAQUE if is_opaque(function) else 0)
-    others = [brought(value, call) for value in call.values()]
-    provenance = through(union(state.provenance, *others, used_outside(function, call.frame)), step)
+    arguments = [argument_provenance(value, call) for value in call.values()]
+    provenance = apply_direct(union(lineage.provenance, *arguments, closure_provenance(function, call.caller)), step)
     if isinstance(call.result, pd.DataFrame):
-        framed(call, SeriesState(provenance, state.index, state.rows), "transformation")
+        record_to_frame(call, SeriesLineage(provenance, lineage.index, lineage.rows), "transformation")
     elif isinstance(call.result, pd.Series):
-        mark_series(call.result, provenance, state.index, state.rows)
+        attach_to_series(call.result, provenance, lineage.index, lineage.rows)
     elif is_scalar(call.result):
-        took(call.frame, call.result, through(provenance, AGGREGATION))
+        record_extracted_scalar(call.caller, call.result, apply_direct(provenance, AGGREGATION))
 
 
-def selected(call: Call) -> None:
-    """series[key]."""
-    state, key, result = call.before, call.args[0], call.result
+def trace_series_getitem(call: Call) -> None:
+    """Trace series[key]."""
+    lineage, key, result = call.pre_state, call.args[0], call.result
     if isinstance(result, pd.Series):
-        mask = mask_uses(key, call, FILTER) if is_mask(key) else None
-        mark_series(result, state.provenance, state.index, union(state.rows, mask) or None)
+        mask = mask_provenance(key, call, FILTER) if is_mask(key) else None
+        attach_to_series(result, lineage.provenance, lineage.index, union(lineage.rows, mask) or None)
     elif is_scalar(result):
-        took(call.frame, result, entry(state.whole(), key))
+        record_extracted_scalar(call.caller, result, entry_for_label(lineage.combined(), key))
 
 
-def entry(provenance: Provenance, label: Any) -> Provenance:
-    """Of a Series that is laid along columns, such as a row or `df.mean()`: its entry of one label."""
-    own = {field: flags for field, flags in provenance.items() if field[1] == label}
-    # What chose the row chose each of its entries.
-    rows = {field: flags & ~DIRECT for field, flags in provenance.items() if flags & INDIRECT and field not in own}
-    return own | rows if own else provenance
+def entry_for_label(provenance: Provenance, label: Any) -> Provenance:
+    """Return one entry of a Series indexed by columns, such as a row or `df.mean()`."""
+    entry = {field: flags for field, flags in provenance.items() if field[1] == label}
+    # INDIRECT provenance applies to every entry.
+    rows = {field: flags & ~DIRECT for field, flags in provenance.items() if flags & INDIRECT and field not in entry}
+    return entry | rows if entry else provenance
 
 
-def mask_uses(key: Any, call: Call, use: int) -> Provenance:
-    """What a mask depends on; guessed from the statement if the mask left pandas on its way."""
-    if getattr(key, STATE, None) is not None or provenance_of(key) is not None:
-        return used_as(key, use)
-    read = statement_provenance(call) if use == FILTER else inferred(union(*reads_of_target(call.frame)))
-    return used_for(read, use)
+def mask_provenance(key: Any, call: Call, use: int) -> Provenance:
+    """Return the provenance of a mask; inferred from the statement if the mask left pandas."""
+    if getattr(key, STATE_ATTR, None) is not None or provenance_of(key) is not None:
+        return indirect_use(key, use)
+    inferred = infer_from_statement(call) if use == FILTER else mark_inferred(union(*reads_in_target(call.caller)))
+    return as_indirect(inferred, use)
 
 
-def assigned(call: Call) -> None:
-    """series[key] = value."""
-    state, key, value = call.before, call.args[0], call.args[1]
-    mask = used_as(key, CONDITIONAL) if isinstance(key, (pd.Series, np.ndarray)) else {}
-    provenance = union(through(state.provenance, TRANSFORMATION), mask, through(known(value), TRANSFORMATION))
-    mark_series(call.subject, provenance, state.index, state.rows)
+def trace_series_setitem(call: Call) -> None:
+    """Trace series[key] = value."""
+    lineage, key, value = call.pre_state, call.args[0], call.args[1]
+    mask = indirect_use(key, CONDITIONAL) if isinstance(key, (pd.Series, np.ndarray)) else {}
+    provenance = union(
+        apply_direct(lineage.provenance, TRANSFORMATION), mask, apply_direct(provenance_or_empty(value), TRANSFORMATION)
+    )
+    attach_to_series(call.receiver, provenance, lineage.index, lineage.rows)
 
 
-def to_frame(call: Call) -> None:
-    """Series.to_frame."""
-    framed(call, call.before)
+def trace_series_to_frame(call: Call) -> None:
+    """Trace Series.to_frame."""
+    record_to_frame(call, call.pre_state)
 
 
-def handed_out(call: Call) -> None:
-    """Series.to_dict, Series.items: values and labels, of which nothing is seen until they are back in a frame."""
-    note_read(call.frame, union(call.before.whole(), *(call.before.index or {}).values()))
+def trace_series_export(call: Call) -> None:
+    """Trace Series.to_dict, Series.items: plain values without provenance, recorded as a read."""
+    record_read(call.caller, union(call.pre_state.combined(), *(call.pre_state.index or {}).values()))
 
 
-def unique(call: Call) -> None:
-    """Series.unique, Series.to_numpy and the like: an array with the same provenance."""
+def trace_series_to_array(call: Call) -> None:
+    """Trace Series.unique, Series.to_numpy and similar: an array with the same provenance."""
     if isinstance(call.result, (np.ndarray, ExtensionArray)):
-        remember_array(call.result, call.before.whole())
+        attach_to_array(call.result, call.pre_state.combined())
     elif isinstance(call.result, pd.Index):
-        mark_series(call.result, call.before.whole())
+        attach_to_series(call.result, call.pre_state.combined())
 
 
-def case_when(call: Call) -> None:
-    """Series.case_when: conditions decide, replacements are values."""
-    state, cases = call.before, call.argument(0, "caselist")
-    conditions = union(*[known(condition) for condition, _ in cases])
-    values = union(state.provenance, *[known_here(value, call.frame) for _, value in cases])
-    mark_result(
-        call, union(through(values, TRANSFORMATION), used_for(conditions, CONDITIONAL)), state.index, state.rows
+def trace_series_case_when(call: Call) -> None:
+    """Trace Series.case_when: replacements are values, conditions are INDIRECT."""
+    lineage, cases = call.pre_state, call.argument(0, "caselist")
+    conditions = union(*[provenance_or_empty(condition) for condition, _ in cases])
+    values = union(lineage.provenance, *[operand_provenance(value, call.caller) for _, value in cases])
+    assign_to_series_result(
+        call,
+        union(apply_direct(values, TRANSFORMATION), as_indirect(conditions, CONDITIONAL)),
+        lineage.index,
+        lineage.rows,
     )
 
 
 RULES: dict[str, Callable[[Call], None]] = {
-    "where": where,
-    "mask": where,
-    "fillna": coalesce,
-    "combine_first": coalesce,
-    "map": mapped,
-    "apply": applied,
-    "transform": applied,
-    "combine": applied,
-    "__getitem__": selected,
-    "__setitem__": assigned,
-    "to_frame": to_frame,
-    "unique": unique,
-    "to_numpy": unique,
-    "__array__": unique,
-    "case_when": case_when,
-    "items": handed_out,
-    "to_dict": handed_out,
+    "where": trace_series_where,
+    "mask": trace_series_where,
+    "fillna": trace_series_fillna,
+    "combine_first": trace_series_fillna,
+    "map": trace_series_map,
+    "apply": trace_series_apply,
+    "transform": trace_series_apply,
+    "combine": trace_series_apply,
+    "__getitem__": trace_series_getitem,
+    "__setitem__": trace_series_setitem,
+    "to_frame": trace_series_to_frame,
+    "unique": trace_series_to_array,
+    "to_numpy": trace_series_to_array,
+    "__array__": trace_series_to_array,
+    "case_when": trace_series_case_when,
+    "items": trace_series_export,
+    "to_dict": trace_series_export,
 }

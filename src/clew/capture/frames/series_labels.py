@@ -1,4 +1,4 @@
-"""Rules for methods of Series that work on its labels, or make labels of its values: reindex, value_counts."""
+"""Rules for Series methods that read or create index labels: reindex, value_counts."""
 
 from __future__ import annotations
 
@@ -7,118 +7,127 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from clew.capture.flags import GROUP_BY, JOIN, SORT, TRANSFORMATION
-from clew.capture.frames.calls import Call, made
-from clew.capture.frames.series import framed, kind_of, mark_result, origin
+from clew.capture.frames.calls import Call, record_created
+from clew.capture.frames.series import assign_to_series_result, operation_type, record_to_frame, single_parent
 from clew.capture.frames.state import (
-    given_levels,
     index_names,
-    known,
-    levels_by_place,
-    levels_named,
-    series_parts,
+    level_provenance,
+    levels_by_position,
+    lineage_or_empty,
+    provenance_or_empty,
+    resolve_level_names,
 )
-from clew.capture.provenance import Provenance, SeriesState, mark_series, through, union, used_for
-from clew.capture.records import Listed
+from clew.capture.provenance import Provenance, SeriesLineage, apply_direct, as_indirect, attach_to_series, union
+from clew.capture.records import ExplicitEdges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
 
-def axis_renamed(call: Call) -> None:
-    """Series.rename_axis: the levels keep their places and get other names."""
-    state = call.before
+def trace_series_rename_axis(call: Call) -> None:
+    """Trace Series.rename_axis: levels get new names by position."""
+    lineage = call.pre_state
     if isinstance(call.result, pd.Series):
-        levels = levels_by_place(state.index or {}, index_names(call.result.index))
-        mark_series(call.result, state.provenance, levels or None, state.rows)
+        levels = levels_by_position(lineage.index or {}, index_names(call.result.index))
+        attach_to_series(call.result, lineage.provenance, levels or None, lineage.rows)
 
 
-def index_moved(call: Call) -> None:
-    """Series.tz_convert, Series.to_period and the like: the index is computed anew, the values stay."""
-    state = call.before
-    levels = {name: through(found, TRANSFORMATION) for name, found in (state.index or {}).items()}
-    mark_series(call.result, state.provenance, levels or None, state.rows)
+def trace_series_index_conversion(call: Call) -> None:
+    """Trace Series.tz_convert, Series.to_period and similar: the index is transformed, the values are unchanged."""
+    lineage = call.pre_state
+    levels = {name: apply_direct(provenance, TRANSFORMATION) for name, provenance in (lineage.index or {}).items()}
+    attach_to_series(call.result, lineage.provenance, levels or None, lineage.rows)
 
 
-def shifted(call: Call) -> None:
-    """Series.shift(periods): values move, or with `freq` the index does."""
-    state = call.before
+def trace_series_shift(call: Call) -> None:
+    """Trace Series.shift(periods): shifts the values, or the index if `freq` is set."""
+    lineage = call.pre_state
     if call.argument(1, "freq") is not None:
-        index_moved(call)
+        trace_series_index_conversion(call)
     elif isinstance(call.result, pd.Series):
-        mark_series(call.result, through(state.provenance, TRANSFORMATION), state.index, state.rows)
+        attach_to_series(call.result, apply_direct(lineage.provenance, TRANSFORMATION), lineage.index, lineage.rows)
     else:
-        framed(call, SeriesState(through(state.provenance, TRANSFORMATION), state.index, state.rows))
+        record_to_frame(
+            call, SeriesLineage(apply_direct(lineage.provenance, TRANSFORMATION), lineage.index, lineage.rows)
+        )
 
 
-def sorted_by_index(call: Call) -> None:
-    """Series.sort_index(level=...): ordered by the named levels."""
-    state, levels = call.before, call.before.index or {}
-    names = levels_named(call.subject, call.kwargs.get("level")) or levels
-    rows = union(state.rows, *[used_for(levels.get(name), SORT) for name in names])
-    mark_result(call, state.provenance, state.index, rows or None)
+def trace_series_sort_index(call: Call) -> None:
+    """Trace Series.sort_index(level=...): sorted by the named levels."""
+    lineage, levels = call.pre_state, call.pre_state.index or {}
+    names = resolve_level_names(call.receiver, call.kwargs.get("level")) or levels
+    rows = union(lineage.rows, *[as_indirect(levels.get(name), SORT) for name in names])
+    assign_to_series_result(call, lineage.provenance, lineage.index, rows or None)
 
 
-def reindexed(call: Call) -> None:
-    """Series.reindex: values are looked up by labels, as `map` does."""
-    state, labels, result = call.before, call.argument(0, "index"), call.result
-    wanted = known(labels)
-    if not wanted:
-        mark_series(result, state.provenance, state.index, state.rows)
+def trace_series_reindex(call: Call) -> None:
+    """Trace Series.reindex: values are looked up by label, as in `map`."""
+    lineage, labels, result = call.pre_state, call.argument(0, "index"), call.result
+    label_provenance = provenance_or_empty(labels)
+    if not label_provenance:
+        attach_to_series(result, lineage.provenance, lineage.index, lineage.rows)
         return
-    rows = union(state.rows, *[used_for(found, JOIN) for found in (wanted, *(state.index or {}).values())])
-    mark_series(result, state.provenance, given_levels(labels, index_names(result.index)) or None, rows)
+    rows = union(
+        lineage.rows,
+        *[as_indirect(provenance, JOIN) for provenance in (label_provenance, *(lineage.index or {}).values())],
+    )
+    attach_to_series(result, lineage.provenance, level_provenance(labels, index_names(result.index)) or None, rows)
 
 
-def aligned(call: Call) -> None:
-    """series.align(other): both come back with the same index."""
-    for source, result in zip((call.subject, call.argument(0, "other")), call.result, strict=True):
+def trace_series_align(call: Call) -> None:
+    """Trace series.align(other): both Series are returned with the same index."""
+    for source, result in zip((call.receiver, call.argument(0, "other")), call.result, strict=True):
         if isinstance(source, pd.Series):
-            state = series_parts(source)
-            mark_series(result, state.provenance, state.index, state.rows)
+            lineage = lineage_or_empty(source)
+            attach_to_series(result, lineage.provenance, lineage.index, lineage.rows)
 
 
-def reset_index(call: Call) -> None:
-    """Series.reset_index: the named levels become columns."""
-    state, result = call.before, call.result
+def trace_series_reset_index(call: Call) -> None:
+    """Trace Series.reset_index: the named levels become columns."""
+    lineage, result = call.pre_state, call.result
     if isinstance(result, pd.DataFrame):
-        names = index_names(call.subject.index)
-        found = levels_by_place(state.index or {}, names)
-        fields = {label: found.get(label, {}) for label in (*result.columns, *names)}
-        fields[result.columns[-1]] = state.provenance
-        made(call, kind_of(state), Listed(fields), state.rows, origin(state))
+        names = index_names(call.receiver.index)
+        level_fields = levels_by_position(lineage.index or {}, names)
+        fields = {label: level_fields.get(label, {}) for label in (*result.columns, *names)}
+        fields[result.columns[-1]] = lineage.provenance
+        record_created(call, operation_type(lineage), ExplicitEdges(fields), lineage.rows, single_parent(lineage))
     else:
-        mark_result(call, state.provenance, None, state.rows)
+        assign_to_series_result(call, lineage.provenance, None, lineage.rows)
 
 
-def unstacked(call: Call) -> None:
-    """Series.unstack: one level becomes the columns, the others stay."""
-    state, result = call.before, call.result
+def trace_series_unstack(call: Call) -> None:
+    """Trace Series.unstack: one level becomes columns."""
+    lineage, result = call.pre_state, call.result
     if not isinstance(result, pd.DataFrame):
         return
     names = index_names(result.index)
-    spread_level = union(
-        *[used_for(found, GROUP_BY) for level, found in (state.index or {}).items() if level not in names]
+    moved_levels = union(
+        *[
+            as_indirect(provenance, GROUP_BY)
+            for level, provenance in (lineage.index or {}).items()
+            if level not in names
+        ]
     )
-    fields: dict[Hashable, Provenance] = dict.fromkeys(result.columns, state.provenance)
-    fields.update({name: (state.index or {}).get(name, {}) for name in names})
-    made(call, "reshape", Listed(fields), union(state.rows, spread_level))
+    fields: dict[Hashable, Provenance] = dict.fromkeys(result.columns, lineage.provenance)
+    fields.update({name: (lineage.index or {}).get(name, {}) for name in names})
+    record_created(call, "reshape", ExplicitEdges(fields), union(lineage.rows, moved_levels))
 
 
-def value_counts(call: Call) -> None:
-    """Series.value_counts: a count has no direct source; the values are its index."""
-    state = call.before
-    rows = union(state.rows, used_for(state.provenance, GROUP_BY))
-    mark_series(call.result, {}, {call.subject.name: state.provenance}, rows)
+def trace_series_value_counts(call: Call) -> None:
+    """Trace Series.value_counts: a count has no DIRECT source; the values become its index."""
+    lineage = call.pre_state
+    rows = union(lineage.rows, as_indirect(lineage.provenance, GROUP_BY))
+    attach_to_series(call.result, {}, {call.receiver.name: lineage.provenance}, rows)
 
 
-RULES: dict[str, Callable[[Call], None]] = {
-    "rename_axis": axis_renamed,
-    "reindex": reindexed,
-    "sort_index": sorted_by_index,
-    "shift": shifted,
-    **dict.fromkeys(("to_period", "to_timestamp", "tz_convert", "tz_localize"), index_moved),
-    "reset_index": reset_index,
-    "unstack": unstacked,
-    "align": aligned,
-    "value_counts": value_counts,
+SERIES_INDEX_RULES: dict[str, Callable[[Call], None]] = {
+    "rename_axis": trace_series_rename_axis,
+    "reindex": trace_series_reindex,
+    "sort_index": trace_series_sort_index,
+    "shift": trace_series_shift,
+    **dict.fromkeys(("to_period", "to_timestamp", "tz_convert", "tz_localize"), trace_series_index_conversion),
+    "reset_index": trace_series_reset_index,
+    "unstack": trace_series_unstack,
+    "align": trace_series_align,
+    "value_counts": trace_series_value_counts,
 }

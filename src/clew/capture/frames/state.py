@@ -1,4 +1,4 @@
-"""The state that frames carry, and the provenance of whatever value turns up in an expression."""
+"""Lineage state attached to pandas objects, and the provenance of arbitrary values."""
 
 from __future__ import annotations
 
@@ -14,186 +14,188 @@ from pandas.core.generic import NDFrame
 from clew.capture.flags import IDENTITY, INFERRED, OPAQUE
 from clew.capture.provenance import (
     Provenance,
-    SeriesState,
+    SeriesLineage,
     array_provenance,
-    by_position,
+    as_indirect,
     scalar_provenance,
     union,
-    used_for,
+    zip_by_position,
 )
-from clew.capture.records import Listed, Record, SameLabels
-from clew.capture.versions import STATE, FrameVersion, give_state, index_names, listed
+from clew.capture.records import ExplicitEdges, IdentityEdges, OperationRecord
+from clew.capture.versions import STATE_ATTR, FrameVersion, column_labels, index_names, set_state
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
-_ITEMS_READ = 64
-SCALARS = (str, bytes, int, float, complex, np.generic)
+_MAX_ITEMS_TRACED = 64
+SCALAR_TYPES = (str, bytes, int, float, complex, np.generic)
 
-_OWNERS = (NDFrame, pd.Index, SelectionMixin)
-
-
-def give_defaults() -> None:
-    """Let every object of pandas have a state: to ask must not reach its `__getattr__`, which looks for a column."""
-    for owner in _OWNERS:
-        setattr(owner, STATE, None)
+_STATE_OWNERS = (NDFrame, pd.Index, SelectionMixin)
 
 
-def take_defaults() -> None:
-    """Leave pandas' classes as they were; what objects carry stays with them."""
-    for owner in _OWNERS:
-        if STATE in vars(owner):
-            delattr(owner, STATE)
+def install_state_attr() -> None:
+    """Define the state attribute on pandas' classes, so that reading it never reaches their `__getattr__`."""
+    for owner in _STATE_OWNERS:
+        setattr(owner, STATE_ATTR, None)
 
 
-def version_of(frame: Any) -> FrameVersion:
-    """The version of `frame` as it is now; a frame not seen before gets its first one."""
-    # Asked with capture off, too.
-    version: FrameVersion | None = getattr(frame, STATE, None)
+def remove_state_attr() -> None:
+    """Remove the state attribute from pandas' classes; instances retain theirs."""
+    for owner in _STATE_OWNERS:
+        if STATE_ATTR in vars(owner):
+            delattr(owner, STATE_ATTR)
+
+
+def current_version(frame: Any) -> FrameVersion:
+    """Return the current version of `frame`; create one for a frame that has none."""
+    # With a default: the class attribute is absent while capture is off.
+    version: FrameVersion | None = getattr(frame, STATE_ATTR, None)
     if version is None:
         version = FrameVersion.of(frame)
-        give_state(frame, version)
-    elif version.columns is not frame._mgr.axes[0] or (renames.seen and _has_other_levels(frame, version)):
-        version = _relabelled(frame, version)
+        set_state(frame, version)
+    elif version.columns is not frame._mgr.axes[0] or (index_renames.is_set and _has_renamed_levels(frame, version)):
+        version = _detect_rename(frame, version)
     return version
 
 
-class _Renames:
-    """Whether an index was ever renamed in place: only then are names of levels compared."""
+class _RenameFlag:
+    """Set once any index was renamed in place; level names are compared only after that."""
 
-    __slots__ = ("seen",)
+    __slots__ = ("is_set",)
 
     def __init__(self) -> None:
-        self.seen = False
+        self.is_set = False
 
 
-renames = _Renames()
+index_renames = _RenameFlag()
 
 
-def _has_other_levels(frame: Any, version: FrameVersion) -> bool:
+def _has_renamed_levels(frame: Any, version: FrameVersion) -> bool:
     return index_names(frame._mgr.axes[1]) != version.index_names
 
 
-def _relabelled(frame: Any, known: FrameVersion) -> FrameVersion:
-    """The labels changed behind our back, as by `df.columns = [...]`: a rename by position."""
+def _detect_rename(frame: Any, previous: FrameVersion) -> FrameVersion:
+    """Record a rename that no wrapper saw, such as `df.columns = [...]`: columns are matched by position."""
     columns = frame._mgr.axes[0]
-    version = FrameVersion.of(frame, uid=known.uid)
-    is_same = len(columns) == len(known.columns) and columns.equals(known.columns)
-    if is_same and version.index_names == known.index_names:
-        known.columns = columns
-        return known
-    if len(columns) == len(known.columns):
-        levels = [known.field(name) for name in known.index_names]
-        renamed = levels_by_place(dict(zip(known.index_names, levels, strict=True)), version.index_names)
-        renamed |= by_position(listed(columns), [known.field(before) for before in listed(known.columns)])
-        record = Record("columns", "transformation", version, Listed(renamed))
+    version = FrameVersion.of(frame, uid=previous.uid)
+    is_same = len(columns) == len(previous.columns) and columns.equals(previous.columns)
+    if is_same and version.index_names == previous.index_names:
+        previous.columns = columns
+        return previous
+    if len(columns) == len(previous.columns):
+        levels = [previous.field(name) for name in previous.index_names]
+        fields = levels_by_position(dict(zip(previous.index_names, levels, strict=True)), version.index_names)
+        fields |= zip_by_position(
+            column_labels(columns), [previous.field(label) for label in column_labels(previous.columns)]
+        )
+        operation = OperationRecord("columns", "transformation", version, ExplicitEdges(fields))
     else:
-        record = Record("columns", "unknown", version, SameLabels(known, IDENTITY | OPAQUE))
-    record.parents = (known,)
-    record.is_pending = True
-    version.made_by = record
-    give_state(frame, version)
+        operation = OperationRecord("columns", "unknown", version, IdentityEdges(previous, IDENTITY | OPAQUE))
+    operation.parents = (previous,)
+    operation.is_pending = True
+    version.made_by = operation
+    set_state(frame, version)
     return version
 
 
 def provenance_of(value: Any) -> Provenance | None:
-    """Where a value came from: None if nothing is known about it, empty for a constant."""
+    """Return the provenance of a value: None if it is unknown, empty for a constant."""
     if isinstance(value, pd.Series):
-        state = getattr(value, STATE, None)
-        return state.whole() if state is not None else None
+        state = getattr(value, STATE_ATTR, None)
+        return state.combined() if state is not None else None
     if isinstance(value, pd.DataFrame):
-        return version_of(value).fields()
+        return current_version(value).fields()
     if isinstance(value, (np.ndarray, ExtensionArray)):
         return array_provenance(value)
     if isinstance(value, pd.Index):
-        state = index_state(value)
-        return state.whole() if state is not None else None
+        state = index_lineage(value)
+        return state.combined() if state is not None else None
     if isinstance(value, (list, tuple)):
-        return _of_items(value)
+        return _items_provenance(value)
     return scalar_provenance(value)
 
 
-def index_state(index: Any) -> SeriesState | None:
-    """What an Index carries: its own state, or what is known of the frame that it is the index of."""
-    state = getattr(index, STATE, None)
+def index_lineage(index: Any) -> SeriesLineage | None:
+    """Return the lineage of an Index: its own, or that of the frame it belongs to."""
+    state = getattr(index, STATE_ATTR, None)
     if isinstance(state, FrameVersion):
         levels = {name: state.field(name) for name in state.index_names}
-        return SeriesState(union(*levels.values()), levels, _rows_above(state))
-    return state if isinstance(state, SeriesState) else None
+        return SeriesLineage(union(*levels.values()), levels, _inherited_rows(state))
+    return state if isinstance(state, SeriesLineage) else None
 
 
-def _rows_above(version: FrameVersion) -> Provenance | None:
-    """All that chose the rows of a frame, back to where it began."""
-    found: list[Provenance] = []
-    waiting, seen = [version], {version}
-    while waiting:
-        maker = waiting.pop().made_by
-        if maker is not None:
-            found.append(maker.rows)
-            above = [parent for parent in maker.parents if parent not in seen]
-            waiting += above
-            seen.update(above)
-    return union(*found) or None
+def _inherited_rows(version: FrameVersion) -> Provenance | None:
+    """Return the row provenance of all operations upstream of a frame."""
+    row_provenance: list[Provenance] = []
+    pending, seen = [version], {version}
+    while pending:
+        operation = pending.pop().made_by
+        if operation is not None:
+            row_provenance.append(operation.rows)
+            ancestors = [parent for parent in operation.parents if parent not in seen]
+            pending += ancestors
+            seen.update(ancestors)
+    return union(*row_provenance) or None
 
 
-def levels_by_place(levels: dict[Hashable, Provenance], names: Iterable[Hashable]) -> dict[Hashable, Provenance]:
-    """The same levels under the names that they have now: by name, or by place where they were renamed."""
-    wanted = list(names)
-    if len(wanted) == len(levels) and any(name not in levels for name in wanted):
-        return dict(zip(wanted, levels.values(), strict=True))
-    return {name: levels.get(name, {}) for name in wanted}
+def levels_by_position(levels: dict[Hashable, Provenance], names: Iterable[Hashable]) -> dict[Hashable, Provenance]:
+    """Map levels to their current names: by name, or by position if they were renamed."""
+    current_names = list(names)
+    if len(current_names) == len(levels) and any(name not in levels for name in current_names):
+        return dict(zip(current_names, levels.values(), strict=True))
+    return {name: levels.get(name, {}) for name in current_names}
 
 
-def given_levels(index: Any, names: Iterable[Hashable]) -> dict[Hashable, Provenance]:
-    """Where the named levels of an index come from that was made of `index`."""
+def level_provenance(index: Any, names: Iterable[Hashable]) -> dict[Hashable, Provenance]:
+    """Return the provenance of the named levels of an index built from `index`."""
     if isinstance(index, pd.Series):
-        return dict.fromkeys(names, series_parts(index).provenance)
-    state = index_state(index) if isinstance(index, pd.Index) else None
+        return dict.fromkeys(names, lineage_or_empty(index).provenance)
+    state = index_lineage(index) if isinstance(index, pd.Index) else None
     if state is None:
         return {name: {} for name in names}
     return {name: (state.index or {}).get(name, state.provenance) for name in names}
 
 
-def used_as(value: Any, use: int) -> Provenance:
-    """What the use of a value depends on: its own sources take that use, what chose its rows stays what it was."""
+def indirect_use(value: Any, use: int) -> Provenance:
+    """Return the provenance of using a value indirectly: its sources get the type `use`, its rows are unchanged."""
     if isinstance(value, (pd.Series, pd.Index)):
-        state = getattr(value, STATE, None) if isinstance(value, pd.Series) else index_state(value)
-        return union(used_for(state.provenance, use), state.rows) if state is not None else {}
-    return used_for(known(value), use)
+        state = getattr(value, STATE_ATTR, None) if isinstance(value, pd.Series) else index_lineage(value)
+        return union(as_indirect(state.provenance, use), state.rows) if state is not None else {}
+    return as_indirect(provenance_or_empty(value), use)
 
 
-def _of_items(values: list[Any] | tuple[Any, ...]) -> Provenance | None:
-    if len(values) > _ITEMS_READ:
+def _items_provenance(values: list[Any] | tuple[Any, ...]) -> Provenance | None:
+    if len(values) > _MAX_ITEMS_TRACED:
         return None
-    found = [known for known in map(provenance_of, values) if known is not None]
-    return union(*found) if found else None
+    items = [provenance for provenance in map(provenance_of, values) if provenance is not None]
+    return union(*items) if items else None
 
 
-def known(value: Any) -> Provenance:
-    """The provenance of a value, empty where nothing is known."""
+def provenance_or_empty(value: Any) -> Provenance:
+    """Return the provenance of a value, empty if it is unknown."""
     return provenance_of(value) or {}
 
 
 def is_scalar(value: Any) -> bool:
-    """Whether a value is a single one."""
-    return value is None or isinstance(value, SCALARS) or bool(is_pandas_scalar(value))
+    """Return whether a value is a scalar."""
+    return value is None or isinstance(value, SCALAR_TYPES) or bool(is_pandas_scalar(value))
 
 
-def series_parts(series: Any) -> SeriesState:
-    """The state of a Series, an empty one where nothing is known."""
-    state = getattr(series, STATE, None)
-    return state if state is not None else SeriesState({})
+def lineage_or_empty(series: Any) -> SeriesLineage:
+    """Return the lineage of a Series, empty if it is unknown."""
+    state = getattr(series, STATE_ATTR, None)
+    return state if state is not None else SeriesLineage({})
 
 
 def is_mask(key: Any) -> bool:
-    """Whether a key selects rows by truth."""
+    """Return whether a key is a boolean mask."""
     if isinstance(key, (pd.Series, np.ndarray, pd.Index, ExtensionArray)):
         return bool(key.dtype == bool) or str(key.dtype) in {"boolean", "bool[pyarrow]"}
     return isinstance(key, list) and bool(key) and isinstance(key[0], (bool, np.bool_))
 
 
 def as_labels(value: Any) -> list[Any]:
-    """A label or several as a list; a tuple is one label."""
+    """Return one or several labels as a list; a tuple is one label."""
     if value is None:
         return []
     if isinstance(value, (list, pd.Index, np.ndarray, pd.Series)):
@@ -201,29 +203,29 @@ def as_labels(value: Any) -> list[Any]:
     return [value]
 
 
-def levels_named(subject: Any, level: Any) -> list[Hashable]:
-    """The names of the levels of an index that are given by name or number."""
+def resolve_level_names(receiver: Any, level: Any) -> list[Hashable]:
+    """Return the names of index levels that are selected by name or number."""
     if level is None:
         return []
-    names = subject.index.names
-    chosen = [names[one] if isinstance(one, int) and one not in names else one for one in as_labels(level)]
-    return [name for name in chosen if name is not None]
+    names = receiver.index.names
+    resolved = [names[item] if isinstance(item, int) and item not in names else item for item in as_labels(level)]
+    return [name for name in resolved if name is not None]
 
 
-def inferred(provenance: Provenance) -> Provenance:
-    """The same, marked as a guess."""
+def mark_inferred(provenance: Provenance) -> Provenance:
+    """Return the provenance with the INFERRED flag set."""
     return {field: flags | INFERRED for field, flags in provenance.items()}
 
 
 __all__ = [
     "as_labels",
+    "current_version",
     "index_names",
-    "inferred",
+    "indirect_use",
     "is_mask",
     "is_scalar",
-    "known",
+    "lineage_or_empty",
+    "mark_inferred",
     "provenance_of",
-    "series_parts",
-    "used_as",
-    "version_of",
+    "provenance_or_empty",
 ]

@@ -1,1 +1,1 @@
-"""polars: eager frames as they are made, lazy ones when they are collected."""
+"""The polars backend: eager frames are recorded when created, lazy frames when collected."""

@@ -1,4 +1,4 @@
-"""What an expression of polars uses: its own description of itself, taken apart."""
+"""Provenance of polars expressions, from their serialized tree."""
 
 from __future__ import annotations
 
@@ -19,121 +19,125 @@ from clew.capture.flags import (
     TRANSFORMATION,
     WINDOW,
 )
-from clew.capture.guard import own_code
-from clew.capture.provenance import Provenance, SeriesState, composed, union
-from clew.capture.versions import STATE, FrameVersion
+from clew.capture.guard import tracing_suppressed
+from clew.capture.provenance import Provenance, SeriesLineage, compose, union
+from clew.capture.versions import STATE_ATTR, FrameVersion
 
-_AGGREGATING = frozenset(
+_AGGREGATE_FUNCTIONS = frozenset(
     "CumSum CumProd CumMin CumMax CumCount RollingExpr RollingExprBy EwmMean EwmStd EwmVar Quantile Correlation "
     "ArgMax ArgMin".split()
 )
-_NAMING = ("Alias", "KeepName", "RenameAlias")
-# Nodes of which some parts give the value and others decide.
-_DECIDING = {
+_ALIAS_NODES = ("Alias", "KeepName", "RenameAlias")
+# Nodes with value children (DIRECT) and condition children (INDIRECT).
+_CONDITION_NODES = {
     "Over": (("function",), ("partition_by", "order_by"), WINDOW),
     "Ternary": (("truthy", "falsy"), ("predicate",), CONDITIONAL),
     "Filter": (("input",), ("by",), CONDITIONAL),
     "SortBy": (("expr",), ("by",), SORT),
 }
-_COALESCING = ("Coalesce", "FillNull")
+_COALESCE_FUNCTIONS = ("Coalesce", "FillNull")
 
 
-def uses(expression: Any, version: FrameVersion, label: str) -> Provenance:
-    """The provenance of one column that an expression gives, over the columns of `version`."""
+def output_provenance(expression: Any, version: FrameVersion, label: str) -> Provenance:
+    """Return the provenance of one output column of an expression over the columns of `version`."""
     if isinstance(expression, str):
         return _field(version, expression)
     if not hasattr(expression, "meta"):
-        return of_series(expression, version) if hasattr(expression, "to_frame") else {}
+        return series_provenance(expression, version) if hasattr(expression, "to_frame") else {}
     try:
         tree = msgspec.json.decode(expression.meta.serialize(format="json"))
-    except Exception:  # noqa: BLE001 - a Python function inside cannot be described
+    except Exception:  # noqa: BLE001 - a Python function cannot be serialized
         names = expression.meta.root_names()
-        return union(*[composed(_field(version, name), TRANSFORMATION | OPAQUE) for name in names])
-    return _walked(tree, version, label, IDENTITY)
+        return union(*[compose(_field(version, name), TRANSFORMATION | OPAQUE) for name in names])
+    return _walk(tree, version, label, IDENTITY)
 
 
-def of_series(series: Any, version: FrameVersion | None = None) -> Provenance:
-    """The provenance of a Series; of one of which nothing is known, it may be any column of the frame it meets."""
-    state = series.__dict__.get(STATE)
-    if isinstance(state, SeriesState):
+def series_provenance(series: Any, version: FrameVersion | None = None) -> Provenance:
+    """Return the provenance of a Series; an untracked one may come from any column of `version`."""
+    state = series.__dict__.get(STATE_ATTR)
+    if isinstance(state, SeriesLineage):
         return state.provenance
     return version.fields(None, TRANSFORMATION | INFERRED) if version is not None else {}
 
 
-def used_by(expressions: Iterable[Any], version: FrameVersion) -> Provenance:
-    """All that several expressions use, for conditions and keys."""
-    return union(*[uses(one, version, "") for one in expressions])
+def merged_provenance(expressions: Iterable[Any], version: FrameVersion) -> Provenance:
+    """Return the merged provenance of several expressions, for conditions and keys."""
+    return union(*[output_provenance(expression, version, "") for expression in expressions])
 
 
-class Output(NamedTuple):
-    """A column that an expression gives, and the column that a selector in it stands for then."""
+class OutputColumn(NamedTuple):
+    """An output column of an expression, and the source column that a selector in it matches."""
 
     label: str
-    chosen: str
+    selected: str
 
 
-def outputs(expression: Any, version: FrameVersion, labels: list[str], schema: Any) -> list[Output]:
-    """The columns that an expression gives: one by its name, of a selector as many as it chooses."""
+def output_columns(expression: Any, version: FrameVersion, labels: list[str], schema: Any) -> list[OutputColumn]:
+    """Return the output columns of an expression; a selector has one for each column it matches."""
     if not hasattr(expression, "meta"):
         name = str(getattr(expression, "name", expression))
-        return [Output(name, name)]
+        return [OutputColumn(name, name)]
     if not expression.meta.has_multiple_outputs():
-        return [Output(expression.meta.output_name(raise_if_undetermined=False) or "", "")]
+        return [OutputColumn(expression.meta.output_name(raise_if_undetermined=False) or "", "")]
     polars = sys.modules["polars"]
     try:
-        with own_code():
-            # polars knows best what a selector chooses, and what it is called without another name.
+        with tracing_suppressed():
+            # Let polars resolve the selector, with and without aliases.
             plan = polars.LazyFrame(schema=schema)
-            named, chosen = [
-                plan.select(one).collect_schema().names() for one in (expression, expression.meta.undo_aliases())
+            names, source_names = [
+                plan.select(variant).collect_schema().names()
+                for variant in (expression, expression.meta.undo_aliases())
             ]
-        return [Output(*pair) for pair in zip(named, chosen, strict=True)]
+        return [OutputColumn(*pair) for pair in zip(names, source_names, strict=True)]
     except (polars.exceptions.PolarsError, TypeError, ValueError):
-        return [Output(label, label) for label in labels if version.has(label)]
+        return [OutputColumn(label, label) for label in labels if version.has(label)]
 
 
 def _field(version: FrameVersion, name: str) -> Provenance:
     return version.field(name) if version.has(name) else {}
 
 
-def _walked(node: Any, version: FrameVersion, label: str, step: int) -> Provenance:
+def _walk(node: Any, version: FrameVersion, label: str, step: int) -> Provenance:
     if isinstance(node, list):
-        return union(*[_walked(part, version, label, step) for part in node])
+        return union(*[_walk(child, version, label, step) for child in node])
     if not isinstance(node, dict):
         return {}
-    found = []
+    inputs = []
     for kind, inner in node.items():
         if kind == "Column":
-            found.append(composed(_field(version, inner), step))
+            inputs.append(compose(_field(version, inner), step))
         elif kind == "Selector":
-            found.append(composed(_field(version, label), step))
+            inputs.append(compose(_field(version, label), step))
         elif kind != "Literal":
-            found += [_walked(part, version, label, _after(way, step)) for part, way in _parts(kind, inner)]
-    joined = union(*found)
+            inputs += [
+                _walk(child, version, label, _compose_step(child_step, step))
+                for child, child_step in _child_steps(kind, inner)
+            ]
+    merged = union(*inputs)
     function = node.get("Function", {}).get("function") if isinstance(node.get("Function"), dict) else None
-    if function in _COALESCING:
-        return union(joined, composed(joined, CONDITIONAL))
-    return joined
+    if function in _COALESCE_FUNCTIONS:
+        return union(merged, compose(merged, CONDITIONAL))
+    return merged
 
 
-def _parts(kind: str, inner: Any) -> list[tuple[Any, int]]:
-    """The parts of a node, and what it does to each."""
-    if kind in _NAMING:
+def _child_steps(kind: str, inner: Any) -> list[tuple[Any, int]]:
+    """Return the children of a node and the transformation it applies to each."""
+    if kind in _ALIAS_NODES:
         return [(inner[0] if isinstance(inner, list) else inner.get("expr", inner), IDENTITY)]
-    if kind in _DECIDING:
-        value, decisions, use = _DECIDING[kind]
-        given = [(inner[name], TRANSFORMATION if kind == "Ternary" else IDENTITY) for name in value]
-        return [*given, *[(inner.get(name) or [], use) for name in decisions]]
+    if kind in _CONDITION_NODES:
+        value, conditions, use = _CONDITION_NODES[kind]
+        values = [(inner[name], TRANSFORMATION if kind == "Ternary" else IDENTITY) for name in value]
+        return [*values, *[(inner.get(name) or [], use) for name in conditions]]
     if kind == "Function":
         function = inner.get("function")
         names = function if isinstance(function, dict) else [function]
-        aggregates = not _AGGREGATING.isdisjoint(names)
+        aggregates = not _AGGREGATE_FUNCTIONS.isdisjoint(names)
         return [(inner.get("input"), AGGREGATION if aggregates else TRANSFORMATION)]
     return [(inner, AGGREGATION if kind == "Agg" else TRANSFORMATION)]
 
 
-def _after(way: int, step: int) -> int:
-    """A use that decides stays what it is; of two that give the value, the stronger remains."""
+def _compose_step(child_step: int, step: int) -> int:
+    """Compose two steps: INDIRECT is preserved; of two DIRECT steps the stronger remains."""
     if not step & DIRECT:
         return step
-    return way if not way & DIRECT else max(way, step)
+    return child_step if not child_step & DIRECT else max(child_step, step)

@@ -1,4 +1,4 @@
-"""Looking on at polars: the list of methods is derived from polars itself, so that a new one is never missed."""
+"""Monkey-patching of polars; methods are enumerated from polars, so that new ones get a fallback rule."""
 
 from __future__ import annotations
 
@@ -8,56 +8,56 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clew.capture.datasets import located_at
+from clew.capture.datasets import dataset_at
 from clew.capture.flags import IDENTITY, OPAQUE, TRANSFORMATION
-from clew.capture.foreign import described, is_frame, is_polars, remembered, tell, version_of_frame
+from clew.capture.foreign import attach_version, describe_frame, is_frame, is_polars, record_operation, version_of_frame
 from clew.capture.guard import guard
-from clew.capture.losses import count_loss
-from clew.capture.polars.expressions import of_series
-from clew.capture.polars.steps import Step, resolved
-from clew.capture.provenance import Provenance, SeriesState, through, union
-from clew.capture.records import Kind, Listed, Record, SameLabels
-from clew.capture.versions import STATE, FrameVersion
-from clew.capture.written import outside, remember_written
+from clew.capture.losses import record_error
+from clew.capture.polars.expressions import series_provenance
+from clew.capture.polars.steps import PendingOperation, resolve_version
+from clew.capture.provenance import Provenance, SeriesLineage, apply_direct, union
+from clew.capture.records import ExplicitEdges, IdentityEdges, OperationRecord, OperationType
+from clew.capture.versions import STATE_ATTR, FrameVersion
+from clew.capture.written import external_version, record_written
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import CodeType, FrameType
 
 _installed: list[tuple[Any, str, Any]] = []
-# `pipe` calls the user's function; the others make no frame or only show one.
-_LEFT_ALONE = frozenset(["pipe", "glimpse", "show", "explain", "inspect", "profile", "equals", "collect_schema"])
+# `pipe` calls a user function; the others create no frame or only display one.
+_IGNORED_METHODS = frozenset(["pipe", "glimpse", "show", "explain", "inspect", "profile", "equals", "collect_schema"])
 _GROUP_AGGREGATES = ("sum", "mean", "median", "min", "max", "first", "last", "n_unique", "all")
-_GROUPINGS = frozenset(["group_by", "group_by_dynamic", "rolling"])
+_GROUPBY_METHODS = frozenset(["group_by", "group_by_dynamic", "rolling"])
 _ARITHMETIC = "add sub mul truediv floordiv mod pow and or xor".split()
 _OPERATORS = frozenset(
     [f"__{side}{name}__" for name in _ARITHMETIC for side in ("", "r")]
     + ["__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__neg__", "__invert__"]
 )
-_SAME_VALUES = frozenset(
+_SERIES_IDENTITY_METHODS = frozenset(
     "alias rename clone head tail limit slice sample sort filter gather drop_nulls unique reverse to_frame".split()
 )
 
 
-def hook_polars() -> None:
-    """Put every wrapper in place."""
+def install() -> None:
+    """Patch polars."""
     polars = sys.modules["polars"]
-    _disguise(_observed)
+    _spoof_filename(_trace_call)
     for owner in (polars.DataFrame, polars.LazyFrame):
-        for name in (*_public(owner), "__getitem__", "__init__"):
-            _hook_method(owner, name)
-    for name in (*_public(polars.Series), *_OPERATORS):
-        _hook_method(polars.Series, name)
-    for groups in _group_classes(polars):
+        for name in (*_public_methods(owner), "__getitem__", "__init__"):
+            _patch_method(owner, name)
+    for name in (*_public_methods(polars.Series), *_OPERATORS):
+        _patch_method(polars.Series, name)
+    for group_class in _group_classes(polars):
         for name in ("agg", "len", "head", "tail", *_GROUP_AGGREGATES):
-            _hook_method(groups, name)
+            _patch_method(group_class, name)
     for name in dir(polars):
         if name.startswith(("read_", "scan_")) or name in ("concat", "from_pandas"):
-            _hook_function(polars, name)
+            _patch_function(polars, name)
 
 
-def remove_hooks() -> None:
-    """Take every wrapper out again."""
+def uninstall() -> None:
+    """Remove all patches."""
     while _installed:
         owner, name, original = _installed.pop()
         setattr(owner, name, original)
@@ -68,51 +68,51 @@ def _group_classes(polars: Any) -> list[type]:
     return [type(frame.group_by("a")), type(frame.lazy().group_by("a"))]
 
 
-def _public(owner: Any) -> list[str]:
-    return [name for name in dir(owner) if not name.startswith("_") and name not in _LEFT_ALONE]
+def _public_methods(owner: Any) -> list[str]:
+    return [name for name in dir(owner) if not name.startswith("_") and name not in _IGNORED_METHODS]
 
 
-def _hook_method(owner: Any, name: str) -> None:
+def _patch_method(owner: Any, name: str) -> None:
     original = inspect.getattr_static(owner, name, None)
     if not inspect.isfunction(original):
         return
 
     @functools.wraps(original)
     def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return _observed(_after_method, name, original, (self, *args), kwargs, sys._getframe(1))
+        return _trace_call(_trace_method, name, original, (self, *args), kwargs, sys._getframe(1))
 
-    _put(owner, name, wrapper, original)
+    _install_wrapper(owner, name, wrapper, original)
 
 
-def _hook_function(module: Any, name: str) -> None:
+def _patch_function(module: Any, name: str) -> None:
     original = getattr(module, name)
 
     @functools.wraps(original)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        return _observed(_after_function, name, original, args, kwargs, sys._getframe(1))
+        return _trace_call(_trace_function, name, original, args, kwargs, sys._getframe(1))
 
-    _put(module, name, wrapper, original)
+    _install_wrapper(module, name, wrapper, original)
 
 
-def _put(owner: Any, name: str, wrapper: Any, original: Any) -> None:
-    _disguise(wrapper)
+def _install_wrapper(owner: Any, name: str, wrapper: Any, original: Any) -> None:
+    _spoof_filename(wrapper)
     _installed.append((owner, name, original))
     setattr(owner, name, wrapper)
 
 
-def _disguise(function: Any) -> None:
-    """polars blames warnings on the first frame outside its own folder: what calls it for the user must seem inside."""
-    function.__code__ = _disguised(function.__code__)
+def _spoof_filename(function: Any) -> None:
+    """Make a function appear to be defined inside polars, which attributes warnings to the first outside caller."""
+    function.__code__ = _with_spoofed_filename(function.__code__)
 
 
-# Once for all wrappers of a kind: the interpreter learns how to run code fast while it runs, for each code anew.
+# Cached, so that wrappers of one kind share a code object: the interpreter specializes bytecode per code object.
 @functools.cache
-def _disguised(code: CodeType) -> CodeType:
+def _with_spoofed_filename(code: CodeType) -> CodeType:
     return code.replace(co_filename=str(Path(sys.modules["polars"].__file__ or "").parent / "_clew.py"))
 
 
-def _observed(
-    after: Callable[[Step, tuple[Any, ...], Any], None],
+def _trace_call(
+    rule: Callable[[PendingOperation, tuple[Any, ...], Any], None],
     name: str,
     original: Any,
     args: tuple[Any, ...],
@@ -121,166 +121,174 @@ def _observed(
 ) -> Any:
     if guard.depth:
         return original(*args, **kwargs)
-    step = Step(name, [], args[1:], kwargs, caller)
+    pending = PendingOperation(name, [], args[1:], kwargs, caller)
     guard.depth = 1
     try:
         if name == "collect":
-            # Before it runs: its steps come before it.
-            _guarded(resolved, args[0])
+            # The lazy operations are recorded before `collect` itself.
+            _run_rule(resolve_version, args[0])
         result = original(*args, **kwargs)
-        step.ended()
-        _guarded(after, step, args, result)
+        pending.finish()
+        _run_rule(rule, pending, args, result)
     finally:
         guard.depth = 0
     return result
 
 
-def _guarded(action: Callable[..., Any], *arguments: Any) -> None:
+def _run_rule(rule: Callable[..., Any], *args: Any) -> None:
     try:
-        action(*arguments)
+        rule(*args)
     except Exception as error:  # noqa: BLE001 - capture must never change what the user's call does
-        count_loss("polars", error)
+        record_error("polars", error)
 
 
-def _after_method(step: Step, args: tuple[Any, ...], result: Any) -> None:
-    subject = args[0]
-    if isinstance(subject, sys.modules["polars"].Series):
-        _after_series(step, subject, result)
+def _trace_method(pending: PendingOperation, args: tuple[Any, ...], result: Any) -> None:
+    receiver = args[0]
+    if isinstance(receiver, sys.modules["polars"].Series):
+        _trace_series_method(pending, receiver, result)
     elif isinstance(result, sys.modules["polars"].Series):
-        _taken(step, subject, result)
-    elif step.name == "__init__":
-        _created(step, subject, step.args[0] if step.args else step.kwargs.get("data"))
-    elif step.name in _GROUPINGS:
-        result.__dict__[STATE] = (subject, _keys(step))
-    elif isinstance(subject.__dict__.get(STATE), tuple):
-        _aggregated(step, subject.__dict__[STATE], result)
-    elif step.name.startswith(("write_", "sink_")):
-        _wrote(step, subject)
+        _trace_get_column(pending, receiver, result)
+    elif pending.name == "__init__":
+        _trace_frame_init(pending, receiver, pending.args[0] if pending.args else pending.kwargs.get("data"))
+    elif pending.name in _GROUPBY_METHODS:
+        result.__dict__[STATE_ATTR] = (receiver, _group_keys(pending))
+    elif isinstance(receiver.__dict__.get(STATE_ATTR), tuple):
+        _trace_groupby(pending, receiver.__dict__[STATE_ATTR], result)
+    elif pending.name.startswith(("write_", "sink_")):
+        _trace_write(pending, receiver)
     elif is_polars(result):
-        _made(step, [subject, *[value for value in step.args if is_polars(value)]], result)
+        _record_created(pending, [receiver, *[value for value in pending.args if is_polars(value)]], result)
     elif is_frame(result):
-        _converted(step, subject, result)
+        _trace_to_pandas(pending, receiver, result)
 
 
-def _taken(step: Step, frame: Any, series: Any) -> None:
-    """frame["column"], frame.get_column("column"): a column carries its provenance and is not told."""
+def _trace_get_column(pending: PendingOperation, frame: Any, series: Any) -> None:
+    """Trace frame["column"], frame.get_column("column"): attach lineage to the column, record no operation."""
     version = version_of_frame(frame)
-    is_column = step.name in ("__getitem__", "get_column", "to_series") and version.has(series.name)
-    found = version.field(series.name) if is_column else version.fields(None, TRANSFORMATION | OPAQUE)
-    series.__dict__[STATE] = SeriesState(found)
+    is_column = pending.name in ("__getitem__", "get_column", "to_series") and version.has(series.name)
+    provenance = version.field(series.name) if is_column else version.fields(None, TRANSFORMATION | OPAQUE)
+    series.__dict__[STATE_ATTR] = SeriesLineage(provenance)
 
 
-def _after_series(step: Step, series: Any, result: Any) -> None:
-    """A method of a Series composes provenance; a frame made of it is told."""
-    operands = [value for value in step.args if isinstance(value, type(series))]
-    step_taken = IDENTITY if step.name in _SAME_VALUES else TRANSFORMATION
-    found = through(union(*[of_series(one) for one in (series, *operands)]), step_taken)
+def _trace_series_method(pending: PendingOperation, series: Any, result: Any) -> None:
+    """Trace a Series method: compose lineage; record an operation only if it returns a frame."""
+    operands = [value for value in pending.args if isinstance(value, type(series))]
+    step = IDENTITY if pending.name in _SERIES_IDENTITY_METHODS else TRANSFORMATION
+    provenance = apply_direct(union(*[series_provenance(item) for item in (series, *operands)]), step)
     if isinstance(result, type(series)):
-        result.__dict__[STATE] = SeriesState(found)
-    elif is_polars(result) and found:
-        version = described(result)
-        fields: dict[Any, Provenance] = dict.fromkeys(version.columns, found)
-        tell(Record(step.name, "selection", version, Listed(fields)), *step.place())
-        remembered(result, version)
+        result.__dict__[STATE_ATTR] = SeriesLineage(provenance)
+    elif is_polars(result) and provenance:
+        version = describe_frame(result)
+        fields: dict[Any, Provenance] = dict.fromkeys(version.columns, provenance)
+        record_operation(
+            OperationRecord(pending.name, "selection", version, ExplicitEdges(fields)), *pending.location()
+        )
+        attach_version(result, version)
 
 
-def _made(step: Step, parents: list[Any], result: Any) -> None:
-    step.parents = parents
+def _record_created(pending: PendingOperation, parents: list[Any], result: Any) -> None:
+    pending.parents = parents
     if any(result is parent for parent in parents):
-        # Changed in place: its own past is its source.
-        step.parents = [version_of_frame(parent) for parent in parents]
-    result.__dict__[STATE] = step
+        # Mutated in place: its previous version is the source.
+        pending.parents = [version_of_frame(parent) for parent in parents]
+    result.__dict__[STATE_ATTR] = pending
     if hasattr(result, "shape"):
-        resolved(result)
+        resolve_version(result)
 
 
-def _keys(step: Step) -> list[Any]:
-    given = [step.kwargs["index_column"]] if "index_column" in step.kwargs else list(step.args)
-    keys = [one for part in given for one in (part if isinstance(part, (list, tuple)) else [part])]
-    named = [value.alias(name) for name, value in step.kwargs.items() if hasattr(value, "alias")]
+def _group_keys(pending: PendingOperation) -> list[Any]:
+    arguments = [pending.kwargs["index_column"]] if "index_column" in pending.kwargs else list(pending.args)
+    keys = [key for argument in arguments for key in (argument if isinstance(argument, (list, tuple)) else [argument])]
+    named = [value.alias(name) for name, value in pending.kwargs.items() if hasattr(value, "alias")]
     return [*keys, *named]
 
 
-def _aggregated(step: Step, groups: tuple[Any, list[Any]], result: Any) -> None:
-    """group_by(keys).agg(expressions), and the shorter forms."""
-    subject, keys = groups
-    if step.name in ("head", "tail"):
-        step.name, step.args, step.kwargs = "group_head", (keys,), {}
-        _made(step, [subject], result)
+def _trace_groupby(pending: PendingOperation, groups: tuple[Any, list[Any]], result: Any) -> None:
+    """Trace group_by(keys).agg(expressions) and the shorthand methods."""
+    receiver, keys = groups
+    if pending.name in ("head", "tail"):
+        pending.name, pending.args, pending.kwargs = "group_head", (keys,), {}
+        _record_created(pending, [receiver], result)
         return
     polars = sys.modules["polars"]
-    expressions = [one for part in step.args for one in (part if isinstance(part, (list, tuple)) else [part])]
-    named = dict(step.kwargs)
-    if step.name != "agg":
-        every = polars.all() if step.name == "all" else getattr(polars.all(), step.name, polars.all)()
-        expressions, named = ([] if step.name == "len" else [every]), {}
-    step.name, step.args, step.kwargs = "agg", (keys, expressions, named), {}
-    _made(step, [subject], result)
+    expressions = [
+        expression
+        for argument in pending.args
+        for expression in (argument if isinstance(argument, (list, tuple)) else [argument])
+    ]
+    named = dict(pending.kwargs)
+    if pending.name != "agg":
+        all_columns = polars.all() if pending.name == "all" else getattr(polars.all(), pending.name, polars.all)()
+        expressions, named = ([] if pending.name == "len" else [all_columns]), {}
+    pending.name, pending.args, pending.kwargs = "agg", (keys, expressions, named), {}
+    _record_created(pending, [receiver], result)
 
 
-def _created(step: Step, frame: Any, data: Any) -> None:
-    """pl.DataFrame(data)."""
-    step.name = type(frame).__name__
+def _trace_frame_init(pending: PendingOperation, frame: Any, data: Any) -> None:
+    """Trace pl.DataFrame(data)."""
+    pending.name = type(frame).__name__
     if isinstance(data, dict):
-        version = described(frame)
+        version = describe_frame(frame)
         series = {label: value for label, value in data.items() if hasattr(value, "to_frame")}
-        fields: dict[Any, Provenance] = {label: of_series(value) for label, value in series.items()}
-        tell(Record(step.name, "creation", version, Listed(fields)), *step.place())
-        remembered(frame, version)
+        fields: dict[Any, Provenance] = {label: series_provenance(value) for label, value in series.items()}
+        record_operation(OperationRecord(pending.name, "creation", version, ExplicitEdges(fields)), *pending.location())
+        attach_version(frame, version)
     else:
-        _told(step, "creation", frame, version_of_frame(data) if is_frame(data) else None)
+        _record_copy(pending, "creation", frame, version_of_frame(data) if is_frame(data) else None)
 
 
-def _converted(step: Step, subject: Any, result: Any) -> None:
-    """frame.to_pandas()."""
-    _told(step, "selection", result, version_of_frame(subject))
+def _trace_to_pandas(pending: PendingOperation, receiver: Any, result: Any) -> None:
+    """Trace frame.to_pandas()."""
+    _record_copy(pending, "selection", result, version_of_frame(receiver))
 
 
-def _told(step: Step, kind: Kind, frame: Any, source: FrameVersion | None) -> None:
-    version = described(frame)
-    entry = Record(step.name, kind, version, SameLabels(source, IDENTITY) if source is not None else Listed({}))
-    entry.parents = (source,) if source is not None else ()
-    tell(entry, *step.place())
-    remembered(frame, version)
+def _record_copy(pending: PendingOperation, kind: OperationType, frame: Any, source: FrameVersion | None) -> None:
+    version = describe_frame(frame)
+    operation = OperationRecord(
+        pending.name, kind, version, IdentityEdges(source, IDENTITY) if source is not None else ExplicitEdges({})
+    )
+    operation.parents = (source,) if source is not None else ()
+    record_operation(operation, *pending.location())
+    attach_version(frame, version)
 
 
-def _after_function(step: Step, args: tuple[Any, ...], result: Any) -> None:
+def _trace_function(pending: PendingOperation, args: tuple[Any, ...], result: Any) -> None:
     if not is_polars(result):
         return
-    first = args[0] if args else next(iter(step.kwargs.values()), None)
-    if step.name == "concat":
-        _made(step, list(first or ()), result)
-    elif step.name == "from_pandas":
-        _told(step, "selection", result, version_of_frame(first) if is_frame(first) else None)
+    argument = args[0] if args else next(iter(pending.kwargs.values()), None)
+    if pending.name == "concat":
+        _record_created(pending, list(argument or ()), result)
+    elif pending.name == "from_pandas":
+        _record_copy(pending, "selection", result, version_of_frame(argument) if is_frame(argument) else None)
     else:
-        _read(step, first, result)
+        _trace_read(pending, argument, result)
 
 
-def _read(step: Step, target: Any, result: Any) -> None:
-    """pl.read_*, pl.scan_*: every column is the file's column of that name."""
-    files = [located_at(one) for one in (target if isinstance(target, (list, tuple)) else [target])]
-    sources = [outside(dataset) for dataset in files if dataset is not None]
-    version = described(result)
+def _trace_read(pending: PendingOperation, target: Any, result: Any) -> None:
+    """Trace pl.read_*, pl.scan_*: every column comes from the file's column of the same name."""
+    datasets = [dataset_at(path) for path in (target if isinstance(target, (list, tuple)) else [target])]
+    sources = [external_version(dataset) for dataset in datasets if dataset is not None]
+    version = describe_frame(result)
     fields: dict[Any, Provenance] = {
         label: union(*[{(source, label): IDENTITY} for source in sources]) for label in version.columns
     }
-    entry = Record(step.name, "io", version, Listed(fields))
-    entry.read_from = sources[0] if sources else None
-    tell(entry, *step.place())
-    remembered(result, version)
+    operation = OperationRecord(pending.name, "io", version, ExplicitEdges(fields))
+    operation.read_from = sources[0] if sources else None
+    record_operation(operation, *pending.location())
+    attach_version(result, version)
 
 
-def _wrote(step: Step, subject: Any) -> None:
-    """frame.write_*, frame.sink_*: the file's columns are the frame's."""
-    target = step.args[0] if step.args else next(iter(step.kwargs.values()), None)
-    dataset = located_at(target)
+def _trace_write(pending: PendingOperation, receiver: Any) -> None:
+    """Trace frame.write_*, frame.sink_*: the file has the columns of the frame."""
+    target = pending.args[0] if pending.args else next(iter(pending.kwargs.values()), None)
+    dataset = dataset_at(target)
     if dataset is None:
         return
-    version = version_of_frame(subject)
-    written = outside(dataset)
+    version = version_of_frame(receiver)
+    written = external_version(dataset)
     written.columns = list(version.columns)
     written.shape = version.shape
-    entry = Record(step.name, "io", written, SameLabels(version))
-    entry.parents = (version,)
-    tell(entry, *step.place())
-    remember_written(written)
+    operation = OperationRecord(pending.name, "io", written, IdentityEdges(version))
+    operation.parents = (version,)
+    record_operation(operation, *pending.location())
+    record_written(written)

@@ -1,4 +1,4 @@
-"""Rules for the methods of polars frames: what the columns of the result come from."""
+"""Rules for methods of polars frames: the edges of the result."""
 
 from __future__ import annotations
 
@@ -16,265 +16,273 @@ from clew.capture.flags import (
     SORT,
     TRANSFORMATION,
 )
-from clew.capture.polars.expressions import of_series, outputs, used_by, uses
-from clew.capture.provenance import Provenance, composed, through, union, used_for
-from clew.capture.records import Kind, Listed, SameLabels
+from clew.capture.polars.expressions import merged_provenance, output_columns, output_provenance, series_provenance
+from clew.capture.provenance import Provenance, apply_direct, as_indirect, compose, union
+from clew.capture.records import ExplicitEdges, IdentityEdges, OperationType
 from clew.capture.versions import FrameVersion
 
 
-class Told(NamedTuple):
-    """What a method did: its family, the edges of its columns, and what chose its rows."""
+class OperationLineage(NamedTuple):
+    """Lineage of an operation: type, edges of its columns, and row provenance."""
 
-    kind: Kind
-    edges: SameLabels | Listed
+    kind: OperationType
+    edges: IdentityEdges | ExplicitEdges
     rows: Provenance
 
 
-class Verb(NamedTuple):
-    """A method as it was called: on which versions, with what, and the labels that came out."""
+class Call(NamedTuple):
+    """A method call: source versions, arguments, and labels of the result."""
 
     name: str
     sources: tuple[FrameVersion, ...]
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     labels: list[str]
-    # The types of the first frame's columns, where they are known.
+    # Schema of the receiver, if known.
     schema: Any = None
 
     @property
-    def source(self) -> FrameVersion:
-        """The frame that the method was called on."""
+    def receiver(self) -> FrameVersion:
+        """The frame on which the method was called."""
         return self.sources[0]
 
     def argument(self, position: int, name: str, default: Any = None) -> Any:
-        """An argument given by position or by name."""
+        """Return an argument that was passed by position or by name."""
         if name in self.kwargs:
             return self.kwargs[name]
         return self.args[position] if len(self.args) > position else default
 
 
-Rule = Callable[[Verb], Told]
+Rule = Callable[[Call], OperationLineage]
 
 
-def _listed(given: Any) -> list[Any]:
-    if given is None:
+def _to_list(value: Any) -> list[Any]:
+    if value is None:
         return []
-    return list(given) if isinstance(given, (list, tuple)) else [given]
+    return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
-def _flat(given: Iterable[Any]) -> list[Any]:
-    return [one for part in given for one in _listed(part)]
+def _flatten(values: Iterable[Any]) -> list[Any]:
+    return [item for value in values for item in _to_list(value)]
 
 
-def same(step: int = IDENTITY, kind: Kind = "selection") -> Rule:
-    """Every column through the same step."""
-    return lambda verb: Told(kind, SameLabels(verb.source, step), {})
+def per_column_rule(step: int = IDENTITY, kind: OperationType = "selection") -> Rule:
+    """Build a rule that applies one step to every column."""
+    return lambda call: OperationLineage(kind, IdentityEdges(call.receiver, step), {})
 
 
-def _computed(verb: Verb) -> dict[Any, Provenance]:
-    """The columns that expressions give, by position or under the names of keywords."""
-    found: dict[Any, Provenance] = {}
-    for expression in _flat(verb.args):
-        for label, chosen in outputs(expression, verb.source, verb.labels, verb.schema):
-            found[label] = uses(expression, verb.source, chosen)
-    found.update({label: uses(value, verb.source, label) for label, value in verb.kwargs.items()})
-    return found
+def _computed_fields(call: Call) -> dict[Any, Provenance]:
+    """Return the output columns of positional and keyword expressions."""
+    fields: dict[Any, Provenance] = {}
+    for expression in _flatten(call.args):
+        for label, selected in output_columns(expression, call.receiver, call.labels, call.schema):
+            fields[label] = output_provenance(expression, call.receiver, selected)
+    fields.update({label: output_provenance(value, call.receiver, label) for label, value in call.kwargs.items()})
+    return fields
 
 
-def select(verb: Verb) -> Told:
-    """frame.select(...)."""
-    return Told("selection", Listed(_computed(verb)), {})
+def trace_select(call: Call) -> OperationLineage:
+    """Trace frame.select(...)."""
+    return OperationLineage("selection", ExplicitEdges(_computed_fields(call)), {})
 
 
-def with_columns(verb: Verb) -> Told:
-    """frame.with_columns(...)."""
-    return Told("assignment", SameLabels(verb.source, IDENTITY, _computed(verb)), {})
+def trace_with_columns(call: Call) -> OperationLineage:
+    """Trace frame.with_columns(...)."""
+    return OperationLineage("assignment", IdentityEdges(call.receiver, IDENTITY, _computed_fields(call)), {})
 
 
-def filtered(verb: Verb) -> Told:
-    """frame.filter(predicates, column=value)."""
-    named = union(*[verb.source.field(name) for name in verb.kwargs])
-    rows = used_for(union(used_by(_flat(verb.args), verb.source), named), FILTER)
-    return Told("selection", SameLabels(verb.source), rows)
+def trace_filter(call: Call) -> OperationLineage:
+    """Trace frame.filter(predicates, column=value)."""
+    named = union(*[call.receiver.field(name) for name in call.kwargs])
+    rows = as_indirect(union(merged_provenance(_flatten(call.args), call.receiver), named), FILTER)
+    return OperationLineage("selection", IdentityEdges(call.receiver), rows)
 
 
-def by_columns(position: int, name: str, use: int) -> Rule:
-    """Rows ordered or dropped by some columns, all of them where none is given."""
+def rows_by_columns_rule(position: int, name: str, use: int) -> Rule:
+    """Build a rule for sorting or filtering rows by columns; by all columns if none are specified."""
 
-    def rule(verb: Verb) -> Told:
-        given = verb.argument(position, name)
-        more = verb.args[position + 1 :] if name == "by" else ()
-        expressions = _flat((given, more)) if given is not None else list(verb.source.columns)
-        rows = used_for(used_by(expressions, verb.source), use)
-        return Told("sort" if use == SORT else "selection", SameLabels(verb.source), rows)
+    def rule(call: Call) -> OperationLineage:
+        argument = call.argument(position, name)
+        more = call.args[position + 1 :] if name == "by" else ()
+        expressions = _flatten((argument, more)) if argument is not None else list(call.receiver.columns)
+        rows = as_indirect(merged_provenance(expressions, call.receiver), use)
+        return OperationLineage("sort" if use == SORT else "selection", IdentityEdges(call.receiver), rows)
 
     return rule
 
 
-def renamed(verb: Verb) -> Told:
-    """frame.rename(mapping): by position."""
-    pairs = zip(verb.labels, verb.source.columns, strict=False)
-    return Told("transformation", Listed({after: verb.source.field(before) for after, before in pairs}), {})
+def trace_rename(call: Call) -> OperationLineage:
+    """Trace frame.rename(mapping): columns are matched by position."""
+    pairs = zip(call.labels, call.receiver.columns, strict=False)
+    return OperationLineage("transformation", ExplicitEdges({new: call.receiver.field(old) for new, old in pairs}), {})
 
 
-def exploded(verb: Verb) -> Told:
-    """frame.explode(columns)."""
-    labels = _flat(verb.args)
-    changed: dict[Any, Provenance] = {
-        label: through(verb.source.field(label), TRANSFORMATION) for label in labels if isinstance(label, str)
+def trace_explode(call: Call) -> OperationLineage:
+    """Trace frame.explode(columns)."""
+    labels = _flatten(call.args)
+    exploded: dict[Any, Provenance] = {
+        label: apply_direct(call.receiver.field(label), TRANSFORMATION) for label in labels if isinstance(label, str)
     }
-    return Told("reshape", SameLabels(verb.source, IDENTITY, changed), {})
+    return OperationLineage("reshape", IdentityEdges(call.receiver, IDENTITY, exploded), {})
 
 
-def unpivoted(verb: Verb) -> Told:
-    """frame.unpivot(on, index=...): columns become rows."""
-    kept = _listed(verb.kwargs.get("index"))
-    on = _listed(verb.argument(0, "on")) or [label for label in verb.source.columns if label not in kept]
-    value = verb.kwargs.get("value_name") or "value"
-    fields: dict[Any, Provenance] = {label: verb.source.field(label) for label in kept}
-    fields[value] = union(*[verb.source.field(label) for label in on if isinstance(label, str)])
-    return Told("reshape", Listed(fields), {})
+def trace_unpivot(call: Call) -> OperationLineage:
+    """Trace frame.unpivot(on, index=...): columns become rows."""
+    index = _to_list(call.kwargs.get("index"))
+    on = _to_list(call.argument(0, "on")) or [label for label in call.receiver.columns if label not in index]
+    value_name = call.kwargs.get("value_name") or "value"
+    fields: dict[Any, Provenance] = {label: call.receiver.field(label) for label in index}
+    fields[value_name] = union(*[call.receiver.field(label) for label in on if isinstance(label, str)])
+    return OperationLineage("reshape", ExplicitEdges(fields), {})
 
 
-def pivoted(verb: Verb) -> Told:
-    """frame.pivot(on, index=..., values=...): one column per value."""
-    on, index = _listed(verb.argument(0, "on")), _listed(verb.kwargs.get("index"))
-    values = _listed(verb.kwargs.get("values"))
-    measured = composed(used_by(values, verb.source), AGGREGATION)
+def trace_pivot(call: Call) -> OperationLineage:
+    """Trace frame.pivot(on, index=..., values=...): one column per value."""
+    on, index = _to_list(call.argument(0, "on")), _to_list(call.kwargs.get("index"))
+    values = _to_list(call.kwargs.get("values"))
+    aggregated = compose(merged_provenance(values, call.receiver), AGGREGATION)
     fields: dict[Any, Provenance] = {
-        label: verb.source.field(label) if label in index else measured for label in verb.labels
+        label: call.receiver.field(label) if label in index else aggregated for label in call.labels
     }
-    return Told("reshape", Listed(fields), used_for(used_by([*on, *index], verb.source), GROUP_BY))
+    return OperationLineage(
+        "reshape", ExplicitEdges(fields), as_indirect(merged_provenance([*on, *index], call.receiver), GROUP_BY)
+    )
 
 
-def grouped(verb: Verb) -> Told:
-    """frame.group_by(keys).agg(expressions): the keys stand before the expressions in `args`."""
-    keys, expressions, named = verb.args
+def trace_agg(call: Call) -> OperationLineage:
+    """Trace frame.group_by(keys).agg(expressions); `args` are keys, expressions and named expressions."""
+    keys, expressions, named = call.args
     fields: dict[Any, Provenance] = {}
     for key in keys:
-        given = outputs(key, verb.source, verb.labels, verb.schema)
-        fields.update({label: uses(key, verb.source, chosen) for label, chosen in given})
+        columns = output_columns(key, call.receiver, call.labels, call.schema)
+        fields.update({label: output_provenance(key, call.receiver, selected) for label, selected in columns})
     for expression in expressions:
-        for label, chosen in outputs(expression, verb.source, verb.labels, verb.schema):
-            # `pl.all()` means all but the keys.
-            fields.setdefault(label, composed(uses(expression, verb.source, chosen), AGGREGATION))
-    fields.update({label: composed(uses(value, verb.source, label), AGGREGATION) for label, value in named.items()})
-    return Told("aggregation", Listed(fields), used_for(used_by(keys, verb.source), GROUP_BY))
-
-
-def whole_groups(verb: Verb) -> Told:
-    """frame.group_by(keys).head(n): rows of each group as they are."""
-    return Told("selection", SameLabels(verb.source), used_for(used_by(verb.args[0], verb.source), GROUP_BY))
-
-
-def joined_where(verb: Verb) -> Told:
-    """frame.join_where(other, predicates): rows that meet a condition on columns of both."""
-    left, right = verb.sources[:2]
-    suffix = verb.kwargs.get("suffix", "_right")
-    both = FrameVersion.standing_in(None, verb.labels, {})
-    both.substitutes = {label: _joined_field(label, left, right, suffix) for label in verb.labels}
-    rows = used_for(used_by(_flat(verb.args[1:]), both), JOIN)
-    return Told("join", Listed(both.substitutes), rows)
-
-
-def beside(verb: Verb) -> Told:
-    """frame.hstack(columns): other columns, as they are."""
-    given = verb.args[0] if verb.args else verb.kwargs.get("columns")
-    found: dict[Any, Provenance] = {}
-    if len(verb.sources) > 1:
-        found = {label: verb.sources[1].field(label) for label in verb.sources[1].columns}
-    elif isinstance(given, (list, tuple)):
-        found = {series.name: of_series(series) for series in given}
-    return Told("assignment", SameLabels(verb.source, IDENTITY, found), {})
-
-
-def unnested(verb: Verb) -> Told:
-    """frame.unnest(columns): the fields of a struct become columns."""
-    structs = used_by(_flat(verb.args), verb.source)
-    new: dict[Any, Provenance] = {
-        label: through(structs, TRANSFORMATION) for label in verb.labels if not verb.source.has(label)
-    }
-    return Told("transformation", SameLabels(verb.source, IDENTITY, new), {})
-
-
-def joined(verb: Verb) -> Told:
-    """frame.join(other, on=...), join_asof: the key from the side that keeps its rows."""
-    left, right = verb.sources[:2]
-    how, suffix = verb.kwargs.get("how", "inner"), verb.kwargs.get("suffix", "_right")
-    on = verb.kwargs.get("on", verb.args[1] if len(verb.args) > 1 else None)
-    by = _listed(verb.kwargs.get("by"))
-    left_keys = [*_listed(on if on is not None else verb.kwargs.get("left_on")), *by]
-    right_keys = [*_listed(on if on is not None else verb.kwargs.get("right_on")), *by]
-    rows = union(
-        used_for(used_by(left_keys, left), JOIN),
-        used_for(used_by(right_keys, right), JOIN),
+        for label, selected in output_columns(expression, call.receiver, call.labels, call.schema):
+            # `pl.all()` excludes the keys.
+            fields.setdefault(label, compose(output_provenance(expression, call.receiver, selected), AGGREGATION))
+    fields.update(
+        {label: compose(output_provenance(value, call.receiver, label), AGGREGATION) for label, value in named.items()}
     )
-    fields: dict[Any, Provenance] = {label: _joined_field(label, left, right, suffix) for label in verb.labels}
-    if how in ("full", "outer") and verb.kwargs.get("coalesce"):
-        for one, other in zip(left_keys, right_keys, strict=False):
-            both = union(left.field(one), right.field(other))
-            fields[one] = union(composed(both, TRANSFORMATION), used_for(both, CONDITIONAL))
+    return OperationLineage(
+        "aggregation", ExplicitEdges(fields), as_indirect(merged_provenance(keys, call.receiver), GROUP_BY)
+    )
+
+
+def trace_group_head(call: Call) -> OperationLineage:
+    """Trace frame.group_by(keys).head(n): unchanged rows of each group."""
+    return OperationLineage(
+        "selection", IdentityEdges(call.receiver), as_indirect(merged_provenance(call.args[0], call.receiver), GROUP_BY)
+    )
+
+
+def trace_join_where(call: Call) -> OperationLineage:
+    """Trace frame.join_where(other, predicates): a join on conditions over columns of both frames."""
+    left, right = call.sources[:2]
+    suffix = call.kwargs.get("suffix", "_right")
+    joined_version = FrameVersion.alias_of(None, call.labels, {})
+    joined_version.overrides = {label: _joined_field(label, left, right, suffix) for label in call.labels}
+    rows = as_indirect(merged_provenance(_flatten(call.args[1:]), joined_version), JOIN)
+    return OperationLineage("join", ExplicitEdges(joined_version.overrides), rows)
+
+
+def trace_hstack(call: Call) -> OperationLineage:
+    """Trace frame.hstack(columns): columns are added unchanged."""
+    columns = call.args[0] if call.args else call.kwargs.get("columns")
+    fields: dict[Any, Provenance] = {}
+    if len(call.sources) > 1:
+        fields = {label: call.sources[1].field(label) for label in call.sources[1].columns}
+    elif isinstance(columns, (list, tuple)):
+        fields = {series.name: series_provenance(series) for series in columns}
+    return OperationLineage("assignment", IdentityEdges(call.receiver, IDENTITY, fields), {})
+
+
+def trace_unnest(call: Call) -> OperationLineage:
+    """Trace frame.unnest(columns): the fields of a struct become columns."""
+    structs = merged_provenance(_flatten(call.args), call.receiver)
+    unnested: dict[Any, Provenance] = {
+        label: apply_direct(structs, TRANSFORMATION) for label in call.labels if not call.receiver.has(label)
+    }
+    return OperationLineage("transformation", IdentityEdges(call.receiver, IDENTITY, unnested), {})
+
+
+def trace_join(call: Call) -> OperationLineage:
+    """Trace frame.join(other, on=...), join_asof: the key comes from the preserved side."""
+    left, right = call.sources[:2]
+    how, suffix = call.kwargs.get("how", "inner"), call.kwargs.get("suffix", "_right")
+    on = call.kwargs.get("on", call.args[1] if len(call.args) > 1 else None)
+    by = _to_list(call.kwargs.get("by"))
+    left_keys = [*_to_list(on if on is not None else call.kwargs.get("left_on")), *by]
+    right_keys = [*_to_list(on if on is not None else call.kwargs.get("right_on")), *by]
+    rows = union(
+        as_indirect(merged_provenance(left_keys, left), JOIN),
+        as_indirect(merged_provenance(right_keys, right), JOIN),
+    )
+    fields: dict[Any, Provenance] = {label: _joined_field(label, left, right, suffix) for label in call.labels}
+    if how in ("full", "outer") and call.kwargs.get("coalesce"):
+        for left_key, right_key in zip(left_keys, right_keys, strict=False):
+            both = union(left.field(left_key), right.field(right_key))
+            fields[left_key] = union(compose(both, TRANSFORMATION), as_indirect(both, CONDITIONAL))
     elif how == "right":
         fields.update({key: right.field(key) for key in right_keys if isinstance(key, str)})
-    return Told("join", Listed(fields), rows)
+    return OperationLineage("join", ExplicitEdges(fields), rows)
 
 
 def _joined_field(label: str, left: FrameVersion, right: FrameVersion, suffix: str) -> Provenance:
     if left.has(label):
         return left.field(label)
-    plain = label.removesuffix(suffix)
-    return right.field(label) if right.has(label) else right.field(plain) if right.has(plain) else {}
+    base_label = label.removesuffix(suffix)
+    return right.field(label) if right.has(label) else right.field(base_label) if right.has(base_label) else {}
 
 
-def concatenated(verb: Verb) -> Told:
-    """pl.concat(frames): the union of each label."""
+def trace_concat(call: Call) -> OperationLineage:
+    """Trace pl.concat(frames): columns are merged by label."""
     fields: dict[Any, Provenance] = {
-        label: union(*[one.field(label) for one in verb.sources if one.has(label)]) for label in verb.labels
+        label: union(*[source.field(label) for source in call.sources if source.has(label)]) for label in call.labels
     }
-    return Told("concat", Listed(fields), {})
+    return OperationLineage("concat", ExplicitEdges(fields), {})
 
 
-def unknown(verb: Verb) -> Told:
-    """A method without a rule: from all columns, and flagged as such."""
-    everything = verb.source.fields(None, TRANSFORMATION | OPAQUE)
-    new: dict[Any, Provenance] = {label: everything for label in verb.labels if not verb.source.has(label)}
-    return Told("unknown", SameLabels(verb.source, TRANSFORMATION | OPAQUE, new), {})
+def trace_unknown_method(call: Call) -> OperationLineage:
+    """Trace a method without a rule: from all columns, flagged OPAQUE."""
+    all_columns = call.receiver.fields(None, TRANSFORMATION | OPAQUE)
+    new_fields: dict[Any, Provenance] = {label: all_columns for label in call.labels if not call.receiver.has(label)}
+    return OperationLineage("unknown", IdentityEdges(call.receiver, TRANSFORMATION | OPAQUE, new_fields), {})
 
 
-_SAME = (
+_SELECTION_METHODS = (
     "head tail limit slice first last sample gather_every drop clone lazy collect rechunk set_sorted shrink_to_fit "
     "with_row_index reverse cache collect_async __getitem__"
 ).split()
-_AGGREGATES = "sum mean min max median std var count null_count quantile product n_unique describe".split()
-_CHANGED = "fill_null fill_nan cast shift interpolate map_columns".split()
+_REDUCTION_METHODS = "sum mean min max median std var count null_count quantile product n_unique describe".split()
+_PER_COLUMN_METHODS = "fill_null fill_nan cast shift interpolate map_columns".split()
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(_SAME, same()),
-    **dict.fromkeys(_AGGREGATES, same(AGGREGATION, "aggregation")),
-    **dict.fromkeys(_CHANGED, same(TRANSFORMATION, "transformation")),
-    "select": select,
-    "select_seq": select,
-    "with_columns": with_columns,
-    "with_columns_seq": with_columns,
-    "filter": filtered,
-    "remove": filtered,
-    "sort": by_columns(0, "by", SORT),
-    "top_k": by_columns(1, "by", SORT),
-    "bottom_k": by_columns(1, "by", SORT),
-    "unique": by_columns(0, "subset", FILTER),
-    "drop_nulls": by_columns(0, "subset", FILTER),
-    "drop_nans": by_columns(0, "subset", FILTER),
-    "rename": renamed,
-    "explode": exploded,
-    "unpivot": unpivoted,
-    "pivot": pivoted,
-    "agg": grouped,
-    "group_head": whole_groups,
-    "unnest": unnested,
-    "hstack": beside,
-    "join_where": joined_where,
-    **dict.fromkeys(("vstack", "extend"), concatenated),
-    "join": joined,
-    "join_asof": joined,
-    "concat": concatenated,
+    **dict.fromkeys(_SELECTION_METHODS, per_column_rule()),
+    **dict.fromkeys(_REDUCTION_METHODS, per_column_rule(AGGREGATION, "aggregation")),
+    **dict.fromkeys(_PER_COLUMN_METHODS, per_column_rule(TRANSFORMATION, "transformation")),
+    "select": trace_select,
+    "select_seq": trace_select,
+    "with_columns": trace_with_columns,
+    "with_columns_seq": trace_with_columns,
+    "filter": trace_filter,
+    "remove": trace_filter,
+    "sort": rows_by_columns_rule(0, "by", SORT),
+    "top_k": rows_by_columns_rule(1, "by", SORT),
+    "bottom_k": rows_by_columns_rule(1, "by", SORT),
+    "unique": rows_by_columns_rule(0, "subset", FILTER),
+    "drop_nulls": rows_by_columns_rule(0, "subset", FILTER),
+    "drop_nans": rows_by_columns_rule(0, "subset", FILTER),
+    "rename": trace_rename,
+    "explode": trace_explode,
+    "unpivot": trace_unpivot,
+    "pivot": trace_pivot,
+    "agg": trace_agg,
+    "group_head": trace_group_head,
+    "unnest": trace_unnest,
+    "hstack": trace_hstack,
+    "join_where": trace_join_where,
+    **dict.fromkeys(("vstack", "extend"), trace_concat),
+    "join": trace_join,
+    "join_asof": trace_join,
+    "concat": trace_concat,
 }

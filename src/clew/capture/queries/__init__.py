@@ -1,1 +1,1 @@
-"""SQL: queries over frames and files, as DuckDB and marimo's SQL cells run them."""
+"""SQL queries over frames and files: DuckDB and marimo's SQL cells."""

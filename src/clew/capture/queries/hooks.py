@@ -1,4 +1,4 @@
-"""Looking on at DuckDB and at `mo.sql`."""
+"""Patches of DuckDB and `mo.sql`."""
 
 from __future__ import annotations
 
@@ -10,198 +10,213 @@ import weakref
 from collections import ChainMap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from clew.capture.datasets import FileDataset, located_at
+from clew.capture.datasets import ExternalDataset, dataset_at
 from clew.capture.flags import IDENTITY
-from clew.capture.foreign import described, is_frame, known_version, remembered, tell, version_of_frame
+from clew.capture.foreign import (
+    attach_version,
+    attached_version,
+    describe_frame,
+    is_frame,
+    record_operation,
+    version_of_frame,
+)
 from clew.capture.guard import guard
-from clew.capture.losses import count_loss
-from clew.capture.queries.files import READS, WRITES, read_record, write_record
-from clew.capture.queries.records import Query, QueryRecord, tables_named_in
-from clew.capture.queries.relations import verb_record
-from clew.capture.records import Record, SameLabels
-from clew.capture.versions import STATE
-from clew.capture.written import outside, remember_written
+from clew.capture.losses import record_error
+from clew.capture.queries.files import READ_FUNCTIONS, WRITE_METHODS, read_record, write_record
+from clew.capture.queries.records import Query, QueryRecord, referenced_frames
+from clew.capture.queries.relations import relation_record
+from clew.capture.records import IdentityEdges, OperationRecord
+from clew.capture.versions import STATE_ATTR
+from clew.capture.written import external_version, record_written
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import CodeType, FrameType
 
 _installed: list[tuple[Any, str, Any]] = []
-_QUERIES = ("sql", "query", "from_query")
-_FETCHES = ("df", "to_df", "fetchdf", "fetch_df", "pl")
-# DuckDB finds frames among the variables of the Python frame that calls it: it is called from one that has the user's.
-_CALL = compile("_clew_call()", "<clew>", "eval")
-_MAKES = re.compile(
+_QUERY_FUNCTIONS = ("sql", "query", "from_query")
+_FETCH_METHODS = ("df", "to_df", "fetchdf", "fetch_df", "pl")
+# DuckDB looks up frames among the variables of the calling Python frame, so it is called with the user's variables.
+_CALL_CODE = compile("_clew_call()", "<clew>", "eval")
+_CREATE_AS = re.compile(
     r"^\s*create\s+(?:or\s+replace\s+)?(?:temp(?:orary)?\s+)?(?:table|view)\s+(?:if\s+not\s+exists\s+)?([\w.\"]+)\s+as\s+(.*)$",
     re.IGNORECASE | re.DOTALL,
 )
-_COPIES = re.compile(r"^\s*copy\s*\((.*)\)\s*to\s*'([^']+)'", re.IGNORECASE | re.DOTALL)
-# What a connection ran last, until it is fetched.
-_last: weakref.WeakKeyDictionary[Any, tuple[Query, float]] = weakref.WeakKeyDictionary()
+_COPY_TO = re.compile(r"^\s*copy\s*\((.*)\)\s*to\s*'([^']+)'", re.IGNORECASE | re.DOTALL)
+# The last query of a connection, until its result is fetched.
+_last_queries: weakref.WeakKeyDictionary[Any, tuple[Query, float]] = weakref.WeakKeyDictionary()
 
 
-class Hook(NamedTuple):
-    """A function or a method that is looked on at."""
+class Patch(NamedTuple):
+    """A patched function or method."""
 
     name: str
     original: Any
     is_method: bool
 
     def split(self, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-        """The connection, if there is one, and the other arguments."""
+        """Split the arguments into the connection, if any, and the others."""
         return (args[0], args[1:]) if self.is_method else (None, args)
 
 
-def hook_duckdb() -> None:
-    """See queries of DuckDB's module and connections, and the frames that are made of their results."""
+def patch_duckdb() -> None:
+    """Patch queries of DuckDB's module and connections, relations and their results."""
     duckdb = sys.modules["duckdb"]
     connection, relation = duckdb.DuckDBPyConnection, duckdb.DuckDBPyRelation
     for owner in (duckdb, connection):
-        for name in _QUERIES:
-            _put(owner, name, _querying)
-        _put(owner, "execute", _executing)
-        _put(owner, "from_df", _taking)
-        for name in READS:
-            _put(owner, name, _opening)
+        for name in _QUERY_FUNCTIONS:
+            _patch(owner, name, _trace_sql)
+        _patch(owner, "execute", _trace_execute)
+        _patch(owner, "from_df", _trace_from_df)
+        for name in READ_FUNCTIONS:
+            _patch(owner, name, _trace_read)
     for owner in (connection, relation):
-        for name in _FETCHES:
-            _put(owner, name, _fetching)
-    for name in WRITES:
-        _put(relation, name, _writing)
+        for name in _FETCH_METHODS:
+            _patch(owner, name, _trace_fetch)
+    for name in WRITE_METHODS:
+        _patch(relation, name, _trace_write)
     for name in dir(relation):
-        if not name.startswith("_") and name not in _FETCHES and callable(getattr(relation, name)):
-            _put(relation, name, _deriving)
+        if not name.startswith("_") and name not in _FETCH_METHODS and callable(getattr(relation, name)):
+            _patch(relation, name, _trace_relation)
 
 
-def hook_marimo() -> None:
-    """See `mo.sql`, which is what a SQL cell calls."""
+def patch_marimo() -> None:
+    """Patch `mo.sql`, which SQL cells call."""
     for module in ("marimo", "marimo._sql.sql"):
         if module in sys.modules:
-            _put(sys.modules[module], "sql", _asking)
+            _patch(sys.modules[module], "sql", _trace_mo_sql)
 
 
-def remove_hooks() -> None:
-    """Take every wrapper out again."""
+def remove_patches() -> None:
+    """Remove all patches."""
     while _installed:
         owner, name, original = _installed.pop()
         setattr(owner, name, original)
 
 
-def _put(owner: Any, name: str, around: Callable[..., Any]) -> None:
+def _patch(owner: Any, name: str, trace: Callable[..., Any]) -> None:
     original = getattr(owner, name, None)
-    if original is None or hasattr(original, STATE):
+    if original is None or hasattr(original, STATE_ATTR):
         return
-    hook = Hook(name, original, isinstance(owner, type))
+    hook = Patch(name, original, isinstance(owner, type))
 
     @functools.wraps(original)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         if guard.depth:
-            return _called(original, args, kwargs, sys._getframe(1))
-        return around(hook, args, kwargs, sys._getframe(1))
+            return _call_in_scope(original, args, kwargs, sys._getframe(1))
+        return trace(hook, args, kwargs, sys._getframe(1))
 
-    setattr(wrapper, STATE, around)
+    setattr(wrapper, STATE_ATTR, trace)
     _installed.append((owner, name, original))
     setattr(owner, name, wrapper)
 
 
-def _querying(hook: Hook, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType) -> Any:
-    """duckdb.sql(text): the relation is a frame whose rows are not there yet."""
+def _trace_sql(hook: Patch, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType) -> Any:
+    """Trace duckdb.sql(text), which returns a lazy relation."""
     started = time.perf_counter()
-    query = _guarded(_query, *hook.split(args), kwargs, frame)
-    result = _called(hook.original, args, kwargs, frame)
-    if query is not None and not _guarded(_wrote, hook.name, query, frame, started) and result is not None:
-        _guarded(_made, hook.name, query, result, frame, started)
+    query = _call_safely(_query, *hook.split(args), kwargs, frame)
+    result = _call_in_scope(hook.original, args, kwargs, frame)
+    if (
+        query is not None
+        and not _call_safely(_record_created_table, hook.name, query, frame, started)
+        and result is not None
+    ):
+        _call_safely(_record_query, hook.name, query, result, frame, started)
     return result
 
 
-def _executing(hook: Hook, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType) -> Any:
-    """connection.execute(text): what is fetched afterwards is its result."""
+def _trace_execute(hook: Patch, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType) -> Any:
+    """Trace connection.execute(text); its result is fetched later."""
     started = time.perf_counter()
-    query = _guarded(_query, *hook.split(args), kwargs, frame)
-    result = _called(hook.original, args, kwargs, frame)
+    query = _call_safely(_query, *hook.split(args), kwargs, frame)
+    result = _call_in_scope(hook.original, args, kwargs, frame)
     if query is not None:
-        _last[result] = (query, started)
-        _guarded(_wrote, hook.name, query, frame, started)
+        _last_queries[result] = (query, started)
+        _call_safely(_record_created_table, hook.name, query, frame, started)
     return result
 
 
-def _fetching(hook: Hook, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType) -> Any:
-    """relation.df(), connection.execute(text).df(): the rows become a frame."""
+def _trace_fetch(hook: Patch, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType) -> Any:
+    """Trace relation.df() and connection.execute(text).df()."""
     started = time.perf_counter()
-    result = _called(hook.original, args, kwargs, frame)
+    result = _call_in_scope(hook.original, args, kwargs, frame)
     if is_frame(result):
-        _guarded(_fetched, hook.name, args[0], result, frame, started)
+        _call_safely(_record_fetch, hook.name, args[0], result, frame, started)
     return result
 
 
-def _taking(hook: Hook, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType) -> Any:
-    """duckdb.from_df(frame): a relation over a frame."""
+def _trace_from_df(hook: Patch, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType) -> Any:
+    """Trace duckdb.from_df(frame)."""
     started = time.perf_counter()
-    result = _called(hook.original, args, kwargs, frame)
-    given = [one for one in (*args, *kwargs.values()) if is_frame(one)]
-    if len(given) == 1:
-        _guarded(_taken, hook.name, given[0], result, frame, started)
+    result = _call_in_scope(hook.original, args, kwargs, frame)
+    frames = [value for value in (*args, *kwargs.values()) if is_frame(value)]
+    if len(frames) == 1:
+        _call_safely(_record_from_df, hook.name, frames[0], result, frame, started)
     return result
 
 
-def _opening(hook: Hook, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType) -> Any:
-    """duckdb.read_csv(path): a relation over a file."""
+def _trace_read(hook: Patch, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType) -> Any:
+    """Trace duckdb.read_csv(path) and similar functions."""
     started = time.perf_counter()
-    result = _called(hook.original, args, kwargs, frame)
-    _guarded(_opened, hook.name, _first(hook.split(args)[1], kwargs), result, frame, started)
+    result = _call_in_scope(hook.original, args, kwargs, frame)
+    _call_safely(_record_read, hook.name, _first_argument(hook.split(args)[1], kwargs), result, frame, started)
     return result
 
 
-def _writing(hook: Hook, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType) -> Any:
-    """relation.write_parquet(path): the rows of a relation become a file."""
+def _trace_write(hook: Patch, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType) -> Any:
+    """Trace relation.write_parquet(path) and similar methods."""
     started = time.perf_counter()
-    result = _called(hook.original, args, kwargs, frame)
-    _guarded(_written, hook.name, args[0], _first(args[1:], kwargs), frame, started)
+    result = _call_in_scope(hook.original, args, kwargs, frame)
+    _call_safely(_record_write, hook.name, args[0], _first_argument(args[1:], kwargs), frame, started)
     return result
 
 
-def _first(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _first_argument(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return args[0] if args else next(iter(kwargs.values()), None)
 
 
-def _deriving(hook: Hook, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType) -> Any:
-    """relation.filter(...) and the other verbs: a relation made of another."""
+def _trace_relation(hook: Patch, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType) -> Any:
+    """Trace relation.filter(...) and other methods that return a relation."""
     started = time.perf_counter()
-    result = _called(hook.original, args, kwargs, frame)
+    result = _call_in_scope(hook.original, args, kwargs, frame)
     if type(result) is type(args[0]) and result is not args[0]:
-        _guarded(_derived, hook.name, args, kwargs, result, frame, started)
+        _call_safely(_record_relation, hook.name, args, kwargs, result, frame, started)
     return result
 
 
-def _asking(hook: Hook, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType) -> Any:
-    """mo.sql(text): one operation, whatever marimo does to show its result."""
+def _trace_mo_sql(hook: Patch, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType) -> Any:
+    """Trace mo.sql(text) as one operation, without the queries marimo runs to display its result."""
     started = time.perf_counter()
-    query = _guarded(_query, kwargs.get("engine"), args, kwargs, frame)
+    query = _call_safely(_query, kwargs.get("engine"), args, kwargs, frame)
     guard.depth = 1
     try:
         result = hook.original(*args, **kwargs)
     finally:
         guard.depth = 0
-    if query is not None and not _guarded(_wrote, hook.name, query, frame, started) and is_frame(result):
-        _guarded(_made, hook.name, query, result, frame, started)
+    if (
+        query is not None
+        and not _call_safely(_record_created_table, hook.name, query, frame, started)
+        and is_frame(result)
+    ):
+        _call_safely(_record_query, hook.name, query, result, frame, started)
     return result
 
 
-def _called(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType) -> Any:
+def _call_in_scope(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType) -> Any:
     call = functools.partial(original, *args, **kwargs)
     depth, guard.depth = guard.depth, 1
     try:
-        return eval(_CALL, frame.f_globals, {**frame.f_locals, "_clew_call": call})  # noqa: S307 - our own constant
+        return eval(_CALL_CODE, frame.f_globals, {**frame.f_locals, "_clew_call": call})  # noqa: S307 - a constant expression
     finally:
         guard.depth = depth
 
 
-def _guarded(action: Callable[..., Any], *arguments: Any) -> Any:
+def _call_safely(action: Callable[..., Any], *arguments: Any) -> Any:
     guard.depth = 1
     try:
         return action(*arguments)
-    except Exception as error:  # noqa: BLE001 - capture must never change what the user's call does
-        count_loss("query", error)
+    except Exception as error:  # noqa: BLE001 - capture must never change the user's call
+        record_error("query", error)
         return None
     finally:
         guard.depth = 0
@@ -212,11 +227,11 @@ def _query(connection: Any, args: tuple[Any, ...], kwargs: dict[str, Any], frame
     if not isinstance(text, str):
         return None
     names = ChainMap(dict(frame.f_locals), frame.f_globals)
-    return Query(text, tables_named_in(text, names), _database(connection))
+    return Query(text, referenced_frames(text, names), _database(connection))
 
 
 def _database(connection: Any) -> str:
-    """The file of a connection's database."""
+    """Return the database file of a connection."""
     execute = getattr(type(connection), "execute", None)
     if execute is None or "duckdb" not in type(connection).__module__:
         return ":memory:"
@@ -224,80 +239,85 @@ def _database(connection: Any) -> str:
     return next((row[0] for row in rows if row[0]), ":memory:")
 
 
-def _placed(frame: FrameType, started: float) -> tuple[CodeType, int, float, float]:
+def _location(frame: FrameType, started: float) -> tuple[CodeType, int, float, float]:
     return frame.f_code, frame.f_lasti, started, time.perf_counter() - started
 
 
-def _made(name: str, query: Query, result: Any, frame: FrameType, started: float) -> None:
-    version = described(result)
-    tell(QueryRecord.of(name, query, version), *_placed(frame, started))
-    remembered(result, version)
+def _record_query(name: str, query: Query, result: Any, frame: FrameType, started: float) -> None:
+    version = describe_frame(result)
+    record_operation(QueryRecord.of(name, query, version), *_location(frame, started))
+    attach_version(result, version)
 
 
-def _taken(name: str, source: Any, result: Any, frame: FrameType, started: float) -> None:
-    version, behind = described(result), version_of_frame(source)
-    tell(Record(name, "selection", version, SameLabels(behind), {}, (behind,)), *_placed(frame, started))
-    remembered(result, version)
+def _record_from_df(name: str, source: Any, result: Any, frame: FrameType, started: float) -> None:
+    version, source_version = describe_frame(result), version_of_frame(source)
+    record_operation(
+        OperationRecord(name, "selection", version, IdentityEdges(source_version), {}, (source_version,)),
+        *_location(frame, started),
+    )
+    attach_version(result, version)
 
 
-def _opened(name: str, source: Any, result: Any, frame: FrameType, started: float) -> None:
-    version = described(result)
+def _record_read(name: str, source: Any, result: Any, frame: FrameType, started: float) -> None:
+    version = describe_frame(result)
     entry = read_record(name, source, version)
     if entry is not None:
-        tell(entry, *_placed(frame, started))
-        remembered(result, version)
+        record_operation(entry, *_location(frame, started))
+        attach_version(result, version)
 
 
-def _written(name: str, relation: Any, target: Any, frame: FrameType, started: float) -> None:
+def _record_write(name: str, relation: Any, target: Any, frame: FrameType, started: float) -> None:
     entry = write_record(name, relation, target)
     if entry is not None:
-        tell(entry, *_placed(frame, started))
+        record_operation(entry, *_location(frame, started))
 
 
-def _derived(
+def _record_relation(
     name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, frame: FrameType, started: float
 ) -> None:
-    version = described(result)
-    tell(verb_record(name, args[0], args[1:], kwargs, version), *_placed(frame, started))
-    remembered(result, version)
+    version = describe_frame(result)
+    record_operation(relation_record(name, args[0], args[1:], kwargs, version), *_location(frame, started))
+    attach_version(result, version)
 
 
-def _fetched(name: str, source: Any, result: Any, frame: FrameType, started: float) -> None:
-    version = described(result)
-    behind = known_version(source)
-    if behind is not None:
-        # Of two columns of one name, the second is called otherwise in a frame.
+def _record_fetch(name: str, source: Any, result: Any, frame: FrameType, started: float) -> None:
+    version = describe_frame(result)
+    source_version = attached_version(source)
+    if source_version is not None:
+        # The second of two columns with the same name is renamed in a frame.
         renamed = {
-            after: behind.field(before)
-            for before, after in zip(behind.columns, version.columns, strict=False)
+            after: source_version.field(before)
+            for before, after in zip(source_version.columns, version.columns, strict=False)
             if before != after
         }
-        edges = SameLabels(behind, IDENTITY, renamed)
-        tell(Record(name, "selection", version, edges, {}, (behind,)), *_placed(frame, started))
-    elif source in _last:
-        query, begun = _last[source]
-        tell(QueryRecord.of("execute", query, version), *_placed(frame, begun))
+        edges = IdentityEdges(source_version, IDENTITY, renamed)
+        record_operation(
+            OperationRecord(name, "selection", version, edges, {}, (source_version,)), *_location(frame, started)
+        )
+    elif source in _last_queries:
+        query, query_started = _last_queries[source]
+        record_operation(QueryRecord.of("execute", query, version), *_location(frame, query_started))
     else:
         return
-    remembered(result, version)
+    attach_version(result, version)
 
 
-def _wrote(name: str, query: Query, frame: FrameType, started: float) -> bool:
-    """CREATE TABLE ... AS, COPY ... TO: what the query gives is a table or a file from now on."""
-    makes, copies = _MAKES.match(query.text), _COPIES.match(query.text)
-    if makes is not None:
-        table = makes[1].replace('"', "")
-        dataset: FileDataset | None = query.table_dataset(table)
-        text = makes[2]
-    elif copies is not None:
-        dataset, text = located_at(copies[2]), copies[1]
+def _record_created_table(name: str, query: Query, frame: FrameType, started: float) -> bool:
+    """Record CREATE TABLE ... AS and COPY ... TO; return whether the query is one of them."""
+    create_match, copy_match = _CREATE_AS.match(query.text), _COPY_TO.match(query.text)
+    if create_match is not None:
+        table = create_match[1].replace('"', "")
+        dataset: ExternalDataset | None = query.table_dataset(table)
+        text = create_match[2]
+    elif copy_match is not None:
+        dataset, text = dataset_at(copy_match[2]), copy_match[1]
     else:
         return False
-    inner = query.within(text)
-    if dataset is None or inner.reading is None:
+    inner = query.subquery(text)
+    if dataset is None or inner.lineage is None:
         return False
-    written = outside(dataset)
-    written.columns = list(inner.reading.columns)
-    tell(QueryRecord.of(name, inner, written), *_placed(frame, started))
-    remember_written(written)
+    written = external_version(dataset)
+    written.columns = list(inner.lineage.columns)
+    record_operation(QueryRecord.of(name, inner, written), *_location(frame, started))
+    record_written(written)
     return True

@@ -1,4 +1,4 @@
-"""Verbs of DuckDB's relations: each says what a query would say, and is read as one."""
+"""Methods of DuckDB relations, translated to SQL and parsed as queries."""
 
 from __future__ import annotations
 
@@ -9,95 +9,99 @@ from typing import TYPE_CHECKING, Any
 from clew.capture.flags import OPAQUE, TRANSFORMATION
 from clew.capture.foreign import version_of_frame
 from clew.capture.queries.records import Query, QueryRecord
-from clew.capture.records import Record, SameLabels
+from clew.capture.records import IdentityEdges, OperationRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from clew.capture.versions import FrameVersion
 
-_SAME_ROWS = frozenset(["head", "limit", "offset", "sample", "set_alias"])
+_ROW_SUBSETS = frozenset(["head", "limit", "offset", "sample", "set_alias"])
 _JOINS = frozenset(["inner", "left", "right", "outer", "full"])
 
 
-def verb_record(
+def relation_record(
     name: str, relation: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: FrameVersion
-) -> Record:
-    """The record of a verb: exact where its words are known, else from all columns and marked as opaque."""
+) -> OperationRecord:
+    """Return the record of a relation method: exact if it translates to SQL, else opaque from all columns."""
     source = version_of_frame(relation)
-    if name in _SAME_ROWS:
-        return Record(name, "selection", output, SameLabels(source), {}, (source,))
-    others = {one.alias: version_of_frame(one) for one in (*args, *kwargs.values()) if _is_relation(one)}
-    text = _text_of(name, relation, args, kwargs)
+    if name in _ROW_SUBSETS:
+        return OperationRecord(name, "selection", output, IdentityEdges(source), {}, (source,))
+    others = {value.alias: version_of_frame(value) for value in (*args, *kwargs.values()) if _is_relation(value)}
+    text = _to_sql(name, relation, args, kwargs)
     columns = list(output.columns)
-    # A join may give two columns of one name, of which it cannot be said by name which is whose.
+    # A join may return two columns with the same name, which are ambiguous.
     if text is not None and len(set(columns)) == len(columns) and relation.alias not in others:
         view = args[0] if name == "query" else relation.alias
         return QueryRecord.of(name, Query(text, {**others, view: source}), output)
-    everything = Query("", {**others, relation.alias: source}).guessed(TRANSFORMATION | OPAQUE)
-    edges = SameLabels(source, TRANSFORMATION | OPAQUE, dict.fromkeys(columns, everything))
-    return Record(name, "unknown", output, edges, {}, (source, *others.values()))
+    opaque = Query("", {**others, relation.alias: source}).opaque_provenance(TRANSFORMATION | OPAQUE)
+    edges = IdentityEdges(source, TRANSFORMATION | OPAQUE, dict.fromkeys(columns, opaque))
+    return OperationRecord(name, "unknown", output, edges, {}, (source, *others.values()))
 
 
-def _text_of(name: str, relation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
-    """The query that a verb stands for; None where it has no words of its own, or was called in an unknown way."""
-    write = _TEXTS.get(name)
-    if write is None or (kwargs and name not in ("aggregate", "join")):
+def _to_sql(name: str, relation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
+    """Return the SQL of a relation method; None if it has no translation or the call is not supported."""
+    build_sql = _SQL_BUILDERS.get(name)
+    if build_sql is None or (kwargs and name not in ("aggregate", "join")):
         return None
     try:
-        return write(_quoted(relation.alias), *args, **kwargs)
+        return build_sql(_quote(relation.alias), *args, **kwargs)
     except (TypeError, ValueError):
         return None
 
 
-def _selected(source: str, *expressions: Any) -> str:
-    return _words("select", _listed(expressions), "from", source)
+def _select_sql(source: str, *expressions: Any) -> str:
+    return _join_words("select", _format_expressions(expressions), "from", source)
 
 
-def _aggregated(source: str, aggr_expr: Any, group_expr: Any = "") -> str:
-    return _words(_selected(source, aggr_expr), "group by", _listed([group_expr]) or "all")
+def _aggregate_sql(source: str, aggr_expr: Any, group_expr: Any = "") -> str:
+    return _join_words(_select_sql(source, aggr_expr), "group by", _format_expressions([group_expr]) or "all")
 
 
-def _ordered(source: str, *by: Any) -> str:
-    return _words(_selected(source, "*"), "order by", _listed(by))
+def _order_sql(source: str, *by: Any) -> str:
+    return _join_words(_select_sql(source, "*"), "order by", _format_expressions(by))
 
 
-def _joined(source: str, other_rel: Any, condition: Any, how: str = "inner") -> str:
+def _join_sql(source: str, other_rel: Any, condition: Any, how: str = "inner") -> str:
     if how.lower() not in _JOINS:
-        msg = f"{how} joins are not read"
+        msg = f"{how} joins are not supported"
         raise ValueError(msg)
-    words = _listed([condition])
-    is_shared = re.fullmatch(r"[\w\s,\"]+", words) is not None
-    met = ("using (", words, ")") if is_shared else ("on", words)
-    return _words(_selected(source, "*"), how, "join", _quoted(other_rel.alias), *met)
+    predicate = _format_expressions([condition])
+    is_shared = re.fullmatch(r"[\w\s,\"]+", predicate) is not None
+    clause = ("using (", predicate, ")") if is_shared else ("on", predicate)
+    return _join_words(_select_sql(source, "*"), how, "join", _quote(other_rel.alias), *clause)
 
 
-_TEXTS: dict[str, Callable[..., str]] = {
-    "filter": lambda source, condition: _words(_selected(source, "*"), "where", _listed([condition])),
-    "project": _selected,
-    "select": _selected,
-    "aggregate": _aggregated,
-    "order": _ordered,
-    "sort": _ordered,
-    "distinct": lambda source: _selected(source, "distinct *"),
-    "unique": lambda source, columns: _selected(source, _words("distinct", _listed([columns]))),
-    "union": lambda source, other: _words(_selected(source, "*"), "union all", _selected(_quoted(other.alias), "*")),
-    "join": _joined,
+_SQL_BUILDERS: dict[str, Callable[..., str]] = {
+    "filter": lambda source, condition: _join_words(
+        _select_sql(source, "*"), "where", _format_expressions([condition])
+    ),
+    "project": _select_sql,
+    "select": _select_sql,
+    "aggregate": _aggregate_sql,
+    "order": _order_sql,
+    "sort": _order_sql,
+    "distinct": lambda source: _select_sql(source, "distinct *"),
+    "unique": lambda source, columns: _select_sql(source, _join_words("distinct", _format_expressions([columns]))),
+    "union": lambda source, other: _join_words(
+        _select_sql(source, "*"), "union all", _select_sql(_quote(other.alias), "*")
+    ),
+    "join": _join_sql,
     "query": lambda _, __, text: str(text),
 }
 
 
-def _words(*parts: str) -> str:
+def _join_words(*parts: str) -> str:
     return " ".join(parts)
 
 
-def _listed(expressions: Any) -> str:
-    """Expressions as they are written; DuckDB's own objects write themselves."""
-    parts = [part for one in expressions for part in (one if isinstance(one, (list, tuple)) else [one])]
-    return ", ".join(map(str, parts))
+def _format_expressions(expressions: Any) -> str:
+    """Join expressions as SQL text; str() of DuckDB's expression objects is SQL."""
+    items = [item for group in expressions for item in (group if isinstance(group, (list, tuple)) else [group])]
+    return ", ".join(map(str, items))
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 

@@ -1,1 +1,1 @@
-"""The three streams of events that a session leaves behind."""
+"""Recording, expanding and delivering the three event streams of a session."""

@@ -1,4 +1,4 @@
-"""Spark applications as OpenLineage's listener tells of them: which of them are still at work."""
+"""Running Spark applications, from the events of OpenLineage's listener."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from msgspec import Struct
 
 
 class _JobType(Struct, frozen=True):
-    jobType: str = ""  # noqa: N815  # the wire's name
+    jobType: str = ""  # noqa: N815 - OpenLineage field name
 
 
 class _JobFacets(Struct, frozen=True):
@@ -32,14 +32,14 @@ _decode = msgspec.json.Decoder(_Event).decode
 _ENDS = frozenset(["COMPLETE", "FAIL", "ABORT"])
 
 
-class Applications:
-    """Those whose beginning was seen and whose end was not."""
+class RunningSparkApps:
+    """Applications with a start event but no end event."""
 
     def __init__(self) -> None:
         self.running: set[str] = set()
 
-    def follow(self, line: bytes) -> None:
-        """Look at an event; of what begins within an application, some never ends."""
+    def update(self, line: bytes) -> None:
+        """Process an event; only applications are tracked, since runs inside one may never end."""
         try:
             event = _decode(line)
         except msgspec.DecodeError:

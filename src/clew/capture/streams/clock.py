@@ -1,10 +1,10 @@
-"""Times as events write them."""
+"""Timestamp formatting of events."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 
 
-def written(moment: float) -> str:
-    """RFC 3339 in UTC with microseconds."""
-    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="microseconds")
+def format_timestamp(timestamp: float) -> str:
+    """Format a timestamp as RFC 3339 in UTC with microseconds."""
+    return datetime.fromtimestamp(timestamp, UTC).isoformat(timespec="microseconds")

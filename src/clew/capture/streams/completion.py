@@ -1,4 +1,4 @@
-"""Completing the streams of a folder from the logs beside them, by whoever comes first, and never twice."""
+"""Expansion of the kernel logs of a folder to event files, exactly once, by any process."""
 
 from __future__ import annotations
 
@@ -10,71 +10,71 @@ from pathlib import Path
 
 import msgspec
 
-from clew.capture.losses import count_loss
+from clew.capture.losses import record_error
 from clew.capture.streams.entries import decode_entry
-from clew.capture.streams.expansion import Expansion
+from clew.capture.streams.expansion import EventExpander
 from clew.capture.streams.files import CLOSED, StreamFiles
-from clew.capture.streams.log import FOLDER, folders_with_logs, is_abandoned, logs_in
+from clew.capture.streams.log import STATE_FOLDER, folders_with_logs, is_abandoned, logs_in
 
 _BYTES_PER_COMMIT = 4 << 20
 
 
-class Completion:
-    """Expands the logs of one folder, again and again; what it has read stays known to it."""
+class LogExpander:
+    """Expands the logs of one folder incrementally."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._logs: dict[Path, _Log] = {}
+        self._cursors: dict[Path, _LogCursor] = {}
 
-    def go_on(self) -> None:
-        """Expand what kernels have written since the last time; the logs of those that ended are removed."""
-        if not any(path not in self._logs or self._logs[path].has_news() for path in logs_in(self.folder)):
+    def poll(self) -> None:
+        """Expand new log entries; remove the logs of kernels that have exited."""
+        if not any(path not in self._cursors or self._cursors[path].has_changes() for path in logs_in(self.folder)):
             return
-        with _only_one(self.folder):
+        with _folder_lock(self.folder):
             files = StreamFiles(self.folder)
             progress = files.progress()
             for path in logs_in(self.folder):
-                log = self._logs.setdefault(path, _Log(path))
-                for position in log.expand(files, progress.logs.get(path.name, 0)):
+                cursor = self._cursors.setdefault(path, _LogCursor(path))
+                for position in cursor.expand(files, progress.logs.get(path.name, 0)):
                     progress.logs[path.name] = position
                     files.commit(progress.logs)
-                if log.is_complete:
+                if cursor.is_complete:
                     path.unlink()
-                    del self._logs[path]
-            self._clear()
+                    del self._cursors[path]
+            self._remove_work_files()
 
-    def _clear(self) -> None:
-        """Remove what was needed for the work once nothing is left to do."""
+    def _remove_work_files(self) -> None:
+        """Remove the progress file once all logs are expanded."""
         if logs_in(self.folder):
             return
-        for path in (self.folder / FOLDER).glob("progress.*"):
+        for path in (self.folder / STATE_FOLDER).glob("progress.*"):
             path.unlink()
         with suppress(OSError):
-            # A session that has just begun keeps it.
-            (self.folder / FOLDER).rmdir()
+            # Not empty: a session has just started.
+            (self.folder / STATE_FOLDER).rmdir()
 
 
-class _Log:
-    """One log and how far it was read."""
+class _LogCursor:
+    """Read position in one log, with its expander."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._expansion = Expansion()
+        self._expander = EventExpander()
         self._position = 0
         self.is_complete = False
 
-    def has_news(self) -> bool:
-        """Whether there is more of it, or there will be no more."""
+    def has_changes(self) -> bool:
+        """Return whether the log has grown or its kernel has exited."""
         return self._path.stat().st_size > self._position or is_abandoned(self._path)
 
     def expand(self, files: StreamFiles, done: int) -> Iterator[int]:
-        """Add the events of what was written since, less those of the first `done` bytes, and say how far it went."""
+        """Add the events after the first `done` bytes and yield the position after each batch to commit."""
         if done == CLOSED:
             self.is_complete = True
             return
-        # Asked first: what a kernel wrote before it was gone can then be read to the end.
+        # Checked before reading, so that everything a dead kernel wrote is read.
         is_last = is_abandoned(self._path)
-        told = 0
+        uncommitted_bytes = 0
         with self._path.open("rb") as file:
             file.seek(self._position)
             for line in file:
@@ -82,12 +82,12 @@ class _Log:
                     break
                 self._add(line, files if self._position >= done else None)
                 self._position += len(line)
-                told += len(line)
-                if told >= _BYTES_PER_COMMIT and self._position > done:
+                uncommitted_bytes += len(line)
+                if uncommitted_bytes >= _BYTES_PER_COMMIT and self._position > done:
                     yield self._position
-                    told = 0
+                    uncommitted_bytes = 0
         if is_last and self._position:
-            for stream, event in self._expansion.end():
+            for stream, event in self._expander.close():
                 files.add(stream, event)
             self.is_complete = True
             yield CLOSED
@@ -98,18 +98,18 @@ class _Log:
         try:
             entry = decode_entry(line)
         except msgspec.DecodeError:
-            # Cut short by a full disk, and counted as lost where that happened.
+            # Cut off by a full disk, and counted as an error by the kernel.
             return
         try:
-            for stream, event in self._expansion.events(entry):
+            for stream, event in self._expander.events(entry):
                 if files is not None:
                     files.add(stream, event)
-        except Exception as error:  # noqa: BLE001 - one entry that cannot be told must not cost the others
-            count_loss("expand", error)
+        except Exception as error:  # noqa: BLE001 - one bad entry must not affect the others
+            record_error("expand", error)
 
 
 @contextmanager
-def _only_one(folder: Path) -> Iterator[None]:
+def _folder_lock(folder: Path) -> Iterator[None]:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -118,13 +118,13 @@ def _only_one(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def complete(folder: Path) -> None:
-    """Complete the streams of one folder."""
-    Completion(folder).go_on()
+def expand_logs(folder: Path) -> None:
+    """Expand the logs of one folder."""
+    LogExpander(folder).poll()
 
 
-def complete_below(root: Path) -> None:
-    """Complete the streams of the sessions below `root` whose kernels are gone; the others have their workers."""
+def expand_abandoned(root: Path) -> None:
+    """Expand the logs of exited kernels below `root`; the others have their workers."""
     for folder in folders_with_logs(root):
         if any(map(is_abandoned, logs_in(folder))):
-            complete(folder)
+            expand_logs(folder)

@@ -1,4 +1,4 @@
-"""Sending streams to an endpoint. The files are the spool: what is not acknowledged yet is sent again, later."""
+"""Delivery of event files to an endpoint, at least once. The files are the spool; unacknowledged events are resent."""
 
 from __future__ import annotations
 
@@ -13,117 +13,119 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from clew.capture.streams.applications import Applications
-from clew.capture.streams.endpoint import Endpoint
+from clew.capture.streams.applications import RunningSparkApps
+from clew.capture.streams.endpoint import DeliveryEndpoint
 from clew.capture.streams.files import DATAFRAME, LINEAGE, RUNTIME, SPARK
-from clew.capture.streams.log import FOLDER, logs_in
+from clew.capture.streams.log import STATE_FOLDER, logs_in
 
-_STATE = "delivery.json"
+_STATE_FILE = "delivery.json"
 _OPENLINEAGE: Final = (LINEAGE, SPARK)
-_SENT: Final = (*_OPENLINEAGE, RUNTIME, DATAFRAME)
-_EVENTS_PER_NOTE = 50
-_MOST_BYTES = 1 << 16
+_STREAMS: Final = (*_OPENLINEAGE, RUNTIME, DATAFRAME)
+_EVENTS_PER_SAVE = 50
+_MAX_STATE_BYTES = 1 << 16
 _ACCEPTED = range(200, 300)
-# What an endpoint answers to an event that it will never take. It stays in its file.
-_REFUSED: Final = (400, 413, 415, 422)
-_UNKNOWN: Final = (404, 405, 501)
+# Permanent rejections of an event, which stays in its file.
+_REJECTED: Final = (400, 413, 415, 422)
+_UNSUPPORTED: Final = (404, 405, 501)
 
 
-class Delivered(Struct):
-    """How many bytes of each file the endpoint has, and how many of its events it refused."""
+class DeliveryState(Struct):
+    """Acknowledged bytes of each file, and the number of rejected events."""
 
     sent: dict[str, int]
-    refused: int = 0
+    rejected: int = 0
 
 
 class UnreachableError(Exception):
-    """The endpoint is down, or takes nothing now."""
+    """The endpoint is down or temporarily rejects events."""
 
 
-class Delivery:
-    """Sends what is written to the streams of one folder, each event at least once."""
+class SpoolSender:
+    """Sends the event files of one folder, each event at least once."""
 
-    def __init__(self, folder: Path, endpoint: Endpoint) -> None:
+    def __init__(self, folder: Path, endpoint: DeliveryEndpoint) -> None:
         self._folder = folder
-        self._path = folder / FOLDER / _STATE
+        self._path = folder / STATE_FOLDER / _STATE_FILE
         self._endpoint = endpoint
-        self._unknown: set[str] = set()
+        self._unsupported: set[str] = set()
         self._connection: http.client.HTTPConnection | None = None
-        self._state: int | None = None
-        self._applications = Applications()
-        self.delivered = Delivered({})
+        self._state_fd: int | None = None
+        self._spark_apps = RunningSparkApps()
+        self.state = DeliveryState({})
 
-    def begin(self) -> bool:
-        """Take the folder in hand; False if somebody else sends it. What it held before is not sent."""
-        note_beginning(self._folder)
-        state = os.open(self._path, os.O_RDWR)
+    def acquire(self) -> bool:
+        """Lock the folder for delivery; return False if another process has it. Earlier content is not sent."""
+        init_delivery_state(self._folder)
+        state_fd = os.open(self._path, os.O_RDWR)
         try:
-            fcntl.flock(state, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(state_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            os.close(state)
+            os.close(state_fd)
             return False
-        self._state = state
-        self.delivered = msgspec.json.decode(os.pread(state, _MOST_BYTES, 0), type=Delivered)
+        self._state_fd = state_fd
+        self.state = msgspec.json.decode(os.pread(state_fd, _MAX_STATE_BYTES, 0), type=DeliveryState)
         return True
 
-    def go_on(self) -> bool:
-        """Send what waits; False if the endpoint did not take all of it."""
+    def poll(self) -> bool:
+        """Send pending events; return False if not all were accepted."""
         try:
-            for stream in _SENT:
+            for stream in _STREAMS:
                 self._send(stream)
         except (UnreachableError, OSError, http.client.HTTPException):
-            self._hang_up()
+            self._disconnect()
             return False
         finally:
-            self._note()
+            self._save_state()
         return True
 
-    def end(self) -> None:
-        """Leave the folder; nothing that was needed for the work stays in it if all is sent."""
-        self._hang_up()
-        if self._state is not None:
-            if not self.waiting():
+    def close(self) -> None:
+        """Release the folder, and remove the delivery state if everything is sent."""
+        self._disconnect()
+        if self._state_fd is not None:
+            if not self.pending_bytes():
                 self._path.unlink(missing_ok=True)
                 with suppress(OSError):
-                    # There are logs yet.
+                    # Not empty: there are logs.
                     self._path.parent.rmdir()
-            os.close(self._state)
-            self._state = None
+            os.close(self._state_fd)
+            self._state_fd = None
 
     @property
-    def is_growing(self) -> bool:
-        """Whether more will come though the kernel is gone: its JVM ends after it."""
-        return bool(self._applications.running)
+    def has_running_apps(self) -> bool:
+        """True while Spark applications may still write events; the JVM may outlive the kernel."""
+        return bool(self._spark_apps.running)
 
-    def waiting(self) -> int:
-        """How many bytes are still to be sent."""
+    def pending_bytes(self) -> int:
+        """Return the number of bytes to be sent."""
         if logs_in(self._folder):
-            # Of more than there is in the files.
+            # Unexpanded logs: the final number is unknown.
             return 1
-        return sum(_size(self._folder, name) - self._sent(name) for name in _SENT if name not in self._unknown)
+        return sum(
+            _size(self._folder, name) - self._sent_bytes(name) for name in _STREAMS if name not in self._unsupported
+        )
 
     def _send(self, stream: str) -> None:
-        if stream in self._unknown or _size(self._folder, stream) <= self._sent(stream):
+        if stream in self._unsupported or _size(self._folder, stream) <= self._sent_bytes(stream):
             return
         for count, line in enumerate(self._lines(stream), start=1):
             status = self._post(stream, line)
-            if status in _UNKNOWN and stream not in _OPENLINEAGE:
-                # An endpoint of somebody else: it takes OpenLineage alone.
-                self._unknown.add(stream)
+            if status in _UNSUPPORTED and stream not in _OPENLINEAGE:
+                # Not a clew collector: it accepts OpenLineage events only.
+                self._unsupported.add(stream)
                 return
-            if status in _REFUSED:
-                self.delivered.refused += 1
+            if status in _REJECTED:
+                self.state.rejected += 1
             elif status not in _ACCEPTED:
                 raise UnreachableError
             if stream == SPARK:
-                self._applications.follow(line)
-            self.delivered.sent[stream] = self._sent(stream) + len(line)
-            if count % _EVENTS_PER_NOTE == 0:
-                self._note()
+                self._spark_apps.update(line)
+            self.state.sent[stream] = self._sent_bytes(stream) + len(line)
+            if count % _EVENTS_PER_SAVE == 0:
+                self._save_state()
 
     def _lines(self, stream: str) -> Iterator[bytes]:
         with (self._folder / stream).open("rb") as file:
-            file.seek(self._sent(stream))
+            file.seek(self._sent_bytes(stream))
             for line in file:
                 if line.endswith(b"\n"):
                     yield line
@@ -136,34 +138,34 @@ class Delivery:
         response.read()
         return response.status
 
-    def _hang_up(self) -> None:
+    def _disconnect(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
-    def _sent(self, stream: str) -> int:
-        return self.delivered.sent.get(stream, 0)
+    def _sent_bytes(self, stream: str) -> int:
+        return self.state.sent.get(stream, 0)
 
-    def _note(self) -> None:
-        if self._state is None:
+    def _save_state(self) -> None:
+        if self._state_fd is None:
             return
-        # Numbers only grow, so that the text never gets shorter.
-        os.pwrite(self._state, msgspec.json.encode(self.delivered), 0)
+        # Numbers only grow, so the text never gets shorter.
+        os.pwrite(self._state_fd, msgspec.json.encode(self.state), 0)
 
 
-def note_beginning(folder: Path) -> None:
-    """Note that what is written to a folder from now on is to be sent, unless that is noted already.
+def init_delivery_state(folder: Path) -> None:
+    """Create the delivery state of a folder, so that events written from now on are sent, unless it exists.
 
-    Whole or not at all: without it nobody would know what is still to be sent.
+    Created atomically: without it pending events would not be found.
     """
-    path = folder / FOLDER / _STATE
+    path = folder / STATE_FOLDER / _STATE_FILE
     if path.exists():
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(f".{os.getpid()}")
-    draft.write_bytes(msgspec.json.encode(Delivered({name: _size(folder, name) for name in _SENT})))
+    draft.write_bytes(msgspec.json.encode(DeliveryState({name: _size(folder, name) for name in _STREAMS})))
     with suppress(FileExistsError):
-        # Somebody else was faster.
+        # Created by another process at the same time.
         path.hardlink_to(draft)
     draft.unlink()
 
@@ -173,6 +175,6 @@ def _size(folder: Path, stream: str) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def undelivered_below(root: Path) -> list[Path]:
-    """The folders below `root` that an earlier worker could not deliver."""
-    return [path.parent.parent for path in sorted(root.glob(f"*/{FOLDER}/{_STATE}"))]
+def pending_folders(root: Path) -> list[Path]:
+    """Return the folders below `root` with undelivered events of earlier workers."""
+    return [path.parent.parent for path in sorted(root.glob(f"*/{STATE_FOLDER}/{_STATE_FILE}"))]

@@ -1,4 +1,4 @@
-"""Encoding events: labels may be anything, so what JSON does not know is written as text."""
+"""JSON encoding of events; labels of unsupported types are written as text."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _encoder = msgspec.json.Encoder(enc_hook=str)
 
 
 def encode(value: Any) -> bytes:
-    """A value as JSON."""
+    """Encode a value as JSON."""
     return _encoder.encode(value)
 
 
-def encoded(value: Any) -> msgspec.Raw:
-    """A value as JSON that is put into events as it is."""
+def encode_raw(value: Any) -> msgspec.Raw:
+    """Encode a value as raw JSON, to be embedded in events."""
     return msgspec.Raw(_encoder.encode(value))

@@ -1,6 +1,6 @@
-"""Entries of the kernel's log: what happened, in few bytes, from which the three streams are made elsewhere.
+"""Entries of the kernel log: a compact form that the worker expands to the three event streams.
 
-Each is one line of JSON. Frames are named by numbers and described once, columns likewise.
+Each is one line of JSON. Frame versions and label lists are written once and referenced by number.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from clew.capture.records import Kind
+from clew.capture.records import OperationType
 
-# A version by its number, a column of it, and how it is depended on.
+# Version number, column and transformation flags.
 Dependency: TypeAlias = tuple[int, Any, int]
-# Columns by their types, five items for each: the type, its bytes in a row, and the places as a range (start, stop,
-# step) or as a list and twice None. All in one row, since frames have many.
+# Flat list with five items per type: its name, bytes per row, and the column positions as start, stop and step of a
+# range or as a list and twice None.
 Blocks: TypeAlias = list[str | int | list[int] | None]
 
 
-class Failure(NamedTuple):
-    """An exception in its own words, with the frames of the user's code only."""
+class CellFailure(NamedTuple):
+    """An exception with its redacted message and the traceback of user code."""
 
     error_type: str
     message: str
@@ -28,9 +28,9 @@ class Failure(NamedTuple):
 
 
 class SessionStarted(Struct, frozen=True, array_like=True, tag="session"):
-    """A notebook begins."""
+    """Start of a session."""
 
-    moment: float
+    timestamp: float
     notebook: str
     session_id: str
     run_id: str
@@ -38,9 +38,9 @@ class SessionStarted(Struct, frozen=True, array_like=True, tag="session"):
 
 
 class CellStarted(Struct, frozen=True, array_like=True, tag="cell"):
-    """A cell starts; `file` and `first_line` are what its code objects say of where it stands."""
+    """Start of a cell; `file` and `first_line` are those of its code object."""
 
-    moment: float
+    timestamp: float
     run_id: str
     cell_id: str
     source: str
@@ -53,8 +53,8 @@ class CellStarted(Struct, frozen=True, array_like=True, tag="cell"):
     engine: str
 
 
-class SourcePart(Struct, frozen=True, array_like=True, tag="part"):
-    """Lines of a file that are a cell of their own."""
+class SetupCellSource(Struct, frozen=True, array_like=True, tag="setup_cell"):
+    """Line range of a file that is the setup cell."""
 
     file: str
     text: str
@@ -62,15 +62,15 @@ class SourcePart(Struct, frozen=True, array_like=True, tag="part"):
     last: int
 
 
-class Labels(Struct, frozen=True, array_like=True, gc=False):
-    """The labels of some columns."""
+class LabelsEntry(Struct, frozen=True, array_like=True, gc=False):
+    """A numbered list of column labels."""
 
     number: int
     labels: list[Any]
 
 
-class Version(Struct, frozen=True, array_like=True, gc=False):
-    """One state of one frame, or a dataset outside."""
+class VersionEntry(Struct, frozen=True, array_like=True, gc=False):
+    """A frame version or an external dataset."""
 
     number: int
     frame: int
@@ -79,17 +79,17 @@ class Version(Struct, frozen=True, array_like=True, gc=False):
     index_names: list[Any]
     shape: tuple[int, int] | None
     blocks: Blocks | None
-    # Where it was measured; else it follows from the blocks.
+    # Set if measured, else computed from the blocks.
     bytes: int | None
     dataset: tuple[str, str] | None
-    repeats: int | None
+    first_iteration: int | None
 
 
-class Recorded(Struct, frozen=True, array_like=True, gc=False):
-    """One operation. Without a `source`, `fields` are all of its edges; with one, what differs from its columns."""
+class OperationEntry(Struct, frozen=True, array_like=True, gc=False):
+    """One operation. Without `source`, `fields` has all edges; with it, only those that differ from identity."""
 
     method: str
-    kind: Kind
+    kind: OperationType
     is_module_function: bool
     position: tuple[str, int, int, int, int] | None
     started: float
@@ -107,60 +107,60 @@ class Recorded(Struct, frozen=True, array_like=True, gc=False):
     written_types: list[tuple[Any, str]] | None
 
 
-class Repeated(Struct, frozen=True, array_like=True, gc=False):
-    """A loop went on after its operation was told: its place among those of the cell, and its sums by now."""
+class RepeatEntry(Struct, frozen=True, array_like=True, gc=False):
+    """New totals of an operation already logged: its index in the cell, count, duration and overhead."""
 
-    place: int
+    index: int
     count: int
     duration: float
     overhead: float
 
 
-class CellGoesOn(Struct, frozen=True, array_like=True, tag="so far"):
-    """What a cell that still runs did since it last told, and what of it was repeated since."""
+class CellProgress(Struct, frozen=True, array_like=True, tag="progress"):
+    """New and repeated operations of a running cell."""
 
-    moment: float
+    timestamp: float
     run_id: str
-    labels: list[Labels]
-    versions: list[Version]
-    records: list[Recorded]
-    repeated: list[Repeated]
+    labels: list[LabelsEntry]
+    versions: list[VersionEntry]
+    records: list[OperationEntry]
+    repeated: list[RepeatEntry]
 
 
 class CellEnded(Struct, frozen=True, array_like=True, tag="end"):
-    """A cell ended, with what it did that was not told before, and the variables that hold frames now."""
+    """End of a cell, with the operations not logged yet and the variables that hold frames."""
 
-    moment: float
+    timestamp: float
     run_id: str
     duration: float
     memory_mb: float
     is_stopped: bool
-    failure: Failure | None
+    failure: CellFailure | None
     engine: str
     bound: dict[str, int]
-    labels: list[Labels]
-    versions: list[Version]
-    records: list[Recorded]
+    labels: list[LabelsEntry]
+    versions: list[VersionEntry]
+    records: list[OperationEntry]
     metrics: list[tuple[int, dict[str, Any]]]
 
 
 class SessionEnded(Struct, frozen=True, array_like=True, tag="close"):
-    """Nothing more comes."""
+    """End of a session."""
 
-    moment: float
+    timestamp: float
 
 
-Entry: TypeAlias = SessionStarted | CellStarted | SourcePart | CellGoesOn | CellEnded | SessionEnded
+Entry: TypeAlias = SessionStarted | CellStarted | SetupCellSource | CellProgress | CellEnded | SessionEnded
 
 _encoder = msgspec.json.Encoder(enc_hook=str)
 _decoder: msgspec.json.Decoder[Entry] = msgspec.json.Decoder(Entry)
 
 
 def encode_entry(entry: Any) -> bytes:
-    """An entry, or a part of one, as JSON; what JSON does not know is written as text."""
+    """Encode an entry or a part of one as JSON; unsupported types are written as text."""
     return _encoder.encode(entry)
 
 
 def decode_entry(line: bytes) -> Entry:
-    """The entry of a line."""
+    """Decode a line."""
     return _decoder.decode(line)

@@ -1,4 +1,4 @@
-"""From a kernel's log to events: the same log gives the same bytes, whoever expands it and however often."""
+"""Expansion of kernel log entries to events; deterministic, so that it can be repeated."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec.structs import replace
 
-from clew.capture.datasets import FileDataset
-from clew.capture.losses import count_loss
-from clew.capture.records import Listed, Record, SameLabels
+from clew.capture.datasets import ExternalDataset
+from clew.capture.losses import record_error
+from clew.capture.records import ExplicitEdges, IdentityEdges, OperationRecord
 from clew.capture.sessions import Cell, Execution, Session
 from clew.capture.sources import Position, SourceMap
 from clew.capture.streams.entries import (
     Blocks,
     CellEnded,
-    CellGoesOn,
+    CellProgress,
     CellStarted,
     Dependency,
     Entry,
-    Recorded,
+    OperationEntry,
     SessionStarted,
-    SourcePart,
-    Version,
+    SetupCellSource,
+    VersionEntry,
 )
 from clew.capture.streams.files import DATAFRAME, LINEAGE, RUNTIME
-from clew.capture.streams.naming import Names, starts_anew
-from clew.capture.streams.operations import Operation
+from clew.capture.streams.naming import DatasetNamer, reset_counts
+from clew.capture.streams.operations import OperationEvents
 from clew.capture.streams.runs import cell_event, session_event
-from clew.capture.streams.runtime import cell_ended, cell_started
+from clew.capture.streams.runtime import cell_end_event, cell_start_event
 from clew.capture.versions import FrameVersion
 
 if TYPE_CHECKING:
@@ -38,194 +38,202 @@ if TYPE_CHECKING:
     from clew.capture.provenance import Provenance
 
 # An event and the stream that it belongs to.
-Told: TypeAlias = tuple[str, dict[str, Any]]
+StreamEvent: TypeAlias = tuple[str, dict[str, Any]]
 
 
-class Expansion:
-    """One session as its log tells it."""
+class EventExpander:
+    """Expands the log of one session to events."""
 
     def __init__(self) -> None:
         self._session = Session("notebook", session_id="unknown", run_id="unknown")
         self._engine = "unknown"
         self._sources = SourceMap()
-        self._labels: dict[int, _Columns] = {}
+        self._labels: dict[int, _LabelList] = {}
         self._versions: dict[int, FrameVersion] = {}
         self._counts: dict[str, int] = {}
         self._running: dict[str, Execution] = {}
-        # What running cells did, of whose variables nothing is known yet.
-        self._so_far: dict[str, list[Recorded]] = {}
-        self._last_moment = 0.0
+        # Operations of running cells; the variables are known when a cell ends.
+        self._partial_records: dict[str, list[OperationEntry]] = {}
+        self._last_timestamp = 0.0
         self.is_ended = False
 
-    def events(self, entry: Entry) -> Iterator[Told]:
-        """The events that an entry stands for."""
-        if isinstance(entry, SourcePart):
-            self._sources.add_part(entry.file, entry.text, entry.first, entry.last)
+    def events(self, entry: Entry) -> Iterator[StreamEvent]:
+        """Yield the events of a log entry."""
+        if isinstance(entry, SetupCellSource):
+            self._sources.add_line_range(entry.file, entry.text, entry.first, entry.last)
             return
-        self._last_moment = entry.moment
+        self._last_timestamp = entry.timestamp
         if isinstance(entry, SessionStarted):
-            yield self._begun(entry)
+            yield self._session_started(entry)
         elif isinstance(entry, CellStarted):
-            yield from self._started(entry)
-        elif isinstance(entry, CellGoesOn):
-            self._went_on(entry)
+            yield from self._cell_started(entry)
+        elif isinstance(entry, CellProgress):
+            self._cell_progressed(entry)
         elif isinstance(entry, CellEnded):
-            yield from self._ended(entry)
+            yield from self._cell_ended(entry)
         else:
-            yield from self.end()
+            yield from self.close()
 
-    def end(self) -> Iterator[Told]:
-        """The end of the session; of one whose kernel was killed too, which could not tell of it."""
+    def close(self) -> Iterator[StreamEvent]:
+        """Yield the end of the session, also for a killed kernel that did not log it."""
         if self.is_ended:
             return
         self.is_ended = True
         for execution in self._running.values():
-            execution.told_at = self._last_moment
-            execution.duration = max(0.0, self._last_moment - execution.started_at)
-            yield from self._operations(execution, self._so_far.get(execution.run_id, []), {}, {})
+            execution.emitted_at = self._last_timestamp
+            execution.duration = max(0.0, self._last_timestamp - execution.started_at)
+            yield from self._operations(execution, self._partial_records.get(execution.run_id, []), {}, {})
             yield LINEAGE, cell_event(execution, "ABORT", self._engine)
         kind = "ABORT" if self._running else "FAIL" if self._session.failures else "COMPLETE"
-        yield LINEAGE, session_event(self._session, kind, self._last_moment, self._engine)
+        yield LINEAGE, session_event(self._session, kind, self._last_timestamp, self._engine)
 
-    def _begun(self, entry: SessionStarted) -> Told:
+    def _session_started(self, entry: SessionStarted) -> StreamEvent:
         self._session = Session(entry.notebook, entry.session_id, entry.run_id)
         self._engine = entry.engine
-        return LINEAGE, session_event(self._session, "START", entry.moment, self._engine)
+        return LINEAGE, session_event(self._session, "START", entry.timestamp, self._engine)
 
-    def _started(self, entry: CellStarted) -> Iterator[Told]:
+    def _cell_started(self, entry: CellStarted) -> Iterator[StreamEvent]:
         self._engine = entry.engine
         self._session.executions += 1
         cell = Cell(entry.cell_id, entry.source, entry.name, entry.index, frozenset(entry.defines))
-        execution = Execution(self._session, cell, None, entry.run_id, started_at=entry.moment, clock=0.0)
+        execution = Execution(self._session, cell, None, entry.run_id, started_at=entry.timestamp, clock=0.0)
         execution.start_memory_mb = entry.memory_mb
-        execution.told_at = entry.moment
+        execution.emitted_at = entry.timestamp
         self._running[entry.run_id] = execution
         if entry.file is not None:
             self._sources.add_cell(entry.source, entry.file, entry.first_line)
-        starts_anew(execution, self._counts)
-        yield RUNTIME, cell_started(execution)
+        reset_counts(execution, self._counts)
+        yield RUNTIME, cell_start_event(execution)
         yield LINEAGE, cell_event(execution, "START", self._engine)
 
-    def _went_on(self, entry: CellGoesOn) -> None:
-        self._meet(entry)
-        records = self._so_far.setdefault(entry.run_id, [])
-        for one in entry.repeated:
-            records[one.place] = replace(
-                records[one.place], count=one.count, duration=one.duration, overhead=one.overhead
+    def _cell_progressed(self, entry: CellProgress) -> None:
+        self._add_definitions(entry)
+        records = self._partial_records.setdefault(entry.run_id, [])
+        for repeat in entry.repeated:
+            records[repeat.index] = replace(
+                records[repeat.index], count=repeat.count, duration=repeat.duration, overhead=repeat.overhead
             )
         records += entry.records
 
-    def _ended(self, entry: CellEnded) -> Iterator[Told]:
-        self._meet(entry)
+    def _cell_ended(self, entry: CellEnded) -> Iterator[StreamEvent]:
+        self._add_definitions(entry)
         execution = self._running.pop(entry.run_id, None)
         if execution is None:
-            # The start of the cell was lost to a full disk; later ones may speak of its frames.
+            # The start of the cell was lost to a full disk; later cells may still reference its frames.
             return
         self._engine = entry.engine
-        execution.told_at = entry.moment
+        execution.emitted_at = entry.timestamp
         execution.duration, execution.end_memory_mb = entry.duration, entry.memory_mb
         execution.is_stopped, execution.failure = entry.is_stopped, entry.failure
         self._session.failures += entry.failure is not None
-        records = [*self._so_far.pop(entry.run_id, []), *entry.records]
-        metrics = {self._versions[number]: found for number, found in entry.metrics}
+        records = [*self._partial_records.pop(entry.run_id, []), *entry.records]
+        metrics = {self._versions[number]: values for number, values in entry.metrics}
         yield from self._operations(execution, records, entry.bound, metrics)
         yield LINEAGE, cell_event(execution, "FAIL" if entry.failure is not None else "COMPLETE", self._engine)
-        yield RUNTIME, cell_ended(execution)
+        yield RUNTIME, cell_end_event(execution)
 
     def _operations(
         self,
         execution: Execution,
-        records: list[Recorded],
+        records: list[OperationEntry],
         bound: dict[str, int],
         metrics: dict[FrameVersion, dict[str, Any]],
-    ) -> Iterator[Told]:
-        names = Names(execution, bound, self._counts)
-        of_cell = uuid.UUID(execution.run_id)
-        for place, recorded in enumerate(records):
+    ) -> Iterator[StreamEvent]:
+        namer = DatasetNamer(execution, bound, self._counts)
+        cell_uuid = uuid.UUID(execution.run_id)
+        for index, entry in enumerate(records):
             try:
-                yield from self._operation(execution, recorded, names, metrics, str(uuid.uuid5(of_cell, str(place))))
-            except Exception as error:  # noqa: BLE001 - one record that cannot be told must not cost the others
-                count_loss(f"tell {recorded.method}", error)
+                yield from self._operation(execution, entry, namer, metrics, str(uuid.uuid5(cell_uuid, str(index))))
+            except Exception as error:  # noqa: BLE001 - one bad record must not affect the others
+                record_error(f"expand {entry.method}", error)
 
     def _operation(
         self,
         execution: Execution,
-        recorded: Recorded,
-        names: Names,
+        entry: OperationEntry,
+        namer: DatasetNamer,
         metrics: dict[FrameVersion, dict[str, Any]],
         run_id: str,
-    ) -> Iterator[Told]:
-        record = self._record(recorded)
+    ) -> Iterator[StreamEvent]:
+        record = self._decode_record(entry)
         execution.records.append(record)
-        place = self._sources.place(Position(*recorded.position) if recorded.position is not None else None)
+        location = self._sources.locate(Position(*entry.position) if entry.position is not None else None)
         for version in record.inputs():
-            names.know(version)
-        operation = names.operation(record)
-        names.give(record, operation, place)
-        told = Operation(execution, record, operation, place, metrics, run_id, self._engine)
-        for event in told.openlineage():
+            namer.name_input(version)
+        operation = namer.operation(record)
+        namer.assign_name(record, operation, location)
+        events = OperationEvents(execution, record, operation, location, metrics, run_id, self._engine)
+        for event in events.openlineage_events():
             yield LINEAGE, event
         if record.error is None:
-            yield DATAFRAME, told.dataframe()
+            yield DATAFRAME, events.dataframe_event()
 
-    def _meet(self, entry: CellGoesOn | CellEnded) -> None:
+    def _add_definitions(self, entry: CellProgress | CellEnded) -> None:
         for labels in entry.labels:
-            self._labels[labels.number] = _Columns(map(_label, labels.labels))
+            self._labels[labels.number] = _LabelList(map(_decode_label, labels.labels))
         for version in entry.versions:
-            self._versions[version.number] = self._version(version)
+            self._versions[version.number] = self._decode_version(version)
 
-    def _version(self, told: Version) -> FrameVersion:
-        version = FrameVersion(told.frame)
-        version.number, version.told = 0, None
-        version.object_id = told.object_id
-        version.columns = self._labels.get(told.columns, _Columns())
-        version.index_names = tuple(map(_label, told.index_names))
-        version.shape = told.shape
-        version.nbytes = told.bytes
-        version.dataset = FileDataset(*told.dataset) if told.dataset is not None else None
-        version.repeats = self._versions.get(told.repeats) if told.repeats is not None else None
-        if told.blocks is not None:
-            _give_blocks(version, told.blocks)
+    def _decode_version(self, entry: VersionEntry) -> FrameVersion:
+        version = FrameVersion(entry.frame)
+        version.number, version.encoded_facets = 0, None
+        version.object_id = entry.object_id
+        version.columns = self._labels.get(entry.columns, _LabelList())
+        version.index_names = tuple(map(_decode_label, entry.index_names))
+        version.shape = entry.shape
+        version.nbytes = entry.bytes
+        version.dataset = ExternalDataset(*entry.dataset) if entry.dataset is not None else None
+        version.first_iteration = (
+            self._versions.get(entry.first_iteration) if entry.first_iteration is not None else None
+        )
+        if entry.blocks is not None:
+            _decode_blocks(version, entry.blocks)
         return version
 
-    def _record(self, told: Recorded) -> Record:
-        fields = {_label(label): self._provenance(found) for label, found in told.fields}
-        edges = Listed(fields) if told.source is None else SameLabels(self._versions[told.source], told.flags, fields)
-        record = Record(told.method, told.kind, None if told.output is None else self._versions[told.output], edges)
-        record.rows = self._provenance(told.rows)
-        record.parents = tuple(self._versions[number] for number in told.parents)
-        record.read_from = self._versions[told.read_from] if told.read_from is not None else None
-        record.is_module_function = told.is_module_function
-        record.started, record.duration, record.overhead = told.started, told.duration, told.overhead
-        record.count, record.error = told.count, told.error
-        if told.written_types is not None:
-            record.written_types = {_label(label): name for label, name in told.written_types}
+    def _decode_record(self, entry: OperationEntry) -> OperationRecord:
+        fields = {_decode_label(label): self._decode_provenance(sources) for label, sources in entry.fields}
+        edges = (
+            ExplicitEdges(fields)
+            if entry.source is None
+            else IdentityEdges(self._versions[entry.source], entry.flags, fields)
+        )
+        record = OperationRecord(
+            entry.method, entry.kind, None if entry.output is None else self._versions[entry.output], edges
+        )
+        record.rows = self._decode_provenance(entry.rows)
+        record.parents = tuple(self._versions[number] for number in entry.parents)
+        record.read_from = self._versions[entry.read_from] if entry.read_from is not None else None
+        record.is_module_function = entry.is_module_function
+        record.started, record.duration, record.overhead = entry.started, entry.duration, entry.overhead
+        record.count, record.error = entry.count, entry.error
+        if entry.written_types is not None:
+            record.written_types = {_decode_label(label): name for label, name in entry.written_types}
         return record
 
-    def _provenance(self, dependencies: list[Dependency]) -> Provenance:
-        return {(self._versions[number], _label(label)): flags for number, label, flags in dependencies}
+    def _decode_provenance(self, dependencies: list[Dependency]) -> Provenance:
+        return {(self._versions[number], _decode_label(label)): flags for number, label, flags in dependencies}
 
 
-def _give_blocks(version: FrameVersion, told: Blocks) -> None:
-    version.blocks, row = [], 0
-    parts: Iterator[Any] = iter(told)
-    for dtype, width, start, stop, step in zip(parts, parts, parts, parts, parts, strict=True):
-        places = start if step is None else range(start, stop, step)
-        version.blocks += (dtype, places)
-        row += width * len(places)
+def _decode_blocks(version: FrameVersion, encoded: Blocks) -> None:
+    version.blocks, row_bytes = [], 0
+    items: Iterator[Any] = iter(encoded)
+    for dtype, width, start, stop, step in zip(items, items, items, items, items, strict=True):
+        positions = start if step is None else range(start, stop, step)
+        version.blocks += (dtype, positions)
+        row_bytes += width * len(positions)
     if version.nbytes is None and version.shape is not None:
-        version.nbytes = row * version.shape[0]
+        version.nbytes = row_bytes * version.shape[0]
 
 
-class _Columns(list[Any]):
-    """Labels in their order, of which one can ask whether it is there without walking through thousands."""
+class _LabelList(list[Any]):
+    """List of labels with O(1) membership tests."""
 
     def __contains__(self, label: object) -> bool:
         if not hasattr(self, "_known"):
-            self._known = frozenset(self)
-        return label in self._known
+            self._set = frozenset(self)
+        return label in self._set
 
 
-def _label(value: Any) -> Hashable:
-    """A label as it was: JSON knows no tuples."""
-    return tuple(map(_label, value)) if isinstance(value, list) else value
+def _decode_label(value: Any) -> Hashable:
+    """Restore tuples, which JSON stores as lists."""
+    return tuple(map(_decode_label, value)) if isinstance(value, list) else value

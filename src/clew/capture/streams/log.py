@@ -1,4 +1,4 @@
-"""The kernel's log: a file per session, beside its streams until they are complete."""
+"""Kernel log: a write-ahead file per session, deleted once it is expanded to event files."""
 
 from __future__ import annotations
 
@@ -7,61 +7,61 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from clew.capture.losses import count_loss, notice_once
+from clew.capture.losses import record_error, warn_once
 
-FOLDER = ".capture"
-_SUFFIX = ".log"
+STATE_FOLDER = ".capture"
+_LOG_SUFFIX = ".log"
 
 
 class KernelLog:
-    """Lines are handed to the system as they come: they survive the kernel, whatever kills it.
+    """Append-only log of one session. Lines are written unbuffered, so they survive a killed kernel.
 
-    A disk that refuses costs events, never the notebook.
+    A disk error loses events, but never affects the notebook.
     """
 
     def __init__(self, folder: Path, session_id: str) -> None:
         self.folder = folder
-        self.path = folder / FOLDER / f"{session_id}{_SUFFIX}"
+        self.path = folder / STATE_FOLDER / f"{session_id}{_LOG_SUFFIX}"
         self._process = os.getpid()
         self._file: int | None = None
         self._is_torn = False
 
     def append(self, line: bytes) -> bool:
-        """Write one line; False if it was lost."""
+        """Write a line; return False if it was lost."""
         if os.getpid() != self._process:
             # A forked child must not write into its parent's files.
             return True
         try:
             if self._file is None:
-                self._file = self._opened()
-            # What a full disk cut off must not swallow the line after it.
+                self._file = self._open_locked()
+            # Terminate a line that a full disk cut off.
             _write(self._file, b"\n" + line if self._is_torn else line)
         except OSError as error:
             self._is_torn = self._file is not None
-            count_loss("write", error)
-            notice_once(f"cannot write {self.path}: {error.strerror or error}; events are being lost")
+            record_error("write", error)
+            warn_once(f"cannot write {self.path}: {error.strerror or error}; events are being lost")
             return False
         self._is_torn = False
         return True
 
     def close(self) -> None:
-        """Nothing more is written."""
+        """Close the file."""
         if self._file is not None and os.getpid() == self._process:
             os.close(self._file)
             self._file = None
 
-    def forget(self) -> None:
-        """In a forked child: leave the file to the parent, whose death must be seen although the child lives on."""
+    def after_fork(self) -> None:
+        """Close the file in a forked child, so that the lock is released when the parent exits."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
 
-    def _opened(self) -> int:
+    def _open_locked(self) -> int:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
             file = _open(self.path)
         except FileNotFoundError:
-            # Whoever completed another session of this folder has just removed it.
+            # Removed just now by the expansion of another session of this folder.
             self.path.parent.mkdir(parents=True, exist_ok=True)
             file = _open(self.path)
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -69,7 +69,7 @@ class KernelLog:
 
 
 def _open(path: Path) -> int:
-    # For the user alone: cells stand here as they are written, before secrets are taken out.
+    # Readable by the user only: the log holds cell sources before secrets are redacted.
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
 
@@ -80,23 +80,23 @@ def _write(file: int, line: bytes) -> None:
 
 
 def logs_in(folder: Path) -> list[Path]:
-    """The logs of sessions whose streams in `folder` are not complete yet."""
-    return sorted((folder / FOLDER).glob(f"*{_SUFFIX}"))
+    """Return the logs in `folder` that are not fully expanded."""
+    return sorted((folder / STATE_FOLDER).glob(f"*{_LOG_SUFFIX}"))
 
 
 def is_abandoned(log: Path) -> bool:
-    """Whether the kernel that wrote a log is gone: its lock goes with it, however it ended."""
+    """Return whether the kernel of a log has exited, which releases its lock."""
     try:
         with log.open("rb") as file:
-            # Shared, so that two who ask at once do not take each other for the kernel.
+            # Shared, so that two concurrent checks do not mistake each other for the kernel.
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except (BlockingIOError, FileNotFoundError):
-        # It is at work, or somebody else has just completed it.
+        # The kernel is running, or another process has just removed the log.
         return False
     return True
 
 
 def folders_with_logs(root: Path) -> Iterator[Path]:
-    """The folders of sessions below `root` whose streams are not complete yet."""
-    for folder in sorted(root.glob(f"*/{FOLDER}")):
+    """Yield the session folders below `root` with logs that are not fully expanded."""
+    for folder in sorted(root.glob(f"*/{STATE_FOLDER}")):
         yield folder.parent

@@ -1,4 +1,4 @@
-"""One operation as events: START and its end in OpenLineage, and one DataFrame lineage event."""
+"""Events of one operation: START and end in OpenLineage, and one DataFrame lineage event."""
 
 from __future__ import annotations
 
@@ -10,44 +10,44 @@ import msgspec
 
 from clew.capture.flags import DIRECT, INFERRED, OPAQUE, transformations
 from clew.capture.streams import facets
-from clew.capture.streams.clock import written
-from clew.capture.streams.encoding import encoded
-from clew.capture.streams.redaction import redacted
+from clew.capture.streams.clock import format_timestamp
+from clew.capture.streams.encoding import encode_raw
+from clew.capture.streams.redaction import redact
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from clew.capture.provenance import Provenance
-    from clew.capture.records import Record
+    from clew.capture.records import OperationRecord
     from clew.capture.sessions import Execution
-    from clew.capture.sources import Place
+    from clew.capture.sources import SourceLocation
     from clew.capture.versions import FrameVersion
 
 _MEGABYTE = 1024 * 1024
 
 
 @dataclass
-class Operation:
-    """A record with its names given, ready to be told."""
+class OperationEvents:
+    """Builds the events of a record after its versions were named."""
 
     execution: Execution
-    record: Record
+    record: OperationRecord
     name: str
-    place: Place
+    location: SourceLocation
     metrics: dict[FrameVersion, dict[str, Any]]
     run_id: str
     engine: str
 
     def __post_init__(self) -> None:
-        self.code = redacted(self.place.text)
+        self.code = redact(self.location.text)
         self.inputs = self.record.inputs()
         output = self.record.output
         self.fields = self.record.fields_of(output) if output is not None else {}
-        self.started = written(self.execution.at(self.record.started))
-        self.ended = written(self.execution.at(self.record.started + self.record.duration))
+        self.started = format_timestamp(self.execution.wall_time(self.record.started))
+        self.ended = format_timestamp(self.execution.wall_time(self.record.started + self.record.duration))
 
-    def openlineage(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """START and COMPLETE or FAIL, paired by one run id."""
+    def openlineage_events(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Build the START event and the COMPLETE or FAIL event of the run."""
         return self._event("START", self.started), self._event(
             "COMPLETE" if self.record.error is None else "FAIL", self.ended
         )
@@ -65,86 +65,86 @@ class Operation:
             "schemaURL": facets.EVENT_SCHEMA,
             "session_id": self.execution.session.session_id,
             "execution_id": self.execution.execution_id,
-            "emitted_at": written(self.execution.told_at),
+            "emitted_at": format_timestamp(self.execution.emitted_at),
         }
 
     @cached_property
     def _job(self) -> msgspec.Raw:
         name = f"{self.execution.session.stem}/{self.execution.cell.label}/{self.name}"
-        own = {"jobType": facets.job_type("OPERATION"), "sourceCode": facets.source_code(self.code)}
-        return encoded({"namespace": facets.NAMESPACE, "name": name, "facets": own})
+        own = {"jobType": facets.job_type_facet("OPERATION"), "sourceCode": facets.source_code_facet(self.code)}
+        return encode_raw({"namespace": facets.NAMESPACE, "name": name, "facets": own})
 
     @cached_property
     def _inputs(self) -> msgspec.Raw:
-        return encoded([self._input(version) for version in self.inputs])
+        return encode_raw([self._input(version) for version in self.inputs])
 
     @cached_property
     def _common_run_facets(self) -> dict[str, Any]:
         return {
-            "parent": facets.cell_parent(self.execution),
-            "processing_engine": facets.engine(self.engine),
-            "marimo_execution": encoded(facets.marimo_execution(self.execution, self.place, self.code)),
+            "parent": facets.cell_parent_facet(self.execution),
+            "processing_engine": facets.processing_engine_facet(self.engine),
+            "marimo_execution": encode_raw(facets.marimo_execution_facet(self.execution, self.location, self.code)),
         }
 
     def _run_facets(self, kind: str) -> dict[str, Any]:
-        found = dict(self._common_run_facets)
+        run_facets = dict(self._common_run_facets)
         if kind != "START":
-            found["marimo_performance"] = facets.performance(self.record.duration, self.record.overhead)
+            run_facets["marimo_performance"] = facets.performance_facet(self.record.duration, self.record.overhead)
         if self.record.error is not None and kind == "FAIL":
             error_type, message = self.record.error
-            found["errorMessage"] = facets.error_message(redacted(f"{error_type}: {message}"))
-        return found
+            run_facets["errorMessage"] = facets.error_message_facet(redact(f"{error_type}: {message}"))
+        return run_facets
 
     def _identity(self, version: FrameVersion) -> dict[str, str]:
-        return facets.identity(version, self.execution.session.stem)
+        return facets.dataset_id(version, self.execution.session.stem)
 
     def _dataset_facets(self, version: FrameVersion) -> dict[str, Any]:
         if version.dataset is not None:
             types = self.record.written_types or self._types_read(version)
             return {
-                "schema": facets.schema(_described(version, self.record), types),
-                "dataSource": facets.data_source(version),
+                "schema": facets.schema_facet(_described_version(version, self.record), types),
+                "dataSource": facets.data_source_facet(version),
             }
-        if version.told is None:
-            version.told = {
-                "schema": encoded(facets.schema(version, version.types())),
-                "dataSource": encoded(facets.data_source(version)),
-                "version": encoded(facets.dataset_version(version.number)),
-                "datasetType": facets.frame_type(),
+        if version.encoded_facets is None:
+            version.encoded_facets = {
+                "schema": encode_raw(facets.schema_facet(version, version.types())),
+                "dataSource": encode_raw(facets.data_source_facet(version)),
+                "version": encode_raw(facets.dataset_version_facet(version.number)),
+                "datasetType": facets.dataset_type_facet(),
             }
-        return dict(version.told)
+        return dict(version.encoded_facets)
 
     def _types_read(self, version: FrameVersion) -> dict[Hashable, str]:
         output = self.record.output
         return output.types() if output is not None and version is self.record.read_from else {}
 
     def _input(self, version: FrameVersion) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        # Of a file, what is known is what was read from it.
-        seen = self.record.output if version is self.record.read_from and self.record.output else version
-        if seen is not version and seen.shape is not None:
-            found["inputStatistics"] = facets.input_statistics(seen.shape[0])
-        metrics = self.metrics.get(seen) or self.metrics.get(version)
+        input_facets: dict[str, Any] = {}
+        # A file is described by the frame that was read from it.
+        described = self.record.output if version is self.record.read_from and self.record.output else version
+        if described is not version and described.shape is not None:
+            input_facets["inputStatistics"] = facets.input_statistics_facet(described.shape[0])
+        metrics = self.metrics.get(described) or self.metrics.get(version)
         if metrics:
-            found["dataQualityMetrics"] = facets.quality_metrics(metrics, is_input=True)
-        own = {"facets": self._dataset_facets(version), **({"inputFacets": found} if found else {})}
+            input_facets["dataQualityMetrics"] = facets.quality_metrics_facet(metrics, is_input=True)
+        own = {"facets": self._dataset_facets(version), **({"inputFacets": input_facets} if input_facets else {})}
         return {**self._identity(version), **own}
 
     def _output(self, version: FrameVersion) -> dict[str, Any]:
-        found = self._dataset_facets(version)
-        found["columnLineage"] = facets.column_lineage(self.fields, self.record.rows, self._identity)
+        dataset_facets = self._dataset_facets(version)
+        dataset_facets["columnLineage"] = facets.column_lineage_facet(self.fields, self.record.rows, self._identity)
         metrics = self.metrics.get(version) or (
             self.metrics.get(self.record.parents[0]) if version.dataset and self.record.parents else None
         )
         if metrics:
-            found["dataQualityMetrics"] = facets.quality_metrics(metrics)
-        dataset = {**self._identity(version), "facets": found}
+            dataset_facets["dataQualityMetrics"] = facets.quality_metrics_facet(metrics)
+        dataset = {**self._identity(version), "facets": dataset_facets}
         if version.dataset is not None and version.shape is not None:
-            dataset["outputFacets"] = {"outputStatistics": facets.output_statistics(version.shape[0])}
+            dataset["outputFacets"] = {"outputStatistics": facets.output_statistics_facet(version.shape[0])}
         return dataset
 
-    def dataframe(self) -> dict[str, Any]:
-        """The DataFrame lineage event."""
+    def dataframe_event(self) -> dict[str, Any]:
+        """Build the DataFrame lineage event."""
         execution, record, output = self.execution, self.record, self.record.output
         size = (output.size() or 0) / _MEGABYTE if output is not None else 0.0
         return {
@@ -156,17 +156,17 @@ class Operation:
             "notebook": execution.session.notebook,
             "run_id": self.run_id,
             "timestamp": self.ended,
-            "emitted_at": written(execution.told_at),
+            "emitted_at": format_timestamp(execution.emitted_at),
             "operation_type": record.kind,
             "operation_method": record.method,
             "operation_code": self.code,
-            "line": self.place.line,
-            "end_line": self.place.end_line,
+            "line": self.location.line,
+            "end_line": self.location.end_line,
             "count": record.count,
             "operation_parameters": self._parameters(),
-            "input_dataframes": [_dataframe(version, record) for version in self.inputs],
-            "output_dataframes": [_dataframe(output, record)] if output is not None else [],
-            "column_lineage": self._mapping(),
+            "input_dataframes": [_dataframe_json(version, record) for version in self.inputs],
+            "output_dataframes": [_dataframe_json(output, record)] if output is not None else [],
+            "column_lineage": self._column_mapping(),
             "column_lineage_edges": self._edges(),
             "performance": {
                 "overhead_ms": round(record.overhead * 1000, 4),
@@ -177,17 +177,19 @@ class Operation:
         }
 
     def _parameters(self) -> Any:
-        # What a frame is created from is data, even where it stands in the code.
-        return {} if self.record.kind == "creation" else _redacted_parameters(self.place.parameters)
+        # Arguments of a constructor are data, even as literals.
+        return {} if self.record.kind == "creation" else _redact_parameters(self.location.parameters)
 
-    def _mapping(self) -> dict[str, list[str]]:
-        """Direct sources only, in dot notation; a dot within a label is escaped."""
+    def _column_mapping(self) -> dict[str, list[str]]:
+        """Map output columns to direct sources in dot notation; a dot within a label is escaped."""
         output = _label(self.record.output)
         return {
-            f"{output}.{_escaped(label)}": [
-                f"{_label(version)}.{_escaped(column)}" for (version, column), flags in found.items() if flags & DIRECT
+            f"{output}.{_escape_dots(label)}": [
+                f"{_label(version)}.{_escape_dots(column)}"
+                for (version, column), flags in sources.items()
+                if flags & DIRECT
             ]
-            for label, found in self.fields.items()
+            for label, sources in self.fields.items()
         }
 
     def _edges(self) -> list[dict[str, Any]]:
@@ -204,8 +206,8 @@ class Operation:
                 "opaque": bool(flags & OPAQUE),
                 "inferred": bool(flags & INFERRED),
             }
-            for label, found in by_column
-            for (version, column), flags in found.items()
+            for label, sources in by_column
+            for (version, column), flags in sources.items()
             for kind, subtype in transformations(flags)
         ]
 
@@ -216,35 +218,35 @@ def _label(version: FrameVersion | None) -> str:
     return version.dataset.label if version.dataset is not None else str(version.name)
 
 
-def _escaped(label: Hashable) -> str:
+def _escape_dots(label: Hashable) -> str:
     return str(label).replace(".", "\\.")
 
 
-def _described(version: FrameVersion, record: Record) -> FrameVersion:
-    """A file that was read has the columns that were read from it."""
+def _described_version(version: FrameVersion, record: OperationRecord) -> FrameVersion:
+    """Return the frame that was read if the version is its file, else the version."""
     return record.output if version is record.read_from and record.output is not None else version
 
 
-def _dataframe(version: FrameVersion, record: Record) -> dict[str, Any]:
-    told = _described(version, record)
-    size = told.size()
+def _dataframe_json(version: FrameVersion, record: OperationRecord) -> dict[str, Any]:
+    described = _described_version(version, record)
+    size = described.size()
     return {
         "variable_name": _label(version),
         "object_id": str(version.object_id or version.uid),
         "version": str(version.number) if version.dataset is None else None,
-        "shape": list(told.shape) if told.shape is not None else None,
-        "columns": [str(label) for label in told.labels()],
+        "shape": list(described.shape) if described.shape is not None else None,
+        "columns": [str(label) for label in described.labels()],
         "memory_usage_mb": round(size / _MEGABYTE, 6) if size is not None else None,
     }
 
 
-def _redacted_parameters(parameters: Any) -> Any:
+def _redact_parameters(parameters: Any) -> Any:
     if isinstance(parameters, str):
-        return redacted(parameters)
+        return redact(parameters)
     if isinstance(parameters, list):
-        return [_redacted_parameters(item) for item in parameters]
+        return [_redact_parameters(item) for item in parameters]
     if isinstance(parameters, dict):
-        return {key: "***" if _is_secret(key) else _redacted_parameters(item) for key, item in parameters.items()}
+        return {key: "***" if _is_secret(key) else _redact_parameters(item) for key, item in parameters.items()}
     return parameters
 
 

@@ -1,11 +1,11 @@
-"""Keeping secrets out of events: passwords in URLs, keys and tokens in code."""
+"""Redaction of secrets in events: passwords in URLs, keys and tokens in code."""
 
 from __future__ import annotations
 
 import functools
 import re
 
-_SECRETS = (
+_SENSITIVE_NAMES = (
     r"(?:password|passwd|passphrase|pwd|(?<![a-z])pw(?![a-z])|secret|token|authorization|credentials?"
     r"|(?:api|access|account|private|encryption)_?key)"
 )
@@ -16,27 +16,29 @@ _PATTERNS = (
     (re.compile(r"(?P<keep>[a-zA-Z][a-zA-Z0-9+.-]*://(?:\{[^{}]*\}|[^\s:/@'\"])*:)[^\s@'\"]+(?=@)"), r"\g<keep>***"),
     # https://host/path?token=...
     (
-        re.compile(rf"(?P<keep>[?&](?:sig|signature|[\w-]*{_SECRETS}[\w-]*|X-Amz-\w+)=)[^&\s'\"]+", re.IGNORECASE),
+        re.compile(
+            rf"(?P<keep>[?&](?:sig|signature|[\w-]*{_SENSITIVE_NAMES}[\w-]*|X-Amz-\w+)=)[^&\s'\"]+", re.IGNORECASE
+        ),
         r"\g<keep>***",
     ),
-    # password = "...", api_key="...", 'token': "...", secret: str = "..."; in three quotes, too, and in several pieces
+    # password = "...", api_key="...", 'token': "...", secret: str = "..."; also triple-quoted or concatenated
     (
         re.compile(
-            rf"(?P<keep>\b[\w.]*{_SECRETS}\w*['\"]?\s*\]?\s*(?::[\s\w.|\[\]]+)?[:=]\s*\(?\s*[rbuf]{{0,2}})"
+            rf"(?P<keep>\b[\w.]*{_SENSITIVE_NAMES}\w*['\"]?\s*\]?\s*(?::[\s\w.|\[\]]+)?[:=]\s*\(?\s*[rbuf]{{0,2}})"
             rf"(?P<quote>{_LITERAL})(?:\\.|(?!(?P=quote)).)+?(?P=quote)"
             r"(?:\s+[rbuf]{0,2}(?P=quote)(?:\\.|(?!(?P=quote)).)+?(?P=quote))*",
             re.IGNORECASE | re.DOTALL,
         ),
         r"\g<keep>\g<quote>***\g<quote>",
     ),
-    # what drivers take for a connection: host=db password=... dbname=x
+    # connection strings of drivers: host=db password=... dbname=x
     (
-        re.compile(rf"(?P<keep>(?<![^\s;'\"])\w*{_SECRETS}=)[^\s;'\"(),]+(?![^\s;'\"])", re.IGNORECASE),
+        re.compile(rf"(?P<keep>(?<![^\s;'\"])\w*{_SENSITIVE_NAMES}=)[^\s;'\"(),]+(?![^\s;'\"])", re.IGNORECASE),
         r"\g<keep>***",
     ),
     (re.compile(r"(?P<keep>\b(?:Bearer|Basic)\s+)[A-Za-z0-9._~+/-]{8,}=*", re.IGNORECASE), r"\g<keep>***"),
     (re.compile(r"-----BEGIN (?P<kind>[A-Z ]*PRIVATE KEY)-----.*?-----END (?P=kind)-----", re.DOTALL), "***"),
-    # keys that show what they are: AWS, GitHub, Slack, OpenAI and the like
+    # keys with a recognizable prefix: AWS, GitHub, Slack, OpenAI, JWT
     (
         re.compile(
             r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b|\bgh[pousr]_[A-Za-z0-9]{20,}\b|\bgithub_pat_\w{20,}\b"
@@ -52,14 +54,14 @@ _ENUM = re.compile(rf"\b(?P<name>enum)\((?:categories=\[)?\s*(?:{_TEXT}\s*,?\s*)
 
 
 @functools.lru_cache(maxsize=1024)
-def type_name(name: str) -> str:
-    """A type without the values that it lists: the categories of an ENUM are data."""
+def redact_type(name: str) -> str:
+    """Remove the categories of an ENUM type, which are data."""
     return _ENUM.sub(r"\g<name>", name)
 
 
 @functools.lru_cache(maxsize=1024)
-def redacted(text: str) -> str:
-    """The text with every secret that can be recognised replaced by ***."""
+def redact(text: str) -> str:
+    """Replace every recognizable secret in the text by ***."""
     for pattern, replacement in _PATTERNS:
         text = pattern.sub(replacement, text)
     return text

@@ -1,26 +1,26 @@
-"""Runtime events: when a cell started, how it ended, what it cost."""
+"""Runtime events: start and end of cells, with duration, memory and errors."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from clew.capture.streams.clock import written
-from clew.capture.streams.redaction import redacted
+from clew.capture.streams.clock import format_timestamp
+from clew.capture.streams.redaction import redact
 
 if TYPE_CHECKING:
     from clew.capture.sessions import Execution
 
 
-def cell_started(execution: Execution) -> dict[str, Any]:
-    """The event of a cell's start."""
-    return _event(execution, "cell_execution_start", execution.started_at)
+def cell_start_event(execution: Execution) -> dict[str, Any]:
+    """Build the start event of a cell."""
+    return _runtime_event(execution, "cell_execution_start", execution.started_at)
 
 
-def cell_ended(execution: Execution) -> dict[str, Any]:
-    """The event of a cell's end or error."""
+def cell_end_event(execution: Execution) -> dict[str, Any]:
+    """Build the end or error event of a cell."""
     failure = execution.failure
     kind = "cell_execution_end" if failure is None else "cell_execution_error"
-    event = _event(execution, kind, execution.started_at + execution.duration)
+    event = _runtime_event(execution, kind, execution.started_at + execution.duration)
     event["end_memory_mb"] = execution.end_memory_mb
     event["duration_ms"] = round(execution.duration * 1000, 3)
     event["stopped"] = execution.is_stopped
@@ -33,7 +33,7 @@ def cell_ended(execution: Execution) -> dict[str, Any]:
     return event
 
 
-def _event(execution: Execution, kind: str, moment: float) -> dict[str, Any]:
+def _runtime_event(execution: Execution, kind: str, timestamp: float) -> dict[str, Any]:
     cell = execution.cell
     return {
         "event_type": kind,
@@ -41,11 +41,11 @@ def _event(execution: Execution, kind: str, moment: float) -> dict[str, Any]:
         "cell_id": cell.id,
         "cell_name": cell.name,
         "cell_index": cell.index,
-        "cell_source": redacted(cell.source),
+        "cell_source": redact(cell.source),
         "cell_source_lines": len(cell.source.splitlines()),
         "notebook": execution.session.notebook,
         "start_memory_mb": execution.start_memory_mb,
-        "timestamp": written(moment),
+        "timestamp": format_timestamp(timestamp),
         "session_id": execution.session.session_id,
-        "emitted_at": written(execution.told_at),
+        "emitted_at": format_timestamp(execution.emitted_at),
     }

@@ -1,4 +1,4 @@
-"""From executions to the kernel's log: numbers are given, nothing is expanded."""
+"""Recorder of executions: encodes them compactly into the kernel log; nothing is expanded here."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from weakref import WeakSet
 from msgspec.structs import replace
 
 from clew.capture import sessions
-from clew.capture.losses import count_loss, loss_summary, notice_once
-from clew.capture.records import Record, SameLabels, grounded
+from clew.capture.losses import error_summary, record_error, warn_once
+from clew.capture.records import IdentityEdges, OperationRecord, resolve_version_aliases
 from clew.capture.sources import first_line_of, position_of
 from clew.capture.streams.endpoint import find_endpoint
 from clew.capture.streams.entries import (
     Blocks,
     CellEnded,
-    CellGoesOn,
+    CellProgress,
     CellStarted,
     Dependency,
-    Labels,
-    Recorded,
-    Repeated,
+    LabelsEntry,
+    OperationEntry,
+    RepeatEntry,
     SessionEnded,
     SessionStarted,
-    SourcePart,
-    Version,
+    SetupCellSource,
+    VersionEntry,
     encode_entry,
 )
-from clew.capture.streams.failures import failure_of
-from clew.capture.streams.metrics import Held, frames_held, measured
-from clew.capture.versions import TEXT_BYTES, FrameVersion, label_list, paired
-from clew.garbage import uncollected
+from clew.capture.streams.failures import describe_failure
+from clew.capture.streams.metrics import BoundFrame, bound_frames, collect_metrics
+from clew.capture.versions import TEXT_ITEM_BYTES, FrameVersion, cached_labels, iter_blocks
+from clew.garbage import gc_paused
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -45,44 +45,46 @@ if TYPE_CHECKING:
     from clew.capture.streams.log import KernelLog
     from clew.capture.streams.worker import Worker
 
-# An operation that ended so long ago is complete; whoever made a later one may still add to it.
-_SECONDS_TO_FINISH = 0.25
-_TYPES_KEPT = 64
-# As the log writes it, with the type and the places that it was made of.
+# Records of operations that ended at least this long ago are complete; a later one may still be changed.
+_COMPLETE_AFTER_SECONDS = 0.25
+_MAX_TYPES = 64
+# Encoded block, with the dtype and the positions it was made from.
 Block: TypeAlias = "tuple[Blocks, Any, Any]"
 _numbers = itertools.count(1)
-_sinks: WeakSet[LogSink] = WeakSet()
+_recorders: WeakSet[KernelLogRecorder] = WeakSet()
 
 
-def _forget_in_child() -> None:
-    for sink in list(_sinks):
-        sink.forget()
+def _after_fork_in_child() -> None:
+    for recorder in list(_recorders):
+        recorder.after_fork()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_in_child)
+    os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
-class LogSink:
-    """Writes the log of one session, and sees to it that somebody expands it."""
+class KernelLogRecorder:
+    """Writes the kernel log of one session and starts the worker that expands it."""
 
     def __init__(self, log: KernelLog, worker: Worker) -> None:
         self._log = log
         self._worker = worker
         self._codes: dict[str, tuple[CodeType, int | None]] = {}
-        self._known = _Known()
-        _sinks.add(self)
+        self._generation = _LogGeneration()
+        _recorders.add(self)
 
-    def forget(self) -> None:
-        """In a forked child: log and worker are the parent's."""
-        self._log.forget()
-        self._worker.forget()
+    def after_fork(self) -> None:
+        """Detach from the log and the worker of the parent in a forked child."""
+        self._log.after_fork()
+        self._worker.after_fork()
 
     def execution_started(self, execution: Execution) -> None:
-        """Write the start of a cell, and of the session before its first."""
+        """Write the start of a cell, and before the first one the start of the session."""
         session, cell, code = execution.session, execution.cell, execution.code
         if session.executions == 0:
-            self._append(SessionStarted(time.time(), session.notebook, session.session_id, session.run_id, _engine()))
+            self._append(
+                SessionStarted(time.time(), session.notebook, session.session_id, session.run_id, _engine_version())
+            )
         session.executions += 1
         first_line = self._first_line(cell.id, code)
         if code is not None:
@@ -99,59 +101,63 @@ class LogSink:
                 execution.start_memory_mb,
                 code.co_filename if code is not None else None,
                 first_line,
-                _engine(),
+                _engine_version(),
             )
         )
 
-    def part_found(self, session: Session, file: str, text: str, lines: tuple[int, int]) -> None:
-        """Write that lines of a file are a cell of their own."""
-        session.sources.add_part(file, text, *lines)
-        self._append(SourcePart(file, text, *lines))
+    def setup_cell_found(self, session: Session, file: str, text: str, lines: tuple[int, int]) -> None:
+        """Write the source of the setup cell."""
+        session.sources.add_line_range(file, text, *lines)
+        self._append(SetupCellSource(file, text, *lines))
 
-    def execution_goes_on(self, execution: Execution) -> None:
-        """Write what a running cell did until a moment ago."""
-        with sessions.settling:
-            if not execution.is_over:
-                execution.settle(time.perf_counter() - _SECONDS_TO_FINISH)
-                self._tell_so_far(execution)
+    def execution_progressed(self, execution: Execution) -> None:
+        """Write the completed operations of a running cell."""
+        with sessions.records_lock:
+            if not execution.is_ended:
+                execution.flush(time.perf_counter() - _COMPLETE_AFTER_SECONDS)
+                self._write_progress(execution)
 
-    def _tell_so_far(self, execution: Execution) -> None:
-        told = _Told(self._known)
+    def _write_progress(self, execution: Execution) -> None:
+        encoder = _CellEncoder(self._generation)
         logged, first = execution.logged, len(execution.logged)
-        repeated = [
-            Repeated(place, record.count, record.duration, record.overhead)
-            for place, (record, count) in enumerate(logged)
+        repeats = [
+            RepeatEntry(index, record.count, record.duration, record.overhead)
+            for index, (record, count) in enumerate(logged)
             if record.count != count
         ]
-        fresh = told.records(execution)
-        if not fresh and not repeated:
+        operations = encoder.encode_records(execution)
+        if not operations and not repeats:
             return
-        for one in repeated:
-            logged[one.place] = (logged[one.place][0], one.count)
-        line, written = _encoded(CellGoesOn(time.time(), execution.run_id, told.labels, told.versions, fresh, repeated))
-        logged[first:] = [logged[first + place] for place, one in enumerate(fresh) if one in written]
+        for repeat in repeats:
+            logged[repeat.index] = (logged[repeat.index][0], repeat.count)
+        line, written = _encode_line(
+            CellProgress(time.time(), execution.run_id, encoder.labels, encoder.versions, operations, repeats)
+        )
+        logged[first:] = [logged[first + index] for index, operation in enumerate(operations) if operation in written]
         if not self._log.append(line):
-            # What it told is lost with it, and must be told again.
-            self._known = _Known()
+            # Its version and label numbers are lost with it and must be written again.
+            self._generation = _LogGeneration()
             del logged[first:]
 
     def execution_ended(self, execution: Execution, namespace: dict[str, Any]) -> None:
         """Write the operations of a cell and its end."""
-        with sessions.settling, uncollected():
-            execution.is_over = True
-            execution.settle()
+        with sessions.records_lock, gc_paused():
+            execution.is_ended = True
+            execution.flush()
             if execution.logged:
-                self._tell_so_far(execution)
-            self._tell_end(execution, namespace)
-        # A script is a single cell, expanded when it ends; to send what it did, a worker is needed all the same.
+                self._write_progress(execution)
+            self._write_end(execution, namespace)
+        # A script is a single cell that is expanded when it ends; a worker is needed only to send its events.
         if not execution.session.is_script or find_endpoint() is not None:
             self._worker.start()
 
-    def _tell_end(self, execution: Execution, namespace: dict[str, Any]) -> None:
-        held = frames_held(namespace)
-        told = _Told(self._known)
-        records = told.records(execution)
-        metrics = [(told.number(version), found) for version, found in measured(execution, held).items()]
+    def _write_end(self, execution: Execution, namespace: dict[str, Any]) -> None:
+        frames = bound_frames(namespace)
+        encoder = _CellEncoder(self._generation)
+        records = encoder.encode_records(execution)
+        metrics = [
+            (encoder.version_number(version), values) for version, values in collect_metrics(execution, frames).items()
+        ]
         for record in execution.records:
             record.output = None
         ended = CellEnded(
@@ -160,82 +166,82 @@ class LogSink:
             execution.duration,
             execution.end_memory_mb,
             execution.is_stopped,
-            failure_of(execution.error, execution.cell.source) if execution.error is not None else None,
-            _engine(),
-            _bound(held),
-            told.labels,
-            told.versions,
+            describe_failure(execution.error, execution.cell.source) if execution.error is not None else None,
+            _engine_version(),
+            _variable_frames(frames),
+            encoder.labels,
+            encoder.versions,
             records,
             metrics,
         )
-        if not self._log.append(_encoded(ended)[0]):
-            # What it told of frames is lost with it, and must be told again.
-            self._known = _Known()
+        if not self._log.append(_encode_line(ended)[0]):
+            # Its version and label numbers are lost with it and must be written again.
+            self._generation = _LogGeneration()
 
     def session_ended(self, session: Session) -> None:
-        """Write the end of the session, have it expanded, and say what was lost."""
+        """Write the end of the session, expand its log and warn about capture errors."""
         if session.executions:
             self._append(SessionEnded(time.time()))
         self._log.close()
         if session.executions:
             self._worker.finish()
-        summary = loss_summary()
+        summary = error_summary()
         if summary is not None:
-            notice_once(summary)
+            warn_once(summary)
 
     def _append(self, entry: Any) -> None:
         self._log.append(encode_entry(entry) + b"\n")
 
     def _first_line(self, cell_id: str, code: CodeType | None) -> int | None:
-        """The first line of a cell's code, which is walked through once for as long as the cell is not edited."""
+        """Return the first line of a cell's code, cached until the cell is compiled again."""
         if code is None:
             return None
-        known = self._codes.get(cell_id)
-        if known is None or known[0] is not code:
-            known = self._codes[cell_id] = (code, first_line_of(code))
-        return known[1]
+        cached = self._codes.get(cell_id)
+        if cached is None or cached[0] is not code:
+            cached = self._codes[cell_id] = (code, first_line_of(code))
+        return cached[1]
 
 
-class _Known:
-    """What stands in the log: versions and lists of labels bear it as a mark."""
+class _LogGeneration:
+    """Marker of a log generation on the versions and labels that were written to it."""
 
 
-class _Told:
-    """What one cell tells of versions and labels that the log does not know yet."""
+class _CellEncoder:
+    """Encodes the records of one cell, with the versions and labels that are not in the log yet."""
 
-    def __init__(self, known: _Known) -> None:
-        self._known = known
-        self.labels: list[Labels] = []
-        self.versions: list[Version] = []
+    def __init__(self, generation: _LogGeneration) -> None:
+        self._generation = generation
+        self.labels: list[LabelsEntry] = []
+        self.versions: list[VersionEntry] = []
         self._blocks: dict[tuple[int, int], Block] = {}
 
-    def records(self, execution: Execution) -> list[Recorded]:
-        """The records of an execution that were not told before, in numbers."""
-        found = []
-        for record in execution.records[execution.looked_at :]:
+    def encode_records(self, execution: Execution) -> list[OperationEntry]:
+        """Encode the records of an execution that were not encoded before."""
+        entries = []
+        for record in execution.records[execution.encoded_count :]:
             try:
-                one = self._recorded(record, execution.clock)
+                entry = self._encode_record(record, execution.clock)
             except Exception as error:  # noqa: BLE001 - labels are the user's own objects
-                count_loss(f"tell {record.method}", error)
+                record_error(f"encode {record.method}", error)
                 continue
-            found.append(one)
-            execution.logged.append((record, one.count))
-        execution.looked_at = len(execution.records)
-        return found
+            entries.append(entry)
+            execution.logged.append((record, entry.count))
+        execution.encoded_count = len(execution.records)
+        return entries
 
-    def _recorded(self, record: Record, clock: float) -> Recorded:
+    def _encode_record(self, record: OperationRecord, clock: float) -> OperationEntry:
         edges, output, read_from = record.edges, record.output, record.read_from
         source, flags = None, 0
         changed: dict[Hashable, Provenance] | None
-        if edges.__class__ is not SameLabels:
+        if edges.__class__ is not IdentityEdges:
             changed = edges.by_label  # type: ignore[union-attr]
-        elif edges.source.substitutes is None and edges.source.base is None:
-            source, flags, changed = self.number(edges.source), edges.flags, edges.changed
+        elif edges.source.overrides is None and edges.source.base is None:
+            source, flags, changed = self.version_number(edges.source), edges.flags, edges.changed
         else:
-            # A frame that stood in for another inside a callback is known to nobody outside of it.
+            # An alias is not known outside of its callback.
             changed = record.fields_of(output) if output is not None else None
         types = record.written_types
-        return Recorded(
+        return OperationEntry(
             record.method,
             record.kind,
             record.is_module_function,
@@ -245,118 +251,118 @@ class _Told:
             record.overhead,
             record.count,
             record.error,
-            self.number(output) if output is not None else None,
-            self._parents(record.parents),
-            self.number(read_from) if read_from is not None else None,
+            self.version_number(output) if output is not None else None,
+            self._parent_numbers(record.parents),
+            self.version_number(read_from) if read_from is not None else None,
             source,
             flags,
-            [(label, self._dependencies(found)) for label, found in changed.items()] if changed else [],
-            self._dependencies(record.rows) if record.rows else [],
+            [(label, self._encode_dependencies(sources)) for label, sources in changed.items()] if changed else [],
+            self._encode_dependencies(record.rows) if record.rows else [],
             list(types.items()) if types is not None else None,
         )
 
-    def _parents(self, parents: tuple[FrameVersion, ...]) -> list[int]:
-        if len(parents) == 1 and parents[0].substitutes is None:
-            return [self.number(parents[0])]
-        return [self.number(real) for parent in parents for real in grounded(parent)]
+    def _parent_numbers(self, parents: tuple[FrameVersion, ...]) -> list[int]:
+        if len(parents) == 1 and parents[0].overrides is None:
+            return [self.version_number(parents[0])]
+        return [self.version_number(real) for parent in parents for real in resolve_version_aliases(parent)]
 
-    def number(self, version: FrameVersion) -> int:
-        """A version's number in the log, which is told what it is when it is first met."""
-        if version.logged_in is not self._known:
-            version.logged_as = next(_numbers)
-            version.logged_in = self._known
-            self.versions.append(self._version(version))
-        return version.logged_as
+    def version_number(self, version: FrameVersion) -> int:
+        """Return a version's number in the log; write the version if it is new."""
+        if version.log_generation is not self._generation:
+            version.log_number = next(_numbers)
+            version.log_generation = self._generation
+            self.versions.append(self._encode_version(version))
+        return version.log_number
 
-    def _dependencies(self, provenance: Provenance) -> list[Dependency]:
-        known = self._known
+    def _encode_dependencies(self, provenance: Provenance) -> list[Dependency]:
+        generation = self._generation
         return [
-            (version.logged_as if version.logged_in is known else self.number(version), label, flags)
+            (version.log_number if version.log_generation is generation else self.version_number(version), label, flags)
             for (version, label), flags in provenance.items()
         ]
 
-    def _version(self, version: FrameVersion) -> Version:
-        return Version(
-            version.logged_as,
+    def _encode_version(self, version: FrameVersion) -> VersionEntry:
+        return VersionEntry(
+            version.log_number,
             version.uid,
             version.object_id,
-            self._labels(version.columns),
+            self._labels_number(version.columns),
             list(version.index_names),
             version.shape,
-            self._columns_by_type(version.blocks) if version.blocks is not None else None,
+            self._encode_blocks(version.blocks) if version.blocks is not None else None,
             version.nbytes,
             version.dataset,
-            self.number(version.repeats) if version.repeats is not None else None,
+            self.version_number(version.first_iteration) if version.first_iteration is not None else None,
         )
 
-    def _columns_by_type(self, blocks: list[Any]) -> Blocks:
-        """The types of a version and the places of their columns; a frame made of another shares most of them."""
-        found: Blocks = []
-        told = self._blocks
-        for dtype, places in paired(blocks):
-            known = told.get((id(dtype), id(places)))
-            if known is None:
-                # Both are kept, so that no other takes their ids.
-                known = told[id(dtype), id(places)] = (_block(dtype, places), dtype, places)
-            found += known[0]
-        return found
+    def _encode_blocks(self, blocks: list[Any]) -> Blocks:
+        """Encode types and column positions of a version; derived frames share most blocks."""
+        encoded: Blocks = []
+        cache = self._blocks
+        for dtype, positions in iter_blocks(blocks):
+            cached = cache.get((id(dtype), id(positions)))
+            if cached is None:
+                # The value holds both objects so that their ids stay valid.
+                cached = cache[id(dtype), id(positions)] = (_encode_block(dtype, positions), dtype, positions)
+            encoded += cached[0]
+        return encoded
 
-    def _labels(self, columns: Any) -> int:
-        """The number of some labels; frames share their Index, so that a wide one is written once."""
-        known = label_list(columns)
-        if known.logged_in is not self._known:
-            known.logged_as = next(_numbers)
-            known.logged_in = self._known
-            self.labels.append(Labels(known.logged_as, known.labels))
-        return known.logged_as
-
-
-# By identity, since the types of pandas hash themselves in Python; kept, so that no other takes its id.
-_types: dict[int, tuple[Any, str, int]] = {}
+    def _labels_number(self, columns: Any) -> int:
+        """Return the number of column labels in the log; frames share their Index, so a wide one is written once."""
+        labels = cached_labels(columns)
+        if labels.log_generation is not self._generation:
+            labels.log_number = next(_numbers)
+            labels.log_generation = self._generation
+            self.labels.append(LabelsEntry(labels.log_number, labels.labels))
+        return labels.log_number
 
 
-def _block(dtype: Any, places: Any) -> Blocks:
-    """A type and the places of its columns, as the log writes them."""
-    _, name, width = _types.get(id(dtype)) or _type(dtype)
-    indexer = getattr(places, "indexer", None)
+# Keyed by id(dtype), since pandas types have a slow Python hash; the value holds the dtype so that its id stays valid.
+_type_cache: dict[int, tuple[Any, str, int]] = {}
+
+
+def _encode_block(dtype: Any, positions: Any) -> Blocks:
+    """Encode a type and the positions of its columns."""
+    _, name, width = _type_cache.get(id(dtype)) or _describe_type(dtype)
+    indexer = getattr(positions, "indexer", None)
     if indexer.__class__ is slice and indexer.step > 0:
         return [name, width, indexer.start, indexer.stop, indexer.step]
-    return [name, width, [int(place) for place in places], None, None]
+    return [name, width, [int(position) for position in positions], None, None]
 
 
-def _type(dtype: Any) -> tuple[Any, str, int]:
-    if len(_types) >= _TYPES_KEPT:
-        # A categorical type holds its categories.
-        _types.clear()
-    known = _types[id(dtype)] = (dtype, str(dtype), getattr(dtype, "itemsize", TEXT_BYTES))
-    return known
+def _describe_type(dtype: Any) -> tuple[Any, str, int]:
+    if len(_type_cache) >= _MAX_TYPES:
+        # Bounded, since a categorical type holds its categories.
+        _type_cache.clear()
+    described = _type_cache[id(dtype)] = (dtype, str(dtype), getattr(dtype, "itemsize", TEXT_ITEM_BYTES))
+    return described
 
 
-def _bound(held: list[Held]) -> dict[str, int]:
-    """Variables by name, with the frame that each holds."""
+def _variable_frames(frames: list[BoundFrame]) -> dict[str, int]:
+    """Map variable names to the frames they hold, and name those frames."""
     bound: dict[str, int] = {}
-    for name, _, version in held:
+    for name, _, version in frames:
         bound[name] = version.uid
         version.name = version.name or name
     return bound
 
 
-def _engine() -> str:
+def _engine_version() -> str:
     return getattr(sys.modules.get("pandas"), "__version__", "unknown")
 
 
-def _encoded(entry: CellGoesOn | CellEnded) -> tuple[bytes, list[Recorded]]:
-    """What a cell did as a line of JSON, less the records whose labels fail when they are turned to text."""
+def _encode_line(entry: CellProgress | CellEnded) -> tuple[bytes, list[OperationEntry]]:
+    """Encode an entry as a line of JSON, without records with labels that cannot be converted to text."""
     try:
         return encode_entry(entry) + b"\n", entry.records
     except Exception:  # noqa: BLE001 - labels are the user's own objects
-        labels = [Labels(one.number, [*map(_writable, one.labels)]) for one in entry.labels]
-        versions = [replace(one, index_names=[*map(_writable, one.index_names)]) for one in entry.versions]
-        records = [one for one in entry.records if _is_writable(one)]
+        labels = [LabelsEntry(item.number, [*map(_to_encodable, item.labels)]) for item in entry.labels]
+        versions = [replace(item, index_names=[*map(_to_encodable, item.index_names)]) for item in entry.versions]
+        records = [record for record in entry.records if _is_encodable(record)]
         return encode_entry(replace(entry, labels=labels, versions=versions, records=records)) + b"\n", records
 
 
-def _writable(label: Any) -> Any:
+def _to_encodable(label: Any) -> Any:
     try:
         encode_entry(label)
     except Exception:  # noqa: BLE001 - labels are the user's own objects
@@ -364,10 +370,10 @@ def _writable(label: Any) -> Any:
     return label
 
 
-def _is_writable(record: Recorded) -> bool:
+def _is_encodable(record: OperationEntry) -> bool:
     try:
         encode_entry(record)
     except Exception as error:  # noqa: BLE001 - labels are the user's own objects
-        count_loss(f"tell {record.method}", error)
+        record_error(f"encode {record.method}", error)
         return False
     return True

@@ -1,4 +1,4 @@
-"""A thread that has the operations of a long cell written while it runs: a kill costs a second of them."""
+"""Flush thread: writes the operations of running cells every second, so that a kill loses little."""
 
 from __future__ import annotations
 
@@ -7,37 +7,37 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from clew.capture.losses import count_loss
+from clew.capture.losses import record_error
 
 if TYPE_CHECKING:
     from clew.capture.sessions import Execution
 
-_SECONDS_BETWEEN = 1.0
+_INTERVAL_SECONDS = 1.0
 _running: set[Execution] = set()
 _threads: list[threading.Thread] = []
 
 
-def watch(execution: Execution) -> None:
-    """Have what an execution does written from now on."""
+def register(execution: Execution) -> None:
+    """Add an execution to the periodic flush; starts the thread if needed."""
     _running.add(execution)
     if not _threads:
-        thread = threading.Thread(target=_tick, name="clew-ticker", daemon=True)
+        thread = threading.Thread(target=_run, name="clew-ticker", daemon=True)
         _threads.append(thread)
-        # Where there are no threads, operations are written at the end of their cell.
+        # Without threads, operations are written at the end of their cell.
         with contextlib.suppress(RuntimeError):
             thread.start()
 
 
-def leave(execution: Execution) -> None:
-    """It has ended, and writes the rest itself."""
+def unregister(execution: Execution) -> None:
+    """Remove an ended execution, which writes the rest itself."""
     _running.discard(execution)
 
 
-def _tick() -> None:
+def _run() -> None:
     while True:
-        time.sleep(_SECONDS_BETWEEN)
+        time.sleep(_INTERVAL_SECONDS)
         for execution in tuple(_running):
             try:
-                execution.session.sink.execution_goes_on(execution)
-            except Exception as error:  # noqa: BLE001 - the next second may do better
-                count_loss("cell", error)
+                execution.session.recorder.execution_progressed(execution)
+            except Exception as error:  # noqa: BLE001 - retried at the next interval
+                record_error("cell", error)

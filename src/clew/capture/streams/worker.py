@@ -1,8 +1,8 @@
-"""The process beside a kernel that expands its log while the notebook goes on.
+"""Worker process of a kernel: expands its log and delivers the events while the notebook runs.
 
     python -m clew.capture.streams.worker FOLDER
 
-It ends when its input does: when the kernel closes it, or is gone.
+It exits when its stdin is closed, by the kernel or by its death.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ import time
 from pathlib import Path
 from typing import IO
 
-from clew.capture.losses import notice_once
-from clew.capture.streams.completion import Completion, complete
-from clew.capture.streams.delivery import Delivery, undelivered_below
-from clew.capture.streams.endpoint import Endpoint, find_endpoint
+from clew.capture.losses import warn_once
+from clew.capture.streams.completion import LogExpander, expand_logs
+from clew.capture.streams.delivery import SpoolSender, pending_folders
+from clew.capture.streams.endpoint import DeliveryEndpoint, find_endpoint
 
-_SECONDS_BETWEEN = 0.5
-_SECONDS_TO_FINISH = 30.0
-_SECONDS_TO_LEAVE = 0.5
-_SECONDS_TO_DELIVER = "300"
-_LONGEST_WAIT = 15.0
+_POLL_SECONDS = 0.5
+_FINISH_SECONDS = 30.0
+_EXIT_SECONDS = 0.5
+_DEFAULT_DELIVERY_SECONDS = "300"
+_MAX_WAIT_SECONDS = 15.0
 _LOWEST_PRIORITY = 19
 
 
-def is_wanted() -> bool:
-    """Whether a process beside the kernel is allowed."""
+def is_worker_enabled() -> bool:
+    """Return whether a worker process may be started."""
     return os.environ.get("CLEW_WORKER") != "off"
 
 
 class Worker:
-    """The worker of one session, as its kernel sees it: started when first needed, and once."""
+    """Handle of a session's worker process in the kernel; started once, on demand."""
 
     def __init__(self, log: Path) -> None:
         self._log = log
@@ -45,8 +45,8 @@ class Worker:
         self._is_started = False
 
     def start(self) -> None:
-        """Have the log expanded from now on, unless that cannot be: then it is done in the end."""
-        if self._is_started or not is_wanted():
+        """Start the worker; if that fails, the log is expanded at the end."""
+        if self._is_started or not is_worker_enabled():
             return
         self._is_started = True
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "CLEW_DISABLED": "1"}
@@ -57,117 +57,117 @@ class Worker:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 env=environment,
-                # Ctrl-C in a terminal is for the notebook; the worker ends when its input does.
+                # Ctrl-C in a terminal is for the notebook; the worker exits when its stdin is closed.
                 start_new_session=True,
             )
 
     def finish(self) -> None:
-        """Wait until the streams are complete, for a while, and complete them here if nobody else did."""
+        """Wait with a timeout until the worker has expanded the log, and expand it here otherwise."""
         process, self._process = self._process, None
         if process is not None:
             _wait_for(process)
         if not self._log.exists():
             return
         try:
-            complete(self._folder)
+            expand_logs(self._folder)
         except OSError as error:
-            # Nothing is lost: whoever reads the folder next completes it.
-            notice_once(f"cannot write to {self._folder}: {error.strerror or error}; what was captured waits there")
+            # Nothing is lost: the next reader of the folder expands the log.
+            warn_once(f"cannot write to {self._folder}: {error.strerror or error}; the captured log remains there")
 
-    def forget(self) -> None:
-        """In a forked child: the worker is the parent's, whose death it must see although the child lives on."""
+    def after_fork(self) -> None:
+        """Close the inherited pipe in a forked child, so that the worker notices when the parent exits."""
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
         self._process = None
 
 
 def _wait_for(process: subprocess.Popen[bytes]) -> None:
-    """End the worker's input and wait until it says, by ending its output, that the streams are complete."""
+    """Close the worker's stdin and wait until it closes its stdout, which signals that all logs are expanded."""
     if process.stdin is not None:
         process.stdin.close()
     if process.stdout is not None:
-        select.select([process.stdout], [], [], _SECONDS_TO_FINISH)
+        select.select([process.stdout], [], [], _FINISH_SECONDS)
         process.stdout.close()
     try:
-        process.wait(_SECONDS_TO_LEAVE)
+        process.wait(_EXIT_SECONDS)
     except subprocess.TimeoutExpired:
-        # It goes on without us; Popen would warn of that.
+        # It continues to deliver; Popen would warn about a running child.
         process.returncode = 0
 
 
 def main(folder: Path) -> None:
-    """Expand the logs of a folder until the input ends, and send what comes of them if there is an endpoint."""
+    """Expand the logs of a folder until stdin is closed, and deliver the events if there is an endpoint."""
     os.nice(_LOWEST_PRIORITY)
     endpoint = find_endpoint()
-    sender = Sender(folder, endpoint) if endpoint is not None else None
-    completion = Completion(folder)
+    delivery = DeliveryThread(folder, endpoint) if endpoint is not None else None
+    expander = LogExpander(folder)
     while not _has_ended(sys.stdin.buffer):
-        _go_on(completion)
-    _go_on(completion)
-    # The kernel waits for this, and not for what is sent.
+        _poll(expander)
+    _poll(expander)
+    # The kernel waits for this, not for the delivery.
     sys.stdout.close()
-    if sender is not None:
-        sender.finish()
+    if delivery is not None:
+        delivery.finish()
 
 
-class Sender:
-    """Sends a folder's streams, and those that earlier workers left beside it, in a thread: an endpoint may hang."""
+class DeliveryThread:
+    """Thread that delivers a folder and the pending folders next to it; an endpoint may block."""
 
-    def __init__(self, folder: Path, endpoint: Endpoint) -> None:
+    def __init__(self, folder: Path, endpoint: DeliveryEndpoint) -> None:
         self._folder = folder
         self._endpoint = endpoint
-        self._is_over = threading.Event()
-        self._deliveries: dict[Path, Delivery] = {}
-        # Before anything is expanded: what stands in the folder already is of others.
-        self._take(folder)
-        self._thread = threading.Thread(target=self._work, name="clew-delivery")
+        self._finish_requested = threading.Event()
+        self._senders: dict[Path, SpoolSender] = {}
+        # Before anything is expanded: existing content of the folder belongs to other sessions.
+        self._acquire(folder)
+        self._thread = threading.Thread(target=self._run, name="clew-delivery")
         self._thread.start()
 
     def finish(self) -> None:
-        """Send the rest; what the endpoint does not take within a few minutes waits for the next worker."""
-        self._is_over.set()
+        """Send the rest; what is not accepted within a few minutes is left to the next worker."""
+        self._finish_requested.set()
         self._thread.join()
 
-    def _take(self, folder: Path) -> None:
-        delivery = Delivery(folder, self._endpoint)
+    def _acquire(self, folder: Path) -> None:
+        sender = SpoolSender(folder, self._endpoint)
         with contextlib.suppress(OSError):
-            if delivery.begin():
-                self._deliveries[folder] = delivery
+            if sender.acquire():
+                self._senders[folder] = sender
 
-    def _work(self) -> None:
-        for folder in undelivered_below(self._folder.parent):
-            if folder not in self._deliveries:
-                self._take(folder)
-        patience = float(os.environ.get("CLEW_DELIVERY_SECONDS", _SECONDS_TO_DELIVER))
-        deadline, wait = 0.0, _SECONDS_BETWEEN
+    def _run(self) -> None:
+        for folder in pending_folders(self._folder.parent):
+            if folder not in self._senders:
+                self._acquire(folder)
+        timeout = float(os.environ.get("CLEW_DELIVERY_SECONDS", _DEFAULT_DELIVERY_SECONDS))
+        deadline, wait = 0.0, _POLL_SECONDS
         while True:
-            if self._folder not in self._deliveries:
-                # Another session's worker has it in hand, until it ends.
-                self._take(self._folder)
-            is_over = self._is_over.is_set()
-            deadline = deadline or (time.monotonic() + patience if is_over else 0.0)
-            is_sent = all(delivery.go_on() for delivery in self._deliveries.values())
-            is_done = is_sent and not any(delivery.is_growing for delivery in self._deliveries.values())
-            if is_over and (is_done or time.monotonic() > deadline):
+            if self._folder not in self._senders:
+                # Locked by another session's worker until that exits.
+                self._acquire(self._folder)
+            is_finishing = self._finish_requested.is_set()
+            deadline = deadline or (time.monotonic() + timeout if is_finishing else 0.0)
+            is_sent = all(sender.poll() for sender in self._senders.values())
+            is_done = is_sent and not any(sender.has_running_apps for sender in self._senders.values())
+            if is_finishing and (is_done or time.monotonic() > deadline):
                 break
-            wait = _SECONDS_BETWEEN if is_sent else min(2 * wait, _LONGEST_WAIT)
-            if is_over:
+            wait = _POLL_SECONDS if is_sent else min(2 * wait, _MAX_WAIT_SECONDS)
+            if is_finishing:
                 time.sleep(wait)
             else:
-                self._is_over.wait(wait)
-        for delivery in self._deliveries.values():
-            delivery.end()
+                self._finish_requested.wait(wait)
+        for sender in self._senders.values():
+            sender.close()
 
 
-def _go_on(completion: Completion) -> None:
-    # A disk that refuses now may not the next time; the log waits.
+def _poll(expander: LogExpander) -> None:
+    # A disk error may be temporary; the log is still there.
     with contextlib.suppress(OSError):
-        completion.go_on()
+        expander.poll()
 
 
-def _has_ended(given: IO[bytes]) -> bool:
-    readable, _, _ = select.select([given], [], [], _SECONDS_BETWEEN)
-    return bool(readable) and not given.read(1)
+def _has_ended(stream: IO[bytes]) -> bool:
+    readable, _, _ = select.select([stream], [], [], _POLL_SECONDS)
+    return bool(readable) and not stream.read(1)
 
 
 if __name__ == "__main__":

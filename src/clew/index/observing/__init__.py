@@ -1,1 +1,1 @@
-"""What events change in the index, one module per kind of row."""
+"""Extraction of index rows from events, one module per kind of row."""

@@ -1,50 +1,50 @@
-"""Runs and jobs that events name as those of a parent or root: placeholders until their own events come."""
+"""Runs and jobs that events reference as parent or root: placeholders until they have events."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from clew.events.run_facets import Ancestor, Parent
-from clew.index.changes import MentionedJobRow, MentionedRunRow
+from clew.events.run_facets import ParentFacet, RunRef
+from clew.index.changes import ReferencedJobRow, ReferencedRunRow
 
 
-class SeenAncestors:
-    """What was said of parents and roots, each with the positions of the first and the last event that says so."""
+class ParentReferenceCollector:
+    """Collect parent facets, each with the positions of its first and last event."""
 
     def __init__(self) -> None:
-        self._said: dict[Parent, list[int]] = {}
+        self._spans: dict[ParentFacet, list[int]] = {}
 
-    def note(self, parent: Parent, seq: int) -> None:
-        """Take a parent facet."""
-        span = self._said.get(parent)
+    def add(self, parent: ParentFacet, seq: int) -> None:
+        """Add a parent facet."""
+        span = self._spans.get(parent)
         if span is None:
-            self._said[parent] = [seq, seq]
+            self._spans[parent] = [seq, seq]
         else:
             span[1] = seq
 
-    def runs(self) -> Iterable[MentionedRunRow]:
-        """One row per run that was named; its job is the one named first."""
-        rows: dict[str, MentionedRunRow] = {}
-        for ancestor, first, last in self._named():
-            row = rows.get(ancestor.run_uuid)
+    def runs(self) -> Iterable[ReferencedRunRow]:
+        """Return one row per referenced run, with the job of the first reference."""
+        rows: dict[str, ReferencedRunRow] = {}
+        for run, first, last in self._references():
+            row = rows.get(run.run_uuid)
             if row is None:
-                row = rows[ancestor.run_uuid] = MentionedRunRow(ancestor.run_uuid, None, None, None, last)
+                row = rows[run.run_uuid] = ReferencedRunRow(run.run_uuid, None, None, None, last)
             row.last_seq = max(row.last_seq, last)
-            if row.job_seq is None and ancestor.job is not None:
-                row.job_namespace, row.job_name, row.job_seq = *ancestor.job, first
+            if row.job_seq is None and run.job is not None:
+                row.job_namespace, row.job_name, row.job_seq = *run.job, first
         return rows.values()
 
-    def jobs(self) -> Iterable[MentionedJobRow]:
-        """One row per job of a run that was named."""
-        rows: dict[tuple[str, str], MentionedJobRow] = {}
-        for ancestor, first, last in self._named():
-            if ancestor.job is not None:
-                row = rows.setdefault(ancestor.job, MentionedJobRow(*ancestor.job, first, last))
+    def jobs(self) -> Iterable[ReferencedJobRow]:
+        """Return one row per job of a referenced run."""
+        rows: dict[tuple[str, str], ReferencedJobRow] = {}
+        for run, first, last in self._references():
+            if run.job is not None:
+                row = rows.setdefault(run.job, ReferencedJobRow(*run.job, first, last))
                 row.last_seq = max(row.last_seq, last)
         return rows.values()
 
-    def _named(self) -> Iterator[tuple[Ancestor, int, int]]:
-        """In the order in which they were said first."""
-        for parent, (first, last) in self._said.items():
-            for ancestor in parent.ancestors:
-                yield ancestor, first, last
+    def _references(self) -> Iterator[tuple[RunRef, int, int]]:
+        """Yield the references with first and last position, ordered by first position."""
+        for parent, (first, last) in self._spans.items():
+            for run in parent.runs:
+                yield run, first, last

@@ -1,4 +1,4 @@
-"""Datasets, and what runs and jobs read and write."""
+"""Datasets, and the inputs and outputs of runs and jobs."""
 
 from __future__ import annotations
 
@@ -6,171 +6,175 @@ import json
 from collections.abc import Iterable
 from functools import lru_cache
 
-from clew.events.lifecycle import FACET as LIFECYCLE
-from clew.events.lifecycle import LifecycleChange, lifecycle_change_of
+from clew.events.lifecycle import LIFECYCLE_FACET as LIFECYCLE
+from clew.events.lifecycle import LifecycleChange, parse_lifecycle_change
 from clew.events.nodes import Name
 from clew.events.openlineage import Dataset, Facets
-from clew.events.symlinks import FACET as SYMLINKS
-from clew.events.symlinks import identifiers_of
+from clew.events.symlinks import SYMLINKS_FACET as SYMLINKS
+from clew.events.symlinks import parse_symlinks
 from clew.index.changes import DatasetRow, JobEdgeRow, RenameRow, RunIoRow, SymlinksRow
-from clew.index.observing.contents import RunIoKey, SeenContents, SeenSchemas
-from clew.index.observing.greatest import greatest
-from clew.index.observing.sighting import Sighting, widen
-from clew.index.observing.turns import Turns
+from clew.index.observing.contents import IoStatsCollector, RunIoKey, SchemaCollector
+from clew.index.observing.greatest import max_or_none
+from clew.index.observing.sighting import EventContext, extend_range
+from clew.index.observing.turns import EventPrecedence
 
 
-class SeenDatasets:
-    """One row per dataset, merged as events come; what they were renamed from, and their other names."""
+class DatasetCollector:
+    """Collect datasets, renames and symlinks, merged event by event."""
 
-    def __init__(self, turns: Turns) -> None:
-        self._turns = turns
+    def __init__(self, precedence: EventPrecedence) -> None:
+        self._precedence = precedence
         self._datasets: dict[Name, DatasetRow] = {}
         self._renames: dict[Name, RenameRow] = {}
         self._symlinks: dict[Name, SymlinksRow] = {}
 
-    def note(self, namespace: str, name: str, sighting: Sighting) -> None:
-        """Take an event that names a dataset."""
+    def add(self, namespace: str, name: str, context: EventContext) -> None:
+        """Add an event that references a dataset."""
         key = namespace, name
-        known = self._datasets.get(key)
-        if known is None:
-            self._datasets[key] = DatasetRow(namespace, name, sighting.at, sighting.at, sighting.seq, sighting.seq)
+        existing = self._datasets.get(key)
+        if existing is None:
+            self._datasets[key] = DatasetRow(
+                namespace, name, context.event_time, context.event_time, context.seq, context.seq
+            )
         else:
-            widen(known, sighting)
+            extend_range(existing, context)
 
-    def note_facets(self, dataset: Dataset, facets: Facets, sighting: Sighting) -> None:
-        """Take what a dataset's facets say of its names and of what became of it; the dataset was noted before."""
+    def add_facets(self, dataset: Dataset, facets: Facets, context: EventContext) -> None:
+        """Add the symlinks and the lifecycle change of a dataset; call `add` first."""
         if SYMLINKS in facets:
-            self._note_symlinks((dataset.namespace, dataset.name), bytes(facets[SYMLINKS]), sighting)
-        change = lifecycle_change_of(bytes(facets[LIFECYCLE])) if LIFECYCLE in facets else None
+            self._add_symlinks((dataset.namespace, dataset.name), bytes(facets[SYMLINKS]), context)
+        change = parse_lifecycle_change(bytes(facets[LIFECYCLE])) if LIFECYCLE in facets else None
         if change is not None:
-            self._note_change(self._datasets[dataset.namespace, dataset.name], change, sighting)
+            self._add_lifecycle_change(self._datasets[dataset.namespace, dataset.name], change, context)
 
-    def note_write(self, dataset: Dataset, sighting: Sighting) -> None:
-        """Take an output; it was noted before."""
+    def add_write(self, dataset: Dataset, context: EventContext) -> None:
+        """Add a write of a dataset; call `add` first."""
         row = self._datasets[dataset.namespace, dataset.name]
-        if row.written_at is None or sighting.at >= row.written_at:
-            row.written_at, row.written_seq = sighting.at, sighting.seq
+        if row.written_at is None or context.event_time >= row.written_at:
+            row.written_at, row.written_seq = context.event_time, context.seq
 
-    def _note_symlinks(self, key: Name, facet: bytes, sighting: Sighting) -> None:
-        known = self._symlinks.get(key)
-        if known is None or self._turns.is_last(sighting, known.last_seq):
-            self._symlinks[key] = SymlinksRow(*key, _listed(identifiers_of(facet)), sighting.seq)
+    def _add_symlinks(self, key: Name, facet: bytes, context: EventContext) -> None:
+        existing = self._symlinks.get(key)
+        if existing is None or self._precedence.supersedes(context, existing.last_seq):
+            self._symlinks[key] = SymlinksRow(*key, _to_json(parse_symlinks(facet)), context.seq)
 
-    def _note_change(self, row: DatasetRow, change: LifecycleChange, sighting: Sighting) -> None:
-        if row.lifecycle_at is None or sighting.at >= row.lifecycle_at:
+    def _add_lifecycle_change(self, row: DatasetRow, change: LifecycleChange, context: EventContext) -> None:
+        if row.lifecycle_at is None or context.event_time >= row.lifecycle_at:
             row.lifecycle_state, row.renamed_from_namespace, row.renamed_from_name = change
-            row.lifecycle_at, row.lifecycle_seq = sighting.at, sighting.seq
+            row.lifecycle_at, row.lifecycle_seq = context.event_time, context.seq
         if change.previous is not None and change.previous != (row.namespace, row.name):
-            known = self._renames.get(change.previous)
-            if known is None or sighting.at >= known.renamed_at:
-                rename = RenameRow(*change.previous, row.namespace, row.name, sighting.at, sighting.seq)
+            existing = self._renames.get(change.previous)
+            if existing is None or context.event_time >= existing.renamed_at:
+                rename = RenameRow(*change.previous, row.namespace, row.name, context.event_time, context.seq)
                 self._renames[change.previous] = rename
 
     def rows(self) -> Iterable[DatasetRow]:
-        """All datasets seen."""
+        """Return the rows of all datasets."""
         return self._datasets.values()
 
     def renames(self) -> Iterable[RenameRow]:
-        """What datasets are called since they were renamed."""
+        """Return the renames of datasets."""
         return self._renames.values()
 
     def symlinks(self) -> Iterable[SymlinksRow]:
-        """The other names that datasets bear."""
+        """Return the symlinks of datasets."""
         return self._symlinks.values()
 
 
 @lru_cache
-def _listed(names: tuple[Name, ...]) -> str:
+def _to_json(names: tuple[Name, ...]) -> str:
     return json.dumps(names)
 
 
-class SeenReadsAndWrites:
-    """One row per run, direction and dataset, and one per job, direction and dataset."""
+class IoCollector:
+    """Collect inputs and outputs per run and per job."""
 
-    def __init__(self, schemas: SeenSchemas, turns: Turns) -> None:
+    def __init__(self, schemas: SchemaCollector, precedence: EventPrecedence) -> None:
         self._schemas = schemas
-        self._turns = turns
-        self._contents = SeenContents(schemas, turns)
-        self._of_runs: dict[RunIoKey, RunIoRow] = {}
-        self._of_jobs: dict[tuple[str, ...], JobEdgeRow] = {}
+        self._precedence = precedence
+        self._io_stats = IoStatsCollector(schemas, precedence)
+        self._run_io: dict[RunIoKey, RunIoRow] = {}
+        self._job_edges: dict[tuple[str, ...], JobEdgeRow] = {}
 
-    def note(self, direction: str, dataset: Dataset, version: str | None, sighting: Sighting) -> None:
-        """Take a dataset that an event names as input or output."""
-        run_uuid, seq = sighting.run_uuid, sighting.seq
+    def add(self, direction: str, dataset: Dataset, version: str | None, context: EventContext) -> None:
+        """Add an input or output of an event."""
+        run_uuid, seq = context.run_uuid, context.seq
         if run_uuid is not None:
             key = run_uuid, direction, dataset.namespace, dataset.name, version or ""
-            known = self._of_runs.get(key)
-            if known is None or known.is_implied:
-                known = self._of_runs[key] = RunIoRow(*key, *sighting.job, sighting.event.session_id, seq)
+            existing = self._run_io.get(key)
+            if existing is None or existing.is_implied:
+                existing = self._run_io[key] = RunIoRow(*key, *context.job, context.event.session_id, seq)
             else:
-                known.last_seq = seq
-                _note_context(known, sighting)
-            self._contents.note(key, known, dataset, sighting)
+                existing.last_seq = seq
+                _merge_context(existing, context)
+            self._io_stats.add(key, existing, dataset, context)
         elif dataset.facets:
-            self._schemas.note(dataset.facets)
-        job = sighting.event.job
+            self._schemas.add(dataset.facets)
+        job = context.event.job
         if job is not None:
-            self._note_job((job.namespace, job.name, direction, dataset.namespace, dataset.name), sighting)
+            self._add_job_edge((job.namespace, job.name, direction, dataset.namespace, dataset.name), context)
 
-    def note_implied(self, source: Name, sighting: Sighting) -> None:
-        """Take an input that only the event's lineage names."""
-        run_uuid = sighting.run_uuid
+    def add_implied_input(self, source: Name, context: EventContext) -> None:
+        """Add an input that only the event's lineage mentions."""
+        run_uuid = context.run_uuid
         if run_uuid is not None:
             key = run_uuid, "INPUT", *source, ""
-            row = RunIoRow(*key, *sighting.job, sighting.event.session_id, sighting.seq, is_implied=True)
-            known = self._of_runs.setdefault(key, row)
-            if known is not row and known.is_implied:
-                known.last_seq = sighting.seq
-                _note_context(known, sighting)
-        job = sighting.event.job
+            row = RunIoRow(*key, *context.job, context.event.session_id, context.seq, is_implied=True)
+            existing = self._run_io.setdefault(key, row)
+            if existing is not row and existing.is_implied:
+                existing.last_seq = context.seq
+                _merge_context(existing, context)
+        job = context.event.job
         if job is not None:
-            self.note_job((job.namespace, job.name), "INPUT", source, sighting)
+            self.add_job_edge((job.namespace, job.name), "INPUT", source, context)
 
-    def note_job(self, job: Name, direction: str, dataset: Name, sighting: Sighting) -> None:
-        """Take a dataset that lineage says a job reads or writes."""
-        self._note_job((*job, direction, *dataset), sighting, is_implied=True)
+    def add_job_edge(self, job: Name, direction: str, dataset: Name, context: EventContext) -> None:
+        """Add an input or output of a job that only lineage mentions."""
+        self._add_job_edge((*job, direction, *dataset), context, is_implied=True)
 
-    def _note_job(self, key: tuple[str, str, str, str, str], sighting: Sighting, *, is_implied: bool = False) -> None:
-        known = self._of_jobs.get(key)
-        at, seq, is_declared = sighting.at, sighting.seq, _is_declared(key[:2], sighting)
-        if known is None:
+    def _add_job_edge(
+        self, key: tuple[str, str, str, str, str], context: EventContext, *, is_implied: bool = False
+    ) -> None:
+        existing = self._job_edges.get(key)
+        at, seq, is_declared = context.event_time, context.seq, _is_declared(key[:2], context)
+        if existing is None:
             declared_seq = seq if is_declared else None
-            self._of_jobs[key] = JobEdgeRow(
-                *key, sighting.run_uuid, at, at, seq, seq, is_implied, declared_seq, not is_declared
+            self._job_edges[key] = JobEdgeRow(
+                *key, context.run_uuid, at, at, seq, seq, is_implied, declared_seq, not is_declared
             )
             return
-        widen(known, sighting)
-        known.last_run_uuid = sighting.run_uuid
-        known.is_implied = known.is_implied and is_implied
+        extend_range(existing, context)
+        existing.last_run_uuid = context.run_uuid
+        existing.is_implied = existing.is_implied and is_implied
         if not is_declared:
-            known.is_lasting = True
-        elif known.declared_seq is None or self._turns.is_last(sighting, known.declared_seq):
-            known.declared_seq = seq
+            existing.is_observed = True
+        elif existing.declared_seq is None or self._precedence.supersedes(context, existing.declared_seq):
+            existing.declared_seq = seq
 
-    def of_runs(self) -> Iterable[RunIoRow]:
-        """What runs read and wrote."""
-        self._contents.settle(self._of_runs)
-        return self._of_runs.values()
+    def run_io(self) -> Iterable[RunIoRow]:
+        """Return the inputs and outputs of runs."""
+        self._io_stats.assign_schema_ids(self._run_io)
+        return self._run_io.values()
 
-    def of_jobs(self) -> Iterable[JobEdgeRow]:
-        """What jobs read and write."""
-        return self._of_jobs.values()
+    def job_edges(self) -> Iterable[JobEdgeRow]:
+        """Return the inputs and outputs of jobs."""
+        return self._job_edges.values()
 
 
-def _is_declared(job: Name, sighting: Sighting) -> bool:
-    """Whether an event is the job's own declaration of all that it reads and writes."""
-    event = sighting.event
+def _is_declared(job: Name, context: EventContext) -> bool:
+    """Return True if the event is a JobEvent that declares the inputs and outputs of this job."""
+    event = context.event
     return (
-        sighting.run_uuid is None
+        context.run_uuid is None
         and bool(event.inputs or event.outputs)
         and event.job is not None
         and (event.job.namespace, event.job.name) == job
     )
 
 
-def _note_context(row: RunIoRow, sighting: Sighting) -> None:
-    """Merge the job and the session of one more event, as the index does; they are rarely another."""
-    namespace, name = sighting.job
-    if namespace != row.job_namespace or name != row.job_name or sighting.event.session_id != row.session_id:
-        row.job_namespace, row.job_name = greatest(row.job_namespace, namespace), greatest(row.job_name, name)
-        row.session_id = greatest(row.session_id, sighting.event.session_id)
+def _merge_context(row: RunIoRow, context: EventContext) -> None:
+    """Merge job and session of another event, like `MERGE_SPECS`; they rarely differ."""
+    namespace, name = context.job
+    if namespace != row.job_namespace or name != row.job_name or context.event.session_id != row.session_id:
+        row.job_namespace, row.job_name = max_or_none(row.job_namespace, namespace), max_or_none(row.job_name, name)
+        row.session_id = max_or_none(row.session_id, context.event.session_id)

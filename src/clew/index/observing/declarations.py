@@ -1,4 +1,4 @@
-"""Versions that are declared without a run: what a job reads and writes by a JobEvent, a dataset by a DatasetEvent."""
+"""Versions declared without a run: of jobs by JobEvents, of datasets by DatasetEvents."""
 
 from __future__ import annotations
 
@@ -6,72 +6,72 @@ from collections.abc import Iterable
 
 import msgspec
 
-from clew.events.job_facets import location_of
-from clew.events.lifecycle import lifecycle_change_of
+from clew.events.job_facets import parse_source_code_location
+from clew.events.lifecycle import parse_lifecycle_change
 from clew.events.openlineage import Dataset, Job
-from clew.events.statements import implied_inputs_of
-from clew.events.versions import Identity, job_version
+from clew.events.statements import find_implied_inputs
+from clew.events.versions import Identity, compute_job_version
 from clew.index.changes import DatasetDeclarationRow, JobDeclarationRow
-from clew.index.observing.contents import SeenSchemas
-from clew.index.observing.sighting import Sighting
+from clew.index.observing.contents import SchemaCollector
+from clew.index.observing.sighting import EventContext
 
 
-class SeenJobDeclarations:
-    """One row per job and version."""
+class JobDeclarationCollector:
+    """Collect one row per job and version."""
 
     def __init__(self) -> None:
         self._versions: dict[tuple[str, str, str], JobDeclarationRow] = {}
 
-    def note(self, job: Job, sighting: Sighting) -> None:
-        """Take a JobEvent."""
-        event = sighting.event
-        inputs, outputs = _names(event.inputs) | implied_inputs_of(event), _names(event.outputs)
+    def add(self, job: Job, context: EventContext) -> None:
+        """Add a JobEvent."""
+        event = context.event
+        inputs, outputs = _names(event.inputs) | find_implied_inputs(event), _names(event.outputs)
         facet = (job.facets or {}).get("sourceCodeLocation")
-        location = None if facet is None else location_of(bytes(facet))
-        key = job.namespace, job.name, job_version((job.namespace, job.name), inputs, outputs, location)
+        location = None if facet is None else parse_source_code_location(bytes(facet))
+        key = job.namespace, job.name, compute_job_version((job.namespace, job.name), inputs, outputs, location)
         row = self._versions.get(key)
         if row is None:
-            at, seq = sighting.at, sighting.seq
+            at, seq = context.event_time, context.seq
             self._versions[key] = JobDeclarationRow(
-                *key, listed(inputs), listed(outputs), location, at, at, seq, seq, seq
+                *key, _to_json(inputs), _to_json(outputs), location, at, at, seq, seq, seq
             )
         else:
-            _widen(row, sighting)
+            _merge_into_declaration(row, context)
 
     def rows(self) -> Iterable[JobDeclarationRow]:
-        """All versions declared."""
+        """Return the rows of all declared versions."""
         return self._versions.values()
 
 
-class SeenDatasetDeclarations:
-    """One row per dataset, schema and lifecycle state."""
+class DatasetDeclarationCollector:
+    """Collect one row per dataset, schema and lifecycle state."""
 
     def __init__(self) -> None:
         self._versions: dict[tuple[str, str, str, str], DatasetDeclarationRow] = {}
 
-    def note(self, dataset: Dataset, version: str | None, sighting: Sighting, schemas: SeenSchemas) -> None:
-        """Take the subject of a DatasetEvent."""
+    def add(self, dataset: Dataset, version: str | None, context: EventContext, schemas: SchemaCollector) -> None:
+        """Add the dataset of a DatasetEvent."""
         facets = dataset.facets or {}
         facet = facets.get("lifecycleStateChange")
-        change = None if facet is None else lifecycle_change_of(bytes(facet))
-        schema_id, state = schemas.note(facets) or "", "" if change is None else change.state
+        change = None if facet is None else parse_lifecycle_change(bytes(facet))
+        schema_id, state = schemas.add(facets) or "", "" if change is None else change.state
         if not schema_id and not state:
             return
         key = dataset.namespace, dataset.name, schema_id, state
         row = self._versions.get(key)
         if row is None:
-            self._versions[key] = DatasetDeclarationRow(*key, version, sighting.at, sighting.seq)
+            self._versions[key] = DatasetDeclarationRow(*key, version, context.event_time, context.seq)
         else:
-            row.version, row.last_seq = version, sighting.seq
-            row.created_at = min(row.created_at, sighting.at)
+            row.version, row.last_seq = version, context.seq
+            row.created_at = min(row.created_at, context.event_time)
 
     def rows(self) -> Iterable[DatasetDeclarationRow]:
-        """All versions declared."""
+        """Return the rows of all declared versions."""
         return self._versions.values()
 
 
-def listed(datasets: Iterable[Identity]) -> str:
-    """Datasets as JSON, in the order of their names."""
+def _to_json(datasets: Iterable[Identity]) -> str:
+    """Encode datasets as JSON, sorted by name."""
     names = [{"namespace": namespace, "name": name} for namespace, name in sorted(datasets)]
     return msgspec.json.encode(names).decode()
 
@@ -80,8 +80,8 @@ def _names(datasets: list[Dataset] | None) -> set[Identity]:
     return {(dataset.namespace, dataset.name) for dataset in datasets or ()}
 
 
-def _widen(row: JobDeclarationRow, sighting: Sighting) -> None:
-    if sighting.at >= row.declared_at:
-        row.declared_at, row.declared_seq = sighting.at, sighting.seq
-    row.created_at = min(row.created_at, sighting.at)
-    row.last_seq = sighting.seq
+def _merge_into_declaration(row: JobDeclarationRow, context: EventContext) -> None:
+    if context.event_time >= row.declared_at:
+        row.declared_at, row.declared_seq = context.event_time, context.seq
+    row.created_at = min(row.created_at, context.event_time)
+    row.last_seq = context.seq

@@ -1,4 +1,4 @@
-"""The facets that count: of each entity and name the last that was seen."""
+"""Current facets: the latest facet per entity and name."""
 
 from __future__ import annotations
 
@@ -8,42 +8,42 @@ from operator import itemgetter
 
 from clew.events.facet_order import FacetOrder
 from clew.events.openlineage import FACET_ALIASES, Facets
-from clew.index.bodies import Packer, StoredFacet
+from clew.index.bodies import FacetEncoder, StoredFacet
 from clew.index.changes import FacetsRow
-from clew.index.observing.sighting import Sighting
+from clew.index.observing.sighting import EventContext
 
 
-class SeenFacets:
-    """What events said of each entity, with their times and positions; it is merged when all has been seen."""
+class FacetCollector:
+    """Collect the facets of each entity with event time and position; they are merged at the end."""
 
     def __init__(self, dictionary: bytes | None, order: FacetOrder = FacetOrder.RECEIVED) -> None:
-        self._packer = Packer(dictionary)
+        self._encoder = FacetEncoder(dictionary)
         self._is_by_time = order is FacetOrder.EVENT_TIME
-        self._said: defaultdict[tuple[str, str], list[tuple[int, int, Facets]]] = defaultdict(list)
+        self._facets: defaultdict[tuple[str, str], list[tuple[int, int, Facets]]] = defaultdict(list)
 
-    def note(self, kind: str, key: str, facets: Facets | None, sighting: Sighting) -> None:
-        """Take the facets that an event gives to an entity."""
+    def add(self, kind: str, key: str, facets: Facets | None, context: EventContext) -> None:
+        """Add the facets of an entity in one event."""
         if facets:
-            self._said[kind, key].append((sighting.at, sighting.seq, facets))
+            self._facets[kind, key].append((context.event_time, context.seq, facets))
 
     def rows(self) -> Iterator[FacetsRow]:
-        """One row per entity."""
-        pack = self._packer.pack
-        for (kind, key), said in self._said.items():
-            last_seq = said[-1][1]
+        """Yield one row per entity."""
+        encode = self._encoder.encode
+        for (kind, key), history in self._facets.items():
+            last_seq = history[-1][1]
             if self._is_by_time:
-                said.sort(key=itemgetter(0))
-            yield FacetsRow(kind, key, last_seq, pack(_last(said)))
+                history.sort(key=itemgetter(0))
+            yield FacetsRow(kind, key, last_seq, encode(_latest_facets(history)))
 
 
-def _last(said: list[tuple[int, int, Facets]]) -> list[StoredFacet]:
-    found: dict[str, StoredFacet] = {}
-    for at, seq, facets in reversed(said):
-        # Most often the last event says all that earlier ones did.
-        if facets.keys() <= found.keys():
+def _latest_facets(history: list[tuple[int, int, Facets]]) -> list[StoredFacet]:
+    latest: dict[str, StoredFacet] = {}
+    for event_time, seq, facets in reversed(history):
+        # Usually the last event repeats all facets of earlier ones.
+        if facets.keys() <= latest.keys():
             continue
         for name, facet in reversed(facets.items()):
-            known_as = FACET_ALIASES.get(name, name)
-            if known_as not in found:
-                found[known_as] = StoredFacet.of(known_as, seq, at, bytes(facet))
-    return list(found.values())
+            canonical_name = FACET_ALIASES.get(name, name)
+            if canonical_name not in latest:
+                latest[canonical_name] = StoredFacet.of(canonical_name, seq, event_time, bytes(facet))
+    return list(latest.values())

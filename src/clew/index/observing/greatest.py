@@ -1,8 +1,8 @@
-"""The greater of two texts, where a null is none: what MERGES says, without a database."""
+"""Maximum of nullable strings, like `max_of` in `MERGE_SPECS`."""
 
 from __future__ import annotations
 
 
-def greatest(known: str | None, said: str | None) -> str | None:
-    """The greater, or the one that is there."""
-    return known if said is None else said if known is None else max(known, said)
+def max_or_none(left: str | None, right: str | None) -> str | None:
+    """Return the greater string; None only if both are None."""
+    return left if right is None else right if left is None else max(left, right)

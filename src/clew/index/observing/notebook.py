@@ -1,19 +1,19 @@
-"""Cells and operations of a notebook, as their events tell of them."""
+"""Cell executions and operations of notebooks."""
 
 from __future__ import annotations
 
 import json
 
-from clew.events.notebook import DataFrameEvent, FrameInfo, RuntimeEvent, frame_values
-from clew.events.timestamps import microseconds, parse_time
+from clew.events.notebook import DataFrameEvent, FrameInfo, RuntimeEvent, frame_to_dict
+from clew.events.timestamps import parse_time, to_epoch_micros
 from clew.index.changes import CellRow, OperationRow
 
 _CELL_STATES = {"cell_execution_error": "failed", "cell_execution_end": "completed"}
 
 
 def cell_row(event: RuntimeEvent, seq: int) -> CellRow:
-    """What an event tells of a cell's execution."""
-    at = microseconds(parse_time(event.timestamp))
+    """Convert a runtime event to a row."""
+    at = to_epoch_micros(parse_time(event.timestamp))
     is_start = event.event_type == "cell_execution_start"
     state = "stopped" if event.stopped else _CELL_STATES.get(event.event_type, "running")
     error = event.error_info
@@ -40,11 +40,11 @@ def cell_row(event: RuntimeEvent, seq: int) -> CellRow:
 
 
 def operation_row(event: DataFrameEvent, event_id: str, seq: int) -> OperationRow:
-    """What an event tells of an operation."""
+    """Convert a DataFrame event to a row."""
     performance = event.performance
     return OperationRow(
         session_id=event.session_id,
-        # An event of an older agent names no run: it is its own.
+        # Events of older agents have no run id.
         operation_id=event.run_id or event_id,
         run_uuid=event.run_id,
         execution_id=event.execution_id,
@@ -59,7 +59,7 @@ def operation_row(event: DataFrameEvent, event_id: str, seq: int) -> OperationRo
         count=event.count,
         inputs=_frames(event.input_dataframes),
         outputs=_frames(event.output_dataframes),
-        event_time=microseconds(parse_time(event.timestamp)),
+        event_time=to_epoch_micros(parse_time(event.timestamp)),
         overhead_ms=None if performance is None else performance.overhead_ms,
         duration_ms=None if performance is None else performance.duration_ms,
         df_size_mb=None if performance is None else performance.df_size_mb,
@@ -68,4 +68,4 @@ def operation_row(event: DataFrameEvent, event_id: str, seq: int) -> OperationRo
 
 
 def _frames(frames: list[FrameInfo] | None) -> str:
-    return json.dumps([frame_values(frame) for frame in frames or ()])
+    return json.dumps([frame_to_dict(frame) for frame in frames or ()])

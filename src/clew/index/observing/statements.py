@@ -1,4 +1,4 @@
-"""Statements of lineage: what a run, or a job or a dataset without one, said of one dataset."""
+"""Lineage assertions of runs, and of jobs and datasets without a run."""
 
 from __future__ import annotations
 
@@ -9,140 +9,145 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from clew.events.explicit_lineage import FACET, JOB
-from clew.events.facet_values import remembered
+from clew.events.explicit_lineage import JOB, LINEAGE_FACET
+from clew.events.facet_values import cached_by_bytes
 from clew.events.nodes import Name
 from clew.events.statements import (
-    TAKEN_BACK,
-    Link,
-    Statement,
-    datasets_among,
-    edge_set_of,
-    jobs_among,
-    links_of,
-    sources_in,
-    stated_edges_of,
-    statements_of,
+    RETRACTED,
+    LineageAssertion,
+    LineageLink,
+    compute_edge_set_id,
+    filter_datasets,
+    filter_jobs,
+    parse_asserted_edges,
+    parse_assertions,
+    parse_links,
+    source_datasets,
 )
-from clew.index.changes import EdgeRow, JobLinksRow, LineageDeclarationRow, StatementRow
-from clew.index.keys import entity
-from clew.index.observing.datasets import SeenDatasets, SeenReadsAndWrites
-from clew.index.observing.sighting import Sighting
-from clew.index.observing.turns import Turns
+from clew.index.changes import AssertionRow, EdgeRow, JobDependenciesRow, StaticLineageRow
+from clew.index.keys import entity_key
+from clew.index.observing.datasets import DatasetCollector, IoCollector
+from clew.index.observing.sighting import EventContext
+from clew.index.observing.turns import EventPrecedence
 
 
-class _Opened(NamedTuple):
-    """The edges that a statement states; None if it takes back what was stated before."""
+class _ParsedAssertion(NamedTuple):
+    """Edges of an assertion; None if it is a retraction."""
 
-    edge_set: str
+    edge_set_id: str
     sources: tuple[Name, ...]
     edges: list[EdgeRow] | None
 
 
-# A job says the same of its output run after run, in this batch and in the next.
-@remembered
-def _opened(text: bytes) -> _Opened:
-    name, edges = edge_set_of(text), stated_edges_of(text)
+# Most runs of a job assert the same lineage.
+@cached_by_bytes
+def _parse_tagged_body(tagged_body: bytes) -> _ParsedAssertion:
+    edge_set_id, edges = compute_edge_set_id(tagged_body), parse_asserted_edges(tagged_body)
     if edges is None:
-        return _Opened(name, (), None)
-    rows = [EdgeRow(name, place, *structs.astuple(edge)) for place, edge in enumerate(edges)]
-    return _Opened(name, sources_in(edges), rows)
+        return _ParsedAssertion(edge_set_id, (), None)
+    rows = [EdgeRow(edge_set_id, position, *structs.astuple(edge)) for position, edge in enumerate(edges)]
+    return _ParsedAssertion(edge_set_id, source_datasets(edges), rows)
 
 
-class SeenStatements:
-    """The last statement of each author on each dataset, the sets of edges that they name, and what they imply."""
+class AssertionCollector:
+    """Collect the last assertion of each asserter on each dataset, the edge sets, and implied inputs."""
 
-    def __init__(self, datasets: SeenDatasets, io: SeenReadsAndWrites, turns: Turns) -> None:
-        self._turns = turns
+    def __init__(self, datasets: DatasetCollector, io: IoCollector, precedence: EventPrecedence) -> None:
+        self._precedence = precedence
         self._datasets = datasets
         self._io = io
-        self._statements: dict[tuple[str, ...], StatementRow] = {}
-        self._links: dict[tuple[str, ...], JobLinksRow] = {}
-        self._declarations: dict[str, LineageDeclarationRow] = {}
+        self._assertions: dict[tuple[str, ...], AssertionRow] = {}
+        self._job_dependencies: dict[tuple[str, ...], JobDependenciesRow] = {}
+        self._static_lineage: dict[str, StaticLineageRow] = {}
         self._edge_sets: dict[str, list[EdgeRow]] = {}
 
-    def note(self, sighting: Sighting) -> None:
-        """Take an event that may bear facets of lineage."""
-        statements = statements_of(sighting.event)
-        if statements:
-            self._note_statements(statements, sighting)
-        job = sighting.event.job
-        if job is not None and job.facets and FACET in job.facets:
-            self._note_explicit(bytes(job.facets[FACET]), (job.namespace, job.name), sighting)
+    def add(self, context: EventContext) -> None:
+        """Add an event that may have lineage facets."""
+        assertions = parse_assertions(context.event)
+        if assertions:
+            self._add_assertions(assertions, context)
+        job = context.event.job
+        if job is not None and job.facets and LINEAGE_FACET in job.facets:
+            self._add_explicit_lineage(bytes(job.facets[LINEAGE_FACET]), (job.namespace, job.name), context)
 
-    def _note_statements(self, statements: Iterable[Statement], sighting: Sighting) -> None:
-        inputs = {(dataset.namespace, dataset.name) for dataset in sighting.event.inputs or ()}
-        for statement in statements:
-            said = _opened(statement.text)
-            if said.edges is not None:
-                self._edge_sets[said.edge_set] = said.edges
-            self._note_statement(statement, TAKEN_BACK if said.edges is None else said.edge_set, sighting)
-            for source in said.sources:
+    def _add_assertions(self, assertions: Iterable[LineageAssertion], context: EventContext) -> None:
+        inputs = {(dataset.namespace, dataset.name) for dataset in context.event.inputs or ()}
+        for assertion in assertions:
+            parsed = _parse_tagged_body(assertion.tagged_body)
+            if parsed.edges is not None:
+                self._edge_sets[parsed.edge_set_id] = parsed.edges
+            self._add_assertion(assertion, RETRACTED if parsed.edges is None else parsed.edge_set_id, context)
+            for source in parsed.sources:
                 if source not in inputs:
-                    self._imply(source, sighting)
+                    self._add_implied_input(source, context)
 
-    def _note_statement(self, said: Statement, edge_set: str, sighting: Sighting) -> None:
-        key = _author(sighting), said.dataset_namespace, said.dataset_name, said.dataset_version or "", said.origin
-        session_id = sighting.event.session_id
-        if self._is_last(self._statements.get(key), sighting):
-            self._statements[key] = StatementRow(
-                *key, sighting.seq, sighting.at, sighting.run_uuid, *sighting.job, session_id, edge_set
+    def _add_assertion(self, assertion: LineageAssertion, edge_set_id: str, context: EventContext) -> None:
+        dataset = assertion.dataset_namespace, assertion.dataset_name
+        key = _asserter(context), *dataset, assertion.dataset_version or "", assertion.origin
+        session_id = context.event.session_id
+        if self._supersedes(self._assertions.get(key), context):
+            self._assertions[key] = AssertionRow(
+                *key, context.seq, context.event_time, context.run_uuid, *context.job, session_id, edge_set_id
             )
-        self._datasets.note(said.dataset_namespace, said.dataset_name, sighting)
+        self._datasets.add(*dataset, context)
 
-    def _is_last(self, known: StatementRow | JobLinksRow | LineageDeclarationRow | None, sighting: Sighting) -> bool:
-        return known is None or self._turns.is_last(sighting, known.seq)
+    def _supersedes(
+        self, existing: AssertionRow | JobDependenciesRow | StaticLineageRow | None, context: EventContext
+    ) -> bool:
+        return existing is None or self._precedence.supersedes(context, existing.seq)
 
-    def _imply(self, source: Name, sighting: Sighting) -> None:
-        """Note an input that only lineage names."""
-        self._datasets.note(*source, sighting)
-        if sighting.event.kind != "DATASET":
-            self._io.note_implied(source, sighting)
+    def _add_implied_input(self, source: Name, context: EventContext) -> None:
+        """Add an input that only lineage mentions."""
+        self._datasets.add(*source, context)
+        if context.event.kind != "DATASET":
+            self._io.add_implied_input(source, context)
 
-    def _note_explicit(self, facet: bytes, own_job: Name, sighting: Sighting) -> None:
-        author = _author(sighting)
-        if sighting.run_uuid is None and self._is_last(self._declarations.get(author), sighting):
-            self._declarations[author] = LineageDeclarationRow(author, sighting.seq)
-        for link in links_of(facet, own_job):
+    def _add_explicit_lineage(self, facet: bytes, own_job: Name, context: EventContext) -> None:
+        asserted_by = _asserter(context)
+        if context.run_uuid is None and self._supersedes(self._static_lineage.get(asserted_by), context):
+            self._static_lineage[asserted_by] = StaticLineageRow(asserted_by, context.seq)
+        for link in parse_links(facet, own_job):
             if link.target.type == JOB:
-                self._note_fed_job(author, link, own_job, sighting)
+                self._add_job_dependencies(asserted_by, link, own_job, context)
             else:
-                for job in jobs_among(link.sources):
-                    self._io.note_job(job, "OUTPUT", link.name, sighting)
+                for job in filter_jobs(link.sources):
+                    self._io.add_job_edge(job, "OUTPUT", link.name, context)
 
-    def _note_fed_job(self, author: str, link: Link, own_job: Name, sighting: Sighting) -> None:
-        key = author, *link.name
-        upstream = json.dumps(jobs_among(link.sources))
-        if self._is_last(self._links.get(key), sighting):
-            self._links[key] = JobLinksRow(*key, sighting.seq, sighting.at, sighting.run_uuid, upstream)
-        inputs = {(dataset.namespace, dataset.name) for dataset in sighting.event.inputs or ()}
-        for source in datasets_among(link.sources):
-            self._datasets.note(*source, sighting)
-            self._io.note_job(link.name, "INPUT", source, sighting)
+    def _add_job_dependencies(self, asserted_by: str, link: LineageLink, own_job: Name, context: EventContext) -> None:
+        key = asserted_by, *link.name
+        upstream = json.dumps(filter_jobs(link.sources))
+        if self._supersedes(self._job_dependencies.get(key), context):
+            self._job_dependencies[key] = JobDependenciesRow(
+                *key, context.seq, context.event_time, context.run_uuid, upstream
+            )
+        inputs = {(dataset.namespace, dataset.name) for dataset in context.event.inputs or ()}
+        for source in filter_datasets(link.sources):
+            self._datasets.add(*source, context)
+            self._io.add_job_edge(link.name, "INPUT", source, context)
             if link.name == own_job and source not in inputs:
-                self._imply(source, sighting)
+                self._add_implied_input(source, context)
 
-    def statements(self) -> Iterable[StatementRow]:
-        """All statements that count."""
-        return self._statements.values()
+    def assertions(self) -> Iterable[AssertionRow]:
+        """Return the last assertions."""
+        return self._assertions.values()
 
     def edges(self) -> Iterable[EdgeRow]:
-        """The edges of all sets."""
+        """Return the edges of all edge sets."""
         return chain.from_iterable(self._edge_sets.values())
 
-    def links(self) -> Iterable[JobLinksRow]:
-        """Which jobs were said to feed jobs."""
-        return self._links.values()
+    def job_dependencies(self) -> Iterable[JobDependenciesRow]:
+        """Return the upstream jobs of jobs."""
+        return self._job_dependencies.values()
 
-    def declarations(self) -> Iterable[LineageDeclarationRow]:
-        """Which authors declare all their explicit lineage at once."""
-        return self._declarations.values()
+    def static_lineage(self) -> Iterable[StaticLineageRow]:
+        """Return the position of the last static lineage of each asserter."""
+        return self._static_lineage.values()
 
 
-def _author(sighting: Sighting) -> str:
-    """Who makes the event's statements."""
-    event = sighting.event
-    if sighting.run_uuid is not None or event.dataset is None or event.kind != "DATASET":
-        return sighting.run_uuid or entity(*sighting.job)
-    # One part more than a job has, so that a job and a dataset of one name are two authors.
-    return entity(event.dataset.namespace, event.dataset.name, None)
+def _asserter(context: EventContext) -> str:
+    """Return the key of the run, job or dataset that makes the event's assertions."""
+    event = context.event
+    if context.run_uuid is not None or event.dataset is None or event.kind != "DATASET":
+        return context.run_uuid or entity_key(*context.job)
+    # One part more than the key of a job, so that a job and a dataset of the same name differ.
+    return entity_key(event.dataset.namespace, event.dataset.name, None)

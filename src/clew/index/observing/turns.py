@@ -1,30 +1,30 @@
-"""Which of two events counts as the later one where facets are compared: by arrival, or by their own times."""
+"""Precedence of events when facets are compared: by arrival or by event time."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from clew.events.facet_order import FacetOrder
-from clew.index.changes import MomentRow
-from clew.index.observing.sighting import Sighting
+from clew.index.changes import EventTimeRow
+from clew.index.observing.sighting import EventContext
 
 
-class Turns:
-    """The times of the events seen, if these decide. By arrival an event is always the last when it is seen."""
+class EventPrecedence:
+    """Event times by position, if facets are ordered by event time; by arrival, a new event always wins."""
 
     def __init__(self, order: FacetOrder) -> None:
         self._is_by_time = order is FacetOrder.EVENT_TIME
-        self._moments: dict[int, int] = {}
+        self._event_times: dict[int, int] = {}
 
-    def note(self, sighting: Sighting) -> None:
-        """Take an event, before what it says."""
+    def add(self, context: EventContext) -> None:
+        """Add an event; call this before its facets are compared."""
         if self._is_by_time:
-            self._moments[sighting.seq] = sighting.at
+            self._event_times[context.seq] = context.event_time
 
-    def is_last(self, sighting: Sighting, decided_by: int | None) -> bool:
-        """Whether an event counts before the one, by its position, that has decided so far."""
-        return not self._is_by_time or decided_by is None or sighting.at >= self._moments[decided_by]
+    def supersedes(self, context: EventContext, current_seq: int | None) -> bool:
+        """Return True if the event replaces the value that the event at `current_seq` decided."""
+        return not self._is_by_time or current_seq is None or context.event_time >= self._event_times[current_seq]
 
-    def rows(self) -> Iterator[MomentRow]:
-        """The times of all events seen, by which the index goes on comparing."""
-        return (MomentRow(*moment) for moment in self._moments.items())
+    def rows(self) -> Iterator[EventTimeRow]:
+        """Yield the event times, which the index needs for later comparisons."""
+        return (EventTimeRow(*item) for item in self._event_times.items())

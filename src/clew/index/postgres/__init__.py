@@ -1,1 +1,1 @@
-"""The index in a PostgreSQL database, for several who write and read."""
+"""PostgreSQL backend of the index, for writers and readers on several machines."""

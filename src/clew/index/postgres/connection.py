@@ -1,4 +1,4 @@
-"""A connection to PostgreSQL that takes the statements of the index, and comes back when it was lost."""
+"""Connection to PostgreSQL that translates the SQL of the index and reconnects when it was lost."""
 
 from __future__ import annotations
 
@@ -12,23 +12,25 @@ from psycopg.rows import RowFactory, tuple_row
 
 from clew.errors import ClewError
 from clew.home import DatabaseUrl
-from clew.index.postgres.dialect import in_postgres
-from clew.index.postgres.fitting import NUL, NUL_SHOWN
-from clew.index.postgres.url import connection_text, malformed, schema_in
+from clew.index.postgres.dialect import to_postgres
+from clew.index.postgres.fitting import NUL, NUL_REPLACEMENT
+from clew.index.postgres.url import libpq_url, malformed_url_error, parse_schema_name
 from clew.index.store import MissingIndexError
 
-LEAST_VERSION: Final = 15
+MIN_SERVER_VERSION: Final = 15
 _CONNECT_SECONDS = 10
-# Names are looked up anew in every statement. Whoever lets another index take this one's place waits for this lock,
-# else a snapshot would end in tables that were empty when it was taken.
+# Every statement resolves table names again. The swap of a rebuilt index waits for this lock: otherwise a snapshot
+# could continue in new tables that were empty at its start.
 _BEGIN = "begin; lock table meta in access share mode"
-_CHANGE = """select string_agg(value, ' ' order by key) from meta
+_DATA_VERSION = """select string_agg(value, ' ' order by key) from meta
 where key in ('identity', 'indexed_at', 'indexed_seq', 'last_batch')"""
-_REACH = "Is the server running, and are host, port, database, user and password right? Try the URL with psql."
+_CONNECTION_HINT = (
+    "Is the server running, and are host, port, database, user and password right? Try the URL with psql."
+)
 
 
 class _NumberLoader(Loader):
-    """Sums of integers are numeric to PostgreSQL, and integers to SQLite."""
+    """Load numeric as int: sums of integers are numeric in PostgreSQL and integers in SQLite."""
 
     def load(self, data: Buffer) -> int | float:
         text = bytes(data)
@@ -36,76 +38,76 @@ class _NumberLoader(Loader):
 
 
 class PostgresDatabase:
-    """A connection in which every name is looked up in the schema of the index."""
+    """A connection with the schema of the index as search path."""
 
     def __init__(
         self,
         url: DatabaseUrl,
         schema: str | None = None,
         settings: Sequence[str] = (),
-        rows: RowFactory[Any] = tuple_row,
+        row_factory: RowFactory[Any] = tuple_row,
     ) -> None:
         self.url = url
-        self.schema = schema or schema_in(url)
+        self.schema = schema or parse_schema_name(url)
         self._settings = [f'set search_path to "{self.schema}"', *settings]
-        self._rows = rows
-        # How often it was opened: what a session keeps is gone with it.
+        self._row_factory = row_factory
+        # Number of connects; temporary tables are lost with each of them.
         self.session = 0
         self._open()
 
     @property
     def in_transaction(self) -> bool:
-        """Whether a transaction was begun that has not ended."""
+        """True within a transaction."""
         return self.connection.info.transaction_status not in {TransactionStatus.IDLE, TransactionStatus.UNKNOWN}
 
     def execute(self, query: str, values: Sequence[Any] = (), /) -> psycopg.Cursor[Any]:
         """Run a statement."""
-        return self._run(_BEGIN if query == "begin" else in_postgres(query), values, self._rows)
+        return self._run(_BEGIN if query == "begin" else to_postgres(query), values, self._row_factory)
 
     def executemany(self, query: str, rows: Iterable[Sequence[Any]], /) -> psycopg.Cursor[Any]:
-        """Run a statement for each of several rows of values."""
+        """Run a statement once per row of values."""
         cursor = self.connection.cursor()
-        cursor.executemany(in_postgres(query), rows)
+        cursor.executemany(to_postgres(query), rows)
         return cursor
 
-    def plain(self, query: str, values: Sequence[Any] = ()) -> Iterator[Any]:
-        """The rows of a query as tuples: of a million, names would cost more than values."""
-        return iter(self._run(in_postgres(query), values, tuple_row))
+    def execute_tuples(self, query: str, values: Sequence[Any] = ()) -> Iterator[Any]:
+        """Return the rows of a query as plain tuples, which are cheaper than named rows."""
+        return iter(self._run(to_postgres(query), values, tuple_row))
 
-    def change(self) -> object:
-        """A value that is another one after every change by others."""
-        return self._run(_CHANGE, (), tuple_row).fetchone()
+    def data_version(self) -> object:
+        """Return a value that changes with every commit of another connection."""
+        return self._run(_DATA_VERSION, (), tuple_row).fetchone()
 
     def script(self, statements: str) -> None:
-        """Run several statements that are in PostgreSQL's words already."""
+        """Run several statements in the SQL of PostgreSQL."""
         self.connection.execute(statements)
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the connection."""
         self.connection.close()
 
-    def _run(self, query: str, values: Sequence[Any], rows: RowFactory[Any]) -> psycopg.Cursor[Any]:
-        is_within = self.in_transaction
+    def _run(self, query: str, values: Sequence[Any], row_factory: RowFactory[Any]) -> psycopg.Cursor[Any]:
+        was_in_transaction = self.in_transaction
         try:
-            return self._ask(query, values, rows)
-        except psycopg.Error as fault:
-            if not is_within and self.in_transaction:
+            return self._execute(query, values, row_factory)
+        except psycopg.Error as error:
+            if not was_in_transaction and self.in_transaction:
                 self.connection.rollback()
-            if isinstance(fault, psycopg.errors.UndefinedTable):
-                raise MissingIndexError.at(self.url) from fault
-            if not isinstance(fault, psycopg.OperationalError):
+            if isinstance(error, psycopg.errors.UndefinedTable):
+                raise MissingIndexError.at(self.url) from error
+            if not isinstance(error, psycopg.OperationalError):
                 raise
-            if is_within or not self.connection.closed:
-                raise unreachable(self.url, fault) from fault
+            if was_in_transaction or not self.connection.closed:
+                raise connection_error(self.url, error) from error
         self._open()
         try:
-            return self._ask(query, values, rows)
-        except psycopg.OperationalError as fault:
-            raise unreachable(self.url, fault) from fault
+            return self._execute(query, values, row_factory)
+        except psycopg.OperationalError as error:
+            raise connection_error(self.url, error) from error
 
-    def _ask(self, query: str, values: Sequence[Any], rows: RowFactory[Any]) -> psycopg.Cursor[Any]:
-        known = [value.replace(NUL, NUL_SHOWN) if isinstance(value, str) else value for value in values]
-        return self.connection.cursor(row_factory=rows).execute(query, known or None)
+    def _execute(self, query: str, values: Sequence[Any], row_factory: RowFactory[Any]) -> psycopg.Cursor[Any]:
+        parameters = [value.replace(NUL, NUL_REPLACEMENT) if isinstance(value, str) else value for value in values]
+        return self.connection.cursor(row_factory=row_factory).execute(query, parameters or None)
 
     def _open(self) -> None:
         self.connection = connect(self.url)
@@ -119,41 +121,41 @@ class PostgresDatabase:
 
 
 def connect(url: DatabaseUrl) -> psycopg.Connection[Any]:
-    """Connect to a server that is new enough; what is wrong is told without the password."""
+    """Connect and check the server version; error messages do not contain the password."""
     try:
         connection = psycopg.connect(
-            connection_text(url, _CONNECT_SECONDS), autocommit=True, cursor_factory=psycopg.RawCursor
+            libpq_url(url, _CONNECT_SECONDS), autocommit=True, cursor_factory=psycopg.RawCursor
         )
-    except psycopg.OperationalError as fault:
-        raise unreachable(url, fault) from fault
-    except psycopg.ProgrammingError as fault:
-        raise malformed(url) from fault
+    except psycopg.OperationalError as error:
+        raise connection_error(url, error) from error
+    except psycopg.ProgrammingError as error:
+        raise malformed_url_error(url) from error
     connection.adapters.register_loader("numeric", _NumberLoader)
     try:
-        _require_server(url, connection)
+        _check_server(url, connection)
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def unreachable(url: DatabaseUrl, fault: psycopg.Error) -> ClewError:
-    """Say that a server does not answer, and what it or the system says."""
-    return ClewError(f"The index {url} does not answer: {sentence_of(fault)}.", hint=_REACH)
+def connection_error(url: DatabaseUrl, error: psycopg.Error) -> ClewError:
+    """Create the error for a failed connection."""
+    return ClewError(f"Cannot connect to the index {url}: {database_error_message(error)}.", hint=_CONNECTION_HINT)
 
 
-def sentence_of(fault: psycopg.Error) -> str:
-    """What went wrong, in one line."""
-    told = fault.diag.message_primary or " ".join(str(fault).split()) or type(fault).__name__
-    return told.removesuffix(".")
+def database_error_message(error: psycopg.Error) -> str:
+    """Return the message of an error in one line."""
+    message = error.diag.message_primary or " ".join(str(error).split()) or type(error).__name__
+    return message.removesuffix(".")
 
 
-def _require_server(url: DatabaseUrl, connection: psycopg.Connection[Any]) -> None:
+def _check_server(url: DatabaseUrl, connection: psycopg.Connection[Any]) -> None:
     version = connection.info.server_version // 10_000
-    if version < LEAST_VERSION:
-        message = f"The index {url} is on PostgreSQL {version}; clew needs {LEAST_VERSION} or newer."
-        raise ClewError(message, hint="Upgrade the server, or name another one.")
+    if version < MIN_SERVER_VERSION:
+        message = f"The index {url} is on PostgreSQL {version}; clew needs {MIN_SERVER_VERSION} or newer."
+        raise ClewError(message, hint="Upgrade the server, or use another one.")
     encoding = connection.info.parameter_status("server_encoding")
     if encoding != "UTF8":
-        message = f"The database of the index {url} keeps text as {encoding}; names may be in any script."
+        message = f"The database of the index {url} has the encoding {encoding}; clew needs UTF8."
         raise ClewError(message, hint="Create one with: createdb --encoding UTF8 --template template0 clew")

@@ -1,4 +1,4 @@
--- What SQLite has and PostgreSQL has not, so that views and statements can be written once.
+-- SQLite functions that PostgreSQL lacks, so that views and queries are written once.
 create or replace function min(anyelement, anyelement) returns anyelement language sql immutable
 as 'select case when $1 is not null and $2 is not null then least($1, $2) end';
 create or replace function max(anyelement, anyelement) returns anyelement language sql immutable

@@ -1,4 +1,4 @@
-"""Rows whose values are had by name, or by place."""
+"""Rows with values by name or position."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from psycopg import Cursor
 
 
 class NamedRow(tuple[Any, ...]):
-    """A tuple that knows the names of its values."""
+    """A tuple with column names."""
 
     __slots__ = ()
-    places: Mapping[str, int]
+    positions: Mapping[str, int]
 
     def __getitem__(self, key: Any) -> Any:
-        return tuple.__getitem__(self, self.places[key] if isinstance(key, str) else key)
+        return tuple.__getitem__(self, self.positions[key] if isinstance(key, str) else key)
 
     def keys(self) -> list[str]:
-        """The names of the values."""
-        return list(self.places)
+        """Return the column names."""
+        return list(self.positions)
 
 
 def named_rows(cursor: Cursor[Any]) -> Callable[[Sequence[Any]], NamedRow]:
-    """How psycopg makes the rows of a query."""
+    """Row factory of psycopg for `NamedRow`."""
     names = [column.name for column in cursor.description or ()]
-    return type("Row", (NamedRow,), {"places": {name: place for place, name in enumerate(names)}})
+    return type("Row", (NamedRow,), {"positions": {name: position for position, name in enumerate(names)}})

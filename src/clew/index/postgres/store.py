@@ -1,4 +1,4 @@
-"""An index as a schema of a PostgreSQL database."""
+"""PostgreSQL backend of the index: one schema per index."""
 
 from __future__ import annotations
 
@@ -11,106 +11,108 @@ from psycopg.rows import RowFactory, tuple_row
 
 from clew.errors import ClewError
 from clew.home import DatabaseUrl
-from clew.index.postgres.connection import PostgresDatabase, sentence_of
+from clew.index.postgres.connection import PostgresDatabase, database_error_message
 from clew.index.postgres.rows import named_rows
-from clew.index.postgres.tables import drop_indexes, has_schema, is_made, make_tables
-from clew.index.postgres.url import schema_in
+from clew.index.postgres.tables import create_schema, drop_indexes, has_schema, is_initialized
+from clew.index.postgres.url import parse_schema_name
 from clew.index.postgres.writer import PostgresWriter
 from clew.index.store import MissingIndexError
 
-_TRIES = 100
-_PATIENCE = ("set lock_timeout to 300",)
-_IN_HASTE = "set synchronous_commit to off"
-# Views that are asked for in milliseconds: compiling them takes longer than answering.
-_READING = (
+_MAX_TRIES = 100
+_LOCK_TIMEOUT = ("set lock_timeout to 300",)
+_BULK_LOAD_SETTINGS = "set synchronous_commit to off"
+# Without JIT: compiling a view takes longer than the query.
+_READER_SETTINGS = (
     "set default_transaction_read_only to on",
     "set default_transaction_isolation to 'repeatable read'",
     "set jit to off",
 )
-_RIGHTS = "Who writes owns the schema, or has the right CREATE on the database; who only reads needs USAGE and SELECT."
+_PRIVILEGES_HINT = (
+    "A writer must own the schema or have CREATE on the database; a reader needs USAGE on the schema and SELECT."
+)
 
 
-class PostgresStore:
-    """A schema, `clew` unless the URL names another."""
+class PostgresBackend:
+    """A PostgreSQL schema, by default `clew`."""
 
     def __init__(self, url: DatabaseUrl, schema: str | None = None) -> None:
         self.url = url
-        self.schema = schema or schema_in(url)
+        self.schema = schema or parse_schema_name(url)
 
     def reader(self, busy_seconds: float) -> PostgresDatabase:
-        """Open for reading; whoever holds it locked is waited for that long."""
-        patience = f"set lock_timeout to {int(busy_seconds * 1000)}"
-        with self._opened("read", (*_READING, patience), named_rows) as database:
-            if not is_made(database):
+        """Open for reading; `busy_seconds` is the lock timeout."""
+        lock_timeout = f"set lock_timeout to {int(busy_seconds * 1000)}"
+        with self._connect("read", (*_READER_SETTINGS, lock_timeout), named_rows) as database:
+            if not is_initialized(database):
                 raise MissingIndexError.at(self.url)
         return database
 
     def writer(self) -> PostgresWriter:
-        """Open for writing, making the tables where they are missing."""
+        """Open for writing, and create missing tables."""
         return self._writer()
 
-    def builder(self) -> PostgresWriter:
-        """Open for writing in haste; a crash may leave it broken. It lacks what `complete` makes."""
-        writer = self._writer(_IN_HASTE)
+    def bulk_writer(self) -> PostgresWriter:
+        """Open for a bulk load, without secondary indexes and not crash-safe; call `create_indexes` at the end."""
+        writer = self._writer(_BULK_LOAD_SETTINGS)
         drop_indexes(writer.database)
         return writer
 
     @contextmanager
-    def drafted(self) -> Iterator[PostgresStore]:
-        """Where a new index is built. It takes this place at the end; whatever ends it early leaves the old one."""
-        draft, old = (PostgresStore(self.url, f"{self.schema}_{what}") for what in ("draft", "old"))
-        draft.remove()
+    def staged(self) -> Iterator[PostgresBackend]:
+        """Yield a staging backend that replaces this index at the end; after an error this index is unchanged."""
+        staging, old = (PostgresBackend(self.url, f"{self.schema}_{suffix}") for suffix in ("staging", "old"))
+        staging.remove()
         try:
-            yield draft
+            yield staging
             old.remove()
-            self._give_way_to(draft, old)
+            self._swap_in(staging, old)
             old.remove()
         finally:
-            draft.remove()
+            staging.remove()
 
     def remove(self) -> None:
-        """Remove the index, if there is one. Not under a writer: it would go on writing."""
-        with self._opened("removed") as database:
+        """Remove the index, if it exists. No writer may be open."""
+        with self._connect("remove") as database:
             database.script(f'drop schema if exists "{self.schema}" cascade')
         database.close()
 
-    def _give_way_to(self, draft: PostgresStore, old: PostgresStore) -> None:
-        """Wait until no one is in the middle of a question, and then be quick."""
-        with self._opened("replaced", _PATIENCE) as database:
-            for tries_left in reversed(range(_TRIES)):
+    def _swap_in(self, staging: PostgresBackend, old: PostgresBackend) -> None:
+        """Rename the schemas, retrying with a short lock timeout so that readers are not blocked."""
+        with self._connect("replace", _LOCK_TIMEOUT) as database:
+            for tries_left in reversed(range(_MAX_TRIES)):
                 try:
-                    self._rename(database, draft, old)
+                    self._rename(database, staging, old)
                     break
                 except psycopg.errors.LockNotAvailable:
-                    # Meanwhile those who came later have their turn.
+                    # Queued readers run before the next try.
                     if not tries_left:
                         raise
         database.close()
 
-    def _rename(self, database: PostgresDatabase, draft: PostgresStore, old: PostgresStore) -> None:
+    def _rename(self, database: PostgresDatabase, staging: PostgresBackend, old: PostgresBackend) -> None:
         with database.connection.transaction():
-            if is_made(database):
+            if is_initialized(database):
                 database.script("lock table meta in access exclusive mode")
             if has_schema(database):
                 database.script(f'alter schema "{self.schema}" rename to "{old.schema}"')
-            database.script(f'alter schema "{draft.schema}" rename to "{self.schema}"')
+            database.script(f'alter schema "{staging.schema}" rename to "{self.schema}"')
 
     def _writer(self, *settings: str) -> PostgresWriter:
-        with self._opened("written", settings) as database:
-            make_tables(database)
+        with self._connect("write", settings) as database:
+            create_schema(database)
         return PostgresWriter(database)
 
     @contextmanager
-    def _opened(
-        self, done: str, settings: Sequence[str] = (), rows: RowFactory[Any] = tuple_row
+    def _connect(
+        self, action: str, settings: Sequence[str] = (), row_factory: RowFactory[Any] = tuple_row
     ) -> Iterator[PostgresDatabase]:
-        """A connection that is closed again if it turns out to be of no use."""
-        database = PostgresDatabase(self.url, self.schema, settings, rows)
+        """Yield a connection; close it and translate the error if it is unusable."""
+        database = PostgresDatabase(self.url, self.schema, settings, row_factory)
         try:
             yield database
-        except BaseException as fault:
+        except BaseException as error:
             database.close()
-            if isinstance(fault, psycopg.Error):
-                message = f"The index {self.url} cannot be {done}: {sentence_of(fault)}."
-                raise ClewError(message, hint=_RIGHTS) from fault
+            if isinstance(error, psycopg.Error):
+                message = f"Cannot {action} the index {self.url}: {database_error_message(error)}."
+                raise ClewError(message, hint=_PRIVILEGES_HINT) from error
             raise

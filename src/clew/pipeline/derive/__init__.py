@@ -1,86 +1,91 @@
-"""What follows from the events: each module one step, the same over a batch and over the whole lake."""
+"""Transforms that build the derived tables from the event tables."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from clew.pipeline.derive.cell_executions import cell_executions
-from clew.pipeline.derive.column_edges import column_edges
-from clew.pipeline.derive.contents import schemas
+from clew.pipeline.derive.cell_executions import derive_cell_executions
+from clew.pipeline.derive.column_edges import derive_column_edges
+from clew.pipeline.derive.contents import derive_schemas
 from clew.pipeline.derive.current_facets import (
-    current_dataset_facets,
-    current_job_facets,
-    current_run_facets,
+    derive_current_dataset_facets,
+    derive_current_job_facets,
+    derive_current_run_facets,
 )
-from clew.pipeline.derive.dataset_edges import dataset_edges
-from clew.pipeline.derive.dataset_versions import dataset_versions
-from clew.pipeline.derive.datasets import datasets, lifecycle_changes, renames
-from clew.pipeline.derive.derivation import Step
-from clew.pipeline.derive.implied_io import entries, implied_io
-from clew.pipeline.derive.job_edges import job_edges, job_links
-from clew.pipeline.derive.job_versions import job_versions, said_job_versions
-from clew.pipeline.derive.jobs import jobs
-from clew.pipeline.derive.labels import owners, tags
-from clew.pipeline.derive.mentions import mentioned_jobs, mentioned_runs, mentions
-from clew.pipeline.derive.nodes import nodes, symlinks
-from clew.pipeline.derive.operations import operations
-from clew.pipeline.derive.run_io import run_io
-from clew.pipeline.derive.runs import runs
-from clew.pipeline.derive.statements import edge_sets, said_statements, stated_edges, statements
-from clew.pipeline.large_facets import LOOKS
+from clew.pipeline.derive.dataset_edges import derive_dataset_edges
+from clew.pipeline.derive.dataset_versions import derive_dataset_versions
+from clew.pipeline.derive.datasets import derive_datasets, derive_lifecycle_changes, derive_renames
+from clew.pipeline.derive.derivation import Transform
+from clew.pipeline.derive.implied_io import derive_explicit_lineage_entries, derive_inferred_inputs
+from clew.pipeline.derive.job_edges import derive_job_dependencies, derive_job_edges
+from clew.pipeline.derive.job_versions import derive_job_versions, derive_observed_job_versions
+from clew.pipeline.derive.jobs import derive_jobs
+from clew.pipeline.derive.labels import derive_owners, derive_tags
+from clew.pipeline.derive.mentions import derive_parent_references, derive_referenced_jobs, derive_referenced_runs
+from clew.pipeline.derive.nodes import derive_dataset_aliases, derive_symlinks
+from clew.pipeline.derive.operations import derive_operations
+from clew.pipeline.derive.run_io import derive_run_io
+from clew.pipeline.derive.runs import derive_runs
+from clew.pipeline.derive.statements import (
+    derive_asserted_edges,
+    derive_edge_sets,
+    derive_event_assertions,
+    derive_lineage_assertions,
+)
+from clew.pipeline.large_facets import LARGE_FACET_INFO
 
-# What other steps ask for, and no reader of the lake.
-INNER_STEPS: Final[dict[str, Step]] = {
-    "said_statements": said_statements,
-    "stated_edges": stated_edges,
-    "statements": statements,
-    "edge_sets": edge_sets,
-    "entries": entries,
-    "implied_io": implied_io,
-    "symlinks": symlinks,
-    "lifecycle_changes": lifecycle_changes,
-    "renames": renames,
-    "said_job_versions": said_job_versions,
-    "mentions": mentions,
-    "mentioned_runs": mentioned_runs,
-    "mentioned_jobs": mentioned_jobs,
+# Used by other transforms, not written to the lake.
+INTERMEDIATE_TABLES: Final[dict[str, Transform]] = {
+    "event_assertions": derive_event_assertions,
+    "asserted_edges": derive_asserted_edges,
+    "lineage_assertions": derive_lineage_assertions,
+    "edge_sets": derive_edge_sets,
+    "explicit_lineage_entries": derive_explicit_lineage_entries,
+    "inferred_inputs": derive_inferred_inputs,
+    "symlinks": derive_symlinks,
+    "lifecycle_changes": derive_lifecycle_changes,
+    "renames": derive_renames,
+    "observed_job_versions": derive_observed_job_versions,
+    "parent_references": derive_parent_references,
+    "referenced_runs": derive_referenced_runs,
+    "referenced_jobs": derive_referenced_jobs,
 }
-LAKE_STEPS: Final[dict[str, Step]] = {
-    "runs": runs,
-    "jobs": jobs,
-    "job_versions": job_versions,
-    "datasets": datasets,
-    "dataset_versions": dataset_versions,
-    "schemas": schemas,
-    "tags": tags,
-    "owners": owners,
-    "run_io": run_io,
-    "job_edges": job_edges,
-    "job_links": job_links,
-    "dataset_edges": dataset_edges,
-    "column_edges": column_edges,
-    "nodes": nodes,
-    "current_run_facets": current_run_facets,
-    "current_job_facets": current_job_facets,
-    "current_dataset_facets": current_dataset_facets,
-    "cell_executions": cell_executions,
-    "operations": operations,
+DERIVED_TABLES: Final[dict[str, Transform]] = {
+    "runs": derive_runs,
+    "jobs": derive_jobs,
+    "job_versions": derive_job_versions,
+    "datasets": derive_datasets,
+    "dataset_versions": derive_dataset_versions,
+    "schemas": derive_schemas,
+    "tags": derive_tags,
+    "owners": derive_owners,
+    "run_io": derive_run_io,
+    "job_edges": derive_job_edges,
+    "job_dependencies": derive_job_dependencies,
+    "dataset_edges": derive_dataset_edges,
+    "column_edges": derive_column_edges,
+    "dataset_aliases": derive_dataset_aliases,
+    "current_run_facets": derive_current_run_facets,
+    "current_job_facets": derive_current_job_facets,
+    "current_dataset_facets": derive_current_dataset_facets,
+    "cell_executions": derive_cell_executions,
+    "operations": derive_operations,
 }
-# What several steps ask for.
-SHARED: Final = frozenset(
+# Used by several transforms.
+CACHED_TABLES: Final = frozenset(
     {
-        LOOKS,
+        LARGE_FACET_INFO,
         "run_io",
         "runs",
         "cell_executions",
-        "said_job_versions",
-        "mentions",
-        "said_statements",
-        "stated_edges",
-        "statements",
-        "entries",
-        "implied_io",
+        "observed_job_versions",
+        "parent_references",
+        "event_assertions",
+        "asserted_edges",
+        "lineage_assertions",
+        "explicit_lineage_entries",
+        "inferred_inputs",
         "lifecycle_changes",
-        "nodes",
+        "dataset_aliases",
     }
 )

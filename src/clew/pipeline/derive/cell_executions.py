@@ -1,4 +1,4 @@
-"""Cell executions: start, end and error of a cell joined, in whatever order they came."""
+"""Cell executions: start, end and error events joined, independent of their order."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pyspark.sql import functions as F
 from clew.events.states import TERMINAL_RANK
 
 
-def cell_executions(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """One row per execution of a cell; one whose end was never seen is `lost` once its session has gone on or ended."""
+def derive_cell_executions(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """One row per cell execution; without an end event it is `lost` once its session continued or ended."""
     latest = F.max("started_at").over(Window.partitionBy("session_id"))
     is_over = F.coalesce(F.col("is_over"), F.lit(False)) | (F.col("started_at") < latest)  # noqa: FBT003
     return (
-        _joined(tables["runtime_events"])
+        _aggregate_events(tables["runtime_events"])
         .join(_ended_sessions(tables["runs"]), "session_id", how="left")
         .withColumn("state", F.when((F.col("state") == "running") & is_over, "lost").otherwise(F.col("state")))
         .drop("is_over")
@@ -23,17 +23,17 @@ def cell_executions(tables: Mapping[str, DataFrame]) -> DataFrame:
 
 
 def _ended_sessions(runs: DataFrame) -> DataFrame:
-    """Sessions whose own run, which has no parent, has ended."""
+    """Find sessions with an ended root run."""
     ended = runs.where((F.col("state_rank") == TERMINAL_RANK) & F.col("parent_run_uuid").isNull())
     return ended.select("session_id", F.lit(True).alias("is_over")).where("session_id is not null").distinct()  # noqa: FBT003
 
 
-def _joined(runtime_events: DataFrame) -> DataFrame:
-    """One row per execution of a cell; `running` is one whose end has not been seen."""
+def _aggregate_events(runtime_events: DataFrame) -> DataFrame:
+    """Aggregate events to one row per cell execution; without an end event it is `running`."""
     is_start = F.col("event_type") == "cell_execution_start"
     is_error = F.col("event_type") == "cell_execution_error"
     is_end = F.col("event_type") == "cell_execution_end"
-    joined = runtime_events.groupBy("session_id", "execution_id").agg(
+    executions = runtime_events.groupBy("session_id", "execution_id").agg(
         *(F.max(column).alias(column) for column in ("notebook", "cell_id", "cell_name", "cell_index", "cell_source")),
         F.min(F.when(is_start, F.col("event_time"))).alias("started_at"),
         F.max(F.when(is_end | is_error, F.col("event_time"))).alias("ended_at"),
@@ -45,7 +45,7 @@ def _joined(runtime_events: DataFrame) -> DataFrame:
         F.min("seq").alias("first_seq"),
         F.max("seq").alias("last_seq"),
     )
-    return joined.withColumn("state", _state()).drop("is_failed", "is_stopped", "is_ended")
+    return executions.withColumn("state", _state()).drop("is_failed", "is_stopped", "is_ended")
 
 
 def _state() -> Column:

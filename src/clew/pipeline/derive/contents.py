@@ -1,4 +1,4 @@
-"""What datasets held when a run read or wrote them: their schemas, and how many rows."""
+"""Schema and row count of the inputs and outputs of runs."""
 
 from __future__ import annotations
 
@@ -9,32 +9,35 @@ from pyspark.sql import functions as F
 
 from clew.events.dataset_facets import ROW_COUNT_FACETS, ROW_COUNT_KEY
 from clew.lake.facet_columns import ROW_COUNT, SCHEMA, SCHEMA_ID
-from clew.pipeline.derive.opening import opened
+from clew.pipeline.derive.opening import parse_facets
 
 _KEY = ["run_uuid", "direction", "dataset_namespace", "dataset_name", "dataset_version"]
 
 
-def contents(dataset_facets: DataFrame) -> DataFrame:
-    """One row per run, direction, dataset and version: the schema and the number of rows that were said last."""
+def io_schema_and_row_count(dataset_facets: DataFrame) -> DataFrame:
+    """One row per run, direction, dataset and version with the latest schema and row count."""
     name, facet = F.col("name"), F.col("facet")
     is_schema = (name == "schema") & (F.col("type") == "DATASET")
-    is_count = name.isin(*ROW_COUNT_FACETS) & F.coalesce("says_row_count", facet.contains(ROW_COUNT_KEY))
-    # Of several in one event the last counts; the end of the uuid is the facet's place.
-    said = {name: F.when(told, F.struct("turn", "uuid")) for name, told in (("schema", is_schema), ("count", is_count))}
+    is_count = name.isin(*ROW_COUNT_FACETS) & F.coalesce("has_row_count", facet.contains(ROW_COUNT_KEY))
+    # Of several facets in one event the last wins: the uuid ends with the position in the event.
+    order = {
+        name: F.when(condition, F.struct("precedence", "uuid"))
+        for name, condition in (("schema", is_schema), ("count", is_count))
+    }
     last = (
         dataset_facets.where(F.col("run_uuid").isNotNull() & F.col("direction").isNotNull() & (is_schema | is_count))
         .groupBy(*_KEY)
         .agg(
-            *(F.max_by("facet", place).alias(name) for name, place in said.items()),
-            F.max_by("seq", said["schema"]).alias("schema_seq"),
-            F.max_by("seq", said["count"]).alias("row_count_seq"),
+            *(F.max_by("facet", key).alias(name) for name, key in order.items()),
+            F.max_by("seq", order["schema"]).alias("schema_seq"),
+            F.max_by("seq", order["count"]).alias("row_count_seq"),
         )
     )
-    return opened(last, {"schema": SCHEMA_ID, "count": ROW_COUNT})
+    return parse_facets(last, {"schema": SCHEMA_ID, "count": ROW_COUNT})
 
 
-def schemas(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Each schema once."""
+def derive_schemas(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """One row per distinct schema."""
     is_schema = (F.col("name") == "schema") & (F.col("type") == "DATASET")
     bodies = tables["dataset_facets"].where(is_schema).select("facet").distinct()
-    return opened(bodies, {"facet": SCHEMA}).where(F.col("schema_id").isNotNull()).distinct()
+    return parse_facets(bodies, {"facet": SCHEMA}).where(F.col("schema_id").isNotNull()).distinct()

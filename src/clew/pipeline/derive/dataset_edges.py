@@ -1,4 +1,4 @@
-"""Lineage between datasets: by explicit lineage, else by column lineage, else from all that was read to all written."""
+"""Dataset lineage: from explicit lineage, else from column lineage, else from every input to every output."""
 
 from __future__ import annotations
 
@@ -7,33 +7,36 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from clew.events.explicit_lineage import ENTRIES_KEY
-from clew.events.explicit_lineage import FACET as LINEAGE
-from clew.pipeline.derive.nodes import resolved
-from clew.pipeline.derive.run_io import declarations, event_io, said_io
-from clew.pipeline.derive.statements import run_or_job
+from clew.events.explicit_lineage import ENTRIES_KEY, LINEAGE_FACET
+from clew.pipeline.derive.nodes import with_canonical_names
+from clew.pipeline.derive.run_io import job_declarations, listed_io, reported_io
+from clew.pipeline.derive.statements import asserter_key
 
 _JOB = ["job_namespace", "job_name"]
 _DATASET = ["dataset_namespace", "dataset_name"]
 _SOURCE = ["source_namespace", "source_name"]
-_EDGE = [*_DATASET, *_SOURCE, *_JOB, "origin"]
-_SAID = ["last_run_uuid", "last_event_at", "first_seq", "last_seq"]
-# What is known of an author beside what it reads and writes.
-_TOLD, _EXPLICIT = "TOLD", "EXPLICIT"
+_DATASET_EDGE = [*_DATASET, *_SOURCE, *_JOB, "origin"]
+_PROVENANCE_COLUMNS = ["last_run_uuid", "last_event_at", "first_seq", "last_seq"]
+# Markers in the column `direction` beside INPUT and OUTPUT.
+_COVERED, _EXPLICIT = "COVERED", "EXPLICIT"
 
 
-def dataset_edges(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """One row per dataset, dataset that it comes from, job and way in which it is known, by the names of nodes."""
-    edges = _stated(tables).unionByName(_assumed(tables))
-    return resolved(edges, tables["nodes"], "dataset", "source").groupBy(*_EDGE).agg(*_last())
+def derive_dataset_edges(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """One row per dataset, source dataset, job and origin, with canonical names."""
+    edges = _edges_from_facets(tables).unionByName(_edges_from_io(tables))
+    return (
+        with_canonical_names(edges, tables["dataset_aliases"], "dataset", "source")
+        .groupBy(*_DATASET_EDGE)
+        .agg(*_latest_columns())
+    )
 
 
-def _stated(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """What statements say."""
-    sources = tables["edge_sets"].select("edge_set", *_SOURCE).distinct()
-    said = tables["statements"].where(F.col("counts")).join(sources, "edge_set", how="inner")
-    return said.select(
-        *_EDGE,
+def _edges_from_facets(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """Build the edges of effective assertions."""
+    sources = tables["edge_sets"].select("edge_set_id", *_SOURCE).distinct()
+    effective = tables["lineage_assertions"].where(F.col("is_effective")).join(sources, "edge_set_id", how="inner")
+    return effective.select(
+        *_DATASET_EDGE,
         F.col("run_uuid").alias("last_run_uuid"),
         F.col("event_time").alias("last_event_at"),
         F.col("seq").alias("first_seq"),
@@ -41,29 +44,29 @@ def _stated(tables: Mapping[str, DataFrame]) -> DataFrame:
     )
 
 
-def _assumed(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Every output from every input, where nothing is said."""
-    # A job reads and writes the same run after run: the product is made once.
-    known = _by_author(tables).groupBy(*_JOB, "inputs", "outputs").agg(*_last())
-    outputs = known.select(*_JOB, *_SAID, "inputs", F.explode("outputs").alias("output"))
-    return outputs.select(*_JOB, *_SAID, "output", F.explode("inputs").alias("input")).select(
+def _edges_from_io(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """Build edges from every input to every output that no assertion covers."""
+    # Runs of a job mostly have equal inputs and outputs: the product is computed once.
+    grouped = _io_by_asserter(tables).groupBy(*_JOB, "inputs", "outputs").agg(*_latest_columns())
+    outputs = grouped.select(*_JOB, *_PROVENANCE_COLUMNS, "inputs", F.explode("outputs").alias("output"))
+    return outputs.select(*_JOB, *_PROVENANCE_COLUMNS, "output", F.explode("inputs").alias("input")).select(
         F.col("output.namespace").alias("dataset_namespace"),
         F.col("output.name").alias("dataset_name"),
         F.col("input.namespace").alias("source_namespace"),
         F.col("input.name").alias("source_name"),
         *_JOB,
         F.lit("io").alias("origin"),
-        *_SAID,
+        *_PROVENANCE_COLUMNS,
     )
 
 
-def _by_author(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """The inputs of each run, or job without one, and those of its outputs that nothing is said of."""
+def _io_by_asserter(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """One row per asserter with its inputs and its outputs that no assertion covers."""
     is_output = F.col("direction") == "OUTPUT"
-    facts = _io(tables).unionByName(_told(tables), allowMissingColumns=True)
-    known = facts.groupBy("author").agg(
-        F.array_except(_listed("OUTPUT"), _listed(_TOLD)).alias("outputs"),
-        _listed("INPUT").alias("inputs"),
+    rows = _io(tables).unionByName(_coverage(tables), allowMissingColumns=True)
+    grouped = rows.groupBy("asserted_by").agg(
+        F.array_except(_dataset_set("OUTPUT"), _dataset_set(_COVERED)).alias("outputs"),
+        _dataset_set("INPUT").alias("inputs"),
         F.max(F.col("direction") == _EXPLICIT).alias("is_explicit"),
         *(F.max(column).alias(column) for column in _JOB),
         F.max("run_uuid").alias("last_run_uuid"),
@@ -71,43 +74,49 @@ def _by_author(tables: Mapping[str, DataFrame]) -> DataFrame:
         F.min(F.when(is_output, F.col("seq"))).alias("first_seq"),
         F.max(F.when(is_output, F.col("seq"))).alias("last_seq"),
     )
-    # Spec: where explicit lineage is given, it is all there is; what it leaves out only belongs to the job.
-    return known.where(~F.col("is_explicit"))
+    # Spec: explicit lineage is complete; datasets that it omits only belong to the job.
+    return grouped.where(~F.col("is_explicit"))
 
 
 def _io(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """What each run reads and writes, and what the last JobEvent of each job declares."""
-    of_runs = said_io(tables).where(F.col("run_uuid").isNotNull())
-    events = declarations(tables["lineage_events"])
+    """Return inputs and outputs of runs, and of the last JobEvent of each job."""
+    of_runs = reported_io(tables).where(F.col("run_uuid").isNotNull())
+    events = job_declarations(tables["lineage_events"])
     context = ["event_id", "seq", "event_time", "run_uuid", "session_id", "inputs", "outputs"]
-    last = events.groupBy(*_JOB).agg(F.max_by(F.struct(*context), "turn").alias("last")).select(*_JOB, "last.*")
-    listed = of_runs.drop("is_implied").unionByName(event_io(last))
-    return listed.select(run_or_job().alias("author"), "direction", *_DATASET, *_JOB, "run_uuid", "event_time", "seq")
+    last = events.groupBy(*_JOB).agg(F.max_by(F.struct(*context), "precedence").alias("last")).select(*_JOB, "last.*")
+    all_io = of_runs.drop("is_implied").unionByName(listed_io(last))
+    return all_io.select(
+        asserter_key().alias("asserted_by"), "direction", *_DATASET, *_JOB, "run_uuid", "event_time", "seq"
+    )
 
 
-def _told(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Outputs that a statement tells of (column lineage needs an edge for that), and authors of explicit lineage."""
-    tells = F.col("counts") & (F.col("has_edges") | (F.col("origin") == LINEAGE))
-    told = tables["statements"].where(tells).select("author", F.lit(_TOLD).alias("direction"), *_DATASET)
-    explicit = _explicit_authors(tables["job_facets"]).select("author", F.lit(_EXPLICIT).alias("direction"))
-    return told.unionByName(explicit, allowMissingColumns=True)
+def _coverage(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """Return outputs covered by an assertion (column lineage only with edges), and asserters of explicit lineage."""
+    covers = F.col("is_effective") & (F.col("has_edges") | (F.col("origin") == LINEAGE_FACET))
+    covered = (
+        tables["lineage_assertions"].where(covers).select("asserted_by", F.lit(_COVERED).alias("direction"), *_DATASET)
+    )
+    explicit = _explicit_asserters(tables["job_facets"]).select("asserted_by", F.lit(_EXPLICIT).alias("direction"))
+    return covered.unionByName(explicit, allowMissingColumns=True)
 
 
-def _explicit_authors(job_facets: DataFrame) -> DataFrame:
-    """Runs that gave explicit lineage in any event, and jobs whose last declaration has some."""
-    has_entries = F.coalesce("says_entries", F.col("facet").contains(ENTRIES_KEY))
-    of_run, declared = F.max(has_entries), F.max_by(has_entries, "turn")
-    facets = job_facets.where(F.col("name") == LINEAGE).withColumn("author", run_or_job())
-    found = facets.groupBy("author").agg(F.when(F.max("run_uuid").isNull(), declared).otherwise(of_run).alias("is_so"))
-    return found.where(F.col("is_so"))
+def _explicit_asserters(job_facets: DataFrame) -> DataFrame:
+    """Return runs with explicit lineage in any event, and jobs with explicit lineage in their last declaration."""
+    has_entries = F.coalesce("has_entries", F.col("facet").contains(ENTRIES_KEY))
+    of_run, declared = F.max(has_entries), F.max_by(has_entries, "precedence")
+    facets = job_facets.where(F.col("name") == LINEAGE_FACET).withColumn("asserted_by", asserter_key())
+    asserters = facets.groupBy("asserted_by").agg(
+        F.when(F.max("run_uuid").isNull(), declared).otherwise(of_run).alias("is_explicit_asserter")
+    )
+    return asserters.where(F.col("is_explicit_asserter"))
 
 
-def _listed(direction: str) -> Column:
+def _dataset_set(direction: str) -> Column:
     dataset = F.struct(F.col("dataset_namespace").alias("namespace"), F.col("dataset_name").alias("name"))
     return F.sort_array(F.collect_set(F.when(F.col("direction") == direction, dataset)))
 
 
-def _last() -> list[Column]:
+def _latest_columns() -> list[Column]:
     return [
         F.max_by("last_run_uuid", "last_seq").alias("last_run_uuid"),
         F.max("last_event_at").alias("last_event_at"),

@@ -1,4 +1,4 @@
-"""Versions of datasets: one per completed write, and per state that a DatasetEvent declares."""
+"""Dataset versions: one per completed write, and per state that a DatasetEvent declares."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from clew.lake.facet_columns import LIFECYCLE_STATE, SCHEMA_ID
-from clew.pipeline.derive.opening import opened
+from clew.pipeline.derive.opening import parse_facets
 
 _DATASET = ["dataset_namespace", "dataset_name"]
 
 
-def dataset_versions(tables: Mapping[str, DataFrame]) -> DataFrame:
+def derive_dataset_versions(tables: Mapping[str, DataFrame]) -> DataFrame:
     """One row per completed write, and per schema and lifecycle state that DatasetEvents declare."""
     written = _written(tables["run_io"], tables["runs"])
     return written.unionByName(_declared(tables["dataset_facets"]), allowMissingColumns=True)
@@ -21,9 +21,9 @@ def dataset_versions(tables: Mapping[str, DataFrame]) -> DataFrame:
 
 def _declared(dataset_facets: DataFrame) -> DataFrame:
     """One row per dataset, schema and lifecycle state that DatasetEvents declare."""
-    name, of_run = F.col("name"), F.col("run_uuid").isNotNull()
-    declaring = name.isin("schema", "lifecycleStateChange") & F.col("direction").isNull() & ~of_run
-    said = (
+    name, has_run = F.col("name"), F.col("run_uuid").isNotNull()
+    declaring = name.isin("schema", "lifecycleStateChange") & F.col("direction").isNull() & ~has_run
+    declarations = (
         dataset_facets.where(declaring & (F.col("type") == "DATASET"))
         .groupBy("event_id", "seq", *_DATASET)
         .agg(
@@ -33,7 +33,7 @@ def _declared(dataset_facets: DataFrame) -> DataFrame:
             F.max(F.when(name == "lifecycleStateChange", F.col("facet"))).alias("change"),
         )
     )
-    states = opened(said, {"schema": SCHEMA_ID, "change": LIFECYCLE_STATE})
+    states = parse_facets(declarations, {"schema": SCHEMA_ID, "change": LIFECYCLE_STATE})
     declared = states.where(F.col("schema_id").isNotNull() | F.col("lifecycle_state").isNotNull())
     return declared.groupBy(*_DATASET, "schema_id", "lifecycle_state").agg(
         F.max_by("version", "seq").alias("version"),
@@ -43,7 +43,7 @@ def _declared(dataset_facets: DataFrame) -> DataFrame:
 
 
 def _written(run_io: DataFrame, runs: DataFrame) -> DataFrame:
-    # What a run wrote under a version is one write with what it wrote without, before the version was known.
+    # Outputs of a run with and without a version are one write: early events may lack the version.
     of_dataset = Window.partitionBy("run_uuid", *_DATASET)
     outputs = run_io.where(F.col("direction") == "OUTPUT").withColumn(
         "has_version", F.max(F.col("dataset_version").isNotNull()).over(of_dataset)

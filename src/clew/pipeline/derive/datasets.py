@@ -1,4 +1,4 @@
-"""Datasets, however they were named: as input, as output, on their own, or by lineage."""
+"""Datasets: inputs, outputs, subjects of DatasetEvents, and datasets of lineage facets."""
 
 from __future__ import annotations
 
@@ -10,38 +10,40 @@ from pyspark.sql import functions as F
 
 from clew.events.explicit_lineage import DATASET, JOB
 from clew.events.lifecycle import DROP
-from clew.events.lifecycle import FACET as LIFECYCLE_CHANGE
+from clew.events.lifecycle import LIFECYCLE_FACET as LIFECYCLE_CHANGE
 from clew.lake.facet_columns import DESCRIPTION, LIFECYCLE
-from clew.pipeline.derive.opening import opened
-from clew.pipeline.derive.run_io import said_io
+from clew.pipeline.derive.opening import parse_facets
+from clew.pipeline.derive.run_io import reported_io
 
 _KEY = ["namespace", "name"]
 _CHANGE = ["lifecycle_state", "renamed_from_namespace", "renamed_from_name"]
 
 
-def datasets(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """One row per dataset, by the name that was said, with its node, its description and what became of it."""
-    seen = opened(_seen(tables), {"documentation": DESCRIPTION})
+def derive_datasets(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """One row per dataset name as reported, with its canonical name, description and lifecycle."""
+    references = parse_facets(_aggregate_references(tables), {"documentation": DESCRIPTION})
     renames = tables["renames"].select(*_KEY, "renamed_at", F.col("last_seq").alias("renamed_seq"))
-    known = seen.join(F.broadcast(tables["nodes"]), _KEY, how="left").join(F.broadcast(renames), _KEY, how="left")
-    return known.withColumns(
+    datasets = references.join(F.broadcast(tables["dataset_aliases"]), _KEY, how="left").join(
+        F.broadcast(renames), _KEY, how="left"
+    )
+    return datasets.withColumns(
         {
-            "node_namespace": F.coalesce("node_namespace", "namespace"),
-            "node_name": F.coalesce("node_name", "name"),
+            "canonical_namespace": F.coalesce("canonical_namespace", "namespace"),
+            "canonical_name": F.coalesce("canonical_name", "name"),
             "is_deleted": _is_deleted(),
         }
     ).drop("renamed_at", "renamed_seq")
 
 
-def lifecycle_changes(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """One row per change of a dataset that an event tells of."""
+def derive_lifecycle_changes(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """One row per lifecycle change in an event."""
     facets = tables["dataset_facets"].where((F.col("name") == LIFECYCLE_CHANGE) & (F.col("type") == "DATASET"))
-    told = facets.select(*_name(), "seq", "uuid", F.col("lineage_event_time").alias("event_time"), "facet")
-    return opened(told, {"facet": LIFECYCLE}).where(F.col("lifecycle_state").isNotNull())
+    changes = facets.select(*_name(), "seq", "uuid", F.col("lineage_event_time").alias("event_time"), "facet")
+    return parse_facets(changes, {"facet": LIFECYCLE}).where(F.col("lifecycle_state").isNotNull())
 
 
-def renames(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """One row per dataset that has another name since."""
+def derive_renames(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """One row per renamed dataset with its new name."""
     before = {"from_namespace": F.col("renamed_from_namespace"), "from_name": F.col("renamed_from_name")}
     is_other = (F.col("from_namespace") != F.col("namespace")) | (F.col("from_name") != F.col("name"))
     last = F.max(F.struct("event_time", "seq", "uuid", "namespace", "name")).alias("last")
@@ -60,15 +62,15 @@ def renames(tables: Mapping[str, DataFrame]) -> DataFrame:
     )
 
 
-def _seen(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """One row per dataset, from all that names or describes one."""
-    moment = F.struct("event_time", "seq")
-    written = F.max(F.when(F.col("is_write"), moment)).alias("written")
+def _aggregate_references(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """Aggregate all references to one row per dataset."""
+    event_order = F.struct("event_time", "seq")
+    written = F.max(F.when(F.col("is_write"), event_order)).alias("written")
     version = F.max_by("dataset_version", F.when(F.col("is_write"), F.struct("seq", "dataset_version")))
     changed = F.max(F.when(F.col("lifecycle_state").isNotNull(), F.struct("event_time", "seq", "uuid", *_CHANGE)))
-    described = F.max_by("documentation", F.when(F.col("documentation").isNotNull(), F.struct("turn", "uuid")))
-    known = (
-        reduce(partial(DataFrame.unionByName, allowMissingColumns=True), _facts(tables))
+    described = F.max_by("documentation", F.when(F.col("documentation").isNotNull(), F.struct("precedence", "uuid")))
+    datasets = (
+        reduce(partial(DataFrame.unionByName, allowMissingColumns=True), _references(tables))
         .groupBy(*_KEY)
         .agg(
             F.min("event_time").alias("first_event_at"),
@@ -81,7 +83,7 @@ def _seen(tables: Mapping[str, DataFrame]) -> DataFrame:
             described.alias("documentation"),
         )
     )
-    return known.select(
+    return datasets.select(
         *_KEY,
         *("first_event_at", "last_event_at", "first_seq", "last_seq", "current_version"),
         F.col("written.event_time").alias("written_at"),
@@ -93,7 +95,7 @@ def _seen(tables: Mapping[str, DataFrame]) -> DataFrame:
     )
 
 
-def _facts(tables: Mapping[str, DataFrame]) -> list[DataFrame]:
+def _references(tables: Mapping[str, DataFrame]) -> list[DataFrame]:
     named = [*_name(), F.col("event_time"), F.col("seq")]
     is_write = (F.col("direction") == "OUTPUT").alias("is_write")
     subjects = tables["lineage_events"].where(F.col("dataset_name").isNotNull())
@@ -101,27 +103,27 @@ def _facts(tables: Mapping[str, DataFrame]) -> list[DataFrame]:
     descriptions = tables["dataset_facets"].where(is_description)
     is_fed = (F.col("target_type") == JOB) & (F.col("type") == DATASET)
     return [
-        said_io(tables).select(*named, "dataset_version", is_write),
+        reported_io(tables).select(*named, "dataset_version", is_write),
         subjects.select(*named),
-        tables["said_statements"].select(*named),
-        tables["entries"].where(is_fed).select(*_KEY, "event_time", "seq"),
+        tables["event_assertions"].select(*named),
+        tables["explicit_lineage_entries"].where(is_fed).select(*_KEY, "event_time", "seq"),
         tables["lifecycle_changes"].select(*_KEY, "event_time", "seq", "uuid", *_CHANGE),
-        descriptions.select(*_name(), "seq", "turn", "uuid", F.col("facet").alias("documentation")),
+        descriptions.select(*_name(), "seq", "precedence", "uuid", F.col("facet").alias("documentation")),
     ]
 
 
 def _is_deleted() -> Column:
-    """Dropped, or known under another name, and not written or otherwise heard of as there since."""
-    written, changed = _moment("written_at", "written_seq"), _moment("lifecycle_at", "lifecycle_seq")
-    renamed = _moment("renamed_at", "renamed_seq")
-    # The event that drops it may well name it as its output.
+    """Return whether a dataset was dropped or renamed, and neither written nor changed since."""
+    written, changed = _order_key("written_at", "written_seq"), _order_key("lifecycle_at", "lifecycle_seq")
+    renamed = _order_key("renamed_at", "renamed_seq")
+    # The event that drops a dataset may list it as output.
     is_dropped = (F.col("lifecycle_state") == DROP) & (written.isNull() | (changed >= written))
     is_renamed = (written.isNull() | (renamed > written)) & (changed.isNull() | (renamed > changed))
     is_deleted = is_dropped | (renamed.isNotNull() & is_renamed)
     return F.coalesce(is_deleted, F.lit(False))  # noqa: FBT003
 
 
-def _moment(at: str, seq: str) -> Column:
+def _order_key(at: str, seq: str) -> Column:
     return F.when(F.col(at).isNotNull(), F.struct(F.col(at).alias("at"), F.col(seq).alias("seq")))
 
 

@@ -1,4 +1,4 @@
-"""Event tables, and what follows from them: a step may ask for what another step makes."""
+"""Catalog of event tables and lazily built derived tables."""
 
 from __future__ import annotations
 
@@ -10,46 +10,48 @@ from typing import Self
 from pyspark.sql import DataFrame
 
 Tables = Mapping[str, DataFrame]
-Step = Callable[[Tables], DataFrame]
+Transform = Callable[[Tables], DataFrame]
 
 
-class Derivation(Tables):
-    """Tables by name. What `shared` names is kept from its first use to the end, so that it is computed once."""
+class TableCatalog(Tables):
+    """DataFrames by name, built on first use. Tables in `shared` are cached until the end."""
 
-    def __init__(self, tables: Tables, steps: Mapping[str, Step], shared: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, tables: Tables, transforms: Mapping[str, Transform], shared: frozenset[str] = frozenset()
+    ) -> None:
         self._tables = dict(tables)
-        self._steps = steps
+        self._transforms = transforms
         self._shared = shared
-        self._kept = [table.persist() for name, table in tables.items() if name in shared]
+        self._cached = [table.persist() for name, table in tables.items() if name in shared]
 
     def __getitem__(self, name: str) -> DataFrame:
-        """An event table, or what its step makes of the others."""
+        """Return an event table, or build a derived table."""
         if name not in self._tables:
-            self._tables[name] = self._derived(name)
+            self._tables[name] = self._build(name)
         return self._tables[name]
 
     def __iter__(self) -> Iterator[str]:
-        """The names of all tables."""
-        return iter({**self._tables, **self._steps})
+        """Iterate over the names of all tables."""
+        return iter({**self._tables, **self._transforms})
 
     def __len__(self) -> int:
-        return len({**self._tables, **self._steps})
+        return len({**self._tables, **self._transforms})
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for table in self._kept:
+        for table in self._cached:
             table.unpersist()
         self._tables.clear()
-        self._kept.clear()
-        # Py4J's objects stand in cycles. Until Python collects them, the JVM holds their plans: 40 MB each time.
+        self._cached.clear()
+        # Py4J objects are in reference cycles: until they are collected, the JVM holds their plans (40 MB each time).
         gc.collect()
 
-    def _derived(self, name: str) -> DataFrame:
-        table = self._steps[name](self)
+    def _build(self, name: str) -> DataFrame:
+        table = self._transforms[name](self)
         if name in self._shared:
-            self._kept.append(table.persist())
+            self._cached.append(table.persist())
         return table

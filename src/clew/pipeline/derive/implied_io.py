@@ -1,4 +1,4 @@
-"""What lineage says to be read or written and no event lists: inputs of runs, and of jobs that others speak of."""
+"""Inputs that only a lineage facet mentions."""
 
 from __future__ import annotations
 
@@ -7,24 +7,26 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from clew.events.explicit_lineage import DATASET, FACET, JOB
-from clew.lake.facet_columns import LINKS
-from clew.pipeline.derive.opening import listed
+from clew.events.explicit_lineage import DATASET, JOB, LINEAGE_FACET
+from clew.lake.facet_columns import LINEAGE_ENTRIES
+from clew.pipeline.derive.opening import explode_facet
 
 _CONTEXT = ["event_id", "seq", "event_time", "run_uuid", "job_namespace", "job_name", "session_id"]
 _DATASET = ["dataset_namespace", "dataset_name"]
 
 
-def implied_io(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """One row per event and dataset that its lineage comes from, if that is not among the event's inputs."""
-    # Few say of their own job what it reads: sent to the events rather than the events to them.
-    consumed = _events(tables).join(F.broadcast(_consumed(tables["entries"])), "seq", how="inner")
-    sources = _sources(tables).unionByName(consumed, allowMissingColumns=True)
-    is_stated = F.exists(
-        "inputs", lambda one: (one["namespace"] == F.col(_DATASET[0])) & (one["name"] == F.col(_DATASET[1]))
+def derive_inferred_inputs(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """One row per event and source of its lineage facets that is not among the event's inputs."""
+    # Few events declare inputs of their own job: broadcast.
+    own_inputs = _events(tables).join(
+        F.broadcast(_own_job_inputs(tables["explicit_lineage_entries"])), "seq", how="inner"
     )
-    implied = sources.where(~F.coalesce(is_stated, F.lit(False)))  # noqa: FBT003
-    return implied.select(
+    sources = _sources(tables).unionByName(own_inputs, allowMissingColumns=True)
+    is_listed = F.exists(
+        "inputs", lambda dataset: (dataset["namespace"] == F.col(_DATASET[0])) & (dataset["name"] == F.col(_DATASET[1]))
+    )
+    inferred = sources.where(~F.coalesce(is_listed, F.lit(False)))  # noqa: FBT003
+    return inferred.select(
         *_CONTEXT,
         F.lit("INPUT").alias("direction"),
         *_DATASET,
@@ -33,15 +35,15 @@ def implied_io(tables: Mapping[str, DataFrame]) -> DataFrame:
     ).distinct()
 
 
-def entries(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """One row per source of an entry of explicit lineage, the event's own job by its name."""
-    facets = tables["job_facets"].where(F.col("name") == FACET)
-    moment = F.col("lineage_event_time").alias("event_time")
-    context = ["seq", "turn", "run_uuid", "job_namespace", "job_name"]
-    found = listed(facets.select(*context, moment, "facet"), "facet", LINKS)
+def derive_explicit_lineage_entries(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """One row per source of an explicit lineage entry; the event's own job by its name."""
+    facets = tables["job_facets"].where(F.col("name") == LINEAGE_FACET)
+    event_time = F.col("lineage_event_time").alias("event_time")
+    context = ["seq", "precedence", "run_uuid", "job_namespace", "job_name"]
+    entries = explode_facet(facets.select(*context, event_time, "facet"), "facet", LINEAGE_ENTRIES)
     own = {"namespace": F.col("job_namespace"), "name": F.col("job_name")}
     is_own = {prefix: (F.col(f"{prefix}type") == JOB) & F.col(f"{prefix}name").isNull() for prefix in ("", "target_")}
-    return found.withColumns(
+    return entries.withColumns(
         {
             f"{prefix}{part}": F.when(is_own[prefix], job).otherwise(F.col(f"{prefix}{part}"))
             for prefix in is_own
@@ -51,22 +53,22 @@ def entries(tables: Mapping[str, DataFrame]) -> DataFrame:
 
 
 def _sources(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """One row per statement of an event and dataset that it comes from."""
-    edges = tables["stated_edges"].where(F.col("ordinal").isNotNull())
+    """One row per assertion of an event and source dataset."""
+    edges = tables["asserted_edges"].where(F.col("edge_position").isNotNull())
     sources = edges.select(
-        "edge_set",
+        "edge_set_id",
         F.col("source_namespace").alias("dataset_namespace"),
         F.col("source_name").alias("dataset_name"),
     ).distinct()
-    said = tables["said_statements"].select(*_CONTEXT, "edge_set", "inputs")
-    return said.join(sources, "edge_set", how="inner").drop("edge_set")
+    assertions = tables["event_assertions"].select(*_CONTEXT, "edge_set_id", "inputs")
+    return assertions.join(sources, "edge_set_id", how="inner").drop("edge_set_id")
 
 
-def _consumed(entries: DataFrame) -> DataFrame:
-    """What events say that their own job reads."""
+def _own_job_inputs(entries: DataFrame) -> DataFrame:
+    """Return inputs that events declare for their own job."""
     is_own = (F.col("target_namespace") == F.col("job_namespace")) & (F.col("target_name") == F.col("job_name"))
-    consumed = entries.where((F.col("target_type") == JOB) & is_own & (F.col("type") == DATASET))
-    return consumed.select("seq", F.col("namespace").alias("dataset_namespace"), F.col("name").alias("dataset_name"))
+    own_inputs = entries.where((F.col("target_type") == JOB) & is_own & (F.col("type") == DATASET))
+    return own_inputs.select("seq", F.col("namespace").alias("dataset_namespace"), F.col("name").alias("dataset_name"))
 
 
 def _events(tables: Mapping[str, DataFrame]) -> DataFrame:

@@ -1,4 +1,4 @@
-"""Lineage between jobs and datasets, and between jobs."""
+"""Edges between jobs and datasets, and dependencies between jobs."""
 
 from __future__ import annotations
 
@@ -8,55 +8,58 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from clew.events.explicit_lineage import DATASET, JOB
-from clew.pipeline.derive.nodes import resolved
-from clew.pipeline.derive.run_io import declarations, said_io
-from clew.pipeline.derive.statements import lineage_declarations, run_or_job
+from clew.pipeline.derive.nodes import with_canonical_names
+from clew.pipeline.derive.run_io import job_declarations, reported_io
+from clew.pipeline.derive.statements import asserter_key, static_lineage
 
-_EDGE = ["job_namespace", "job_name", "direction", "dataset_namespace", "dataset_name"]
+_JOB_EDGE = ["job_namespace", "job_name", "direction", "dataset_namespace", "dataset_name"]
 _JOB = ["job_namespace", "job_name"]
-_LINK = [*_JOB, "upstream_namespace", "upstream_name"]
+_DEPENDENCY = [*_JOB, "upstream_namespace", "upstream_name"]
 
 
-def job_edges(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """One row per job, direction and dataset, by the name of its node, with the run that last said so."""
-    columns = [*_EDGE, "run_uuid", "event_time", "seq", "is_implied"]
-    listed = said_io(tables).where(F.col("job_name").isNotNull()).select(*columns)
-    stated = listed.unionByName(_of_entries(tables["entries"]).select(*columns))
-    edges = _with_lasting(stated, tables["lineage_events"]).groupBy(*_EDGE)
+def derive_job_edges(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """One row per job, direction and canonical dataset, with the last run that reported it."""
+    columns = [*_JOB_EDGE, "run_uuid", "event_time", "seq", "is_implied"]
+    listed = reported_io(tables).where(F.col("job_name").isNotNull()).select(*columns)
+    all_edges = listed.unionByName(_edges_from_entries(tables["explicit_lineage_entries"]).select(*columns))
+    edges = _mark_superseded(all_edges, tables["lineage_events"]).groupBy(*_JOB_EDGE)
     first, is_implied = F.min("event_time").alias("first_event_at"), F.min("is_implied").alias("is_implied")
-    lasting = edges.agg(first, *_last_said(), is_implied, F.max("lasts").alias("lasts")).where("lasts").drop("lasts")
+    is_current = F.max("is_current").alias("is_current")
+    current = edges.agg(first, *_latest_event_columns(), is_implied, is_current).where("is_current").drop("is_current")
     return (
-        resolved(lasting, tables["nodes"], "dataset")
-        .groupBy(*_EDGE)
+        with_canonical_names(current, tables["dataset_aliases"], "dataset")
+        .groupBy(*_JOB_EDGE)
         .agg(
             F.max_by("last_run_uuid", "last_seq").alias("last_run_uuid"),
             *(F.min(column).alias(column) for column in ("first_event_at", "first_seq", "is_implied")),
             *(F.max(column).alias(column) for column in ("last_event_at", "last_seq")),
         )
-        .select(*lasting.columns)
+        .select(*current.columns)
     )
 
 
-def job_links(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """One row per job and job that feeds it, with the run that last said so."""
+def derive_job_dependencies(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """One row per job and upstream job, with the last run that reported it."""
     upstream = F.explode("upstream").alias("source")
-    said = _links(tables).select(*_JOB, "run_uuid", "event_time", "seq", upstream)
+    reported = _upstream_jobs(tables).select(*_JOB, "run_uuid", "event_time", "seq", upstream)
     sources = {"upstream_namespace": F.col("source.namespace"), "upstream_name": F.col("source.name")}
-    return said.withColumns(sources).groupBy(*_LINK).agg(*_last_said())
+    return reported.withColumns(sources).groupBy(*_DEPENDENCY).agg(*_latest_event_columns())
 
 
-def _with_lasting(said: DataFrame, lineage_events: DataFrame) -> DataFrame:
-    """With the column `lasts`: false where a job declares an edge and, by a later declaration, something else."""
-    in_turn = Window.partitionBy(*_JOB).orderBy(F.desc("turn"))
-    declared = declarations(lineage_events).select(*_JOB, "seq", (F.row_number().over(in_turn) == 1).alias("is_last"))
+def _mark_superseded(reported: DataFrame, lineage_events: DataFrame) -> DataFrame:
+    """Add the column `is_current`: false if the edge was declared by a JobEvent that a later one superseded."""
+    newest_first = Window.partitionBy(*_JOB).orderBy(F.desc("precedence"))
+    declared = job_declarations(lineage_events).select(
+        *_JOB, "seq", (F.row_number().over(newest_first) == 1).alias("is_last")
+    )
     is_of_run = F.col("run_uuid").isNotNull()
-    without_run = said.where(~is_of_run).join(declared, [*_JOB, "seq"], how="left")
-    # What is said of a job without a run, and is no declaration of its own, nothing takes back.
-    lasts = without_run.withColumn("lasts", F.coalesce("is_last", F.lit(True))).drop("is_last")  # noqa: FBT003
-    return said.where(is_of_run).withColumn("lasts", F.lit(True)).unionByName(lasts)  # noqa: FBT003
+    without_run = reported.where(~is_of_run).join(declared, [*_JOB, "seq"], how="left")
+    # Edges without a run that are not declared by the job itself are never superseded.
+    marked = without_run.withColumn("is_current", F.coalesce("is_last", F.lit(True))).drop("is_last")  # noqa: FBT003
+    return reported.where(is_of_run).withColumn("is_current", F.lit(True)).unionByName(marked)  # noqa: FBT003
 
 
-def _last_said() -> list[Column]:
+def _latest_event_columns() -> list[Column]:
     return [
         F.max_by("run_uuid", "seq").alias("last_run_uuid"),
         F.max("event_time").alias("last_event_at"),
@@ -65,46 +68,50 @@ def _last_said() -> list[Column]:
     ]
 
 
-def _links(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """What each run, or job without one, last said to feed a job."""
+def _upstream_jobs(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """Upstream jobs of the last entry of each asserter for each job."""
     source = F.when(F.col("type") == JOB, F.struct("namespace", "name"))
-    fed = tables["entries"].where(F.col("target_type") == JOB).withColumn("author", run_or_job())
-    entries = fed.groupBy("author", "target_namespace", "target_name", "seq", "place").agg(
+    job_entries = (
+        tables["explicit_lineage_entries"].where(F.col("target_type") == JOB).withColumn("asserted_by", asserter_key())
+    )
+    entries = job_entries.groupBy("asserted_by", "target_namespace", "target_name", "seq", "position").agg(
         F.sort_array(F.collect_set(source)).alias("upstream"),
         F.max("run_uuid").alias("run_uuid"),
         F.max("event_time").alias("event_time"),
-        F.max("turn").alias("turn"),
+        F.max("precedence").alias("precedence"),
     )
-    last = F.max_by(F.struct("seq", "turn", "event_time", "run_uuid", "upstream"), F.struct("turn", "place"))
+    last = F.max_by(
+        F.struct("seq", "precedence", "event_time", "run_uuid", "upstream"), F.struct("precedence", "position")
+    )
     return (
         entries.groupBy(
-            "author", F.col("target_namespace").alias("job_namespace"), F.col("target_name").alias("job_name")
+            "asserted_by", F.col("target_namespace").alias("job_namespace"), F.col("target_name").alias("job_name")
         )
         .agg(last.alias("last"))
-        .select("author", *_JOB, "last.*")
-        .join(lineage_declarations(tables), "author", how="left")
-        .where(F.col("declared_turn").isNull() | (F.col("turn") >= F.col("declared_turn")))
-        .drop("turn", "declared_turn")
+        .select("asserted_by", *_JOB, "last.*")
+        .join(static_lineage(tables), "asserted_by", how="left")
+        .where(F.col("declared_precedence").isNull() | (F.col("precedence") >= F.col("declared_precedence")))
+        .drop("precedence", "declared_precedence")
     )
 
 
-def _of_entries(entries: DataFrame) -> DataFrame:
-    """What entries of explicit lineage say of jobs: that one reads a dataset, or makes one."""
-    told = [*map(F.col, ("run_uuid", "event_time", "seq")), F.lit(True).alias("is_implied")]  # noqa: FBT003
+def _edges_from_entries(entries: DataFrame) -> DataFrame:
+    """Edges between jobs and datasets in explicit lineage entries."""
+    event_columns = [*map(F.col, ("run_uuid", "event_time", "seq")), F.lit(True).alias("is_implied")]  # noqa: FBT003
     read = entries.where((F.col("target_type") == JOB) & (F.col("type") == DATASET)).select(
         F.col("target_namespace").alias("job_namespace"),
         F.col("target_name").alias("job_name"),
         F.lit("INPUT").alias("direction"),
         F.col("namespace").alias("dataset_namespace"),
         F.col("name").alias("dataset_name"),
-        *told,
+        *event_columns,
     )
-    made = entries.where((F.col("target_type") == DATASET) & (F.col("type") == JOB)).select(
+    written = entries.where((F.col("target_type") == DATASET) & (F.col("type") == JOB)).select(
         F.col("namespace").alias("job_namespace"),
         F.col("name").alias("job_name"),
         F.lit("OUTPUT").alias("direction"),
         F.col("target_namespace").alias("dataset_namespace"),
         F.col("target_name").alias("dataset_name"),
-        *told,
+        *event_columns,
     )
-    return read.unionByName(made)
+    return read.unionByName(written)

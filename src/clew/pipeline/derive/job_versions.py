@@ -1,4 +1,4 @@
-"""Versions of jobs: a new one when inputs, outputs or the code's location change."""
+"""Job versions: a new one when inputs, outputs or the source code location change."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from clew.lake.facet_columns import LOCATION
-from clew.pipeline.derive.opening import opened
-from clew.pipeline.derive.run_io import said_io
-from clew.pipeline.derive.runs import io_of
-from clew.pipeline.derive.version_names import job_version
+from clew.lake.facet_columns import SOURCE_CODE_LOCATION
+from clew.pipeline.derive.opening import parse_facets
+from clew.pipeline.derive.run_io import reported_io
+from clew.pipeline.derive.runs import inputs_and_outputs_by
+from clew.pipeline.derive.version_names import job_version_hash
 
-_KEY = ["job_namespace", "job_name", "version"]
-_CONTENT = ["inputs", "outputs", "location"]
+_JOB_VERSION_KEY = ["job_namespace", "job_name", "version"]
+_CONTENT = ["inputs", "outputs", "source_code_location"]
 
 
-def job_versions(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """One row per job and version, whether runs had it or JobEvents declared it."""
+def derive_job_versions(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """One row per job and version, from runs and JobEvents."""
     of_run = F.when(F.col("run_uuid").isNotNull(), F.struct("at", "seq"))
     return (
-        tables["said_job_versions"]
-        .groupBy(*_KEY)
+        tables["observed_job_versions"]
+        .groupBy(*_JOB_VERSION_KEY)
         .agg(
             *(F.min_by(column, "seq").alias(column) for column in _CONTENT),
             F.min("at").alias("created_at"),
@@ -35,9 +35,9 @@ def job_versions(tables: Mapping[str, DataFrame]) -> DataFrame:
     )
 
 
-def said_job_versions(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """One row per run that has ended and per JobEvent, with the version it has."""
-    columns = [*_KEY, *_CONTENT, "run_uuid", "at", "seq"]
+def derive_observed_job_versions(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """One row per ended run and per JobEvent, with its job version."""
+    columns = [*_JOB_VERSION_KEY, *_CONTENT, "run_uuid", "at", "seq"]
     of_runs = (
         tables["runs"]
         .where(F.col("job_version").isNotNull())
@@ -48,21 +48,21 @@ def said_job_versions(tables: Mapping[str, DataFrame]) -> DataFrame:
 
 
 def _declared(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """One row per JobEvent: what it declares replaces what was declared before, so it stands alone."""
+    """One row per JobEvent, which replaces earlier declarations."""
     events = tables["lineage_events"].where((F.col("kind") == "JOB") & F.col("job_name").isNotNull())
-    locations = opened(
+    locations = parse_facets(
         tables["job_facets"].where("name = 'sourceCodeLocation' and run_uuid is null").select("event_id", "facet"),
-        {"facet": LOCATION},
+        {"facet": SOURCE_CODE_LOCATION},
     )
     return (
         events.select("event_id", "job_namespace", "job_name", "run_uuid", F.col("event_time").alias("at"), "seq")
         .join(locations, "event_id", how="left")
-        .transform(_with_io, said_io(tables), "event_id")
-        .withColumn("version", job_version())
+        .transform(_with_io, reported_io(tables), "event_id")
+        .withColumn("version", job_version_hash())
     )
 
 
 def _with_io(rows: DataFrame, io: DataFrame, key: str) -> DataFrame:
-    return rows.join(io_of(io, key), key, how="left").withColumns(
+    return rows.join(inputs_and_outputs_by(io, key), key, how="left").withColumns(
         {column: F.coalesce(column, F.array()) for column in ("inputs", "outputs")}
     )

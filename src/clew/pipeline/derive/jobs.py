@@ -1,4 +1,4 @@
-"""Jobs, with the run that was last heard of and the version that holds now."""
+"""Jobs with their latest run and current version."""
 
 from __future__ import annotations
 
@@ -9,30 +9,34 @@ from pyspark.sql import functions as F
 
 from clew.lake.facet_columns import DESCRIPTION, JOB_TYPE
 from clew.pipeline.derive.mentions import placeholder_jobs
-from clew.pipeline.derive.opening import opened
+from clew.pipeline.derive.opening import parse_facets
 
-_KEY = ["job_namespace", "job_name"]
-_READINGS = {"jobType": JOB_TYPE, "documentation": DESCRIPTION}
-_SEQS = {"jobType": "type_seq", "documentation": "description_seq"}
+_JOB_KEY = ["job_namespace", "job_name"]
+_JOB_PARSERS = {"jobType": JOB_TYPE, "documentation": DESCRIPTION}
+_JOB_SEQS = {"jobType": "type_seq", "documentation": "description_seq"}
 
 
-def jobs(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """One row per job; those that were only named, with a run, as parent or root included."""
-    seen = _seen(tables["lineage_events"]).join(_facets(tables["job_facets"]), _KEY, how="left")
-    current = (
-        tables["said_job_versions"].groupBy(*_KEY).agg(F.max_by("version", F.struct("at", "seq")).alias("version"))
+def derive_jobs(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """One row per job, including jobs that are only referenced as parent or root."""
+    observed = _aggregate_events(tables["lineage_events"]).join(
+        _parsed_job_facets(tables["job_facets"]), _JOB_KEY, how="left"
     )
-    known = seen.join(current, _KEY, how="left").withColumnsRenamed(
+    current = (
+        tables["observed_job_versions"]
+        .groupBy(*_JOB_KEY)
+        .agg(F.max_by("version", F.struct("at", "seq")).alias("version"))
+    )
+    jobs = observed.join(current, _JOB_KEY, how="left").withColumnsRenamed(
         {"job_namespace": "namespace", "job_name": "name", "version": "current_version"}
     )
-    return known.unionByName(placeholder_jobs(tables), allowMissingColumns=True)
+    return jobs.unionByName(placeholder_jobs(tables), allowMissingColumns=True)
 
 
-def _seen(lineage_events: DataFrame) -> DataFrame:
+def _aggregate_events(lineage_events: DataFrame) -> DataFrame:
     run = F.when(F.col("run_uuid").isNotNull(), F.struct("event_time", "seq", "run_uuid"))
     return (
         lineage_events.where(F.col("job_name").isNotNull())
-        .groupBy(*_KEY)
+        .groupBy(*_JOB_KEY)
         .agg(
             F.max(run).alias("latest"),
             F.min("event_time").alias("first_event_at"),
@@ -41,7 +45,7 @@ def _seen(lineage_events: DataFrame) -> DataFrame:
             F.max("seq").alias("last_seq"),
         )
         .select(
-            *_KEY,
+            *_JOB_KEY,
             F.lit(False).alias("is_placeholder"),  # noqa: FBT003
             F.col("latest.run_uuid").alias("latest_run_uuid"),
             F.col("latest.event_time").alias("latest_run_at"),
@@ -54,15 +58,15 @@ def _seen(lineage_events: DataFrame) -> DataFrame:
     )
 
 
-def _facets(job_facets: DataFrame) -> DataFrame:
-    """What the last facet of each name says of a job, whole."""
-    place = {name: F.when(F.col("name") == name, F.col("turn")) for name in _READINGS}
+def _parsed_job_facets(job_facets: DataFrame) -> DataFrame:
+    """Parse the last facet of each name of a job."""
+    order = {name: F.when(F.col("name") == name, F.col("precedence")) for name in _JOB_PARSERS}
     last = (
-        job_facets.where(F.col("name").isin(*_READINGS))
-        .groupBy(*_KEY)
+        job_facets.where(F.col("name").isin(*_JOB_PARSERS))
+        .groupBy(*_JOB_KEY)
         .agg(
-            *(F.max_by("facet", turn).alias(name) for name, turn in place.items()),
-            *(F.max_by("seq", turn).alias(_SEQS[name]) for name, turn in place.items()),
+            *(F.max_by("facet", key).alias(name) for name, key in order.items()),
+            *(F.max_by("seq", key).alias(_JOB_SEQS[name]) for name, key in order.items()),
         )
     )
-    return opened(last, _READINGS)
+    return parse_facets(last, _JOB_PARSERS)

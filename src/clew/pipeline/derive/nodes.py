@@ -1,4 +1,4 @@
-"""Names of datasets that mean the same node, by symlinks, whenever those arrived."""
+"""Canonical names of datasets with several names (symlinks)."""
 
 from __future__ import annotations
 
@@ -9,51 +9,54 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from clew.events.nodes import Name, nodes_of
-from clew.events.symlinks import FACET
+from clew.events.nodes import Name, resolve_aliases
+from clew.events.symlinks import SYMLINKS_FACET
 from clew.lake.facet_columns import IDENTIFIERS
-from clew.pipeline.derive.opening import listed
+from clew.pipeline.derive.opening import explode_facet
 
-_NODES = pa.schema([(name, pa.string()) for name in ("namespace", "name", "node_namespace", "node_name")])
+_SCHEMA = pa.schema([(name, pa.string()) for name in ("namespace", "name", "canonical_namespace", "canonical_name")])
 
 
-def symlinks(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """One row per dataset that bears the facet and other name that the last one gives it, none included."""
-    facets = tables["dataset_facets"].where((F.col("name") == FACET) & (F.col("type") == "DATASET"))
+def derive_symlinks(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """One row per dataset with a symlinks facet and alias; a null alias if the last facet has none."""
+    facets = tables["dataset_facets"].where((F.col("name") == SYMLINKS_FACET) & (F.col("type") == "DATASET"))
     last = facets.groupBy("dataset_namespace", "dataset_name").agg(
-        F.max_by("facet", F.struct("turn", "uuid")).alias("facet"), F.max_by("seq", "turn").alias("last_seq")
+        F.max_by("facet", F.struct("precedence", "uuid")).alias("facet"),
+        F.max_by("seq", "precedence").alias("last_seq"),
     )
-    return listed(last, "facet", IDENTIFIERS).withColumnsRenamed(
+    return explode_facet(last, "facet", IDENTIFIERS).withColumnsRenamed(
         {"dataset_namespace": "namespace", "dataset_name": "name"}
     )
 
 
-def nodes(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """One row per name that is not alone, with the name of its node."""
+def derive_dataset_aliases(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """One row per name of a dataset with several names, with its canonical name."""
     pairs = tables["symlinks"].where(F.col("other_name").isNotNull())
-    # All names in one place: which of them hang together can only be told from all.
-    return pairs.drop("last_seq").coalesce(1).mapInArrow(_nodes, from_arrow_schema(_NODES))
+    # One partition: connected components need all names.
+    return pairs.drop("last_seq").coalesce(1).mapInArrow(_resolve_aliases, from_arrow_schema(_SCHEMA))
 
 
-def resolved(rows: DataFrame, nodes: DataFrame, *prefixes: str) -> DataFrame:
-    """The rows with the names of nodes in place of the names as said: of `<prefix>_namespace` and `<prefix>_name`."""
+def with_canonical_names(rows: DataFrame, aliases: DataFrame, *prefixes: str) -> DataFrame:
+    """Replace names by canonical names in the columns `<prefix>_namespace` and `<prefix>_name`."""
     for prefix in prefixes:
         namespace, name = f"{prefix}_namespace", f"{prefix}_name"
-        of_node = nodes.withColumnsRenamed({"namespace": namespace, "name": name})
-        # Few datasets have several names: sent to the rows rather than the rows to them.
+        renamed = aliases.withColumnsRenamed({"namespace": namespace, "name": name})
+        # Few datasets have several names: broadcast.
         rows = (
-            rows.join(F.broadcast(of_node), [namespace, name], how="left")
-            .withColumns({namespace: F.coalesce("node_namespace", namespace), name: F.coalesce("node_name", name)})
-            .drop("node_namespace", "node_name")
+            rows.join(F.broadcast(renamed), [namespace, name], how="left")
+            .withColumns(
+                {namespace: F.coalesce("canonical_namespace", namespace), name: F.coalesce("canonical_name", name)}
+            )
+            .drop("canonical_namespace", "canonical_name")
         )
     return rows
 
 
-def _nodes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    found = nodes_of(pair for batch in batches for pair in _pairs(batch))
-    rows = [(*name, *node) for name, node in found.items()]
-    columns = list(zip(*rows, strict=True)) or [()] * len(_NODES)
-    yield pa.RecordBatch.from_arrays([pa.array(column, pa.string()) for column in columns], schema=_NODES)
+def _resolve_aliases(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    canonical_names = resolve_aliases(pair for batch in batches for pair in _pairs(batch))
+    rows = [(*name, *canonical) for name, canonical in canonical_names.items()]
+    columns = list(zip(*rows, strict=True)) or [()] * len(_SCHEMA)
+    yield pa.RecordBatch.from_arrays([pa.array(column, pa.string()) for column in columns], schema=_SCHEMA)
 
 
 def _pairs(batch: pa.RecordBatch) -> Iterator[tuple[Name, Name]]:

@@ -1,4 +1,4 @@
-"""Facets opened on the workers: columns and rows in their place."""
+"""Parsing of facets into columns and rows on the workers."""
 
 from __future__ import annotations
 
@@ -12,37 +12,41 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from clew.lake.facet_columns import Listing, Reading, with_rows, with_values
-from clew.lake.facet_places import BEFORE_PLACE
+from clew.lake.facet_columns import FacetExploder, FacetParser, explode_rows, parse_columns
+from clew.lake.facet_places import REF_MARKER
 
 
-def opened(facets: DataFrame, readings: Mapping[str, Reading]) -> DataFrame:
-    """The columns that hold facets replaced by what the facets say."""
-
-    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return (with_values(part, readings) for batch in batches for part in _parts(batch, readings))
-
-    columns = [column for reading in readings.values() for column in reading.columns]
-    return facets.mapInArrow(read, _schema(facets, set(readings), columns))
-
-
-def listed(facets: DataFrame, column: str, listing: Listing) -> DataFrame:
-    """One row for each that the facets of a column list."""
+def parse_facets(facets: DataFrame, parsers: Mapping[str, FacetParser]) -> DataFrame:
+    """Replace facet columns by their parsed columns."""
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return (with_rows(part, column, listing) for batch in batches for part in _parts(batch, [column]))
+        return (parse_columns(part, parsers) for batch in batches for part in _split_at_large_facets(batch, parsers))
 
-    return facets.mapInArrow(read, _schema(facets, {column}, list(listing.columns)))
+    columns = [column for parser in parsers.values() for column in parser.columns]
+    return facets.mapInArrow(read, _schema(facets, set(parsers), columns))
 
 
-def _parts(batch: pa.RecordBatch, columns: Iterable[str]) -> Iterator[pa.RecordBatch]:
-    """The rows, cut behind each that stands for a body of megabytes: no two are held at a time."""
-    names = [pc.match_substring(batch.column(column), BEFORE_PLACE).fill_null(False) for column in columns]  # noqa: FBT003
-    cuts = [place + 1 for place in pc.indices_nonzero(reduce(pc.or_, names)).to_pylist()]
+def explode_facet(facets: DataFrame, column: str, exploder: FacetExploder) -> DataFrame:
+    """Replace a facet column by one row per item of the facet."""
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return (
+            explode_rows(part, column, exploder)
+            for batch in batches
+            for part in _split_at_large_facets(batch, [column])
+        )
+
+    return facets.mapInArrow(read, _schema(facets, {column}, list(exploder.columns)))
+
+
+def _split_at_large_facets(batch: pa.RecordBatch, columns: Iterable[str]) -> Iterator[pa.RecordBatch]:
+    """Split a batch after each row with a large facet, so that only one is in memory at a time."""
+    are_refs = [pc.match_substring(batch.column(column), REF_MARKER).fill_null(False) for column in columns]  # noqa: FBT003
+    cuts = [index + 1 for index in pc.indices_nonzero(reduce(pc.or_, are_refs)).to_pylist()]
     for start, end in pairwise(sorted({0, *cuts, batch.num_rows})):
         yield batch.slice(start, end - start)
 
 
-def _schema(rows: DataFrame, gone: set[str], added: list[tuple[str, pa.DataType]]) -> StructType:
-    kept = [field for field in rows.schema.fields if field.name not in gone]
-    return StructType([*kept, *from_arrow_schema(pa.schema(added)).fields])
+def _schema(rows: DataFrame, dropped: set[str], added: list[tuple[str, pa.DataType]]) -> StructType:
+    retained = [field for field in rows.schema.fields if field.name not in dropped]
+    return StructType([*retained, *from_arrow_schema(pa.schema(added)).fields])

@@ -1,4 +1,4 @@
-"""Operations: the DataFrame event, its OpenLineage run and its cell, side by side."""
+"""Operations: DataFrame events joined with their OpenLineage runs and cells."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-_OWN = (
+_EVENT_COLUMNS = (
     "execution_id",
     "cell_id",
     "cell_name",
@@ -26,12 +26,12 @@ _OWN = (
 )
 
 
-def operations(tables: Mapping[str, DataFrame]) -> DataFrame:
+def derive_operations(tables: Mapping[str, DataFrame]) -> DataFrame:
     """One row per operation of a notebook session."""
-    last = F.max_by(F.struct("event_time", "run_uuid", *_OWN), "seq").alias("last")
-    # An event of an older agent names no run: it is its own.
+    last = F.max_by(F.struct("event_time", "run_uuid", *_EVENT_COLUMNS), "seq").alias("last")
+    # Events of older agents have no run id.
     identity = F.coalesce("run_uuid", "event_id").alias("operation_id")
-    own = tables["dataframe_events"].groupBy("session_id", identity).agg(last, F.max("seq").alias("last_seq"))
+    events = tables["dataframe_events"].groupBy("session_id", identity).agg(last, F.max("seq").alias("last_seq"))
     cells = tables["cell_executions"].select(
         "session_id",
         "execution_id",
@@ -41,7 +41,7 @@ def operations(tables: Mapping[str, DataFrame]) -> DataFrame:
     )
     states = tables["runs"].select("run_uuid", "job_namespace", "job_name", "state", "started_at", "ended_at")
     return (
-        own.select("session_id", "operation_id", "last.*", "last_seq")
+        events.select("session_id", "operation_id", "last.*", "last_seq")
         .join(states, "run_uuid", how="left")
         .join(cells, ["session_id", "execution_id"], how="left")
     )

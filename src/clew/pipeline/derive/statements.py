@@ -1,4 +1,4 @@
-"""Statements of lineage: what a run, or a job or a dataset without one, says of one dataset."""
+"""Lineage assertions: the lineage of one dataset as asserted by a run, or by a job or dataset without a run."""
 
 from __future__ import annotations
 
@@ -7,100 +7,104 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from clew.events.explicit_lineage import FACET as LINEAGE
-from clew.events.statements import BETWEEN, COLUMN_LINEAGE, TAKEN_BACK
-from clew.index.keys import BETWEEN_PARTS
-from clew.lake.facet_columns import EDGES, EXPLICIT_STATEMENTS
-from clew.lake.facet_places import BEFORE_PLACE
-from clew.lake.wide_edges import WIDE
-from clew.pipeline.derive.opening import listed
+from clew.events.explicit_lineage import LINEAGE_FACET
+from clew.events.statements import COLUMN_LINEAGE, ORIGIN_SEPARATOR, RETRACTED
+from clew.index.keys import KEY_SEPARATOR
+from clew.lake.facet_columns import EDGES, EXPLICIT_ASSERTIONS
+from clew.lake.facet_places import REF_MARKER
+from clew.lake.wide_edges import WIDE_EDGE_TEXT
+from clew.pipeline.derive.opening import explode_facet
 
 _DATASET = ["dataset_namespace", "dataset_name"]
-_KEY = ["author", *_DATASET, "dataset_version", "origin"]
+_KEY = ["asserted_by", *_DATASET, "dataset_version", "origin"]
 _CONTEXT = ["run_uuid", "job_namespace", "job_name", "session_id", "event_id", "event_time"]
-_EVENT = ["seq", "turn", "kind", *_CONTEXT, "inputs"]
+_EVENT = ["seq", "precedence", "kind", *_CONTEXT, "inputs"]
 
 
-def said_statements(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """One row per statement of an event, with the event; its edges are named by `edge_set`."""
-    said = _texts(tables).drop("text")
+def derive_event_assertions(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """One row per assertion of an event, with the event; `edge_set_id` refers to its edges."""
+    texts = _texts(tables).drop("text")
     events = tables["lineage_events"].select(*_EVENT, *(F.col(name).alias(f"own_{name}") for name in _DATASET))
-    known = said.join(events, "seq", how="inner").where(~F.col("is_subject") | (F.col("kind") == "DATASET"))
-    dataset = F.concat_ws(BETWEEN_PARTS, *(f"own_{name}" for name in _DATASET), F.lit(""))
-    author = F.when(F.col("kind") == "DATASET", dataset).otherwise(run_or_job())
-    return known.withColumn("author", author).drop("is_subject", "kind", *(f"own_{name}" for name in _DATASET))
+    joined = texts.join(events, "seq", how="inner").where(~F.col("is_subject") | (F.col("kind") == "DATASET"))
+    dataset = F.concat_ws(KEY_SEPARATOR, *(f"own_{name}" for name in _DATASET), F.lit(""))
+    asserter = F.when(F.col("kind") == "DATASET", dataset).otherwise(asserter_key())
+    return joined.withColumn("asserted_by", asserter).drop("is_subject", "kind", *(f"own_{name}" for name in _DATASET))
 
 
-def statements(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """The last statement of each author on each dataset, from either facet; later ones replace it whole.
+def derive_lineage_assertions(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """One row per asserter, dataset and facet kind: the last assertion, which replaces earlier ones.
 
-    Those that were not taken back count, and explicit lineage counts before column lineage.
+    `is_effective` if it is not retracted and, for column lineage, not overridden by explicit lineage.
     """
-    last = F.max_by(F.struct("seq", "turn", *_CONTEXT, "edge_set"), F.struct("turn", "form", "place")).alias("last")
-    found = tables["said_statements"].groupBy(*_KEY).agg(last).select(*_KEY, "last.*")
-    is_explicit = F.col("origin") == LINEAGE
-    is_over = is_explicit & (F.col("turn") < F.col("declared_turn"))
-    has_edges = F.max(F.col("ordinal").isNotNull()).alias("has_edges")
-    opened_sets = tables["stated_edges"].groupBy("edge_set").agg(has_edges)
-    is_sound = F.col("edge_set") != TAKEN_BACK
-    of_dataset = Window.partitionBy("author", *_DATASET)
+    last = F.max_by(
+        F.struct("seq", "precedence", *_CONTEXT, "edge_set_id"), F.struct("precedence", "facet_rank", "position")
+    ).alias("last")
+    rows = tables["event_assertions"].groupBy(*_KEY).agg(last).select(*_KEY, "last.*")
+    is_explicit = F.col("origin") == LINEAGE_FACET
+    is_superseded = is_explicit & (F.col("precedence") < F.col("declared_precedence"))
+    has_edges = F.max(F.col("edge_position").isNotNull()).alias("has_edges")
+    sets = tables["asserted_edges"].groupBy("edge_set_id").agg(has_edges)
+    is_not_retracted = F.col("edge_set_id") != RETRACTED
+    of_dataset = Window.partitionBy("asserted_by", *_DATASET)
     return (
-        found.join(F.broadcast(lineage_declarations(tables)), "author", how="left")
-        .where(F.col("declared_turn").isNull() | ~is_over)
-        .drop("turn", "declared_turn")
-        .join(opened_sets, "edge_set", how="left")
-        .withColumn("edge_set", F.when(F.col("has_edges").isNotNull(), F.col("edge_set")).otherwise(TAKEN_BACK))
-        .withColumn("counts", is_sound & (is_explicit | ~F.max(is_explicit & is_sound).over(of_dataset)))
+        rows.join(F.broadcast(static_lineage(tables)), "asserted_by", how="left")
+        .where(F.col("declared_precedence").isNull() | ~is_superseded)
+        .drop("precedence", "declared_precedence")
+        .join(sets, "edge_set_id", how="left")
+        .withColumn("edge_set_id", F.when(F.col("has_edges").isNotNull(), F.col("edge_set_id")).otherwise(RETRACTED))
+        .withColumn(
+            "is_effective", is_not_retracted & (is_explicit | ~F.max(is_explicit & is_not_retracted).over(of_dataset))
+        )
     )
 
 
-def stated_edges(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """The edges of all statements, each set once; a set without edges has a row without an ordinal.
+def derive_asserted_edges(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """One row per edge of each distinct edge set; an empty set has one row with a null position.
 
-    Of a wide set, whose text is a large facet, there is one edge from each source: the first, with the text's name.
+    Edge sets of large facets have one edge per source, with a reference to the facet.
     """
-    # A job says the same of its output run after run: each text is opened once.
-    texts = _texts(tables).groupBy("edge_set").agg(F.any_value("text").alias("text"))
-    is_wide = F.col("text").contains(BEFORE_PLACE)
-    return listed(texts.withColumn(WIDE, F.when(is_wide, F.col("text"))), "text", EDGES)
+    # Runs of a job mostly assert the same lineage: each text is parsed once.
+    texts = _texts(tables).groupBy("edge_set_id").agg(F.any_value("text").alias("text"))
+    is_wide = F.col("text").contains(REF_MARKER)
+    return explode_facet(texts.withColumn(WIDE_EDGE_TEXT, F.when(is_wide, F.col("text"))), "text", EDGES)
 
 
-def edge_sets(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """One row per edge of a set."""
-    return tables["stated_edges"].where(F.col("ordinal").isNotNull())
+def derive_edge_sets(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """One row per edge of an edge set."""
+    return tables["asserted_edges"].where(F.col("edge_position").isNotNull())
 
 
-def lineage_declarations(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """The last event without a run in which a job declares its explicit lineage: all of it, at once."""
-    declared = tables["job_facets"].where((F.col("name") == LINEAGE) & F.col("run_uuid").isNull())
-    return declared.groupBy(run_or_job().alias("author")).agg(F.max("turn").alias("declared_turn"))
+def static_lineage(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """Precedence of the last run-less declaration of explicit lineage of each job, which is complete."""
+    declared = tables["job_facets"].where((F.col("name") == LINEAGE_FACET) & F.col("run_uuid").isNull())
+    return declared.groupBy(asserter_key().alias("asserted_by")).agg(F.max("precedence").alias("declared_precedence"))
 
 
-def run_or_job() -> Column:
-    """Who makes the statements of an event that has a job, as the index calls it."""
-    return F.coalesce("run_uuid", F.concat_ws(BETWEEN_PARTS, "job_namespace", "job_name"))
+def asserter_key() -> Column:
+    """Key of the asserter of an event with a job, as in the index."""
+    return F.coalesce("run_uuid", F.concat_ws(KEY_SEPARATOR, "job_namespace", "job_name"))
 
 
 def _texts(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """One row per statement of an event, with its text: its origin and its facet, or an entry of it."""
+    """One row per assertion of an event with its text: origin and facet, or an entry of the facet."""
     facets = _facets_of_datasets(tables["dataset_facets"]).unionByName(_entries(tables["job_facets"]))
-    text = F.concat("origin", F.lit(BETWEEN), "facet")
-    said = facets.withColumns({"text": text, "edge_set": F.coalesce("text_md5", F.md5(text))})
-    return said.drop("facet", "text_md5")
+    text = F.concat("origin", F.lit(ORIGIN_SEPARATOR), "facet")
+    texts = facets.withColumns({"text": text, "edge_set_id": F.coalesce("text_md5", F.md5(text))})
+    return texts.drop("facet", "text_md5")
 
 
 def _facets_of_datasets(dataset_facets: DataFrame) -> DataFrame:
-    is_lineage = F.col("name").isin(COLUMN_LINEAGE, LINEAGE) & (F.col("type") == "DATASET")
+    is_lineage = F.col("name").isin(COLUMN_LINEAGE, LINEAGE_FACET) & (F.col("type") == "DATASET")
     is_subject = F.col("direction").isNull()
-    found = dataset_facets.where(is_lineage & (is_subject | (F.col("direction") == "OUTPUT")))
-    return found.select(
+    rows = dataset_facets.where(is_lineage & (is_subject | (F.col("direction") == "OUTPUT")))
+    return rows.select(
         "seq",
-        F.lit(0).alias("form"),
-        F.col("uuid").alias("place"),
+        F.lit(0).alias("facet_rank"),
+        F.col("uuid").alias("position"),
         is_subject.alias("is_subject"),
         F.col("name").alias("origin"),
         *_DATASET,
-        # Explicit lineage does not name the version of its target: the run's output does.
+        # Explicit lineage has no version of its target; it is that of the run's output.
         F.when(F.col("name") == COLUMN_LINEAGE, F.col("dataset_version")).alias("dataset_version"),
         "facet",
         "text_md5",
@@ -108,13 +112,15 @@ def _facets_of_datasets(dataset_facets: DataFrame) -> DataFrame:
 
 
 def _entries(job_facets: DataFrame) -> DataFrame:
-    found = listed(job_facets.where(F.col("name") == LINEAGE).select("seq", "facet"), "facet", EXPLICIT_STATEMENTS)
-    return found.select(
+    rows = explode_facet(
+        job_facets.where(F.col("name") == LINEAGE_FACET).select("seq", "facet"), "facet", EXPLICIT_ASSERTIONS
+    )
+    return rows.select(
         "seq",
-        F.lit(1).alias("form"),
-        F.lpad(F.col("place").cast("string"), 9, "0").alias("place"),
+        F.lit(1).alias("facet_rank"),
+        F.lpad(F.col("position").cast("string"), 9, "0").alias("position"),
         F.lit(False).alias("is_subject"),  # noqa: FBT003
-        F.lit(LINEAGE).alias("origin"),
+        F.lit(LINEAGE_FACET).alias("origin"),
         *_DATASET,
         F.lit(None).cast("string").alias("dataset_version"),
         "facet",

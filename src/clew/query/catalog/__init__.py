@@ -1,1 +1,1 @@
-"""What there is: jobs, runs, datasets and their versions as whole documents, many at a time."""
+"""Catalog of jobs, runs, datasets, versions and namespaces, loaded in batches. It serves the Marquez API."""

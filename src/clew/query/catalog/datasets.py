@@ -1,4 +1,4 @@
-"""Datasets and their versions as documents."""
+"""Load datasets and dataset versions."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from operator import attrgetter
 import msgspec
 from msgspec import Raw, Struct
 
-from clew.events.facet_values import remembered, text_in, value_of
-from clew.index.catalog import CatalogReader
-from clew.index.rows import DatasetRow, EdgeRow, StatementRow
+from clew.events.facet_values import cached_by_bytes, decode_facet, get_str
+from clew.index.catalog import EntityQueries
+from clew.index.rows import AssertionRecord, DatasetRecord, EdgeRecord
 from clew.query.catalog.model import (
+    CatalogDataset,
     ColumnSources,
-    Dataset,
+    ColumnTransformation,
     DatasetVersion,
     Facets,
     Name,
     SchemaField,
     SourceColumn,
-    Transformation,
 )
-from clew.query.catalog.notes import Notes, Tags
-from clew.query.catalog.runs import runs_of
-from clew.query.catalog.versions import Version, Versions
-from clew.query.moments import moment
+from clew.query.catalog.notes import Annotations, EntityTags
+from clew.query.catalog.runs import load_runs
+from clew.query.catalog.versions import VersionCache, VersionRecord
+from clew.query.moments import from_epoch_micros
 
 DEFAULT_SOURCE = "default"
-_MOST_REMEMBERED = 4096
+_MAX_CACHED = 4096
 
 
 class _Field(Struct):
@@ -44,143 +44,149 @@ class _Schema(Struct):
 _decode_schema = msgspec.json.Decoder(_Schema).decode
 
 
-class Lineage:
-    """Where the columns of datasets come from. A set of edges is named by its content: read once, it stays.
+class ColumnSourceCache:
+    """Cache of the sources of dataset columns.
 
-    Which sets count for a dataset is remembered until the index changes.
+    Edge sets are content-addressed, so their contents stay valid; which sets apply to a dataset is cached until the
+    index changes.
     """
 
-    def __init__(self, reader: CatalogReader) -> None:
+    def __init__(self, reader: EntityQueries) -> None:
         self._reader = reader
         self._columns: dict[tuple[str, ...], tuple[ColumnSources, ...]] = {}
-        self._said: dict[Name, tuple[str, ...]] = {}
+        self._edge_sets: dict[Name, tuple[str, ...]] = {}
 
-    def forget(self) -> None:
-        """The index has changed."""
-        self._said.clear()
+    def clear(self) -> None:
+        """Forget which edge sets apply, after an index change."""
+        self._edge_sets.clear()
 
-    def of(self, names: dict[Name, tuple[Name, ...]]) -> dict[Name, tuple[ColumnSources, ...]]:
-        """The sources of each column of datasets, given with all their names: by the last word of each job."""
-        said = self._sets(names)
-        if len(self._columns) > _MOST_REMEMBERED:
+    def get(self, names: dict[Name, tuple[Name, ...]]) -> dict[Name, tuple[ColumnSources, ...]]:
+        """Return the column sources of datasets, given with all their names, by the latest assertion of each job."""
+        edge_sets_by_name = self._load_edge_sets(names)
+        if len(self._columns) > _MAX_CACHED:
             self._columns.clear()
-        missing = {edge_sets for edge_sets in said.values() if edge_sets not in self._columns}
+        missing = {edge_sets for edge_sets in edge_sets_by_name.values() if edge_sets not in self._columns}
         if missing:
-            found = self._reader.edges_in({one for edge_sets in missing for one in edge_sets})
+            edges = self._reader.edges_by_set({edge_set for edge_sets in missing for edge_set in edge_sets})
             for edge_sets in missing:
-                self._columns[edge_sets] = _columns(row for one in edge_sets for row in found.get(one, ()))
-        return {name: self._columns[edge_sets] for name, edge_sets in said.items()}
+                self._columns[edge_sets] = _columns(row for edge_set in edge_sets for row in edges.get(edge_set, ()))
+        return {name: self._columns[edge_sets] for name, edge_sets in edge_sets_by_name.items()}
 
-    def _sets(self, names: dict[Name, tuple[Name, ...]]) -> dict[Name, tuple[str, ...]]:
-        """The sets of edges that count for datasets, without those of which nothing was said."""
-        if len(self._said) > _MOST_REMEMBERED:
-            self._said.clear()
-        missing = {name: all_names for name, all_names in names.items() if name not in self._said}
+    def _load_edge_sets(self, names: dict[Name, tuple[Name, ...]]) -> dict[Name, tuple[str, ...]]:
+        """Return the edge sets that apply to datasets, without datasets that have none."""
+        if len(self._edge_sets) > _MAX_CACHED:
+            self._edge_sets.clear()
+        missing = {name: aliases for name, aliases in names.items() if name not in self._edge_sets}
         if missing:
-            owners = {one: name for name, all_names in missing.items() for one in all_names}
-            found = _last_words(self._reader.statements_on(list(owners)), owners)
-            self._said |= {name: found.get(name, ()) for name in missing}
-        return {name: sets for name in names if (sets := self._said[name])}
+            owners = {alias: name for name, aliases in missing.items() for alias in aliases}
+            edge_sets = _latest_assertions(self._reader.assertions_on(list(owners)), owners)
+            self._edge_sets |= {name: edge_sets.get(name, ()) for name in missing}
+        return {name: sets for name in names if (sets := self._edge_sets[name])}
 
 
-def datasets_of(
-    reader: CatalogReader,
-    versions: Versions,
-    notes: Notes,
-    lineage: Lineage | None,
+def load_datasets(
+    reader: EntityQueries,
+    versions: VersionCache,
+    annotations: Annotations,
+    column_sources: ColumnSourceCache | None,
     names: dict[Name, tuple[Name, ...]],
-) -> list[Dataset]:
-    """Datasets in the order given, each with all its names, without those that are not known."""
-    every = [one for all_names in names.values() for one in all_names]
-    rows, facets = reader.datasets_of(every), reader.dataset_facets_of(every)
-    columns = {} if lineage is None else lineage.of(names)
+) -> list[CatalogDataset]:
+    """Load datasets, given with all their names, in the given order; unknown ones are left out."""
+    all_names = [alias for aliases in names.values() for alias in aliases]
+    rows, facets = reader.datasets_of(all_names), reader.dataset_facets_of(all_names)
+    columns = {} if column_sources is None else column_sources.get(names)
     versions.load(names)
-    made = []
-    for name, all_names in names.items():
-        own = [rows[one] for one in all_names if one in rows]
-        if own:
-            said = facets.get(name) or next((facets[one] for one in all_names if one in facets), {})
-            tags = notes.tags_on("dataset", name, said)
-            made.append(_dataset(name, all_names, own, said, tags, columns.get(name, ()), versions.current(name)))
-    return made
+    datasets = []
+    for name, aliases in names.items():
+        own_rows = [rows[alias] for alias in aliases if alias in rows]
+        if own_rows:
+            own_facets = facets.get(name) or next((facets[alias] for alias in aliases if alias in facets), {})
+            tags = annotations.tags_on("dataset", name, own_facets)
+            current = versions.current(name)
+            datasets.append(_dataset(name, aliases, own_rows, own_facets, tags, columns.get(name, ()), current))
+    return datasets
 
 
-def dataset_versions(
-    reader: CatalogReader,
-    versions: Versions,
-    notes: Notes,
+def load_dataset_versions(
+    reader: EntityQueries,
+    versions: VersionCache,
+    annotations: Annotations,
     name: Name,
-    all_names: tuple[Name, ...],
-    chosen: Collection[Version],
+    aliases: tuple[Name, ...],
+    records: Collection[VersionRecord],
 ) -> list[DatasetVersion]:
-    """Versions of a dataset as documents."""
-    runs = runs_of(reader, versions, [one.run_uuid for one in chosen if one.run_uuid is not None])
+    """Load versions of a dataset."""
+    runs = load_runs(reader, versions, [record.run_uuid for record in records if record.run_uuid is not None])
     current = versions.current(name)
-    facets = reader.dataset_facets_of(all_names)
-    told = {one.said: _facets(reader, name, one.said) for one in chosen if one.said}
-    standing = facets.get(name) or next(iter(facets.values()), {})
-    schemas = reader.schemas_of({one.schema_id for one in chosen if one.schema_id is not None})
-    made = []
-    for one in chosen:
-        found = told.get(one.said) or standing
-        fields = None if one.schema_id is None else schemas.get(one.schema_id)
-        if fields is not None and not (current is not None and current.id == one.id):
-            # The facets that stand may be of a later version; the schema is known for each.
-            found = {**found, "schema": Raw(b'{"fields":' + fields.encode() + b"}")}
-        tags = notes.tags_on("dataset", name, found)
-        made.append(
+    facets = reader.dataset_facets_of(aliases)
+    facets_by_version = {
+        record.producer_version: _facets(reader, name, record.producer_version)
+        for record in records
+        if record.producer_version
+    }
+    current_facets = facets.get(name) or next(iter(facets.values()), {})
+    schemas = reader.schemas_of({record.schema_id for record in records if record.schema_id is not None})
+    dataset_versions = []
+    for record in records:
+        record_facets = facets_by_version.get(record.producer_version) or current_facets
+        fields = None if record.schema_id is None else schemas.get(record.schema_id)
+        if fields is not None and not (current is not None and current.id == record.id):
+            # The current facets may be of a later version, but each version has its own schema.
+            record_facets = {**record_facets, "schema": Raw(b'{"fields":' + fields.encode() + b"}")}
+        tags = annotations.tags_on("dataset", name, record_facets)
+        dataset_versions.append(
             DatasetVersion(
                 *name,
-                physical_name=all_names[0][1],
-                created_at=one.created_at,
-                version=one.id,
-                schema_version=one.schema_id,
-                source=source_of(found),
-                fields=_fields(found, tags),
-                tags=tags.whole,
-                lifecycle_state=one.lifecycle_state,
-                description=_description(found),
-                created_by=None if one.run_uuid is None else runs.get(one.run_uuid),
-                facets=found,
+                physical_name=aliases[0][1],
+                created_at=record.created_at,
+                version=record.id,
+                schema_version=record.schema_id,
+                source=source_name(record_facets),
+                fields=_fields(record_facets, tags),
+                tags=tags.on_entity,
+                lifecycle_state=record.lifecycle_state,
+                description=_description(record_facets),
+                created_by=None if record.run_uuid is None else runs.get(record.run_uuid),
+                facets=record_facets,
             )
         )
-    return made
+    return dataset_versions
 
 
-def source_of(facets: Facets) -> str:
-    """The name of the source that a dataset is kept in."""
+def source_name(facets: Facets) -> str:
+    """Return the name of the data source of a dataset."""
     facet = facets.get("dataSource")
     return DEFAULT_SOURCE if facet is None else _source_name(bytes(facet)) or DEFAULT_SOURCE
 
 
-@remembered
+@cached_by_bytes
 def _source_name(facet: bytes) -> str | None:
-    return text_in(value_of(facet), "name")
+    return get_str(decode_facet(facet), "name")
 
 
-def _facets(reader: CatalogReader, name: Name, said: str) -> Facets:
-    return {facet: Raw(body) for facet, body in reader.facets("dataset", *name, said).items()}
+def _facets(reader: EntityQueries, name: Name, version: str) -> Facets:
+    return {facet: Raw(body) for facet, body in reader.facets("dataset", *name, version).items()}
 
 
 def _dataset(
     name: Name,
-    all_names: tuple[Name, ...],
-    rows: list[DatasetRow],
+    aliases: tuple[Name, ...],
+    rows: list[DatasetRecord],
     facets: Facets,
-    tags: Tags,
+    tags: EntityTags,
     columns: tuple[ColumnSources, ...],
-    current: Version | None,
-) -> Dataset:
+    current: VersionRecord | None,
+) -> CatalogDataset:
     last = rows[0] if len(rows) == 1 else max(rows, key=attrgetter("last_seq"))
-    return Dataset(
+    return CatalogDataset(
         *name,
-        all_names[0][1],
-        moment(min([row.first_event_at for row in rows])),
-        moment(max([row.last_event_at for row in rows])),
+        aliases[0][1],
+        from_epoch_micros(min([row.first_event_at for row in rows])),
+        from_epoch_micros(max([row.last_event_at for row in rows])),
         None if current is None else current.created_at,
-        source_of(facets),
+        source_name(facets),
         _fields(facets, tags),
-        tags.whole,
+        tags.on_entity,
         last.lifecycle_state,
         _description(facets),
         None if current is None else current.id,
@@ -190,18 +196,18 @@ def _dataset(
     )
 
 
-def _fields(facets: Facets, tags: Tags) -> tuple[SchemaField, ...]:
+def _fields(facets: Facets, tags: EntityTags) -> tuple[SchemaField, ...]:
     facet = facets.get("schema")
-    stated = () if facet is None else _stated_fields(bytes(facet))
-    if not tags.fields:
-        return stated
+    fields = () if facet is None else _decode_fields(bytes(facet))
+    if not tags.on_fields:
+        return fields
     return tuple(
-        SchemaField(field.name, field.type, tags.fields.get(field.name, ()), field.description) for field in stated
+        SchemaField(field.name, field.type, tags.on_fields.get(field.name, ()), field.description) for field in fields
     )
 
 
-@lru_cache(_MOST_REMEMBERED)
-def _stated_fields(facet: bytes) -> tuple[SchemaField, ...]:
+@lru_cache(_MAX_CACHED)
+def _decode_fields(facet: bytes) -> tuple[SchemaField, ...]:
     try:
         fields = _decode_schema(facet).fields or []
     except (msgspec.DecodeError, RecursionError):
@@ -211,28 +217,31 @@ def _stated_fields(facet: bytes) -> tuple[SchemaField, ...]:
 
 def _description(facets: Facets) -> str | None:
     facet = facets.get("documentation")
-    return None if facet is None else text_in(value_of(bytes(facet)), "description")
+    return None if facet is None else get_str(decode_facet(bytes(facet)), "description")
 
 
-def _last_words(rows: Iterable[StatementRow], owners: dict[Name, Name]) -> dict[Name, tuple[str, ...]]:
-    """The sets of edges that count for each dataset; rows come the last first, and of each job its last run counts."""
-    authors: dict[tuple[Name, str | None, str | None], str] = {}
-    found: dict[Name, dict[str, None]] = {}
-    for namespace, name, author, job_namespace, job_name, edge_set in rows:
-        owner = owners[namespace, name]
-        if authors.setdefault((owner, job_namespace, job_name), author) == author:
-            found.setdefault(owner, {})[edge_set] = None
-    return {name: tuple(sets) for name, sets in found.items()}
+def _latest_assertions(rows: Iterable[AssertionRecord], owners: dict[Name, Name]) -> dict[Name, tuple[str, ...]]:
+    """Return the edge sets that apply to each dataset: those of the latest run of each job. Rows are newest first."""
+    latest_runs: dict[tuple[Name, str | None, str | None], str] = {}
+    edge_sets: dict[Name, dict[str, None]] = {}
+    for namespace, name, run, job_namespace, job_name, edge_set in rows:
+        dataset = owners[namespace, name]
+        if latest_runs.setdefault((dataset, job_namespace, job_name), run) == run:
+            edge_sets.setdefault(dataset, {})[edge_set] = None
+    return {name: tuple(sets) for name, sets in edge_sets.items()}
 
 
-def _columns(rows: Iterable[EdgeRow]) -> tuple[ColumnSources, ...]:
-    found: dict[str, dict[tuple[str, str, str], dict[Transformation, None]]] = {}
+def _columns(rows: Iterable[EdgeRecord]) -> tuple[ColumnSources, ...]:
+    columns: dict[str, dict[tuple[str, str, str], dict[ColumnTransformation, None]]] = {}
     for _, column, namespace, name, source, kind, subtype, description, masking in rows:
-        how = Transformation(kind, subtype, description, None if masking is None else bool(masking))
-        found.setdefault(column, {}).setdefault((namespace, name, source), {})[how] = None
+        transformation = ColumnTransformation(kind, subtype, description, None if masking is None else bool(masking))
+        columns.setdefault(column, {}).setdefault((namespace, name, source), {})[transformation] = None
     return tuple(
         [
-            ColumnSources(column, tuple([SourceColumn(*source, tuple(how)) for source, how in sources.items()]))
-            for column, sources in found.items()
+            ColumnSources(
+                column,
+                tuple([SourceColumn(*source, tuple(transformations)) for source, transformations in sources.items()]),
+            )
+            for column, sources in columns.items()
         ]
     )

@@ -1,4 +1,4 @@
-"""Jobs and their versions as documents."""
+"""Load jobs and job versions."""
 
 from __future__ import annotations
 
@@ -6,160 +6,172 @@ import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 
-from clew.events.facet_values import text_in, value_of
-from clew.index.catalog import CatalogReader
-from clew.index.keys import entity
+from clew.events.facet_values import decode_facet, get_str
+from clew.index.catalog import EntityQueries
+from clew.index.keys import entity_key
 from clew.index.reader import Row
-from clew.query.catalog.model import Facets, Job, JobVersion, Name, Run
-from clew.query.catalog.notes import Notes
-from clew.query.catalog.runs import runs_of
-from clew.query.catalog.versions import Versions
-from clew.query.moments import moment
+from clew.query.catalog.model import CatalogJob, CatalogRun, Facets, JobVersion, Name
+from clew.query.catalog.notes import Annotations
+from clew.query.catalog.runs import load_runs
+from clew.query.catalog.versions import VersionCache
+from clew.query.moments import from_epoch_micros
 
 LATEST_RUNS = 10
 
 
-def jobs_of(
-    reader: CatalogReader, versions: Versions, notes: Notes, names: Collection[Name], latest_runs: int = LATEST_RUNS
-) -> list[Job]:
-    """Jobs in the order of their names given, without those that are not known."""
+def load_jobs(
+    reader: EntityQueries,
+    versions: VersionCache,
+    annotations: Annotations,
+    names: Collection[Name],
+    latest_runs: int = LATEST_RUNS,
+) -> list[CatalogJob]:
+    """Load jobs in the given order; unknown ones are left out."""
     rows = reader.jobs_of(names)
     latest: dict[Name, list[str]] = reader.latest_runs(rows, latest_runs) if latest_runs else {}
     last = {row["latest_run_uuid"] for row in rows.values() if row["latest_run_uuid"] is not None}
-    runs = runs_of(reader, versions, sorted(last.union(*latest.values())))
-    facets = reader.facets_of([("job", entity(*name)) for name in rows])
+    runs = load_runs(reader, versions, sorted(last.union(*latest.values())))
+    facets = reader.facets_of([("job", entity_key(*name)) for name in rows])
     current = _current_versions(reader, list(rows))
-    io = _known_io(reader, [name for name in rows if name not in current])
-    made = []
+    io = _io_without_version(reader, [name for name in rows if name not in current])
+    jobs = []
     for name in names:
         if name in rows:
             version = current.get(name)
             inputs, outputs = io[name] if version is None else (version.inputs, version.outputs)
-            found = [runs[run] for run in latest.get(name, ())]
-            said = facets.get(("job", entity(*name)), {})
-            made.append(_job(rows[name], said, notes, version, (inputs, outputs), runs, found))
-    return made
+            own_runs = [runs[run] for run in latest.get(name, ())]
+            own_facets = facets.get(("job", entity_key(*name)), {})
+            jobs.append(_job(rows[name], own_facets, annotations, version, (inputs, outputs), runs, own_runs))
+    return jobs
 
 
-def job_versions(reader: CatalogReader, versions: Versions, name: Name) -> list[JobVersion]:
-    """The versions of a job, the last made first."""
-    found = list(_versions(reader, reader.job_versions_of([name])).values())
-    latest = runs_of(reader, versions, [one.run_uuid for one in found if one.run_uuid is not None])
-    ordered = sorted(found, key=lambda one: (one.created_at, one.version), reverse=True)
+def load_job_versions(reader: EntityQueries, versions: VersionCache, name: Name) -> list[JobVersion]:
+    """Load the versions of a job, newest first."""
+    job_versions = list(_versions(reader, reader.job_versions_of([name])).values())
+    latest = load_runs(reader, versions, [version.run_uuid for version in job_versions if version.run_uuid is not None])
+    ordered = sorted(job_versions, key=lambda version: (version.created_at, version.version), reverse=True)
     return [
         JobVersion(
             *name,
-            one.version,
-            moment(one.created_at),
-            one.location,
-            one.inputs,
-            one.outputs,
-            None if one.run_uuid is None else latest[one.run_uuid],
+            version.version,
+            from_epoch_micros(version.created_at),
+            version.location,
+            version.inputs,
+            version.outputs,
+            None if version.run_uuid is None else latest[version.run_uuid],
         )
-        for one in ordered
+        for version in ordered
     ]
 
 
 class _Version:
-    """A version as it is gathered: its last run tells what it reads and writes, unless it was declared."""
+    """A job version under construction. Its inputs and outputs are those of its latest run, unless declared."""
 
     def __init__(self, row: Row) -> None:
         self.version: str = row["version"]
-        self.created_at: int = row["at"]
+        self.created_at: int = row["observed_at"]
         self.run_uuid: str | None = None
         self.location: str | None = None
         self.inputs: tuple[Name, ...] = ()
         self.outputs: tuple[Name, ...] = ()
         self.is_declared = False
 
-    def take(self, row: Row) -> None:
-        self.location = row["location"]
+    def add(self, row: Row) -> None:
+        self.location = row["source_code_location"]
         if row["run_uuid"] is not None:
             self.run_uuid = row["run_uuid"]
         else:
-            self.inputs, self.outputs, self.is_declared = _names(row["inputs"]), _names(row["outputs"]), True
+            self.inputs, self.outputs, self.is_declared = (
+                _parse_names(row["inputs"]),
+                _parse_names(row["outputs"]),
+                True,
+            )
 
 
-def _versions(reader: CatalogReader, rows: Iterable[Row]) -> dict[tuple[Name, str], _Version]:
-    found: dict[tuple[Name, str], _Version] = {}
+def _versions(reader: EntityQueries, rows: Iterable[Row]) -> dict[tuple[Name, str], _Version]:
+    versions: dict[tuple[Name, str], _Version] = {}
     for row in rows:
         key = (row["job_namespace"], row["job_name"]), row["version"]
-        version = found.get(key)
+        version = versions.get(key)
         if version is None:
-            version = found[key] = _Version(row)
-        version.take(row)
-    _take_io(reader, found.values())
-    return found
+            version = versions[key] = _Version(row)
+        version.add(row)
+    _set_io(reader, versions.values())
+    return versions
 
 
-def _take_io(reader: CatalogReader, versions: Iterable[_Version]) -> None:
-    by_run = {one.run_uuid: one for one in versions if one.run_uuid is not None and not one.is_declared}
+def _set_io(reader: EntityQueries, versions: Iterable[_Version]) -> None:
+    by_run = {
+        version.run_uuid: version for version in versions if version.run_uuid is not None and not version.is_declared
+    }
     for run_uuid, rows in reader.io_of(by_run).items():
         version = by_run[run_uuid]
-        version.inputs, version.outputs = _sides(rows)
+        version.inputs, version.outputs = _split_job_io(rows)
 
 
-def _current_versions(reader: CatalogReader, names: Collection[Name]) -> dict[Name, _Version]:
+def _current_versions(reader: EntityQueries, names: Collection[Name]) -> dict[Name, _Version]:
     last: dict[Name, Row] = {}
-    said: defaultdict[Name, list[Row]] = defaultdict(list)
+    by_name: defaultdict[Name, list[Row]] = defaultdict(list)
     for row in reader.job_versions_of(names):
         name = row["job_namespace"], row["job_name"]
         last[name] = row
-        said[name].append(row)
-    rows = (row for name, found in said.items() for row in found if row["version"] == last[name]["version"])
+        by_name[name].append(row)
+    rows = (row for name, own in by_name.items() for row in own if row["version"] == last[name]["version"])
     return {name: version for (name, _), version in _versions(reader, rows).items()}
 
 
-def _known_io(reader: CatalogReader, names: Collection[Name]) -> dict[Name, tuple[tuple[Name, ...], tuple[Name, ...]]]:
-    """What jobs that have no version yet are said to read and write."""
-    found: dict[Name, list[Row]] = {name: [] for name in names}
+def _io_without_version(
+    reader: EntityQueries, names: Collection[Name]
+) -> dict[Name, tuple[tuple[Name, ...], tuple[Name, ...]]]:
+    """Return the inputs and outputs of jobs that have no version yet."""
+    rows_by_name: dict[Name, list[Row]] = {name: [] for name in names}
     for row in reader.job_io(names) if names else ():
-        found[row["job_namespace"], row["job_name"]].append(row)
-    return {name: _sides(rows) for name, rows in found.items()}
+        rows_by_name[row["job_namespace"], row["job_name"]].append(row)
+    return {name: _split_job_io(rows) for name, rows in rows_by_name.items()}
 
 
-def _sides(rows: Iterable[Row]) -> tuple[tuple[Name, ...], tuple[Name, ...]]:
+def _split_job_io(rows: Iterable[Row]) -> tuple[tuple[Name, ...], tuple[Name, ...]]:
     inputs, outputs = set[Name](), set[Name]()
     for row in rows:
-        side = inputs if row["direction"] == "INPUT" else outputs
-        side.add((row["dataset_namespace"], row["dataset_name"]))
+        names = inputs if row["direction"] == "INPUT" else outputs
+        names.add((row["dataset_namespace"], row["dataset_name"]))
     return tuple(sorted(inputs)), tuple(sorted(outputs))
 
 
-def _names(listed: str) -> tuple[Name, ...]:
-    return tuple((one["namespace"], one["name"]) for one in json.loads(listed))
+def _parse_names(text: str) -> tuple[Name, ...]:
+    return tuple((name["namespace"], name["name"]) for name in json.loads(text))
 
 
 def _job(
     row: Row,
     facets: Facets,
-    notes: Notes,
+    annotations: Annotations,
     version: _Version | None,
     io: tuple[tuple[Name, ...], tuple[Name, ...]],
-    runs: dict[str, Run],
-    latest: list[Run],
-) -> Job:
+    runs: dict[str, CatalogRun],
+    latest: list[CatalogRun],
+) -> CatalogJob:
     name = row["namespace"], row["name"]
     has_parent = row["parent_job_name"] is not None and row["parent_job_namespace"] is not None
-    return Job(
+    return CatalogJob(
         *name,
         parent=(row["parent_job_namespace"], row["parent_job_name"]) if has_parent else None,
         processing_type=row["processing_type"],
         labels=tuple(label for label in (row["job_type"], row["integration"]) if label),
-        created_at=moment(row["first_event_at"]),
-        updated_at=moment(row["last_event_at"]),
+        created_at=from_epoch_micros(row["first_event_at"]),
+        updated_at=from_epoch_micros(row["last_event_at"]),
         inputs=io[0],
         outputs=io[1],
-        location=_location(facets) or (row["location"] if version is None else version.location),
+        location=_location(facets) or (row["source_code_location"] if version is None else version.location),
         description=row["description"],
         latest_run=runs.get(row["latest_run_uuid"]),
         latest_runs=tuple(latest),
         current_version=None if version is None else version.version,
-        tags=notes.tags_on("job", name, facets).whole,
+        tags=annotations.tags_on("job", name, facets).on_entity,
         facets=facets,
     )
 
 
 def _location(facets: Facets) -> str | None:
     facet = facets.get("sourceCodeLocation")
-    return None if facet is None else text_in(value_of(bytes(facet)), "url")
+    return None if facet is None else get_str(decode_facet(bytes(facet)), "url")

@@ -1,4 +1,4 @@
-"""Entities as documents: what is known of each, facets as the bytes they came as."""
+"""Models of catalog entities, with facets as raw JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Facets = dict[str, Raw]
 
 
 class RunDataset(Struct, frozen=True):
-    """A dataset as a run read or wrote it, in which version; None if no one is known to have written it."""
+    """A dataset that a run read or wrote; `version` is None if no write of it is recorded."""
 
     namespace: str
     name: str
@@ -21,15 +21,15 @@ class RunDataset(Struct, frozen=True):
     facets: Facets
 
 
-class Parent(Struct, frozen=True):
-    """The run that a run is part of, and that run's job."""
+class ParentRun(Struct, frozen=True):
+    """Parent run of a run, and its job."""
 
     run_id: str | None
     namespace: str | None
     name: str | None
 
 
-class Run(Struct, frozen=True):
+class CatalogRun(Struct, frozen=True):
     """A run."""
 
     id: str
@@ -41,15 +41,15 @@ class Run(Struct, frozen=True):
     nominal_end_at: datetime | None
     started_at: datetime | None
     ended_at: datetime | None
-    parent: Parent
+    parent: ParentRun
     job_version: str | None
     inputs: tuple[RunDataset, ...]
     outputs: tuple[RunDataset, ...]
     facets: Facets
 
 
-class Job(Struct, frozen=True):
-    """A job, with its last runs, the last started first."""
+class CatalogJob(Struct, frozen=True):
+    """A job with its latest runs, latest start first."""
 
     namespace: str
     name: str
@@ -62,15 +62,15 @@ class Job(Struct, frozen=True):
     outputs: tuple[Name, ...]
     location: str | None
     description: str | None
-    latest_run: Run | None
-    latest_runs: tuple[Run, ...]
+    latest_run: CatalogRun | None
+    latest_runs: tuple[CatalogRun, ...]
     current_version: str | None
     tags: tuple[str, ...]
     facets: Facets
 
 
 class JobVersion(Struct, frozen=True):
-    """A version of a job: what it reads and writes, and where its code is."""
+    """A version of a job: inputs, outputs and source code location."""
 
     namespace: str
     name: str
@@ -79,11 +79,11 @@ class JobVersion(Struct, frozen=True):
     location: str | None
     inputs: tuple[Name, ...]
     outputs: tuple[Name, ...]
-    latest_run: Run | None
+    latest_run: CatalogRun | None
 
 
 class SchemaField(Struct, frozen=True):
-    """A column as a schema describes it, with its tags."""
+    """A schema field with its tags."""
 
     name: str
     type: str | None
@@ -91,8 +91,8 @@ class SchemaField(Struct, frozen=True):
     description: str | None
 
 
-class Transformation(Struct, frozen=True):
-    """How a column came from another."""
+class ColumnTransformation(Struct, frozen=True):
+    """Transformation of a column edge."""
 
     type: str
     subtype: str | None
@@ -101,23 +101,23 @@ class Transformation(Struct, frozen=True):
 
 
 class SourceColumn(Struct, frozen=True):
-    """A column that another came from."""
+    """A source of a column."""
 
     namespace: str
     dataset: str
     field: str
-    transformations: tuple[Transformation, ...]
+    transformations: tuple[ColumnTransformation, ...]
 
 
 class ColumnSources(Struct, frozen=True, cache_hash=True):
-    """A column, and those that it came from."""
+    """A column and its sources."""
 
     name: str
     sources: tuple[SourceColumn, ...]
 
 
-class Dataset(Struct, frozen=True):
-    """A dataset as it is now; `physical_name` is the name of its node, by whichever name it was asked for."""
+class CatalogDataset(Struct, frozen=True):
+    """Current state of a dataset; `physical_name` is its canonical name, `name` the requested one."""
 
     namespace: str
     name: str
@@ -137,7 +137,7 @@ class Dataset(Struct, frozen=True):
 
 
 class DatasetVersion(Struct, frozen=True):
-    """A dataset as a run left it, or as a DatasetEvent declared it."""
+    """A dataset as a run wrote it or a DatasetEvent declared it."""
 
     namespace: str
     name: str
@@ -150,7 +150,7 @@ class DatasetVersion(Struct, frozen=True):
     tags: tuple[str, ...]
     lifecycle_state: str | None
     description: str | None
-    created_by: Run | None
+    created_by: CatalogRun | None
     facets: Facets
 
 
@@ -165,8 +165,8 @@ class Namespace(Struct, frozen=True):
     is_hidden: bool
 
 
-class Source(Struct, frozen=True):
-    """Where datasets are kept, as their `dataSource` facets say."""
+class DataSource(Struct, frozen=True):
+    """A data source, from `dataSource` facets or annotations."""
 
     name: str
     type: str
@@ -176,8 +176,8 @@ class Source(Struct, frozen=True):
     description: str | None
 
 
-class Tag(Struct, frozen=True):
-    """A tag, and what it means."""
+class TagDefinition(Struct, frozen=True):
+    """A tag and its description."""
 
     name: str
     description: str | None

@@ -1,4 +1,4 @@
-"""Events as they were received, by their positions in the log."""
+"""Read events from the log by position, byte for byte as received."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from pathlib import Path
 
 from msgspec import Raw
 
-from clew.collector.segments import Segment, decode_line, segments
+from clew.collector.segments import Segment, decode_record, list_segments
 
 
-def first_position(log: Path) -> int:
-    """Where the log begins by now: what was before has expired."""
-    found = segments(log)
-    return found[0].base if found else 0
+def first_log_position(log: Path) -> int:
+    """Return the first position of the log; earlier segments have expired."""
+    segments = list_segments(log)
+    return segments[0].base if segments else 0
 
 
-def events_at(log: Path, positions: Iterable[int]) -> Iterator[Raw]:
-    """The events at these positions, byte for byte, without those that are no longer there."""
-    found = segments(log)
-    bases = [segment.base for segment in found]
+def read_events(log: Path, positions: Iterable[int]) -> Iterator[Raw]:
+    """Read the events at positions; expired ones are left out."""
+    segments = list_segments(log)
+    bases = [segment.base for segment in segments]
     for position in positions:
-        place = bisect_right(bases, position) - 1
-        if place >= 0 and position < found[place].end:
-            yield Raw(_event(found[place], position))
+        number = bisect_right(bases, position) - 1
+        if number >= 0 and position < segments[number].end:
+            yield Raw(_event(segments[number], position))
 
 
 def _event(segment: Segment, position: int) -> bytes:
     with segment.path.open("rb") as file:
         file.seek(position - segment.base)
-        return decode_line(file.readline()[:-1]).body
+        return decode_record(file.readline()[:-1]).body

@@ -1,77 +1,77 @@
-"""Namespaces, and the sources that datasets are kept in."""
+"""Load namespaces and data sources."""
 
 from __future__ import annotations
 
-from clew.events.facet_values import text_in, value_of
-from clew.index.catalog import CatalogReader
+from clew.events.facet_values import decode_facet, get_str
+from clew.index.catalog import EntityQueries
 from clew.query.catalog.datasets import DEFAULT_SOURCE
-from clew.query.catalog.model import Name, Namespace, Source
-from clew.query.catalog.notes import Notes
-from clew.query.moments import moment
+from clew.query.catalog.model import DataSource, Name, Namespace
+from clew.query.catalog.notes import Annotations
+from clew.query.moments import from_epoch_micros
 
 ANONYMOUS = "anonymous"
 
 
-def namespaces(reader: CatalogReader, notes: Notes) -> list[Namespace]:
-    """All namespaces by name: those that events speak of, and those that people made."""
+def load_namespaces(reader: EntityQueries, annotations: Annotations) -> list[Namespace]:
+    """Load all namespaces by name, from events and annotations."""
     rows = {row["namespace"]: row for row in reader.namespaces()}
-    made = []
-    for name in sorted({*rows, *notes.namespaces()}):
-        row, note = rows.get(name), notes.namespace(name)
-        made.append(
+    namespaces = []
+    for name in sorted({*rows, *annotations.namespaces()}):
+        row, annotation = rows.get(name), annotations.namespace(name)
+        namespaces.append(
             Namespace(
                 name,
-                created_at=None if row is None else moment(row["first_event_at"]),
-                updated_at=None if row is None else moment(row["last_event_at"]),
-                owner=ANONYMOUS if note is None else note.owner,
-                description=None if note is None else note.description,
-                is_hidden=_is_hidden(reader, notes, name),
+                created_at=None if row is None else from_epoch_micros(row["first_event_at"]),
+                updated_at=None if row is None else from_epoch_micros(row["last_event_at"]),
+                owner=ANONYMOUS if annotation is None else annotation.owner,
+                description=None if annotation is None else annotation.description,
+                is_hidden=_is_hidden(reader, annotations, name),
             )
         )
-    return made
+    return namespaces
 
 
-def _is_hidden(reader: CatalogReader, notes: Notes, name: str) -> bool:
-    since = notes.hidden_namespace(name)
-    if since is None:
+def _is_hidden(reader: EntityQueries, annotations: Annotations, name: str) -> bool:
+    hidden_at = annotations.hidden_namespace(name)
+    if hidden_at is None:
         return False
-    told = (reader.last_told(kind, name, None) for kind in ("job", "dataset"))
-    return since >= max((seq for seq in told if seq is not None), default=0)
+    seqs = (reader.last_event_seq(kind, name, None) for kind in ("job", "dataset"))
+    return hidden_at >= max((seq for seq in seqs if seq is not None), default=0)
 
 
-class Sources:
-    """Sources by name. Only datasets that were described since the last look are looked at."""
+class DataSourceCache:
+    """Cache of data sources by name; refreshed from datasets with changed facets only."""
 
     def __init__(self) -> None:
         self._seq = -1
-        self._by_dataset: dict[Name, Source] = {}
+        self._by_dataset: dict[Name, DataSource] = {}
 
-    def all(self, reader: CatalogReader, notes: Notes) -> list[Source]:
-        """All sources by name."""
-        self._look(reader)
-        found: dict[str, Source] = {}
+    def all(self, reader: EntityQueries, annotations: Annotations) -> list[DataSource]:
+        """Return all data sources by name."""
+        self._refresh(reader)
+        sources: dict[str, DataSource] = {}
         for source in self._by_dataset.values():
-            found.setdefault(source.name, source)
-        # Where a producer names none.
-        found.setdefault(DEFAULT_SOURCE, Source(DEFAULT_SOURCE, _type(""), None, None, "", None))
-        for name, note in notes.sources().items():
-            found[name] = Source(name, note.type, None, None, note.url, note.description)
-        return [found[name] for name in sorted(found)]
+            sources.setdefault(source.name, source)
+        # Datasets without a dataSource facet.
+        sources.setdefault(DEFAULT_SOURCE, DataSource(DEFAULT_SOURCE, _type(""), None, None, "", None))
+        for name, annotation in annotations.sources().items():
+            sources[name] = DataSource(name, annotation.type, None, None, annotation.url, annotation.description)
+        return [sources[name] for name in sorted(sources)]
 
-    def _look(self, reader: CatalogReader) -> None:
-        described = reader.described_since(self._seq)
-        rows = reader.datasets_of([name for name, _, _ in described]) if described else {}
-        for name, seq, facets in described:
+    def _refresh(self, reader: EntityQueries) -> None:
+        changed = reader.facets_changed_since(self._seq)
+        rows = reader.datasets_of([name for name, _, _ in changed]) if changed else {}
+        for name, seq, facets in changed:
             self._seq = max(self._seq, seq)
             if "dataSource" in facets and name in rows:
-                value = value_of(bytes(facets["dataSource"]))
-                url = text_in(value, "uri") or ""
-                source = text_in(value, "name") or DEFAULT_SOURCE
-                times = moment(rows[name].first_event_at), moment(rows[name].last_event_at)
-                self._by_dataset[name] = Source(source, _type(url), *times, url, None)
+                value = decode_facet(bytes(facets["dataSource"]))
+                url = get_str(value, "uri") or ""
+                source = get_str(value, "name") or DEFAULT_SOURCE
+                times = from_epoch_micros(rows[name].first_event_at), from_epoch_micros(rows[name].last_event_at)
+                self._by_dataset[name] = DataSource(source, _type(url), *times, url, None)
 
 
 def _type(url: str) -> str:
-    """What kind of store a URL leads to, by its scheme."""
-    scheme, found, _ = url.removeprefix("jdbc:").partition(":")
-    return scheme.upper() if found and scheme.isascii() else "UNKNOWN"
+    """Derive the source type from the scheme of a URL."""
+    scheme, separator, _ = url.removeprefix("jdbc:").partition(":")
+    return scheme.upper() if separator and scheme.isascii() else "UNKNOWN"

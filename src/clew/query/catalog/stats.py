@@ -1,4 +1,4 @@
-"""How much there was by the hour or the day."""
+"""Counts of events and entities per hour or day."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from clew.events.timestamps import microseconds
-from clew.index.catalog import CatalogReader
+from clew.events.timestamps import to_epoch_micros
+from clew.index.catalog import EntityQueries
 
 HOURS = 24
 DAYS = 7
 
 
 class Interval(Struct, frozen=True):
-    """From a moment up to another."""
+    """A time interval; the end is exclusive."""
 
     start: datetime
     end: datetime
 
 
 class EventCount(Struct, frozen=True):
-    """How many runs failed, started, completed and were aborted in an interval."""
+    """Number of run events in an interval, by type."""
 
     interval: Interval
     fail: int
@@ -35,36 +35,38 @@ class EventCount(Struct, frozen=True):
 
 
 class EntityCount(Struct, frozen=True):
-    """How many there were at the end of an interval."""
+    """Number of entities at the end of an interval."""
 
     interval: Interval
     count: int
 
 
-def last_hours(now: datetime) -> list[Interval]:
-    """The last day, by the hour; the last interval is the hour under way."""
+def hourly_intervals(now: datetime) -> list[Interval]:
+    """Return the hours of the last day, including the current hour."""
     first = now.astimezone(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=HOURS - 1)
     return [Interval(first + timedelta(hours=n), first + timedelta(hours=n + 1)) for n in range(HOURS)]
 
 
-def last_days(now: datetime, zone: tzinfo) -> list[Interval]:
-    """The last week, by the day as a time zone has it; the last interval is today."""
+def daily_intervals(now: datetime, zone: tzinfo) -> list[Interval]:
+    """Return the days of the last week in a time zone, including today."""
     today = now.astimezone(zone).replace(hour=0, minute=0, second=0, microsecond=0)
     days = [today - timedelta(days=n) for n in range(DAYS - 1, -2, -1)]
-    moments = [day.astimezone(UTC) for day in days]
-    return [Interval(*ends) for ends in pairwise(moments)]
+    boundaries = [day.astimezone(UTC) for day in days]
+    return [Interval(*ends) for ends in pairwise(boundaries)]
 
 
-def event_counts(reader: CatalogReader, intervals: Sequence[Interval]) -> list[EventCount]:
-    """Events of runs by type, in intervals that follow each other."""
-    ends = [microseconds(one.end) for one in intervals]
-    rows = reader.event_types(microseconds(intervals[0].start), ends[-1])
-    counted = Counter((bisect_left(ends, row["at"] + 1), row["event_type"]) for row in rows)
+def count_events(reader: EntityQueries, intervals: Sequence[Interval]) -> list[EventCount]:
+    """Count run events by type in consecutive intervals."""
+    ends = [to_epoch_micros(interval.end) for interval in intervals]
+    rows = reader.event_types(to_epoch_micros(intervals[0].start), ends[-1])
+    counts = Counter((bisect_left(ends, row["event_time"] + 1), row["event_type"]) for row in rows)
     types = ("FAIL", "START", "COMPLETE", "ABORT")
-    return [EventCount(one, *(counted[place, kind] for kind in types)) for place, one in enumerate(intervals)]
+    return [
+        EventCount(interval, *(counts[number, kind] for kind in types)) for number, interval in enumerate(intervals)
+    ]
 
 
-def entity_counts(reader: CatalogReader, kind: str, intervals: Sequence[Interval]) -> list[EntityCount]:
-    """How many jobs or datasets were known by the end of each interval."""
-    seen = reader.first_seen(kind, microseconds(intervals[-1].end))
-    return [EntityCount(one, bisect_left(seen, microseconds(one.end))) for one in intervals]
+def count_entities(reader: EntityQueries, kind: str, intervals: Sequence[Interval]) -> list[EntityCount]:
+    """Count the jobs or datasets first seen before the end of each interval."""
+    first_seen = reader.first_seen(kind, to_epoch_micros(intervals[-1].end))
+    return [EntityCount(interval, bisect_left(first_seen, to_epoch_micros(interval.end))) for interval in intervals]

@@ -1,4 +1,4 @@
-"""What is around a job, a dataset, a column or a run, as Marquez walks: as far as so many hops lead."""
+"""Neighbourhoods of jobs, datasets, columns and runs, with the traversal rules of Marquez."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from clew.index.catalog import CatalogReader
+from clew.index.catalog import EntityQueries
 from clew.index.reader import Row
-from clew.index.rows import RunRow
+from clew.index.rows import RunRecord
 from clew.query.catalog.model import Name
-from clew.query.catalog.versions import Version, Versions
+from clew.query.catalog.versions import VersionCache, VersionRecord
 from clew.query.graph.columns import ColumnGraph
-from clew.query.graph.lineage import LineageGraph
+from clew.query.graph.lineage import JobGraph
 
-MOST_NODES = 20_000
+MAX_NEIGHBOURHOOD_NODES = 20_000
 
 
-def around(graph: LineageGraph, start: int, depth: int) -> list[int]:
-    """All jobs within so many hops from one to another, whichever way the data flows, and what they read and write."""
+def find_neighbourhood(graph: JobGraph, start: int, depth: int) -> list[int]:
+    """Find all jobs within `depth` hops from job to job in either direction, and their inputs and outputs."""
     jobs, datasets = set[int](), set[int]()
     frontier = [start] if graph.is_job(start) else []
     if not frontier:
         frontier = _jobs_at(graph, [start], datasets)
     jobs.update(frontier)
     for _ in range(depth):
-        touched = [end for job in frontier for end in _neighbours(graph, job)]
-        beyond = {end for end in touched if graph.is_job(end)}
-        beyond.update(_jobs_at(graph, [end for end in touched if not graph.is_job(end)], datasets))
-        frontier = sorted(beyond - jobs)
-        if not frontier or len(jobs) + len(datasets) > MOST_NODES:
+        neighbours = [end for job in frontier for end in _neighbours(graph, job)]
+        next_jobs = {end for end in neighbours if graph.is_job(end)}
+        next_jobs.update(_jobs_at(graph, [end for end in neighbours if not graph.is_job(end)], datasets))
+        frontier = sorted(next_jobs - jobs)
+        if not frontier or len(jobs) + len(datasets) > MAX_NEIGHBOURHOOD_NODES:
             break
         jobs.update(frontier)
     for job in frontier:
@@ -37,10 +37,9 @@ def around(graph: LineageGraph, start: int, depth: int) -> list[int]:
     return [*sorted(jobs), *sorted(datasets)]
 
 
-def _jobs_at(graph: LineageGraph, found: list[int], datasets: set[int]) -> list[int]:
-    """The jobs that read or write datasets; a dataset may lead straight to another, by a new name or a declaration."""
+def _jobs_at(graph: JobGraph, pending: list[int], datasets: set[int]) -> list[int]:
+    """Return the jobs that read or write datasets, following direct edges between datasets (renames, assertions)."""
     jobs: list[int] = []
-    pending = found
     while pending:
         dataset = pending.pop()
         if dataset not in datasets:
@@ -50,28 +49,30 @@ def _jobs_at(graph: LineageGraph, found: list[int], datasets: set[int]) -> list[
     return jobs
 
 
-def _neighbours(graph: LineageGraph, number: int) -> Iterable[int]:
+def _neighbours(graph: JobGraph, number: int) -> Iterable[int]:
     return (*graph.backward.ends_of(number), *graph.forward.ends_of(number))
 
 
-def columns_around(graph: ColumnGraph, start: Iterable[int], depth: int, *, is_downstream: bool) -> list[int]:
-    """The columns that others came from, and those that came from them if asked for, the nearest first."""
-    found = dict.fromkeys(start)
-    for side in (graph.backward, graph.forward) if is_downstream else (graph.backward,):
+def find_column_neighbourhood(
+    graph: ColumnGraph, start: Iterable[int], depth: int, *, is_downstream: bool
+) -> list[int]:
+    """Find the columns upstream, and downstream if `is_downstream`, nearest first."""
+    columns = dict.fromkeys(start)
+    for adjacency in (graph.backward, graph.forward) if is_downstream else (graph.backward,):
         frontier = list(dict.fromkeys(start))
         seen = set(frontier)
         for _ in range(depth):
-            ends = {end for number in frontier for end in side.ends_of(number) if not graph.is_whole(end)}
+            ends = {end for number in frontier for end in adjacency.ends_of(number) if not graph.is_dataset_level(end)}
             frontier = sorted(ends - seen)
-            if not frontier or len(found) > MOST_NODES:
+            if not frontier or len(columns) > MAX_NEIGHBOURHOOD_NODES:
                 break
             seen.update(frontier)
-            found.update(dict.fromkeys(frontier))
-    return list(found)
+            columns.update(dict.fromkeys(frontier))
+    return list(columns)
 
 
 class RunInput(Struct, frozen=True):
-    """What a run read, in which version, and the run that had made that."""
+    """An input of a run: its version, and the run that wrote that version."""
 
     namespace: str
     name: str
@@ -80,36 +81,36 @@ class RunInput(Struct, frozen=True):
 
 
 class UpstreamRun(Struct, frozen=True):
-    """A run on the way to another, and what it read."""
+    """A run upstream of another, and its inputs."""
 
-    row: RunRow
+    row: RunRecord
     inputs: tuple[RunInput, ...]
 
 
-def runs_upstream(reader: CatalogReader, versions: Versions, run_uuid: str, depth: int) -> list[UpstreamRun]:
-    """A run, those that made what it read, those that made what these read, and so on, the nearest first."""
-    found: dict[str, UpstreamRun] = {}
+def find_upstream_runs(reader: EntityQueries, versions: VersionCache, run_uuid: str, depth: int) -> list[UpstreamRun]:
+    """Find a run and the runs that produced its inputs, transitively, nearest first."""
+    runs: dict[str, UpstreamRun] = {}
     frontier = [run_uuid]
     for _ in range(depth + 1):
         rows, io = reader.runs_of(frontier), reader.io_of(frontier)
-        versions.load({_dataset(one) for used in io.values() for one in used})
-        for name in frontier:
-            if name in rows:
-                found[name] = UpstreamRun(rows[name], tuple(_inputs(rows[name], io.get(name, []), versions)))
-        made_by = (one.produced_by for name in frontier if name in found for one in found[name].inputs)
-        frontier = list(dict.fromkeys(one for one in made_by if one is not None and one not in found))
-        if not frontier or len(found) > MOST_NODES:
+        versions.load({_dataset(row) for io_rows in io.values() for row in io_rows})
+        for uuid in frontier:
+            if uuid in rows:
+                runs[uuid] = UpstreamRun(rows[uuid], tuple(_inputs(rows[uuid], io.get(uuid, []), versions)))
+        producers = (read.produced_by for uuid in frontier if uuid in runs for read in runs[uuid].inputs)
+        frontier = list(dict.fromkeys(uuid for uuid in producers if uuid is not None and uuid not in runs))
+        if not frontier or len(runs) > MAX_NEIGHBOURHOOD_NODES:
             break
-    return list(found.values())
+    return list(runs.values())
 
 
-def _inputs(run: RunRow, io: list[Row], versions: Versions) -> Iterable[RunInput]:
+def _inputs(run: RunRecord, io: list[Row], versions: VersionCache) -> Iterable[RunInput]:
     seen = set()
-    for one in sorted(io, key=lambda one: one["dataset_version"], reverse=True):
-        dataset = _dataset(one)
-        if one["direction"] == "INPUT" and dataset not in seen:
+    for row in sorted(io, key=lambda row: row["dataset_version"], reverse=True):
+        dataset = _dataset(row)
+        if row["direction"] == "INPUT" and dataset not in seen:
             seen.add(dataset)
-            version: Version | None = versions.read_by(run, dataset, one["dataset_version"])
+            version: VersionRecord | None = versions.version_read_by(run, dataset, row["dataset_version"])
             yield RunInput(
                 *dataset, None if version is None else version.id, None if version is None else version.run_uuid
             )

@@ -1,4 +1,4 @@
-"""Versions of datasets: one id for each, by which every document names it and which can be asked for."""
+"""Versions of datasets and their ids."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from hashlib import md5
 
 from msgspec import Struct
 
-from clew.index.catalog import CatalogReader
-from clew.index.keys import entity
-from clew.index.rows import RunRow
+from clew.index.catalog import EntityQueries
+from clew.index.keys import entity_key
+from clew.index.rows import RunRecord
 from clew.query.catalog.model import Name
-from clew.query.moments import moment
+from clew.query.moments import from_epoch_micros
 
-_MOST_REMEMBERED = 20_000
+_MAX_CACHED = 20_000
 
 
-class Version(Struct, gc=False):
-    """A version: who made it and when, and what it was called by its own `version` facet, if by anything."""
+class VersionRecord(Struct, gc=False):
+    """A dataset version: the run and time of the write, and the value of its `version` facet or an empty string."""
 
     dataset: Name
-    said: str
+    producer_version: str
     run_uuid: str | None
     at: int
     schema_id: str | None
@@ -32,83 +32,93 @@ class Version(Struct, gc=False):
 
     @property
     def id(self) -> str:
-        """Its name, made when it is asked for: a dataset may have thousands of versions."""
+        """Id, computed lazily because a dataset may have thousands of versions."""
         if self._id is None:
             content = () if self.run_uuid is not None else (self.schema_id, self.lifecycle_state)
-            self._id = version_id(self.dataset, self.said, self.run_uuid, *content)
+            self._id = make_version_id(self.dataset, self.producer_version, self.run_uuid, *content)
         return self._id
 
     @property
     def created_at(self) -> datetime | None:
-        """When it was made."""
-        return moment(self.at)
+        """Time of the write."""
+        return from_epoch_micros(self.at)
 
 
-class Versions:
-    """The versions of datasets, the earliest first; those that were asked for lately are remembered."""
+class VersionCache:
+    """Cache of the versions of datasets, oldest first."""
 
-    def __init__(self, reader: CatalogReader, symlinked: dict[Name, tuple[Name, ...]]) -> None:
+    def __init__(self, reader: EntityQueries, aliases: dict[Name, tuple[Name, ...]]) -> None:
         self._reader = reader
-        self._symlinked = symlinked
-        self._known: dict[Name, list[Version]] = {}
+        self._aliases = aliases
+        self._cached: dict[Name, list[VersionRecord]] = {}
 
     def load(self, names: Iterable[Name]) -> None:
-        """Look up many datasets at once."""
-        missing = {name for name in names if name not in self._known}
+        """Load the versions of datasets in one batch."""
+        missing = {name for name in names if name not in self._cached}
         if not missing:
             return
-        if len(self._known) > _MOST_REMEMBERED:
-            self._known.clear()
-        found: defaultdict[Name, list[Version]] = defaultdict(list)
-        owners = {one: name for name in missing for one in self._symlinked.get(name, (name,))}
-        for namespace, own_name, said, run_uuid, at, schema_id, state in self._reader.writes_of(list(owners)):
-            dataset = namespace, own_name
-            found[owners[dataset]].append(Version(dataset, said, run_uuid, at, schema_id, state))
+        if len(self._cached) > _MAX_CACHED:
+            self._cached.clear()
+        versions: defaultdict[Name, list[VersionRecord]] = defaultdict(list)
+        owners = {alias: name for name in missing for alias in self._aliases.get(name, (name,))}
+        for namespace, dataset_name, producer_version, run_uuid, at, schema_id, state in self._reader.writes_of(
+            list(owners)
+        ):
+            dataset = namespace, dataset_name
+            versions[owners[dataset]].append(VersionRecord(dataset, producer_version, run_uuid, at, schema_id, state))
         for name in missing:
-            self._known[name] = _told_apart(found[name])
+            self._cached[name] = _merge_unversioned(versions[name])
 
-    def of(self, name: Name) -> list[Version]:
-        """All versions of a dataset."""
-        known = self._known.get(name)
-        if known is None:
+    def get(self, name: Name) -> list[VersionRecord]:
+        """Return all versions of a dataset, oldest first."""
+        versions = self._cached.get(name)
+        if versions is None:
             self.load((name,))
-            known = self._known[name]
-        return known
+            versions = self._cached[name]
+        return versions
 
-    def current(self, name: Name) -> Version | None:
-        """The version that was made last."""
-        versions = self.of(name)
+    def current(self, name: Name) -> VersionRecord | None:
+        """Return the latest version of a dataset."""
+        versions = self.get(name)
         return versions[-1] if versions else None
 
-    def find(self, name: Name, version: str) -> Version | None:
-        """The version of that id; or the last that a producer called so."""
-        versions = self.of(name)
-        by_id = next((one for one in versions if one.id == version), None)
-        return by_id or next((one for one in reversed(versions) if version and one.said == version), None)
+    def find(self, name: Name, version: str) -> VersionRecord | None:
+        """Find a version by id, or the latest with that producer version."""
+        versions = self.get(name)
+        by_id = next((record for record in versions if record.id == version), None)
+        by_name = (record for record in reversed(versions) if version and record.producer_version == version)
+        return by_id or next(by_name, None)
 
-    def read_by(self, run: RunRow, name: Name, said: str) -> Version | None:
-        """The version that a run found: the one that it named, else the last that another had made when it began."""
-        versions = self.of(name)
-        if said:
-            return next((one for one in reversed(versions) if one.said == said), None)
-        began = run.first_event_at if run.started_at is None else run.started_at
-        place = 0 if began is None else bisect_right(versions, began, key=lambda one: one.at)
-        if place and versions[place - 1].run_uuid == run.run_uuid:
-            place -= 1
-        return versions[place - 1] if place else None
-
-
-def version_id(dataset: Name, said: str, run_uuid: str | None, *content: str | None) -> str:
-    """The id of what a run wrote, or of what was declared with that content."""
-    text = entity("dataset", *dataset, said, run_uuid, *content)
-    # A name, not a secret.
-    name = md5(text.encode(errors="surrogatepass"), usedforsecurity=False).hexdigest()
-    return f"{name[:8]}-{name[8:12]}-3{name[13:16]}-8{name[17:20]}-{name[20:]}"
+    def version_read_by(self, run: RunRecord, name: Name, producer_version: str) -> VersionRecord | None:
+        """Return the version that a run read: the one it reported, else the latest of another run when it started."""
+        versions = self.get(name)
+        if producer_version:
+            return next((record for record in reversed(versions) if record.producer_version == producer_version), None)
+        started_at = run.first_event_at if run.started_at is None else run.started_at
+        count = 0 if started_at is None else bisect_right(versions, started_at, key=lambda record: record.at)
+        if count and versions[count - 1].run_uuid == run.run_uuid:
+            count -= 1
+        return versions[count - 1] if count else None
 
 
-def _told_apart(versions: list[Version]) -> list[Version]:
-    """Without what a run wrote before its version was known: that is one write with the other."""
-    told = {(one.dataset, one.run_uuid) for one in versions if one.said and one.run_uuid is not None}
-    if not told:
+def make_version_id(dataset: Name, producer_version: str, run_uuid: str | None, *content: str | None) -> str:
+    """Compute the version id, in UUID format, of a write of a run or of declared content."""
+    text = entity_key("dataset", *dataset, producer_version, run_uuid, *content)
+    digest = md5(text.encode(errors="surrogatepass"), usedforsecurity=False).hexdigest()
+    return f"{digest[:8]}-{digest[8:12]}-3{digest[13:16]}-8{digest[17:20]}-{digest[20:]}"
+
+
+def _merge_unversioned(versions: list[VersionRecord]) -> list[VersionRecord]:
+    """Remove writes without a version of runs that later reported a version: they are the same write."""
+    versioned = {
+        (record.dataset, record.run_uuid)
+        for record in versions
+        if record.producer_version and record.run_uuid is not None
+    }
+    if not versioned:
         return versions
-    return [one for one in versions if one.said or one.run_uuid is None or (one.dataset, one.run_uuid) not in told]
+    return [
+        record
+        for record in versions
+        if record.producer_version or record.run_uuid is None or (record.dataset, record.run_uuid) not in versioned
+    ]

@@ -1,1 +1,1 @@
-"""The lineage graph as arrays: which jobs, datasets and columns feed which, kept in memory by whoever answers."""
+"""Graphs of jobs, datasets and columns, and their traversal."""

@@ -1,78 +1,89 @@
-"""Columns that are found as they are walked, as what was said last of each dataset has them."""
+"""Lazy graph of columns: loads the latest assertions of a dataset as it is visited."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
 
-from clew.events.notebook import FRAMES
-from clew.index.entities import node_row
-from clew.index.keys import BETWEEN_PARTS
-from clew.index.neighbours import Neighbours
+from clew.events.notebook import NOTEBOOK_NAMESPACE
+from clew.index.entities import find_canonical_name
+from clew.index.keys import KEY_SEPARATOR
+from clew.index.neighbours import NeighbourQueries
 from clew.index.reader import IndexReader
-from clew.index.said import Said, SaidEdge
-from clew.query.graph.columns import RENAMED, ColumnStep, Transformation, of_last_sessions, transformation_of, turn_of
-from clew.query.graph.far import Patience
+from clew.index.said import AssertedEdge, LatestAssertion
+from clew.query.graph.columns import (
+    RENAME_SUBTYPE,
+    AdjacentColumn,
+    Transformation,
+    assertion_order,
+    latest_session_only,
+    to_transformation,
+)
+from clew.query.graph.far import LookupBudget
 from clew.query.graph.nodes import Column, column_key
 
 _Name = tuple[str, str]
-_Steps = dict[str | None, list[ColumnStep]]
+_EdgesByColumn = dict[str | None, list[AdjacentColumn]]
 
 
-class AskedColumns:
-    """The graph that `ColumnGraph` has in arrays, asked of the index dataset by dataset."""
+class LazyColumnGraph:
+    """Lazy counterpart of `ColumnGraph`, which loads the edges of a dataset on first use."""
 
-    def __init__(self, index: IndexReader, patience: Patience | None = None) -> None:
-        self._index, self._neighbours = index, Neighbours(index, FRAMES)
-        self._patience = patience or Patience()
+    def __init__(self, index: IndexReader, budget: LookupBudget | None = None) -> None:
+        self._index, self._neighbours = index, NeighbourQueries(index, NOTEBOOK_NAMESPACE)
+        self._budget = budget or LookupBudget()
         self._numbers: dict[Column, int] = {}
         self._columns: list[Column] = []
-        self._nodes: dict[_Name, _Name] = {}
-        self._said: dict[_Name, list[Said]] = {}
-        self._sets: dict[str, list[SaidEdge]] = {}
-        # Of a frame in one of its versions, the name that all of them bear.
+        self._canonical_names: dict[_Name, _Name] = {}
+        self._assertions: dict[_Name, list[LatestAssertion]] = {}
+        self._edge_sets: dict[str, list[AssertedEdge]] = {}
+        # The variable of each frame version.
         self._variables: dict[_Name, _Name] = {}
-        self._steps: dict[tuple[_Name, bool], _Steps] = {}
+        self._adjacent: dict[tuple[_Name, bool], _EdgesByColumn] = {}
 
     def find(self, column: Column) -> int | None:
-        """The number of a column; None if lineage tells nothing of it."""
-        dataset = self._meant(column.namespace, column.dataset)
-        return self._number(Column(*dataset, column.column)) if column.column in self._known(dataset) else None
+        """Return the number of a column; None if it has no lineage."""
+        dataset = self._resolve(column.namespace, column.dataset)
+        return (
+            self._number(Column(*dataset, column.column))
+            if column.column in self._columns_with_lineage(dataset)
+            else None
+        )
 
-    def find_most(self, column: Column) -> int | None:
-        """The number of a column, or else of its dataset as a whole: what is said of that is said of the column."""
-        found = self.find(column)
-        return self.find(Column(column.namespace, column.dataset)) if found is None else found
+    def find_column_or_dataset(self, column: Column) -> int | None:
+        """Return the number of a column, or of its dataset-level node; its edges apply to each column."""
+        number = self.find(column)
+        return self.find(Column(column.namespace, column.dataset)) if number is None else number
 
     def column(self, number: int) -> Column:
-        """The column of a number."""
+        """Return the column with a number."""
         return self._columns[number]
 
     def columns_of(self, namespace: str, dataset: str) -> list[int]:
-        """The numbers of all columns of a dataset, and of the dataset as a whole."""
-        meant = self._meant(namespace, dataset)
-        known = sorted(self._known(meant), key=lambda name: (name or "").encode())
-        return [self._number(Column(*meant, name)) for name in known]
+        """Return the numbers of all columns of a dataset, and of its dataset-level node."""
+        resolved = self._resolve(namespace, dataset)
+        names = sorted(self._columns_with_lineage(resolved), key=lambda name: (name or "").encode())
+        return [self._number(Column(*resolved, name)) for name in names]
 
-    def is_whole(self, number: int) -> bool:
-        """Whether a number is that of a dataset as a whole."""
+    def is_dataset_level(self, number: int) -> bool:
+        """Check whether a node is dataset-level."""
         return self._columns[number].column is None
 
     def is_frame(self, number: int) -> bool:
-        """Whether a number is that of a column that was only ever in memory."""
-        return self._columns[number].namespace == FRAMES
+        """Check whether a node belongs to an in-memory DataFrame."""
+        return self._columns[number].namespace == NOTEBOOK_NAMESPACE
 
-    def steps(self, number: int, *, is_forward: bool) -> Iterator[ColumnStep]:
-        """The edges from a column, or into it; what is said of the dataset as a whole is said of each column."""
+    def adjacent_columns(self, number: int, *, is_forward: bool) -> Iterator[AdjacentColumn]:
+        """Yield the edges from a column (`is_forward`) or into it, including those of its dataset-level node."""
         column = self._columns[number]
         dataset = column.namespace, column.dataset
         for name in dict.fromkeys((column.column, None)):
-            found = [*self._said_steps(dataset, is_forward=is_forward).get(name, ())]
-            if dataset in self._renames and name in self._known(dataset):
-                found += self._renamed(dataset, name, is_forward=is_forward)
-            yield from sorted(found, key=lambda step: self._place(step.end))
+            adjacent = [*self._asserted_edges(dataset, is_forward=is_forward).get(name, ())]
+            if dataset in self._renames and name in self._columns_with_lineage(dataset):
+                adjacent += self._rename_edges(dataset, name, is_forward=is_forward)
+            yield from sorted(adjacent, key=lambda edge: self._sort_key(edge.end))
 
-    def _place(self, number: int) -> bytes:
+    def _sort_key(self, number: int) -> bytes:
         column = self._columns[number]
         return column_key(column.namespace, column.dataset, column.column).encode()
 
@@ -82,119 +93,133 @@ class AskedColumns:
             self._columns.append(column)
         return number
 
-    def _known(self, dataset: _Name) -> set[str | None]:
-        """The columns that something is said of, by whichever name the dataset had before or has since."""
-        names = self._chain(dataset)
-        return {column for name in names for way in (True, False) for column in self._said_steps(name, is_forward=way)}
+    def _columns_with_lineage(self, dataset: _Name) -> set[str | None]:
+        """Return the columns with lineage, under all current and former names of the dataset."""
+        names = self._rename_chain(dataset)
+        return {
+            column
+            for name in names
+            for is_forward in (True, False)
+            for column in self._asserted_edges(name, is_forward=is_forward)
+        }
 
-    def _said_steps(self, dataset: _Name, *, is_forward: bool) -> _Steps:
-        """The edges of a dataset that were said, by column."""
+    def _asserted_edges(self, dataset: _Name, *, is_forward: bool) -> _EdgesByColumn:
+        """Return the asserted edges of a dataset by column."""
         key = dataset, is_forward
-        if key not in self._steps:
-            self._patience.spend()
-            found = self._steps[key] = {}
-            said = self._said_from(dataset) if is_forward else self._said_into(dataset)
-            for one in sorted(said, key=turn_of):
-                target = self._target(one)
-                job = None if one.job_name is None else (one.job_namespace or "", one.job_name)
-                for edge in self._edges(one.edge_set):
-                    ends = Column(*self._source(one, edge), edge.source_column), Column(*target, edge.column)
+        if key not in self._adjacent:
+            self._budget.spend()
+            adjacent = self._adjacent[key] = {}
+            assertions = self._assertions_from(dataset) if is_forward else self._assertions_into(dataset)
+            for assertion in sorted(assertions, key=assertion_order):
+                target = self._target(assertion)
+                job = None if assertion.job_name is None else (assertion.job_namespace or "", assertion.job_name)
+                for edge in self._edges(assertion.edge_set_id):
+                    ends = Column(*self._source(assertion, edge), edge.source_column), Column(*target, edge.column)
                     own, other = ends if is_forward else ends[::-1]
                     if (own.namespace, own.dataset) == dataset:
-                        step = ColumnStep(self._number(other), transformation_of(edge), job)
-                        found.setdefault(own.column, []).append(step)
-        return self._steps[key]
+                        neighbour = AdjacentColumn(self._number(other), to_transformation(edge), job)
+                        adjacent.setdefault(own.column, []).append(neighbour)
+        return self._adjacent[key]
 
-    def _said_into(self, dataset: _Name) -> Iterator[Said]:
-        for name in self._names(dataset):
-            yield from (said for said in self._last_said(name) if self._target(said) == dataset)
+    def _assertions_into(self, dataset: _Name) -> Iterator[LatestAssertion]:
+        for name in self._aliases(dataset):
+            yield from (assertion for assertion in self._latest_assertions(name) if self._target(assertion) == dataset)
 
-    def _said_from(self, dataset: _Name) -> Iterator[Said]:
-        fed = {target for name in self._names(dataset) for target in self._neighbours.fed_by(name)}
-        for target in fed:
-            yield from self._last_said(target)
+    def _assertions_from(self, dataset: _Name) -> Iterator[LatestAssertion]:
+        targets = {target for name in self._aliases(dataset) for target in self._neighbours.downstream_of(name)}
+        for target in targets:
+            yield from self._latest_assertions(target)
 
-    def _last_said(self, name: _Name) -> list[Said]:
-        """What each job said last of a dataset by one of its names; of a frame, in its last session."""
-        if name not in self._said:
-            self._patience.spend()
-            found = self._neighbours.said_of(name)
-            self._said[name] = of_last_sessions(found) if name[0] == FRAMES else found
-        return self._said[name]
+    def _latest_assertions(self, name: _Name) -> list[LatestAssertion]:
+        """Return the latest assertion of each job on one name of a dataset; for a frame, of its latest session."""
+        if name not in self._assertions:
+            self._budget.spend()
+            assertions = self._neighbours.latest_assertions(name)
+            self._assertions[name] = latest_session_only(assertions) if name[0] == NOTEBOOK_NAMESPACE else assertions
+        return self._assertions[name]
 
-    def _edges(self, edge_set: str) -> list[SaidEdge]:
-        if edge_set not in self._sets:
-            self._sets[edge_set] = list(self._index.edge_set(edge_set))
-        return self._sets[edge_set]
+    def _edges(self, edge_set_id: str) -> list[AssertedEdge]:
+        if edge_set_id not in self._edge_sets:
+            self._edge_sets[edge_set_id] = list(self._index.asserted_edges(edge_set_id))
+        return self._edge_sets[edge_set_id]
 
-    def _target(self, said: Said) -> _Name:
-        return self._then((said.dataset_namespace, said.dataset_name), said.dataset_version, said)
+    def _target(self, assertion: LatestAssertion) -> _Name:
+        return self._version_at(
+            (assertion.dataset_namespace, assertion.dataset_name), assertion.dataset_version, assertion
+        )
 
-    def _source(self, said: Said, edge: SaidEdge) -> _Name:
+    def _source(self, assertion: LatestAssertion, edge: AssertedEdge) -> _Name:
         name, version = (edge.source_namespace, edge.source_name), ""
-        if edge.source_namespace == FRAMES and said.run_uuid is not None:
-            version = self._index.input_version(said.run_uuid, *name)
-        return self._then(name, version, said)
+        if edge.source_namespace == NOTEBOOK_NAMESPACE and assertion.run_uuid is not None:
+            version = self._index.input_version(assertion.run_uuid, *name)
+        return self._version_at(name, version, assertion)
 
-    def _then(self, name: _Name, version: str, said: Said) -> _Name:
-        """What a statement means by a name; a frame of no version is the last before."""
-        if name[0] != FRAMES:
-            return self._node(name)
+    def _version_at(self, name: _Name, version: str, assertion: LatestAssertion) -> _Name:
+        """Resolve a name in an assertion; a frame without a version is the latest one before the assertion."""
+        if name[0] != NOTEBOOK_NAMESPACE:
+            return self._canonical(name)
         if version:
-            return self._version(name[1], version)
-        return self._last_version(name, [one for one in self._last_said(name) if turn_of(one) < turn_of(said)])
+            return self._frame_version(name[1], version)
+        order = assertion_order(assertion)
+        return self._latest_version(
+            name, [other for other in self._latest_assertions(name) if assertion_order(other) < order]
+        )
 
-    def _meant(self, namespace: str, name: str) -> _Name:
-        """The node of a name; of a variable its last frame."""
-        if namespace == FRAMES and (namespace, name) not in self._variables:
-            return self._last_version((namespace, name), self._last_said((namespace, name)))
-        return self._node((namespace, name))
+    def _resolve(self, namespace: str, name: str) -> _Name:
+        """Return the canonical name of a dataset; for a variable, its latest frame."""
+        if namespace == NOTEBOOK_NAMESPACE and (namespace, name) not in self._variables:
+            return self._latest_version((namespace, name), self._latest_assertions((namespace, name)))
+        return self._canonical((namespace, name))
 
-    def _last_version(self, name: _Name, said: list[Said]) -> _Name:
-        versions = [one.dataset_version for one in said if one.dataset_version and self._edges(one.edge_set)]
-        return self._version(name[1], versions[-1]) if versions else self._node(name)
+    def _latest_version(self, name: _Name, assertions: list[LatestAssertion]) -> _Name:
+        versions = [
+            assertion.dataset_version
+            for assertion in assertions
+            if assertion.dataset_version and self._edges(assertion.edge_set_id)
+        ]
+        return self._frame_version(name[1], versions[-1]) if versions else self._canonical(name)
 
-    def _version(self, variable: str, version: str) -> _Name:
-        name = FRAMES, f"{variable}@{version}"
-        self._variables[name] = FRAMES, variable
+    def _frame_version(self, variable: str, version: str) -> _Name:
+        name = NOTEBOOK_NAMESPACE, f"{variable}@{version}"
+        self._variables[name] = NOTEBOOK_NAMESPACE, variable
         return name
 
-    def _node(self, name: _Name) -> _Name:
-        if name not in self._nodes:
-            row = node_row(self._index, *name)
-            self._nodes[name] = name if row is None else (row[0], row[1])
-        return self._nodes[name]
+    def _canonical(self, name: _Name) -> _Name:
+        if name not in self._canonical_names:
+            row = find_canonical_name(self._index, *name)
+            self._canonical_names[name] = name if row is None else (row[0], row[1])
+        return self._canonical_names[name]
 
-    def _names(self, dataset: _Name) -> list[_Name]:
+    def _aliases(self, dataset: _Name) -> list[_Name]:
         if dataset in self._variables:
             return [self._variables[dataset]]
-        return self._neighbours.names_of(dataset)
+        return self._neighbours.aliases_of(dataset)
 
-    def _renamed(self, dataset: _Name, column: str | None, *, is_forward: bool) -> Iterator[ColumnStep]:
+    def _rename_edges(self, dataset: _Name, column: str | None, *, is_forward: bool) -> Iterator[AdjacentColumn]:
         for old, new in self._renames.get(dataset, ()):
             if old != new and dataset == (old if is_forward else new):
                 other = Column(*(new if is_forward else old), column)
-                yield ColumnStep(self._number(other), Transformation("DIRECT", RENAMED), None)
+                yield AdjacentColumn(self._number(other), Transformation("DIRECT", RENAME_SUBTYPE), None)
 
-    def _chain(self, dataset: _Name) -> set[_Name]:
-        """All names that a dataset had, one after the other."""
-        found, pending = {dataset}, [dataset]
+    def _rename_chain(self, dataset: _Name) -> set[_Name]:
+        """Return all names that a dataset has had."""
+        names, pending = {dataset}, [dataset]
         while pending:
             for pair in self._renames.get(pending.pop(), ()):
-                pending += set(pair) - found
-                found |= set(pair)
-        return found
+                pending += set(pair) - names
+                names |= set(pair)
+        return names
 
     @cached_property
     def _renames(self) -> dict[_Name, set[tuple[_Name, _Name]]]:
-        found: dict[_Name, set[tuple[_Name, _Name]]] = {}
+        renames: dict[_Name, set[tuple[_Name, _Name]]] = {}
         for old, new, _ in self._index.all_renames():
-            pair = self._node(_name(old)), self._node(_name(new))
+            pair = self._canonical(_parse_name(old)), self._canonical(_parse_name(new))
             for end in pair:
-                found.setdefault(end, set()).add(pair)
-        return found
+                renames.setdefault(end, set()).add(pair)
+        return renames
 
 
-def _name(key: str) -> _Name:
-    _, namespace, name = key.split(BETWEEN_PARTS, 2)
+def _parse_name(key: str) -> _Name:
+    _, namespace, name = key.split(KEY_SEPARATOR, 2)
     return namespace, name

@@ -1,107 +1,109 @@
-"""Jobs and datasets that are found as they are walked: few questions go so far that all of them are needed."""
+"""Lazy graph of jobs and datasets: loads nodes from the index as they are visited."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
-from clew.events.notebook import FRAMES
-from clew.index.entities import node_row
-from clew.index.keys import BETWEEN_PARTS
-from clew.index.neighbours import Neighbours
+from clew.events.notebook import NOTEBOOK_NAMESPACE
+from clew.index.entities import find_canonical_name
+from clew.index.keys import KEY_SEPARATOR
+from clew.index.neighbours import NeighbourQueries
 from clew.index.reader import IndexReader
-from clew.query.graph.far import Patience
-from clew.query.graph.lineage import How
-from clew.query.graph.nodes import Node, key_of, node_of
+from clew.query.graph.far import LookupBudget
+from clew.query.graph.lineage import JobEdgeKind
+from clew.query.graph.nodes import Node, node_key, parse_node_key
 
-_Edge = tuple[str, str, How, int]
+_Edge = tuple[str, str, JobEdgeKind, int]
 _Pair = tuple[str, str, int]
 
 
-class AskedLineage:
-    """The graph that `LineageGraph` has in arrays, asked of the index node by node."""
+class LazyJobGraph:
+    """Lazy counterpart of `JobGraph`, which loads the edges of a node on first use."""
 
-    def __init__(self, index: IndexReader, patience: Patience | None = None) -> None:
-        self._index, self._neighbours = index, Neighbours(index, FRAMES)
-        self._patience = patience or Patience()
+    def __init__(self, index: IndexReader, budget: LookupBudget | None = None) -> None:
+        self._index, self._neighbours = index, NeighbourQueries(index, NOTEBOOK_NAMESPACE)
+        self._budget = budget or LookupBudget()
         self._numbers: dict[str, int] = {}
         self._keys: list[str] = []
-        self._asked: dict[int, bool] = {}
+        self._has_edges: dict[int, bool] = {}
         self._edges: dict[tuple[int, int], int] = {}
-        self._hows: list[How] = []
-        self.since: list[int] = []
-        self.forward, self.backward = AskedSide(self, is_forward=True), AskedSide(self, is_forward=False)
+        self._edge_kinds: list[JobEdgeKind] = []
+        self.first_seen: list[int] = []
+        self.forward, self.backward = LazyAdjacency(self, is_forward=True), LazyAdjacency(self, is_forward=False)
 
     def find(self, node: Node) -> int | None:
-        """The number of a job or dataset; None if lineage tells nothing of it."""
-        known = node_row(self._index, node.namespace, node.name) if node.kind == "dataset" else None
-        name = (node.namespace, node.name) if known is None else (known[0], known[1])
-        number = self._number(key_of(node.kind, *name))
-        is_told = self.ask(number) or known is not None or (node.kind == "job" and self._is_relative(number))
-        return number if is_told else None
+        """Return the number of a job or dataset, by any of its names; None if it has no lineage."""
+        row = find_canonical_name(self._index, node.namespace, node.name) if node.kind == "dataset" else None
+        name = (node.namespace, node.name) if row is None else (row[0], row[1])
+        number = self._number(node_key(node.kind, *name))
+        is_in_graph = (
+            self.load(number) or row is not None or (node.kind == "job" and self._has_parent_or_children(number))
+        )
+        return number if is_in_graph else None
 
     def node(self, number: int) -> Node:
-        """The job or dataset of a number."""
-        return node_of(self._keys[number])
+        """Return the job or dataset with a number."""
+        return parse_node_key(self._keys[number])
 
     def is_job(self, number: int) -> bool:
-        """Whether a number is a job's."""
-        return self._keys[number].startswith(f"job{BETWEEN_PARTS}")
+        """Check whether a node is a job."""
+        return self._keys[number].startswith(f"job{KEY_SEPARATOR}")
 
     def is_frame(self, number: int) -> bool:
-        """Whether a number is that of a dataset that was only ever in memory."""
-        return self._keys[number].startswith(key_of("dataset", FRAMES, ""))
+        """Check whether a node is an in-memory DataFrame."""
+        return self._keys[number].startswith(node_key("dataset", NOTEBOOK_NAMESPACE, ""))
 
-    def how(self, edge: int) -> How:
-        """What an edge says."""
-        return self._hows[edge]
+    def edge_kind(self, edge: int) -> JobEdgeKind:
+        """Return the kind of an edge."""
+        return self._edge_kinds[edge]
 
-    def first(self, numbers: Iterable[int]) -> int:
-        """Of several nodes the one whose name comes first."""
-        return min(numbers, key=self.place)
+    def first_by_name(self, numbers: Iterable[int]) -> int:
+        """Return the first node by name."""
+        return min(numbers, key=self.sort_key)
 
-    def place(self, number: int) -> bytes:
-        """What nodes are put in order by."""
+    def sort_key(self, number: int) -> bytes:
+        """Return the sort key of a node."""
         return self._keys[number].encode()
 
     def parent(self, number: int) -> int:
-        """The job that started a job; itself if none did."""
+        """Return the parent job of a job, or the job itself."""
         return self._parents.get(number, number)
 
     def children(self) -> dict[int, list[int]]:
-        """The jobs whose runs name a run of another job as their parent, by that job."""
+        """Return the child jobs by parent job."""
         return self._children
 
     def edge(self, start: int, end: int) -> int | None:
-        """The number of the edge between two nodes."""
-        self.ask(start)
+        """Return the number of the edge between two nodes, if there is one."""
+        self.load(start)
         return self._edges.get((start, end))
 
-    def ask(self, number: int) -> bool:
-        """Have all edges of a node, both ways, and say whether anything is told of it."""
-        if number not in self._asked:
-            self._patience.spend()
-            node, sides = self.node(number), (self.forward, self.backward)
-            found = list(self._of_job(node) if node.kind == "job" else self._of_dataset(node))
+    def load(self, number: int) -> bool:
+        """Load all edges of a node in both directions; return whether it has any."""
+        if number not in self._has_edges:
+            self._budget.spend()
+            node, adjacencies = self.node(number), (self.forward, self.backward)
+            edges = list(self._job_edges(node) if node.kind == "job" else self._dataset_edges(node))
             ends: tuple[dict[int, int], dict[int, int]] = {}, {}
-            for start_key, end_key, how, since in found:
+            for start_key, end_key, kind, first_seen in edges:
                 start, end = self._number(start_key), self._number(end_key)
                 if start != end:
-                    edge = self._joined(start, end, how, since)
-                    is_from_it = start == number
-                    ends[0 if is_from_it else 1][end if is_from_it else start] = edge
-            for side, edges in zip(sides, ends, strict=True):
-                side.put(number, edges)
-            self._asked[number] = bool(found)
-        return self._asked[number]
+                    edge = self._merge_edge(start, end, kind, first_seen)
+                    is_outgoing = start == number
+                    ends[0 if is_outgoing else 1][end if is_outgoing else start] = edge
+            for adjacency, edge_to in zip(adjacencies, ends, strict=True):
+                adjacency.set_edges(number, edge_to)
+            self._has_edges[number] = bool(edges)
+        return self._has_edges[number]
 
-    def _joined(self, start: int, end: int, how: How, since: int) -> int:
-        """One edge between two nodes, however many names said it: known since the first."""
-        edge = self._edges.setdefault((start, end), len(self.since))
-        if edge == len(self.since):
-            self._hows.append(how)
-            self.since.append(since)
-        self.since[edge] = min(self.since[edge], since)
+    def _merge_edge(self, start: int, end: int, kind: JobEdgeKind, first_seen: int) -> int:
+        """Merge edges between the same nodes, with the earliest first-seen time."""
+        edge = self._edges.setdefault((start, end), len(self.first_seen))
+        if edge == len(self.first_seen):
+            self._edge_kinds.append(kind)
+            self.first_seen.append(first_seen)
+        self.first_seen[edge] = min(self.first_seen[edge], first_seen)
         return edge
 
     def _number(self, key: str) -> int:
@@ -110,39 +112,39 @@ class AskedLineage:
             self._keys.append(key)
         return number
 
-    def _of_job(self, node: Node) -> Iterator[_Edge]:
-        own = key_of(*_parts(node))
-        for is_input, name, since in self._neighbours.datasets_of((node.namespace, node.name)):
-            other = key_of("dataset", *name)
-            yield (other, own, "READ", since) if is_input else (own, other, "WRITE", since)
-        for upstream, job, since in self._links.get(own, ()):
-            yield upstream, job, "FEED", since
+    def _job_edges(self, node: Node) -> Iterator[_Edge]:
+        own = node_key(*_key_parts(node))
+        for is_input, name, first_seen in self._neighbours.datasets_of((node.namespace, node.name)):
+            other = node_key("dataset", *name)
+            yield (other, own, "READ", first_seen) if is_input else (own, other, "WRITE", first_seen)
+        for upstream, job, first_seen in self._job_dependencies.get(own, ()):
+            yield upstream, job, "FEED", first_seen
 
-    def _of_dataset(self, node: Node) -> Iterator[_Edge]:
-        own, name = key_of(*_parts(node)), (node.namespace, node.name)
-        for is_input, job, since in self._neighbours.jobs_of(name):
-            other = key_of("job", *job)
-            yield (own, other, "READ", since) if is_input else (other, own, "WRITE", since)
-        for old, new, since in self._renames.get(own, ()):
-            yield old, new, "RENAME", since
-        for source, since in self._neighbours.declared(name, is_forward=False):
-            yield key_of("dataset", *source), own, "DECLARED", since
-        for target, since in self._neighbours.declared(name, is_forward=True):
-            yield own, key_of("dataset", *target), "DECLARED", since
+    def _dataset_edges(self, node: Node) -> Iterator[_Edge]:
+        own, name = node_key(*_key_parts(node)), (node.namespace, node.name)
+        for is_input, job, first_seen in self._neighbours.jobs_of(name):
+            other = node_key("job", *job)
+            yield (own, other, "READ", first_seen) if is_input else (other, own, "WRITE", first_seen)
+        for old, new, first_seen in self._renames.get(own, ()):
+            yield old, new, "RENAME", first_seen
+        for source, first_seen in self._neighbours.asserted_datasets(name, is_forward=False):
+            yield node_key("dataset", *source), own, "DECLARED", first_seen
+        for target, first_seen in self._neighbours.asserted_datasets(name, is_forward=True):
+            yield own, node_key("dataset", *target), "DECLARED", first_seen
 
-    def _is_relative(self, number: int) -> bool:
+    def _has_parent_or_children(self, number: int) -> bool:
         return number in self._parents or number in self._children
 
-    # Few are renamed, and few jobs feed jobs: these are read whole, when the first is asked for.
+    # Renames and job dependencies are few: load all of them on first use.
     @cached_property
     def _renames(self) -> dict[str, list[_Pair]]:
         renames = list(self._index.all_renames())
-        names = dict(self._index.node_names()) if renames else {}
-        return _by_ends((names.get(old, old), names.get(new, new), since) for old, new, since in renames)
+        names = dict(self._index.canonical_names()) if renames else {}
+        return _group_by_end((names.get(old, old), names.get(new, new), first_seen) for old, new, first_seen in renames)
 
     @cached_property
-    def _links(self) -> dict[str, list[_Pair]]:
-        return _by_ends(self._index.all_job_links())
+    def _job_dependencies(self) -> dict[str, list[_Pair]]:
+        return _group_by_end(self._index.all_job_dependencies())
 
     @cached_property
     def _parents(self) -> dict[int, int]:
@@ -150,46 +152,46 @@ class AskedLineage:
 
     @cached_property
     def _children(self) -> dict[int, list[int]]:
-        found: dict[int, list[int]] = {}
-        for number in sorted(self._parents, key=self.place):
+        children: dict[int, list[int]] = {}
+        for number in sorted(self._parents, key=self.sort_key):
             if self._parents[number] != number:
-                found.setdefault(self._parents[number], []).append(number)
-        return found
+                children.setdefault(self._parents[number], []).append(number)
+        return children
 
 
-class AskedSide:
-    """The edges of nodes in one direction, the neighbours of a node in the order of their names."""
+class LazyAdjacency:
+    """Edges of loaded nodes in one direction, with neighbours sorted by name."""
 
-    def __init__(self, graph: AskedLineage, *, is_forward: bool) -> None:
+    def __init__(self, graph: LazyJobGraph, *, is_forward: bool) -> None:
         self._graph, self._is_forward = graph, is_forward
         self._edges: dict[int, dict[int, int]] = {}
 
-    def put(self, node: int, edges: dict[int, int]) -> None:
-        """Note what was found of a node."""
-        self._edges[node] = {end: edges[end] for end in sorted(edges, key=self._graph.place)}
+    def set_edges(self, node: int, edges: dict[int, int]) -> None:
+        """Set the edges of a node, by neighbour."""
+        self._edges[node] = {end: edges[end] for end in sorted(edges, key=self._graph.sort_key)}
 
     def ends_of(self, node: int) -> Sequence[int]:
-        """The neighbours of a node, in order."""
-        self._graph.ask(node)
+        """Return the neighbours of a node, sorted by name."""
+        self._graph.load(node)
         return list(self._edges[node])
 
     def edges_of(self, node: int) -> Sequence[int]:
-        """The numbers of a node's edges, beside their ends."""
-        self._graph.ask(node)
+        """Return the edge numbers of a node, in the order of `ends_of`."""
+        self._graph.load(node)
         return list(self._edges[node].values())
 
     def edge_to(self, node: int, end: int) -> int | None:
-        """The number of an edge between two nodes."""
+        """Return the number of the edge between two nodes, if there is one."""
         return self._graph.edge(*((node, end) if self._is_forward else (end, node)))
 
 
-def _by_ends(pairs: Iterable[_Pair]) -> dict[str, list[_Pair]]:
-    found: dict[str, list[_Pair]] = {}
+def _group_by_end(pairs: Iterable[_Pair]) -> dict[str, list[_Pair]]:
+    groups: dict[str, list[_Pair]] = {}
     for pair in pairs:
         for end in {pair[0], pair[1]}:
-            found.setdefault(end, []).append(pair)
-    return found
+            groups.setdefault(end, []).append(pair)
+    return groups
 
 
-def _parts(node: Node) -> tuple[str, str, str]:
+def _key_parts(node: Node) -> tuple[str, str, str]:
     return node.kind, node.namespace, node.name

@@ -1,4 +1,4 @@
-"""Walks over columns: whose values went into a column, whose a column went into, and who only had a say."""
+"""Traverse column lineage upstream or downstream over DIRECT and INDIRECT edges."""
 
 from __future__ import annotations
 
@@ -7,46 +7,46 @@ from typing import Literal, Protocol
 
 from msgspec import Struct, structs
 
-from clew.query.folding import STRENGTH
-from clew.query.graph.columns import ColumnStep, Transformation
+from clew.query.folding import SUBTYPE_RANK
+from clew.query.graph.columns import AdjacentColumn, Transformation
 from clew.query.graph.nodes import Column
 from clew.query.graph.walk import Direction
 from clew.query.model import EdgeType
 
-# What to do with a column that only had a say in another: `named`, it is told and not followed, else almost everything
-# would be upstream of everything; `followed`, whoever took values from what it had a say in is told as well.
-Influence = Literal["named", "followed"]
+# What to do at the end of an INDIRECT edge. `report`: return the column and stop, otherwise almost everything would be
+# upstream of everything. `follow`: continue over DIRECT edges.
+IndirectPolicy = Literal["report", "follow"]
 
 
-class Columns(Protocol):
-    """A graph of columns."""
+class ColumnGraphProtocol(Protocol):
+    """A column graph."""
 
     def columns_of(self, namespace: str, dataset: str) -> Iterable[int]:
-        """The numbers of all columns of a dataset, and of the dataset as a whole."""
+        """Return the numbers of all columns of a dataset, and of its dataset-level node."""
 
     def column(self, number: int) -> Column:
-        """The column of a number."""
+        """Return the column with a number."""
 
-    def is_whole(self, number: int) -> bool:
-        """Whether a number is that of a dataset as a whole."""
+    def is_dataset_level(self, number: int) -> bool:
+        """Check whether a node is dataset-level."""
 
     def is_frame(self, number: int) -> bool:
-        """Whether a number is that of a column that was only ever in memory."""
+        """Check whether a node belongs to an in-memory DataFrame."""
 
-    def steps(self, number: int, *, is_forward: bool) -> Iterator[ColumnStep]:
-        """The edges from a column, or into it."""
+    def adjacent_columns(self, number: int, *, is_forward: bool) -> Iterator[AdjacentColumn]:
+        """Yield the edges from a column (`is_forward`) or into it."""
 
 
-class FoundColumn(Struct, frozen=True):
-    """A column that a walk came to; DIRECT if values went all the way. `distance` is less than 0 upstream."""
+class VisitedColumn(Struct, frozen=True):
+    """A visited column; DIRECT if all edges to it are. `distance` is negative upstream."""
 
     number: int
     distance: int
-    how: EdgeType
+    dependency_type: EdgeType
 
 
-class FoundEdge(Struct, frozen=True):
-    """An edge along the flow of data, and the job that it is of."""
+class TraversedEdge(Struct, frozen=True):
+    """An edge along the data flow, and its job."""
 
     start: int
     end: int
@@ -54,116 +54,130 @@ class FoundEdge(Struct, frozen=True):
     job: tuple[str, str] | None
 
 
-class ColumnWalk(Struct, frozen=True):
-    """What a walk came to, the nearest first, and the edges that it went along."""
+class ColumnTraversal(Struct, frozen=True):
+    """Visited columns, nearest first, and traversed edges."""
 
-    found: tuple[FoundColumn, ...]
-    edges: tuple[FoundEdge, ...]
-    is_cut: bool
+    columns: tuple[VisitedColumn, ...]
+    edges: tuple[TraversedEdge, ...]
+    is_truncated: bool
 
 
-def column_walk(
-    graph: Columns,
+def traverse_columns(
+    graph: ColumnGraphProtocol,
     start: Iterable[int],
     direction: Direction = "upstream",
     *,
     depth: int = 20,
     limit: int = 1000,
-    influence: Influence = "named",
-    has_frames: bool = False,
-) -> ColumnWalk:
-    """Go from columns as far as `depth` hops and `limit` columns allow; frames in memory are passed through."""
-    ways = {"upstream": (False,), "downstream": (True,), "both": (False, True)}[direction]
-    walk = _Walk(graph, tuple(start), limit, is_influence_followed=influence == "followed", has_frames=has_frames)
-    for is_forward in ways:
-        walk.go(depth, is_forward=is_forward)
-    return walk.result()
+    indirect: IndirectPolicy = "report",
+    include_frames: bool = False,
+) -> ColumnTraversal:
+    """Traverse from columns up to `depth` hops and `limit` columns, passing through in-memory frames."""
+    directions = {"upstream": (False,), "downstream": (True,), "both": (False, True)}[direction]
+    traversal = _Traversal(
+        graph, tuple(start), limit, follow_indirect=indirect == "follow", include_frames=include_frames
+    )
+    for is_forward in directions:
+        traversal.run(depth, is_forward=is_forward)
+    return traversal.result()
 
 
-class _Walk:
+class _Traversal:
     def __init__(
-        self, graph: Columns, start: tuple[int, ...], limit: int, *, is_influence_followed: bool, has_frames: bool
+        self,
+        graph: ColumnGraphProtocol,
+        start: tuple[int, ...],
+        limit: int,
+        *,
+        follow_indirect: bool,
+        include_frames: bool,
     ) -> None:
         self._graph, self._start, self._limit = graph, start, max(limit, len(start))
-        self._is_influence_followed, self._has_frames = is_influence_followed, has_frames
-        self._found: dict[int, FoundColumn] = {number: FoundColumn(number, 0, "DIRECT") for number in start}
-        self._edges: dict[FoundEdge, None] = {}
-        self._is_cut = False
+        self._follow_indirect, self._include_frames = follow_indirect, include_frames
+        self._visited: dict[int, VisitedColumn] = {number: VisitedColumn(number, 0, "DIRECT") for number in start}
+        self._edges: dict[TraversedEdge, None] = {}
+        self._is_truncated = False
 
-    def result(self) -> ColumnWalk:
-        return ColumnWalk(tuple(self._found.values()), tuple(self._edges), self._is_cut)
+    def result(self) -> ColumnTraversal:
+        return ColumnTraversal(tuple(self._visited.values()), tuple(self._edges), self._is_truncated)
 
-    def go(self, depth: int, *, is_forward: bool) -> None:
-        # A column is gone from twice at most: as one that values came to, and as one that only had a say.
+    def run(self, depth: int, *, is_forward: bool) -> None:
+        # A column is expanded at most twice: once as reached directly, once as reached indirectly.
         frontier: list[tuple[int, EdgeType]] = [(number, "DIRECT") for number in self._start]
         seen = set(frontier)
         for distance in range(1, depth + 1):
-            beyond: list[tuple[int, EdgeType]] = []
-            for number, how in frontier:
-                for step in self._steps(number, how, is_forward=is_forward):
-                    reached: EdgeType = "DIRECT" if how == step.transformation.type == "DIRECT" else "INDIRECT"
-                    if not self._take(step.end, distance if is_forward else -distance, reached):
+            next_frontier: list[tuple[int, EdgeType]] = []
+            for number, dependency_type in frontier:
+                for neighbour in self._neighbours(number, dependency_type, is_forward=is_forward):
+                    reached_type: EdgeType = (
+                        "DIRECT" if dependency_type == neighbour.transformation.type == "DIRECT" else "INDIRECT"
+                    )
+                    if not self._visit(neighbour.end, distance if is_forward else -distance, reached_type):
                         continue
-                    pair = (number, step.end) if is_forward else (step.end, number)
-                    self._edges[FoundEdge(*pair, step.transformation, step.job)] = None
-                    if (step.end, reached) not in seen:
-                        seen.add((step.end, reached))
-                        beyond.append((step.end, reached))
-            frontier = beyond
+                    pair = (number, neighbour.end) if is_forward else (neighbour.end, number)
+                    self._edges[TraversedEdge(*pair, neighbour.transformation, neighbour.job)] = None
+                    if (neighbour.end, reached_type) not in seen:
+                        seen.add((neighbour.end, reached_type))
+                        next_frontier.append((neighbour.end, reached_type))
+            frontier = next_frontier
 
-    def _take(self, number: int, distance: int, how: EdgeType) -> bool:
-        known = self._found.get(number)
-        if known is None:
-            if len(self._found) >= self._limit:
-                self._is_cut = True
+    def _visit(self, number: int, distance: int, dependency_type: EdgeType) -> bool:
+        visited = self._visited.get(number)
+        if visited is None:
+            if len(self._visited) >= self._limit:
+                self._is_truncated = True
                 return False
-            self._found[number] = FoundColumn(number, distance, how)
-        elif how == "DIRECT" and known.how != "DIRECT":
-            self._found[number] = structs.replace(known, how=how)
+            self._visited[number] = VisitedColumn(number, distance, dependency_type)
+        elif dependency_type == "DIRECT" and visited.dependency_type != "DIRECT":
+            self._visited[number] = structs.replace(visited, dependency_type=dependency_type)
         return True
 
-    def _steps(self, number: int, how: EdgeType, *, is_forward: bool) -> Iterator[ColumnStep]:
-        """The steps from a column that was come to in that way, to columns that are told."""
-        if how == "INDIRECT" and not self._is_influence_followed:
+    def _neighbours(self, number: int, dependency_type: EdgeType, *, is_forward: bool) -> Iterator[AdjacentColumn]:
+        """Yield the edges to follow from a column that was reached with a dependency type."""
+        if dependency_type == "INDIRECT" and not self._follow_indirect:
             return
-        for step in self._through_frames(number, is_forward=is_forward):
-            # Who only had a say in what only had a say is not asked.
-            if how == "DIRECT" or step.transformation.type == "DIRECT":
-                yield step
+        for neighbour in self._through_frames(number, is_forward=is_forward):
+            # INDIRECT after INDIRECT is not followed.
+            if dependency_type == "DIRECT" or neighbour.transformation.type == "DIRECT":
+                yield neighbour
 
-    def _through_frames(self, number: int, *, is_forward: bool) -> Iterator[ColumnStep]:
-        passed: set[tuple[int, EdgeType]] = set()
-        pending = [step for one in self._meant(number, is_forward=is_forward) for step in self._from(one, is_forward)]
+    def _through_frames(self, number: int, *, is_forward: bool) -> Iterator[AdjacentColumn]:
+        visited: set[tuple[int, EdgeType]] = set()
+        pending = [
+            edge
+            for member in self._members(number, is_forward=is_forward)
+            for edge in self._adjacent(member, is_forward)
+        ]
         while pending:
-            step = pending.pop(0)
-            if self._has_frames or not self._graph.is_frame(step.end):
-                yield step
+            edge = pending.pop(0)
+            if self._include_frames or not self._graph.is_frame(edge.end):
+                yield edge
                 continue
-            passage = step.end, step.transformation.type
-            if passage in passed:
+            frame = edge.end, edge.transformation.type
+            if frame in visited:
                 continue
-            passed.add(passage)
-            for one in self._meant(step.end, is_forward=is_forward):
-                for further in self._from(one, is_forward):
-                    how = joined(step.transformation, further.transformation)
-                    if how is not None:
-                        pending.append(structs.replace(further, transformation=how, job=step.job))
+            visited.add(frame)
+            for member in self._members(edge.end, is_forward=is_forward):
+                for following in self._adjacent(member, is_forward):
+                    transformation = compose_transformations(edge.transformation, following.transformation)
+                    if transformation is not None:
+                        pending.append(structs.replace(following, transformation=transformation, job=edge.job))
 
-    def _from(self, number: int, is_forward: bool) -> Iterator[ColumnStep]:  # noqa: FBT001
-        return self._graph.steps(number, is_forward=is_forward)
+    def _adjacent(self, number: int, is_forward: bool) -> Iterator[AdjacentColumn]:  # noqa: FBT001
+        return self._graph.adjacent_columns(number, is_forward=is_forward)
 
-    def _meant(self, number: int, *, is_forward: bool) -> Iterable[int]:
-        """Who has had a say in a whole dataset has had one in each of its columns."""
-        if not is_forward or not self._graph.is_whole(number):
+    def _members(self, number: int, *, is_forward: bool) -> Iterable[int]:
+        """Expand a dataset-level node downstream to all columns, which depend on it."""
+        if not is_forward or not self._graph.is_dataset_level(number):
             return (number,)
         column = self._graph.column(number)
         return self._graph.columns_of(column.namespace, column.dataset)
 
 
-def joined(near: Transformation, far: Transformation) -> Transformation | None:
-    """Two transformations as one; None if the far end has no part in the near one."""
+def compose_transformations(near: Transformation, far: Transformation) -> Transformation | None:
+    """Compose two transformations; None if both are INDIRECT."""
     if near.type == far.type == "INDIRECT":
         return None
     if near.type != far.type:
         return near if near.type == "INDIRECT" else far
-    return max(near, far, key=lambda one: STRENGTH.get(one.subtype, 0))
+    return max(near, far, key=lambda transformation: SUBTYPE_RANK.get(transformation.subtype, 0))

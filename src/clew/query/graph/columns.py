@@ -1,4 +1,4 @@
-"""Columns, and which values or decisions of one went into another."""
+"""Graph of columns."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from clew.events.notebook import FRAMES
-from clew.index.keys import BETWEEN_PARTS, entity
+from clew.events.notebook import NOTEBOOK_NAMESPACE
+from clew.index.keys import KEY_SEPARATOR, entity_key
 from clew.index.reader import IndexReader
-from clew.index.said import Said, SaidEdge
-from clew.query.graph.adjacency import Adjacency, adjacency
-from clew.query.graph.nodes import Column, column_key, column_of
-from clew.query.graph.stored import StoredArrays
-from clew.query.graph.texts import Numbers, Texts
+from clew.index.said import AssertedEdge, LatestAssertion
+from clew.query.graph.adjacency import Adjacency, build_adjacency
+from clew.query.graph.nodes import Column, column_key, parse_column_key
+from clew.query.graph.stored import MappedArrays
+from clew.query.graph.texts import Numbers, StringTable
 from clew.query.model import EdgeType
 
 _Name = tuple[str, str]
-RENAMED = "RENAME"
-# The key of a dataset as a whole ends where that of a column goes on with its name.
-_LAST_OF_WHOLE = ord(BETWEEN_PARTS)
+RENAME_SUBTYPE = "RENAME"
+# The key of a dataset-level node ends with the separator that a column name would follow.
+_DATASET_KEY_END = ord(KEY_SEPARATOR)
 
 
 class Transformation(Struct, frozen=True):
-    """How a column went into another; `subtype` RENAME: it is the same column, of a dataset that was renamed."""
+    """Transformation of a column edge; subtype RENAME: the same column of a dataset that was renamed."""
 
     type: EdgeType
     subtype: str | None = None
@@ -36,8 +36,8 @@ class Transformation(Struct, frozen=True):
     is_masking: bool | None = None
 
 
-class ColumnStep(Struct, frozen=True):
-    """An edge as it is met from one of its ends: the other end, and what made it."""
+class AdjacentColumn(Struct, frozen=True):
+    """An edge seen from one of its ends: the other end, the transformation and the job."""
 
     end: int
     transformation: Transformation
@@ -46,12 +46,12 @@ class ColumnStep(Struct, frozen=True):
 
 @dataclass(frozen=True)
 class ColumnGraph:
-    """All columns that lineage speaks of, and all edges between them, one per job and transformation."""
+    """All columns with lineage and their edges, one per job and transformation."""
 
-    names: Texts
-    jobs: Texts
+    names: StringTable
+    jobs: StringTable
     transformations: tuple[Transformation, ...]
-    whole_of: Numbers
+    dataset_node_of: Numbers
     forward: Adjacency
     backward: Adjacency
     job_of: Numbers
@@ -60,150 +60,163 @@ class ColumnGraph:
 
     @property
     def edge_count(self) -> int:
-        """How many edges there are."""
+        """Number of edges."""
         return len(self.job_of)
 
     def find(self, column: Column) -> int | None:
-        """The number of a column; None if lineage tells nothing of it."""
+        """Return the number of a column; None if it has no lineage."""
         namespace, dataset = self.aliases.get((column.namespace, column.dataset), (column.namespace, column.dataset))
         return self.names.find(column_key(namespace, dataset, column.column))
 
-    def find_most(self, column: Column) -> int | None:
-        """The number of a column, or else of its dataset as a whole: what is said of that is said of the column."""
-        found = self.find(column)
-        return self.find(Column(column.namespace, column.dataset)) if found is None else found
+    def find_column_or_dataset(self, column: Column) -> int | None:
+        """Return the number of a column, or of its dataset-level node; its edges apply to each column."""
+        number = self.find(column)
+        return self.find(Column(column.namespace, column.dataset)) if number is None else number
 
     def column(self, number: int) -> Column:
-        """The column of a number."""
-        return column_of(self.names[number])
+        """Return the column with a number."""
+        return parse_column_key(self.names[number])
 
     def columns_of(self, namespace: str, dataset: str) -> range:
-        """The numbers of all columns of a dataset, and of the dataset as a whole."""
-        return self.names.beginning(column_key(*self.aliases.get((namespace, dataset), (namespace, dataset)), None))
+        """Return the numbers of all columns of a dataset, and of its dataset-level node."""
+        return self.names.prefix_range(column_key(*self.aliases.get((namespace, dataset), (namespace, dataset)), None))
 
-    def is_whole(self, number: int) -> bool:
-        """Whether a number is that of a dataset as a whole."""
-        return self.whole_of[number] == number and self.names.last_byte(number) == _LAST_OF_WHOLE
+    def is_dataset_level(self, number: int) -> bool:
+        """Check whether a node is dataset-level."""
+        return self.dataset_node_of[number] == number and self.names.last_byte(number) == _DATASET_KEY_END
 
     def is_frame(self, number: int) -> bool:
-        """Whether a number is that of a column that was only ever in memory."""
+        """Check whether a node belongs to an in-memory DataFrame."""
         return number in self._frames
 
     @cached_property
     def _frames(self) -> range:
-        return self.names.beginning(f"{FRAMES}{BETWEEN_PARTS}")
+        return self.names.prefix_range(f"{NOTEBOOK_NAMESPACE}{KEY_SEPARATOR}")
 
-    def steps(self, number: int, *, is_forward: bool) -> Iterator[ColumnStep]:
-        """The edges from a column, or into it; what is said of the dataset as a whole is said of each column."""
-        whole = self.whole_of[number]
-        side = self.forward if is_forward else self.backward
-        for node in (number,) if whole == number else (number, whole):
-            for end, edge in zip(side.ends_of(node), side.edges_of(node), strict=True):
+    def adjacent_columns(self, number: int, *, is_forward: bool) -> Iterator[AdjacentColumn]:
+        """Yield the edges from a column (`is_forward`) or into it, including those of its dataset-level node."""
+        dataset_node = self.dataset_node_of[number]
+        adjacency = self.forward if is_forward else self.backward
+        for node in (number,) if dataset_node == number else (number, dataset_node):
+            for end, edge in zip(adjacency.ends_of(node), adjacency.edges_of(node), strict=True):
                 job = self.job_of[edge]
-                made_by = None if job == len(self.jobs) else _job(self.jobs[job])
-                yield ColumnStep(end, self.transformations[self.transformation_of[edge]], made_by)
+                job_name = None if job == len(self.jobs) else _parse_job(self.jobs[job])
+                yield AdjacentColumn(end, self.transformations[self.transformation_of[edge]], job_name)
 
     def sources_of(self, number: int) -> dict[int, list[int]]:
-        """The columns that went into a column by its own edges, each with the numbers of the transformations."""
-        found: dict[int, list[int]] = {}
+        """Return the source columns of a column, without dataset-level ones, with their transformation numbers."""
+        sources: dict[int, list[int]] = {}
         for end, edge in zip(self.backward.ends_of(number), self.backward.edges_of(number), strict=True):
-            how, known = self.transformation_of[edge], found.get(end)
-            if known is None:
-                found[end] = [how]
-            elif how not in known:
-                known.append(how)
-        return found
+            transformation, transformations = self.transformation_of[edge], sources.get(end)
+            if transformations is None:
+                sources[end] = [transformation]
+            elif transformation not in transformations:
+                transformations.append(transformation)
+        return sources
 
     def arrays(self) -> dict[str, Any]:
-        """What there is to store of a graph that was just built."""
-        more = _More(self.transformations, [(*name, *node) for name, node in self.aliases.items()])
+        """Return the arrays of a newly built graph, to be written to a file."""
+        metadata = _Metadata(self.transformations, [(*name, *node) for name, node in self.aliases.items()])
         return {
             "name_offsets": self.names.offsets,
             "names": self.names.body,
             "job_offsets": self.jobs.offsets,
             "jobs": self.jobs.body,
-            "whole_of": self.whole_of,
+            "dataset_node_of": self.dataset_node_of,
             "job_of": self.job_of,
             "transformation_of": self.transformation_of,
-            **{f"{way}_{part}": getattr(getattr(self, way), part) for way in _WAYS for part in _PARTS},
-            "more": msgspec.json.encode(more),
+            **{
+                f"{direction}_{field}": getattr(getattr(self, direction), field)
+                for direction in _DIRECTIONS
+                for field in _ADJACENCY_FIELDS
+            },
+            "metadata": msgspec.json.encode(metadata),
         }
 
     @classmethod
-    def stored(cls, stored: StoredArrays) -> ColumnGraph:
-        """The graph of a file."""
-        arrays = stored.arrays
-        more = msgspec.json.decode(arrays["more"], type=_More)
-        forward, backward = (Adjacency(*(arrays[f"{way}_{part}"] for part in _PARTS)) for way in _WAYS)
+    def from_arrays(cls, mapped: MappedArrays) -> ColumnGraph:
+        """Create the graph from mapped arrays."""
+        arrays = mapped.arrays
+        metadata = msgspec.json.decode(arrays["metadata"], type=_Metadata)
+        forward, backward = (
+            Adjacency(*(arrays[f"{direction}_{field}"] for field in _ADJACENCY_FIELDS)) for direction in _DIRECTIONS
+        )
         return cls(
-            names=Texts(arrays["name_offsets"], arrays["names"]),
-            jobs=Texts(arrays["job_offsets"], arrays["jobs"]),
-            transformations=more.transformations,
-            whole_of=arrays["whole_of"],
+            names=StringTable(arrays["name_offsets"], arrays["names"]),
+            jobs=StringTable(arrays["job_offsets"], arrays["jobs"]),
+            transformations=metadata.transformations,
+            dataset_node_of=arrays["dataset_node_of"],
             forward=forward,
             backward=backward,
             job_of=arrays["job_of"],
             transformation_of=arrays["transformation_of"],
-            aliases={(row[0], row[1]): (row[2], row[3]) for row in more.aliases},
+            aliases={(row[0], row[1]): (row[2], row[3]) for row in metadata.aliases},
         )
 
 
-class _More(Struct):
+class _Metadata(Struct):
     transformations: tuple[Transformation, ...]
     aliases: list[tuple[str, str, str, str]]
 
 
-_WAYS = ("forward", "backward")
-_PARTS = ("offsets", "ends", "edges")
+_DIRECTIONS = ("forward", "backward")
+_ADJACENCY_FIELDS = ("offsets", "ends", "edges")
 
 
-def column_graph(index: IndexReader) -> ColumnGraph:
-    """The graph of what was said last of each dataset by each job."""
-    draft = _Draft({_name(name): _name(node) for name, node in index.node_names()})
-    frames = []
-    for said in index.last_statements(FRAMES):
-        if said.dataset_namespace == FRAMES:
-            frames.append(said)
+def build_column_graph(index: IndexReader) -> ColumnGraph:
+    """Build the graph of the latest lineage assertions of each job on each dataset."""
+    builder = _GraphBuilder({_parse_name(name): _parse_name(node) for name, node in index.canonical_names()})
+    frame_assertions = []
+    for assertion in index.latest_assertions(NOTEBOOK_NAMESPACE):
+        if assertion.dataset_namespace == NOTEBOOK_NAMESPACE:
+            frame_assertions.append(assertion)
         else:
-            draft.add_all(index, said)
-    for said in of_last_sessions(frames):
-        draft.add_all(index, said)
-    draft.add_renames([(_name(old), _name(new)) for old, new, _ in index.all_renames()])
-    return draft.graph()
+            builder.add_assertion(index, assertion)
+    for assertion in latest_session_only(frame_assertions):
+        builder.add_assertion(index, assertion)
+    builder.add_renames([(_parse_name(old), _parse_name(new)) for old, new, _ in index.all_renames()])
+    return builder.build()
 
 
-def turn_of(said: Said) -> tuple[Any, ...]:
-    """What statements are taken in order by: those on frames after all others, in the order of their times."""
-    is_frame = said.dataset_namespace == FRAMES
-    when = (said.event_time, said.dataset_version) if is_frame else ()
-    return is_frame, *when, said.job_namespace or "", said.job_name or "", said.dataset_namespace, said.dataset_name
+def assertion_order(assertion: LatestAssertion) -> tuple[Any, ...]:
+    """Sort key of assertions: those on frames come last, by time."""
+    is_frame = assertion.dataset_namespace == NOTEBOOK_NAMESPACE
+    time_key = (assertion.event_time, assertion.dataset_version) if is_frame else ()
+    return (
+        is_frame,
+        *time_key,
+        assertion.job_namespace or "",
+        assertion.job_name or "",
+        assertion.dataset_namespace,
+        assertion.dataset_name,
+    )
 
 
-def of_last_sessions(frames: Iterable[Said]) -> list[Said]:
-    """Of frames, which are made anew in every session, only what the last session said of each; in order."""
-    in_order = sorted(frames, key=turn_of)
-    last = {said.dataset_name: said.session_id for said in in_order}
-    return [said for said in in_order if last[said.dataset_name] == said.session_id]
+def latest_session_only(assertions: Iterable[LatestAssertion]) -> list[LatestAssertion]:
+    """Filter the assertions on frames to the latest session of each frame, sorted."""
+    ordered = sorted(assertions, key=assertion_order)
+    latest = {assertion.dataset_name: assertion.session_id for assertion in ordered}
+    return [assertion for assertion in ordered if latest[assertion.dataset_name] == assertion.session_id]
 
 
-def transformation_of(edge: SaidEdge) -> Transformation:
-    """How an edge of a set says that a column went into another."""
+def to_transformation(edge: AssertedEdge) -> Transformation:
+    """Convert an asserted edge to its transformation."""
     masking = None if edge.masking is None else bool(edge.masking)
     return Transformation("INDIRECT" if edge.type == "INDIRECT" else "DIRECT", edge.subtype, edge.description, masking)
 
 
-def _name(key: str) -> _Name:
-    _, namespace, name = key.split(BETWEEN_PARTS, 2)
+def _parse_name(key: str) -> _Name:
+    _, namespace, name = key.split(KEY_SEPARATOR, 2)
     return namespace, name
 
 
-def _job(key: str) -> _Name:
-    namespace, name = key.split(BETWEEN_PARTS, 1)
+def _parse_job(key: str) -> _Name:
+    namespace, name = key.split(KEY_SEPARATOR, 1)
     return namespace, name
 
 
-class _Draft:
-    """Edges between names as they come; numbers are given at the end."""
+class _GraphBuilder:
+    """Collects edges between names; columns and jobs are numbered at the end."""
 
     def __init__(self, aliases: dict[_Name, _Name]) -> None:
         self._aliases = aliases
@@ -211,93 +224,101 @@ class _Draft:
         self._jobs: dict[str, int] = {}
         self._transformations: dict[Transformation, int] = {}
         self._starts, self._ends = array("I"), array("I")
-        self._made_by, self._hows = array("i"), array("I")
+        self._job_numbers, self._transformation_numbers = array("i"), array("I")
 
-    def add_all(self, index: IndexReader, said: Said) -> None:
-        """Take what a job said last of a dataset; nothing if it was taken back."""
-        edges = list(index.edge_set(said.edge_set))
-        sources = [self._source(index, said, edge) for edge in edges]
-        dataset = said.dataset_namespace, said.dataset_name
-        # A variable is one frame after the other: each is a dataset of its own, and the name alone means the last.
-        if edges and said.dataset_namespace == FRAMES and said.dataset_version:
-            self._aliases[dataset] = FRAMES, f"{said.dataset_name}@{said.dataset_version}"
-        target = self._node(*dataset)
+    def add_assertion(self, index: IndexReader, assertion: LatestAssertion) -> None:
+        """Add the edges of an assertion; it has none if the lineage was removed."""
+        edges = list(index.asserted_edges(assertion.edge_set_id))
+        sources = [self._source(index, assertion, edge) for edge in edges]
+        dataset = assertion.dataset_namespace, assertion.dataset_name
+        # Each version of a frame variable is a dataset; the bare name is an alias of the latest version.
+        if edges and assertion.dataset_namespace == NOTEBOOK_NAMESPACE and assertion.dataset_version:
+            self._aliases[dataset] = NOTEBOOK_NAMESPACE, f"{assertion.dataset_name}@{assertion.dataset_version}"
+        target = self._canonical(*dataset)
         job = -1
-        if edges and said.job_name is not None:
-            job = self._jobs.setdefault(entity(said.job_namespace, said.job_name), len(self._jobs))
+        if edges and assertion.job_name is not None:
+            job = self._jobs.setdefault(entity_key(assertion.job_namespace, assertion.job_name), len(self._jobs))
         for source, edge in zip(sources, edges, strict=True):
-            self._add((*source, edge.source_column), (*target, edge.column), transformation_of(edge), job)
+            self._add((*source, edge.source_column), (*target, edge.column), to_transformation(edge), job)
 
-    def _source(self, index: IndexReader, said: Said, edge: SaidEdge) -> _Name:
-        is_frame = edge.source_namespace == FRAMES and said.run_uuid is not None
-        version = index.input_version(said.run_uuid or "", FRAMES, edge.source_name) if is_frame else ""
+    def _source(self, index: IndexReader, assertion: LatestAssertion, edge: AssertedEdge) -> _Name:
+        is_frame = edge.source_namespace == NOTEBOOK_NAMESPACE and assertion.run_uuid is not None
+        version = (
+            index.input_version(assertion.run_uuid or "", NOTEBOOK_NAMESPACE, edge.source_name) if is_frame else ""
+        )
         if version:
-            return FRAMES, f"{edge.source_name}@{version}"
-        return self._node(edge.source_namespace, edge.source_name)
+            return NOTEBOOK_NAMESPACE, f"{edge.source_name}@{version}"
+        return self._canonical(edge.source_namespace, edge.source_name)
 
     def add_renames(self, renames: Iterable[tuple[_Name, _Name]]) -> None:
-        """Say of every column of a dataset that was renamed that it is the column of that name afterwards."""
-        pairs = {(self._node(*old), self._node(*new)) for old, new in renames}
+        """Add an edge from each column of a renamed dataset to the column of the same name under the new name."""
+        pairs = {(self._canonical(*old), self._canonical(*new)) for old, new in renames}
         columns: dict[_Name, set[str | None]] = {name: set() for pair in pairs for name in pair}
         for key in self._columns:
-            column = column_of(key)
+            column = parse_column_key(key)
             if (column.namespace, column.dataset) in columns:
                 columns[column.namespace, column.dataset].add(column.column)
-        # A dataset may be renamed again and again: a column is known under all its names.
-        is_settled = False
-        while not is_settled:
-            is_settled = True
+        # Renames can chain: propagate the columns until all names have the same set.
+        is_stable = False
+        while not is_stable:
+            is_stable = True
             for old, new in pairs:
                 if columns[old] != columns[new]:
                     columns[old] = columns[new] = columns[old] | columns[new]
-                    is_settled = False
-        how = Transformation("DIRECT", RENAMED)
+                    is_stable = False
+        transformation = Transformation("DIRECT", RENAME_SUBTYPE)
         for old, new in pairs - {(name, name) for name in columns}:
             for name in columns[old]:
-                self._add((*old, name), (*new, name), how, -1)
+                self._add((*old, name), (*new, name), transformation, -1)
 
-    def graph(self) -> ColumnGraph:
-        names, columns = Texts.renumbered(self._columns)
-        jobs, places = Texts.renumbered(self._jobs)
-        starts, ends = (array("I", map(columns.__getitem__, side)) for side in (self._starts, self._ends))
-        # An edge of no job has the number behind the last.
-        made_by = [*places, len(jobs)]
+    def build(self) -> ColumnGraph:
+        names, column_numbers = StringTable.from_mapping(self._columns)
+        jobs, job_numbers = StringTable.from_mapping(self._jobs)
+        starts, ends = (array("I", map(column_numbers.__getitem__, numbers)) for numbers in (self._starts, self._ends))
+        # Edges without a job have job number -1, which maps to the number after the last.
+        job_of = [*job_numbers, len(jobs)]
         self._columns.clear()
         return ColumnGraph(
             names=names,
             jobs=jobs,
             transformations=tuple(self._transformations),
-            whole_of=_wholes(names),
-            forward=adjacency(len(names), starts, ends),
-            backward=adjacency(len(names), ends, starts),
-            job_of=array("I", map(made_by.__getitem__, self._made_by)),
-            transformation_of=self._hows,
+            dataset_node_of=_dataset_nodes(names),
+            forward=build_adjacency(len(names), starts, ends),
+            backward=build_adjacency(len(names), ends, starts),
+            job_of=array("I", map(job_of.__getitem__, self._job_numbers)),
+            transformation_of=self._transformation_numbers,
             aliases=self._aliases,
         )
 
-    def _node(self, namespace: str, name: str) -> _Name:
+    def _canonical(self, namespace: str, name: str) -> _Name:
         return self._aliases.get((namespace, name), (namespace, name))
 
     def _add(
-        self, source: tuple[str, str, str | None], target: tuple[str, str, str | None], how: Transformation, job: int
+        self,
+        source: tuple[str, str, str | None],
+        target: tuple[str, str, str | None],
+        transformation: Transformation,
+        job: int,
     ) -> None:
         columns = self._columns
         start = columns.setdefault(column_key(*source), len(columns))
         end = columns.setdefault(column_key(*target), len(columns))
         self._starts.append(start)
         self._ends.append(end)
-        self._made_by.append(job)
-        self._hows.append(self._transformations.setdefault(how, len(self._transformations)))
+        self._job_numbers.append(job)
+        self._transformation_numbers.append(
+            self._transformations.setdefault(transformation, len(self._transformations))
+        )
 
 
-def _wholes(names: Texts) -> array[int]:
-    """The number of each column's dataset as a whole; its own where nothing was said of that."""
-    wholes = array("I", range(len(names)))
-    before = None
+def _dataset_nodes(names: StringTable) -> array[int]:
+    """Return the dataset-level node of each column, or the column itself if there is none."""
+    dataset_nodes = array("I", range(len(names)))
+    current = None
     for number in range(len(names)):
-        column = column_of(names[number])
+        column = parse_column_key(names[number])
         if column.column is None:
-            before = number, (column.namespace, column.dataset)
-        elif before is not None and before[1] == (column.namespace, column.dataset):
-            wholes[number] = before[0]
-    return wholes
+            current = number, (column.namespace, column.dataset)
+        elif current is not None and current[1] == (column.namespace, column.dataset):
+            dataset_nodes[number] = current[0]
+    return dataset_nodes

@@ -1,25 +1,25 @@
-"""How far a question goes before it is cheaper to have the whole graph."""
+"""Lookup budget of lazy graphs: beyond it, loading the whole graph is cheaper."""
 
 from __future__ import annotations
 
 from clew.errors import ClewError
 
-# A job or a dataset is asked for in 60 to 80 µs: so many keep an answer below 0.4 s, start of the process included.
-MOST_ASKED = 2_000
+# One lookup costs 60 to 80 µs; with this limit a query needs less than 0.4 s, process start included.
+MAX_LOOKUPS = 2_000
 
 
-class TooFarError(ClewError):
-    """More of the graph is needed than is worth asking for piece by piece."""
+class BudgetExceededError(ClewError):
+    """A lazy traversal needs more index lookups than its budget allows."""
 
 
-class Patience:
-    """Counts what was asked of the index."""
+class LookupBudget:
+    """Counter of index lookups that raises when the limit is exceeded."""
 
-    def __init__(self, most: int | None = None) -> None:
-        self._left = MOST_ASKED if most is None else most
+    def __init__(self, max_lookups: int | None = None) -> None:
+        self._remaining = MAX_LOOKUPS if max_lookups is None else max_lookups
 
     def spend(self) -> None:
-        """Ask once more."""
-        self._left -= 1
-        if self._left < 0:
-            raise TooFarError("The question goes too far to be answered step by step.")
+        """Count one lookup."""
+        self._remaining -= 1
+        if self._remaining < 0:
+            raise BudgetExceededError("The traversal needs too many index lookups.")

@@ -1,4 +1,4 @@
-"""A graph that stays in the process: read from a file beside the index, made anew when the index has changed."""
+"""In-process cache of a graph, backed by a file next to the index and refreshed when the index changes."""
 
 from __future__ import annotations
 
@@ -13,127 +13,145 @@ import msgspec
 from msgspec import Struct
 
 from clew.errors import ClewError
-from clew.index.reader import IndexReader, Progress
-from clew.query.graph.stored import StoredArrays, store, stored
+from clew.index.reader import IndexReader, IndexVersion
+from clew.query.graph.stored import MappedArrays, map_arrays, write_arrays
 
-# A graph of so many edges is made in a quarter of a second. A larger one is made while the one before still answers,
-# and a core is kept busy with that for at most a sixth of the time.
-_FEW_EDGES = 50_000
-_PAUSES = 5
+# A graph with this many edges is built in 0.25 s. Larger ones are rebuilt in the background while the previous graph
+# is used, with pauses so that rebuilding uses at most a sixth of a core.
+_MAX_SYNC_EDGES = 50_000
+_MIN_IDLE_FACTOR = 5
 
 
-class Graph(Protocol):
-    """A graph that can be stored."""
+class StorableGraph(Protocol):
+    """A graph that can be written to a file of arrays."""
 
     @property
     def edge_count(self) -> int:
-        """How many edges there are."""
+        """Number of edges."""
 
     def arrays(self) -> dict[str, Any]:
-        """What there is to store."""
+        """Return the arrays to write."""
 
     @classmethod
-    def stored(cls, stored: StoredArrays) -> Self:
-        """The graph of a file."""
+    def from_arrays(cls, mapped: MappedArrays) -> Self:
+        """Create the graph from mapped arrays."""
 
 
-G = TypeVar("G", bound=Graph)
+G = TypeVar("G", bound=StorableGraph)
 
 
-class Mark(Struct, frozen=True):
-    """How far an index had come, and what of it makes the graph: while `content` is the same, so is the graph."""
+class GraphVersion(Struct, frozen=True):
+    """Progress of the index, and a fingerprint of the rows that make up the graph; equal fingerprints, equal graphs."""
 
-    progress: Progress
-    content: str
+    index_version: IndexVersion
+    fingerprint: str
 
 
-class KeptGraph(Generic[G]):
-    """The newest graph of its kind, for all threads of a process."""
+class GraphCache(Generic[G]):
+    """Cache of the newest graph of one kind, shared by all threads of a process."""
 
     def __init__(
         self,
         kind: type[G],
         path: Path,
         build: Callable[[IndexReader], G],
-        content: Callable[[IndexReader], str],
+        fingerprint: Callable[[IndexReader], str],
         open_index: Callable[[], IndexReader],
     ) -> None:
-        self._kind, self._path, self._build, self._content, self._open = kind, path, build, content, open_index
+        self._kind, self._path, self._build, self._fingerprint, self._open_index = (
+            kind,
+            path,
+            build,
+            fingerprint,
+            open_index,
+        )
         self._lock = threading.Lock()
-        self._graph: tuple[Mark, G] | None = None
+        self._graph: tuple[GraphVersion, G] | None = None
         self._seconds = 0.0
         self._not_before = 0.0
-        self._is_busy = False
+        self._is_refreshing = False
 
-    def at(self, index: IndexReader) -> tuple[Mark, G]:
-        """The graph of an index, and how far it goes: one that is large may be some seconds behind."""
-        known = self._graph
-        progress = index.progress()
-        if known is not None and known[0].progress == progress:
-            return known
-        if known is None or known[0].progress.identity != progress.identity or known[1].edge_count < _FEW_EDGES:
+    def get(self, index: IndexReader) -> tuple[GraphVersion, G]:
+        """Return the graph and its version; a large graph may be some seconds behind the index."""
+        cached = self._graph
+        progress = index.version()
+        if cached is not None and cached[0].index_version == progress:
+            return cached
+        if (
+            cached is None
+            or cached[0].index_version.identity != progress.identity
+            or cached[1].edge_count < _MAX_SYNC_EDGES
+        ):
             with self._lock:
-                return self._renewed()
-        self._renew_aside()
-        return known
+                return self._refresh()
+        self._refresh_in_background()
+        return cached
 
-    def is_at(self, index: IndexReader) -> bool:
-        """Whether the graph of this state of the index is there already, in memory or in the file."""
-        progress = index.progress()
-        if self._graph is None or self._graph[0].progress != progress:
-            found = self._as_stored()
-            if found is None or found[0].progress != progress:
+    def is_current(self, index: IndexReader) -> bool:
+        """Check whether the graph of the current index is available in memory or in the file."""
+        progress = index.version()
+        if self._graph is None or self._graph[0].index_version != progress:
+            stored = self._read_file()
+            if stored is None or stored[0].index_version != progress:
                 return False
-            self._graph = found
+            self._graph = stored
         return True
 
-    def _as_stored(self) -> tuple[Mark, G] | None:
-        found = stored(self._path)
-        return None if found is None else (msgspec.json.decode(found.about, type=Mark), self._kind.stored(found))
+    def _read_file(self) -> tuple[GraphVersion, G] | None:
+        mapped = map_arrays(self._path)
+        return (
+            None
+            if mapped is None
+            else (msgspec.json.decode(mapped.metadata, type=GraphVersion), self._kind.from_arrays(mapped))
+        )
 
-    def _renewed(self) -> tuple[Mark, G]:
-        with self._open() as index:
-            if self.is_at(index) and self._graph is not None:
+    def _refresh(self) -> tuple[GraphVersion, G]:
+        with self._open_index() as index:
+            if self.is_current(index) and self._graph is not None:
                 return self._graph
-            known, progress = self._graph, index.progress()
-            began = time.thread_time()
-            mark = Mark(progress, self._content(index))
-            same = known if known is not None and _is_same(known[0], mark) else self._from_file(mark)
-            self._graph = (mark, same[1]) if same is not None else (mark, self._built(index, mark))
-            self._seconds = time.thread_time() - began
+            cached, progress = self._graph, index.version()
+            started = time.thread_time()
+            version = GraphVersion(progress, self._fingerprint(index))
+            same = (
+                cached
+                if cached is not None and _has_same_graph(cached[0], version)
+                else self._read_file_if_same(version)
+            )
+            self._graph = (version, same[1]) if same is not None else (version, self._build_and_store(index, version))
+            self._seconds = time.thread_time() - started
         return self._graph
 
-    def _from_file(self, mark: Mark) -> tuple[Mark, G] | None:
-        found = self._as_stored()
-        return None if found is None or not _is_same(found[0], mark) else (mark, found[1])
+    def _read_file_if_same(self, version: GraphVersion) -> tuple[GraphVersion, G] | None:
+        stored = self._read_file()
+        return None if stored is None or not _has_same_graph(stored[0], version) else (version, stored[1])
 
-    def _built(self, index: IndexReader, mark: Mark) -> G:
+    def _build_and_store(self, index: IndexReader, version: GraphVersion) -> G:
         graph = self._build(index)
         try:
-            store(self._path, graph.arrays(), mark)
+            write_arrays(self._path, graph.arrays(), version)
         except OSError:
-            # Whoever may only read does without the file.
+            # Read-only processes use the graph without the file.
             return graph
-        # The stored one takes no memory of the process's own.
-        found = self._from_file(mark)
-        return graph if found is None else found[1]
+        # The memory-mapped copy uses no private memory.
+        stored = self._read_file_if_same(version)
+        return graph if stored is None else stored[1]
 
-    def _renew_aside(self) -> None:
+    def _refresh_in_background(self) -> None:
         with self._lock:
-            if self._is_busy or time.monotonic() < self._not_before:
+            if self._is_refreshing or time.monotonic() < self._not_before:
                 return
-            self._is_busy = True
-        threading.Thread(target=self._renew_in_thread, name="clew-graph", daemon=True).start()
+            self._is_refreshing = True
+        threading.Thread(target=self._run_background_refresh, name="clew-graph", daemon=True).start()
 
-    def _renew_in_thread(self) -> None:
+    def _run_background_refresh(self) -> None:
         try:
-            # An index that cannot be read is told to whoever asks next.
+            # The next query reports an unreadable index.
             with suppress(ClewError):
-                self._renewed()
+                self._refresh()
         finally:
-            self._not_before = time.monotonic() + _PAUSES * self._seconds
-            self._is_busy = False
+            self._not_before = time.monotonic() + _MIN_IDLE_FACTOR * self._seconds
+            self._is_refreshing = False
 
 
-def _is_same(one: Mark, other: Mark) -> bool:
-    return (one.progress.identity, one.content) == (other.progress.identity, other.content)
+def _has_same_graph(left: GraphVersion, right: GraphVersion) -> bool:
+    return (left.index_version.identity, left.fingerprint) == (right.index_version.identity, right.fingerprint)

@@ -1,4 +1,4 @@
-"""The graph as someone wants to see it: as of a time, with child jobs rolled up, without frames in memory."""
+"""View of the job graph: as of a time, with child jobs rolled up, without in-memory frames."""
 
 from __future__ import annotations
 
@@ -7,150 +7,149 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from clew.query.graph.lineage import How
+from clew.query.graph.lineage import JobEdgeKind
 from clew.query.graph.nodes import Node
 
 RollUp = Literal["none", "parent", "root"]
 
 
-class Sight(Struct, frozen=True):
-    """What to leave out, and what to see as one.
+class ViewOptions(Struct, frozen=True):
+    """Options of a job graph view.
 
-    `as_of`, in microseconds: only edges that some event up to then spoke of. `roll_up`: a job that started no others as
-    the job that started it, or all jobs as the first of those. Unless `has_frames`, datasets that were only ever in
-    memory are passed through.
+    `as_of`, in epoch microseconds: only edges reported by then. `roll_up`: show each job without children as its
+    parent, or all jobs as their root. Unless `include_frames`, in-memory DataFrames are traversed but not returned.
     """
 
     as_of: int | None = None
     roll_up: RollUp = "none"
-    has_frames: bool = False
+    include_frames: bool = False
 
 
-class Side(Protocol):
-    """The edges of nodes in one direction."""
+class AdjacencyProtocol(Protocol):
+    """Edges of nodes in one direction."""
 
     def ends_of(self, node: int, /) -> Sequence[int]:
-        """The neighbours of a node, in order."""
+        """Return the neighbours of a node, sorted by name."""
 
     def edges_of(self, node: int, /) -> Sequence[int]:
-        """The numbers of a node's edges, beside their ends."""
+        """Return the edge numbers of a node, in the order of `ends_of`."""
 
     def edge_to(self, node: int, end: int, /) -> int | None:
-        """The number of an edge between two nodes."""
+        """Return the number of the edge between two nodes, if there is one."""
 
 
-class Lineages(Protocol):
+class JobGraphProtocol(Protocol):
     """A graph of jobs and datasets."""
 
     @property
-    def forward(self) -> Side:
-        """The edges along the flow of data."""
+    def forward(self) -> AdjacencyProtocol:
+        """Edges along the data flow."""
 
     @property
-    def backward(self) -> Side:
-        """The edges against it."""
+    def backward(self) -> AdjacencyProtocol:
+        """Edges against the data flow."""
 
     @property
-    def since(self) -> Sequence[int]:
-        """Since when each edge is known."""
+    def first_seen(self) -> Sequence[int]:
+        """Time of the first event that reported each edge, in epoch microseconds."""
 
     def find(self, node: Node, /) -> int | None:
-        """The number of a job or dataset; None if lineage tells nothing of it."""
+        """Return the number of a job or dataset; None if it has no lineage."""
 
     def node(self, number: int, /) -> Node:
-        """The job or dataset of a number."""
+        """Return the job or dataset with a number."""
 
     def is_job(self, number: int, /) -> bool:
-        """Whether a number is a job's."""
+        """Check whether a node is a job."""
 
     def is_frame(self, number: int, /) -> bool:
-        """Whether a number is that of a dataset that was only ever in memory."""
+        """Check whether a node is an in-memory DataFrame."""
 
-    def how(self, edge: int, /) -> How:
-        """What an edge says."""
+    def edge_kind(self, edge: int, /) -> JobEdgeKind:
+        """Return the kind of an edge."""
 
-    def first(self, numbers: Iterable[int], /) -> int:
-        """Of several nodes the one whose name comes first."""
+    def first_by_name(self, numbers: Iterable[int], /) -> int:
+        """Return the first node by name."""
 
     def parent(self, number: int, /) -> int:
-        """The job that started a job; itself if none did."""
+        """Return the parent job of a job, or the job itself."""
 
     def children(self) -> Mapping[int, Sequence[int]]:
-        """The jobs that were started by others, by those."""
+        """Return the child jobs by parent job."""
 
 
-class Lens:
-    """Neighbours of nodes in a graph, seen in one way."""
+class JobGraphView:
+    """Neighbours in a job graph, after applying view options."""
 
-    def __init__(self, graph: Lineages, sight: Sight | None = None) -> None:
+    def __init__(self, graph: JobGraphProtocol, options: ViewOptions | None = None) -> None:
         self.graph = graph
-        self.sight = sight or Sight()
-        self._is_plain = self.sight.as_of is None and self.sight.roll_up == "none"
+        self.options = options or ViewOptions()
+        self._is_unfiltered = self.options.as_of is None and self.options.roll_up == "none"
 
-    def seen_as(self, number: int) -> int:
-        """The node that a node is shown as."""
+    def representative(self, number: int) -> int:
+        """Return the node that represents a node after roll-up."""
         parent = self.graph.parent
-        if self.sight.roll_up == "none" or parent(number) == number:
+        if self.options.roll_up == "none" or parent(number) == number:
             return number
-        if self.sight.roll_up == "parent":
+        if self.options.roll_up == "parent":
             return number if number in self.graph.children() else parent(number)
-        passed = {number}
-        while parent(number) not in passed:
+        visited = {number}
+        while parent(number) not in visited:
             number = parent(number)
-            passed.add(number)
-        # In a circle of parents all are the first of them.
-        return number if parent(number) == number else self.graph.first(self._circle(number))
+            visited.add(number)
+        # All jobs in a cycle of parents are represented by the first of them.
+        return number if parent(number) == number else self.graph.first_by_name(self._parent_cycle(number))
 
     def neighbours(self, number: int, *, is_forward: bool) -> Sequence[int]:
-        """Which nodes a node feeds, or is fed by, each once; what is passed through is no node."""
-        if self._is_plain and not self._meets_frames(number):
+        """Return the distinct nodes that a node feeds (`is_forward`) or is fed by, skipping hidden frames."""
+        if self._is_unfiltered and not self._may_touch_frames(number):
             return (self.graph.forward if is_forward else self.graph.backward).ends_of(number)
-        found: dict[int, None] = {}
-        passed: set[int] = set()
+        neighbours: dict[int, None] = {}
+        visited: set[int] = set()
         pending = [number]
         while pending:
             for end in self._ends(pending.pop(), is_forward=is_forward):
-                if not self.sight.has_frames and self.graph.is_frame(end):
-                    if end not in passed:
-                        passed.add(end)
+                if not self.options.include_frames and self.graph.is_frame(end):
+                    if end not in visited:
+                        visited.add(end)
                         pending.append(end)
                 elif end != number:
-                    found[end] = None
-        return list(found)
+                    neighbours[end] = None
+        return list(neighbours)
 
     def degree(self, number: int, *, is_forward: bool) -> int:
-        """How many neighbours a node has."""
+        """Return the number of neighbours of a node."""
         return len(self.neighbours(number, is_forward=is_forward))
 
-    def how(self, start: int, end: int) -> How | None:
-        """What the edge between two nodes says; None if something in between is not shown."""
+    def edge_kind(self, start: int, end: int) -> JobEdgeKind | None:
+        """Return the kind of the edge between two nodes; None if hidden frames are in between."""
         edge = self.graph.forward.edge_to(start, end)
         if edge is not None:
-            return self.graph.how(edge)
-        if self.graph.is_job(start) != self.graph.is_job(end) and self.sight.roll_up != "none":
+            return self.graph.edge_kind(edge)
+        if self.graph.is_job(start) != self.graph.is_job(end) and self.options.roll_up != "none":
             return "READ" if self.graph.is_job(end) else "WRITE"
         return None
 
-    def _meets_frames(self, number: int) -> bool:
-        """Whether a frame may be beside a node: those of a dataset are not looked through one by one."""
-        return not self.sight.has_frames and (self.graph.is_job(number) or self.graph.is_frame(number))
+    def _may_touch_frames(self, number: int) -> bool:
+        """Check whether a node may have frame neighbours; stored datasets have only jobs."""
+        return not self.options.include_frames and (self.graph.is_job(number) or self.graph.is_frame(number))
 
     def _ends(self, number: int, *, is_forward: bool) -> Iterable[int]:
-        side = self.graph.forward if is_forward else self.graph.backward
+        adjacency = self.graph.forward if is_forward else self.graph.backward
         for member in self._members(number):
-            ends: Iterable[int] = side.ends_of(member)
-            if self.sight.as_of is not None:
-                since, as_of = self.graph.since, self.sight.as_of
-                edges = zip(ends, side.edges_of(member), strict=True)
-                ends = (end for end, edge in edges if since[edge] <= as_of)
-            yield from ends if self.sight.roll_up == "none" else map(self.seen_as, ends)
+            ends: Iterable[int] = adjacency.ends_of(member)
+            if self.options.as_of is not None:
+                first_seen, as_of = self.graph.first_seen, self.options.as_of
+                edges = zip(ends, adjacency.edges_of(member), strict=True)
+                ends = (end for end, edge in edges if first_seen[edge] <= as_of)
+            yield from ends if self.options.roll_up == "none" else map(self.representative, ends)
 
     def _members(self, number: int) -> Iterable[int]:
-        """The nodes that are shown as one."""
-        if self.sight.roll_up == "none":
+        """Return all nodes represented by a node."""
+        if self.options.roll_up == "none":
             return (number,)
         children = self.graph.children()
-        if self.sight.roll_up == "parent":
+        if self.options.roll_up == "parent":
             return (number, *(child for child in children.get(number, ()) if child not in children))
         members, pending = {number: None}, [number]
         while pending:
@@ -160,8 +159,8 @@ class Lens:
                     pending.append(child)
         return members
 
-    def _circle(self, number: int) -> set[int]:
-        circle = {number}
-        while (number := self.graph.parent(number)) not in circle:
-            circle.add(number)
-        return circle
+    def _parent_cycle(self, number: int) -> set[int]:
+        cycle = {number}
+        while (number := self.graph.parent(number)) not in cycle:
+            cycle.add(number)
+        return cycle

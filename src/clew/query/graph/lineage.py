@@ -1,4 +1,4 @@
-"""Jobs and datasets, and which feeds which."""
+"""Graph of jobs and datasets."""
 
 from __future__ import annotations
 
@@ -8,192 +8,202 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Literal
 
-from clew.events.notebook import FRAMES
-from clew.index.keys import BETWEEN_PARTS
+from clew.events.notebook import NOTEBOOK_NAMESPACE
+from clew.index.keys import KEY_SEPARATOR
 from clew.index.reader import IndexReader
-from clew.query.graph.adjacency import Adjacency, adjacency
-from clew.query.graph.nodes import Node, key_of, node_of
-from clew.query.graph.stored import StoredArrays
-from clew.query.graph.texts import Numbers, Texts
+from clew.query.graph.adjacency import Adjacency, build_adjacency
+from clew.query.graph.nodes import Node, node_key, parse_node_key
+from clew.query.graph.stored import MappedArrays
+from clew.query.graph.texts import Numbers, StringTable
 
-How = Literal["READ", "WRITE", "RENAME", "FEED", "DECLARED"]
-HOWS: Final[tuple[How, ...]] = ("READ", "WRITE", "RENAME", "FEED", "DECLARED")
-# An input that only lineage names is no weaker an edge, but says where it is from.
-IMPLIED: Final = 8
+JobEdgeKind = Literal["READ", "WRITE", "RENAME", "FEED", "DECLARED"]
+JOB_EDGE_KINDS: Final[tuple[JobEdgeKind, ...]] = ("READ", "WRITE", "RENAME", "FEED", "DECLARED")
+# Flag of edges to inputs that only a lineage facet names.
+IMPLIED_FLAG: Final = 8
 
 
 @dataclass(frozen=True)
-class LineageGraph:
-    """All jobs and datasets. A dataset has one number, whichever of its names is asked by."""
+class JobGraph:
+    """All jobs and datasets. All names of a dataset map to one number (`canonical_numbers`)."""
 
-    names: Texts
-    node_of: Numbers
+    names: StringTable
+    canonical_numbers: Numbers
     parents: Numbers
     forward: Adjacency
     backward: Adjacency
-    since: Numbers
-    hows: Numbers
+    first_seen: Numbers
+    edge_kinds: Numbers
 
     @property
     def edge_count(self) -> int:
-        """How many edges there are."""
-        return len(self.since)
+        """Number of edges."""
+        return len(self.first_seen)
 
     def find(self, node: Node) -> int | None:
-        """The number of a job or dataset; None if lineage tells nothing of it."""
-        found = self.names.find(key_of(node.kind, node.namespace, node.name))
-        return None if found is None else self.node_of[found]
+        """Return the number of a job or dataset, by any of its names; None if it has no lineage."""
+        number = self.names.find(node_key(node.kind, node.namespace, node.name))
+        return None if number is None else self.canonical_numbers[number]
 
     def node(self, number: int) -> Node:
-        """The job or dataset of a number."""
-        return node_of(self.names[number])
+        """Return the job or dataset with a number."""
+        return parse_node_key(self.names[number])
 
     def is_job(self, number: int) -> bool:
-        """Whether a number is a job's."""
+        """Check whether a node is a job."""
         return number in self._jobs
 
     def is_frame(self, number: int) -> bool:
-        """Whether a number is that of a dataset that was only ever in memory."""
+        """Check whether a node is an in-memory DataFrame."""
         return number in self._frames
 
-    def how(self, edge: int) -> How:
-        """What an edge says."""
-        return HOWS[self.hows[edge] & ~IMPLIED]
+    def edge_kind(self, edge: int) -> JobEdgeKind:
+        """Return the kind of an edge."""
+        return JOB_EDGE_KINDS[self.edge_kinds[edge] & ~IMPLIED_FLAG]
 
-    def first(self, numbers: Iterable[int]) -> int:
-        """Of several nodes the one whose name comes first."""
+    def first_by_name(self, numbers: Iterable[int]) -> int:
+        """Return the first node by name."""
         return min(numbers)
 
     def parent(self, number: int) -> int:
-        """The job that started a job; itself if none did."""
+        """Return the parent job of a job, or the job itself."""
         return self.parents[number]
 
     def children(self) -> dict[int, list[int]]:
-        """The jobs whose runs name a run of another job as their parent, by that job."""
+        """Return the child jobs by parent job."""
         return self._children
 
     @cached_property
     def _jobs(self) -> range:
-        return self.names.beginning(f"job{BETWEEN_PARTS}")
+        return self.names.prefix_range(f"job{KEY_SEPARATOR}")
 
     @cached_property
     def _frames(self) -> range:
-        return self.names.beginning(key_of("dataset", FRAMES, ""))
+        return self.names.prefix_range(node_key("dataset", NOTEBOOK_NAMESPACE, ""))
 
     @cached_property
     def _children(self) -> dict[int, list[int]]:
-        found: dict[int, list[int]] = {}
+        children: dict[int, list[int]] = {}
         for number in self._jobs:
             if self.parents[number] != number:
-                found.setdefault(self.parents[number], []).append(number)
-        return found
+                children.setdefault(self.parents[number], []).append(number)
+        return children
 
     def arrays(self) -> dict[str, Any]:
-        """What there is to store of a graph that was just built."""
+        """Return the arrays of a newly built graph, to be written to a file."""
         return {
             "name_offsets": self.names.offsets,
             "names": self.names.body,
-            **{name: getattr(self, name) for name in ("node_of", "parents", "since", "hows")},
-            **{f"{way}_{part}": getattr(getattr(self, way), part) for way in _WAYS for part in _PARTS},
+            **{name: getattr(self, name) for name in ("canonical_numbers", "parents", "first_seen", "edge_kinds")},
+            **{
+                f"{direction}_{field}": getattr(getattr(self, direction), field)
+                for direction in _DIRECTIONS
+                for field in _ADJACENCY_FIELDS
+            },
         }
 
     @classmethod
-    def stored(cls, stored: StoredArrays) -> LineageGraph:
-        """The graph of a file."""
-        arrays = stored.arrays
-        forward, backward = (Adjacency(*(arrays[f"{way}_{part}"] for part in _PARTS)) for way in _WAYS)
+    def from_arrays(cls, mapped: MappedArrays) -> JobGraph:
+        """Create the graph from mapped arrays."""
+        arrays = mapped.arrays
+        forward, backward = (
+            Adjacency(*(arrays[f"{direction}_{field}"] for field in _ADJACENCY_FIELDS)) for direction in _DIRECTIONS
+        )
         return cls(
-            names=Texts(arrays["name_offsets"], arrays["names"]),
-            node_of=arrays["node_of"],
+            names=StringTable(arrays["name_offsets"], arrays["names"]),
+            canonical_numbers=arrays["canonical_numbers"],
             parents=arrays["parents"],
             forward=forward,
             backward=backward,
-            since=arrays["since"],
-            hows=arrays["hows"],
+            first_seen=arrays["first_seen"],
+            edge_kinds=arrays["edge_kinds"],
         )
 
 
-_WAYS = ("forward", "backward")
-_PARTS = ("offsets", "ends", "edges")
+_DIRECTIONS = ("forward", "backward")
+_ADJACENCY_FIELDS = ("offsets", "ends", "edges")
 
 
-def lineage_graph(index: IndexReader) -> LineageGraph:
-    """The graph of all that an index knows."""
-    draft = _Draft()
-    for start, end, how, since in _edges(index):
-        draft.add(start, end, how, since)
-    return draft.graph(list(index.node_names()), list(index.parent_jobs()))
+def build_job_graph(index: IndexReader) -> JobGraph:
+    """Build the graph of all jobs and datasets of an index."""
+    builder = _GraphBuilder()
+    for start, end, kind, first_seen in _edges(index):
+        builder.add(start, end, kind, first_seen)
+    return builder.build(list(index.canonical_names()), list(index.parent_jobs()))
 
 
 def _edges(index: IndexReader) -> Iterator[tuple[str, str, int, int]]:
-    read, write, rename, feed, declared = range(len(HOWS))
-    for job, dataset, is_input, is_implied, since in index.all_job_edges():
-        implied = IMPLIED if is_implied else 0
-        yield (dataset, job, read | implied, since) if is_input else (job, dataset, write | implied, since)
-    for old, new, since in index.all_renames():
-        yield old, new, rename, since
-    for upstream, job, since in index.all_job_links():
-        yield upstream, job, feed, since
-    for source, dataset, since in index.jobless_edges():
-        yield source, dataset, declared, since
+    read, write, rename, feed, declared = range(len(JOB_EDGE_KINDS))
+    for job, dataset, is_input, is_implied, first_seen in index.all_job_edges():
+        implied = IMPLIED_FLAG if is_implied else 0
+        yield (dataset, job, read | implied, first_seen) if is_input else (job, dataset, write | implied, first_seen)
+    for old, new, first_seen in index.all_renames():
+        yield old, new, rename, first_seen
+    for upstream, job, first_seen in index.all_job_dependencies():
+        yield upstream, job, feed, first_seen
+    for source, dataset, first_seen in index.dataset_asserted_edges():
+        yield source, dataset, declared, first_seen
 
 
-class _Draft:
-    """Edges between names as they come; nodes and their numbers are found at the end."""
+class _GraphBuilder:
+    """Collects edges between names; nodes are numbered at the end."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
-        self._starts, self._ends, self._hows = array("I"), array("I"), array("B")
-        self._since = array("q")
+        self._starts, self._ends, self._edge_kinds = array("I"), array("I"), array("B")
+        self._first_seen = array("q")
 
-    def add(self, start: str, end: str, how: int, since: int) -> None:
+    def add(self, start: str, end: str, kind: int, first_seen: int) -> None:
         numbers = self._numbers
         self._starts.append(numbers.setdefault(start, len(numbers)))
         self._ends.append(numbers.setdefault(end, len(numbers)))
-        self._hows.append(how)
-        self._since.append(since)
+        self._edge_kinds.append(kind)
+        self._first_seen.append(first_seen)
 
-    def graph(self, aliases: Iterable[tuple[str, str]], parents: Iterable[tuple[str, str]]) -> LineageGraph:
+    def build(self, aliases: Iterable[tuple[str, str]], parents: Iterable[tuple[str, str]]) -> JobGraph:
         aliases, parents = list(aliases), list(parents)
-        known = self._numbers
+        numbers = self._numbers
         for pair in (*aliases, *parents):
             for key in pair:
-                known.setdefault(key, len(known))
-        names, places = Texts.renumbered(known)
-        nodes = array("I", range(len(known)))
+                numbers.setdefault(key, len(numbers))
+        names, sorted_numbers = StringTable.from_mapping(numbers)
+        canonical_numbers = array("I", range(len(numbers)))
         for name, node in aliases:
-            nodes[places[known[name]]] = places[known[node]]
-        parent_of = array("I", range(len(known)))
+            canonical_numbers[sorted_numbers[numbers[name]]] = sorted_numbers[numbers[node]]
+        parent_of = array("I", range(len(numbers)))
         for job, parent in parents:
-            parent_of[places[known[job]]] = places[known[parent]]
-        known.clear()
-        return self._joined(names, nodes, parent_of, array("I", (nodes[place] for place in places)))
+            parent_of[sorted_numbers[numbers[job]]] = sorted_numbers[numbers[parent]]
+        numbers.clear()
+        return self._merge_edges(
+            names, canonical_numbers, parent_of, array("I", (canonical_numbers[number] for number in sorted_numbers))
+        )
 
-    def _joined(self, names: Texts, nodes: array[int], parents: array[int], places: array[int]) -> LineageGraph:
-        """One edge between two nodes, however many names said it: known since the first, implied only if all are."""
+    def _merge_edges(
+        self, names: StringTable, canonical_numbers: array[int], parents: array[int], node_numbers: array[int]
+    ) -> JobGraph:
+        """Merge edges between the same nodes: earliest first-seen time, implied only if all are."""
         count = len(names)
-        found: dict[int, int] = {}
-        starts, ends, hows, since = array("I"), array("I"), array("B"), array("q")
-        for start, end, how, at in zip(self._starts, self._ends, self._hows, self._since, strict=True):
-            start, end = places[start], places[end]  # noqa: PLW2901
+        edge_numbers: dict[int, int] = {}
+        starts, ends, edge_kinds, first_seen = array("I"), array("I"), array("B"), array("q")
+        for start, end, kind, at in zip(self._starts, self._ends, self._edge_kinds, self._first_seen, strict=True):
+            start, end = node_numbers[start], node_numbers[end]  # noqa: PLW2901
             if start == end:
                 continue
-            edge = found.setdefault(start * count + end, len(starts))
+            edge = edge_numbers.setdefault(start * count + end, len(starts))
             if edge == len(starts):
                 starts.append(start)
                 ends.append(end)
-                hows.append(how)
-                since.append(at)
+                edge_kinds.append(kind)
+                first_seen.append(at)
             else:
-                hows[edge] &= how | ~IMPLIED & 0xFF
-                since[edge] = min(since[edge], at)
-        found.clear()
-        return LineageGraph(
+                edge_kinds[edge] &= kind | ~IMPLIED_FLAG & 0xFF
+                first_seen[edge] = min(first_seen[edge], at)
+        edge_numbers.clear()
+        return JobGraph(
             names=names,
-            node_of=nodes,
+            canonical_numbers=canonical_numbers,
             parents=parents,
-            forward=adjacency(count, starts, ends),
-            backward=adjacency(count, ends, starts),
-            since=since,
-            hows=hows,
+            forward=build_adjacency(count, starts, ends),
+            backward=build_adjacency(count, ends, starts),
+            first_seen=first_seen,
+            edge_kinds=edge_kinds,
         )

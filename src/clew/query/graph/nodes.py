@@ -1,4 +1,4 @@
-"""What stands in the graph: jobs, datasets and columns by their names, and how each is written as one text."""
+"""Nodes of the graphs (jobs, datasets, columns) and their text keys."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from clew.index.keys import BETWEEN_PARTS
+from clew.index.keys import KEY_SEPARATOR
 
 NodeKind = Literal["dataset", "job"]
 
@@ -20,12 +20,12 @@ class Node(Struct, frozen=True, order=True):
 
     @property
     def id(self) -> str:
-        """As Marquez writes it: `dataset:namespace:name`."""
+        """Marquez node id: `dataset:namespace:name`."""
         return f"{self.kind}:{self.namespace}:{self.name}"
 
 
 class Column(Struct, frozen=True, order=True):
-    """A column of a dataset; without a name, the dataset as a whole."""
+    """A column of a dataset; without a column name, the dataset-level node."""
 
     namespace: str
     dataset: str
@@ -33,29 +33,29 @@ class Column(Struct, frozen=True, order=True):
 
     @property
     def id(self) -> str:
-        """As Marquez writes it: `datasetField:namespace:dataset:column`."""
+        """Marquez node id: `datasetField:namespace:dataset:column`."""
         if self.column is None:
             return f"dataset:{self.namespace}:{self.dataset}"
         return f"datasetField:{self.namespace}:{self.dataset}:{self.column}"
 
 
-def key_of(kind: str, namespace: str, name: str) -> str:
-    """A job or a dataset as one text."""
-    return f"{kind}{BETWEEN_PARTS}{namespace}{BETWEEN_PARTS}{name}"
+def node_key(kind: str, namespace: str, name: str) -> str:
+    """Return the key of a job or a dataset."""
+    return f"{kind}{KEY_SEPARATOR}{namespace}{KEY_SEPARATOR}{name}"
 
 
-def node_of(key: str) -> Node:
-    """The job or dataset of a key."""
-    kind, namespace, name = key.split(BETWEEN_PARTS, 2)
+def parse_node_key(key: str) -> Node:
+    """Parse the key of a job or a dataset."""
+    kind, namespace, name = key.split(KEY_SEPARATOR, 2)
     return Node("job" if kind == "job" else "dataset", namespace, name)
 
 
 def column_key(namespace: str, dataset: str, column: str | None) -> str:
-    """A column as one text. Those of one dataset stand together, the dataset as a whole before them."""
-    return f"{namespace}{BETWEEN_PARTS}{dataset}{BETWEEN_PARTS}{column or ''}"
+    """Return the key of a column. Keys of one dataset sort together, its dataset-level node first."""
+    return f"{namespace}{KEY_SEPARATOR}{dataset}{KEY_SEPARATOR}{column or ''}"
 
 
-def column_of(key: str) -> Column:
-    """The column of a key."""
-    namespace, dataset, column = key.split(BETWEEN_PARTS, 2)
+def parse_column_key(key: str) -> Column:
+    """Parse the key of a column."""
+    namespace, dataset, column = key.split(KEY_SEPARATOR, 2)
     return Column(namespace, dataset, column or None)

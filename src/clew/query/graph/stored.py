@@ -1,4 +1,4 @@
-"""Arrays in one file that is read in place: opened at once however large, and shared by all who read it."""
+"""A file of named arrays, read through a memory map that all processes share."""
 
 from __future__ import annotations
 
@@ -13,77 +13,79 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-# Raised when arrays change their meaning: a file of another number is made anew.
-_FORMAT: Final = 1
+# Increase when the arrays change; files with another number are rebuilt.
+_FORMAT: Final = 2
 _MAGIC: Final = b"clewgrph"
 _ALIGNMENT = 8
 
 
-class Place(Struct, array_like=True):
-    """Where in the file an array is."""
+class ArraySpan(Struct, array_like=True):
+    """Type code, offset and size in bytes of an array in the file."""
 
     code: str
     offset: int
     size: int
 
 
-class _Head(Struct):
+class _Header(Struct):
     format: int
     byte_order: str
-    about: msgspec.Raw
-    arrays: dict[str, Place]
+    metadata: msgspec.Raw
+    arrays: dict[str, ArraySpan]
 
 
-class StoredArrays:
-    """The arrays of a file, by name, and what was noted with them."""
+class MappedArrays:
+    """Memory-mapped arrays by name, with the JSON metadata of the file."""
 
-    def __init__(self, arrays: Mapping[str, memoryview], about: msgspec.Raw) -> None:
+    def __init__(self, arrays: Mapping[str, memoryview], metadata: msgspec.Raw) -> None:
         self.arrays = arrays
-        self.about = about
+        self.metadata = metadata
 
 
-def store(path: Path, arrays: Mapping[str, array[int] | bytes], about: Struct) -> None:
-    """Write a file that takes the place of the one before when it is whole."""
-    places: dict[str, Place] = {}
+def write_arrays(path: Path, arrays: Mapping[str, array[int] | bytes], metadata: Struct) -> None:
+    """Write a file of arrays and atomically replace the previous one."""
+    spans: dict[str, ArraySpan] = {}
     offset = 0
     for name, values in arrays.items():
         code = "B" if isinstance(values, bytes) else values.typecode
         size = memoryview(values).nbytes
-        places[name] = Place(code, offset, size)
+        spans[name] = ArraySpan(code, offset, size)
         offset += size + -size % _ALIGNMENT
-    head = msgspec.json.encode(_Head(_FORMAT, sys.byteorder, msgspec.Raw(msgspec.json.encode(about)), places))
-    draft = path.with_name(f"{path.name}.{os.getpid()}")
+    header = msgspec.json.encode(_Header(_FORMAT, sys.byteorder, msgspec.Raw(msgspec.json.encode(metadata)), spans))
+    temporary = path.with_name(f"{path.name}.{os.getpid()}")
     try:
-        with draft.open("wb") as file:
-            file.write(_MAGIC + len(head).to_bytes(8, "little") + head)
+        with temporary.open("wb") as file:
+            file.write(_MAGIC + len(header).to_bytes(8, "little") + header)
             file.write(bytes(-file.tell() % _ALIGNMENT))
             for values in arrays.values():
                 view = memoryview(values)
                 file.write(view)
                 file.write(bytes(-view.nbytes % _ALIGNMENT))
-        draft.replace(path)
+        temporary.replace(path)
     finally:
-        draft.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
-def stored(path: Path) -> StoredArrays | None:
-    """Open a file; None if there is none, or none that this program can read."""
+def map_arrays(path: Path) -> MappedArrays | None:
+    """Map a file of arrays; None if it is missing or not readable by this version."""
     try:
         with path.open("rb") as file:
             if file.read(len(_MAGIC)) != _MAGIC:
                 return None
             size = int.from_bytes(file.read(8), "little")
-            head = msgspec.json.decode(file.read(size), type=_Head)
-            begin = file.tell() + -file.tell() % _ALIGNMENT
-            whole = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+            header = msgspec.json.decode(file.read(size), type=_Header)
+            data_start = file.tell() + -file.tell() % _ALIGNMENT
+            content = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     except (OSError, ValueError, msgspec.DecodeError):
         return None
-    last = max((place.offset + place.size for place in head.arrays.values()), default=0)
-    if head.format != _FORMAT or head.byte_order != sys.byteorder or begin + last > len(whole):
+    last = max((span.offset + span.size for span in header.arrays.values()), default=0)
+    if header.format != _FORMAT or header.byte_order != sys.byteorder or data_start + last > len(content):
         return None
-    return StoredArrays({name: _array(whole, begin, place) for name, place in head.arrays.items()}, head.about)
+    return MappedArrays(
+        {name: _cast(content, data_start, span) for name, span in header.arrays.items()}, header.metadata
+    )
 
 
-def _array(whole: memoryview, begin: int, place: Place) -> Any:
-    start = begin + place.offset
-    return whole[start : start + place.size].cast(place.code)  # type: ignore[call-overload]
+def _cast(content: memoryview, data_start: int, span: ArraySpan) -> Any:
+    start = data_start + span.offset
+    return content[start : start + span.size].cast(span.code)  # type: ignore[call-overload]

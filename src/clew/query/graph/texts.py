@@ -1,4 +1,4 @@
-"""Many texts in little room, in order: a text's number is its place."""
+"""A compact sorted table of strings; a string's number is its position."""
 
 from __future__ import annotations
 
@@ -6,35 +6,35 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 
-from clew.index.keys import after
+from clew.index.keys import prefix_end
 
 Bytes = bytes | memoryview
 Numbers = Sequence[int]
 
 
-class Texts:
-    """Texts one behind the other, each once, by the order of their bytes."""
+class StringTable:
+    """Distinct strings in one buffer, sorted by their UTF-8 bytes."""
 
     def __init__(self, offsets: Numbers, body: Bytes) -> None:
         self.offsets = offsets
         self.body = body
 
     @classmethod
-    def of(cls, texts: Iterable[str]) -> Texts:
-        """Put texts in order, of which no two are alike."""
-        return cls._in_order(sorted(texts, key=str.encode))
+    def from_strings(cls, texts: Iterable[str]) -> StringTable:
+        """Build a table of distinct strings."""
+        return cls._from_sorted(sorted(texts, key=str.encode))
 
     @classmethod
-    def renumbered(cls, numbers: Mapping[str, int]) -> tuple[Texts, array[int]]:
-        """Put texts in order that have numbers from 0 on; and the new number of each, by the old one."""
+    def from_mapping(cls, numbers: Mapping[str, int]) -> tuple[StringTable, array[int]]:
+        """Build a table of strings numbered from 0; also return the position of each by its given number."""
         ordered = sorted(numbers, key=str.encode)
-        places = array("I", bytes(4 * len(ordered)))
-        for place, text in enumerate(ordered):
-            places[numbers[text]] = place
-        return cls._in_order(ordered), places
+        positions = array("I", bytes(4 * len(ordered)))
+        for position, text in enumerate(ordered):
+            positions[numbers[text]] = position
+        return cls._from_sorted(ordered), positions
 
     @classmethod
-    def _in_order(cls, texts: list[str]) -> Texts:
+    def _from_sorted(cls, texts: list[str]) -> StringTable:
         offsets, body = array("Q", [0]), bytearray()
         for text in texts:
             body += text.encode()
@@ -48,20 +48,20 @@ class Texts:
         return str(self.body[self.offsets[number] : self.offsets[number + 1]], "utf-8")
 
     def last_byte(self, number: int) -> int:
-        """The byte that a text ends with; it has one."""
+        """Return the last byte of a non-empty string."""
         return self.body[self.offsets[number + 1] - 1]
 
     def find(self, text: str) -> int | None:
-        """The number of a text; None if it is not among them."""
+        """Return the number of a string, or None."""
         encoded = text.encode()
-        place = self._place(encoded)
-        return place if place < len(self) and self._bytes(place) == encoded else None
+        position = self._position(encoded)
+        return position if position < len(self) and self._bytes(position) == encoded else None
 
-    def beginning(self, prefix: str) -> range:
-        """The numbers of all texts that begin so; the prefix ends where a part of a key ends."""
-        return range(self._place(prefix.encode()), self._place(after(prefix).encode()))
+    def prefix_range(self, prefix: str) -> range:
+        """Return the numbers of all strings with a prefix, which must end with a key separator."""
+        return range(self._position(prefix.encode()), self._position(prefix_end(prefix).encode()))
 
-    def _place(self, encoded: bytes) -> int:
+    def _position(self, encoded: bytes) -> int:
         return bisect_left(range(len(self)), encoded, key=self._bytes)
 
     def _bytes(self, number: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Walks over a graph: directed, bounded in hops and in nodes, with a count of what is beyond."""
+"""Traversals and shortest paths in a job graph."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from clew.query.graph.lens import Lens
+from clew.query.graph.lens import JobGraphView
 
 Direction = Literal["upstream", "downstream", "both"]
-MOST_HOPS: Final = 100
-MOST_NODES: Final = 10_000
+MAX_HOPS: Final = 100
+MAX_NODES: Final = 10_000
 
 
-class Found(Struct, frozen=True):
-    """A node that a walk came to; `distance` is less than 0 upstream. Hidden are neighbours that the walk left out."""
+class VisitedNode(Struct, frozen=True):
+    """A visited node. `distance` is negative upstream; `hidden_*` count neighbours that were not visited."""
 
     number: int
     distance: int
@@ -23,97 +23,102 @@ class Found(Struct, frozen=True):
     hidden_downstream: int
 
 
-class Walk(Struct, frozen=True):
-    """What a walk came to, the nearest first, and all edges between."""
+class Traversal(Struct, frozen=True):
+    """Visited nodes, nearest first, and all edges between them."""
 
-    found: tuple[Found, ...]
+    nodes: tuple[VisitedNode, ...]
     edges: tuple[tuple[int, int], ...]
-    is_cut: bool
+    is_truncated: bool
 
 
-def walk(lens: Lens, start: int, direction: Direction = "both", *, depth: int = 20, limit: int = 1000) -> Walk:
-    """Go from a node as far as `depth` hops and `limit` nodes allow.
+def traverse(
+    view: JobGraphView, start: int, direction: Direction = "both", *, depth: int = 20, limit: int = 1000
+) -> Traversal:
+    """Traverse from a node up to `depth` hops and `limit` nodes.
 
-    Both ways are upstream and downstream of the start, each on its own: what else is made of a source is neither.
+    `both` combines the upstream and the downstream traversal of the start; siblings are in neither.
     """
-    distances, is_cut = _distances(lens, lens.seen_as(start), _ways(direction), depth, limit)
-    feeds = {
-        number: [one for one in lens.neighbours(number, is_forward=False) if one in distances] for number in distances
+    distances, is_truncated = _distances(view, view.representative(start), _directions(direction), depth, limit)
+    sources_of = {
+        number: [source for source in view.neighbours(number, is_forward=False) if source in distances]
+        for number in distances
     }
-    fed = dict.fromkeys(distances, 0)
-    for sources in feeds.values():
+    target_counts = dict.fromkeys(distances, 0)
+    for sources in sources_of.values():
         for source in sources:
-            fed[source] += 1
-    found = tuple(
-        Found(
+            target_counts[source] += 1
+    nodes = tuple(
+        VisitedNode(
             number,
             distance,
-            lens.degree(number, is_forward=False) - len(feeds[number]),
-            lens.degree(number, is_forward=True) - fed[number],
+            view.degree(number, is_forward=False) - len(sources_of[number]),
+            view.degree(number, is_forward=True) - target_counts[number],
         )
         for number, distance in distances.items()
     )
-    edges = tuple((source, number) for number, sources in feeds.items() for source in sources)
-    return Walk(found, edges, is_cut)
+    edges = tuple((source, number) for number, sources in sources_of.items() for source in sources)
+    return Traversal(nodes, edges, is_truncated)
 
 
-def path(lens: Lens, start: int, end: int, *, most: int = 500_000) -> tuple[int, ...] | None:
-    """A shortest way along the flow of data; None if there is none, or none among so many nodes."""
-    start, end = lens.seen_as(start), lens.seen_as(end)
+def find_shortest_path(view: JobGraphView, start: int, end: int, *, max_nodes: int = 500_000) -> tuple[int, ...] | None:
+    """Find a shortest path along the data flow by bidirectional search of at most about `max_nodes` nodes."""
+    start, end = view.representative(start), view.representative(end)
     if start == end:
         return (start,)
-    came: dict[bool, dict[int, int]] = {True: {start: start}, False: {end: end}}
+    predecessors: dict[bool, dict[int, int]] = {True: {start: start}, False: {end: end}}
     frontiers = {True: [start], False: [end]}
-    while frontiers[True] and frontiers[False] and len(came[True]) + len(came[False]) < most:
+    while frontiers[True] and frontiers[False] and len(predecessors[True]) + len(predecessors[False]) < max_nodes:
         is_forward = len(frontiers[True]) <= len(frontiers[False])
-        beyond = []
+        next_frontier = []
         for number in frontiers[is_forward]:
-            for one in lens.neighbours(number, is_forward=is_forward):
-                if one not in came[is_forward]:
-                    came[is_forward][one] = number
-                    beyond.append(one)
-        frontiers[is_forward] = beyond
-        met = [one for one in beyond if one in came[not is_forward]]
-        if met:
-            return _way(came, lens.graph.first(met))
+            for neighbour in view.neighbours(number, is_forward=is_forward):
+                if neighbour not in predecessors[is_forward]:
+                    predecessors[is_forward][neighbour] = number
+                    next_frontier.append(neighbour)
+        frontiers[is_forward] = next_frontier
+        meeting = [node for node in next_frontier if node in predecessors[not is_forward]]
+        if meeting:
+            return _join_paths(predecessors, view.graph.first_by_name(meeting))
     return None
 
 
-def _way(came: dict[bool, dict[int, int]], meeting: int) -> tuple[int, ...]:
-    before, behind = list(_back(came[True], meeting)), list(_back(came[False], meeting))
-    return (*reversed(before), *behind[1:])
+def _join_paths(predecessors: dict[bool, dict[int, int]], meeting: int) -> tuple[int, ...]:
+    head, tail = list(_trace_back(predecessors[True], meeting)), list(_trace_back(predecessors[False], meeting))
+    return (*reversed(head), *tail[1:])
 
 
-def _back(came: dict[int, int], number: int) -> Iterator[int]:
+def _trace_back(predecessors: dict[int, int], number: int) -> Iterator[int]:
     yield number
-    while came[number] != number:
-        number = came[number]
+    while predecessors[number] != number:
+        number = predecessors[number]
         yield number
 
 
-def _ways(direction: Direction) -> tuple[bool, ...]:
+def _directions(direction: Direction) -> tuple[bool, ...]:
     return {"upstream": (False,), "downstream": (True,), "both": (False, True)}[direction]
 
 
-def _distances(lens: Lens, start: int, ways: tuple[bool, ...], depth: int, limit: int) -> tuple[dict[int, int], bool]:
-    """How far each node is, both ways hop by hop in turn; and whether there were more than may be told."""
+def _distances(
+    view: JobGraphView, start: int, directions: tuple[bool, ...], depth: int, limit: int
+) -> tuple[dict[int, int], bool]:
+    """Compute the distance of each node, alternating directions per hop, and whether `limit` truncated it."""
     distances = {start: 0}
-    seen = {way: {start} for way in ways}
-    frontiers = {way: [start] for way in ways}
+    seen = {is_forward: {start} for is_forward in directions}
+    frontiers = {is_forward: [start] for is_forward in directions}
     for distance in range(1, depth + 1):
-        for way in ways:
-            beyond = []
-            for number in frontiers[way]:
-                for end in lens.neighbours(number, is_forward=way):
-                    if end in seen[way]:
+        for is_forward in directions:
+            next_frontier = []
+            for number in frontiers[is_forward]:
+                for end in view.neighbours(number, is_forward=is_forward):
+                    if end in seen[is_forward]:
                         continue
                     if end not in distances:
                         if len(distances) >= limit:
                             return distances, True
-                        distances[end] = distance if way else -distance
-                    seen[way].add(end)
-                    beyond.append(end)
-            frontiers[way] = beyond
+                        distances[end] = distance if is_forward else -distance
+                    seen[is_forward].add(end)
+                    next_frontier.append(end)
+            frontiers[is_forward] = next_frontier
         if not any(frontiers.values()):
             break
     return distances, False

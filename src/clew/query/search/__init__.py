@@ -1,1 +1,1 @@
-"""Finding jobs and datasets by what is written of them."""
+"""Full-text search of jobs and datasets."""

@@ -1,4 +1,4 @@
-"""Searching: words and beginnings of words, the best match first, page by page."""
+"""Full-text search by words and prefixes, best match first, paged."""
 
 from __future__ import annotations
 
@@ -10,34 +10,35 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from clew.index.entities import run_row
+from clew.index.entities import find_run
 from clew.index.reader import IndexReader
-from clew.query.documents import run_entry
+from clew.query.documents import to_run_summary
 from clew.query.graph.nodes import Node
-from clew.query.moments import moment
-from clew.query.search.kept import EntityKind, SearchFile
+from clew.query.moments import from_epoch_micros
+from clew.query.search.kept import EntityKind, SearchIndex
 
 HitKind = Literal["dataset", "job", "run"]
-MOST_HITS: Final = 10_000
-_MOST_WORDS = 16
-_MOST_LIKE = 5_000
+MAX_HITS: Final = 10_000
+_MAX_WORDS = 16
+_MAX_CANDIDATES = 5_000
 _WORD = re.compile(r"[^\W_]+")
 _RUN_ID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-# A name says more than a column, and a column more than a word somewhere in the code.
+# bm25 weights of the columns of SearchDocument: names over tags, columns, descriptions, code.
 _WEIGHTS = "10.0, 2.0, 6.0, 4.0, 8.0, 1.0, 1.0"
-_HITS = f"""select entries.*, snippet(texts, -1, '', '', '…', 12) as snippet
-from texts join entries on entries.id = texts.rowid
-where texts match ?1 and entries.kind = coalesce(?2, entries.kind)
-and entries.namespace = coalesce(?3, entries.namespace)
-order by entries.name = ?4 desc, bm25(texts, {_WEIGHTS}), kind, entries.namespace, entries.name limit ?5 offset ?6"""  # noqa: S608
-_COUNT = """select count(*) from (select 1 from texts join entries on entries.id = texts.rowid
-where texts match ?1 and entries.kind = coalesce(?2, entries.kind)
-and entries.namespace = coalesce(?3, entries.namespace) limit ?4)"""
-_LIKE = "select term from words where term >= ?1 and term < ?2 limit ?3"
+_HITS = f"""select entities.*, snippet(documents, -1, '', '', '…', 12) as snippet
+from documents join entities on entities.id = documents.rowid
+where documents match ?1 and entities.kind = coalesce(?2, entities.kind)
+and entities.namespace = coalesce(?3, entities.namespace)
+order by entities.name = ?4 desc, bm25(documents, {_WEIGHTS}), kind, entities.namespace, entities.name
+limit ?5 offset ?6"""  # noqa: S608
+_COUNT = """select count(*) from (select 1 from documents join entities on entities.id = documents.rowid
+where documents match ?1 and entities.kind = coalesce(?2, entities.kind)
+and entities.namespace = coalesce(?3, entities.namespace) limit ?4)"""
+_TERMS_IN_RANGE = "select term from terms where term >= ?1 and term < ?2 limit ?3"
 
 
 class Hit(Struct, frozen=True, rename="camel"):
-    """Something that was found, and where in its texts."""
+    """A job, dataset or run that matches, with the matching text."""
 
     kind: HitKind
     id: str
@@ -48,7 +49,7 @@ class Hit(Struct, frozen=True, rename="camel"):
 
 
 class Hits(Struct, frozen=True, rename="camel"):
-    """A page of what was found. `is_complete`: all of the index was searched; `did_you_mean` if nothing was found."""
+    """A page of hits. `is_complete`: the search index was up to date; `did_you_mean`: suggestions without hits."""
 
     hits: tuple[Hit, ...]
     total: int
@@ -56,8 +57,8 @@ class Hits(Struct, frozen=True, rename="camel"):
     did_you_mean: tuple[str, ...] = ()
 
 
-def search(
-    file: SearchFile,
+def search_entities(
+    search_index: SearchIndex,
     index: IndexReader,
     text: str,
     *,
@@ -66,47 +67,47 @@ def search(
     limit: int = 20,
     offset: int = 0,
 ) -> Hits:
-    """All jobs and datasets of which every word of a text is said; a run by its id."""
-    words = words_in(text)
+    """Search jobs and datasets that contain all words of a text, and a run by its id."""
+    words = split_words(text)
     run = _run(index, text.strip()) if kind is None and offset == 0 else ()
     if not words:
         return Hits(run, len(run), is_complete=True)
     query = " ".join(f'"{word}"*' for word in words)
-    with file.connected(index, words) as (database, is_complete):
+    with search_index.open_refreshed(index, words) as (database, is_complete):
         database.row_factory = sqlite3.Row
-        found = database.execute(_HITS, (query, kind, namespace, text.strip(), limit, offset)).fetchall()
-        total = database.execute(_COUNT, (query, kind, namespace, MOST_HITS)).fetchone()[0]
-        like = () if total or run else _did_you_mean(database, words)
-    return Hits((*run, *map(_hit, found)), total + len(run), is_complete, like)
+        rows = database.execute(_HITS, (query, kind, namespace, text.strip(), limit, offset)).fetchall()
+        total = database.execute(_COUNT, (query, kind, namespace, MAX_HITS)).fetchone()[0]
+        suggestions = () if total or run else _did_you_mean(database, words)
+    return Hits((*run, *map(_hit, rows)), total + len(run), is_complete, suggestions)
 
 
-def words_in(text: str) -> list[str]:
-    """The words of a text that are looked for."""
-    return _WORD.findall(text)[:_MOST_WORDS]
+def split_words(text: str) -> list[str]:
+    """Split a text into at most 16 words."""
+    return _WORD.findall(text)[:_MAX_WORDS]
 
 
 def _hit(row: sqlite3.Row) -> Hit:
     kind: EntityKind = "job" if row["kind"] == "job" else "dataset"
     namespace, name = row["namespace"], row["name"]
-    updated_at = moment(row["updated_at"])
+    updated_at = from_epoch_micros(row["updated_at"])
     return Hit(kind, Node(kind, namespace, name).id, namespace, name, row["snippet"], updated_at)
 
 
 def _run(index: IndexReader, text: str) -> tuple[Hit, ...]:
-    row = run_row(index, text) if _RUN_ID.fullmatch(text) else None
+    row = find_run(index, text) if _RUN_ID.fullmatch(text) else None
     if row is None:
         return ()
-    run = run_entry(row)
+    run = to_run_summary(row)
     namespace, name = ("", "") if run.job is None else (run.job.namespace, run.job.name)
     return (Hit("run", f"run:{run.id}", namespace, name, run.state, run.ended_at or run.started_at),)
 
 
 def _did_you_mean(database: sqlite3.Connection, words: list[str]) -> tuple[str, ...]:
-    """Words that are there, like those that are not."""
-    found: dict[str, None] = {}
+    """Suggest indexed words similar to the given ones."""
+    suggestions: dict[str, None] = {}
     for word in words:
         word = word.lower()  # noqa: PLW2901
-        near = (word[0], chr(min(ord(word[0]) + 1, 0x10FFFF)), _MOST_LIKE)
-        known = [row[0] for row in database.execute(_LIKE, near)]
-        found.update(dict.fromkeys(get_close_matches(word, known, n=3, cutoff=0.7)))
-    return tuple(found)
+        term_range = (word[0], chr(min(ord(word[0]) + 1, 0x10FFFF)), _MAX_CANDIDATES)
+        terms = [row[0] for row in database.execute(_TERMS_IN_RANGE, term_range)]
+        suggestions.update(dict.fromkeys(get_close_matches(word, terms, n=3, cutoff=0.7)))
+    return tuple(suggestions)

@@ -1,4 +1,4 @@
-"""What can be found of a job or a dataset: its names, and the texts that its facets hold."""
+"""Searchable text of a job or dataset: its names and the texts of its facets."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-_MOST_DEPTH = 12
-# A text of a facet that is longer is no value that anyone would type.
-_LONGEST_VALUE = 200
-_MOST_CHARACTERS = 20_000
-# What has a column of its own, or says nothing that is not said elsewhere.
-_READ_APART = frozenset(
+_MAX_DEPTH = 12
+# Longer facet values are not search terms.
+_MAX_VALUE_LENGTH = 200
+_MAX_CHARACTERS = 20_000
+# Facets with their own column, or with texts that are indexed elsewhere.
+_SEPARATE_FACETS = frozenset(
     {"schema", "columnLineage", "lineage", "documentation", "tags", "sql", "sourceCode", "symlinks"}
 )
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Za-z])(?=\d)|(?<=\d)(?=[A-Za-z])")
+_WORD_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Za-z])(?=\d)|(?<=\d)(?=[A-Za-z])")
 
 
-class Texts(Struct, frozen=True, array_like=True):
-    """The columns of the search table, in its order."""
+class SearchDocument(Struct, frozen=True, array_like=True):
+    """Columns of the full-text table, in order."""
 
     name: str
     namespace: str
@@ -32,31 +32,33 @@ class Texts(Struct, frozen=True, array_like=True):
     facets: str
 
 
-def texts_of(namespace: str, name: str, facets: Mapping[str, bytes]) -> Texts:
-    """What is to be found of an entity."""
-    values = {facet: _value(body) for facet, body in facets.items()}
+def build_search_document(namespace: str, name: str, facets: Mapping[str, bytes]) -> SearchDocument:
+    """Build the search document of a job or dataset."""
+    values = {facet: _decode(body) for facet, body in facets.items()}
     fields = list(_fields(values.get("schema")))
-    described = [_text(values.get("documentation"), "description"), *(text for _, text in fields)]
+    descriptions = [_text(values.get("documentation"), "description"), *(text for _, text in fields)]
     code = (_text(values.get("sql"), "query"), _text(values.get("sourceCode"), "sourceCode"))
-    others = (text for facet, value in values.items() if facet not in _READ_APART for text in (facet, *_strings(value)))
-    return Texts(
-        name=in_words(name),
-        namespace=in_words(namespace),
-        columns=_joined(in_words(column) for column, _ in fields),
-        description=_joined(described),
-        tags=_joined(_tags(values.get("tags"))),
-        code=_joined(code),
-        facets=_joined(others),
+    others = (
+        text for facet, value in values.items() if facet not in _SEPARATE_FACETS for text in (facet, *_strings(value))
+    )
+    return SearchDocument(
+        name=split_identifier(name),
+        namespace=split_identifier(namespace),
+        columns=_join(split_identifier(column) for column, _ in fields),
+        description=_join(descriptions),
+        tags=_join(_tags(values.get("tags"))),
+        code=_join(code),
+        facets=_join(others),
     )
 
 
-def in_words(name: str) -> str:
-    """A name, and its parts where it is written in one word: orderTotals is found by totals."""
-    apart = _HUMP.sub(" ", name)
-    return name if apart == name else f"{name} {apart}"
+def split_identifier(name: str) -> str:
+    """Append the words of a camelCase name to it, so that `orderTotals` matches `totals`."""
+    words = _WORD_BOUNDARY.sub(" ", name)
+    return name if words == name else f"{name} {words}"
 
 
-def _value(body: bytes) -> Any:
+def _decode(body: bytes) -> Any:
     try:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError):
@@ -64,13 +66,13 @@ def _value(body: bytes) -> Any:
 
 
 def _text(value: Any, key: str) -> str:
-    found = value.get(key) if isinstance(value, dict) else None
-    return found if isinstance(found, str) else ""
+    text = value.get(key) if isinstance(value, dict) else None
+    return text if isinstance(text, str) else ""
 
 
 def _fields(value: Any, depth: int = 0) -> Iterator[tuple[str, str]]:
-    """The names and descriptions of columns, those within columns included."""
-    fields = value.get("fields") if isinstance(value, dict) and depth < _MOST_DEPTH else None
+    """Yield the names and descriptions of columns, including nested ones."""
+    fields = value.get("fields") if isinstance(value, dict) and depth < _MAX_DEPTH else None
     for field in fields if isinstance(fields, list) else ():
         if isinstance(field, dict):
             yield _text(field, "name"), _text(field, "description")
@@ -85,24 +87,24 @@ def _tags(value: Any) -> Iterator[str]:
 
 def _strings(value: Any, depth: int = 0) -> Iterator[str]:
     if isinstance(value, str):
-        if len(value) <= _LONGEST_VALUE:
+        if len(value) <= _MAX_VALUE_LENGTH:
             yield value
-    elif depth < _MOST_DEPTH:
+    elif depth < _MAX_DEPTH:
         if isinstance(value, dict):
-            # Spec: what starts with an underscore is about the facet, not about the entity.
-            for key, one in value.items():
+            # OpenLineage: keys that start with an underscore describe the facet, not the entity.
+            for key, item in value.items():
                 if not key.startswith("_"):
-                    yield from _strings(one, depth + 1)
+                    yield from _strings(item, depth + 1)
         elif isinstance(value, list):
-            for one in value:
-                yield from _strings(one, depth + 1)
+            for item in value:
+                yield from _strings(item, depth + 1)
 
 
-def _joined(texts: Any) -> str:
-    found: list[str] = []
-    room = _MOST_CHARACTERS
+def _join(texts: Any) -> str:
+    parts: list[str] = []
+    remaining = _MAX_CHARACTERS
     for text in texts:
-        if text and room > 0:
-            found.append(text[:room])
-            room -= len(text) + 1
-    return " ".join(found)
+        if text and remaining > 0:
+            parts.append(text[:remaining])
+            remaining -= len(text) + 1
+    return " ".join(parts)

@@ -1,1 +1,1 @@
-"""The documents that the page's views are drawn from, one module each."""
+"""View models of the web UI, one module per page."""

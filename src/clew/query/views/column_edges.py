@@ -1,4 +1,4 @@
-"""Column edges between the datasets of a graph: what jobs said, and what a notebook did from file to file."""
+"""Column edges between datasets: from lineage facets, and from file to file through a notebook run."""
 
 from __future__ import annotations
 
@@ -7,113 +7,116 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from clew.events.notebook import FRAMES
-from clew.index.browsing import Browser
+from clew.events.notebook import NOTEBOOK_NAMESPACE
+from clew.index.browsing import PageQueries
 from clew.query.model import EdgeType, NotebookRun
 from clew.query.run_page_model import PageEdge, Port
-from clew.query.run_page_states import RunStates, run_states
-from clew.query.views.model import Name
+from clew.query.run_page_states import RunStates, track_states
+from clew.query.views.model import EntityName
 
-_MOST_EDGES = 20_000
-# Lines of code that an edge through a notebook names: the last ones before the file.
-_MOST_CODES = 3
+_MAX_EDGES = 20_000
+# Code lines per edge through a notebook: the last ones before the write.
+_MAX_CODE_LINES = 3
 
 
-class ColumnWay(Struct, frozen=True):
-    """A column's way from one dataset to the next, with what was done to it."""
+class ColumnEdgeView(Struct, frozen=True):
+    """A column edge between two datasets, with the code behind it."""
 
-    target: Name
+    target: EntityName
     column: str | None
-    source: Name
+    source: EntityName
     source_column: str | None
     type: EdgeType
     subtype: str | None
-    is_guessed: bool
-    job: Name
+    is_inferred: bool
+    job: EntityName
     code: tuple[str, ...] = ()
 
 
-def stated_ways(index: Browser, dataset: Name) -> list[ColumnWay]:
-    """What the last statement on a dataset says; nothing of what a notebook's operations said: see `notebook_ways`."""
+def edges_from_facets(index: PageQueries, dataset: EntityName) -> list[ColumnEdgeView]:
+    """Return the edges of the latest assertion on a dataset, without notebooks (see `edges_through_notebook`)."""
     return [
-        ColumnWay(
+        ColumnEdgeView(
             target=dataset,
             column=row["column"],
-            source=Name(row["source_namespace"], row["source_name"]),
+            source=EntityName(row["source_namespace"], row["source_name"]),
             source_column=row["source_column"],
             type="INDIRECT" if row["type"] == "INDIRECT" else "DIRECT",
             subtype=row["subtype"],
-            is_guessed=row["description"] in {"opaque", "inferred"},
-            job=Name(row["job_namespace"] or "", row["job_name"] or ""),
+            is_inferred=row["description"] in {"opaque", "inferred"},
+            job=EntityName(row["job_namespace"] or "", row["job_name"] or ""),
             code=(row["description"],) if row["description"] not in {None, "", "opaque", "inferred"} else (),
         )
-        for row in index.last_edges(dataset.parts, _MOST_EDGES)
+        for row in index.latest_column_edges(dataset.key, _MAX_EDGES)
         if row["session_id"] is None
     ]
 
 
-def notebook_ways(run: NotebookRun, job: Name) -> list[ColumnWay]:
-    """From the columns of files that a run wrote back to the columns of files that it read, frames passed over."""
-    whole = run_states(run)
-    into: defaultdict[tuple[int, str | None], list[PageEdge]] = defaultdict(list)
-    for edge in whole.edges:
-        into[edge.target.state, edge.target.column].append(edge)
-    ways = [
-        way
-        for place in whole.writes
-        for field in whole.states[place].columns
-        for way in _ways(whole, into, Port(place, field.name), job)
+def edges_through_notebook(run: NotebookRun, job: EntityName) -> list[ColumnEdgeView]:
+    """Return the edges from the columns of files that a run read to those of files that it wrote."""
+    run_states = track_states(run)
+    incoming: defaultdict[tuple[int, str | None], list[PageEdge]] = defaultdict(list)
+    for edge in run_states.edges:
+        incoming[edge.target.state, edge.target.column].append(edge)
+    edges = [
+        edge
+        for state in run_states.writes
+        for field in run_states.states[state].columns
+        for edge in _trace(run_states, incoming, Port(state, field.name), job)
     ]
-    return list(dict.fromkeys(ways))
+    return list(dict.fromkeys(edges))
 
 
-_Into = defaultdict[tuple[int, str | None], list[PageEdge]]
+_Incoming = defaultdict[tuple[int, str | None], list[PageEdge]]
 
 
-class _Way(Struct):
+class _Path(Struct):
     port: Port
     type: EdgeType
     subtype: str | None
-    is_guessed: bool
+    is_inferred: bool
     code: tuple[str, ...]
 
 
-def _ways(whole: RunStates, into: _Into, root: Port, job: Name) -> Iterator[ColumnWay]:
-    target = whole.states[root.state]
-    queue = [_Way(root, "DIRECT", None, False, ())]  # noqa: FBT003
+def _trace(run_states: RunStates, incoming: _Incoming, root: Port, job: EntityName) -> Iterator[ColumnEdgeView]:
+    target = run_states.states[root.state]
+    queue = [_Path(root, "DIRECT", None, False, ())]  # noqa: FBT003
     seen: set[tuple[Port, EdgeType]] = set()
-    for way in queue:
-        if (way.port, way.type) in seen:
+    for path in queue:
+        if (path.port, path.type) in seen:
             continue
-        seen.add((way.port, way.type))
-        state = whole.states[way.port.state]
-        if way.port != root and state.namespace != FRAMES:
-            yield ColumnWay(
-                target=Name(target.namespace, target.name),
+        seen.add((path.port, path.type))
+        state = run_states.states[path.port.state]
+        if path.port != root and state.namespace != NOTEBOOK_NAMESPACE:
+            yield ColumnEdgeView(
+                target=EntityName(target.namespace, target.name),
                 column=root.column,
-                source=Name(state.namespace, state.name),
-                source_column=way.port.column,
-                type=way.type,
-                subtype=way.subtype,
-                is_guessed=way.is_guessed,
+                source=EntityName(state.namespace, state.name),
+                source_column=path.port.column,
+                type=path.type,
+                subtype=path.subtype,
+                is_inferred=path.is_inferred,
                 job=job,
-                code=way.code,
+                code=path.code,
             )
             continue
-        # What holds for the whole of a frame holds for each of its columns.
-        edges = [*into[way.port.state, way.port.column], *(into[way.port.state, None] if way.port.column else [])]
-        queue += [_before(whole, way, edge) for edge in edges if way.type == "DIRECT" or edge.type == "DIRECT"]
+        # Edges into a frame as a whole apply to each of its columns.
+        edges = [
+            *incoming[path.port.state, path.port.column],
+            *(incoming[path.port.state, None] if path.port.column else []),
+        ]
+        queue += [_extend(run_states, path, edge) for edge in edges if path.type == "DIRECT" or edge.type == "DIRECT"]
 
 
-def _before(whole: RunStates, way: _Way, edge: PageEdge) -> _Way:
-    is_plain = edge.subtype in {None, "IDENTITY"} or edge.operation is None
-    code = () if is_plain or edge.operation is None else (whole.operations[edge.operation].code,)
-    # What sways says how it does; of what makes, the last step that did something.
-    is_told = way.type == "INDIRECT" or (edge.type == "DIRECT" and way.subtype not in {None, "IDENTITY"})
-    return _Way(
+def _extend(run_states: RunStates, path: _Path, edge: PageEdge) -> _Path:
+    is_identity = edge.subtype in {None, "IDENTITY"} or edge.operation is None
+    code = () if is_identity or edge.operation is None else (run_states.operations[edge.operation].code,)
+    # INDIRECT paths show the subtype of the INDIRECT edge; DIRECT ones that of the last step that is not IDENTITY.
+    has_subtype = path.type == "INDIRECT" or (edge.type == "DIRECT" and path.subtype not in {None, "IDENTITY"})
+    return _Path(
         port=edge.source,
-        type="INDIRECT" if "INDIRECT" in {way.type, edge.type} else "DIRECT",
-        subtype=way.subtype if is_told else edge.subtype,
-        is_guessed=way.is_guessed or edge.flag is not None,
-        code=tuple(dict.fromkeys([*way.code, *code]))[:_MOST_CODES],
+        type="INDIRECT" if "INDIRECT" in {path.type, edge.type} else "DIRECT",
+        subtype=path.subtype if has_subtype else edge.subtype,
+        is_inferred=path.is_inferred or edge.flag is not None,
+        code=tuple(dict.fromkeys([*path.code, *code]))[:_MAX_CODE_LINES],
     )

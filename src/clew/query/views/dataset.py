@@ -1,4 +1,4 @@
-"""One dataset: its columns and where they come from, who writes and reads it, what was written when."""
+"""Dataset page: columns with sources, facets, versions, producers, consumers and metrics."""
 
 from __future__ import annotations
 
@@ -9,53 +9,53 @@ from datetime import datetime
 import msgspec
 from msgspec import Struct
 
-from clew.index.browsing import Browser
+from clew.index.browsing import PageQueries
 from clew.index.reader import Row
 from clew.query.model import EdgeType
-from clew.query.moments import moment
+from clew.query.moments import from_epoch_micros
 from clew.query.names import UnknownNameError
-from clew.query.views.model import Facets, Name, Touch, raw, touches
+from clew.query.views.model import EntityName, Facets, Usage, to_raw, to_usages
 
-_MOST_VERSIONS = 60
-_MOST_EDGES = 20_000
-_MOST_NAMES = 5
-# The facets that a run gives to what it read or wrote, in which figures stand.
-_MEASURED = ("outputStatistics", "inputStatistics", "dataQualityMetrics")
+_MAX_VERSIONS = 60
+_MAX_EDGES = 20_000
+_MAX_NULL_COLUMNS = 5
+# Input and output facets with metrics.
+_METRIC_FACETS = ("outputStatistics", "inputStatistics", "dataQualityMetrics")
 
 
-class Source(Struct, frozen=True, rename="camel"):
-    """A column that another one comes from, or is swayed by."""
+class ColumnSource(Struct, frozen=True, rename="camel"):
+    """A direct or indirect source of a column."""
 
-    dataset: Name
+    dataset: EntityName
     column: str | None
     type: EdgeType
     subtype: str | None
-    is_guessed: bool
+    is_inferred: bool
 
 
-class Column(Struct, frozen=True, rename="camel"):
-    """A column with its origins."""
+class DatasetColumn(Struct, frozen=True, rename="camel"):
+    """A column with its sources."""
 
     name: str
     type: str | None
     description: str | None
-    sources: tuple[Source, ...]
+    sources: tuple[ColumnSource, ...]
 
 
-class Version(Struct, frozen=True, rename="camel"):
-    """One completed write, or what a DatasetEvent declared."""
+class DatasetVersionItem(Struct, frozen=True, rename="camel"):
+    """A completed write, or a declaration by a DatasetEvent."""
 
     version: str | None
     at: datetime | None
     run_uuid: str | None
-    job: Name | None
+    job: EntityName | None
     row_count: int | None
     lifecycle: str | None
     has_new_schema: bool
 
 
-class Point(Struct, frozen=True, rename="camel"):
-    """A figure at a time."""
+class SeriesPoint(Struct, frozen=True, rename="camel"):
+    """The value of a metric at a time."""
 
     at: datetime
     value: float
@@ -63,28 +63,28 @@ class Point(Struct, frozen=True, rename="camel"):
 
 
 class Series(Struct, frozen=True):
-    """How one figure went, the oldest first."""
+    """A metric over time, oldest first."""
 
     name: str
-    points: tuple[Point, ...]
+    points: tuple[SeriesPoint, ...]
 
 
 class DatasetView(Struct, frozen=True, rename="camel"):
-    """All that the page of a dataset shows."""
+    """Content of the dataset page."""
 
-    dataset: Name
-    names: tuple[Name, ...]
+    dataset: EntityName
+    aliases: tuple[EntityName, ...]
     is_deleted: bool
     at: datetime | None
-    columns: tuple[Column, ...]
-    # What sways every column: filters, join keys.
-    whole: tuple[Source, ...]
+    columns: tuple[DatasetColumn, ...]
+    # Sources that affect every column, such as filters and join keys.
+    dataset_level_sources: tuple[ColumnSource, ...]
     facets: Facets
-    described: str | None
-    versions: tuple[Version, ...]
+    facet_version: str | None
+    versions: tuple[DatasetVersionItem, ...]
     version_total: int
-    producers: tuple[Touch, ...]
-    consumers: tuple[Touch, ...]
+    producers: tuple[Usage, ...]
+    consumers: tuple[Usage, ...]
     series: tuple[Series, ...]
 
 
@@ -101,55 +101,57 @@ class _Schema(Struct):
 _decode_schema = msgspec.json.Decoder(_Schema, strict=False).decode
 
 
-def dataset_view(index: Browser, name: Name) -> DatasetView:
-    """The page of a dataset, by any of its names."""
-    names = [Name(*one) for one in index.names_of(name.parts)]
-    rows = [row for one in names if (row := index.dataset(one.parts)) is not None]
+def build_dataset_view(index: PageQueries, name: EntityName) -> DatasetView:
+    """Build the page of a dataset, by any of its names."""
+    names = [EntityName(*key) for key in index.aliases_of(name.key)]
+    rows = [row for alias in names if (row := index.dataset(alias.key)) is not None]
     if not rows:
-        known, _ = index.dataset_page("", 1000)
-        raise UnknownNameError.of("dataset", name.name, [row["name"] for row in known])
-    facets, described = _facets(index, names)
-    edges = [edge for one in names for edge in index.last_edges(one.parts, _MOST_EDGES)]
-    written = [index.versions_of(one.parts, _MOST_VERSIONS) for one in names]
-    versions = sorted((row for found, _ in written for row in found), key=_when, reverse=True)[:_MOST_VERSIONS]
+        existing, _ = index.dataset_page("", 1000)
+        raise UnknownNameError.of("dataset", name.name, [row["name"] for row in existing])
+    facets, facet_version = _facets(index, names)
+    edges = [edge for alias in names for edge in index.latest_column_edges(alias.key, _MAX_EDGES)]
+    writes = [index.versions_of(alias.key, _MAX_VERSIONS) for alias in names]
+    versions = sorted((row for rows, _ in writes for row in rows), key=_write_order, reverse=True)[:_MAX_VERSIONS]
     return DatasetView(
         dataset=name,
-        names=tuple(names[1:]),
+        aliases=tuple(names[1:]),
         is_deleted=all(row["is_deleted"] for row in rows),
-        at=max((at for row in rows if (at := moment(row["last_event_at"]))), default=None),
+        at=max((at for row in rows if (at := from_epoch_micros(row["last_event_at"]))), default=None),
         columns=_columns(facets, edges),
-        whole=tuple(_source(edge) for edge in edges if edge["column"] is None),
+        dataset_level_sources=tuple(_source(edge) for edge in edges if edge["column"] is None),
         facets=facets,
-        described=described,
+        facet_version=facet_version,
         versions=_versions(versions),
-        version_total=sum(total for _, total in written),
-        producers=_touching(index, names, "OUTPUT"),
-        consumers=_touching(index, names, "INPUT"),
+        version_total=sum(total for _, total in writes),
+        producers=_jobs_using(index, names, "OUTPUT"),
+        consumers=_jobs_using(index, names, "INPUT"),
         series=_series(index, versions),
     )
 
 
-def _facets(index: Browser, names: Iterable[Name]) -> tuple[Facets, str | None]:
-    """The facets of the version that was described last, by the first name that has any."""
+def _facets(index: PageQueries, names: Iterable[EntityName]) -> tuple[Facets, str | None]:
+    """Return the facets of the latest version that has any, by the first name that has any, and the version."""
     for name in names:
-        versions = index.described_versions(*name.parts)
+        versions = index.versions_with_facets(*name.key)
         if versions:
-            return raw(index.facets("dataset", *name.parts, versions[0])), versions[0]
+            return to_raw(index.facets("dataset", *name.key, versions[0])), versions[0]
     return {}, None
 
 
-def _touching(index: Browser, names: Iterable[Name], direction: str) -> tuple[Touch, ...]:
-    return touches((row for name in names for row in index.jobs_touching(name.parts, direction)), "job")
+def _jobs_using(index: PageQueries, names: Iterable[EntityName], direction: str) -> tuple[Usage, ...]:
+    return to_usages((row for name in names for row in index.jobs_using(name.key, direction)), "job")
 
 
-def _columns(facets: Facets, edges: Iterable[Row]) -> tuple[Column, ...]:
-    sources: defaultdict[str, list[Source]] = defaultdict(list)
+def _columns(facets: Facets, edges: Iterable[Row]) -> tuple[DatasetColumn, ...]:
+    sources: defaultdict[str, list[ColumnSource]] = defaultdict(list)
     for edge in edges:
         if edge["column"] is not None:
             sources[edge["column"]].append(_source(edge))
     fields = {field.name: field for field in _schema(facets)}
-    known = [*fields.values(), *(_Field(name) for name in sources if name not in fields)]
-    return tuple(Column(one.name, one.type, one.description, tuple(sources[one.name])) for one in known)
+    all_fields = [*fields.values(), *(_Field(name) for name in sources if name not in fields)]
+    return tuple(
+        DatasetColumn(field.name, field.type, field.description, tuple(sources[field.name])) for field in all_fields
+    )
 
 
 def _schema(facets: Facets) -> list[_Field]:
@@ -159,76 +161,76 @@ def _schema(facets: Facets) -> list[_Field]:
         return []
 
 
-def _source(edge: Row) -> Source:
-    return Source(
-        dataset=Name(edge["source_namespace"], edge["source_name"]),
+def _source(edge: Row) -> ColumnSource:
+    return ColumnSource(
+        dataset=EntityName(edge["source_namespace"], edge["source_name"]),
         column=edge["source_column"],
         type="INDIRECT" if edge["type"] == "INDIRECT" else "DIRECT",
         subtype=edge["subtype"],
-        is_guessed=edge["description"] in {"opaque", "inferred"},
+        is_inferred=edge["description"] in {"opaque", "inferred"},
     )
 
 
-def _when(row: Row) -> tuple[int, int]:
+def _write_order(row: Row) -> tuple[int, int]:
     return row["created_at"] or 0, row["last_seq"]
 
 
-def _versions(rows: list[Row]) -> tuple[Version, ...]:
-    before = [*(row["schema_id"] for row in rows), None][1:]
+def _versions(rows: list[Row]) -> tuple[DatasetVersionItem, ...]:
+    previous_schemas = [*(row["schema_id"] for row in rows), None][1:]
     return tuple(
-        Version(
+        DatasetVersionItem(
             version=row["version"],
-            at=moment(row["created_at"]),
+            at=from_epoch_micros(row["created_at"]),
             run_uuid=row["run_uuid"],
-            job=None if row["job_name"] is None else Name(row["job_namespace"] or "", row["job_name"]),
+            job=None if row["job_name"] is None else EntityName(row["job_namespace"] or "", row["job_name"]),
             row_count=row["row_count"],
             lifecycle=row["lifecycle_state"],
-            has_new_schema=None not in (row["schema_id"], older) and row["schema_id"] != older,
+            has_new_schema=None not in (row["schema_id"], previous) and row["schema_id"] != previous,
         )
-        for row, older in zip(rows, before, strict=True)
+        for row, previous in zip(rows, previous_schemas, strict=True)
     )
 
 
-def _series(index: Browser, rows: Iterable[Row]) -> tuple[Series, ...]:
-    """The figures that runs gave to what they wrote, one line each that has at least two points."""
-    found: defaultdict[str, list[Point]] = defaultdict(list)
-    for row in sorted(rows, key=_when):
-        at = moment(row["created_at"])
+def _series(index: PageQueries, rows: Iterable[Row]) -> tuple[Series, ...]:
+    """Return the metrics of writes that have at least two points."""
+    series: defaultdict[str, list[SeriesPoint]] = defaultdict(list)
+    for row in sorted(rows, key=_write_order):
+        at = from_epoch_micros(row["created_at"])
         if at is not None and row["run_uuid"] is not None:
-            for name, value in _figures(index, row).items():
-                found[name].append(Point(at, value, row["run_uuid"]))
-    return tuple(Series(name, tuple(points)) for name, points in found.items() if len(points) > 1)
+            for name, value in _metrics(index, row).items():
+                series[name].append(SeriesPoint(at, value, row["run_uuid"]))
+    return tuple(Series(name, tuple(points)) for name, points in series.items() if len(points) > 1)
 
 
-def _figures(index: Browser, row: Row) -> dict[str, float]:
-    figures: dict[str, float] = {} if row["row_count"] is None else {"rows": row["row_count"]}
+def _metrics(index: PageQueries, row: Row) -> dict[str, float]:
+    metrics: dict[str, float] = {} if row["row_count"] is None else {"rows": row["row_count"]}
     key = (row["dataset_namespace"], row["dataset_name"], row["version"])
     facets = index.facets("output", row["run_uuid"], *key)
-    for name in _MEASURED:
+    for name in _METRIC_FACETS:
         if name in facets:
-            figures |= _numbers(facets[name])
-    return figures
+            metrics |= _parse_metrics(facets[name])
+    return metrics
 
 
-def _numbers(facet: bytes) -> dict[str, float]:
-    """Rows, bytes, and the share of nulls of each column."""
+def _parse_metrics(facet: bytes) -> dict[str, float]:
+    """Parse the row, byte and file counts and the null counts of the first columns."""
     try:
-        said = msgspec.json.decode(facet, type=dict[str, msgspec.Raw])
-        figures = {
-            word: float(msgspec.json.decode(said[key], type=float, strict=False))
-            for key, word in (("rowCount", "rows"), ("size", "bytes"), ("bytes", "bytes"), ("fileCount", "files"))
-            if key in said
+        values = msgspec.json.decode(facet, type=dict[str, msgspec.Raw])
+        metrics = {
+            name: float(msgspec.json.decode(values[key], type=float, strict=False))
+            for key, name in (("rowCount", "rows"), ("size", "bytes"), ("bytes", "bytes"), ("fileCount", "files"))
+            if key in values
         }
-        columns = msgspec.json.decode(said.get("columnMetrics", msgspec.Raw(b"{}")), type=dict[str, _Metrics])
+        columns = msgspec.json.decode(values.get("columnMetrics", msgspec.Raw(b"{}")), type=dict[str, _ColumnMetrics])
     except msgspec.DecodeError:
         return {}
     nulls = {
-        f"nulls in {name}": float(one.null_count)
-        for name, one in list(columns.items())[:_MOST_NAMES]
-        if one.null_count is not None
+        f"nulls in {name}": float(column.null_count)
+        for name, column in list(columns.items())[:_MAX_NULL_COLUMNS]
+        if column.null_count is not None
     }
-    return figures | nulls
+    return metrics | nulls
 
 
-class _Metrics(Struct, rename="camel"):
+class _ColumnMetrics(Struct, rename="camel"):
     null_count: float | None = None

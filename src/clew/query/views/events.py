@@ -1,4 +1,4 @@
-"""Events as they came, the newest first, and those that were rejected, each with the reason."""
+"""Events page: stored and rejected events, newest first."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from deltalake.exceptions import TableNotFoundError
 from msgspec import Struct
 
 from clew.errors import UsageError
-from clew.home import LakePlace
-from clew.lake.storage import storage_at
+from clew.home import LakeLocation
+from clew.lake.storage import open_storage
 
-# What a browser shows without trouble; a larger event is cut, and its size said.
-MOST_CHARACTERS: Final = 200_000
+# Longer events are truncated, so that a browser can show them.
+MAX_CHARACTERS: Final = 200_000
 
 _NOTEBOOK = """event_type, concat(coalesce(notebook, ''), ' ', coalesce(cell_name, cell_id, '')) as job,
 session_id as run, null as detail"""
@@ -33,8 +33,8 @@ _STREAMS: Final = {
 }
 
 
-class EventLine(Struct, frozen=True, rename="camel"):
-    """An event in the list; `detail` says who sent it or, of a rejected one, what was wrong."""
+class EventListItem(Struct, frozen=True, rename="camel"):
+    """An event in a list; `detail` is the producer or, for a rejected event, the error."""
 
     seq: int
     event_id: str
@@ -46,23 +46,23 @@ class EventLine(Struct, frozen=True, rename="camel"):
 
 
 class EventList(Struct, frozen=True, rename="camel"):
-    """Some of the events that were asked for; `older` is where to go on."""
+    """A page of events; pass `next_cursor` as `before` to get the next page."""
 
     stream: str
-    items: tuple[EventLine, ...]
+    items: tuple[EventListItem, ...]
     total: int
-    older: int | None
+    next_cursor: int | None
 
 
 class EventText(Struct, frozen=True):
-    """An event as it came, as far as it is shown."""
+    """The text of an event, possibly truncated, and its full size in characters."""
 
     text: str
     size: int
 
 
-class Wanted(Struct, frozen=True):
-    """Which events to list."""
+class EventFilter(Struct, frozen=True):
+    """Filter and page of an event list."""
 
     stream: str = "lineage"
     text: str = ""
@@ -72,62 +72,64 @@ class Wanted(Struct, frozen=True):
     limit: int = 50
 
 
-def event_list(lake: LakePlace, wanted: Wanted) -> EventList:
-    """The newest events of a stream."""
-    name, columns, _ = _stream(wanted.stream)
-    inside = f"select seq, event_id, received_at, {columns} from events"  # noqa: S608
-    where = " and ".join(_conditions(wanted)) or "true"
-    place = "" if wanted.before is None else f" where seq < {int(wanted.before)}"
-    found = f"select * from ({inside}) events where {where}"  # noqa: S608
-    counted = _rows(lake, name, f"select count(*) as total from ({found}) found")  # noqa: S608
-    rows = _rows(lake, name, f"select * from ({found}) found{place} order by seq desc limit {int(wanted.limit) + 1}")  # noqa: S608
-    items = tuple(map(_line, rows[: wanted.limit]))
-    older = items[-1].seq if len(rows) > wanted.limit else None
-    return EventList(wanted.stream, items, counted[0]["total"] if counted else 0, older)
+def query_events(lake: LakeLocation, event_filter: EventFilter) -> EventList:
+    """Query the newest events of a stream."""
+    name, columns, _ = _stream(event_filter.stream)
+    source = f"select seq, event_id, received_at, {columns} from events"  # noqa: S608
+    where = " and ".join(_conditions(event_filter)) or "true"
+    page = "" if event_filter.before is None else f" where seq < {int(event_filter.before)}"
+    filtered = f"select * from ({source}) events where {where}"  # noqa: S608
+    counts = _rows(lake, name, f"select count(*) as total from ({filtered}) filtered")  # noqa: S608
+    limit = int(event_filter.limit) + 1
+    rows = _rows(lake, name, f"select * from ({filtered}) filtered{page} order by seq desc limit {limit}")  # noqa: S608
+    items = tuple(map(_to_item, rows[: event_filter.limit]))
+    next_cursor = items[-1].seq if len(rows) > event_filter.limit else None
+    return EventList(event_filter.stream, items, counts[0]["total"] if counts else 0, next_cursor)
 
 
-def event_text(lake: LakePlace, stream: str, seq: int) -> EventText:
-    """One event, whole if it is not too long for a page."""
+def read_event(lake: LakeLocation, stream: str, seq: int) -> EventText:
+    """Read an event, truncated to `MAX_CHARACTERS`."""
     name, _, body = _stream(stream)
     rows = _rows(lake, name, f"select {body} as body from events where seq = {int(seq)}")  # noqa: S608
     if not rows:
-        raise UsageError(f"There is no event {seq} in {stream}.", hint="It may have been removed by its age.")
+        raise UsageError(f"Event {seq} does not exist in {stream}.", hint="It may have expired.")
     text = rows[0]["body"]
     if isinstance(text, bytes):
         text = text.decode(errors="replace")
-    return EventText(text[:MOST_CHARACTERS], len(text))
+    return EventText(text[:MAX_CHARACTERS], len(text))
 
 
 def _stream(name: str) -> tuple[str, str, str]:
     if name not in _STREAMS:
-        raise UsageError(f"There is no stream {name!r}.", hint=f"There are {', '.join(_STREAMS)}.")
+        raise UsageError(f"Unknown stream {name!r}.", hint=f"Streams: {', '.join(_STREAMS)}.")
     return _STREAMS[name]
 
 
-def _conditions(wanted: Wanted) -> Iterator[str]:
-    if wanted.text:
-        yield f"strpos(lower(concat(coalesce(job, ''), ' ', coalesce(detail, ''))), {_quoted(wanted.text.lower())}) > 0"
-    if wanted.type:
-        yield f"event_type = {_quoted(wanted.type)}"
-    if wanted.run:
-        yield f"run = {_quoted(wanted.run)}"
+def _conditions(event_filter: EventFilter) -> Iterator[str]:
+    if event_filter.text:
+        text = _quote(event_filter.text.lower())
+        yield f"strpos(lower(concat(coalesce(job, ''), ' ', coalesce(detail, ''))), {text}) > 0"
+    if event_filter.type:
+        yield f"event_type = {_quote(event_filter.type)}"
+    if event_filter.run:
+        yield f"run = {_quote(event_filter.run)}"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _rows(lake: LakePlace, name: str, query: str) -> list[dict[str, Any]]:
+def _rows(lake: LakeLocation, name: str, query: str) -> list[dict[str, Any]]:
     try:
-        table = storage_at(lake).open_table(name)
+        table = open_storage(lake).open_table(name)
     except TableNotFoundError:
         return []
-    found = QueryBuilder().register("events", table).execute(query).read_all()
-    return [dict(row) for row in found.to_struct_array().to_pylist()]
+    batches = QueryBuilder().register("events", table).execute(query).read_all()
+    return [dict(row) for row in batches.to_struct_array().to_pylist()]
 
 
-def _line(row: dict[str, Any]) -> EventLine:
-    return EventLine(
+def _to_item(row: dict[str, Any]) -> EventListItem:
+    return EventListItem(
         seq=row["seq"],
         event_id=row["event_id"],
         received_at=row["received_at"],

@@ -1,4 +1,4 @@
-"""Datasets, jobs and runs as lists: what was touched last, and how much there is in all."""
+"""Lists of datasets, jobs and runs, last updated first, and the activity page."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from clew.index.browsing import Browser
+from clew.index.browsing import PageQueries
 from clew.query.model import State
-from clew.query.moments import moment
-from clew.query.views.model import Name, RunLine, run_line, touches
+from clew.query.moments import from_epoch_micros
+from clew.query.views.model import EntityName, RunListItem, to_run_item, to_usages
 
-_BARS = 12
-_RECENT = 8
+_RUNS_PER_JOB = 12
+_RECENT_RUNS = 8
 
 
 class Counts(Struct, frozen=True):
-    """How much there is."""
+    """Total counts."""
 
     datasets: int
     jobs: int
@@ -24,98 +24,106 @@ class Counts(Struct, frozen=True):
     sessions: int
 
 
-class DatasetLine(Struct, frozen=True, rename="camel"):
+class DatasetListItem(Struct, frozen=True, rename="camel"):
     """A dataset in a list."""
 
-    dataset: Name
+    dataset: EntityName
     at: datetime | None
     is_deleted: bool
-    producers: tuple[Name, ...]
+    producers: tuple[EntityName, ...]
 
 
-class JobLine(Struct, frozen=True, rename="camel"):
-    """A job in a list, with its last runs, the newest first."""
+class JobListItem(Struct, frozen=True, rename="camel"):
+    """A job in a list, with its latest runs, newest first."""
 
-    job: Name
+    job: EntityName
     kind: str | None
     at: datetime | None
     state: State | None
-    runs: tuple[RunLine, ...]
+    runs: tuple[RunListItem, ...]
     run_total: int
 
 
-class DatasetList(Struct, frozen=True):
-    """Some of the datasets."""
+class DatasetListView(Struct, frozen=True):
+    """A page of datasets."""
 
-    items: tuple[DatasetLine, ...]
+    items: tuple[DatasetListItem, ...]
     total: int
 
 
-class JobList(Struct, frozen=True):
-    """Some of the jobs."""
+class JobListView(Struct, frozen=True):
+    """A page of jobs."""
 
-    items: tuple[JobLine, ...]
+    items: tuple[JobListItem, ...]
     total: int
 
 
-class RunList(Struct, frozen=True):
-    """Some of the runs."""
+class RunListView(Struct, frozen=True):
+    """A page of runs."""
 
-    items: tuple[RunLine, ...]
+    items: tuple[RunListItem, ...]
     total: int
 
 
 class Activity(Struct, frozen=True):
-    """What happened last, for whoever has no notebook to look at."""
+    """Recent activity: the home page when there is no notebook run."""
 
     counts: Counts
-    runs: RunList
-    failed: RunList
-    datasets: DatasetList
+    runs: RunListView
+    failed: RunListView
+    datasets: DatasetListView
 
 
-def activity(index: Browser) -> Activity:
-    """The first screen without a notebook."""
+def build_activity(index: PageQueries) -> Activity:
+    """Build the activity page."""
     return Activity(
-        counts(index), run_list(index, "", "", _RECENT), run_list(index, "", "FAILED", 4), dataset_list(index, "", 8)
+        load_counts(index),
+        list_runs(index, "", "", _RECENT_RUNS),
+        list_runs(index, "", "FAILED", 4),
+        list_datasets(index, "", 8),
     )
 
 
-def counts(index: Browser) -> Counts:
-    """How much there is, as the lists count it."""
+def load_counts(index: PageQueries) -> Counts:
+    """Count datasets, jobs, runs and sessions as the lists do."""
     row = index.counts()
     return Counts(0, 0, 0, 0) if row is None else Counts(*row)
 
 
-def dataset_list(index: Browser, text: str, limit: int) -> DatasetList:
-    """Datasets whose name holds a text."""
+def list_datasets(index: PageQueries, text: str, limit: int) -> DatasetListView:
+    """List the datasets with a text in their names."""
     rows, total = index.dataset_page(text, limit)
-    lines = []
+    items = []
     for row in rows:
-        name = Name(row["namespace"], row["name"])
-        producers = touches(index.jobs_touching(name.parts, "OUTPUT"), "job")
-        lines.append(
-            DatasetLine(
-                name, moment(row["last_event_at"]), bool(row["is_deleted"]), tuple(one.node for one in producers[:3])
+        name = EntityName(row["namespace"], row["name"])
+        producers = to_usages(index.jobs_using(name.key, "OUTPUT"), "job")
+        items.append(
+            DatasetListItem(
+                name,
+                from_epoch_micros(row["last_event_at"]),
+                bool(row["is_deleted"]),
+                tuple(usage.node for usage in producers[:3]),
             )
         )
-    return DatasetList(tuple(lines), total)
+    return DatasetListView(tuple(items), total)
 
 
-def job_list(index: Browser, text: str, limit: int) -> JobList:
-    """Jobs whose name holds a text."""
+def list_jobs(index: PageQueries, text: str, limit: int) -> JobListView:
+    """List the jobs with a text in their names."""
     rows, total = index.job_page(text, limit)
-    lines = []
+    items = []
     for row in rows:
-        name = Name(row["namespace"], row["name"])
-        runs, run_total = index.runs_of(name.parts, _BARS)
-        last = tuple(map(run_line, runs))
-        state = last[0].state if last else None
-        lines.append(JobLine(name, row["job_type"], moment(row["last_event_at"]), state, last, run_total))
-    return JobList(tuple(lines), total)
+        name = EntityName(row["namespace"], row["name"])
+        runs, run_total = index.runs_of(name.key, _RUNS_PER_JOB)
+        latest = tuple(map(to_run_item, runs))
+        state = latest[0].state if latest else None
+        items.append(
+            JobListItem(name, row["job_type"], from_epoch_micros(row["last_event_at"]), state, latest, run_total)
+        )
+    return JobListView(tuple(items), total)
 
 
-def run_list(index: Browser, text: str, state: str, limit: int) -> RunList:
-    """Runs that are part of no other."""
+def list_runs(index: PageQueries, text: str, state: str, limit: int) -> RunListView:
+    """List the runs without a parent run."""
     rows, total = index.run_page(text, state, limit)
-    return RunList(tuple(map(run_line, rows)), total)
+    return RunListView(tuple(map(to_run_item, rows)), total)

@@ -1,4 +1,4 @@
-"""What the views have in common. Keys are camelCase in JSON."""
+"""Models shared by the views. JSON keys are camelCase."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from typing import Literal
 
 from msgspec import Raw, Struct
 
-from clew.events.notebook import FRAMES
+from clew.events.notebook import NOTEBOOK_NAMESPACE
 from clew.index.reader import Row
 from clew.query.model import State
-from clew.query.moments import moment
+from clew.query.moments import from_epoch_micros
 
 Facets = dict[str, Raw]
 NodeKind = Literal["dataset", "job"]
 
 
-class Name(Struct, frozen=True, order=True):
-    """What a dataset or a job is called."""
+class EntityName(Struct, frozen=True, order=True):
+    """Namespace and name of a dataset or job."""
 
     namespace: str
     name: str
 
     @property
-    def parts(self) -> tuple[str, str]:
-        """The name as the index wants it."""
+    def key(self) -> tuple[str, str]:
+        """The name as a tuple, for index queries."""
         return self.namespace, self.name
 
 
-class RunLine(Struct, frozen=True, rename="camel"):
-    """A run in a list or as a bar."""
+class RunListItem(Struct, frozen=True, rename="camel"):
+    """A run in a list."""
 
     run_uuid: str
-    job: Name | None
+    job: EntityName | None
     state: State
     started_at: datetime | None
     ended_at: datetime | None
@@ -41,54 +41,54 @@ class RunLine(Struct, frozen=True, rename="camel"):
     error: str | None
 
 
-class Touch(Struct, frozen=True, rename="camel"):
-    """A job at a dataset, or a dataset at a job: which, when last, by which run and how that ended."""
+class Usage(Struct, frozen=True, rename="camel"):
+    """A job that uses a dataset, or a dataset used by a job, with the latest run."""
 
-    node: Name
+    node: EntityName
     at: datetime | None
     run_uuid: str | None
     state: State | None
     is_implied: bool
 
 
-def run_line(row: Row) -> RunLine:
-    """A run as stored, in short."""
+def to_run_item(row: Row) -> RunListItem:
+    """Convert a run row to a list item."""
     has_job = row["job_name"] is not None
-    return RunLine(
+    return RunListItem(
         run_uuid=row["run_uuid"],
-        job=Name(row["job_namespace"] or "", row["job_name"]) if has_job else None,
+        job=EntityName(row["job_namespace"] or "", row["job_name"]) if has_job else None,
         state=row["state"],
-        started_at=moment(row["started_at"]),
-        ended_at=moment(row["ended_at"]),
+        started_at=from_epoch_micros(row["started_at"]),
+        ended_at=from_epoch_micros(row["ended_at"]),
         session_id=row["session_id"],
         error=None if row["error_message"] is None else row["error_message"][:300],
     )
 
 
-def touches(rows: Iterable[Row], kind: NodeKind) -> tuple[Touch, ...]:
-    """Edges as seen from one end: the other end is a `kind`. A notebook that has many is there once."""
-    found: dict[Name, Touch] = {}
+def to_usages(rows: Iterable[Row], kind: NodeKind) -> tuple[Usage, ...]:
+    """Convert job edges to usages, with the end of kind `kind`; operations of a notebook are one usage."""
+    usages: dict[EntityName, Usage] = {}
     for row in rows:
-        name = Name(row[f"{kind}_namespace"], row[f"{kind}_name"])
-        node = told_as(name) if kind == "job" else name
-        found.setdefault(
+        name = EntityName(row[f"{kind}_namespace"], row[f"{kind}_name"])
+        node = display_job(name) if kind == "job" else name
+        usages.setdefault(
             node,
-            Touch(
+            Usage(
                 node=node,
-                at=moment(row["last_event_at"]),
+                at=from_epoch_micros(row["last_event_at"]),
                 run_uuid=row["last_run_uuid"],
                 state=row["state"],
                 is_implied=bool(row["is_implied"]),
             ),
         )
-    return tuple(found.values())
+    return tuple(usages.values())
 
 
-def told_as(job: Name) -> Name:
-    """The job that a person knows: `<notebook>/<cell>/<operation>` is told as its notebook."""
-    return Name(job.namespace, job.name.rsplit("/", 2)[0]) if job.namespace == FRAMES else job
+def display_job(job: EntityName) -> EntityName:
+    """Return the job to display: the notebook for `<notebook>/<cell>/<operation>`."""
+    return EntityName(job.namespace, job.name.rsplit("/", 2)[0]) if job.namespace == NOTEBOOK_NAMESPACE else job
 
 
-def raw(facets: dict[str, bytes]) -> Facets:
-    """Facets as they came, to be passed on without opening them."""
+def to_raw(facets: dict[str, bytes]) -> Facets:
+    """Wrap facets as raw JSON, without decoding them."""
     return {name: Raw(body) for name, body in facets.items()}

@@ -1,4 +1,4 @@
-"""One run of any job: how it went, its parts on a time bar, what it read and wrote."""
+"""Run page: state, child runs, inputs and outputs of a run."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from clew.index.browsing import Browser
+from clew.index.browsing import PageQueries
 from clew.index.reader import Row
-from clew.query.moments import moment
+from clew.query.moments import from_epoch_micros
 from clew.query.names import UnknownNameError
-from clew.query.views.model import Facets, Name, RunLine, raw, run_line
+from clew.query.views.model import EntityName, Facets, RunListItem, to_raw, to_run_item
 
-_MOST_CHILDREN = 200
+_MAX_CHILDREN = 200
 
 
-class RunData(Struct, frozen=True, rename="camel"):
-    """A dataset as a run read or wrote it."""
+class RunIoView(Struct, frozen=True, rename="camel"):
+    """An input or output of a run."""
 
-    dataset: Name
+    dataset: EntityName
     version: str | None
     row_count: int | None
     is_implied: bool
@@ -26,61 +26,61 @@ class RunData(Struct, frozen=True, rename="camel"):
 
 
 class RunView(Struct, frozen=True, rename="camel"):
-    """All that the page of a run shows."""
+    """Content of the run page."""
 
-    run: RunLine
+    run: RunListItem
     error: str | None
-    parent: RunLine | None
-    previous: RunLine | None
+    parent: RunListItem | None
+    previous: RunListItem | None
     nominal_start: datetime | None
     nominal_end: datetime | None
     facets: Facets
     job_facets: Facets
-    inputs: tuple[RunData, ...]
-    outputs: tuple[RunData, ...]
-    children: tuple[RunLine, ...]
+    inputs: tuple[RunIoView, ...]
+    outputs: tuple[RunIoView, ...]
+    children: tuple[RunListItem, ...]
     child_total: int
 
 
-def run_view(index: Browser, run_uuid: str) -> RunView:
-    """The page of a run."""
+def build_run_view(index: PageQueries, run_uuid: str) -> RunView:
+    """Build the page of a run."""
     row = index.run(run_uuid)
     if row is None:
-        raise UnknownNameError.of("run", run_uuid, [one["run_uuid"] for one in index.run_page("", "", 1000)[0]])
-    line = run_line(row)
-    children, total = index.children(run_uuid, _MOST_CHILDREN)
+        raise UnknownNameError.of("run", run_uuid, [other["run_uuid"] for other in index.run_page("", "", 1000)[0]])
+    run = to_run_item(row)
+    children, total = index.children(run_uuid, _MAX_CHILDREN)
     io = index.run_io(run_uuid)
     parent = None if row["parent_run_uuid"] is None else index.run(row["parent_run_uuid"])
     return RunView(
-        run=line,
+        run=run,
         error=row["error_message"],
-        parent=None if parent is None else run_line(parent),
+        parent=None if parent is None else to_run_item(parent),
         previous=_previous(index, row),
-        nominal_start=moment(row["nominal_start_at"]),
-        nominal_end=moment(row["nominal_end_at"]),
-        facets=raw(index.facets("run", run_uuid)),
-        job_facets={} if line.job is None else raw(index.facets("job", *line.job.parts)),
-        inputs=tuple(_data(index, one) for one in io if one["direction"] == "INPUT"),
-        outputs=tuple(_data(index, one) for one in io if one["direction"] == "OUTPUT"),
-        children=tuple(map(run_line, children)),
+        nominal_start=from_epoch_micros(row["nominal_start_at"]),
+        nominal_end=from_epoch_micros(row["nominal_end_at"]),
+        facets=to_raw(index.facets("run", run_uuid)),
+        job_facets={} if run.job is None else to_raw(index.facets("job", *run.job.key)),
+        inputs=tuple(_to_io(index, used) for used in io if used["direction"] == "INPUT"),
+        outputs=tuple(_to_io(index, used) for used in io if used["direction"] == "OUTPUT"),
+        children=tuple(map(to_run_item, children)),
         child_total=total,
     )
 
 
-def _previous(index: Browser, row: Row) -> RunLine | None:
-    """The run of the same job before this one: what there is to compare with."""
+def _previous(index: PageQueries, row: Row) -> RunListItem | None:
+    """Return the previous run of the same job, for comparison."""
     if row["job_name"] is None or row["started_at"] is None:
         return None
     runs, _ = index.runs_of((row["job_namespace"], row["job_name"]), 1000)
-    return next((run_line(one) for one in runs if (one["started_at"] or 0) < row["started_at"]), None)
+    return next((to_run_item(other) for other in runs if (other["started_at"] or 0) < row["started_at"]), None)
 
 
-def _data(index: Browser, row: Row) -> RunData:
+def _to_io(index: PageQueries, row: Row) -> RunIoView:
     key = (row["dataset_namespace"], row["dataset_name"], row["dataset_version"] or None)
-    return RunData(
-        dataset=Name(*key[:2]),
+    return RunIoView(
+        dataset=EntityName(*key[:2]),
         version=key[2],
         row_count=row["row_count"],
         is_implied=bool(row["is_implied"]),
-        facets=raw(index.facets(row["direction"].lower(), *key, row["run_uuid"])),
+        facets=to_raw(index.facets(row["direction"].lower(), *key, row["run_uuid"])),
     )

@@ -11,17 +11,17 @@ from uuid import NAMESPACE_OID, uuid5
 import pytest
 from starlette.testclient import TestClient
 
-from clew.cli.serve import answering_app
-from clew.collector.intake import stream_of
-from clew.collector.log import LogWriter, Received
-from clew.collector.segments import decode_line, end_position, ranges, read_lines
+from clew.cli.serve import build_read_app
+from clew.collector.intake import guess_stream
+from clew.collector.log import IncomingEvent, LogWriter
+from clew.collector.segments import decode_record, end_position, read_lines, split_ranges
 from clew.events.identity import event_id
-from clew.events.received import decode
+from clew.events.received import decode_event
 from clew.events.rejection import RejectedError
-from clew.home import DatabaseUrl, Home, Place
-from clew.index.observer import Observer
-from clew.index.places import store_of
-from clew.index.sink import IndexSink
+from clew.home import DatabaseUrl, DataDir, IndexLocation
+from clew.index.observer import ChangeExtractor
+from clew.index.places import open_backend
+from clew.index.sink import IndexWriter
 
 Event = dict[str, Any]
 
@@ -29,39 +29,39 @@ Event = dict[str, Any]
 class Shop:
     """A home, what is sent to it, and its API; its index may be in a database."""
 
-    def __init__(self, root: Path, index: Place | None = None) -> None:
-        self.home = Home(root, None, index.text if isinstance(index, DatabaseUrl) else None).create()
+    def __init__(self, root: Path, index: IndexLocation | None = None) -> None:
+        self.home = DataDir(root, None, index.text if isinstance(index, DatabaseUrl) else None).create()
         self._position = 0
         self._batches = 0
-        self.client = TestClient(answering_app(self.home))
+        self.client = TestClient(build_read_app(self.home))
 
     def send(self, events: Iterable[Event | bytes]) -> None:
         """Store events, and take them in."""
         bodies = [event if isinstance(event, bytes) else json.dumps(event).encode() for event in events]
         with LogWriter(self.home.log) as log:
-            log.append([Received(stream_of(body), "test", body) for body in bodies])
+            log.append([IncomingEvent(guess_stream(body), "test", body) for body in bodies])
         self.take()
 
     def take(self) -> None:
         """Take in what the log has got since the last time."""
         end = end_position(self.home.log)
-        with IndexSink(self.home.index) as sink:
-            observer = Observer(sink.dictionary)
-            for part in ranges(self.home.log, self._position, end, max(1, end)):
+        with IndexWriter(self.home.index) as sink:
+            observer = ChangeExtractor(sink.dictionary)
+            for part in split_ranges(self.home.log, self._position, end, max(1, end)):
                 for seq, line in read_lines(part):
-                    received = decode_line(line)
+                    received = decode_record(line)
                     body = received.body
                     try:
-                        observer.note(decode(received.stream, body), event_id(body), seq)
+                        observer.add(decode_event(received.stream, body), event_id(body), seq)
                     except RejectedError:
-                        observer.note(None, event_id(body), seq)
+                        observer.add(None, event_id(body), seq)
             sink.apply(f"test/{self._batches}", observer.changes())
         self._position = end
         self._batches += 1
 
     def rebuild(self) -> None:
         """Lose the index, and build it from the log."""
-        store_of(self.home.index).remove()
+        open_backend(self.home.index).remove()
         self._position = 0
         self.take()
 
@@ -122,7 +122,7 @@ def event(kind: str, minute: int, run: str, job: str = "daily.load", **more: Any
 
 
 @pytest.fixture
-def empty_shop(tmp_path: Path, place: Place) -> Iterator[Shop]:
+def empty_shop(tmp_path: Path, place: IndexLocation) -> Iterator[Shop]:
     """A home in which nothing has happened."""
     shop = Shop(tmp_path / "home", place)
     with shop.client:

@@ -17,9 +17,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.unit.api.marquez.conftest import Shop, dataset, event, filled, run_id
 
-from clew.api.marquez.app import READ
-from clew.home import DatabaseUrl, Place
-from clew.index.postgres.url import connection_text, schema_in
+from clew.api.marquez.app import READ_ROUTES
+from clew.home import DatabaseUrl, IndexLocation
+from clew.index.postgres.url import libpq_url, parse_schema_name
 
 PG = "postgres%3A%2F%2Fdb%3A5432"
 
@@ -46,9 +46,9 @@ PG = "postgres%3A%2F%2Fdb%3A5432"
         ("/jobs?offset=-9", 400, "query param offset must be greater than or equal to 0"),
         ("/jobs?lastRunStates=DEAD", 400, "query param lastRunStates must be one of"),
         ("/lineage", 400, "query param nodeId must not be null"),
-        ("/lineage?nodeId=orders", 400, "'orders' is no id of a node."),
-        ("/lineage?nodeId=dataset:", 400, "'dataset:' is no id of a node."),
-        ("/lineage?nodeId=table:a:b", 400, "'table:a:b' is no id of a node."),
+        ("/lineage?nodeId=orders", 400, "'orders' is not a node id."),
+        ("/lineage?nodeId=dataset:", 400, "'dataset:' is not a node id."),
+        ("/lineage?nodeId=table:a:b", 400, "'table:a:b' is not a node id."),
         ("/lineage?nodeId=dataset:a:b", 404, "Node 'dataset:a:b' not found."),
         ("/lineage?nodeId=run:1", 404, "Node 'run:1' not found."),
         ("/lineage?nodeId=job:shop:daily.sum&depth=-1", 400, "query param depth must be greater"),
@@ -125,7 +125,7 @@ def test_a_server_that_cannot_be_reached(tmp_path: Path) -> None:
     for path in ("/api/v1/jobs", "/api/v2beta/search/jobs?q=a", "/api/v2/datasets", "/api/v2/pages/activity"):
         answer = nowhere.client.get(path)
         assert answer.status_code == 503
-        assert "The index postgresql://me@127.0.0.1:1/x does not answer: " in answer.text
+        assert "Cannot connect to the index postgresql://me@127.0.0.1:1/x: " in answer.text
 
 
 def test_connections_that_are_lost_are_made_anew(tmp_path: Path, postgres_places: Any) -> None:
@@ -135,7 +135,7 @@ def test_connections_that_are_lost_are_made_anew(tmp_path: Path, postgres_places
     paths = ("/api/v1/jobs", "/api/v1/lineage?nodeId=job:shop:daily.sum", "/api/v2/datasets", "/api/v2/pages/activity")
     with shop.client as client:
         before = [client.get(path).content for path in paths]
-        with psycopg.connect(connection_text(postgres_places.empty("other"), 5)) as other:
+        with psycopg.connect(libpq_url(postgres_places.empty("other"), 5)) as other:
             query = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = %s"
             assert len(other.execute(query, (own,)).fetchall()) >= 2
         assert [client.get(path).content for path in paths] == before
@@ -150,11 +150,11 @@ def test_an_index_that_takes_the_place_of_the_one_before(shop: Shop) -> None:
 def test_a_file_that_is_no_index(tmp_path: Path) -> None:
     shop = Shop(tmp_path)
     shop.home.index_file.write_bytes(b"no database, but a file that is as long as any")
-    assert "is no index of clew" in shop.get("/jobs", 503)["message"]
+    assert "is not a clew index" in shop.get("/jobs", 503)["message"]
 
 
 @contextmanager
-def locked(place: Place) -> Iterator[None]:
+def locked(place: IndexLocation) -> Iterator[None]:
     """While another has the whole index to itself."""
     if isinstance(place, Path):
         with closing(sqlite3.connect(place)) as other:
@@ -164,8 +164,8 @@ def locked(place: Place) -> Iterator[None]:
             other.execute("commit")
             yield
     else:
-        with psycopg.connect(connection_text(place, 5)) as other:
-            other.execute(f"lock table {schema_in(place)}.meta in access exclusive mode")
+        with psycopg.connect(libpq_url(place, 5)) as other:
+            other.execute(f"lock table {parse_schema_name(place)}.meta in access exclusive mode")
             yield
 
 
@@ -183,7 +183,7 @@ def test_a_locked_index_is_not_waited_for(shop: Shop) -> None:
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_no_text_in_any_place_is_a_fault(shared_shop: Shop, data: st.DataObject) -> None:
-    path = data.draw(st.sampled_from(READ))
+    path = data.draw(st.sampled_from(READ_ROUTES))
     text = st.text(max_size=12)
     parts = [data.draw(text) if part == "*" else part for part in path.pattern]
     names = st.sampled_from("limit offset depth type period timezone q nodeId runId before after sort filter".split())

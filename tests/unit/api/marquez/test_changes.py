@@ -9,7 +9,7 @@ import pytest
 from tests.unit.api.marquez.conftest import Shop, dataset, event
 
 from clew.collector.log import LogWriter
-from clew.collector.segments import decode_line, end_position, ranges, read_lines
+from clew.collector.segments import decode_record, end_position, read_lines, split_ranges
 
 ORDERS = "/namespaces/postgres%3A%2F%2Fdb%3A5432/datasets/public.orders"
 LOAD = "/namespaces/shop/jobs/daily.load"
@@ -96,8 +96,8 @@ def test_a_namespace_and_a_source_are_made(shop: Shop) -> None:
 def test_a_change_is_an_event_in_the_log_that_others_can_read(shop: Shop) -> None:
     start = end_position(shop.home.log)
     shop.ask("POST", f"{ORDERS}/tags/PII")
-    parts = ranges(shop.home.log, start, end_position(shop.home.log), 1 << 20)
-    (body,) = [decode_line(line).body for part in parts for _, line in read_lines(part)]
+    parts = split_ranges(shop.home.log, start, end_position(shop.home.log), 1 << 20)
+    (body,) = [decode_record(line).body for part in parts for _, line in read_lines(part)]
     assert json.loads(body)["dataset"]["namespace"] == "clew"
     shop.take()
     assert "clew" not in [one["name"] for one in shop.get("/namespaces")["namespaces"]]

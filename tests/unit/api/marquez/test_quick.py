@@ -11,13 +11,13 @@ import pytest
 from tests.unit.api.marquez.conftest import Shop, dataset, event, run_id
 from tests.unit.wires import Answer, Wire, serving
 
-from clew.api.guarded import Guarded, guarded_read
-from clew.cli.serve import answering
-from clew.serving.grants import ANYONE, Scope
-from clew.serving.guard import Guard
+from clew.api.guarded import AuthMiddleware, authenticated_read
+from clew.cli.serve import build_app
+from clew.serving.grants import ANONYMOUS, Scope
+from clew.serving.guard import Authenticator
 from clew.serving.keys import KeyFile
-from clew.serving.plain import Caller
-from clew.serving.quick import Quick, Reply
+from clew.serving.plain import RequestInfo
+from clew.serving.quick import FastPath, RawResponse
 
 RUN = f"/api/v1/jobs/runs/{run_id('sum-1')}"
 SPACE = "/api/v1/namespaces/postgres%3A%2F%2Fdb%3A5432"
@@ -26,18 +26,19 @@ SPACE = "/api/v1/namespaces/postgres%3A%2F%2Fdb%3A5432"
 class BothWays:
     """One home behind two servers, of which one answers at once what it can."""
 
-    def __init__(self, shop: Shop, guard: Guard, opened: ExitStack) -> None:
-        app, read = answering(shop.home)
-        admitted = guarded_read(read, guard)
+    def __init__(self, shop: Shop, guard: Authenticator, opened: ExitStack) -> None:
+        app, read = build_app(shop.home)
+        admitted = authenticated_read(read, guard)
         self.answered = 0
 
-        def counted(caller: Caller, url: bytes) -> Reply | None:
+        def counted(caller: RequestInfo, url: bytes) -> RawResponse | None:
             reply = None if admitted is None else admitted(caller, url)
             self.answered += reply is not None
             return reply
 
         ports = (
-            opened.enter_context(serving(Guarded(app, guard), quick))[0] for quick in (Quick(read=counted), Quick())
+            opened.enter_context(serving(AuthMiddleware(app, guard), quick))[0]
+            for quick in (FastPath(get_handler=counted), FastPath())
         )
         self.quick, self.long = (
             Wire(opened.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))) for port in ports
@@ -58,7 +59,7 @@ class BothWays:
 @pytest.fixture(scope="module")
 def both(shared_shop: Shop) -> Iterator[BothWays]:
     with ExitStack() as opened:
-        yield BothWays(shared_shop, Guard(), opened)
+        yield BothWays(shared_shop, Authenticator(), opened)
 
 
 def get(path: str, *headers: str, method: str = "GET") -> bytes:
@@ -120,7 +121,7 @@ def test_a_head_has_no_body(both: BothWays) -> None:
 
 def test_a_connection_is_closed_when_that_is_asked_for(shared_shop: Shop) -> None:
     with ExitStack() as opened:
-        both = BothWays(shared_shop, Guard(), opened)
+        both = BothWays(shared_shop, Authenticator(), opened)
         (_, headers, _), was_at_once = both.ask(get(RUN, "connection: close"))
         assert (headers["connection"], was_at_once) == ("close", True)
         assert both.quick.is_closed()
@@ -129,7 +130,7 @@ def test_a_connection_is_closed_when_that_is_asked_for(shared_shop: Shop) -> Non
 
 def test_what_was_written_is_seen_at_once(shop: Shop) -> None:
     with ExitStack() as opened:
-        both = BothWays(shop, Guard(), opened)
+        both = BothWays(shop, Authenticator(), opened)
         path = f"{SPACE}/datasets/public.new"
         assert both.ask(get(path))[0][0] == 404
         shop.send([event("COMPLETE", 20, "new-1", outputs=[dataset("public.new", "a b")])])
@@ -149,7 +150,7 @@ def test_keys_are_asked_for(shared_shop: Shop, tmp_path: Path) -> None:
             keys.add("writer", [Scope.WRITE]),
             keys.add("one team", [Scope.READ], ["shop"]),
         ]
-        both = BothWays(shared_shop, Guard(keys), opened)
+        both = BothWays(shared_shop, Authenticator(keys), opened)
         asked = [both.ask(get(RUN, f"authorization: Bearer {secret}")) for secret in (*secrets, "nobody")]
         keys.revoke("reader")
         asked += [both.ask(get(RUN, f"authorization: Bearer {secrets[0]}")), both.ask(get(RUN))]
@@ -164,14 +165,14 @@ def test_keys_are_asked_for(shared_shop: Shop, tmp_path: Path) -> None:
 
 
 def test_tokens_may_have_to_wait_and_go_the_long_way() -> None:
-    assert guarded_read(lambda *_: None, Guard(None, lambda _: ANYONE)) is None
+    assert authenticated_read(lambda *_: None, Authenticator(None, lambda _: ANONYMOUS)) is None
 
 
 def test_a_fault_is_told_the_long_way(shared_shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object) -> Reply:
+    def broken(*_: object) -> RawResponse:
         raise KeyError("a bug")
 
-    monkeypatch.setattr("clew.api.marquez.app.MarquezApi._ask", broken)
+    monkeypatch.setattr("clew.api.marquez.app.MarquezApi._call", broken)
     with ExitStack() as opened:
-        (status, headers, _), was_at_once = BothWays(shared_shop, Guard(), opened).ask(get(RUN))
+        (status, headers, _), was_at_once = BothWays(shared_shop, Authenticator(), opened).ask(get(RUN))
     assert (status, headers["content-type"], was_at_once) == (500, "application/problem+json", False)

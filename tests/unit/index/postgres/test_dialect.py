@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clew.index.postgres.dialect import in_postgres, schema_in_postgres
+from clew.index.postgres.dialect import schema_to_postgres, to_postgres
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ from clew.index.postgres.dialect import in_postgres, schema_in_postgres
     ],
 )
 def test_statements(statement: str, expected: str) -> None:
-    assert in_postgres(statement) == expected
+    assert to_postgres(statement) == expected
 
 
 @pytest.mark.parametrize(
@@ -49,4 +49,4 @@ def test_statements(statement: str, expected: str) -> None:
     ],
 )
 def test_schemas(statement: str, expected: str) -> None:
-    assert schema_in_postgres(statement) == expected
+    assert schema_to_postgres(statement) == expected

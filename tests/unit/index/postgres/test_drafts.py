@@ -10,13 +10,13 @@ import psycopg
 import pytest
 
 from clew.home import DatabaseUrl
-from clew.index.bodies import ENOUGH_SAMPLES, Packer, StoredFacet
-from clew.index.building import drafted
-from clew.index.changes import Changes, FacetsRow, JobRow
-from clew.index.keys import entity
-from clew.index.places import store_of
+from clew.index.bodies import MIN_TRAINING_SAMPLES, FacetEncoder, StoredFacet
+from clew.index.building import build_and_swap
+from clew.index.changes import ChangeSet, FacetsRow, JobRow
+from clew.index.keys import entity_key
+from clew.index.places import open_backend
 from clew.index.reader import IndexReader
-from clew.index.sink import IndexSink
+from clew.index.sink import IndexWriter
 
 SCHEMAS = "select nspname from pg_namespace where nspname like 'drafts%' order by 1"
 INDEXES = "select tablename, indexname from pg_indexes where schemaname = current_schema order by 1, 2"
@@ -25,10 +25,10 @@ INDEXES = "select tablename, indexname from pg_indexes where schemaname = curren
 @pytest.fixture
 def index(postgres_places: Any) -> Iterator[DatabaseUrl]:
     place: DatabaseUrl = postgres_places.missing("drafts")
-    with IndexSink(place) as sink:
-        sink.apply("app/0", Changes(jobs=[job("daily")]))
+    with IndexWriter(place) as sink:
+        sink.apply("app/0", ChangeSet(jobs=[job("daily")]))
     yield place
-    store_of(place).remove()
+    open_backend(place).remove()
 
 
 def job(name: str) -> JobRow:
@@ -36,12 +36,12 @@ def job(name: str) -> JobRow:
 
 
 def jobs(reader: IndexReader) -> list[str]:
-    return [row["name"] for row in reader.ask("select name from jobs order by name")]
+    return [row["name"] for row in reader.query("select name from jobs order by name")]
 
 
 def rebuilt(place: DatabaseUrl, name: str) -> None:
-    with drafted(place) as sink:
-        sink.apply("rebuild/0", Changes(jobs=[job(name)]))
+    with build_and_swap(place) as sink:
+        sink.apply("rebuild/0", ChangeSet(jobs=[job(name)]))
 
 
 def others_wait(postgres: str) -> bool:
@@ -57,8 +57,8 @@ def schemas(postgres: str) -> list[str]:
 
 def test_readers_go_on_and_see_the_new_one_when_it_is_whole(index: DatabaseUrl, postgres: str) -> None:
     with IndexReader(index) as reader, IndexReader(index) as other:
-        identity = reader.progress().identity
-        indexes = [tuple(row) for row in reader.ask(INDEXES)]
+        identity = reader.version().identity
+        indexes = [tuple(row) for row in reader.query(INDEXES)]
         with ThreadPoolExecutor(1) as pool:
             with reader.snapshot():
                 assert jobs(reader) == ["daily"]
@@ -71,14 +71,14 @@ def test_readers_go_on_and_see_the_new_one_when_it_is_whole(index: DatabaseUrl, 
                     assert jobs(other) == ["daily"]
             done.result()
         assert jobs(reader) == jobs(other) == ["nightly"]
-        assert reader.progress().identity != identity
-        assert [tuple(row) for row in reader.ask(INDEXES)] == indexes
+        assert reader.version().identity != identity
+        assert [tuple(row) for row in reader.query(INDEXES)] == indexes
     assert schemas(postgres) == ["drafts"]
 
 
 def begin_a_draft(place: DatabaseUrl) -> None:
-    with drafted(place) as sink:
-        sink.apply("rebuild/0", Changes(jobs=[job("nightly")]))
+    with build_and_swap(place) as sink:
+        sink.apply("rebuild/0", ChangeSet(jobs=[job("nightly")]))
         raise RuntimeError("no more")
 
 
@@ -91,19 +91,19 @@ def test_a_draft_that_fails_leaves_the_index_as_it_was(index: DatabaseUrl, postg
 
 
 def test_what_an_interrupted_draft_left_is_not_taken_up(index: DatabaseUrl) -> None:
-    left = DatabaseUrl(f"{index.text}_draft", index.folder)
-    with IndexSink(left) as sink:
-        sink.apply("rebuild/0", Changes(jobs=[job("left")]))
-    with drafted(index) as sink:
-        sink.apply("rebuild/0", Changes(jobs=[job("nightly")]))
+    left = DatabaseUrl(f"{index.text}_staging", index.folder)
+    with IndexWriter(left) as sink:
+        sink.apply("rebuild/0", ChangeSet(jobs=[job("left")]))
+    with build_and_swap(index) as sink:
+        sink.apply("rebuild/0", ChangeSet(jobs=[job("nightly")]))
     with IndexReader(index) as reader:
         assert jobs(reader) == ["nightly"]
 
 
 def test_there_need_be_no_old_one(index: DatabaseUrl) -> None:
-    store_of(index).remove()
-    with drafted(index) as sink:
-        sink.apply("rebuild/0", Changes(jobs=[job("nightly")]))
+    open_backend(index).remove()
+    with build_and_swap(index) as sink:
+        sink.apply("rebuild/0", ChangeSet(jobs=[job("nightly")]))
     with IndexReader(index) as reader:
         assert jobs(reader) == ["nightly"]
 
@@ -112,15 +112,15 @@ def test_facets_are_read_by_the_dictionary_of_the_index_that_is_there(index: Dat
     def facet(word: str) -> bytes:
         return b'{"words": "%s"}' % b" ".join(b"%s_%d" % (word.encode(), number) for number in range(20))
 
-    def described(sink: IndexSink, word: str) -> None:
-        sink.learn([facet(f"{word}_{number % 7}") for number in range(ENOUGH_SAMPLES)])
-        body = Packer(sink.dictionary).pack([StoredFacet("documentation", 1, 1, facet(f"{word}_3"))])
-        sink.apply("app/1", Changes(facets=[FacetsRow("job", entity("shop", "daily"), 1, body)]))
+    def described(sink: IndexWriter, word: str) -> None:
+        sink.train_dictionary([facet(f"{word}_{number % 7}") for number in range(MIN_TRAINING_SAMPLES)])
+        body = FacetEncoder(sink.dictionary).encode([StoredFacet("documentation", 1, 1, facet(f"{word}_3"))])
+        sink.apply("app/1", ChangeSet(facets=[FacetsRow("job", entity_key("shop", "daily"), 1, body)]))
 
-    with IndexSink(index) as sink:
+    with IndexWriter(index) as sink:
         described(sink, "old")
     with IndexReader(index) as reader:
         assert reader.facets("job", "shop", "daily") == {"documentation": facet("old_3")}
-        with drafted(index) as sink:
+        with build_and_swap(index) as sink:
             described(sink, "new")
         assert reader.facets("job", "shop", "daily") == {"documentation": facet("new_3")}

@@ -7,28 +7,28 @@ from typing import Any
 
 import pytest
 
-from clew.events.received import decode
+from clew.events.received import decode_event
 from clew.home import DatabaseUrl
-from clew.index.observer import Observer
-from clew.index.postgres.fitting import MOST_BYTES, name
+from clew.index.observer import ChangeExtractor
+from clew.index.postgres.fitting import MAX_NAME_BYTES, sanitize_name
 from clew.index.reader import IndexReader
-from clew.index.sink import IndexSink
+from clew.index.sink import IndexWriter
 
 # Which no compression makes short.
 LONG = "".join(chr(0x4E00 + (number * 7919) % 20_000) for number in range(4000))
 
 
-@pytest.mark.parametrize("text", ["", "orders", "x" * MOST_BYTES, "é" * (MOST_BYTES // 2)])
+@pytest.mark.parametrize("text", ["", "orders", "x" * MAX_NAME_BYTES, "é" * (MAX_NAME_BYTES // 2)])
 def test_most_names_are_kept(text: str) -> None:
-    assert name(text) == text
+    assert sanitize_name(text) == text
 
 
-@pytest.mark.parametrize("text", ["x" * (MOST_BYTES + 1), "é" * MOST_BYTES, LONG])
+@pytest.mark.parametrize("text", ["x" * (MAX_NAME_BYTES + 1), "é" * MAX_NAME_BYTES, LONG])
 def test_a_long_name_is_cut_and_stays_another_than_those_that_begin_alike(text: str) -> None:
-    assert len(name(text).encode()) <= MOST_BYTES
-    assert name(text)[:100] == text[:100]
-    assert name(text) != name(text + "x")
-    assert name(name(text)) == name(text)
+    assert len(sanitize_name(text).encode()) <= MAX_NAME_BYTES
+    assert sanitize_name(text)[:100] == text[:100]
+    assert sanitize_name(text) != sanitize_name(text + "x")
+    assert sanitize_name(sanitize_name(text)) == sanitize_name(text)
 
 
 def event(dataset: str, job: str, kind: str) -> dict[str, Any]:
@@ -52,19 +52,19 @@ def entry(job: str) -> dict[str, Any]:
 @pytest.mark.parametrize("text", [LONG, "with a \x00 in it", f"{LONG}\x00"], ids=["long", "nul", "both"])
 def test_events_with_such_names_are_taken_in_and_found_by_what_became_of_them(text: str, postgres_places: Any) -> None:
     place: DatabaseUrl = postgres_places.empty("fitting")
-    with IndexSink(place) as sink:
+    with IndexWriter(place) as sink:
         for seq, kind in enumerate(("START", "COMPLETE")):
-            observer = Observer()
-            observer.note(decode("openlineage", json.dumps(event(text, text, kind)).encode()), f"{seq:032x}", seq)
+            observer = ChangeExtractor()
+            observer.add(decode_event("openlineage", json.dumps(event(text, text, kind)).encode()), f"{seq:032x}", seq)
             sink.apply(f"app/{seq}", observer.changes())
-    kept = name(text)
+    kept = sanitize_name(text)
     with IndexReader(place) as reader:
         assert reader.has_job(kept, kept)
         assert json.loads(reader.facets("run", kept)["note"]) == {"text": text}
-        assert [row["source_column"] for row in reader.edges_to("n", kept, None, kept)] == [kept]
-        (job,) = reader.ask("select * from runs join jobs on namespace = job_namespace and name = job_name")
+        assert [row["source_column"] for row in reader.edges_into("n", kept, None, kept)] == [kept]
+        (job,) = reader.query("select * from runs join jobs on namespace = job_namespace and name = job_name")
         assert job["state"] == "COMPLETED"
         assert job["job_version"] is not None
-        links = reader.ask("select upstream_name from job_links")
-        assert [row["upstream_name"] for row in links] == [name(f"{text} before")]
-        assert reader.ask("select node_name from nodes")
+        links = reader.query("select upstream_name from job_dependencies")
+        assert [row["upstream_name"] for row in links] == [sanitize_name(f"{text} before")]
+        assert reader.query("select canonical_name from dataset_aliases")

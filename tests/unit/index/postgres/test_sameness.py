@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from tests.oracle.contradictions import logs
 from tests.oracle.packed import TABLES, VIEWS, index_facets
 
-from clew.collector.intake import stream_of
+from clew.collector.intake import guess_stream
 from clew.events.facet_order import FacetOrder
 from clew.events.identity import event_id
-from clew.events.received import decode
+from clew.events.received import decode_event
 from clew.events.rejection import RejectedError
-from clew.home import Place
-from clew.index.changes import Changes
-from clew.index.observer import Observer
-from clew.index.sink import IndexSink
+from clew.home import IndexLocation
+from clew.index.changes import ChangeSet
+from clew.index.observer import ChangeExtractor
+from clew.index.sink import IndexWriter
 
 pytestmark = pytest.mark.slow
 
@@ -30,39 +30,39 @@ CASES = sorted((Path(__file__).parents[3] / "cases" / "pipeline").iterdir())
 # An identity is of one index, and `indexed_at` of one moment.
 OWN = "select key, value from meta where key not in ('identity', 'indexed_at')"
 
-NAMES = {*TABLES, *VIEWS} - {"meta", "facets", "dictionaries"}
+NAMES = {*TABLES, *VIEWS} - {"meta", "facets", "zstd_dictionaries"}
 
 Batch = list[tuple[int, bytes]]
 Rows = dict[str, list[str]]
 
 
 @pytest.fixture
-def both(postgres_places: Any, tmp_path: Path) -> tuple[Place, Place]:
+def both(postgres_places: Any, tmp_path: Path) -> tuple[IndexLocation, IndexLocation]:
     return tmp_path / "index.sqlite", postgres_places.empty("same")
 
 
-def taken_in(place: Place, batches: list[Batch], order: FacetOrder = FacetOrder.RECEIVED) -> Rows:
+def taken_in(place: IndexLocation, batches: list[Batch], order: FacetOrder = FacetOrder.RECEIVED) -> Rows:
     """All rows of all tables and views after the batches."""
-    with IndexSink(place, order) as sink:
+    with IndexWriter(place, order) as sink:
         for number, batch in enumerate(batches):
             sink.apply(f"test/{number}", observed(batch, order))
         return contents(sink)
 
 
-def observed(batch: Batch, order: FacetOrder) -> Changes:
-    observer = Observer(None, order)
+def observed(batch: Batch, order: FacetOrder) -> ChangeSet:
+    observer = ChangeExtractor(None, order)
     for seq, body in batch:
         try:
-            event = decode(stream_of(body), body)
+            event = decode_event(guess_stream(body), body)
         except RejectedError:
-            observer.note(None, event_id(body), seq)
+            observer.add(None, event_id(body), seq)
         else:
-            observer.note(event, event_id(body), seq)
+            observer.add(event, event_id(body), seq)
     # As they travel from a worker to the driver.
-    return msgspec.msgpack.decode(msgspec.msgpack.encode(observer.changes()), type=Changes)
+    return msgspec.msgpack.decode(msgspec.msgpack.encode(observer.changes()), type=ChangeSet)
 
 
-def contents(sink: IndexSink) -> Rows:
+def contents(sink: IndexWriter) -> Rows:
     database = sink._database
     found = {name: database.execute(f"select * from {name}").fetchall() for name in NAMES}
     found["facets"] = [tuple(row.values()) for row in index_facets(database)]
@@ -80,7 +80,7 @@ def numbered(bodies: list[bytes]) -> Batch:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda path: path.name)
-def test_golden_cases(case: Path, both: tuple[Place, Place]) -> None:
+def test_golden_cases(case: Path, both: tuple[IndexLocation, IndexLocation]) -> None:
     lines = numbered((case / "events.ndjson").read_bytes().splitlines())
     backwards = [[line] for line in reversed(lines)]
     file, database = (taken_in(place, [*backwards, lines]) for place in both)
@@ -106,7 +106,9 @@ def test_contradictions_in_any_order(
 
 
 @pytest.mark.parametrize("order", FacetOrder)
-def test_public_events_in_random_batches(order: FacetOrder, both: tuple[Place, Place], shared: Path) -> None:
+def test_public_events_in_random_batches(
+    order: FacetOrder, both: tuple[IndexLocation, IndexLocation], shared: Path
+) -> None:
     files = sorted((shared / "corpus").rglob("*.jsonl"))
     lines = numbered([line.strip() for file in files for line in file.read_bytes().splitlines()])
     chance = Random(7)
@@ -118,7 +120,7 @@ def test_public_events_in_random_batches(order: FacetOrder, both: tuple[Place, P
     assert database == file
 
 
-def test_parts_of_one_batch_may_speak_of_the_same(both: tuple[Place, Place]) -> None:
+def test_parts_of_one_batch_may_speak_of_the_same(both: tuple[IndexLocation, IndexLocation]) -> None:
     """What several workers tell is merged in one go, and what stood aside after it."""
     lines = numbered((CASES[0].parent / "job_versions" / "events.ndjson").read_bytes().splitlines())
     found = []
@@ -126,7 +128,7 @@ def test_parts_of_one_batch_may_speak_of_the_same(both: tuple[Place, Place]) -> 
         parts = [observed([line], FacetOrder.RECEIVED) for line in lines]
         events = [event for part in parts for event in part.events]
         aside = [msgspec.structs.replace(part, events=[]) for part in parts[6:]]
-        with IndexSink(place) as sink:
-            sink.apply("test/0", msgspec.structs.replace(Changes.joined(parts[:6]), events=events), aside)
+        with IndexWriter(place) as sink:
+            sink.apply("test/0", msgspec.structs.replace(ChangeSet.concat(parts[:6]), events=events), aside)
             found.append(contents(sink))
     assert found[0] == found[1]

@@ -12,11 +12,11 @@ import pytest
 
 from clew.errors import ClewError, UsageError
 from clew.home import DatabaseUrl
-from clew.index.changes import Changes, JobRow
-from clew.index.places import store_of
-from clew.index.postgres.url import schema_in
+from clew.index.changes import ChangeSet, JobRow
+from clew.index.places import open_backend
+from clew.index.postgres.url import parse_schema_name
 from clew.index.reader import IndexReader
-from clew.index.sink import IndexSink
+from clew.index.sink import IndexWriter
 from clew.index.store import INDEX_FORMAT, MissingIndexError
 
 JOB = JobRow("shop", "daily", first_event_at=1, last_event_at=1, first_seq=1, last_seq=1)
@@ -34,7 +34,7 @@ def index(postgres_places: Any) -> DatabaseUrl:
 def missing(postgres_places: Any) -> Iterator[DatabaseUrl]:
     place: DatabaseUrl = postgres_places.missing("none_yet")
     yield place
-    store_of(place).remove()
+    open_backend(place).remove()
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def read(place: DatabaseUrl) -> None:
 
 
 def write(place: DatabaseUrl) -> None:
-    with IndexSink(place):
+    with IndexWriter(place):
         pass
 
 
@@ -71,8 +71,8 @@ def test_it_is_made_once_and_opened_again(missing: DatabaseUrl) -> None:
     ("value", "sentence"),
     [
         ("99", f"has format 99; this clew reads up to format {INDEX_FORMAT}.\nUpgrade: "),
-        ("1", f"has the old format 1; this clew has format {INDEX_FORMAT}.\nRun `clew index rebuild`."),
-        ("new", "is no index of clew: its format is 'new'"),
+        ("1", f"has the old format 1; this clew needs format {INDEX_FORMAT}.\nRun `clew index rebuild`."),
+        ("new", "is not a clew index: its format is 'new'"),
     ],
 )
 def test_another_format_is_refused(
@@ -86,24 +86,27 @@ def test_another_format_is_refused(
 
 def test_a_schema_of_others_is_left_alone(missing: DatabaseUrl, execute: Execute) -> None:
     execute("create schema none_yet; create table none_yet.invoices (number integer)")
-    with pytest.raises(ClewError, match=r"holds invoices, which is not clew's\.\nGive .*schema=NAME"):
+    with pytest.raises(ClewError, match=r"contains invoices, which is not part of the index\.\nUse .*schema=NAME"):
         write(missing)
     assert execute("select count(*) from none_yet.invoices").fetchone() == (0,)
 
 
 def test_a_reader_cannot_write(index: DatabaseUrl) -> None:
     with IndexReader(index) as reader, pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
-        reader.ask("delete from meta")
+        reader.query("delete from meta")
 
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("postgresql://me:secret@127.0.0.1:1/clew", "does not answer: .*refused.*\nIs the server running"),
-        ("postgresql://me:secret@127.0.0.1:1/clew?schema=Clew", "'Clew' in postgresql://me@127.* is no name for one"),
-        ("postgresql://me:secret@[::1/clew", "cannot be at postgresql://me@.*: the URL is malformed"),
-        ("postgresql://me:secret@127.0.0.1/clew?hots=x", "cannot be at postgresql://me@127.*: the URL is malformed"),
-        ("postgresql://127.0.0.1:1/clew?password=secret", "does not answer"),
+        (
+            "postgresql://me:secret@127.0.0.1:1/clew",
+            "Cannot connect to the index .*: .*refused.*\nIs the server running",
+        ),
+        ("postgresql://me:secret@127.0.0.1:1/clew?schema=Clew", "'Clew' in postgresql://me@127.* is not a valid name"),
+        ("postgresql://me:secret@[::1/clew", "index URL postgresql://me@.* is malformed"),
+        ("postgresql://me:secret@127.0.0.1/clew?hots=x", "index URL postgresql://me@127.* is malformed"),
+        ("postgresql://127.0.0.1:1/clew?password=secret", "Cannot connect to the index"),
     ],
 )
 def test_what_is_out_of_reach_is_told_without_the_password(text: str, sentence: str, tmp_path: Path) -> None:
@@ -114,17 +117,17 @@ def test_what_is_out_of_reach_is_told_without_the_password(text: str, sentence: 
 
 def test_a_malformed_url_is_a_wrong_call(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
-        schema_in(DatabaseUrl("postgresql:///clew?schema=pg_catalog", tmp_path))
+        parse_schema_name(DatabaseUrl("postgresql:///clew?schema=pg_catalog", tmp_path))
 
 
 def test_who_has_no_rights_is_told_which(index: DatabaseUrl, missing: DatabaseUrl, execute: Execute) -> None:
     execute("drop role if exists guest; create role guest login")
     try:
-        with pytest.raises(ClewError, match=r"cannot be written: permission denied .*\nWho writes owns"):
+        with pytest.raises(ClewError, match=r"Cannot write the index .*: permission denied .*\nA writer must own"):
             write(as_guest(missing))
-        with pytest.raises(ClewError, match=r"cannot be read: permission denied .*\n.* who only reads needs"):
+        with pytest.raises(ClewError, match=r"Cannot read the index .*: permission denied .*\n.* a reader needs"):
             read(as_guest(index))
-        schema = schema_in(index)
+        schema = parse_schema_name(index)
         execute(f"grant usage on schema {schema} to guest; grant select on all tables in schema {schema} to guest")
         read(as_guest(index))
     finally:
@@ -136,33 +139,33 @@ def as_guest(place: DatabaseUrl) -> DatabaseUrl:
 
 
 def test_a_lost_connection_is_made_again(index: DatabaseUrl, execute: Execute) -> None:
-    with IndexSink(index) as sink, IndexReader(index) as reader:
+    with IndexWriter(index) as sink, IndexReader(index) as reader:
         end_session(execute, reader)
         end_session(execute, sink)
         assert reader.datasets() == []
-        sink.apply("app/0", Changes(jobs=[JOB]))
+        sink.apply("app/0", ChangeSet(jobs=[JOB]))
         with reader.snapshot():
             assert reader.has_job("shop", "daily")
             end_session(execute, reader)
-            with pytest.raises(ClewError, match="does not answer: "):
+            with pytest.raises(ClewError, match=r"Cannot connect to the index .*: "):
                 reader.has_job("shop", "daily")
         with reader.snapshot():
             assert reader.has_job("shop", "daily")
 
 
 def test_a_batch_whose_connection_is_lost_leaves_nothing(index: DatabaseUrl, execute: Execute) -> None:
-    def ended() -> Iterator[Changes]:
+    def ended() -> Iterator[ChangeSet]:
         end_session(execute, sink)
-        yield Changes(jobs=[JOB])
+        yield ChangeSet(jobs=[JOB])
 
-    with IndexSink(index) as sink:
-        with pytest.raises(ClewError, match=r"The index cannot be written: .*\nNothing of this batch is in it\."):
-            sink.apply("app/0", Changes(events=[(0, "e0")], jobs=[JOB]), ended())
+    with IndexWriter(index) as sink:
+        with pytest.raises(ClewError, match=r"Cannot write the index: .*\nThe batch was rolled back\."):
+            sink.apply("app/0", ChangeSet(events=[(0, "e0")], jobs=[JOB]), ended())
         assert sink.event_count == 0
-        sink.apply("app/0", Changes(events=[(0, "e0")], jobs=[JOB]))
+        sink.apply("app/0", ChangeSet(events=[(0, "e0")], jobs=[JOB]))
         assert sink.event_count == 1
 
 
-def end_session(execute: Execute, user: IndexSink | IndexReader) -> None:
+def end_session(execute: Execute, user: IndexWriter | IndexReader) -> None:
     database: Any = user._database
     execute(f"select pg_terminate_backend({database.connection.info.backend_pid}, 5000)")

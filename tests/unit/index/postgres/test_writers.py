@@ -12,25 +12,25 @@ from typing import Any
 import pytest
 
 from clew.home import DatabaseUrl
-from clew.index.changes import Changes, JobRow
+from clew.index.changes import ChangeSet, JobRow
 from clew.index.reader import IndexReader
-from clew.index.sink import IndexSink
+from clew.index.sink import IndexWriter
 
 # Applies a batch, of which the second half does not come before it is killed.
 HALF_A_BATCH = """
 import sys
 from pathlib import Path
 from clew.home import DatabaseUrl
-from clew.index.changes import Changes, JobRow
-from clew.index.sink import IndexSink
+from clew.index.changes import ChangeSet, JobRow
+from clew.index.sink import IndexWriter
 
 def second_half():
     print("half", flush=True)
     sys.stdin.read()
-    yield Changes()
+    yield ChangeSet()
 
-with IndexSink(DatabaseUrl(sys.argv[1], Path(sys.argv[2]))) as sink:
-    changes = Changes(events=[(1, "e0")], jobs=[JobRow("n", "killed", 1, 1, 1, 1)])
+with IndexWriter(DatabaseUrl(sys.argv[1], Path(sys.argv[2]))) as sink:
+    changes = ChangeSet(events=[(1, "e0")], jobs=[JobRow("n", "killed", 1, 1, 1, 1)])
     sink.apply("app/0", changes, second_half())
 """
 
@@ -51,10 +51,10 @@ def test_a_writer_that_is_killed_leaves_nothing_and_holds_no_one_up(index: Datab
         assert writer.stdout is not None
         assert writer.stdout.readline() == b"half\n"
         os.kill(writer.pid, signal.SIGKILL)
-    with IndexSink(index) as sink, IndexReader(index) as reader:
-        sink.apply("app/1", Changes(events=[(2, "f0")], jobs=[job("whole", 2)]))
+    with IndexWriter(index) as sink, IndexReader(index) as reader:
+        sink.apply("app/1", ChangeSet(events=[(2, "f0")], jobs=[job("whole", 2)]))
         assert sink.event_count == 1
-        assert [row["name"] for row in reader.ask("select name from jobs")] == ["whole"]
+        assert [row["name"] for row in reader.query("select name from jobs")] == ["whole"]
 
 
 def test_writers_take_turns(index: DatabaseUrl) -> None:
@@ -62,14 +62,14 @@ def test_writers_take_turns(index: DatabaseUrl) -> None:
     names = [f"job {number}" for number in range(20)]
 
     def write(writer: int) -> None:
-        with IndexSink(index) as sink:
+        with IndexWriter(index) as sink:
             for batch in range(5):
                 seq = 10 * batch + writer
                 rows = [job(name, seq) for name in (names if writer % 2 else reversed(names))]
-                sink.apply(f"app {writer}/{batch}", Changes(events=[(seq, f"{seq:032x}")], jobs=rows))
+                sink.apply(f"app {writer}/{batch}", ChangeSet(events=[(seq, f"{seq:032x}")], jobs=rows))
 
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(write, range(3)))
     with IndexReader(index) as reader:
-        assert {(row["first_seq"], row["last_seq"]) for row in reader.ask("select * from jobs")} == {(0, 42)}
-        assert reader.progress().seq == 42
+        assert {(row["first_seq"], row["last_seq"]) for row in reader.query("select * from jobs")} == {(0, 42)}
+        assert reader.version().indexed_seq == 42

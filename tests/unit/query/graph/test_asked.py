@@ -14,18 +14,24 @@ from hypothesis import strategies as st
 from tests.unit.worlds import World, lineage_of
 
 from clew.index.reader import IndexReader
-from clew.query.graph.asked_lineage import AskedLineage
-from clew.query.graph.far import Patience, TooFarError
-from clew.query.graph.lens import Lens, Sight
+from clew.query.graph.asked_lineage import LazyJobGraph
+from clew.query.graph.far import BudgetExceededError, LookupBudget
+from clew.query.graph.lens import JobGraphView, ViewOptions
 from clew.query.graph.nodes import Node
-from clew.query.graph.walk import Direction, walk
-from clew.query.holdings import Holdings
-from clew.query.lineage import Bounds, impact, lineage, way
+from clew.query.graph.walk import Direction, traverse
+from clew.query.holdings import QueryResources
+from clew.query.lineage import TraversalLimits, analyze_impact, find_path, traverse_lineage
 
 TABLES = ["t0", "t1", "t2", "marimo:f0", "marimo:f1"]
 COLUMNS = [f"{table}.{column}" for table in TABLES for column in ("x", "y")]
 DIRECTIONS: list[Direction] = ["upstream", "downstream", "both"]
-SIGHTS = [Sight(), Sight(has_frames=True), Sight(roll_up="parent"), Sight(roll_up="root"), Sight(as_of=1)]
+SIGHTS = [
+    ViewOptions(),
+    ViewOptions(include_frames=True),
+    ViewOptions(roll_up="parent"),
+    ViewOptions(roll_up="root"),
+    ViewOptions(as_of=1),
+]
 
 tables = st.sampled_from(TABLES)
 sources = st.lists(st.sampled_from([*COLUMNS, *(f"{name}!FILTER" for name in COLUMNS)]), max_size=2).map(" ".join)
@@ -60,21 +66,25 @@ def tell(world: World, told: list[Any]) -> None:
     world.tell()
 
 
-def answers(holdings: Holdings) -> Iterator[tuple[Any, ...]]:
+def answers(holdings: QueryResources) -> Iterator[tuple[Any, ...]]:
     """All that can be asked of all that is known."""
     with holdings.reader() as index:
-        datasets = [Node("dataset", *name).id for name in index.some_datasets(20)]
-        nodes = [*datasets, *(Node("job", *name).id for name in index.some_jobs(20))]
+        datasets = [Node("dataset", *name).id for name in index.recent_datasets(20)]
+        nodes = [*datasets, *(Node("job", *name).id for name in index.recent_jobs(20))]
         for node, direction, sight in product(nodes, DIRECTIONS, SIGHTS):
-            for bounds in (Bounds(), Bounds(1, 3)):
-                yield node, direction, sight, lineage(holdings, index, node, None, direction, bounds, sight)
+            for bounds in (TraversalLimits(), TraversalLimits(1, 3)):
+                yield node, direction, sight, traverse_lineage(holdings, index, node, None, direction, bounds, sight)
         for start, end, sight in product(nodes, nodes, SIGHTS[::2]):
-            yield start, end, sight, way(holdings, index, start, end, sight)
+            yield start, end, sight, find_path(holdings, index, start, end, sight)
         for node in datasets:
-            yield node, impact(holdings, index, node), impact(holdings, index, node, has_frames=True)
+            yield (
+                node,
+                analyze_impact(holdings, index, node),
+                analyze_impact(holdings, index, node, include_frames=True),
+            )
             for column, sight in product(index.columns(*node.split(":")[1:]), SIGHTS[:2]):
-                yield node, column, sight, lineage(holdings, index, node, column, "both", None, sight)
-                yield node, column, impact(holdings, index, node, column)
+                yield node, column, sight, traverse_lineage(holdings, index, node, column, "both", None, sight)
+                yield node, column, analyze_impact(holdings, index, node, column)
 
 
 @settings(max_examples=12)
@@ -83,12 +93,12 @@ def test_step_by_step_is_as_in_arrays(before: list[Any], since: list[Any]) -> No
     with TemporaryDirectory() as folder:
         world = World(Path(folder))
         tell(world, before)
-        with Holdings(world.index) as holdings, holdings.reader() as index:
-            holdings.lineage(index), holdings.columns(index)
+        with QueryResources(world.index) as holdings, holdings.reader() as index:
+            holdings.get_job_graph(index), holdings.get_column_graph(index)
         tell(world, since)
-        with Holdings(world.index, is_brief=True) as brief:
+        with QueryResources(world.index, is_one_shot=True) as brief:
             asked = list(answers(brief))
-        with Holdings(world.index) as holdings:
+        with QueryResources(world.index) as holdings:
             for one, other in zip(asked, answers(holdings), strict=True):
                 assert one == other
 
@@ -104,9 +114,9 @@ def test_step_by_step_is_as_in_arrays_in_every_database(world: World) -> None:
     world.run("show", "hive.totals sums", "report", columns={"report": {"sum": "hive.totals.sum", "all": "sums.sum"}})
     world.dataset("copy", columnLineage=lineage_of({"sum": "report.sum"}))
     world.tell()
-    with Holdings(world.index, is_brief=True) as brief:
+    with QueryResources(world.index, is_one_shot=True) as brief:
         asked = list(answers(brief))
-    with Holdings(world.index) as holdings:
+    with QueryResources(world.index) as holdings:
         assert asked == list(answers(holdings))
 
 
@@ -115,12 +125,12 @@ def test_a_question_that_goes_far_makes_the_graph(world: World, monkeypatch: pyt
         world.run(f"j{number}", f"t{number}", f"t{number + 1}")
     place = world.tell()
     with IndexReader(place) as index:
-        lens = Lens(AskedLineage(index, Patience(3)))
+        lens = JobGraphView(LazyJobGraph(index, LookupBudget(3)))
         start = lens.graph.find(Node("dataset", "db", "t0"))
         assert start is not None
-        with pytest.raises(TooFarError):
-            walk(lens, start)
-    monkeypatch.setattr("clew.query.graph.far.MOST_ASKED", 3)
-    with Holdings(place, is_brief=True) as holdings, holdings.reader() as index:
-        assert len(lineage(holdings, index, "dataset:db:t0").nodes) == 11
-        assert holdings.lineage(index)[1].edge_count == 10
+        with pytest.raises(BudgetExceededError):
+            traverse(lens, start)
+    monkeypatch.setattr("clew.query.graph.far.MAX_LOOKUPS", 3)
+    with QueryResources(place, is_one_shot=True) as holdings, holdings.reader() as index:
+        assert len(traverse_lineage(holdings, index, "dataset:db:t0").nodes) == 11
+        assert holdings.get_job_graph(index)[1].edge_count == 10

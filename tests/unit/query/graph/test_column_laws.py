@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.worlds import World
 
-from clew.query.graph.column_walk import column_walk
+from clew.query.graph.column_walk import traverse_columns
 from clew.query.graph.nodes import Column
-from clew.query.graph.past import PastColumns
-from clew.query.holdings import Holdings
+from clew.query.graph.past import AsOfColumnGraph
+from clew.query.holdings import QueryResources
 
 COLUMNS = [f"{table}.{column}" for table in ("t0", "t1", "t2", "t3") for column in ("x", "y")]
 sources = st.lists(st.sampled_from([*COLUMNS, *(f"{name}!FILTER" for name in COLUMNS)]), max_size=2).map(" ".join)
@@ -59,15 +59,15 @@ def test_values_are_followed_as_a_plain_search_follows_them(told: list[Any]) -> 
         for job, table, columns in told:
             world.run(job, "", table, columns={table: columns})
         edges = last_said(told)
-        with Holdings(world.tell()) as holdings, holdings.reader() as index:
-            graph, past = holdings.columns(index)[1], PastColumns(index, 2**62)
+        with QueryResources(world.tell()) as holdings, holdings.reader() as index:
+            graph, past = holdings.get_column_graph(index)[1], AsOfColumnGraph(index, 2**62)
             for name in COLUMNS:
                 column = Column("db", *name.split("."))
                 expected = upstream(edges, name)
                 for columns_then in (graph, past):
-                    number = columns_then.find_most(column)
-                    found = column_walk(columns_then, [] if number is None else [number]).found[1:]
-                    told_of = {columns_then.column(one.number): one.how for one in found}
+                    number = columns_then.find_column_or_dataset(column)
+                    found = traverse_columns(columns_then, [] if number is None else [number]).columns[1:]
+                    told_of = {columns_then.column(one.number): one.dependency_type for one in found}
                     assert {f"{one.dataset}.{one.column}": how for one, how in told_of.items()} == {
                         source: how for source, how in expected.items() if source != name
                     }

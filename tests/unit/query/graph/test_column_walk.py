@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from clew.query.graph.column_walk import Influence, column_walk
+from clew.query.graph.column_walk import IndirectPolicy, traverse_columns
 from clew.query.graph.nodes import Column
 from clew.query.graph.walk import Direction
-from clew.query.holdings import Holdings
+from clew.query.holdings import QueryResources
 
 
 def text(column: Column) -> str:
@@ -17,10 +17,10 @@ def text(column: Column) -> str:
 
 
 def walked(
-    holdings: Holdings,
+    holdings: QueryResources,
     start: str,
     direction: Direction = "upstream",
-    influence: Influence = "named",
+    influence: IndirectPolicy = "report",
     *,
     has_frames: bool = False,
     depth: int = 20,
@@ -28,11 +28,11 @@ def walked(
     table, _, name = start.rpartition(".")
     before, mark, own = table.partition(":")
     with holdings.reader() as index:
-        graph = holdings.columns(index)[1]
+        graph = holdings.get_column_graph(index)[1]
     number = graph.find(Column(*((before, own) if mark else ("db", table)), name))
     assert number is not None
-    found = column_walk(graph, [number], direction, influence=influence, has_frames=has_frames, depth=depth)
-    return {text(graph.column(one.number)): (one.distance, one.how[0]) for one in found.found}
+    found = traverse_columns(graph, [number], direction, indirect=influence, include_frames=has_frames, depth=depth)
+    return {text(graph.column(one.number)): (one.distance, one.dependency_type[0]) for one in found.columns}
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def shop(world: Any) -> Any:
     return world
 
 
-def test_values_are_followed_upstream_and_influences_named(shop: Any, holdings: Holdings) -> None:
+def test_values_are_followed_upstream_and_influences_named(shop: Any, holdings: QueryResources) -> None:
     assert shop.events
     assert walked(holdings, "report.total") == {
         "report.total": (0, "D"),
@@ -59,18 +59,18 @@ def test_values_are_followed_upstream_and_influences_named(shop: Any, holdings: 
 @pytest.mark.parametrize(
     ("influence", "expected"),
     [
-        ("named", {"raw.day": (0, "D"), "orders.day": (1, "D"), "totals.*": (2, "I")}),
-        ("followed", {"raw.day": (0, "D"), "orders.day": (1, "D"), "totals.*": (2, "I"), "report.total": (3, "I")}),
+        ("report", {"raw.day": (0, "D"), "orders.day": (1, "D"), "totals.*": (2, "I")}),
+        ("follow", {"raw.day": (0, "D"), "orders.day": (1, "D"), "totals.*": (2, "I"), "report.total": (3, "I")}),
     ],
 )
 def test_an_influence_breaks_what_takes_values_from_what_it_had_a_say_in(
-    shop: Any, holdings: Holdings, influence: Influence, expected: dict[str, tuple[int, str]]
+    shop: Any, holdings: QueryResources, influence: IndirectPolicy, expected: dict[str, tuple[int, str]]
 ) -> None:
     assert shop.events
     assert walked(holdings, "raw.day", "downstream", influence) == expected
 
 
-def test_a_renamed_column_is_the_same(world: Any, holdings: Holdings) -> None:
+def test_a_renamed_column_is_the_same(world: Any, holdings: QueryResources) -> None:
     world.run("load", "raw", "old", columns={"old": {"id": "raw.id"}})
     world.rename("old", "new")
     world.rename("new", "newest")
@@ -83,7 +83,7 @@ def test_a_renamed_column_is_the_same(world: Any, holdings: Holdings) -> None:
     }
 
 
-def test_a_column_of_another_name_is_the_same_node(world: Any, holdings: Holdings) -> None:
+def test_a_column_of_another_name_is_the_same_node(world: Any, holdings: QueryResources) -> None:
     world.run("write", "raw", "path", columns={"path": {"id": "raw.id"}})
     world.run("read", "table", "report", columns={"report": {"id": "table.id"}})
     world.symlink("path", "table")
@@ -92,7 +92,7 @@ def test_a_column_of_another_name_is_the_same_node(world: Any, holdings: Holding
     assert walked(holdings, "table.id") == walked(holdings, "path.id")
 
 
-def test_only_what_a_job_said_last_counts(world: Any, holdings: Holdings) -> None:
+def test_only_what_a_job_said_last_counts(world: Any, holdings: QueryResources) -> None:
     world.run("build", "a", "out", columns={"out": {"x": "a.x"}}, minute=1)
     world.run("build", "b", "out", columns={"out": {"x": "b.x"}}, minute=2)
     world.run("late", "a", "out", columns={"out": {"x": "c.x"}}, minute=0)
@@ -101,7 +101,7 @@ def test_only_what_a_job_said_last_counts(world: Any, holdings: Holdings) -> Non
 
 
 def test_a_variable_used_again_does_not_mix_what_it_held(orders: Any) -> None:
-    with Holdings(orders.index) as holdings:
+    with QueryResources(orders.index) as holdings:
         assert walked(holdings, "file:/data/totals.parquet.sum") == {
             "/data/totals.parquet.sum": (0, "D"),
             "/data/orders.csv.price": (-1, "D"),
@@ -112,8 +112,8 @@ def test_a_variable_used_again_does_not_mix_what_it_held(orders: Any) -> None:
     assert told["orders/df@1.price"] == (-3, "D")
 
 
-def test_columns_in_a_circle_end(world: Any, holdings: Holdings) -> None:
+def test_columns_in_a_circle_end(world: Any, holdings: QueryResources) -> None:
     world.run("there", "a", "b", columns={"b": {"x": "a.x"}})
     world.run("back", "b", "a", columns={"a": {"x": "b.x"}})
     world.tell()
-    assert walked(holdings, "a.x", "both", "followed") == {"a.x": (0, "D"), "b.x": (-1, "D")}
+    assert walked(holdings, "a.x", "both", "follow") == {"a.x": (0, "D"), "b.x": (-1, "D")}

@@ -11,11 +11,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew.query.graph.lens import Lens
+from clew.query.graph.lens import JobGraphView
 from clew.query.graph.nodes import Node
-from clew.query.graph.texts import Texts
-from clew.query.graph.walk import Direction, path, walk
-from clew.query.holdings import Holdings
+from clew.query.graph.texts import StringTable
+from clew.query.graph.walk import Direction, find_shortest_path, traverse
+from clew.query.holdings import QueryResources
 
 tables = st.sampled_from([f"t{place}" for place in range(7)])
 runs = st.tuples(st.sampled_from(["j0", "j1", "j2", "j3"]), st.lists(tables, max_size=3), st.lists(tables, max_size=2))
@@ -24,9 +24,9 @@ names = st.tuples(st.just("name"), tables, tables)
 
 
 def naive(index: Path) -> dict[Node, set[Node]]:
-    """The edges, straight from the rows."""
+    """Read the edges from the rows of the index."""
     with sqlite3.connect(index) as database:
-        nodes = {row[:2]: row[2:] for row in database.execute("select * from nodes")}
+        nodes = {row[:2]: row[2:] for row in database.execute("select * from dataset_aliases")}
         edges: dict[Node, set[Node]] = {}
 
         def dataset(*name: str) -> Node:
@@ -79,30 +79,30 @@ def test_a_walk_finds_what_a_plain_search_finds(world_in: Any, told: list[Any], 
                 world.run(what, " ".join(one), " ".join(other))
         edges = naive(world.tell())
         everything = {*edges, *(end for ends in edges.values() for end in ends)}
-        with Holdings(world.index) as holdings, holdings.reader() as index:
-            graph = holdings.lineage(index)[1]
-            lens = Lens(graph)
+        with QueryResources(world.index) as holdings, holdings.reader() as index:
+            graph = holdings.get_job_graph(index)[1]
+            lens = JobGraphView(graph)
             for start in everything:
                 number = graph.find(start)
                 assert number is not None
                 sides: list[tuple[Direction, Any]] = [("downstream", edges), ("upstream", turned(edges))]
                 for direction, side in sides:
-                    found = walk(lens, number, direction, depth=depth)
+                    found = traverse(lens, number, direction, depth=depth)
                     expected = reached(side, start, depth)
-                    assert {graph.node(one.number): abs(one.distance) for one in found.found} == expected
+                    assert {graph.node(one.number): abs(one.distance) for one in found.nodes} == expected
                     between = {(start, end) for start in expected for end in edges.get(start, ()) if end in expected}
                     assert {(graph.node(start), graph.node(end)) for start, end in found.edges} == between
                 whole = reached(edges, start, 99)
                 for end in everything:
                     other = graph.find(end)
                     assert other is not None
-                    way = path(lens, number, other)
+                    way = find_shortest_path(lens, number, other)
                     assert (None if way is None else len(way) - 1) == whole.get(end)
 
 
 @given(st.sets(st.text(st.characters(exclude_categories=["Cs"]), max_size=5)), st.text(max_size=3))
 def test_texts_are_found_where_they_are(texts: set[str], other: str) -> None:
-    stored = Texts.of(texts)
+    stored = StringTable.from_strings(texts)
     assert {stored[place] for place in range(len(stored))} == texts
     for text in texts:
         place = stored.find(text)

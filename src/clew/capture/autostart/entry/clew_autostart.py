@@ -1,8 +1,8 @@
-"""What marimo loads in every kernel: capture, from where the launcher has it.
+"""Entry point that marimo loads in every kernel: starts capture with the launcher's clew.
 
-The kernel of a sandbox sees none of the user's packages. clew and the one package it needs are found by name in the
-folders that `CLEW_PATH` lists; nothing else in those folders becomes importable.
-"""  # noqa: INP001 - marimo finds it by the entry point beside it
+The kernel of a sandbox sees none of the user's packages. clew and the one package it needs are imported from the
+folders in `CLEW_PATH`; nothing else in those folders becomes importable.
+"""  # noqa: INP001 - marimo finds it by the entry point next to it
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
-_FOUND = ("clew", "msgspec")
+_PACKAGES = ("clew", "msgspec")
 
 
 class _Finder:
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
         del target
-        if path is not None or name not in _FOUND:
+        if path is not None or name not in _PACKAGES:
             return None
         return PathFinder.find_spec(name, os.environ.get("CLEW_PATH", "").split(os.pathsep))
 
 
-# Last: an environment that has its own uses that.
+# Last: packages of the kernel's own environment take precedence.
 sys.meta_path.append(_Finder)
 
 try:
@@ -36,5 +36,5 @@ except ImportError as missing:
 
     @asynccontextmanager
     async def lifespan(_: Any) -> AsyncIterator[None]:
-        """Around a kernel's life: nothing."""
+        """Do nothing."""
         yield
