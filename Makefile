@@ -4,7 +4,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 # Two npm at once in one folder break each other.
 .NOTPARALLEL:
-.PHONY: help demo test test-fast test-pandas check check-web test-web format bench web browser clean
+.PHONY: help demo test test-fast test-pandas check check-web test-web format bench docs web browser clean
 
 PYTHON ?= python3
 TOOLS := $(CURDIR)/.tools
@@ -45,12 +45,12 @@ demo: .venv/.demo web ## Run the example notebook and follow one of its columns 
 	$(BIN)/clew demo $(ARGS)
 
 test: web check test-web browser ## Run the checks and every test (ARGS="-k edges" to choose)
-	$(BIN)/pytest tests/unit $(ON_ALL_CORES) $(ARGS) || $(NONE_CHOSEN)
+	$(BIN)/pytest tests/unit tests/laws -m "not spark" $(ON_ALL_CORES) $(ARGS) || $(NONE_CHOSEN)
 	$(BIN)/pytest tests/e2e -m "not spark" $(ON_ALL_CORES) --no-loadscope-reorder $(ARGS) || $(NONE_CHOSEN)
-	$(BIN)/pytest tests/spark tests/e2e -m spark $(ARGS) || $(NONE_CHOSEN)
+	$(BIN)/pytest tests/integration tests/laws tests/e2e -m spark $(ARGS) || $(NONE_CHOSEN)
 
 test-fast: .venv/.dev ## Run the quick ones of the tests that need no Java, on all cores: about a minute on two
-	$(BIN)/pytest tests/unit -m "not slow" $(ON_ALL_CORES) $(ARGS)
+	$(BIN)/pytest tests/unit tests/laws -m "not slow and not spark" $(ON_ALL_CORES) $(ARGS)
 
 test-pandas: .venv/.dev ## Run pandas' own tests without capture and under it (ARGS="groupby" to choose): half an hour
 	$(BIN)/python scripts/pandas_suite.py $(ARGS)
@@ -62,7 +62,8 @@ check: .venv/.dev ## Lint, check format, types and the direction of imports
 	$(BIN)/lint-imports --no-logo
 	@if scripts/has-node; then $(MAKE) --no-print-directory check-web; fi
 
-check-web: web/node_modules/.package-lock.json
+check-web: .venv/.dev web/node_modules/.package-lock.json
+	$(BIN)/python scripts/generate_web_types.py --check
 	npm --prefix web run --silent check
 
 test-web: web/node_modules/.package-lock.json
@@ -78,6 +79,10 @@ bench: .venv/.dev ## Measure on generated events, against the bars (EVENTS=20000
 	@failed=0; for measure in $(basename $(notdir $(sort $(wildcard bench/measure_*.py)))); do \
 		echo "$$measure"; $(BIN)/python -m bench.$$measure $(EVENTS) || failed=1; done; \
 	$(BIN)/python -m bench.summary && exit $$failed
+
+docs: ## Build the documentation site into build/site
+	@scripts/install-uv
+	uv run --frozen --only-group docs mkdocs build --strict
 
 web: src/clew/api/static/index.html ## Build the web interface into the package
 
@@ -98,7 +103,7 @@ clean: ## Remove all that was built or fetched here
 .venv/.demo: pyproject.toml uv.lock
 	@scripts/install-uv
 	uv sync --frozen --inexact --no-dev --extra all
-	@$(BIN)/python -c 'from clew.pipeline.java import find_java; find_java()' 2>/dev/null \
+	@$(BIN)/python -c 'from clew.pipeline.spark.java import find_java; find_java()' 2>/dev/null \
 		|| uv sync --frozen --inexact --no-dev --extra all --extra java
 	@touch $@
 

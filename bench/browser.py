@@ -14,10 +14,10 @@ import uvicorn
 from playwright.sync_api import Browser, sync_playwright
 from starlette.applications import Starlette
 
-from clew.cli.serve import build_read_app
+from clew.cli.serving import build_read_app
+from clew.data_dir import DataDir
 from clew.errors import ClewError
-from clew.home import DataDir
-from clew.serving.server import listen, listener_url
+from clew.server.run import listen, listener_url
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _SHOP = Path(__file__).parents[1] / "tests" / "e2e" / "page" / "shop.py"

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from clew.capture.adapters.cells import execution_context, open_session
-from clew.capture.frames.catalogue import install, uninstall
-from clew.capture.sessions import Cell
+from clew.capture.backends.pandas.methods import install, uninstall
+from clew.capture.environments.cell_runner import execution_context, open_session
+from clew.capture.environments.session import Cell
 
 
 def facts(rows: int) -> pd.DataFrame:

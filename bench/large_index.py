@@ -7,17 +7,8 @@ from pathlib import Path
 from random import Random
 from uuid import UUID
 
-from clew.index.building import build_and_swap
-from clew.index.changes import (
-    AssertionRow,
-    ChangeSet,
-    DatasetRow,
-    EdgeRow,
-    JobEdgeRow,
-    JobRow,
-    RunIoRow,
-    RunRow,
-)
+from clew.index.changes import AssertionRow, ChangeSet, DatasetRow, EdgeRow, JobEdgeRow, JobRow, RunIoRow, RunRow
+from clew.index.writer import build_and_swap
 
 SCHEDULER, STORE = "scheduler", "postgres://warehouse:5432"
 JOBS_PER_AREA = 200

@@ -11,11 +11,11 @@ from pathlib import Path
 from bench import generate
 from bench.rounds import BUILD
 
-from clew.collector import log as writing
-from clew.collector.log import IncomingEvent, LogWriter
-from clew.collector.segments import decode_record, end_position, read_lines, split_ranges
-from clew.events.stream import Stream
-from clew.home import DataDir
+from clew.data_dir import DataDir
+from clew.eventlog import writer as writing
+from clew.eventlog.segments import decode_record, end_position, read_lines, split_ranges
+from clew.eventlog.writer import IncomingEvent, LogWriter
+from clew.events.streams import Stream
 
 SEED = 7
 _PER_APPEND = 600

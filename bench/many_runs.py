@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from clew.index.bodies import FacetEncoder, StoredFacet
-from clew.index.building import build_and_swap
 from clew.index.changes import (
     AssertionRow,
     CellRow,
@@ -19,8 +17,8 @@ from clew.index.changes import (
     RunRow,
     SchemaRow,
 )
-from clew.index.keys import entity_key
-from clew.index.sink import IndexWriter
+from clew.index.encoding import FacetEncoder, StoredFacet, entity_key
+from clew.index.writer import IndexWriter, build_and_swap
 
 JOBS = 20_000
 COLUMNS = ("id", "amount", "price", "status", "opened_at")

@@ -11,7 +11,7 @@ from bench.capture import added, calls, growth_mb, kept_alive, masking, ratios
 from bench.figures import Report
 from bench.rounds import asked_for, scratch
 
-from clew.capture.losses import error_counts
+from clew.capture.diagnostics import error_counts
 
 # Rows, repeats of a full round, rounds of the workload in each, and the bar.
 SIZES = ((1_000, 30, 20, 1.10), (1_000_000, 9, 2, 1.03))

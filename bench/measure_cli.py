@@ -24,7 +24,7 @@ from bench.rounds import asked_for, scratch
 from mcp import Client
 
 from clew.mcp.server import create_server
-from clew.query.holdings import QueryResources, sidecar_path
+from clew.query.context import QueryResources, sidecar_path
 
 _RUNS = 1_000_000
 _TRIES = 3

@@ -25,14 +25,14 @@ from bench.logs import Log, log_of
 from bench.rounds import asked_for, scratch
 from pyspark.sql import DataFrame
 
-from clew.collector.segments import SegmentRange, read_lines, split_ranges
-from clew.home import DataDir, IndexLocation, LakeLocation
+from clew.data_dir import DataDir, IndexLocation, LakeLocation
+from clew.eventlog.segments import SegmentRange, read_lines, split_ranges
 from clew.index.changes import ChangeSet
-from clew.index.sink import IndexWriter
-from clew.lake.delta import BatchId, Lake
-from clew.lake.files import DataFile
-from clew.pipeline.caretaker import BackgroundMaintenance, MaintenanceConfig, MaintenanceStats
+from clew.index.writer import IndexWriter
+from clew.lake.data_files import DataFile
+from clew.lake.lake import BatchId, Lake
 from clew.pipeline.ingest import BatchIngestor
+from clew.pipeline.maintenance import BackgroundMaintenance, MaintenanceConfig, MaintenanceStats
 
 _COMMITS = 2_000
 _EVENTS_PER_COMMIT = 20

@@ -28,13 +28,13 @@ from bench.figures import Report
 from bench.logs import SEED, received
 from bench.rounds import asked_for, scratch
 
-from clew.collector.log import LogWriter
-from clew.collector.segments import read_lines, split_ranges
-from clew.home import DataDir
-from clew.index.reader import IndexReader
-from clew.index.store import MissingIndexError
-from clew.pipeline.caretaker import MaintenanceConfig
-from clew.pipeline.work import open_pipeline
+from clew.data_dir import DataDir
+from clew.eventlog.segments import read_lines, split_ranges
+from clew.eventlog.writer import LogWriter
+from clew.index.backends.sqlite import MissingIndexError
+from clew.index.queries.reader import IndexReader
+from clew.pipeline.maintenance import MaintenanceConfig
+from clew.pipeline.pipeline import open_pipeline
 
 _SECONDS = 60
 _SECONDS_BETWEEN_APPENDS = 0.25

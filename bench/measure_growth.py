@@ -17,7 +17,7 @@ from bench.rounds import asked_for, scratch
 from bench.whole_log import Taken, take_whole
 from pyspark.sql import SparkSession
 
-from clew.pipeline.session import build_session
+from clew.pipeline.spark.session import build_session
 
 _FEW = 100_000
 _TIMES = 10

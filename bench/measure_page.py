@@ -17,17 +17,16 @@ from bench.figures import Report
 from bench.rounds import asked_for, scratch
 from playwright.sync_api import Browser, Page
 
-from clew.api.assets import STATIC
-from clew.events.received import decode_event
-from clew.events.stream import Stream
-from clew.home import DataDir
-from clew.index.browsing import PageQueries as Index
-from clew.index.observer import ChangeExtractor
-from clew.index.sink import IndexWriter
+from clew.api.static_files import STATIC
+from clew.data_dir import DataDir
+from clew.events.streams import Stream, decode_event
+from clew.index.extract.extractor import ChangeExtractor
+from clew.index.queries.lists import PageQueries as Index
+from clew.index.writer import IndexWriter
 from clew.query.layout import Size, compute_layered_layout
-from clew.query.views import graph
-from clew.query.views.model import EntityName
-from clew.query.views.neighbours import GraphNodeRef
+from clew.query.pages import graph
+from clew.query.pages.graph import GraphNodeRef
+from clew.query.pages.lists import EntityName
 
 _ROUNDS = 5
 _NODES = 1000

@@ -13,8 +13,8 @@ from bench.rounds import asked_for, scratch
 from bench.tables_only import two_processes
 from bench.whole_log import rebuild, take_into_tables, take_whole
 
-from clew.home import DataDir
-from clew.pipeline.session import build_session
+from clew.data_dir import DataDir
+from clew.pipeline.spark.session import build_session
 
 
 def main() -> None:

@@ -26,15 +26,14 @@ from bench.logs import SEED, log_of
 from bench.processes import family
 from bench.rounds import asked_for, scratch
 
-from clew.events.identity import event_id
-from clew.events.received import decode_event
-from clew.home import DatabaseUrl, IndexLocation
+from clew.data_dir import DatabaseUrl, IndexLocation
+from clew.events.ids import event_id
+from clew.events.streams import decode_event
 from clew.index.changes import ChangeSet
-from clew.index.entities import find_run, list_run_io
-from clew.index.observer import ChangeExtractor
-from clew.index.reader import IndexReader
-from clew.index.run_lists import list_top_level_runs
-from clew.index.sink import IndexWriter
+from clew.index.extract.extractor import ChangeExtractor
+from clew.index.queries.entities import find_run, list_run_io, list_top_level_runs
+from clew.index.queries.reader import IndexReader
+from clew.index.writer import IndexWriter
 
 _EVENTS = 20_000
 _PER_BATCH = 2_000

@@ -17,11 +17,11 @@ from bench.figures import Report
 from bench.large_index import COLUMNS, SCHEDULER, STORE, job_name, source_name, table_name, write_index
 from bench.rounds import asked_for, scratch
 
-from clew.index.reader import IndexReader
-from clew.query.documents import describe_dataset, describe_job, describe_run
-from clew.query.holdings import QueryResources
+from clew.index.queries.reader import IndexReader
+from clew.query.context import QueryResources
+from clew.query.entities.facets import describe_dataset, describe_job, describe_run
 from clew.query.lineage import analyze_impact, find_path, traverse_lineage
-from clew.query.search.hits import search_entities
+from clew.query.search import search_entities
 
 _JOBS = 250_000
 _QUESTIONS = 500
@@ -32,9 +32,9 @@ from time import process_time
 from pathlib import Path
 from starlette.testclient import TestClient
 from clew.api.app import create_app
-from clew.api.questions import operation_routes
-from clew.query.answers import NotebookService
-from clew.query.holdings import QueryResources
+from clew.api.v2.routes import operation_routes
+from clew.query.service import NotebookService
+from clew.query.context import QueryResources
 index = Path(sys.argv[1])
 client = TestClient(create_app(lambda: NotebookService(index), operation_routes(QueryResources(index))))
 answer = client.get("/api/v2/lineage", params={{"nodeId": "dataset:{STORE}:{table_name(0)}", "depth": 2}})
@@ -45,7 +45,7 @@ print(process_time())
 _GRAPHS = """
 import re, sys
 from pathlib import Path
-from clew.query.holdings import QueryResources
+from clew.query.context import QueryResources
 with QueryResources(Path(sys.argv[1])) as holdings, holdings.reader() as index:
     holdings.get_job_graph(index), holdings.get_column_graph(index)
 print(int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) / 1024)

@@ -23,15 +23,14 @@ from bench.marquez_tables import BEFORE, BY_RUN, JOB_BY_RUN, Connection, filled
 from bench.memory import held_by
 from bench.rounds import asked_for, scratch
 
-from clew.collector.log import LogWriter
-from clew.collector.segments import decode_record, end_position, read_lines, split_ranges
-from clew.events.identity import event_id
-from clew.events.received import decode_event
-from clew.events.stream import Stream
-from clew.home import DataDir
-from clew.index.observer import ChangeExtractor
-from clew.index.sink import IndexWriter
-from clew.query.catalog.catalog import Catalog, CatalogPool
+from clew.data_dir import DataDir
+from clew.eventlog.segments import decode_record, end_position, read_lines, split_ranges
+from clew.eventlog.writer import LogWriter
+from clew.events.ids import event_id
+from clew.events.streams import Stream, decode_event
+from clew.index.extract.extractor import ChangeExtractor
+from clew.index.writer import IndexWriter
+from clew.query.entities.catalog import Catalog, CatalogPool
 
 _EVENTS = 20_000
 _BIG = 10

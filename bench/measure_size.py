@@ -12,9 +12,9 @@ from bench.figures import Report
 from bench.logs import log_of
 from bench.rounds import asked_for, scratch
 
-from clew.home import DataDir
+from clew.data_dir import DataDir
 from clew.lake.history import read_table_sizes
-from clew.lake.tables import EVENT_TABLE_NAMES
+from clew.lake.schemas import EVENT_TABLE_NAMES
 
 
 def main() -> None:

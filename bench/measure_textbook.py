@@ -26,7 +26,7 @@ from bench.rounds import BUILD, asked_for, scratch
 from bench.textbook import stock_session, write_tables
 from bench.whole_log import take_into_tables
 
-from clew.pipeline.session import build_session
+from clew.pipeline.spark.session import build_session
 
 _TEXTBOOK_MEMORY = "8g"
 OURS, DELTA, PARQUET = "ours", "textbook, Delta", "textbook, Parquet"

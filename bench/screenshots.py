@@ -15,9 +15,9 @@ from urllib.parse import urlencode
 
 from bench.browser import browser, fill_shop, served
 
-from clew.home import DataDir
-from clew.query.views.model import EntityName
-from clew.query.views.neighbours import GraphNodeRef
+from clew.data_dir import DataDir
+from clew.query.pages.graph import GraphNodeRef
+from clew.query.pages.lists import EntityName
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 _WAREHOUSE = "postgres://wh:5432"

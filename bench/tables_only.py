@@ -15,14 +15,14 @@ import pyarrow as pa
 from bench.costs import Cost, measured
 from bench.logs import Log
 
-from clew.collector.segments import SegmentRange, split_ranges
-from clew.home import IndexLocation
+from clew.data_dir import IndexLocation
+from clew.eventlog.segments import SegmentRange, split_ranges
 from clew.index.changes import ChangeSet
-from clew.index.sink import IndexWriter
-from clew.pipeline import ingest, worker
-from clew.pipeline.source import MAX_BYTES_PER_TASK
-from clew.pipeline.work import Pipeline
-from clew.pipeline.worker import EventWorker
+from clew.index.writer import IndexWriter
+from clew.pipeline import ingest, workers
+from clew.pipeline.log_source import MAX_BYTES_PER_TASK
+from clew.pipeline.pipeline import Pipeline
+from clew.pipeline.workers import EventWorker
 
 _PROCESSES = 2
 
@@ -47,7 +47,7 @@ class TableWorker(EventWorker):
 
     def __call__(self, ranges: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The function for `mapInArrow`."""
-        with patch.object(worker, "ChangeExtractor", Identities):
+        with patch.object(workers, "ChangeExtractor", Identities):
             yield from super().__call__(ranges)
 
 

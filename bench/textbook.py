@@ -16,8 +16,8 @@ from pathlib import Path
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from clew.lake.large_facets import MAX_INLINE_BYTES
-from clew.pipeline.java import environment, find_java
+from clew.lake.facet_columns import MAX_INLINE_BYTES
+from clew.pipeline.spark.java import environment, find_java
 
 _FACETS = "map<string, string>"
 _DATASET = f"namespace: string, name: string, facets: {_FACETS}"

@@ -14,12 +14,12 @@ from bench.logs import Log
 from bench.tables_only import tables_only
 from pyspark.sql import SparkSession
 
-from clew.home import DataDir
+from clew.data_dir import DataDir
+from clew.index.backends.sqlite import remove_index
 from clew.index.changes import ChangeSet
-from clew.index.sink import IndexWriter
-from clew.index.store import remove_index
-from clew.lake.delta import Lake
-from clew.pipeline.work import open_pipeline
+from clew.index.writer import IndexWriter
+from clew.lake.lake import Lake
+from clew.pipeline.pipeline import open_pipeline
 
 
 @dataclass(frozen=True)

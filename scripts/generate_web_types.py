@@ -14,21 +14,26 @@ from typing import Any, Final, get_args
 
 from msgspec import Struct, inspect
 
-from clew.api.notebook_runs import NotebookRunList
-from clew.api.operations.changes import FacetHistory
-from clew.api.pages import NoPreviousRun
+from clew.api.ui_api import NoPreviousRun
+from clew.api.v2.entities import FacetHistory
+from clew.api.v2.notebook_runs import NotebookRunList
 from clew.pipeline.status import PipelineStatus
+from clew.query.diff import ChangeKind, RunChanges
 from clew.query.model import CellState, EdgeType, State
-from clew.query.run_changes import ChangeKind, RunChanges
-from clew.query.run_page_model import Flag, RunPage
-from clew.query.views.dataset import DatasetView
-from clew.query.views.events import EventList, EventText
-from clew.query.views.graph import LineageGraphView
-from clew.query.views.job import JobView
-from clew.query.views.lists import Activity, DatasetListView, JobListView, RunListView
-from clew.query.views.model import NodeKind
-from clew.query.views.run import RunView
-from clew.query.views.search import SearchResultKind, SearchResults
+from clew.query.pages.entities import DatasetView, JobView, RunView
+from clew.query.pages.graph import LineageGraphView
+from clew.query.pages.lists import (
+    Activity,
+    DatasetListView,
+    EventList,
+    EventText,
+    JobListView,
+    NodeKind,
+    RunListView,
+    SearchResultKind,
+    SearchResults,
+)
+from clew.query.pages.run_page_model import Flag, RunPage
 
 ObjectType = inspect.StructType | inspect.DataclassType
 

@@ -61,7 +61,7 @@ def pytest_configure() -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call() -> Iterator[None]:
     """Let each test be a cell of its own."""
-    from clew.capture.sessions import Cell, Execution, Session, enter_execution, leave_execution
+    from clew.capture.environments.session import Cell, Execution, Session, enter_execution, leave_execution
 
     token = enter_execution(Execution(Session("pandas"), Cell("test", "")))
     try:
@@ -72,7 +72,7 @@ def pytest_runtest_call() -> Iterator[None]:
 
 def pytest_sessionfinish() -> None:
     """Leave a note of what capture lost."""
-    from clew.capture.losses import error_counts
+    from clew.capture.diagnostics import error_counts
 
     lines = [f"{times} {place}\n" for place, times in error_counts().items()]
     Path(os.environ[_LOSSES], f"{os.getpid()}.losses").write_text("".join(lines), encoding="utf-8")

@@ -18,18 +18,18 @@ from pathlib import Path
 
 import pytest
 
-from clew.home import BucketUrl
+from clew.data_dir import BucketUrl
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parent.parent
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of a folder with its name."""
+    """Mark tests by their folder: integration tests start Spark."""
     for item in items:
-        for kind in ("spark", "e2e"):
-            if item.path.is_relative_to(ROOT / "tests" / kind):
-                item.add_marker(kind)
+        for folder, marker in (("integration", "spark"), ("e2e", "e2e")):
+            if item.path.is_relative_to(ROOT / "tests" / folder):
+                item.add_marker(marker)
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +72,16 @@ def postgres() -> str:
 def s3_endpoint() -> Iterator[str]:
     """The URL of an S3 server that is started here, in memory."""
     uv = shutil.which("uv") or str(ROOT / ".tools" / "uv" / "bin" / "uv")
-    command = [uv, "run", "--quiet", "--frozen", "--script", str(ROOT / "tests" / "servers" / "s3.py"), "-p", "0"]
+    command = [
+        uv,
+        "run",
+        "--quiet",
+        "--frozen",
+        "--script",
+        str(ROOT / "tests" / "support" / "s3_server.py"),
+        "-p",
+        "0",
+    ]
     try:
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     except OSError as fault:

@@ -6,10 +6,10 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from clew.capture.lineage import Edge, version
+    from clew.capture.lineage.query import Edge, version
     from clew.capture.tracking import track
     from clew.client import AsyncClient, Client
-    from clew.notebook.asking import explain, lineage
+    from clew.display.api import explain, lineage
 
 __version__ = "0.1.0"
 __all__ = ["AsyncClient", "Client", "Edge", "__version__", "explain", "lineage", "track", "version"]
@@ -18,10 +18,10 @@ __all__ = ["AsyncClient", "Client", "Edge", "__version__", "explain", "lineage",
 _LAZY_MODULES = {
     "AsyncClient": "clew.client",
     "Client": "clew.client",
-    "Edge": "clew.capture.lineage",
-    "explain": "clew.notebook.asking",
-    "lineage": "clew.notebook.asking",
-    "version": "clew.capture.lineage",
+    "Edge": "clew.capture.lineage.query",
+    "explain": "clew.display.api",
+    "lineage": "clew.display.api",
+    "version": "clew.capture.lineage.query",
     "track": "clew.capture.tracking",
 }
 

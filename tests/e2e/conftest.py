@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from clew.collector.segments import decode_record, end_position, read_lines, split_ranges
+from clew.eventlog.segments import decode_record, end_position, read_lines, split_ranges
 
 Clew = Callable[..., "subprocess.CompletedProcess[str]"]
 

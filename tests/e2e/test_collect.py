@@ -30,8 +30,7 @@ from openlineage.client.transport.async_http import AsyncHttpConfig, AsyncHttpTr
 from openlineage.client.transport.http import ApiKeyTokenProvider, HttpCompression, HttpConfig, HttpTransport
 from openlineage.client.uuid import generate_new_uuid
 
-from clew.serving.grants import Scope
-from clew.serving.keys import KeyFile
+from clew.server.auth import KeyFile, Scope
 
 Collecting = Callable[..., Any]
 Stored = Callable[[Path], list[Any]]

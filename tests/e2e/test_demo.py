@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from clew.lake.delta import Lake
+from clew.lake.lake import Lake
 
 pytestmark = pytest.mark.spark
 

@@ -9,19 +9,19 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 from marquez_client import MarquezClient
 from marquez_client.errors import APIError
+from tests.support.fixtures import PostgresPlaces
+from tests.support.paths import ROOT
 from tests.unit.api.marquez.conftest import Shop
-from tests.unit.conftest import PostgresPlaces
 
-from clew.home import DataDir
+from clew.data_dir import DataDir
 
-GENERATE = runpy.run_path(str(Path(__file__).parents[2] / "bench" / "generate.py"))
+GENERATE = runpy.run_path(str(ROOT / "bench" / "generate.py"))
 EVENTS = 400
 
 

@@ -17,18 +17,18 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 from starlette.testclient import TestClient
-from tests.unit.conftest import Clock, PostgresPlaces, Session
-from tests.unit.worlds import World
+from tests.support.event_generator import World
+from tests.support.fixtures import Clock, PostgresPlaces, Session
 
 from clew.api.app import create_app
-from clew.api.notebook_runs import NOTEBOOK_RUN_OPERATIONS
-from clew.api.questions import OPERATIONS, operation_routes
-from clew.events.received import decode_event
-from clew.index.observer import ChangeExtractor
-from clew.index.sink import IndexWriter
-from clew.lake.delta import Lake
-from clew.query.answers import NotebookService
-from clew.query.holdings import QueryResources
+from clew.api.v2.notebook_runs import NOTEBOOK_RUN_OPERATIONS
+from clew.api.v2.routes import OPERATIONS, operation_routes
+from clew.events.streams import decode_event
+from clew.index.extract.extractor import ChangeExtractor
+from clew.index.writer import IndexWriter
+from clew.lake.lake import Lake
+from clew.query.context import QueryResources
+from clew.query.service import NotebookService
 
 QUESTIONS = (*OPERATIONS, *NOTEBOOK_RUN_OPERATIONS)
 SESSION = "5eed0001"

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from clew.lake.delta import Lake
-from clew.pipeline.lock import acquire_lock
+from clew.lake.lake import Lake
+from clew.pipeline.locks import acquire_lock
 
 pytestmark = pytest.mark.spark
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from tests.unit.api.marquez.conftest import Shop, filled, run_id
 
-from clew.home import DatabaseUrl
+from clew.data_dir import DatabaseUrl
 
 PATHS = (
     "/api/v1/jobs",

@@ -15,11 +15,10 @@ from typing import Any
 
 import pytest
 import requests
+from tests.support.paths import ROOT
 
-from clew.serving.grants import Scope
-from clew.serving.keys import KeyFile
+from clew.server.auth import KeyFile, Scope
 
-ROOT = Path(__file__).parent.parent.parent
 # dbt-core 1.12 cannot be installed from PyPI alone.
 DBT = ("dbt-core<1.12", "dbt-duckdb", "openlineage-dbt")
 DBT_PROJECT = {

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from starlette.testclient import TestClient
+from tests.support.paths import ROOT
 
 from clew.cli.main import cli
-from clew.cli.serve import build_read_app
-from clew.home import DataDir
-from clew.reports.lake_reports import REPORTS
+from clew.cli.serving import build_read_app
+from clew.data_dir import DataDir
+from clew.reports.run import REPORTS
 
-ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs" / "reports.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| ([^|`]+) \| `(clew [^`]+)` \| `(#/[^`]+)` \| \[`(\w+)`\]\(#(\w+)\) \|$", re.MULTILINE)
 CASES = {row[0]: row[1:] for row in ROW.findall(PAGE)}

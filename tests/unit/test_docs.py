@@ -1,4 +1,4 @@
-"""The documentation names what there is, all of it, and nothing else."""
+"""The documentation covers all commands, options, variables, tables and columns, and its links resolve."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,26 +14,38 @@ import click
 import pyarrow as pa
 import pytest
 from mcp import Client
+from tests.support.paths import ROOT
 
 from clew.cli.main import cli
-from clew.events.rejection import RejectionReason
-from clew.lake.tables import DERIVED_TABLE_NAMES, SOURCE_TABLES, Table
+from clew.config import SETTINGS
+from clew.events.decoding import RejectionReason
+from clew.lake.schemas import DERIVED_TABLE_NAMES, SOURCE_TABLES, Table
 from clew.mcp.server import create_server
 from clew.pipeline.derive import DERIVED_TABLES
 
-ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]
-LARGEST_IMAGE = 200_000
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
+MAX_IMAGE_BYTES = 200_000
 # Set by clew for the processes that it starts itself.
 INTERNAL_VARIABLES = {"CLEW_PATH", "CLEW_DEMO_DATA", "CLEW_SESSION_ID", "CLEW_EVENT_WORKER"}
 COMMON_OPTIONS = {"--help", "-h", "--version"}
 
-RUN_PAGES = ("docs/cli.md", "docs/pipeline.md", "docs/tables.md", "docs/reports.md")
-# These serve until they are stopped, on ports that the page names.
+# Pages with commands that tests/e2e/test_docs.py runs.
+RUN_PAGES = (
+    "README.md",
+    "docs/install.md",
+    "docs/capture.md",
+    "docs/send-events.md",
+    "docs/operate.md",
+    "docs/query.md",
+    "docs/pipeline.md",
+    "docs/tables.md",
+    "docs/reports.md",
+)
+# Servers on fixed ports; other tests run them.
 RUN_ELSEWHERE = {"clew up": "tests/e2e/test_up.py", "clew collect": "tests/e2e/conftest.py"}
-# They serve, or print what a shell reads.
-SILENT = {"clew up", "clew collect", "clew serve", "clew mcp", "clew completion"}
+# Servers, and the completion script.
+WITHOUT_JSON = {"clew up", "clew collect", "clew serve", "clew mcp", "clew completion"}
 
 
 def text(name: str) -> str:
@@ -40,7 +53,7 @@ def text(name: str) -> str:
 
 
 def sections(page: str, level: int) -> dict[str, str]:
-    """A page's sections of one level, each up to the next heading of that level or a higher one."""
+    """Return the sections of one level by title."""
     heading = re.compile(rf"^#{{{level}}} `?([^`\n]+?)`?\n(.*?)(?=^#{{1,{level}}} |\Z)", re.MULTILINE | re.DOTALL)
     return dict(heading.findall(outside_blocks(page)))
 
@@ -50,7 +63,7 @@ def outside_blocks(page: str) -> str:
 
 
 def first_cells(section: str) -> list[str]:
-    """What stands in backticks in the first column of the section's tables."""
+    """Return the values in backticks in the first column of the section's tables."""
     return re.findall(r"^\| `([^`]+)` \|", section, re.MULTILINE)
 
 
@@ -66,74 +79,87 @@ def commands(group: click.Group, *names: str) -> Iterator[tuple[str, click.Comma
 
 
 def options(command: click.Command) -> set[str]:
-    found = {
+    names = {
         name
-        for one in command.params
-        if isinstance(one, click.Option) and not one.hidden
-        for name in (*one.opts, *one.secondary_opts)
+        for param in command.params
+        if isinstance(param, click.Option) and not param.hidden
+        for name in (*param.opts, *param.secondary_opts)
     }
-    return found - COMMON_OPTIONS
+    return names - COMMON_OPTIONS
 
 
 COMMANDS = dict(commands(cli))
 
 
-def test_every_command_has_its_section() -> None:
+def test_cli_reference_is_current() -> None:
+    command = [sys.executable, str(ROOT / "scripts" / "generate_cli_reference.py"), "--check"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+
+
+def test_every_command_has_a_section_in_the_reference() -> None:
     documented = [title for title in sections(text("docs/cli.md"), 2) if title.startswith("clew ")]
     assert sorted(documented) == sorted(COMMANDS)
 
 
-def test_every_command_is_shown_and_run() -> None:
-    # The tests of the documentation run what stands in these blocks.
-    pages = ("README.md", *RUN_PAGES)
-    shown = [line for page in pages for line in re.findall(r"^\$ (clew [^\n]*)", text(page), re.MULTILINE)]
-    missing = {name for name in COMMANDS if not any(f"{line} ".startswith(f"{name} ") for line in shown)}
+def test_every_command_has_an_example_that_is_run() -> None:
+    blocks = [block for page in RUN_PAGES for block in re.findall(r"```console\n(.*?)```", text(page), re.DOTALL)]
+    lines = [line for block in blocks for line in re.findall(r"^\$ (clew [^\n]*)", block, re.MULTILINE)]
+    missing = {name for name in COMMANDS if not any(f"{line} ".startswith(f"{name} ") for line in lines)}
     assert missing <= set(RUN_ELSEWHERE)
     for name, test in RUN_ELSEWHERE.items():
         assert f'"{name.split()[-1]}"' in text(test)
 
 
-def test_every_command_that_has_something_to_tell_tells_it_as_json() -> None:
-    assert {name for name, command in COMMANDS.items() if "--json" not in options(command)} == SILENT
+def test_every_command_with_a_result_has_json_output() -> None:
+    assert {name for name, command in COMMANDS.items() if "--json" not in options(command)} == WITHOUT_JSON
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
-def test_every_option_is_documented_and_every_documented_one_exists(name: str) -> None:
-    section = sections(text("docs/cli.md"), 2)[name]
-    documented = {cell for cell in first_cells(section) if cell.startswith("-")}
-    assert documented == options(COMMANDS[name])
-
-
-@pytest.mark.parametrize("name", sorted(COMMANDS))
-def test_every_command_has_an_example_in_its_section(name: str) -> None:
+def test_every_option_is_in_the_reference(name: str) -> None:
     section = text("docs/cli.md").split(f"\n## {name}\n")[1].split("\n## ")[0]
-    assert re.search(rf"^\$ {name}\b", section, re.MULTILINE)
+    cells = re.findall(r"^\| (`--?[^|]*`) \|", section, re.MULTILINE)
+    assert {option for cell in cells for option in re.findall(r"`([^`]+)`", cell)} == options(COMMANDS[name])
 
 
-def test_commands_that_pages_mention_exist() -> None:
-    mentioned = {
-        found for page in PAGES for found in re.findall(r"`clew ([a-z]+)(?: |`)", page.read_text(encoding="utf-8"))
-    }
-    assert mentioned <= {name.split()[1] for name in COMMANDS}
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_options_in_examples_exist(page: Path) -> None:
+    body = page.read_text(encoding="utf-8")
+    blocks = re.findall(r"^```(?:console|text|sh)\n(.*?)^```", body, re.MULTILINE | re.DOTALL)
+    lines = [line for block in blocks for line in re.findall(r"^(?:\$ )?(clew [a-z][^\n|#]*)", block, re.MULTILINE)]
+    for line in lines:
+        name = next((name for name in COMMANDS if f"{line} ".startswith(f"{name} ")), None)
+        if name is not None and name != "clew run":
+            assert set(re.findall(r" (--[a-z-]+)", line)) <= options(COMMANDS[name]), line
 
 
-def test_the_agents_tools_are_listed() -> None:
+def test_commands_in_pages_exist() -> None:
+    names = {name for page in PAGES for name in re.findall(r"`clew ([a-z]+)(?: |`)", page.read_text(encoding="utf-8"))}
+    assert names <= {name.split()[1] for name in COMMANDS}
+
+
+def test_mcp_tools_are_documented() -> None:
     async def names() -> set[str]:
         async with Client(create_server(Path("none"))) as client:
             return {tool.name for tool in (await client.list_tools()).tools}
 
-    section = sections(text("docs/cli.md"), 2)["clew mcp"]
-    assert {cell for cell in first_cells(section) if not cell.startswith("-")} == asyncio.run(names())
+    section = sections(text("docs/query.md"), 2)["AI agents (MCP)"]
+    assert set(first_cells(section)) == asyncio.run(names())
 
 
-def test_every_variable_of_the_environment_is_documented() -> None:
+def test_environment_variables_are_documented() -> None:
     source = "\n".join(module.read_text(encoding="utf-8") for module in (ROOT / "src").rglob("*.py"))
-    documented = set(first_cells(sections(text("docs/cli.md"), 2)["Environment"]))
+    documented = set(first_cells(sections(text("docs/cli.md"), 2)["Environment variables"]))
     assert documented == set(re.findall(r'"(CLEW_[A-Z_]+)"', source)) - INTERNAL_VARIABLES
 
 
+def test_settings_file_example_has_every_setting() -> None:
+    (example,) = re.findall(r"^```toml\n(.*?)^```", text("docs/cli.md"), re.MULTILINE | re.DOTALL)
+    assert set(tomllib.loads(example)) == set(SETTINGS)
+
+
 def documented_columns(table: str) -> dict[str, str]:
-    """The documented columns of a table with their types."""
+    """Return the documented columns of a table with their types."""
     section = sections(text("docs/tables.md"), 3)[table]
     return dict(re.findall(r"^\| `([^`]+)` \| (\w+) \|", section, re.MULTILINE))
 
@@ -158,7 +184,7 @@ def test_every_table_is_documented() -> None:
     assert sorted(re.findall(r"^\| \[`(\w+)`\]\(#\1\) \|", overview, re.MULTILINE)) == sorted(names)
 
 
-def test_every_reason_of_rejection_is_documented() -> None:
+def test_rejection_reasons_are_documented() -> None:
     section = sections(text("docs/pipeline.md"), 2)["Rejected events"]
     assert sorted(first_cells(section)) == sorted(RejectionReason)
 
@@ -169,7 +195,7 @@ def anchors(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_resolve(page: Path) -> None:
     body = page.read_text(encoding="utf-8")
     links = re.findall(r"\]\(([^)\s]+)\)", outside_blocks(body)) + re.findall(r'(?:src|srcset)="([^"]+)"', body)
     for link in links:
@@ -181,28 +207,31 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert not anchor or anchor in anchors(target), link
 
 
-def test_every_page_is_in_the_index() -> None:
-    listed = set(re.findall(r"\]\(([\w-]+\.md)\)", text("docs/index.md")))
-    assert listed == {page.name for page in DOCS.glob("*.md")} - {"index.md"}
+def test_every_page_is_in_the_index_and_in_the_navigation() -> None:
+    pages = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")} - {"index.md"}
+    assert set(re.findall(r"\]\(([\w/-]+\.md)\)", text("docs/index.md"))) == pages
+    nav = text("mkdocs.yml").split("\nnav:\n")[1]
+    assert set(re.findall(r": ([\w/-]+\.md)$", nav, re.MULTILINE)) == pages | {"index.md"}
 
 
-def test_images_are_light_and_all_shown() -> None:
+def test_images_are_small_and_used() -> None:
     images = list((DOCS / "images").iterdir())
     assert images
+    bodies = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
     for image in images:
-        assert image.stat().st_size < LARGEST_IMAGE
-        assert f"docs/images/{image.name}" in text("README.md")
+        assert image.stat().st_size < MAX_IMAGE_BYTES
+        assert f"images/{image.name}" in bodies
 
 
-def test_targets_of_make_exist() -> None:
-    made = set(re.findall(r"^([a-z-]+):", text("Makefile"), re.MULTILINE))
-    named = {
+def test_make_targets_exist() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", text("Makefile"), re.MULTILINE))
+    names = {
         target
         for page in PAGES
         for target in re.findall(r"(?:`|^)make ([a-z-]+)", page.read_text(encoding="utf-8"), re.MULTILINE)
     }
-    assert named
-    assert named <= made
+    assert names
+    assert names <= targets
 
 
 def test_extras_exist() -> None:
@@ -210,12 +239,3 @@ def test_extras_exist() -> None:
     for page in PAGES:
         for extras in re.findall(r"(?:clew|\.whl)\[([\w,]+)\]", page.read_text(encoding="utf-8")):
             assert set(extras.split(",")) <= declared
-
-
-@pytest.mark.parametrize("page", ["README.md", "docs/capture.md"])
-def test_what_a_page_asks_in_place_is_answered_so(page: str, tmp_path: Path) -> None:
-    found = re.search(r"```python\n(import clew\n.*?)```\n+```text\n(.*?)```", text(page), re.DOTALL)
-    assert found is not None
-    code, answer = found.groups()
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert ended.stdout == answer, ended.stderr

@@ -1,26 +1,78 @@
-"""Starlette application: web UI, API routes and liveness probe."""
+"""The API application: routes, redirects to the web UI, dispatch of POST requests to the collector."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Final
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.responses import FileResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Match, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from clew.api.assets import STATIC, index_html
-from clew.api.notebook_runs import notebook_run_routes
-from clew.api.page_redirect import PageRedirect
-from clew.api.problems import on_clew_error, on_http_error, on_server_error
-from clew.api.source import OpenRunSource
+from clew.api.middleware import on_clew_error, on_http_error, on_server_error
+from clew.api.static_files import STATIC, index_html
+from clew.api.v2.notebook_runs import OpenRunSource, notebook_run_routes
 from clew.errors import ClewError
-from clew.serving.health import healthz
+from clew.server.run import healthz
+
+# Unknown paths below these are errors for programs, not pages.
+_EXCLUDED: Final = ("/api/", "/assets/")
+
+
+class PageRedirect(Route):
+    """The last route: match any other path that a browser asks for as a page."""
+
+    def __init__(self) -> None:
+        super().__init__("/{path:path}", redirect_to_hash, include_in_schema=False)
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Match GET requests that accept HTML."""
+        match, child_scope = super().matches(scope)
+        if match is not Match.FULL or f"{scope['path']}/".startswith(_EXCLUDED):
+            return Match.NONE, {}
+        accepts_html = "text/html" in Request(scope).headers.get("accept", "")
+        return (match, child_scope) if accepts_html else (Match.NONE, {})
+
+
+def redirect_to_hash(request: Request) -> Response:
+    """Redirect `/datasets/wh/orders?x=1` to `/#/datasets/wh/orders?x=1`.
+
+    The location is relative, so that it also works behind a path prefix.
+    """
+    # The raw path is still percent-encoded: a slash inside a name stays apart from one between names.
+    raw_path = request.scope.get("raw_path") or request.url.path.encode()
+    path = raw_path.decode("ascii", "replace").partition("?")[0]
+    root = "../" * (path.count("/") - 1) or "./"
+    query = f"?{request.url.query}" if request.url.query else ""
+    return RedirectResponse(f"{root}#{path.rstrip('/')}{query}", status_code=302)
+
+
+# POST paths of the collector; GET on the same paths is Marquez's read API.
+_COLLECTOR_PATHS = frozenset(
+    ("/api/v1/lineage", "/api/v1/lineage/batch", "/api/v1/events/runtime", "/api/v1/events/dataframe")
+)
+
+
+class CollectorDispatch:
+    """Passes events and lifespan to the collector, all other requests to the API."""
+
+    def __init__(self, api: ASGIApp, collector: ASGIApp) -> None:
+        self._api = api
+        self._collector = collector
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Dispatch a request."""
+        is_event = scope["type"] == "http" and scope["method"] == "POST" and scope["path"] in _COLLECTOR_PATHS
+        is_collector = is_event or scope["type"] == "lifespan"
+        await (self._collector if is_collector else self._api)(scope, receive, send)
+
 
 _POLICY = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'self'"
 _HEADERS = {"content-security-policy": _POLICY, "x-content-type-options": "nosniff", "referrer-policy": "no-referrer"}

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from types import TracebackType
 
-from clew.capture.adapters.script import run_script
+from clew.capture.environments.script import run_script
 from clew.capture.tracking import track
 
 

@@ -12,10 +12,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from clew.capture.autostart import ENTRY_FOLDER
-from clew.capture.notebooks import Notebook
-from clew.capture.sessions import new_run_id
-from clew.capture.streams.completion import expand_logs
-from clew.capture.streams.files import RUNTIME
+from clew.capture.emit.files import RUNTIME
+from clew.capture.emit.worker import expand_logs
+from clew.capture.environments.marimo_file import Notebook
+from clew.capture.environments.session import new_run_id
 from clew.errors import ClewError, MissingExtraError
 
 _TAIL_LINES = 15

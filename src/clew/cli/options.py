@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options shared by several commands."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any
 
 import click
 
+from clew.config import SETTINGS, resolve_setting
+from clew.data_dir import DataDir
 from clew.errors import UsageError
-from clew.home import DataDir
-from clew.settings import SETTINGS, resolve_setting
+from clew.events.facets import FacetOrder
 
 _AGE_UNITS = {"d": "days", "h": "hours"}
 
@@ -96,3 +97,60 @@ def _parse_conf(text: str) -> tuple[str, str]:
     if not equals or not key:
         raise UsageError(f"Invalid --conf {text!r}.", hint="Use --conf spark.some.key=value.")
     return key, value
+
+
+Command = Callable[..., Any]
+
+frames_option = click.option("--all", "include_frames", is_flag=True, help="Include in-memory DataFrames.")
+
+
+def limits_options(default_limit: int, noun: str) -> Callable[[Command], Command]:
+    """Add `--depth` and `--limit`; the command receives `limits`."""
+
+    def with_options(command: Command) -> Command:
+        @wraps(command)
+        def with_limits(*args: Any, depth: int, limit: int, **kwargs: Any) -> Any:
+            from clew.query.lineage import TraversalLimits
+
+            return command(*args, limits=TraversalLimits(depth, limit), **kwargs)
+
+        depth_option = click.option(
+            "--depth", type=click.IntRange(1, 100), default=20, show_default=True, help="Maximum number of hops."
+        )
+        help_text = f"Maximum number of {noun}."
+        limit_option = click.option(
+            "--limit", type=click.IntRange(1, 10_000), default=default_limit, show_default=True, help=help_text
+        )
+        return depth_option(limit_option(with_limits))
+
+    return with_options
+
+
+def view_options(command: Command) -> Command:
+    """Add `--roll-up` and `--all`; the command receives `view`."""
+
+    @wraps(command)
+    def with_view(*args: Any, roll_up: Any, include_frames: bool, **kwargs: Any) -> Any:
+        from clew.query.graph.view import ViewOptions
+
+        return command(*args, view=ViewOptions(roll_up=roll_up, include_frames=include_frames), **kwargs)
+
+    help_text = "Group jobs by their parent or root job (for a notebook: by cell, or by notebook)."
+    choice = click.Choice(("none", "parent", "root"))
+    roll_up_option = click.option("--roll-up", type=choice, default="none", show_default=True, help=help_text)
+    return roll_up_option(frames_option(with_view))
+
+
+_ORDERS = {order.option: order for order in FacetOrder}
+
+
+def facet_order_option(extra_help: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add `--facet-order`; the command receives a FacetOrder or None."""
+
+    def parse(_: click.Context, __: click.Parameter, value: str | None) -> FacetOrder | None:
+        return None if value is None else _ORDERS[value]
+
+    help_text = (
+        f"Which facet wins when several have the same name: the last received, or the last by event time. {extra_help}"
+    )
+    return click.option("--facet-order", type=click.Choice(list(_ORDERS)), callback=parse, help=help_text)

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Ta
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
-from clew.cli.figures import format_count, format_duration
+from clew.cli.output import format_count, format_duration
 
 _SECONDS_BETWEEN_LINES = 5.0
 

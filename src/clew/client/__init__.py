@@ -3,10 +3,10 @@
     with clew.Client("http://127.0.0.1:8777") as client:
         result = client.send(questions.lineage_request("dataset:file:/data/orders.csv", direction="downstream"))
 
-Each request of `clew.client.questions` is also a method of both clients: `client.lineage(…)`.
+Each request of `clew.client.requests` is also a method of both clients: `client.lineage(…)`.
 """
 
-from clew.client.asking import AsyncClient, Client
-from clew.client.questions import ApiError
+from clew.client.client import AsyncClient, Client
+from clew.client.requests import ApiError
 
 __all__ = ["ApiError", "AsyncClient", "Client"]

@@ -1,1 +1,5 @@
-"""Demo: capture a notebook, ingest its events and trace one column."""
+"""Example notebook and the `clew demo` run.
+
+- `orders.py`: the notebook
+- `run.py`: capture, pipeline and query of the notebook
+"""

@@ -1,1 +1,12 @@
-"""Events of the three streams: models, decoding, ids and validation."""
+"""Events: structs, tolerant decoding, facets, validation.
+
+- `streams.py`: the three event streams of a notebook, and decoding by stream
+- `decoding.py`: tolerant JSON decoding, rejection reasons
+- `openlineage.py`: OpenLineage run, job and dataset events
+- `notebook.py`: runtime events and DataFrame events
+- `ids.py`: event ids and job versions
+- `facets.py`: typed access to the standard facets
+- `column_lineage.py`: `columnLineage` and `lineage` facets as column edges and assertions
+- `validation.py`: strict validation against the schemas, and lint rules
+- `schemas/`: JSON Schemas of the events
+"""

@@ -1,13 +1,17 @@
-"""Parser of the columnLineage facet: one `ColumnEdge` per source and transformation."""
+"""Lineage facets as column edges and lineage assertions: `columnLineage` and explicit `lineage`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from hashlib import md5
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec import Raw, Struct
 
-from clew.events.documents import decode_optional
+from clew.events.decoding import decode_optional
+from clew.events.facets import Name, decode_facet, get_objects, get_str, is_deleted
+from clew.events.openlineage import Dataset, Event, parse_dataset_version
 
 
 class ColumnEdge(Struct, frozen=True):
@@ -119,3 +123,230 @@ def _source_edges(column: str | None, source: _InputField, default: list[_Transf
             transformation.description,
             transformation.masking,
         )
+
+
+LINEAGE_FACET: Final = "lineage"
+# A job's facet without this key has no lineage.
+ENTRIES_KEY: Final = '"entries"'
+DATASET: Final = "DATASET"
+JOB: Final = "JOB"
+
+# Transformation of a source that lists none: DIRECT, without a subtype.
+_DEFAULT_EXPLICIT_TRANSFORMATIONS: list[dict[str, Any]] = [{}]
+
+
+class NodeRef(NamedTuple):
+    """Reference to a dataset or a job; a job without a name is the event's own job."""
+
+    type: str
+    namespace: str | None
+    name: str | None
+
+
+class LineageEntry(NamedTuple):
+    """The lineage of one target; `body` is the entry's JSON."""
+
+    target: NodeRef
+    body: bytes
+
+
+def parse_entries(facet: bytes) -> list[LineageEntry]:
+    """Parse the entries of a job's facet that have a target and lineage."""
+    members = decode_optional(Raw(facet), _decode_object) or {}
+    bodies = decode_optional(members.get("entries"), _decode_list) or ()
+    return [entry for body in bodies if (entry := _parse_entry(bytes(body)))]
+
+
+def has_lineage(body: bytes) -> bool:
+    """Return True if an entry, or the facet of a dataset, has lineage.
+
+    Spec: `inputs: []` asserts that nothing is upstream; without inputs and fields there is no lineage.
+    """
+    value = decode_facet(body)
+    return isinstance(value.get("inputs"), list) or bool(_fields(value))
+
+
+def parse_explicit_edges(body: bytes) -> Iterator[ColumnEdge]:
+    """Yield the edges from datasets of an entry or of a dataset's facet."""
+    for column, source in _explicit_inputs(decode_facet(body)):
+        node = _parse_node_ref(source)
+        if node is not None and node.type == DATASET:
+            yield from _explicit_source_edges(column, node, source)
+
+
+def parse_sources(body: bytes) -> list[NodeRef]:
+    """Parse the distinct sources of the target, sorted."""
+    nodes = (_parse_node_ref(source) for _, source in _explicit_inputs(decode_facet(body)))
+    return sorted({node for node in nodes if node is not None}, key=lambda node: tuple(map(str, node)))
+
+
+def _parse_entry(body: bytes) -> LineageEntry | None:
+    target = _parse_node_ref(decode_facet(body))
+    return LineageEntry(target, body) if target is not None and has_lineage(body) else None
+
+
+def _parse_node_ref(value: dict[str, Any]) -> NodeRef | None:
+    """Parse a target or a source; None if it has no valid type and name."""
+    node = NodeRef((get_str(value, "type") or DATASET).upper(), get_str(value, "namespace"), get_str(value, "name"))
+    is_named = None not in node
+    is_own_job = node == (JOB, None, None)
+    return node if node.type in {DATASET, JOB} and (is_named or is_own_job) else None
+
+
+def _explicit_inputs(value: dict[str, Any]) -> Iterator[tuple[str | None, dict[str, Any]]]:
+    """Yield each source with its target column; None if the target is the whole dataset."""
+    for source in get_objects(value, "inputs"):
+        yield None, source
+    for column, field in _fields(value).items():
+        for source in get_objects(field, "inputs"):
+            yield column, source
+
+
+def _fields(value: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    fields = value.get("fields")
+    items = fields.items() if isinstance(fields, dict) else ()
+    return {column: field for column, field in items if isinstance(field, dict)}
+
+
+def _explicit_source_edges(column: str | None, node: NodeRef, source: dict[str, Any]) -> Iterator[ColumnEdge]:
+    for transformation in get_objects(source, "transformations") or _DEFAULT_EXPLICIT_TRANSFORMATIONS:
+        masking = transformation.get("masking")
+        yield ColumnEdge(
+            column,
+            node.namespace or "",
+            node.name or "",
+            get_str(source, "field"),
+            get_str(transformation, "type") or _DIRECT,
+            get_str(transformation, "subtype"),
+            get_str(transformation, "description"),
+            masking if isinstance(masking, bool) else None,
+        )
+
+
+COLUMN_LINEAGE: Final = "columnLineage"
+ORIGIN_SEPARATOR: Final = " "
+# Edge set id of a retracted assertion.
+RETRACTED: Final = ""
+
+
+class LineageAssertion(NamedTuple):
+    """Lineage of one dataset; `body` is the facet, or an entry of it."""
+
+    origin: str
+    dataset_namespace: str
+    dataset_name: str
+    dataset_version: str | None
+    body: bytes
+
+    @property
+    def tagged_body(self) -> bytes:
+        """Body prefixed with its origin: the two facet types may have equal bodies, but different edges."""
+        return f"{self.origin}{ORIGIN_SEPARATOR}".encode() + self.body
+
+
+class LineageLink(NamedTuple):
+    """An entry of a job's lineage facet: a dataset or a job with all its sources."""
+
+    target: NodeRef
+    sources: tuple[NodeRef, ...]
+
+    @property
+    def name(self) -> Name:
+        """Namespace and name of the target."""
+        return _name_of(self.target)
+
+
+def parse_assertions(event: Event) -> list[LineageAssertion]:
+    """Parse the assertions of an event; explicit ones precede those of columnLineage facets."""
+    assertions: list[LineageAssertion] = []
+    for output in event.outputs or ():
+        if output.facets:
+            assertions += _dataset_assertions(output)
+    if event.job is not None and event.job.facets and LINEAGE_FACET in event.job.facets:
+        assertions += parse_explicit_assertions(bytes(event.job.facets[LINEAGE_FACET]))
+    if event.dataset is not None and event.dataset.facets and event.kind == "DATASET":
+        assertions += _dataset_assertions(event.dataset)
+    return assertions
+
+
+def parse_explicit_assertions(facet: bytes) -> Iterator[LineageAssertion]:
+    """Yield the assertions on datasets in a job's lineage facet."""
+    for entry in parse_entries(facet):
+        if entry.target.type == DATASET:
+            # An entry has no dataset version; the output of the run has it.
+            yield LineageAssertion(LINEAGE_FACET, *_name_of(entry.target), None, entry.body)
+
+
+def parse_links(facet: bytes, own_job: Name) -> list[LineageLink]:
+    """Parse the entries of a job's lineage facet, with the name of the event's own job filled in."""
+    return [
+        LineageLink(
+            _with_own_job(entry.target, own_job),
+            tuple(sorted({_with_own_job(source, own_job) for source in parse_sources(entry.body)})),
+        )
+        for entry in parse_entries(facet)
+    ]
+
+
+def compute_edge_set_id(tagged_body: bytes) -> str:
+    """Return the id of a set of edges: a hash of its content, as most runs of a job assert the same edges."""
+    # MD5 because Spark has it too.
+    return md5(tagged_body, usedforsecurity=False).hexdigest()
+
+
+def parse_asserted_edges(tagged_body: bytes) -> list[ColumnEdge] | None:
+    """Parse the edges of an assertion; None if it is a retraction."""
+    origin, _, body = tagged_body.partition(ORIGIN_SEPARATOR.encode())
+    if origin == LINEAGE_FACET.encode():
+        return list(parse_explicit_edges(body)) if has_lineage(body) else None
+    return None if is_deleted(body) else list(parse_column_lineage(body))
+
+
+def source_datasets(edges: Iterable[ColumnEdge]) -> tuple[Name, ...]:
+    """Return the distinct source datasets of edges, sorted."""
+    return tuple(sorted({(edge.source_namespace, edge.source_name) for edge in edges}))
+
+
+def find_implied_inputs(event: Event) -> set[Name]:
+    """Return the source datasets of an event's lineage that are not among its inputs."""
+    bodies = [assertion.tagged_body for assertion in parse_assertions(event)]
+    sources = {source for body in bodies for source in source_datasets(parse_asserted_edges(body) or ())}
+    sources |= _declared_inputs(event)
+    return sources - {(dataset.namespace, dataset.name) for dataset in event.inputs or ()}
+
+
+def _declared_inputs(event: Event) -> set[Name]:
+    """Return the datasets that the lineage facet lists as sources of the event's own job."""
+    if event.job is None or not event.job.facets or LINEAGE_FACET not in event.job.facets:
+        return set()
+    own = event.job.namespace, event.job.name
+    links = parse_links(bytes(event.job.facets[LINEAGE_FACET]), own)
+    return {name for link in links if link.target == (JOB, *own) for name in filter_datasets(link.sources)}
+
+
+def filter_datasets(nodes: Iterable[NodeRef]) -> list[Name]:
+    """Return the names of the datasets."""
+    return [_name_of(node) for node in nodes if node.type == DATASET]
+
+
+def filter_jobs(nodes: Iterable[NodeRef]) -> list[Name]:
+    """Return the names of the jobs."""
+    return [_name_of(node) for node in nodes if node.type == JOB]
+
+
+def _dataset_assertions(dataset: Dataset) -> Iterator[LineageAssertion]:
+    facets = dataset.facets or {}
+    # Spec: in a RunEvent the lineage facet belongs to the job; on an output it is accepted as well.
+    if LINEAGE_FACET in facets:
+        yield LineageAssertion(LINEAGE_FACET, dataset.namespace, dataset.name, None, bytes(facets[LINEAGE_FACET]))
+    if COLUMN_LINEAGE in facets:
+        body = bytes(facets[COLUMN_LINEAGE])
+        yield LineageAssertion(COLUMN_LINEAGE, dataset.namespace, dataset.name, parse_dataset_version(facets), body)
+
+
+def _name_of(node: NodeRef) -> Name:
+    return node.namespace or "", node.name or ""
+
+
+def _with_own_job(node: NodeRef, own_job: Name) -> NodeRef:
+    return NodeRef(JOB, *own_job) if node.type == JOB and node.name is None else node

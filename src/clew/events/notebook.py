@@ -9,9 +9,8 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 from msgspec.structs import FieldInfo, fields
 
-from clew.events.documents import Document, decode_optional, decode_or_salvage
-from clew.events.rejection import RejectedError, RejectionReason
-from clew.events.timestamps import parse_time
+from clew.events.decoding import Document, RejectedError, RejectionReason, decode_optional, decode_or_salvage
+from clew.events.openlineage import parse_time
 
 # The namespace of in-memory DataFrames, cells and operations of notebooks.
 NOTEBOOK_NAMESPACE: Final = "marimo"

@@ -1,18 +1,61 @@
-"""OpenLineage events: models and decoding. Facets remain raw bytes."""
+"""OpenLineage events: structs, decoding, run states, timestamps."""
 
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final, Literal
 
 import msgspec
-from msgspec import Raw, Struct, field
+from msgspec import Raw, Struct, field, structs
 
-from clew.events.documents import Document, decode_optional, decode_or_salvage
-from clew.events.rejection import RejectedError, RejectionReason
-from clew.events.timestamps import parse_time
+from clew.events.decoding import Document, RejectedError, RejectionReason, decode_optional, decode_or_salvage
+
+# Java prints `…Z[Europe/London]`; RFC 3339 allows lower case, and some producers write the zone twice (`+00:00Z`).
+_ZONE_NAME = re.compile(r"\[[^\]]*\]$")
+_REPEATED_ZONE = re.compile(r"(?<=[+-]\d\d:\d\d|.[+-]\d\d\d\d)Z$")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+# The time of an event is parsed once per table that it adds rows to.
+@lru_cache(256)
+def parse_time(text: str) -> datetime:
+    """Parse a timestamp to UTC; without a zone it is UTC. ValueError if it is invalid."""
+    try:
+        timestamp = datetime.fromisoformat(text)
+    except ValueError:
+        timestamp = datetime.fromisoformat(_normalize_iso(text))
+    if timestamp.tzinfo is None:
+        return timestamp.replace(tzinfo=UTC)
+    try:
+        return timestamp.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError(f"{text!r} is outside the years 1 to 9999 in UTC") from error
+
+
+def to_epoch_micros(timestamp: datetime) -> int:
+    """Convert to exact microseconds since 1970."""
+    return (timestamp - _EPOCH) // _MICROSECOND
+
+
+def _normalize_iso(text: str) -> str:
+    return _REPEATED_ZONE.sub("", _ZONE_NAME.sub("", text.strip()).upper())
+
+
+# A terminal state is sticky: a lower rank never replaces a higher one, whatever the order of arrival.
+STATE_RANKS: Final[dict[str, int]] = {"START": 1, "RUNNING": 2, "COMPLETE": 3, "FAIL": 3, "ABORT": 3}
+TERMINAL_RANK: Final = 3
+RUN_STATES: Final[dict[str, str]] = {
+    "START": "RUNNING",
+    "RUNNING": "RUNNING",
+    "COMPLETE": "COMPLETED",
+    "FAIL": "FAILED",
+    "ABORT": "ABORTED",
+}
+DEFAULT_STATE: Final = "NEW"
+
 
 Facets = dict[str, Raw]
 EventKind = Literal["RUN", "JOB", "DATASET"]
@@ -226,3 +269,23 @@ def _facets(raw: Raw | None) -> Facets | None:
 
 def _decode_str(raw: Raw | None) -> str | None:
     return decode_optional(raw, _decode_text)
+
+
+def without_facets(event: Event) -> Event:
+    """Return the event without facets, except the `version` facets that identify its datasets."""
+    return structs.replace(
+        event,
+        run=event.run and structs.replace(event.run, facets=None),
+        job=event.job and structs.replace(event.job, facets=None),
+        dataset=event.dataset and _dataset_without_facets(event.dataset),
+        inputs=[_dataset_without_facets(dataset) for dataset in event.inputs or ()],
+        outputs=[_dataset_without_facets(dataset) for dataset in event.outputs or ()],
+    )
+
+
+def _dataset_without_facets(dataset: Dataset) -> Dataset:
+    return structs.replace(dataset, facets=_version_facet_only(dataset.facets), input_facets=None, output_facets=None)
+
+
+def _version_facet_only(facets: Facets | None) -> Facets | None:
+    return {"version": facets["version"]} if facets and "version" in facets else None

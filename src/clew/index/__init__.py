@@ -1,1 +1,5 @@
-"""The query index in SQLite or PostgreSQL: derived from the lake, and rebuilt from it at any time."""
+"""Query index: a database of current entities and lineage, in SQLite or PostgreSQL.
+
+Write: `extract/` (event to rows) -> `changes.py` (`ChangeSet`) -> `merge_rules.py` (upserts) -> `writer.py`.
+Read: `queries/`. Databases: `backends/`. `encoding.py` has composite keys and compressed facets.
+"""

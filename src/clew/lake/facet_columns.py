@@ -1,152 +1,147 @@
-"""Parsers that turn facets into Arrow columns or rows, with the same functions that fill the index."""
+"""Columns of the facet tables: UUIDs, text buffers, validation, large facets."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import compress, count
+from operator import not_
+from typing import Final
 
+import numpy as np
 import pyarrow as pa
-from msgspec.structs import astuple
+import pyarrow.compute as pc
+from msgspec import Raw
 
-from clew.events.column_lineage import ColumnEdge
-from clew.events.dataset_facets import parse_row_count, parse_schema
-from clew.events.explicit_lineage import parse_entries, parse_sources
-from clew.events.job_facets import parse_description, parse_job_type, parse_source_code_location
-from clew.events.labels import Owner, Tag, parse_owners, parse_tags
-from clew.events.lifecycle import parse_lifecycle_change
-from clew.events.run_facets import parse_nominal_time, parse_parent, parse_run_error
-from clew.events.statements import parse_asserted_edges, parse_explicit_assertions
-from clew.events.symlinks import parse_symlinks
-from clew.lake.facet_places import is_ref, resolve_ref
+from clew.events.ids import ID_DIGITS
+from clew.events.validation import FacetErrorCode, FacetSpec, check_facet, valid_prefix
+from clew.lake.schemas import LARGE_FACETS
 
-_STRING = pa.string()
-_LONG = pa.int64()
-_TIME = pa.timestamp("us", tz="UTC")
-_NO_SOURCE = (None, None, None)
-_NO_EDGE = (None,) * 9
+_MAX_BYTES: Final = np.iinfo(np.int32).max
 
 
-class FacetParser(NamedTuple):
-    """Parses a facet into a fixed number of columns."""
+class StringBuffer:
+    """Strings known to be UTF-8; string n is `data[offsets[n]:offsets[n + 1]]`."""
 
-    columns: tuple[tuple[str, pa.DataType], ...]
-    parse: Callable[[bytes], Sequence[Any]]
+    def __init__(self, bodies: Sequence[bytes | memoryview | Raw]) -> None:
+        self.data = b"".join(bodies)
+        if len(self.data) > _MAX_BYTES:
+            message = f"{len(self.data):,} bytes of text exceed the limit of an Arrow array."
+            raise ValueError(message)
+        self.offsets = np.zeros(len(bodies) + 1, np.int32)
+        np.cumsum(np.fromiter(map(len, bodies), np.int32, len(bodies)), out=self.offsets[1:])
 
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
 
-class FacetExploder(NamedTuple):
-    """Parses a facet into any number of rows."""
+    def __getitem__(self, index: int) -> bytes:
+        return self.data[self.offsets[index] : self.offsets[index + 1]]
 
-    columns: tuple[tuple[str, pa.DataType], ...]
-    explode: Callable[[bytes], Iterable[Sequence[Any]]]
-    # Reduced rows of a large facet, if not all are needed.
-    explode_large: Callable[[bytes], Iterable[Sequence[Any]]] | None = None
-
-
-def _string_columns(*names: str) -> tuple[tuple[str, pa.DataType], ...]:
-    return tuple((name, _STRING) for name in names)
-
-
-_PARENT_COLUMNS = ("parent_run_uuid", "parent_job_namespace", "parent_job_name")
-_ROOT_COLUMNS = ("root_run_uuid", "root_job_namespace", "root_job_name")
-
-PARENT: Final = FacetParser(_string_columns(*_PARENT_COLUMNS, *_ROOT_COLUMNS), lambda facet: parse_parent(facet).names)
-NOMINAL_TIME: Final = FacetParser((("nominal_start_at", _TIME), ("nominal_end_at", _TIME)), parse_nominal_time)
-ERROR: Final = FacetParser(_string_columns("error_message", "error_language"), parse_run_error)
-SOURCE_CODE_LOCATION: Final = FacetParser(
-    _string_columns("source_code_location"), lambda facet: (parse_source_code_location(facet),)
-)
-JOB_TYPE: Final = FacetParser(_string_columns("job_type", "integration", "processing_type"), parse_job_type)
-DESCRIPTION: Final = FacetParser(_string_columns("description"), lambda facet: (parse_description(facet),))
-SCHEMA: Final = FacetParser(_string_columns("schema_id", "fields"), lambda facet: parse_schema(facet) or (None, None))
-SCHEMA_ID: Final = FacetParser(_string_columns("schema_id"), lambda facet: (parse_schema(facet) or (None,))[:1])
-ROW_COUNT: Final = FacetParser((("row_count", _LONG),), lambda facet: (parse_row_count(facet),))
-LIFECYCLE_STATE: Final = FacetParser(
-    _string_columns("lifecycle_state"), lambda facet: (getattr(parse_lifecycle_change(facet), "state", None),)
-)
-PARENT_REFERENCES: Final = FacetExploder(
-    (*_string_columns("run_uuid", "job_namespace", "job_name"), ("position", _LONG)),
-    lambda facet: ((run, *(job or (None, None)), n) for n, (run, job) in enumerate(parse_parent(facet).runs)),
-)
-LIFECYCLE: Final = FacetParser(
-    _string_columns("lifecycle_state", "renamed_from_namespace", "renamed_from_name"),
-    lambda facet: parse_lifecycle_change(facet) or (None, None, None),
-)
-# A facet without identifiers yields one row with nulls.
-IDENTIFIERS: Final = FacetExploder(
-    _string_columns("other_namespace", "other_name"), lambda facet: parse_symlinks(facet) or ((None, None),)
-)
-EXPLICIT_ASSERTIONS: Final = FacetExploder(
-    (*_string_columns("dataset_namespace", "dataset_name", "facet"), ("position", _LONG)),
-    lambda facet: (
-        (*assertion[1:3], assertion.body.decode(), n) for n, assertion in enumerate(parse_explicit_assertions(facet))
-    ),
-)
-# A source or target without a name is the event's own job.
-LINEAGE_ENTRIES: Final = FacetExploder(
-    (
-        ("position", _LONG),
-        *_string_columns("target_type", "target_namespace", "target_name", "type", "namespace", "name"),
-    ),
-    lambda facet: (
-        (position, *entry.target, *source)
-        for position, entry in enumerate(parse_entries(facet))
-        for source in parse_sources(entry.body) or (_NO_SOURCE,)
-    ),
-)
-# An assertion without edges yields one row with a null position; a retraction yields no row.
-EDGES: Final = FacetExploder(
-    (
-        ("edge_position", _LONG),
-        *_string_columns(
-            "column", "source_namespace", "source_name", "source_column", "type", "subtype", "description"
-        ),
-        ("masking", pa.bool_()),
-    ),
-    lambda text: _edge_rows(parse_asserted_edges(text)),
-    lambda text: _edge_rows_by_source(parse_asserted_edges(text)),
-)
-TAGS: Final = FacetExploder(_string_columns(*Tag._fields), parse_tags)
-OWNERS: Final = FacetExploder(_string_columns(*Owner._fields), parse_owners)
+    def to_arrow(self) -> pa.Array:
+        """Return the strings as an Arrow array."""
+        buffers = [None, pa.py_buffer(self.offsets), pa.py_buffer(self.data)]
+        return pa.Array.from_buffers(pa.string(), len(self), buffers)
 
 
-def _edge_rows(edges: list[ColumnEdge] | None) -> Iterable[Sequence[Any]]:
-    if edges is None:
-        return []
-    return [(position, *astuple(edge)) for position, edge in enumerate(edges)] or [_NO_EDGE]
+_LENGTH: Final = 36
+_HYPHEN, _EIGHT = b"-8"
+# Offset in the UUID -> digits of the event id.
+_EVENT_ID_DIGITS: Final = {0: slice(0, 8), 9: slice(8, 12), 15: slice(13, 16), 20: slice(17, 20), 24: slice(20, 26)}
+_VERSION_AND_VARIANT: Final = [14, 19]
+_POSITION_DIGITS: Final = slice(30, _LENGTH)
+_HEX: Final = np.frombuffer(b"0123456789abcdef", np.uint8)
+_SHIFTS: Final = np.arange(20, -1, -4)
 
 
-def _edge_rows_by_source(edges: list[ColumnEdge] | None) -> Iterable[Sequence[Any]]:
-    """Return the first edge from each source."""
-    by_source = {(row[2], row[3]): row for row in reversed(list(_edge_rows(edges)))}
-    return by_source.values()
+class FacetUuids:
+    """Builds the UUIDs of the facets of a list of events."""
+
+    def __init__(self, event_ids: Iterable[str]) -> None:
+        ids = np.frombuffer("".join(event_ids).encode(), np.uint8).reshape(-1, ID_DIGITS)
+        self._prefixes = np.full((len(ids), _LENGTH), _HYPHEN, np.uint8)
+        self._prefixes[:, _VERSION_AND_VARIANT] = _EIGHT
+        for start, digits in _EVENT_ID_DIGITS.items():
+            self._prefixes[:, start : start + digits.stop - digits.start] = ids[:, digits]
+
+    def build(self, events: np.ndarray, positions: np.ndarray) -> pa.Array:
+        """Build one UUID per facet from its event number and its position in the event."""
+        uuids = self._prefixes.take(events, axis=0)
+        uuids[:, _POSITION_DIGITS] = _HEX[positions[:, None] >> _SHIFTS & 0xF]
+        starts = np.arange(0, uuids.size + 1, _LENGTH, dtype=np.int32)
+        return pa.Array.from_buffers(pa.string(), len(uuids), [None, pa.py_buffer(starts), pa.py_buffer(uuids)])
 
 
-def parse_columns(batch: pa.RecordBatch, parsers: Mapping[str, FacetParser]) -> pa.RecordBatch:
-    """Replace facet columns by their parsed columns; a null facet gives nulls."""
-    for name, parser in parsers.items():
-        facets = batch.column(name).to_pylist()
-        nulls = (None,) * len(parser.columns)
-        rows = [nulls if facet is None else parser.parse(resolve_ref(facet)) for facet in facets]
-        batch = batch.drop_columns([name])
-        for index, (column, kind) in enumerate(parser.columns):
-            batch = batch.append_column(column, pa.array([values[index] for values in rows], kind))
-    return batch
+# A producer serializes a facet the same way each time. Beyond these limits, each facet is parsed.
+_MAX_PREFIXES = 16
+_MAX_PREFIX_LENGTH = 1024
 
 
-def explode_rows(batch: pa.RecordBatch, column: str, exploder: FacetExploder) -> pa.RecordBatch:
-    """Replace a facet column by one row per item of the facet."""
-    row_indices: list[int] = []
-    exploded: list[Sequence[Any]] = []
-    for position, facet in enumerate(batch.column(column).to_pylist()):
-        items = [] if facet is None else list(_explode(facet, exploder))
-        row_indices += [position] * len(items)
-        exploded += items
-    result = batch.drop_columns([column]).take(pa.array(row_indices, pa.int32()))
-    for position, (name, kind) in enumerate(exploder.columns):
-        result = result.append_column(name, pa.array([values[position] for values in exploded], kind))
-    return result
+class FacetValidator:
+    """Validates the facets of one table.
+
+    Valid facets are rarely parsed: the prefix of a valid facet is remembered, and facets with that prefix are valid.
+    """
+
+    def __init__(self, specs: Mapping[str, FacetSpec]) -> None:
+        self._specs = specs
+        self._valid_prefixes: defaultdict[str, tuple[bytes, ...]] = defaultdict(tuple)
+
+    def find_errors(self, names: Sequence[str], facets: StringBuffer) -> pa.Array:
+        """Return the error of each facet, null if it is valid; facets without a spec only have to be objects."""
+        errors = dict(self._find(names, facets))
+        return (
+            pa.array(map(errors.get, range(len(names))), pa.string()) if errors else pa.nulls(len(names), pa.string())
+        )
+
+    def _find(self, names: Sequence[str], facets: StringBuffer) -> Iterator[tuple[int, str]]:
+        # Lazy: a prefix learned from one facet is used for the next ones.
+        prefixes = map(self._valid_prefixes.__getitem__, names)
+        are_valid = map(facets.data.startswith, prefixes, facets.offsets.tolist())
+        for position in compress(count(), map(not_, are_valid)):
+            error = self._check(names[position], facets[position])
+            if error is not None:
+                yield position, error
+
+    def _check(self, name: str, facet: bytes) -> str | None:
+        spec = self._specs.get(name)
+        # Facets are slices of valid JSON without surrounding whitespace: the first byte is sufficient.
+        if not facet.startswith(b"{"):
+            return FacetErrorCode.NULL if facet == b"null" else FacetErrorCode.NOT_AN_OBJECT
+        error = None if spec is None else check_facet(facet, spec)
+        if error is None:
+            self._remember_prefix(name, facet, spec)
+        return error
+
+    def _remember_prefix(self, name: str, facet: bytes, spec: FacetSpec | None) -> None:
+        prefixes = self._valid_prefixes[name]
+        if len(prefixes) < _MAX_PREFIXES:
+            prefix = "{" if spec is None else valid_prefix(facet.decode(), spec)
+            if prefix is not None and len(prefix) <= _MAX_PREFIX_LENGTH:
+                self._valid_prefixes[name] = (*prefixes, prefix.encode())
 
 
-def _explode(facet: str, exploder: FacetExploder) -> Iterable[Sequence[Any]]:
-    explode = exploder.explode_large if is_ref(facet) and exploder.explode_large else exploder.explode
-    return explode(resolve_ref(facet))
+MAX_INLINE_BYTES: Final = 64 << 10
+
+
+def split_large_facets(facets: Mapping[str, pa.RecordBatch]) -> dict[str, pa.RecordBatch]:
+    """Move the large facets of all facet tables into a batch for `large_facets`."""
+    split = {name: _split(rows) for name, rows in facets.items()}
+    small = {name: rows for name, (rows, _) in split.items()}
+    large = [large_rows for _, large_rows in split.values() if large_rows is not None]
+    if not large:
+        return small
+    (combined,) = pa.Table.from_batches(large).combine_chunks().to_batches()
+    return {LARGE_FACETS.name: combined, **small}
+
+
+def _split(rows: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch | None]:
+    sizes = pc.binary_length(rows.column("facet"))
+    if (pc.max(sizes).as_py() or 0) <= MAX_INLINE_BYTES:
+        return rows, None
+    is_large = pc.greater(sizes, MAX_INLINE_BYTES)
+    null = pa.scalar(None)
+    columns = dict(zip(rows.schema.names, rows.columns, strict=True))
+    columns["facet"] = pc.if_else(is_large, null.cast(pa.string()), columns["facet"])
+    columns["large_facet_bytes"] = pc.if_else(is_large, sizes.cast(pa.int64()), null.cast(pa.int64()))
+    small = pa.RecordBatch.from_arrays(list(columns.values()), schema=rows.schema)
+    return small, rows.filter(is_large).select(LARGE_FACETS.schema.names)

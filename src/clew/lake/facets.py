@@ -1,31 +1,65 @@
-"""Facets of a run, from the facet tables and from raw-only events that are not backfilled yet."""
+"""Facets of a run or an entity, current or over time."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
+from functools import reduce
 from itertools import chain
-from typing import Any, Final
+from operator import and_
+from typing import Any, Final, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec import Raw, Struct, field
 
 from clew.errors import ClewError
-from clew.events.deletion import is_deleted
-from clew.events.facet_order import FacetOrder
-from clew.events.openlineage import FACET_ALIASES
-from clew.events.timestamps import to_epoch_micros
-from clew.lake.delta import Lake
-from clew.lake.facet_rows import read_facet_rows, with_large_facets
-from clew.lake.lineage_rows import LineageTableBuilder
-from clew.lake.raw_only import (
+from clew.events.facets import FacetOrder, is_deleted
+from clew.events.openlineage import FACET_ALIASES, to_epoch_micros
+from clew.lake.backfill_state import (
     decode_raw_events,
     find_pending_positions,
     has_pending_backfill,
     read_backfilled_ranges,
     read_raw_events,
 )
-from clew.lake.scan import ValueRange
-from clew.lake.tables import DATASET_FACETS, FACET_TABLES, JOB_FACETS, LARGE_FACETS, RUN_FACETS
+from clew.lake.event_rows import LineageTableBuilder
+from clew.lake.lake import Lake
+from clew.lake.scan import ValueRange, scan_range
+from clew.lake.schemas import DATASET_FACETS, FACET_TABLES, JOB_FACETS, LARGE_FACETS, RUN_FACETS, Table
+
+
+def read_facet_rows(lake: Lake, table: Table, value_range: ValueRange) -> pa.Table:
+    """Read the rows of a facet table within a value range, large facets included."""
+    return read_facet_rows_where(lake, table, value_range, value_range.filter())
+
+
+def read_facet_rows_where(lake: Lake, table: Table, value_range: ValueRange, condition: pc.Expression) -> pa.Table:
+    """Read the rows of a facet table that match a condition within a value range, large facets included."""
+    rows = scan_range(lake, table, value_range).to_table(filter=condition)
+    large = rows.filter(pc.is_valid(rows["large_facet_bytes"]))
+    # Large facets are committed first and read last, so that none is missing.
+    return with_large_facets(rows, _read_large_facets(lake, large)) if large.num_rows else rows
+
+
+def with_large_facets(rows: pa.Table, large_facets: pa.Table) -> pa.Table:
+    """Fill null facets from rows of `large_facets`."""
+    bodies = dict(zip(large_facets["uuid"].to_pylist(), large_facets["facet"].to_pylist(), strict=True))
+    facets = [
+        bodies.get(uuid) if facet is None else facet
+        for uuid, facet in zip(rows["uuid"].to_pylist(), rows["facet"].to_pylist(), strict=True)
+    ]
+    return rows.set_column(rows.schema.get_field_index("facet"), "facet", pa.array(facets, pa.string()))
+
+
+def _read_large_facets(lake: Lake, rows: pa.Table) -> pa.Table:
+    bounds = pc.min_max(rows["seq"])
+    value_range = ValueRange("seq", bounds["min"].as_py(), bounds["max"].as_py())
+    condition = pc.field("uuid").isin(rows["uuid"].combine_chunks())
+    return scan_range(lake, LARGE_FACETS, value_range).to_table(
+        columns=["uuid", "facet"], filter=value_range.filter() & condition
+    )
+
 
 MAX_RAW_EVENTS: Final = 1_000
 MAX_RAW_BYTES: Final = 256 << 20
@@ -159,3 +193,68 @@ def _datasets(rows: Iterable[Row]) -> list[RunDatasetFacets]:
         if dataset.facets or dataset.input_facets or dataset.output_facets:
             datasets.append(dataset)
     return datasets
+
+
+# Newest rows that are read for one facet.
+MAX_HISTORY_ROWS: Final = 5_000
+
+EntityKind = Literal["dataset", "job", "run"]
+_TABLES = {
+    "dataset": (DATASET_FACETS, ("dataset_namespace", "dataset_name"), "dataset_name"),
+    "job": (JOB_FACETS, ("job_namespace", "job_name"), "job_name"),
+    "run": (RUN_FACETS, ("run_uuid",), "run_uuid"),
+}
+
+
+class FacetState(Struct, frozen=True, rename="camel"):
+    """A value of a facet with its first and last event and their number; `facet` is null while it is deleted."""
+
+    facet: Raw | None
+    first_at: datetime
+    last_at: datetime
+    first_run_id: str | None
+    last_run_id: str | None
+    events: int
+
+
+def read_facet_history(lake: Lake, kind: EntityKind, identity: tuple[str, ...], name: str) -> list[FacetState]:
+    """Read the states of a facet, newest first; consecutive events with an equal facet are one state."""
+    table, keys, column = _TABLES[kind]
+    names = {name, *(alias for alias, canonical in FACET_ALIASES.items() if canonical == name)}
+    value_range = ValueRange(column, identity[-1], identity[-1])
+    condition = reduce(and_, (pc.field(key) == part for key, part in zip(keys, identity, strict=True)))
+    condition = condition & pc.field("name").isin(list(names))
+    positions = scan_range(lake, table, value_range).to_table(columns=["seq"], filter=condition)["seq"].to_pylist()
+    if len(positions) > MAX_HISTORY_ROWS:
+        condition = condition & (pc.field("seq") >= sorted(positions)[-MAX_HISTORY_ROWS])
+    rows = read_facet_rows_where(lake, table, value_range, condition).to_pylist()
+    order = lake.facet_order
+    return list(_states(sorted(rows, key=lambda row: _sort_key(row, order))))[::-1]
+
+
+def _sort_key(row: Row, order: FacetOrder) -> tuple[tuple[int, int], str]:
+    return order.sort_key(row["seq"], to_epoch_micros(row["lineage_event_time"])), row["uuid"]
+
+
+def _states(rows: Iterable[Row]) -> Iterable[FacetState]:
+    group: list[Row] = []
+    for row in rows:
+        if group and group[-1]["facet"] != row["facet"]:
+            yield _state(group)
+            group = []
+        group.append(row)
+    if group:
+        yield _state(group)
+
+
+def _state(rows: list[Row]) -> FacetState:
+    body = rows[-1]["facet"].encode()
+    times = [row["lineage_event_time"] for row in rows]
+    return FacetState(
+        facet=None if is_deleted(body) else Raw(body),
+        first_at=min(times),
+        last_at=max(times),
+        first_run_id=rows[0]["run_uuid"],
+        last_run_id=rows[-1]["run_uuid"],
+        events=len(rows),
+    )

@@ -1,4 +1,4 @@
-"""Table sizes and recent batches from the Delta log. Does not import pyarrow, which is slow to load."""
+"""Table sizes, recent batches and pending backfills from the Delta log, without pyarrow, which is slow to load."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from functools import partial
 
 import msgspec
+from deltalake import DeltaTable, QueryBuilder
+from deltalake.exceptions import TableNotFoundError
 from msgspec import Struct, field
 
-from clew.home import LakeLocation
+from clew.data_dir import LakeLocation
 from clew.lake.storage import DELTA_LOG_DIR, open_storage, table_names
 
 # Version in 20 digits: text order is version order.
@@ -109,3 +111,30 @@ def _batches(commit: bytes, table: str) -> Iterator[CommittedBatch]:
     for action in actions:
         if action.txn is not None:
             yield CommittedBatch(action.txn.app_id, action.txn.version, at_ms, {table: rows})
+
+
+_COUNT = """select count(*) as events from lineage_events where is_raw_only and not exists (
+    select 1 from backfills where seq between first_seq and last_seq)"""
+_NULLS = "null_count.is_raw_only"
+
+
+def count_pending_backfill(root: LakeLocation) -> int:
+    """Count the raw-only events that are not backfilled yet."""
+    try:
+        events, backfills = (open_storage(root).open_table(name) for name in ("lineage_events", "backfills"))
+    except TableNotFoundError:
+        return 0
+    if not _has_raw_events(events):
+        return 0
+    query = QueryBuilder().register("lineage_events", events).register("backfills", backfills)
+    count: int = query.execute(_COUNT).read_all().column("events").to_pylist()[0]
+    return count
+
+
+def _has_raw_events(events: DeltaTable) -> bool:
+    """Return whether there are raw-only events, by file statistics only."""
+    if "is_raw_only" not in {field.name for field in events.schema().fields}:
+        return False
+    actions = events.get_add_actions(flatten=True)
+    rows, nulls = (list(actions.column(name).to_pylist()) for name in ("num_records", _NULLS))
+    return rows != nulls

@@ -10,13 +10,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
+from clew.data_dir import BucketUrl, LakeLocation
 from clew.errors import MissingExtraError
-from clew.home import BucketUrl, LakeLocation
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-    from clew.lake.bucket import S3Storage
+    from clew.lake.s3 import S3Storage
 
 T = TypeVar("T")
 
@@ -183,7 +183,7 @@ def translate_storage_errors(location: LakeLocation) -> AbstractContextManager[N
     if isinstance(location, Path):
         return nullcontext()
     open_s3_storage(location)
-    from clew.lake.bucket_faults import translate_s3_errors
+    from clew.lake.s3 import translate_s3_errors
 
     return translate_s3_errors(location)
 
@@ -207,7 +207,7 @@ def open_parquet(path: str) -> Any:
 def open_s3_storage(url: BucketUrl) -> S3Storage:
     """Open an S3 prefix; needs the extra `s3`."""
     try:
-        from clew.lake.bucket import S3Storage
+        from clew.lake.s3 import S3Storage
     except ModuleNotFoundError as error:
         raise MissingExtraError.for_module("s3", error.name or "obstore") from error
     return S3Storage(url)

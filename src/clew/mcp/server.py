@@ -11,13 +11,20 @@ from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field
 
 from clew import __version__
+from clew.data_dir import IndexLocation
 from clew.errors import ClewError
-from clew.home import IndexLocation
-from clew.mcp.ancestry import column_upstream_reply
-from clew.mcp.budget import DEFAULT_TOKENS, MAX_TOKENS, MIN_TOKENS, ToolReply, parse_cursor
-from clew.mcp.cells import explain_cell_reply
-from clew.mcp.descriptions import describe_reply, diff_reply, search_reply
-from clew.mcp.replies import (
+from clew.mcp.describe_tools import (
+    describe_reply,
+    diff_reply,
+    explain_cell_reply,
+    load_notebook_run,
+    notebook_run_reply,
+    runs_reply,
+    search_reply,
+)
+from clew.mcp.lineage_tools import column_upstream_reply, impact_reply, path_reply, traversal_reply
+from clew.mcp.paging import DEFAULT_TOKENS, MAX_TOKENS, MIN_TOKENS, ToolReply, parse_cursor
+from clew.mcp.schemas import (
     CellReply,
     DescribeReply,
     DiffReply,
@@ -28,12 +35,9 @@ from clew.mcp.replies import (
     TraversalReply,
     UpstreamReply,
 )
-from clew.mcp.runs import load_notebook_run, notebook_run_reply, runs_reply
-from clew.mcp.walks import impact_reply, path_reply, traversal_reply
-from clew.query.answers import NotebookService
-from clew.query.graph_answers import LineageService
+from clew.query.entities.runs import RunSelection
 from clew.query.lineage import TraversalLimits
-from clew.query.run_entries import RunSelection
+from clew.query.service import LineageService, NotebookService
 
 INSTRUCTIONS: Final = (
     "Data lineage of notebooks and pipelines: upstream and downstream of columns, datasets, jobs and runs; impact of a "

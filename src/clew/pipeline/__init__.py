@@ -1,1 +1,13 @@
-"""Events into the record: the only part that knows Spark."""
+"""Pipeline: process events into the lake and the index, on Spark.
+
+The stages of a batch, in order:
+
+1. `log_source.py`: Spark data source over byte ranges of the event log
+2. `workers.py`: parse events and write Parquet files, in Spark tasks; `worker_reports.py`: what a task returns
+3. `ingest.py`: find duplicates, commit the files to the Delta tables, write the index
+4. `derive/`: refresh derived tables
+
+`pipeline.py` runs the stages, once or as a stream. `preflight.py` and `checkpoint.py` check and store its state.
+`reprocess.py`, `maintenance.py`, `status.py` and `metrics.py` are the other operations on a lake. `spark/` has the
+session, Java and DataFrames of lake tables. `locks.py` ensures one pipeline per lake; `progress.py` reports progress.
+"""

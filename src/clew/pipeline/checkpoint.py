@@ -1,9 +1,10 @@
-"""The checkpoint of the streaming query: committed batches and their offsets in the log."""
+"""Checkpoint: Spark offsets, batch history, raw-only ranges."""
 
 from __future__ import annotations
 
 import uuid
 from pathlib import Path
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -60,3 +61,78 @@ class Checkpoint:
             return _decode_offset(last_line).position
         except (OSError, IndexError, msgspec.DecodeError):
             return None
+
+
+_HISTORY_FILE = "batch_history.json"
+_MAX_BATCHES = 50
+
+
+class BatchRecord(Struct, frozen=True):
+    """An ingested batch: its duration until the commit, its counts, and its end offset in the log."""
+
+    app_id: str
+    number: int
+    committed_at_ms: int
+    seconds: float
+    events: int
+    rejected: int
+    duplicates: int
+    rows: dict[str, int]
+    end_offset: int
+
+
+_decode_batches = msgspec.json.Decoder(list[BatchRecord]).decode
+
+
+def append_batch_record(checkpoint: Path, batch: BatchRecord) -> None:
+    """Append a batch and drop the oldest."""
+    path = checkpoint / _HISTORY_FILE
+    temporary = path.with_suffix(".tmp")
+    temporary.write_bytes(msgspec.json.encode([*read_batch_records(checkpoint), batch][-_MAX_BATCHES:]))
+    temporary.replace(path)
+
+
+def read_batch_records(checkpoint: Path) -> list[BatchRecord]:
+    """Read the last batches, newest last."""
+    try:
+        return _decode_batches((checkpoint / _HISTORY_FILE).read_bytes())
+    except (FileNotFoundError, msgspec.DecodeError):
+        # Only used for display.
+        return []
+
+
+# Half-open ranges of log offsets.
+RawOnlyRanges = tuple[tuple[int, int], ...]
+
+_RANGES_FILE = "raw_only_ranges.json"
+_OPEN_END: Final = 2**63 - 1
+_decode = msgspec.json.Decoder(RawOnlyRanges).decode
+
+
+def is_in_ranges(seq: int, ranges: RawOnlyRanges) -> bool:
+    """Return whether a position is in one of the ranges."""
+    return any(start <= seq < end for start, end in ranges)
+
+
+def update_ranges(checkpoint: Path, position: int, *, is_raw_only: bool) -> RawOnlyRanges:
+    """Start or end a raw-only range at `position` and persist the ranges; return all ranges."""
+    path = checkpoint / _RANGES_FILE
+    existing = _decode(path.read_bytes()) if path.exists() else ()
+    ranges = tuple((start, min(end, position)) for start, end in existing if start < position)
+    if is_raw_only:
+        ranges = (*ranges, (position, _OPEN_END))
+    if ranges != existing:
+        _write(path, ranges)
+    return ranges
+
+
+def ranges_after(seq: int, ranges: RawOnlyRanges) -> RawOnlyRanges:
+    """Return the parts of the ranges after an event."""
+    return tuple((max(start, seq + 1), end) for start, end in ranges if end > seq + 1)
+
+
+def _write(path: Path, ranges: RawOnlyRanges) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(".tmp")
+    temporary.write_bytes(msgspec.json.encode(ranges))
+    temporary.replace(path)

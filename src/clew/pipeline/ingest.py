@@ -1,23 +1,68 @@
-"""Ingestion of one micro-batch into the lake and the index."""
+"""Ingest one batch: find duplicates, commit table files, write the index asynchronously."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
 from pyspark.sql import DataFrame
 
+from clew.errors import ClewError
 from clew.index.changes import ChangeSet
-from clew.index.sink import IndexWriter
-from clew.lake.delta import BatchId, Lake
-from clew.lake.files import DataFile
-from clew.lake.tables import EVENT_GRAIN_TABLES, EVENT_TABLES
-from clew.pipeline.index_thread import AsyncIndexWriter
-from clew.pipeline.lake_tables import write_events
-from clew.pipeline.raw_spans import RawOnlyRanges
-from clew.pipeline.telling import SpilledChanges, WorkerReport
-from clew.pipeline.worker import EventWorker
+from clew.index.writer import IndexWriter
+from clew.lake.data_files import DataFile
+from clew.lake.lake import BatchId, Lake
+from clew.lake.schemas import EVENT_GRAIN_TABLES, EVENT_TABLES
+from clew.pipeline.checkpoint import RawOnlyRanges
+from clew.pipeline.spark.dataframes import write_events
+from clew.pipeline.spark.session import RETRY_HINT
+from clew.pipeline.spark.worker_memory import trim_heap
+from clew.pipeline.worker_reports import SpilledChanges, WorkerReport
+from clew.pipeline.workers import EventWorker
+
+
+class AsyncIndexWriter:
+    """Applies batches in a thread. A context manager: on exit, all batches are written."""
+
+    def __init__(self, index: IndexWriter) -> None:
+        self._index = index
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="clew-index")
+        self._pending: Future[None] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.flush()
+            self._index.release_memory()
+            trim_heap()
+        finally:
+            self._thread.shutdown()
+
+    def apply(self, batch: str, changes: ChangeSet, spilled: Iterable[ChangeSet] = ()) -> None:
+        """Apply a batch in the background after all previous ones; see `IndexWriter.apply`."""
+        self.flush()
+        self._pending = self._thread.submit(self._apply, batch, changes, spilled)
+
+    def _apply(self, batch: str, changes: ChangeSet, spilled: Iterable[ChangeSet]) -> None:
+        self._index.apply(batch, changes, spilled)
+        if spilled:
+            trim_heap()
+
+    def flush(self) -> None:
+        """Wait until all batches are written."""
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            try:
+                pending.result()
+            except OSError as error:
+                raise ClewError(f"The index is not writable: {error}.", hint=RETRY_HINT) from error
 
 
 @dataclass

@@ -10,13 +10,12 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server, write_to_textfile
 
-from clew.collector.lag import measure_lag
-from clew.collector.segments import end_position
+from clew.data_dir import DataDir
 from clew.errors import ClewError
-from clew.home import DataDir
-from clew.pipeline.caretaker import MaintenanceStats
-from clew.pipeline.checkpoint import Checkpoint
-from clew.pipeline.journal import BatchRecord
+from clew.eventlog.retention import measure_lag
+from clew.eventlog.segments import end_position
+from clew.pipeline.checkpoint import BatchRecord, Checkpoint
+from clew.pipeline.maintenance import MaintenanceStats
 
 _DURATION_BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0)
 

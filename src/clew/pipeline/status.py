@@ -6,18 +6,16 @@ from deltalake import DeltaTable, QueryBuilder
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.collector.intake import pending_stream_bytes
-from clew.collector.lag import Lag, measure_lag, next_position
-from clew.home import DataDir, IndexLocation
-from clew.index.reader import IndexReader
-from clew.index.store import MissingIndexError
-from clew.lake.history import CommittedBatch, TableSize, read_table_sizes, recent_batches
-from clew.lake.soundness import check_integrity
+from clew.collector.file_import import pending_stream_bytes
+from clew.data_dir import DataDir, IndexLocation
+from clew.eventlog.retention import Lag, measure_lag, next_position
+from clew.index.backends.sqlite import MissingIndexError
+from clew.index.queries.reader import IndexReader
+from clew.lake.history import CommittedBatch, TableSize, count_pending_backfill, read_table_sizes, recent_batches
+from clew.lake.manifest import check_integrity
 from clew.lake.storage import open_storage
-from clew.lake.unfilled import count_pending_backfill
-from clew.pipeline.checkpoint import Checkpoint
-from clew.pipeline.journal import BatchRecord, read_batch_records
-from clew.pipeline.lock import LockHolder, read_lock_holder
+from clew.pipeline.checkpoint import BatchRecord, Checkpoint, read_batch_records
+from clew.pipeline.locks import LockHolder, read_lock_holder
 
 _MAX_SHOWN = 5
 _REJECTED = "rejected_events"

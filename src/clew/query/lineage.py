@@ -1,27 +1,39 @@
-"""Lineage of a job, dataset, column or run; shortest path between two nodes; impact of a column."""
+"""Lineage, paths and impact of nodes and columns."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Literal
 
 from msgspec import Struct, field
 
 from clew.errors import MalformedError
-from clew.index.reader import IndexReader, IndexVersion
-from clew.query.graph.asked_columns import LazyColumnGraph
-from clew.query.graph.column_walk import ColumnGraphProtocol, ColumnTraversal, traverse_columns
-from clew.query.graph.columns import ColumnGraph
-from clew.query.graph.lens import JobGraphView, ViewOptions
+from clew.index.queries.reader import IndexReader, IndexVersion
+from clew.query.context import QueryResources
+from clew.query.graph.column_graph import AsOfColumnGraph, ColumnGraph, LazyColumnGraph
 from clew.query.graph.nodes import Column, Node
-from clew.query.graph.past import AsOfColumnGraph
-from clew.query.graph.walk import Direction, find_shortest_path, traverse
-from clew.query.holdings import QueryResources
+from clew.query.graph.traversal import (
+    ColumnGraphProtocol,
+    ColumnTraversal,
+    Direction,
+    find_shortest_path,
+    traverse,
+    traverse_columns,
+    traverse_runs,
+)
+from clew.query.graph.view import JobGraphView, ViewOptions
 from clew.query.model import DatasetName, EdgeType
-from clew.query.names import UnknownNameError
-from clew.query.node_ids import FIELD, JOB, RUN, node_kind, resolve_field_id, resolve_node_id
-from clew.query.run_walk import traverse_runs
-from clew.query.schemas import column_names
+from clew.query.names import (
+    FIELD,
+    JOB,
+    RUN,
+    UnknownNameError,
+    column_names,
+    node_kind,
+    resolve_field_id,
+    resolve_node_id,
+)
 
 NodeType = Literal["dataset", "job", "column", "run"]
 # MEMORY: through an in-memory frame that is not part of the result.
@@ -402,3 +414,33 @@ def _to_column_edges(graph: ColumnGraphProtocol, traversal: ColumnTraversal) -> 
 
 def _freshness(version: IndexVersion) -> IndexFreshness:
     return IndexFreshness(version.indexed_seq, version.indexed_at)
+
+
+def shortest_column_path(result: LineageResult, target: str) -> tuple[LineageEdge, ...] | None:
+    """Return the edges of a shortest DIRECT path from the start of a downstream result to a column, or None."""
+    predecessors: dict[str, LineageEdge] = {}
+    outgoing: dict[str, list[LineageEdge]] = {}
+    for edge in result.edges:
+        if edge.kind == "INDIRECT":
+            continue
+        outgoing.setdefault(edge.start, []).append(edge)
+    visited, frontier = {result.start}, [result.start]
+    while frontier and target not in visited:
+        next_frontier: list[str] = []
+        for edge in _outgoing_edges(frontier, outgoing):
+            if edge.end not in visited:
+                visited.add(edge.end)
+                predecessors[edge.end] = edge
+                next_frontier.append(edge.end)
+        frontier = next_frontier
+    if target not in visited:
+        return None
+    path: list[LineageEdge] = []
+    while target != result.start:
+        path.append(predecessors[target])
+        target = predecessors[target].start
+    return tuple(reversed(path))
+
+
+def _outgoing_edges(nodes: Iterable[str], outgoing: dict[str, list[LineageEdge]]) -> Iterable[LineageEdge]:
+    return (edge for node in nodes for edge in outgoing.get(node, ()))

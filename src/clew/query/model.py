@@ -1,11 +1,19 @@
-"""Value types of query results, encodable as JSON."""
+"""Value types shared by query results."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from msgspec import Struct
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def from_epoch_micros(microseconds: int | None) -> datetime | None:
+    """Convert microseconds since 1970 (UTC) to a datetime."""
+    return None if microseconds is None else EPOCH + timedelta(microseconds=microseconds)
+
 
 State = Literal["NEW", "RUNNING", "COMPLETED", "FAILED", "ABORTED"]
 CellState = Literal["completed", "failed", "stopped", "running", "lost"]

@@ -1,15 +1,45 @@
-"""Find a dataset or column by full name or unique suffix."""
+"""Resolve names, node ids and columns."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from itertools import islice
+from typing import Final, Literal
 
-from clew.errors import ClewError, UsageError
-from clew.index.reader import IndexReader
-from clew.query.model import DatasetName
-from clew.query.schemas import column_names
+import msgspec
+from msgspec import Struct
+
+from clew.errors import ClewError, MalformedError, UsageError
+from clew.index.queries.entities import find_run
+from clew.index.queries.reader import IndexReader
+from clew.query.graph.nodes import Column, Node, NodeKind
+from clew.query.model import DatasetName, Field
+
+
+class _SchemaFacet(Struct):
+    fields: list[Field] | None = None
+
+
+_decode_schema = msgspec.json.Decoder(_SchemaFacet).decode
+
+
+def schema_fields(index: IndexReader, dataset: DatasetName, version: str | None) -> tuple[Field, ...]:
+    """Return the fields of a version's schema facet; none if it is missing or malformed."""
+    facet = index.dataset_facet(dataset.namespace, dataset.name, version, "schema")
+    try:
+        return () if facet is None else tuple(_decode_schema(facet).fields or ())
+    except msgspec.DecodeError:
+        return ()
+
+
+def column_names(index: IndexReader, dataset: DatasetName) -> list[str]:
+    """Return all column names of a dataset: those of its latest schema first, then those in lineage."""
+    versions = dict.fromkeys((index.last_version(dataset.namespace, dataset.name), None))
+    in_schema = [field.name for version in versions for field in schema_fields(index, dataset, version)]
+    return list(dict.fromkeys([*in_schema, *index.columns(dataset.namespace, dataset.name)]))
+
 
 _MAX_LISTED = 5
 # Longer names are truncated in messages.
@@ -152,3 +182,185 @@ def _possible_splits(text: str) -> list[tuple[str, str]]:
 def _join_names(names: list[str]) -> str:
     more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
     return f"{', '.join(names[:_MAX_LISTED])}{more}"
+
+
+DATASET: Final = "dataset"
+JOB: Final = "job"
+FIELD: Final = "datasetField"
+RUN: Final = "run"
+_FORMS = "dataset:NAMESPACE:NAME, job:NAMESPACE:NAME, datasetField:NAMESPACE:DATASET:FIELD or run:UUID"
+# In a namespace such as postgres://host:5432 these colons are not separators.
+_INNER_COLON = re.compile(r":(?=//|\d)")
+_MAX_NAMES = 2_000
+_MAX_SPLITS = 64
+
+
+class MalformedNodeIdError(MalformedError):
+    """The text is not a node id."""
+
+    @classmethod
+    def of(cls, text: str) -> MalformedNodeIdError:
+        """Build the error with the valid forms."""
+        return cls(f"{text[:200]!r} is not a node id.", hint=f"Valid forms: {_FORMS}.")
+
+
+def node_kind(text: str) -> str:
+    """Return the kind prefix of a node id."""
+    kind, separator, rest = text.partition(":")
+    if kind not in {DATASET, JOB, FIELD, RUN} or not separator or not rest:
+        raise MalformedNodeIdError.of(text)
+    return kind
+
+
+def resolve_node_id(index: IndexReader, text: str) -> Node:
+    """Find the job or dataset with a node id."""
+    kind = node_kind(text)
+    if kind not in {DATASET, JOB}:
+        raise MalformedNodeIdError.of(text)
+    pairs = list(_namespace_name_pairs(_without_version(text).partition(":")[2]))
+    if not pairs:
+        raise MalformedNodeIdError.of(text)
+    exists = index.has_job if kind == JOB else index.has_dataset
+    for namespace, name in pairs:
+        if exists(namespace, name):
+            return Node(kind, namespace, name)  # type: ignore[arg-type]
+    existing = index.recent_jobs(_MAX_NAMES) if kind == JOB else index.recent_datasets(_MAX_NAMES)
+    raise UnknownNameError.of(kind, text.partition(":")[2], [f"{namespace}:{name}" for namespace, name in existing])
+
+
+def resolve_field_id(index: IndexReader, text: str) -> Column:
+    """Find the column with a node id; a `dataset:` id is the whole dataset."""
+    kind = node_kind(text)
+    if kind == DATASET:
+        node = resolve_node_id(index, text)
+        return Column(node.namespace, node.name)
+    if kind != FIELD:
+        raise MalformedNodeIdError.of(text)
+    rest = _without_version(text).partition(":")[2]
+    match: Node | None = None
+    for position in _split_positions(rest):
+        for namespace, name in _namespace_name_pairs(rest[:position]):
+            if rest[position + 1 :] and index.has_dataset(namespace, name):
+                match = match or Node("dataset", namespace, name)
+                if rest[position + 1 :] in column_names(index, DatasetName(namespace, name)):
+                    return Column(namespace, name, rest[position + 1 :])
+    if match is None:
+        existing = [f"{namespace}:{name}" for namespace, name in index.recent_datasets(_MAX_NAMES)]
+        raise UnknownNameError.of("dataset with such a field", rest, existing)
+    field = rest.removeprefix(f"{match.namespace}:{match.name}:")
+    existing = column_names(index, DatasetName(match.namespace, match.name))
+    raise UnknownNameError.of(f"column of {match.name}", field, existing)
+
+
+def _without_version(text: str) -> str:
+    """Strip a version suffix (`#` and a UUID) from a node id."""
+    return re.sub(r"#[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$", "", text)
+
+
+def _namespace_name_pairs(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the possible splits into namespace and name, most likely first."""
+    for position in _split_positions(text):
+        if text[:position] and text[position + 1 :]:
+            yield text[:position], text[position + 1 :]
+
+
+def _split_positions(text: str) -> list[int]:
+    inner = {match.start() for match in _INNER_COLON.finditer(text)}
+    positions = [position for position, character in enumerate(text) if character == ":"][:_MAX_SPLITS]
+    return sorted(positions, key=lambda position: (position in inner, position))
+
+
+NameKind = Literal["dataset", "column", "job", "run"]
+_RUN_ID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_ID = re.compile(rf"(?:{DATASET}|{FIELD}|{JOB}|{RUN}):.")
+
+
+_MAX_SUGGESTIONS = 1000
+
+
+class ResolvedName(Struct, frozen=True):
+    """Id of the resolved node, and the column if the name is that of a column."""
+
+    kind: NameKind
+    id: str
+    column: str | None = None
+
+
+def resolve_name(index: IndexReader, text: str) -> ResolvedName:
+    """Resolve a name: ids and sessions first, then datasets, jobs and columns."""
+    if _ID.match(text):
+        return _resolve_id(index, text)
+    if _RUN_ID.fullmatch(text) and find_run(index, text) is not None:
+        return ResolvedName("run", f"{RUN}:{text}")
+    session = index.session_run(text)
+    if session is not None:
+        return ResolvedName("run", f"{RUN}:{session['run_uuid']}")
+    return _resolve_by_name(index, text)
+
+
+def resolve_run(index: IndexReader, text: str) -> str:
+    """Resolve a run id or a notebook session id to a run id."""
+    run = text.removeprefix(f"{RUN}:")
+    if find_run(index, run) is not None:
+        return run
+    session = index.session_run(run)
+    if session is None:
+        session_ids = [row["session_id"] for row in index.sessions(1000)]
+        if not session_ids:
+            raise UnknownNameError(f"There is no run {text!r}.", hint="`clew runs` lists the runs.")
+        raise UnknownNameError.of("run or session", text, session_ids)
+    return str(session["run_uuid"])
+
+
+def resolve_column(index: IndexReader, text: str) -> tuple[DatasetName, str]:
+    """Resolve a column by id or by DATASET.COLUMN."""
+    if _ID.match(text):
+        column = resolve_field_id(index, text)
+        if column.column is not None:
+            return DatasetName(column.namespace, column.dataset), column.column
+    return find_column(index, text)
+
+
+def _resolve_id(index: IndexReader, text: str) -> ResolvedName:
+    kind = text.partition(":")[0]
+    if kind == RUN:
+        return ResolvedName("run", f"{RUN}:{resolve_run(index, text)}")
+    if kind == FIELD:
+        column = resolve_field_id(index, text)
+        return ResolvedName("column", Node("dataset", column.namespace, column.dataset).id, column.column)
+    node = resolve_node_id(index, text)
+    return ResolvedName(node.kind, node.id)
+
+
+def _resolve_by_name(index: IndexReader, text: str) -> ResolvedName:
+    candidates: dict[NodeKind, Sequence[DatasetName | Node]] = {
+        "dataset": match_datasets(index, text),
+        "job": _match_jobs(index, text),
+    }
+    for kind, matches in candidates.items():
+        if len(matches) > 1:
+            raise AmbiguousNameError.among(kind, text, [f"{match.namespace}:{match.name}" for match in matches])
+        if matches:
+            return ResolvedName(kind, Node(kind, matches[0].namespace, matches[0].name).id)
+    if "." not in text and ":" not in text:
+        raise UnknownNameError.of("dataset, job or run", text, _existing_names(index), COLUMN_FORM)
+    try:
+        owner, column = find_column(index, text)
+    except UnknownNameError as error:
+        if isinstance(error, AmbiguousNameError | UnknownColumnError):
+            raise
+        raise UnknownNameError.of("dataset, column, job or run", text, _existing_names(index)) from error
+    return ResolvedName("column", Node("dataset", owner.namespace, owner.name).id, column)
+
+
+def _existing_names(index: IndexReader) -> list[str]:
+    sessions = [row["session_id"] for row in index.sessions(_MAX_SUGGESTIONS)]
+    names = [*index.recent_datasets(_MAX_SUGGESTIONS), *index.recent_jobs(_MAX_SUGGESTIONS)]
+    return list(dict.fromkeys([*sessions, *(name.rstrip("/").rsplit("/", 1)[-1] for _, name in names)]))
+
+
+def _match_jobs(index: IndexReader, text: str) -> list[Node]:
+    rows = index.query(
+        "select namespace, name from jobs where name = ?1 or namespace || ':' || name = ?1 limit 100", text
+    )
+    return [Node("job", row["namespace"], row["name"]) for row in rows]

@@ -1,14 +1,73 @@
-"""Upstream tree of a column; each step has the operation that produced it."""
+"""Upstream lineage of a column, with the code of each step."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import msgspec
+from msgspec import Struct
+
 from clew.events.notebook import NOTEBOOK_NAMESPACE
-from clew.index.reader import IndexReader, Row
-from clew.query.folding import is_intermediate_frame
-from clew.query.model import CellExecution, DatasetName, LineageStep, NotebookOperation, NotebookRun
-from clew.query.notebook_runs import column_edge_from_row, find_notebook_run
+from clew.index.queries.reader import IndexReader, Row
+from clew.query.model import CellExecution, ColumnLineageEdge, DatasetName, LineageStep, NotebookOperation, NotebookRun
+from clew.query.notebooks.session import column_edge_from_row, find_notebook_run
+
+# OpenLineage: of several transformations along a path the strongest one names the result.
+SUBTYPE_RANK = {None: 0, "IDENTITY": 1, "TRANSFORMATION": 2, "AGGREGATION": 3}
+
+
+def is_intermediate_frame(dataset: DatasetName) -> bool:
+    """Return whether a frame was never assigned to a variable; it is then named after its operation."""
+    return dataset.namespace == NOTEBOOK_NAMESPACE and dataset.name.count("/") > 1
+
+
+def collapse_frames(step: LineageStep) -> LineageStep:
+    """Return the tree without intermediate frames; duplicate sources are merged."""
+    sources: dict[object, LineageStep] = {}
+    for source in _named_sources(step):
+        sources.setdefault((source.dataset, source.version, source.column, _edge_key(source.edge)), source)
+    return msgspec.structs.replace(step, upstream=tuple(sources.values()))
+
+
+def _edge_key(edge: ColumnLineageEdge | None) -> object:
+    return None if edge is None else (edge.type, edge.subtype, edge.flag, edge.run_uuid)
+
+
+def _named_sources(step: LineageStep) -> Iterator[LineageStep]:
+    for source in step.upstream:
+        if not is_intermediate_frame(source.dataset):
+            yield collapse_frames(source)
+            continue
+        for ancestor in _named_sources(source):
+            edge = _compose_edges(source.edge, ancestor.edge)
+            if edge is not None:
+                yield msgspec.structs.replace(ancestor, edge=edge, operation=source.operation, cell=source.cell)
+
+
+def _compose_edges(near: ColumnLineageEdge | None, far: ColumnLineageEdge | None) -> ColumnLineageEdge | None:
+    """Compose the edges on both sides of an intermediate frame; None for INDIRECT after INDIRECT."""
+    if near is None or far is None:
+        return None
+    if near.type == "INDIRECT":
+        # INDIRECT after INDIRECT is not followed.
+        dominant = near if far.type == "DIRECT" else None
+    elif far.type == "INDIRECT":
+        dominant = far
+    else:
+        dominant = max(near, far, key=lambda edge: SUBTYPE_RANK.get(edge.subtype, 0))
+    if dominant is None:
+        return None
+    return msgspec.structs.replace(
+        near,
+        source=far.source,
+        source_version=far.source_version,
+        source_column=far.source_column,
+        type=dominant.type,
+        subtype=dominant.subtype,
+        flag=near.flag or far.flag,
+    )
+
 
 MAX_DEPTH = 50
 
@@ -117,3 +176,51 @@ def _latest_assertions(rows: list[Row]) -> list[Row]:
     for row in rows:
         latest.setdefault((row["job_namespace"], row["job_name"]), row["asserted_by"])
     return [row for row in rows if row["asserted_by"] == latest[row["job_namespace"], row["job_name"]]]
+
+
+# Phrases for INDIRECT transformation subtypes.
+INDIRECT_PHRASES = {
+    "FILTER": "filtered by",
+    "JOIN": "joined on",
+    "GROUP_BY": "grouped by",
+    "SORT": "sorted by",
+    "WINDOW": "windowed by",
+    "CONDITIONAL": "depending on",
+}
+DEFAULT_INDIRECT_PHRASE = "depending on"
+
+
+class OperationStep(Struct, frozen=True):
+    """A column, and its sources read by one operation."""
+
+    column: LineageStep
+    sources: tuple[LineageStep, ...]
+
+    @property
+    def direct(self) -> tuple[LineageStep, ...]:
+        """DIRECT sources."""
+        return tuple(source for source in self.sources if not is_indirect(source))
+
+    @property
+    def indirect(self) -> tuple[LineageStep, ...]:
+        """INDIRECT sources."""
+        return tuple(filter(is_indirect, self.sources))
+
+
+def group_by_operation(step: LineageStep) -> list[OperationStep]:
+    """Group the sources of a column by operation."""
+    groups: dict[str | None, list[LineageStep]] = {}
+    for source in step.upstream:
+        groups.setdefault(None if source.edge is None else source.edge.run_uuid, []).append(source)
+    return [OperationStep(step, tuple(group)) for group in groups.values()]
+
+
+def is_indirect(step: LineageStep) -> bool:
+    """Return whether the edge of a step is INDIRECT."""
+    return step.edge is not None and step.edge.type == "INDIRECT"
+
+
+def indirect_phrase(step: LineageStep) -> str:
+    """Return the phrase for the INDIRECT subtype, such as `filtered by`."""
+    subtype = None if step.edge is None else step.edge.subtype
+    return INDIRECT_PHRASES.get(subtype or "", DEFAULT_INDIRECT_PHRASE)

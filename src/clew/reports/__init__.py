@@ -1,1 +1,1 @@
-"""Reports on a lake as Spark jobs: each has a DataFrame and a bar chart, written as an HTML page."""
+"""Reports on the whole lake, made with Spark: `run.py` writes the tables of `tables.py` as HTML pages (`html.py`)."""

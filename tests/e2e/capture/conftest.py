@@ -10,8 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parents[3]
+from tests.support.paths import ROOT
 
 BOOK = """
 import marimo

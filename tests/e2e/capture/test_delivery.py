@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.unit.capture.takers import Taker
+from tests.support.event_receivers import Taker
 
-from clew.capture.streams.files import FILES, LINEAGE
-from clew.collector.segments import decode_record, end_position, read_lines, split_ranges
+from clew.capture.emit.files import FILES, LINEAGE
+from clew.eventlog.segments import decode_record, end_position, read_lines, split_ranges
 
 SCRIPT = "import clew\nclew.track()\nimport pandas as pd\nout = pd.DataFrame({'a': [1, 2]}).head(1)\n"
 

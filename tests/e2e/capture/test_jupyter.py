@@ -9,10 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.support.paths import ROOT
 
-from clew.capture.streams.completion import expand_logs
-
-ROOT = Path(__file__).parents[3]
+from clew.capture.emit.worker import expand_logs
 
 CELLS = [
     "import clew; clew.track()",

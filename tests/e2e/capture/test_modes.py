@@ -17,12 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.paths import ROOT
 from websockets.sync.client import connect
 
 RUNTIME, DATAFRAME = "marimo_runtime.jsonl", "marimo_dataframe_lineage.jsonl"
 SECONDS = 60
 SECONDS_TO_LEAVE = 15
-PATH = os.pathsep.join((str(Path(__file__).parents[3] / ".tools" / "uv" / "bin"), os.environ.get("PATH", "")))
+PATH = os.pathsep.join((str(ROOT / ".tools" / "uv" / "bin"), os.environ.get("PATH", "")))
 ENDS = {
     "setup": "cell_execution_end",
     "waits": "cell_execution_end",

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.paths import ROOT
 
+from clew.capture.emit.worker import expand_logs
 from clew.capture.launch import CapturedRun, capture_notebook
-from clew.capture.streams.completion import expand_logs
 from clew.errors import ClewError
 from clew.events.validation import SCHEMA_STREAM_FILES, schema_violations
 
-DEMO = Path(__file__).parents[3] / "src" / "clew" / "demo" / "orders.py"
+DEMO = ROOT / "src" / "clew" / "demo" / "orders.py"
 RUNTIME, LINEAGE, DATAFRAME = "marimo_runtime.jsonl", "marimo_lineage_events.jsonl", "marimo_dataframe_lineage.jsonl"
 
 

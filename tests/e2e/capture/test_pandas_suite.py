@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
-PROGRAM = Path(__file__).parents[3] / "scripts" / "pandas_suite.py"
+from tests.support.paths import ROOT
+
+PROGRAM = ROOT / "scripts" / "pandas_suite.py"
 # Where the user's stack, references and callbacks matter, and the rules that look furthest into their arguments.
 CHOSEN = (
     "copy_view/test_chained_assignment_deprecation.py",

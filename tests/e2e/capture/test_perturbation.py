@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import clew
-from clew.capture.losses import error_counts, reset_errors
+from clew.capture.diagnostics import error_counts, reset_errors
 
 PIPELINES = 300
 BATCH = 30

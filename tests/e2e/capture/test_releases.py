@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.support.paths import ROOT
 
 from clew.capture.launch import capture_notebook
 
-ROOT = Path(__file__).parents[3]
 # The oldest that is supported, those around which marimo's inside changed, and the newest there is.
 MARIMO = ("marimo==0.17.8", "marimo==0.19.11", "marimo==0.22.5", "marimo==0.23.8", "marimo==0.23.9", "marimo")
 NEWEST_PANDAS_2 = "pandas==2.3.3"

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import pytest
 from bench.jars import NoJarError, fetched
-from tests.unit.capture.takers import Taker
+from tests.support.event_receivers import Taker
 
-from clew.capture.streams.files import LINEAGE, SPARK
-from clew.pipeline.java import environment, find_java
+from clew.capture.emit.files import LINEAGE, SPARK
+from clew.pipeline.spark.java import environment, find_java
 
 pytestmark = pytest.mark.spark
 

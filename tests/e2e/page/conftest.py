@@ -14,11 +14,11 @@ from bench.browser import serving_app
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from clew.api.app import create_app
-from clew.api.export import render_run_page
-from clew.api.source import OpenRunSource
-from clew.cli.serve import build_read_app
-from clew.home import DataDir
-from clew.query.run_page_model import RunPage
+from clew.api.static_files import render_run_page
+from clew.api.v2.notebook_runs import OpenRunSource
+from clew.cli.serving import build_read_app
+from clew.data_dir import DataDir
+from clew.query.pages.run_page_model import RunPage
 
 SAMPLE = runpy.run_path(str(Path(__file__).parent / "orders_run.py"))
 SHOP = runpy.run_path(str(Path(__file__).parent / "shop.py"))

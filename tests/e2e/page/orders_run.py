@@ -26,8 +26,8 @@ from clew.query.model import (
     NotebookRun,
     State,
 )
-from clew.query.run_page import build_run_page
-from clew.query.run_page_model import RunPage
+from clew.query.pages.run_page import build_run_page
+from clew.query.pages.run_page_model import RunPage
 
 START = datetime(2026, 11, 15, 14, 2, 11, tzinfo=UTC)
 ORDERS = (

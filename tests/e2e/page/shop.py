@@ -20,15 +20,15 @@ import msgspec
 import pyarrow as pa
 
 from clew.capture.launch import capture_notebook
-from clew.collector.intake import import_streams
-from clew.collector.log import IncomingEvent, LogWriter
-from clew.collector.segments import end_position, split_ranges
-from clew.events.stream import Stream
-from clew.home import DataDir
+from clew.collector.file_import import import_streams
+from clew.data_dir import DataDir
+from clew.eventlog.segments import end_position, split_ranges
+from clew.eventlog.writer import IncomingEvent, LogWriter
+from clew.events.streams import Stream
 from clew.index.changes import ChangeSet
-from clew.index.sink import IndexWriter
-from clew.lake.delta import BatchId, Lake
-from clew.lake.tables import EVENT_TABLES
+from clew.index.writer import IndexWriter
+from clew.lake.lake import BatchId, Lake
+from clew.lake.schemas import EVENT_TABLES
 
 WAREHOUSE = "postgres://wh:5432"
 LONG = "a_very_long_name_" * 24
@@ -73,7 +73,7 @@ def capture_twice(home: DataDir) -> None:
 
 def take(home: DataDir) -> None:
     """The log into lake and index, by the pipeline's own worker, one batch."""
-    from clew.pipeline.worker import EventWorker
+    from clew.pipeline.workers import EventWorker
 
     lake = Lake(home.lake)
     lake.create_or_validate()
@@ -91,7 +91,7 @@ def take(home: DataDir) -> None:
 
 
 def _told(row: Json) -> Any:
-    from clew.pipeline.telling import WorkerReport
+    from clew.pipeline.worker_reports import WorkerReport
 
     report = row["report"] if row["report"] is not None else Path(row["path"]).read_bytes()
     return msgspec.msgpack.decode(report, type=WorkerReport)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from clew.api.assets import STATIC
-from clew.query.run_page import build_run_page
-from clew.query.run_page_model import RunPage
+from clew.api.static_files import STATIC
+from clew.query.pages.run_page import build_run_page
+from clew.query.pages.run_page_model import RunPage
 
 pytestmark = pytest.mark.browser
 Open = Callable[..., Page]

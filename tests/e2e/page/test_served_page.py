@@ -14,10 +14,10 @@ import pytest
 from msgspec import structs
 from playwright.sync_api import Page, expect
 
-from clew.api.source import OpenRunSource
-from clew.query.answers import NotebookService
+from clew.api.v2.notebook_runs import OpenRunSource
 from clew.query.model import LineageStep, NotebookRun, SessionSummary
 from clew.query.names import UnknownNameError
+from clew.query.service import NotebookService
 
 pytestmark = pytest.mark.browser
 Open = Callable[..., Page]

@@ -12,15 +12,16 @@ from urllib.parse import quote, urlencode
 
 import pytest
 from playwright.sync_api import Page, expect
+from tests.support.paths import ROOT
 
-from clew.home import DataDir
-from clew.index.sink import IndexWriter
+from clew.data_dir import DataDir
+from clew.index.writer import IndexWriter
 
 pytestmark = pytest.mark.browser
 Open = Callable[..., Page]
 
 WAREHOUSE = "postgres://wh:5432"
-AXE = Path(__file__).parents[3] / "web" / "node_modules" / "axe-core" / "axe.min.js"
+AXE = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
 
 
 def dataset(name: str, view: str = "dataset") -> str:

@@ -9,8 +9,7 @@ import msgspec
 import pytest
 from playwright.sync_api import Browser
 
-from clew.notebook.frame_graph import FrameGraph, FrameLink, FrameNode
-from clew.notebook.picture import render_frame_svg
+from clew.display.graph import FrameGraph, FrameLink, FrameNode, render_frame_svg
 
 pytestmark = pytest.mark.browser
 
@@ -42,7 +41,7 @@ widget.render({{ model, el: document.getElementById("here") }});
 
 
 def test_a_click_on_a_column_is_told_and_lights_up_its_way(browser: Browser) -> None:
-    code = files("clew.notebook").joinpath("widget.js").read_text(encoding="utf-8")
+    code = files("clew.display").joinpath("widget.js").read_text(encoding="utf-8")
     traits = {"svg": render_frame_svg(GRAPH), "links": msgspec.to_builtins(GRAPH.links), "selected": {}}
     module = code.replace("export default", "const widget =") + NOTEBOOK.format(traits=json.dumps(traits))
     page = browser.new_page()

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.paths import PAGE_TESTS
 
-from clew.api import assets
+from clew.api import static_files
 from clew.errors import UsageError
 from clew.query.model import LineageStep, NotebookRun, SessionSummary
 
-SAMPLE = runpy.run_path(str(Path(__file__).parents[2] / "e2e" / "page" / "orders_run.py"))
+SAMPLE = runpy.run_path(str(PAGE_TESTS / "orders_run.py"))
 
 
 class RunsInMemory:
@@ -73,6 +74,6 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     )
     (folder / "assets" / "index-1a.js").write_text('document.title = "</script><!--";')
     (folder / "assets" / "style-2b.css").write_text("body { color: red }")
-    monkeypatch.setattr(assets, "STATIC", folder)
+    monkeypatch.setattr(static_files, "STATIC", folder)
     monkeypatch.setattr("clew.api.app.STATIC", folder)
     return folder

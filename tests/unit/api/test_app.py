@@ -11,11 +11,11 @@ import pytest
 from starlette.testclient import TestClient
 
 from clew.api.app import create_app
-from clew.api.assets import STATIC
-from clew.index.store import MissingIndexError
-from clew.query.answers import NotebookService
+from clew.api.static_files import STATIC
+from clew.index.backends.sqlite import MissingIndexError
 from clew.query.model import NotebookRun
-from clew.query.run_page_model import RunPage
+from clew.query.pages.run_page_model import RunPage
+from clew.query.service import NotebookService
 
 SourceOf = Callable[[list[NotebookRun]], Any]
 

@@ -10,10 +10,11 @@ from pathlib import Path
 from statistics import fmean, median
 
 import pytest
+from tests.support.paths import ROOT
 
 from clew.events.openlineage import decode_openlineage
 
-GENERATE = Path(__file__).parents[3] / "bench" / "generate.py"
+GENERATE = ROOT / "bench" / "generate.py"
 
 
 def generate(out: Path, count: int, *options: str) -> list[bytes]:

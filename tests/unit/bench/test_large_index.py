@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bench.large_index import COLUMNS, RUNS_PER_JOB, STORE, table_name, write_index
 
-from clew.query.holdings import QueryResources
+from clew.query.context import QueryResources
 from clew.query.lineage import traverse_lineage
 
 

@@ -8,8 +8,8 @@ import pytest
 from bench import generate, logs
 from bench.measure_commits import committing
 
-from clew.lake.delta import Lake
-from clew.pipeline.caretaker import MaintenanceStats
+from clew.lake.lake import Lake
+from clew.pipeline.maintenance import MaintenanceStats
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 
 import clew
-from clew.capture.adapters.cells import execution_context, open_session
-from clew.capture.losses import reset_errors
-from clew.capture.sessions import Cell
+from clew.capture.diagnostics import reset_errors
+from clew.capture.environments.cell_runner import execution_context, open_session
+from clew.capture.environments.session import Cell
 from clew.capture.tracking import untrack
 
 Streams = dict[str, list[dict[str, Any]]]

@@ -8,23 +8,23 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
+from tests.support.paths import DOCS
 
 import clew
 from clew.api.app import create_app
-from clew.api.questions import OPERATIONS, operation_routes
-from clew.client import ApiError, questions
-from clew.query.answers import NotebookService
-from clew.query.holdings import QueryResources
+from clew.api.v2.routes import OPERATIONS, operation_routes
+from clew.client import ApiError, requests
+from clew.query.context import QueryResources
 from clew.query.lineage import LineageResult
+from clew.query.service import NotebookService
 
-PAGE = Path(__file__).parents[3] / "docs" / "client.md"
+PAGE = DOCS / "client.md"
 TOTALS, ORDERS = "dataset:db:totals", "dataset:db:orders"
 
 
@@ -85,12 +85,12 @@ def test_in_asyncio_the_same_is_answered(app: Starlette, client: clew.Client) ->
     ("question", "status", "sentence"),
     [
         (
-            questions.dataset_request("dataset:db:ordres"),
+            requests.dataset_request("dataset:db:ordres"),
             404,
             r"There is no dataset 'db:ordres'\.\nDid you mean db:orders,",
         ),
-        (questions.dataset_request("orders"), 400, "is not a node id"),
-        (questions.lineage_request(TOTALS, depth=-1), 400, "depth"),
+        (requests.dataset_request("orders"), 400, "is not a node id"),
+        (requests.lineage_request(TOTALS, depth=-1), 400, "depth"),
     ],
 )
 def test_what_a_server_refuses_is_an_error_in_its_words(
@@ -108,13 +108,13 @@ def test_a_server_that_is_not_there_is_a_sentence() -> None:
 
 def test_an_answer_that_cannot_be_read_is_a_sentence() -> None:
     with pytest.raises(ApiError, match=r"Cannot decode the response .*\nThe server may have another version"):
-        questions.status_request().decode_response(200, b"{}")
+        requests.status_request().decode_response(200, b"{}")
     with pytest.raises(ApiError, match="status 502"):
-        questions.status_request().decode_response(502, b"<html>")
+        requests.status_request().decode_response(502, b"<html>")
 
 
 def test_there_is_a_method_for_every_operation() -> None:
-    made = {name: getattr(questions, name) for name in dir(questions) if inspect.isfunction(getattr(questions, name))}
+    made = {name: getattr(requests, name) for name in dir(requests) if inspect.isfunction(getattr(requests, name))}
     names = {name.removesuffix("_request") for name in made if name.endswith("_request")}
     in_camels = {
         "".join(part.title() if place else part for place, part in enumerate(name.split("_"))) for name in names

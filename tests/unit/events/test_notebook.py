@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from clew.events import received
+from clew.events import streams
+from clew.events.decoding import RejectedError, RejectionReason
 from clew.events.notebook import DataFrameEvent, RuntimeEvent, decode_notebook, frame_to_dict
-from clew.events.rejection import RejectedError, RejectionReason
 
 CONTEXT = {"session_id": "6ac33987", "execution_id": "3731cb9b", "timestamp": "2026-01-01T10:00:00Z"}
 
@@ -86,5 +86,5 @@ REJECTED = {
 @pytest.mark.parametrize(("body", "reason"), REJECTED.values(), ids=REJECTED)
 def test_what_names_nothing_is_rejected(body: bytes, reason: RejectionReason, stream: str) -> None:
     with pytest.raises(RejectedError) as fault:
-        received.decode_event(stream, body)
+        streams.decode_event(stream, body)
     assert fault.value.reason == reason

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.events import received
+from clew.events import streams
+from clew.events.decoding import RejectedError, RejectionReason
 from clew.events.openlineage import Event, decode_openlineage, parse_dataset_version
-from clew.events.rejection import RejectedError, RejectionReason
 
 TIME = "2026-01-01T10:00:00Z"
 SPEC = "https://openlineage.io/spec"
@@ -138,7 +138,7 @@ REJECTED = {
 }
 
 
-@pytest.mark.parametrize("look", [received.decode_event, received.validate_event])
+@pytest.mark.parametrize("look", [streams.decode_event, streams.validate_event])
 @pytest.mark.parametrize(("body", "reason"), REJECTED.values(), ids=REJECTED)
 def test_what_can_never_be_stored_is_rejected(
     body: bytes, reason: RejectionReason, look: Callable[[str, bytes], Any]
@@ -167,7 +167,7 @@ EVENTS = st.dictionaries(st.sampled_from(PARTS), SCALARS | OBJECTS | st.lists(OB
 @given(EVENTS, st.booleans())
 def test_a_glance_rejects_what_a_look_rejects(parts: dict[str, Any], has_time: bool) -> None:
     body = json.dumps({**parts, **({"eventTime": TIME} if has_time else {})}).encode()
-    assert fault_of(received.validate_event, body) == fault_of(received.decode_event, body)
+    assert fault_of(streams.validate_event, body) == fault_of(streams.decode_event, body)
 
 
 @pytest.mark.parametrize(

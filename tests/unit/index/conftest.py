@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from clew.index.sink import IndexWriter
+from clew.index.writer import IndexWriter
 
 
 @pytest.fixture(scope="module")

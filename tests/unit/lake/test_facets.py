@@ -9,17 +9,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from clew.events.facet_order import FacetOrder
-from clew.events.identity import event_id
+from clew.events.facets import FacetOrder
+from clew.events.ids import event_id
 from clew.events.openlineage import decode_openlineage
-from clew.lake.arrival import ReceivedEvent
-from clew.lake.delta import BatchId, Lake
-from clew.lake.facet_history import read_facet_history
-from clew.lake.facets import RunFacets, load_run_facets
-from clew.lake.files import FileWriter
-from clew.lake.lineage_rows import LineageTableBuilder
+from clew.lake.data_files import FileWriter
+from clew.lake.event_rows import LineageTableBuilder, ReceivedEvent
+from clew.lake.facets import RunFacets, load_run_facets, read_facet_history
+from clew.lake.lake import BatchId, Lake
 from clew.lake.scan import ValueRange, prune_files
-from clew.lake.tables import EVENT_TABLES, LARGE_COLUMNS, RUN_FACETS
+from clew.lake.schemas import EVENT_TABLES, LARGE_COLUMNS, RUN_FACETS
 
 LARGE = '{"text" : "' + "x" * 70_000 + '"}'
 

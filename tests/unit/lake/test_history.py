@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from clew.lake.delta import BatchId, Lake
-from clew.lake.files import FileWriter
+from clew.lake.compaction import compact_tables
+from clew.lake.data_files import FileWriter
 from clew.lake.history import TableSize, read_table_sizes, recent_batches
-from clew.lake.tables import LARGE_COLUMNS, SOURCE_TABLE_NAMES, TABLES_BY_NAME
-from clew.lake.upkeep import compact_tables
+from clew.lake.lake import BatchId, Lake
+from clew.lake.schemas import LARGE_COLUMNS, SOURCE_TABLE_NAMES, TABLES_BY_NAME
 
 NAMES = ("lineage_events", "rejected_events")
 
@@ -47,6 +47,8 @@ def test_batches_and_sizes(tmp_path: Path) -> None:
 
 
 def test_a_look_loads_no_heavy_module() -> None:
-    code = "import sys, clew.cli.pipeline, clew.pipeline.status; print({'pyarrow', 'pyspark'} & set(sys.modules))"
+    code = (
+        "import sys, clew.cli.commands.pipeline, clew.pipeline.status; print({'pyarrow', 'pyspark'} & set(sys.modules))"
+    )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == "set()\n"

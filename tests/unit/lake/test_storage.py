@@ -13,17 +13,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from clew.data_dir import BucketUrl, LakeLocation
 from clew.errors import ClewError, MissingExtraError
-from clew.home import BucketUrl, LakeLocation
-from clew.lake import bucket as buckets
-from clew.lake.bucket import S3Storage
-from clew.lake.bucket_faults import translate_s3_errors
-from clew.lake.delta import BatchId, Lake
-from clew.lake.files import FileWriter
-from clew.lake.soundness import check_integrity
+from clew.lake import s3 as buckets
+from clew.lake.data_files import FileWriter
+from clew.lake.history import count_pending_backfill
+from clew.lake.lake import BatchId, Lake
+from clew.lake.manifest import check_integrity
+from clew.lake.s3 import S3Storage, translate_s3_errors
+from clew.lake.schemas import LARGE_COLUMNS, REJECTED_EVENTS
 from clew.lake.storage import LocalStorage, Storage, open_parquet, open_s3_storage, open_storage, table_names
-from clew.lake.tables import LARGE_COLUMNS, REJECTED_EVENTS
-from clew.lake.unfilled import count_pending_backfill
 
 ROWS = pa.table({"seq": [1, 2, 3], "name": ["a", "b", None]})
 
@@ -198,7 +197,7 @@ def test_a_store_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_the_extra_its_name_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "clew.lake.bucket")
+    monkeypatch.delitem(sys.modules, "clew.lake.s3")
     monkeypatch.setitem(sys.modules, "obstore", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'clew\[s3\]'"):
         open_s3_storage(BucketUrl("s3://b/l"))

@@ -16,10 +16,10 @@ from click.testing import CliRunner
 from mcp import Client, StdioServerParameters
 from mcp.types import CallToolResult, TextContent
 
-from clew.cli.mcp import mcp_command
+from clew.cli.commands.servers import mcp_command
 from clew.errors import UsageError
 from clew.mcp.server import create_server
-from clew.query.holdings import QueryResources, sidecar_path
+from clew.query.context import QueryResources, sidecar_path
 
 TOOLS = set(
     "search describe upstream downstream column_path path_between list_runs diff_runs explain_cell impact".split()

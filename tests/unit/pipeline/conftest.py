@@ -9,10 +9,10 @@ from typing import Any, Self
 import pyarrow as pa
 import pytest
 
-from clew.collector.segments import SegmentRange, end_position, split_ranges
-from clew.home import DataDir
-from clew.index.sink import IndexWriter
-from clew.lake.delta import Lake
+from clew.data_dir import DataDir
+from clew.eventlog.segments import SegmentRange, end_position, split_ranges
+from clew.index.writer import IndexWriter
+from clew.lake.lake import Lake
 from clew.pipeline.ingest import BatchIngestor, IngestStats
 
 Take = Callable[..., IngestStats]

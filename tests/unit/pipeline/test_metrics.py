@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from clew.collector.log import IncomingEvent, LogWriter
+from clew.data_dir import DataDir
 from clew.errors import ClewError
-from clew.events.stream import Stream
-from clew.home import DataDir
-from clew.pipeline.journal import BatchRecord
+from clew.eventlog.writer import IncomingEvent, LogWriter
+from clew.events.streams import Stream
+from clew.pipeline.checkpoint import BatchRecord
 from clew.pipeline.metrics import PipelineMetrics
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.worlds import World
+from tests.support.event_generator import World
 
-from clew.home import IndexLocation
+from clew.data_dir import IndexLocation
 
 
 @pytest.fixture

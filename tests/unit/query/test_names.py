@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from clew.errors import UsageError
-from clew.index.bodies import FacetEncoder, StoredFacet
 from clew.index.changes import AssertionRow, ChangeSet, DatasetRow, EdgeRow, FacetsRow
-from clew.index.keys import entity_key
-from clew.index.reader import IndexReader
-from clew.index.sink import IndexWriter
+from clew.index.encoding import FacetEncoder, StoredFacet, entity_key
+from clew.index.queries.reader import IndexReader
+from clew.index.writer import IndexWriter
 from clew.query.model import DatasetName
 from clew.query.names import find_column, full_name, resolve_dataset, short_name
 

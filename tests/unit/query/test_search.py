@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from clew.query.holdings import QueryResources, sidecar_path
-from clew.query.search.hits import Hits, search_entities
+from clew.query.context import QueryResources, sidecar_path
+from clew.query.search import Hits, search_entities
 
 
 def found(holdings: QueryResources, text: str, **how: Any) -> Hits:
@@ -98,7 +98,7 @@ def test_a_file_that_is_none_is_made_anew(shop: Any, holdings: QueryResources) -
 def test_who_is_brief_takes_in_what_is_called_so_and_says_that_there_is_more(
     shop: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clew.query.search.kept._BATCH_SIZE", 1)
+    monkeypatch.setattr("clew.query.search_index._BATCH_SIZE", 1)
     with QueryResources(shop.index, is_one_shot=True) as brief:
         first = found(brief, "totals")
         assert (names(first), first.is_complete) == (["totals_of_orders"], False)

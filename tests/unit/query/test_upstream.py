@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from clew.errors import UsageError
-from clew.query.answers import NotebookService
+from clew.query.service import NotebookService
 
 
 def ancestry(story: Any, lines_of: Any, column: str, **how: Any) -> list[str]:

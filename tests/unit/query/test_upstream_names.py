@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from clew.events.received import decode_event
-from clew.index.observer import ChangeExtractor
-from clew.index.sink import IndexWriter
-from clew.query.answers import NotebookService
+from clew.events.streams import decode_event
+from clew.index.extract.extractor import ChangeExtractor
+from clew.index.writer import IndexWriter
+from clew.query.service import NotebookService
 
 PATH, TABLE = ("s3://lake", "orders"), ("hive://meta:9083", "shop.orders")
 

@@ -1,1 +1,7 @@
-"""Marquez's API under `/api/v1`: its paths and shapes, with corrected values."""
+"""`/api/v1`: Marquez's API.
+
+- `app.py`: router, compression, thread pool
+- `http.py`: requests and responses
+- `read_handlers.py`, `write_handlers.py`, `lineage.py`: the handlers
+- `schemas.py`: response schemas
+"""

@@ -12,10 +12,8 @@ from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from clew.api.marquez import reading, search
-from clew.api.marquez.columns import ColumnLineageHandler
-from clew.api.marquez.graph import LineageHandlers
-from clew.api.marquez.requests import (
+from clew.api.marquez import read_handlers
+from clew.api.marquez.http import (
     MarquezError,
     MarquezRequest,
     MarquezResponse,
@@ -23,13 +21,13 @@ from clew.api.marquez.requests import (
     receive_body,
     scope_path_segments,
 )
-from clew.api.marquez.text_search import TextSearchHandlers
-from clew.api.marquez.writing import StoreEvent, WriteHandlers, not_supported
+from clew.api.marquez.lineage import ColumnLineageHandler, LineageHandlers
+from clew.api.marquez.read_handlers import TextSearchHandlers
+from clew.api.marquez.write_handlers import StoreEvent, WriteHandlers, not_supported
 from clew.errors import ClewError, UsageError
-from clew.query.catalog.catalog import Catalog, CatalogPool
-from clew.query.holdings import QueryResources
-from clew.serving.plain import RequestInfo
-from clew.serving.quick import RawResponse
+from clew.query.context import QueryResources
+from clew.query.entities.catalog import Catalog, CatalogPool
+from clew.server.fast_path import RawResponse, RequestInfo
 
 Handler = Callable[[Catalog, MarquezRequest], MarquezResponse]
 
@@ -72,29 +70,29 @@ def _route(method: str, pattern: str, handler: Handler, *, is_inline: bool = Fal
 
 
 READ_ROUTES: Final = (
-    _route("GET", "v1/jobs/runs/*", reading.get_run, is_inline=True),
-    _route("GET", "v1/jobs/runs/*/facets", reading.get_run_facets, is_inline=True),
-    _route("GET", "v1/namespaces/*/datasets/*", reading.get_dataset, is_inline=True),
-    _route("GET", "v1/namespaces/*/jobs/*", reading.get_job, is_inline=True),
-    _route("GET", "v1/namespaces", reading.get_namespaces),
-    _route("GET", "v1/namespaces/*", reading.get_namespace),
-    _route("GET", "v1/sources", reading.get_sources),
-    _route("GET", "v1/sources/*", reading.get_source),
-    _route("GET", "v1/namespaces/*/datasets", reading.get_datasets),
-    _route("GET", "v1/namespaces/*/datasets/*/versions", reading.get_dataset_versions),
-    _route("GET", "v1/namespaces/*/datasets/*/versions/*", reading.get_dataset_version),
-    _route("GET", "v1/jobs", reading.get_jobs),
-    _route("GET", "v1/namespaces/*/jobs", reading.get_jobs),
-    _route("GET", "v1/namespaces/*/jobs/*/versions", reading.get_job_versions),
-    _route("GET", "v1/namespaces/*/jobs/*/versions/*", reading.get_job_version),
-    _route("GET", "v1/namespaces/*/jobs/*/runs", reading.get_job_runs),
-    _route("GET", "v1/tags", reading.get_tags),
-    _route("GET", "v1/events/lineage", reading.get_events),
-    _route("GET", "v1/stats/lineage-events", reading.get_event_stats),
-    _route("GET", "v1/stats/jobs", reading.get_job_stats),
-    _route("GET", "v1/stats/datasets", reading.get_dataset_stats),
-    _route("GET", "v1/stats/sources", reading.get_source_stats),
-    _route("GET", "v1/search", search.search_names),
+    _route("GET", "v1/jobs/runs/*", read_handlers.get_run, is_inline=True),
+    _route("GET", "v1/jobs/runs/*/facets", read_handlers.get_run_facets, is_inline=True),
+    _route("GET", "v1/namespaces/*/datasets/*", read_handlers.get_dataset, is_inline=True),
+    _route("GET", "v1/namespaces/*/jobs/*", read_handlers.get_job, is_inline=True),
+    _route("GET", "v1/namespaces", read_handlers.get_namespaces),
+    _route("GET", "v1/namespaces/*", read_handlers.get_namespace),
+    _route("GET", "v1/sources", read_handlers.get_sources),
+    _route("GET", "v1/sources/*", read_handlers.get_source),
+    _route("GET", "v1/namespaces/*/datasets", read_handlers.get_datasets),
+    _route("GET", "v1/namespaces/*/datasets/*/versions", read_handlers.get_dataset_versions),
+    _route("GET", "v1/namespaces/*/datasets/*/versions/*", read_handlers.get_dataset_version),
+    _route("GET", "v1/jobs", read_handlers.get_jobs),
+    _route("GET", "v1/namespaces/*/jobs", read_handlers.get_jobs),
+    _route("GET", "v1/namespaces/*/jobs/*/versions", read_handlers.get_job_versions),
+    _route("GET", "v1/namespaces/*/jobs/*/versions/*", read_handlers.get_job_version),
+    _route("GET", "v1/namespaces/*/jobs/*/runs", read_handlers.get_job_runs),
+    _route("GET", "v1/tags", read_handlers.get_tags),
+    _route("GET", "v1/events/lineage", read_handlers.get_events),
+    _route("GET", "v1/stats/lineage-events", read_handlers.get_event_stats),
+    _route("GET", "v1/stats/jobs", read_handlers.get_job_stats),
+    _route("GET", "v1/stats/datasets", read_handlers.get_dataset_stats),
+    _route("GET", "v1/stats/sources", read_handlers.get_source_stats),
+    _route("GET", "v1/search", read_handlers.search_names),
 )
 
 

@@ -32,6 +32,6 @@ async def lifespan(_: Any) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        from clew.capture.adapters.cells import end_sessions_of_thread
+        from clew.capture.environments.cell_runner import end_sessions_of_thread
 
         end_sessions_of_thread()

@@ -1,38 +1,112 @@
-"""Transforms that build the derived tables from the event tables."""
+"""Derived tables: registry of the transforms from event tables to derived tables.
+
+- `refresh.py`: compute and write all derived tables
+- `facets.py`: parsed facets; current facets, tags, owners, schemas
+- `runs.py`: runs, jobs, job versions, parent references
+- `datasets.py`: datasets, dataset versions, canonical names
+- `io.py`: inputs and outputs of runs
+- `assertions.py`: lineage assertions: what a run asserts about an output
+- `edges.py`: column, dataset and job edges
+- `notebooks.py`: cell executions and operations
+"""
 
 from __future__ import annotations
 
-from typing import Final
+import gc
+from collections.abc import Callable, Iterator, Mapping
+from types import TracebackType
+from typing import Final, Self
 
-from clew.pipeline.derive.cell_executions import derive_cell_executions
-from clew.pipeline.derive.column_edges import derive_column_edges
-from clew.pipeline.derive.contents import derive_schemas
-from clew.pipeline.derive.current_facets import (
-    derive_current_dataset_facets,
-    derive_current_job_facets,
-    derive_current_run_facets,
-)
-from clew.pipeline.derive.dataset_edges import derive_dataset_edges
-from clew.pipeline.derive.dataset_versions import derive_dataset_versions
-from clew.pipeline.derive.datasets import derive_datasets, derive_lifecycle_changes, derive_renames
-from clew.pipeline.derive.derivation import Transform
-from clew.pipeline.derive.implied_io import derive_explicit_lineage_entries, derive_inferred_inputs
-from clew.pipeline.derive.job_edges import derive_job_dependencies, derive_job_edges
-from clew.pipeline.derive.job_versions import derive_job_versions, derive_observed_job_versions
-from clew.pipeline.derive.jobs import derive_jobs
-from clew.pipeline.derive.labels import derive_owners, derive_tags
-from clew.pipeline.derive.mentions import derive_parent_references, derive_referenced_jobs, derive_referenced_runs
-from clew.pipeline.derive.nodes import derive_dataset_aliases, derive_symlinks
-from clew.pipeline.derive.operations import derive_operations
-from clew.pipeline.derive.run_io import derive_run_io
-from clew.pipeline.derive.runs import derive_runs
-from clew.pipeline.derive.statements import (
+from pyspark.sql import DataFrame
+
+from clew.pipeline.derive.assertions import (
     derive_asserted_edges,
     derive_edge_sets,
     derive_event_assertions,
     derive_lineage_assertions,
 )
-from clew.pipeline.large_facets import LARGE_FACET_INFO
+from clew.pipeline.derive.datasets import (
+    derive_dataset_aliases,
+    derive_dataset_versions,
+    derive_datasets,
+    derive_lifecycle_changes,
+    derive_renames,
+    derive_symlinks,
+)
+from clew.pipeline.derive.edges import (
+    derive_column_edges,
+    derive_dataset_edges,
+    derive_job_dependencies,
+    derive_job_edges,
+)
+from clew.pipeline.derive.facets import (
+    derive_current_dataset_facets,
+    derive_current_job_facets,
+    derive_current_run_facets,
+    derive_owners,
+    derive_schemas,
+    derive_tags,
+)
+from clew.pipeline.derive.io import derive_explicit_lineage_entries, derive_inferred_inputs, derive_run_io
+from clew.pipeline.derive.notebooks import derive_cell_executions, derive_operations
+from clew.pipeline.derive.runs import (
+    derive_job_versions,
+    derive_jobs,
+    derive_observed_job_versions,
+    derive_parent_references,
+    derive_referenced_jobs,
+    derive_referenced_runs,
+    derive_runs,
+)
+from clew.pipeline.spark.dataframes import LARGE_FACET_INFO
+
+Tables = Mapping[str, DataFrame]
+Transform = Callable[[Tables], DataFrame]
+
+
+class TableCatalog(Tables):
+    """DataFrames by name, built on first use. Tables in `shared` are cached until the end."""
+
+    def __init__(
+        self, tables: Tables, transforms: Mapping[str, Transform], shared: frozenset[str] = frozenset()
+    ) -> None:
+        self._tables = dict(tables)
+        self._transforms = transforms
+        self._shared = shared
+        self._cached = [table.persist() for name, table in tables.items() if name in shared]
+
+    def __getitem__(self, name: str) -> DataFrame:
+        """Return an event table, or build a derived table."""
+        if name not in self._tables:
+            self._tables[name] = self._build(name)
+        return self._tables[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names of all tables."""
+        return iter({**self._tables, **self._transforms})
+
+    def __len__(self) -> int:
+        return len({**self._tables, **self._transforms})
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for table in self._cached:
+            table.unpersist()
+        self._tables.clear()
+        self._cached.clear()
+        # Py4J objects are in reference cycles: until they are collected, the JVM holds their plans (40 MB each time).
+        gc.collect()
+
+    def _build(self, name: str) -> DataFrame:
+        table = self._transforms[name](self)
+        if name in self._shared:
+            self._cached.append(table.persist())
+        return table
+
 
 # Used by other transforms, not written to the lake.
 INTERMEDIATE_TABLES: Final[dict[str, Transform]] = {

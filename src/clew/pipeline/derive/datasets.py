@@ -1,19 +1,21 @@
-"""Datasets: inputs, outputs, subjects of DatasetEvents, and datasets of lineage facets."""
+"""Datasets, dataset versions and canonical names."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial, reduce
 
-from pyspark.sql import Column, DataFrame
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
-from clew.events.explicit_lineage import DATASET, JOB
-from clew.events.lifecycle import DROP
-from clew.events.lifecycle import LIFECYCLE_FACET as LIFECYCLE_CHANGE
-from clew.lake.facet_columns import DESCRIPTION, LIFECYCLE
-from clew.pipeline.derive.opening import parse_facets
-from clew.pipeline.derive.run_io import reported_io
+from clew.events.column_lineage import DATASET, JOB
+from clew.events.facets import DROP, SYMLINKS_FACET, Name, resolve_aliases
+from clew.events.facets import LIFECYCLE_FACET as LIFECYCLE_CHANGE
+from clew.lake.facet_parsers import DESCRIPTION, IDENTIFIERS, LIFECYCLE, LIFECYCLE_STATE, SCHEMA_ID
+from clew.pipeline.derive.facets import explode_facet, parse_facets
+from clew.pipeline.derive.io import reported_io
 
 _KEY = ["namespace", "name"]
 _CHANGE = ["lifecycle_state", "renamed_from_namespace", "renamed_from_name"]
@@ -129,3 +131,110 @@ def _order_key(at: str, seq: str) -> Column:
 
 def _name() -> list[Column]:
     return [F.col(f"dataset_{part}").alias(part) for part in _KEY]
+
+
+_DATASET = ["dataset_namespace", "dataset_name"]
+
+
+def derive_dataset_versions(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """One row per completed write, and per schema and lifecycle state that DatasetEvents declare."""
+    written = _written(tables["run_io"], tables["runs"])
+    return written.unionByName(_declared(tables["dataset_facets"]), allowMissingColumns=True)
+
+
+def _declared(dataset_facets: DataFrame) -> DataFrame:
+    """One row per dataset, schema and lifecycle state that DatasetEvents declare."""
+    name, has_run = F.col("name"), F.col("run_uuid").isNotNull()
+    declaring = name.isin("schema", "lifecycleStateChange") & F.col("direction").isNull() & ~has_run
+    declarations = (
+        dataset_facets.where(declaring & (F.col("type") == "DATASET"))
+        .groupBy("event_id", "seq", *_DATASET)
+        .agg(
+            F.max("lineage_event_time").alias("event_time"),
+            F.max("dataset_version").alias("version"),
+            F.max(F.when(name == "schema", F.col("facet"))).alias("schema"),
+            F.max(F.when(name == "lifecycleStateChange", F.col("facet"))).alias("change"),
+        )
+    )
+    states = parse_facets(declarations, {"schema": SCHEMA_ID, "change": LIFECYCLE_STATE})
+    declared = states.where(F.col("schema_id").isNotNull() | F.col("lifecycle_state").isNotNull())
+    return declared.groupBy(*_DATASET, "schema_id", "lifecycle_state").agg(
+        F.max_by("version", "seq").alias("version"),
+        F.min("event_time").alias("created_at"),
+        F.max("seq").alias("last_seq"),
+    )
+
+
+def _written(run_io: DataFrame, runs: DataFrame) -> DataFrame:
+    # Outputs of a run with and without a version are one write: early events may lack the version.
+    of_dataset = Window.partitionBy("run_uuid", *_DATASET)
+    outputs = run_io.where(F.col("direction") == "OUTPUT").withColumn(
+        "has_version", F.max(F.col("dataset_version").isNotNull()).over(of_dataset)
+    )
+    completed = runs.where(F.col("state") == "COMPLETED").select("run_uuid", "job_namespace", "job_name", "ended_at")
+    return (
+        outputs.where(~F.col("has_version") | F.col("dataset_version").isNotNull())
+        .drop("job_namespace", "job_name")
+        .join(completed, "run_uuid", how="inner")
+        .select(
+            *_DATASET,
+            F.col("dataset_version").alias("version"),
+            "run_uuid",
+            "job_namespace",
+            "job_name",
+            F.col("ended_at").alias("created_at"),
+            "schema_id",
+            "row_count",
+            "last_seq",
+        )
+    )
+
+
+_SCHEMA = pa.schema([(name, pa.string()) for name in ("namespace", "name", "canonical_namespace", "canonical_name")])
+
+
+def derive_symlinks(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """One row per dataset with a symlinks facet and alias; a null alias if the last facet has none."""
+    facets = tables["dataset_facets"].where((F.col("name") == SYMLINKS_FACET) & (F.col("type") == "DATASET"))
+    last = facets.groupBy("dataset_namespace", "dataset_name").agg(
+        F.max_by("facet", F.struct("precedence", "uuid")).alias("facet"),
+        F.max_by("seq", "precedence").alias("last_seq"),
+    )
+    return explode_facet(last, "facet", IDENTIFIERS).withColumnsRenamed(
+        {"dataset_namespace": "namespace", "dataset_name": "name"}
+    )
+
+
+def derive_dataset_aliases(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """One row per name of a dataset with several names, with its canonical name."""
+    pairs = tables["symlinks"].where(F.col("other_name").isNotNull())
+    # One partition: connected components need all names.
+    return pairs.drop("last_seq").coalesce(1).mapInArrow(_resolve_aliases, from_arrow_schema(_SCHEMA))
+
+
+def with_canonical_names(rows: DataFrame, aliases: DataFrame, *prefixes: str) -> DataFrame:
+    """Replace names by canonical names in the columns `<prefix>_namespace` and `<prefix>_name`."""
+    for prefix in prefixes:
+        namespace, name = f"{prefix}_namespace", f"{prefix}_name"
+        renamed = aliases.withColumnsRenamed({"namespace": namespace, "name": name})
+        # Few datasets have several names: broadcast.
+        rows = (
+            rows.join(F.broadcast(renamed), [namespace, name], how="left")
+            .withColumns(
+                {namespace: F.coalesce("canonical_namespace", namespace), name: F.coalesce("canonical_name", name)}
+            )
+            .drop("canonical_namespace", "canonical_name")
+        )
+    return rows
+
+
+def _resolve_aliases(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    canonical_names = resolve_aliases(pair for batch in batches for pair in _pairs(batch))
+    rows = [(*name, *canonical) for name, canonical in canonical_names.items()]
+    columns = list(zip(*rows, strict=True)) or [()] * len(_SCHEMA)
+    yield pa.RecordBatch.from_arrays([pa.array(column, pa.string()) for column in columns], schema=_SCHEMA)
+
+
+def _pairs(batch: pa.RecordBatch) -> Iterator[tuple[Name, Name]]:
+    names = [batch.column(name).to_pylist() for name in ("namespace", "name", "other_namespace", "other_name")]
+    return (((row[0], row[1]), (row[2], row[3])) for row in zip(*names, strict=True))

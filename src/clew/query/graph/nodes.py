@@ -1,12 +1,22 @@
-"""Nodes of the graphs (jobs, datasets, columns) and their text keys."""
+"""Nodes and adjacency arrays: ids, string table, mapped file."""
 
 from __future__ import annotations
 
-from typing import Literal
+import mmap
+import os
+import sys
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, Final, Literal
 
+import msgspec
 from msgspec import Struct
 
-from clew.index.keys import KEY_SEPARATOR
+from clew.index.encoding import KEY_SEPARATOR, prefix_end
 
 NodeKind = Literal["dataset", "job"]
 
@@ -59,3 +69,184 @@ def parse_column_key(key: str) -> Column:
     """Parse the key of a column."""
     namespace, dataset, column = key.split(KEY_SEPARATOR, 2)
     return Column(namespace, dataset, column or None)
+
+
+Bytes = bytes | memoryview
+Numbers = Sequence[int]
+
+
+class StringTable:
+    """Distinct strings in one buffer, sorted by their UTF-8 bytes."""
+
+    def __init__(self, offsets: Numbers, body: Bytes) -> None:
+        self.offsets = offsets
+        self.body = body
+
+    @classmethod
+    def from_strings(cls, texts: Iterable[str]) -> StringTable:
+        """Build a table of distinct strings."""
+        return cls._from_sorted(sorted(texts, key=str.encode))
+
+    @classmethod
+    def from_mapping(cls, numbers: Mapping[str, int]) -> tuple[StringTable, array[int]]:
+        """Build a table of strings numbered from 0; also return the position of each by its given number."""
+        ordered = sorted(numbers, key=str.encode)
+        positions = array("I", bytes(4 * len(ordered)))
+        for position, text in enumerate(ordered):
+            positions[numbers[text]] = position
+        return cls._from_sorted(ordered), positions
+
+    @classmethod
+    def _from_sorted(cls, texts: list[str]) -> StringTable:
+        offsets, body = array("Q", [0]), bytearray()
+        for text in texts:
+            body += text.encode()
+            offsets.append(len(body))
+        return cls(offsets, bytes(body))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, number: int) -> str:
+        return str(self.body[self.offsets[number] : self.offsets[number + 1]], "utf-8")
+
+    def last_byte(self, number: int) -> int:
+        """Return the last byte of a non-empty string."""
+        return self.body[self.offsets[number + 1] - 1]
+
+    def find(self, text: str) -> int | None:
+        """Return the number of a string, or None."""
+        encoded = text.encode()
+        position = self._position(encoded)
+        return position if position < len(self) and self._bytes(position) == encoded else None
+
+    def prefix_range(self, prefix: str) -> range:
+        """Return the numbers of all strings with a prefix, which must end with a key separator."""
+        return range(self._position(prefix.encode()), self._position(prefix_end(prefix).encode()))
+
+    def _position(self, encoded: bytes) -> int:
+        return bisect_left(range(len(self)), encoded, key=self._bytes)
+
+    def _bytes(self, number: int) -> bytes:
+        return bytes(self.body[self.offsets[number] : self.offsets[number + 1]])
+
+
+# A pair of nodes is packed into one integer, which sorts faster than a tuple.
+_SHIFT = 32
+_LOW_MASK = (1 << _SHIFT) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Adjacency:
+    """Neighbours and edge numbers of each node, in one direction."""
+
+    offsets: Numbers
+    ends: Numbers
+    edges: Numbers
+
+    def ends_of(self, node: int) -> Sequence[int]:
+        """Return the neighbours of a node, sorted."""
+        return self.ends[self.offsets[node] : self.offsets[node + 1]]
+
+    def edges_of(self, node: int) -> Sequence[int]:
+        """Return the edge numbers of a node, in the order of `ends_of`."""
+        return self.edges[self.offsets[node] : self.offsets[node + 1]]
+
+    def degree(self, node: int) -> int:
+        """Return the number of edges of a node."""
+        return self.offsets[node + 1] - self.offsets[node]
+
+    def edge_to(self, node: int, end: int) -> int | None:
+        """Return the number of the edge between two nodes, if there is one."""
+        last = self.offsets[node + 1]
+        position = bisect_left(self.ends, end, self.offsets[node], last)
+        return self.edges[position] if position < last and self.ends[position] == end else None
+
+
+def build_adjacency(nodes: int, starts: Numbers, ends: Numbers) -> Adjacency:
+    """Build the adjacency of edges from `starts` to `ends`; an edge's number is its position in both."""
+    keys = [start << _SHIFT | end for start, end in zip(starts, ends, strict=True)]
+    order = sorted(range(len(keys)), key=keys.__getitem__)
+    counts = array("I", bytes(4 * (nodes + 1)))
+    for start in starts:
+        counts[start + 1] += 1
+    sorted_ends = array("I", (keys[edge] & _LOW_MASK for edge in order))
+    return Adjacency(array("I", accumulate(counts)), sorted_ends, array("I", order))
+
+
+# Increase when the arrays change; files with another number are rebuilt.
+_FORMAT: Final = 2
+_MAGIC: Final = b"clewgrph"
+_ALIGNMENT = 8
+
+
+class ArraySpan(Struct, array_like=True):
+    """Type code, offset and size in bytes of an array in the file."""
+
+    code: str
+    offset: int
+    size: int
+
+
+class _Header(Struct):
+    format: int
+    byte_order: str
+    metadata: msgspec.Raw
+    arrays: dict[str, ArraySpan]
+
+
+class MappedArrays:
+    """Memory-mapped arrays by name, with the JSON metadata of the file."""
+
+    def __init__(self, arrays: Mapping[str, memoryview], metadata: msgspec.Raw) -> None:
+        self.arrays = arrays
+        self.metadata = metadata
+
+
+def write_arrays(path: Path, arrays: Mapping[str, array[int] | bytes], metadata: Struct) -> None:
+    """Write a file of arrays and atomically replace the previous one."""
+    spans: dict[str, ArraySpan] = {}
+    offset = 0
+    for name, values in arrays.items():
+        code = "B" if isinstance(values, bytes) else values.typecode
+        size = memoryview(values).nbytes
+        spans[name] = ArraySpan(code, offset, size)
+        offset += size + -size % _ALIGNMENT
+    header = msgspec.json.encode(_Header(_FORMAT, sys.byteorder, msgspec.Raw(msgspec.json.encode(metadata)), spans))
+    temporary = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        with temporary.open("wb") as file:
+            file.write(_MAGIC + len(header).to_bytes(8, "little") + header)
+            file.write(bytes(-file.tell() % _ALIGNMENT))
+            for values in arrays.values():
+                view = memoryview(values)
+                file.write(view)
+                file.write(bytes(-view.nbytes % _ALIGNMENT))
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def map_arrays(path: Path) -> MappedArrays | None:
+    """Map a file of arrays; None if it is missing or not readable by this version."""
+    try:
+        with path.open("rb") as file:
+            if file.read(len(_MAGIC)) != _MAGIC:
+                return None
+            size = int.from_bytes(file.read(8), "little")
+            header = msgspec.json.decode(file.read(size), type=_Header)
+            data_start = file.tell() + -file.tell() % _ALIGNMENT
+            content = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    except (OSError, ValueError, msgspec.DecodeError):
+        return None
+    last = max((span.offset + span.size for span in header.arrays.values()), default=0)
+    if header.format != _FORMAT or header.byte_order != sys.byteorder or data_start + last > len(content):
+        return None
+    return MappedArrays(
+        {name: _cast(content, data_start, span) for name, span in header.arrays.items()}, header.metadata
+    )
+
+
+def _cast(content: memoryview, data_start: int, span: ArraySpan) -> Any:
+    start = data_start + span.offset
+    return content[start : start + span.size].cast(span.code)  # type: ignore[call-overload]

@@ -11,17 +11,17 @@ from uuid import NAMESPACE_OID, uuid5
 import pytest
 from starlette.testclient import TestClient
 
-from clew.cli.serve import build_read_app
-from clew.collector.intake import guess_stream
-from clew.collector.log import IncomingEvent, LogWriter
-from clew.collector.segments import decode_record, end_position, read_lines, split_ranges
-from clew.events.identity import event_id
-from clew.events.received import decode_event
-from clew.events.rejection import RejectedError
-from clew.home import DatabaseUrl, DataDir, IndexLocation
-from clew.index.observer import ChangeExtractor
-from clew.index.places import open_backend
-from clew.index.sink import IndexWriter
+from clew.cli.serving import build_read_app
+from clew.collector.file_import import guess_stream
+from clew.data_dir import DatabaseUrl, DataDir, IndexLocation
+from clew.eventlog.segments import decode_record, end_position, read_lines, split_ranges
+from clew.eventlog.writer import IncomingEvent, LogWriter
+from clew.events.decoding import RejectedError
+from clew.events.ids import event_id
+from clew.events.streams import decode_event
+from clew.index.backends import open_backend
+from clew.index.extract.extractor import ChangeExtractor
+from clew.index.writer import IndexWriter
 
 Event = dict[str, Any]
 

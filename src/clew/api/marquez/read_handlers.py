@@ -1,0 +1,458 @@
+"""GET handlers, including search."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec import Raw, Struct
+
+from clew.api.marquez.http import MAX_LIMIT, MarquezRequest, MarquezResponse, not_found_error
+from clew.api.marquez.schemas import (
+    JobVersionSchema,
+    format_dataset,
+    format_dataset_version,
+    format_job,
+    format_job_version,
+    format_namespace,
+    format_run,
+    format_source,
+    marquez_job_type,
+)
+from clew.events.facets import decode_facet
+from clew.query.context import QueryResources
+from clew.query.entities.catalog import Catalog, EntityMatch, Interval, daily_intervals, hourly_intervals
+from clew.query.entities.model import CatalogDataset, CatalogJob, CatalogRun, Facets, Name
+from clew.query.search import search_entities, split_words
+from clew.query.search_index import EntityKind
+
+_STATES = ("NEW", "RUNNING", "COMPLETED", "ABORTED", "FAILED")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_END = datetime(9999, 1, 1, tzinfo=UTC)
+_encode = msgspec.json.Encoder(order=None).encode
+
+
+def json_response(value: object, status: int = 200) -> MarquezResponse:
+    """Create a JSON response."""
+    return MarquezResponse(_encode(value), status)
+
+
+def get_namespaces(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
+    """`GET /namespaces`."""
+    limit, offset = request.page()
+    namespaces = catalog.namespaces()[offset : offset + limit]
+    return json_response({"namespaces": [format_namespace(namespace) for namespace in namespaces]})
+
+
+def get_namespace(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
+    """`GET /namespaces/{namespace}`."""
+    (name,) = request.path_args
+    namespace = next((candidate for candidate in catalog.namespaces() if candidate.name == name), None)
+    if namespace is None:
+        raise not_found_error("Namespace", name)
+    return json_response(format_namespace(namespace))
+
+
+def get_sources(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
+    """`GET /sources`."""
+    limit, offset = request.page()
+    return json_response({"sources": [format_source(source) for source in catalog.sources()[offset : offset + limit]]})
+
+
+def get_source(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
+    """`GET /sources/{source}`."""
+    (name,) = request.path_args
+    source = next((candidate for candidate in catalog.sources() if candidate.name == name), None)
+    if source is None:
+        raise not_found_error("Source", name)
+    return json_response(format_source(source))
+
+
+def get_datasets(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
+    """`GET /namespaces/{namespace}/datasets`."""
+    (name,) = request.path_args
+    datasets = [format_dataset(dataset) for dataset in catalog.datasets(name, *request.page())]
+    if not datasets:
+        _require_namespace(catalog, name)
+    return json_response({"datasets": datasets, "totalCount": catalog.count_datasets(name)})
+
+
+def get_dataset(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
+    """`GET /namespaces/{namespace}/datasets/{dataset}`."""
+    return json_response(format_dataset(require_dataset(catalog, request)))
+
+
+def require_dataset(catalog: Catalog, request: MarquezRequest) -> CatalogDataset:
+    """Return the dataset of the path, or raise 404."""
+    name = request.path_args[0], request.path_args[1]
+    dataset = catalog.dataset(name)
+    if dataset is None:
+        _require_namespace(catalog, name[0])
+        raise not_found_error("Dataset", name[1])
+    return dataset
+
+
+def get_dataset_versions(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
+    """`GET /namespaces/{namespace}/datasets/{dataset}/versions`."""
+    require_dataset(catalog, request)
+    name = request.path_args[0], request.path_args[1]
+    versions = [format_dataset_version(version) for version in catalog.dataset_versions(name, *request.page())]
+    return json_response({"versions": versions, "totalCount": catalog.count_dataset_versions(name)})
+
+
+def get_dataset_version(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
+    """`GET /namespaces/{namespace}/datasets/{dataset}/versions/{version}`."""
+    require_dataset(catalog, request)
+    namespace, name, version = request.path_args
+    dataset_version = catalog.dataset_version((namespace, name), version)
+    if dataset_version is None:
+        raise not_found_error("Dataset version", version)
+    return json_response(format_dataset_version(dataset_version))
+
+
+def get_jobs(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
+    """`GET /jobs` and `GET /namespaces/{namespace}/jobs`."""
+    namespace = request.path_args[0] if request.path_args else None
+    states = _states(request)
+    jobs = [format_job(job) for job in catalog.jobs(namespace, states, *request.page())]
+    return json_response({"jobs": jobs, "totalCount": catalog.count_jobs(namespace, states)})
+
+
+def get_job(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
+    """`GET /namespaces/{namespace}/jobs/{job}`."""
+    return json_response(format_job(require_job(catalog, request)))
+
+
+def require_job(catalog: Catalog, request: MarquezRequest) -> CatalogJob:
+    """Return the job of the path, or raise 404."""
+    name = request.path_args[0], request.path_args[1]
+    job = catalog.job(name)
+    if job is None:
+        _require_namespace(catalog, name[0])
+        raise not_found_error("Job", name[1])
+    return job
+
+
+def get_job_versions(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
+    """`GET /namespaces/{namespace}/jobs/{job}/versions`."""
+    limit, offset = request.page()
+    versions = _job_versions(catalog, request)
+    return json_response({"versions": versions[offset : offset + limit]})
+
+
+def get_job_version(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
+    """`GET /namespaces/{namespace}/jobs/{job}/versions/{version}`."""
+    version = request.path_args[2]
+    job_version = next(
+        (candidate for candidate in _job_versions(catalog, request) if candidate.version == version), None
+    )
+    if job_version is None:
+        raise not_found_error("Job version", version)
+    return json_response(job_version)
+
+
+def get_job_runs(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
+    """`GET /namespaces/{namespace}/jobs/{job}/runs`."""
+    require_job(catalog, request)
+    name = request.path_args[0], request.path_args[1]
+    runs = [format_run(run) for run in catalog.runs_of_job(name, *request.page())]
+    return json_response({"runs": runs, "totalCount": catalog.count_runs(name)})
+
+
+def get_run(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
+    """`GET /jobs/runs/{run}`."""
+    (run_id,) = request.path_args
+    run = catalog.run(run_id)
+    if run is None:
+        raise not_found_error("Run", run_id)
+    return json_response(format_run(run))
+
+
+def get_run_facets(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
+    """`GET /jobs/runs/{run}/facets`."""
+    (run_id,) = request.path_args
+    kind = request.enum_param("type", ("RUN", "JOB", "DATASET"))
+    if kind == "DATASET":
+        return MarquezResponse(b"", 204)
+    facets = catalog.run_facets(run_id, kind.lower())
+    if facets is None:
+        raise not_found_error("Run", run_id)
+    return json_response({"runId": run_id, "facets": facets})
+
+
+def get_tags(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
+    """`GET /tags`."""
+    limit, offset = request.page()
+    return json_response({"tags": catalog.tags()[offset : offset + limit]})
+
+
+def get_events(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
+    """`GET /events/lineage`."""
+    order = request.enum_param("sortDirection", ("ASC", "DESC"), "DESC")
+    span = request.timestamp_param("after", _EPOCH), request.timestamp_param("before", _END)
+    events, total = catalog.events(*span, *request.page(), is_newest_first=order == "DESC")
+    return json_response({"events": events, "totalCount": total})
+
+
+class EventStatsSchema(Struct, frozen=True, rename="camel"):
+    """Run events of an interval by type."""
+
+    start_interval: datetime
+    end_interval: datetime
+    fail: int
+    start: int
+    complete: int
+    abort: int
+
+
+class CountStatsSchema(Struct, frozen=True, rename="camel"):
+    """Number of entities at the end of an interval."""
+
+    start_interval: datetime
+    end_interval: datetime
+    count: int
+
+
+def get_event_stats(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
+    """`GET /stats/lineage-events`."""
+    counts = catalog.event_counts(_intervals(request))
+    return json_response(
+        [
+            EventStatsSchema(
+                count.interval.start, count.interval.end, count.fail, count.start, count.complete, count.abort
+            )
+            for count in counts
+        ]
+    )
+
+
+def get_job_stats(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
+    """`GET /stats/jobs`."""
+    return _entity_stats(catalog, request, "job")
+
+
+def get_dataset_stats(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
+    """`GET /stats/datasets`."""
+    return _entity_stats(catalog, request, "dataset")
+
+
+def get_source_stats(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
+    """`GET /stats/sources`."""
+    created = sorted(source.created_at for source in catalog.sources() if source.created_at is not None)
+    counts = [
+        CountStatsSchema(source.start, source.end, sum(timestamp < source.end for timestamp in created))
+        for source in _intervals(request)
+    ]
+    return json_response(counts)
+
+
+def _entity_stats(catalog: Catalog, request: MarquezRequest, kind: str) -> MarquezResponse:
+    counts = catalog.entity_counts(kind, _intervals(request))
+    return json_response([CountStatsSchema(count.interval.start, count.interval.end, count.count) for count in counts])
+
+
+def _intervals(request: MarquezRequest) -> list[Interval]:
+    now = datetime.now(UTC)
+    if request.enum_param("period", ("DAY", "WEEK")) == "DAY":
+        return hourly_intervals(now)
+    return daily_intervals(now, request.time_zone_param("timezone"))
+
+
+def _states(request: MarquezRequest) -> list[str] | None:
+    values = request.params.get("lastRunStates")
+    if not values:
+        return None
+    states = [state.upper() for state in values]
+    for state in states:
+        MarquezRequest((), f"lastRunStates={state}".encode()).enum_param("lastRunStates", _STATES)
+    return states
+
+
+def _require_namespace(catalog: Catalog, name: str) -> None:
+    if not catalog.has_namespace(name):
+        raise not_found_error("Namespace", name)
+
+
+def _job_versions(catalog: Catalog, request: MarquezRequest) -> list[JobVersionSchema]:
+    job = require_job(catalog, request)
+    return [format_job_version(version) for version in catalog.job_versions((job.namespace, job.name))]
+
+
+_LIMIT: Final = 10
+_EVENT_TYPES: Final = {"COMPLETED": "COMPLETE", "FAILED": "FAIL", "ABORTED": "ABORT", "RUNNING": "RUNNING"}
+# JSON names as in events; Marquez has `run_id`.
+_JSON_NAMES: Final = {
+    "event_type": "eventType",
+    "run_facets": "runFacets",
+    "input_facets": "inputFacets",
+    "output_facets": "outputFacets",
+}
+# Larger facets are not highlighted.
+_MAX_FACET_BYTES = 256 << 10
+_MAX_DEPTH = 12
+# Characters of a highlight before the first match, and in total.
+_CONTEXT_CHARS, _FRAGMENT_CHARS = 30, 100
+
+
+class JobSearchHit(Struct, frozen=True, rename=_JSON_NAMES):
+    """Job with the facets of its latest run."""
+
+    run_id: str | None
+    name: str
+    namespace: str
+    event_type: str | None
+    type: Literal["BATCH", "STREAM"]
+    facets: Facets
+    run_facets: Facets
+
+
+class DatasetSearchHit(Struct, frozen=True, rename=_JSON_NAMES):
+    """Dataset with the facets of the run that last wrote it."""
+
+    run_id: str | None
+    name: str
+    namespace: str
+    event_type: str | None
+    facets: Facets
+    input_facets: Facets
+    output_facets: Facets
+
+
+class TextSearchHandlers:
+    """Handlers of the full-text search endpoints."""
+
+    def __init__(self, resources: QueryResources) -> None:
+        self._search_index = resources.search_index
+
+    def jobs(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
+        """`GET /api/v2beta/search/jobs`."""
+        text, names = self._search(catalog, request, "job")
+        jobs = {(job.namespace, job.name): job for job in catalog.job_summaries(names)}
+        return _search_response(text, [_job_hit(jobs[name]) for name in names if name in jobs])
+
+    def datasets(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
+        """`GET /api/v2beta/search/datasets`."""
+        text, names = self._search(catalog, request, "dataset")
+        datasets = {(dataset.namespace, dataset.name): dataset for dataset in catalog.dataset_summaries(names)}
+        writers = catalog.last_writers(datasets)
+        return _search_response(
+            text, [_dataset_hit(datasets[name], writers.get(name)) for name in names if name in datasets]
+        )
+
+    def _search(self, catalog: Catalog, request: MarquezRequest, kind: EntityKind) -> tuple[str, list[Name]]:
+        text = request.required_param("q")
+        result = search_entities(self._search_index, catalog.reader, text, kind=kind, limit=_LIMIT)
+        return text, [(hit.namespace, hit.name) for hit in result.hits]
+
+
+def _job_hit(job: CatalogJob) -> JobSearchHit:
+    run = job.latest_run
+    return JobSearchHit(
+        None if run is None else run.id,
+        job.name,
+        job.namespace,
+        None if run is None else _EVENT_TYPES.get(run.state),
+        marquez_job_type(job),
+        job.facets,
+        {} if run is None else run.facets,
+    )
+
+
+def _dataset_hit(dataset: CatalogDataset, run: CatalogRun | None) -> DatasetSearchHit:
+    name = dataset.namespace, dataset.name
+    written = (
+        [] if run is None else [output.facets for output in run.outputs if (output.namespace, output.name) == name]
+    )
+    return DatasetSearchHit(
+        None if run is None else run.id,
+        dataset.name,
+        dataset.namespace,
+        None if run is None else _EVENT_TYPES.get(run.state),
+        dataset.facets,
+        {},
+        written[0] if written else {},
+    )
+
+
+def _search_response(text: str, hits: Sequence[JobSearchHit | DatasetSearchHit]) -> MarquezResponse:
+    pattern = re.compile("|".join(map(re.escape, split_words(text))) or "(?!)", re.IGNORECASE)
+    return json_response({"hits": hits, "highlights": [_highlights(hit, pattern) for hit in hits]})
+
+
+def _highlights(hit: JobSearchHit | DatasetSearchHit, pattern: re.Pattern[str]) -> dict[str, list[str]]:
+    """Return the matching fragments by field."""
+    highlights: dict[str, list[str]] = {}
+    for field, text in _searched_texts(hit):
+        first = pattern.search(text)
+        if first is not None:
+            start = max(0, first.start() - _CONTEXT_CHARS) if len(text) > _FRAGMENT_CHARS else 0
+            fragment = pattern.sub(lambda match: f"<em>{match[0]}</em>", text[start : start + _FRAGMENT_CHARS])
+            highlights.setdefault(field, []).append(fragment)
+    return highlights
+
+
+def _searched_texts(hit: JobSearchHit | DatasetSearchHit) -> Iterator[tuple[str, str]]:
+    yield from (("name", hit.name), ("namespace", hit.namespace))
+    for name, facet in _small_facets(hit.facets).items():
+        yield from _facet_texts(f"facets.{name}", decode_facet(bytes(facet)))
+
+
+def _small_facets(facets: Mapping[str, Raw]) -> dict[str, Raw]:
+    return {name: facet for name, facet in facets.items() if len(bytes(facet)) <= _MAX_FACET_BYTES}
+
+
+def _facet_texts(path: str, value: Any, depth: int = 0) -> Iterator[tuple[str, str]]:
+    """Yield path and text of each string of a facet, without `_`-prefixed fields."""
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, dict) and depth < _MAX_DEPTH:
+        for key, child in value.items():
+            if not key.startswith("_"):
+                yield from _facet_texts(f"{path}.{key}", child, depth + 1)
+    elif isinstance(value, list) and depth < _MAX_DEPTH:
+        for child in value:
+            yield from _facet_texts(path, child, depth + 1)
+
+
+_DEFAULT_LIMIT = 10
+_MIN_TIME = datetime(1970, 1, 1, tzinfo=UTC)
+_MAX_TIME = datetime(9999, 1, 1, tzinfo=UTC)
+# UPDATE_AT is documented, UPDATED_AT is what Marquez accepts.
+_SORT_ORDERS = ("NAME", "UPDATE_AT", "UPDATED_AT")
+
+
+class NameSearchHit(Struct, frozen=True, rename="camel"):
+    """Job or dataset with a matching name."""
+
+    type: Literal["DATASET", "JOB"]
+    name: str
+    updated_at: datetime | None
+    namespace: str
+    node_id: str
+
+
+def search_names(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
+    """`GET /search`."""
+    text = request.required_param("q")
+    kinds = (request.enum_param("filter", ("DATASET", "JOB")),) if request.param("filter") else ("DATASET", "JOB")
+    by_name = request.enum_param("sort", _SORT_ORDERS, "NAME") == "NAME"
+    span = request.date_param("after") or _MIN_TIME, request.date_param("before") or _MAX_TIME
+    matches = [
+        match for kind in kinds for match in catalog.search_names(kind.lower(), text, request.param("namespace"), *span)
+    ]
+    if by_name:
+        matches.sort(key=lambda match: (match.name, match.namespace, match.kind))
+    else:
+        matches.sort(key=lambda match: match.updated_at or _MIN_TIME, reverse=True)
+    page = matches[: request.int_param("limit", _DEFAULT_LIMIT, MAX_LIMIT)]
+    return json_response({"totalCount": len(matches), "results": [_name_search_hit(match) for match in page]})
+
+
+def _name_search_hit(match: EntityMatch) -> NameSearchHit:
+    kind: Literal["DATASET", "JOB"] = "JOB" if match.kind == "job" else "DATASET"
+    return NameSearchHit(
+        kind, match.name, match.updated_at, match.namespace, f"{match.kind}:{match.namespace}:{match.name}"
+    )

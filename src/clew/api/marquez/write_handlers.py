@@ -1,0 +1,213 @@
+"""PUT, POST and DELETE handlers: tags, namespaces, sources and deletion.
+
+Each change is an event in the log. The response is sent once it is synced and has the document as it will be after the
+pipeline has ingested the event; until then, this process overlays the change.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from clew.api.marquez.http import MarquezError, MarquezRequest, MarquezResponse, not_found_error
+from clew.api.marquez.read_handlers import json_response, require_dataset, require_job
+from clew.api.marquez.schemas import format_dataset, format_job, format_namespace, format_source
+from clew.eventlog.writer import IncomingEvent, LogLockedError, LogWriter, normalize_body
+from clew.events.ids import event_id
+from clew.events.streams import Stream
+from clew.query.entities.annotations import (
+    NamespaceAnnotation,
+    SoftDelete,
+    SourceAnnotation,
+    TagAnnotation,
+    TagDescription,
+    annotation_body,
+    annotation_event,
+    annotation_key,
+)
+from clew.query.entities.catalog import Catalog, UnindexedAnnotations
+from clew.query.entities.model import CatalogDataset, DataSource, Name, Namespace, TagDefinition
+
+StoreEvent = Callable[[IncomingEvent], object]
+T = TypeVar("T", bound=Struct)
+
+_LOG_SOURCE = "clew-api"
+_NAMESPACE_NAME = re.compile(r"[a-zA-Z:;=/0-9_\-.@+]{1,1024}")
+_NOT_SUPPORTED = "Not supported, deprecated by Marquez: send OpenLineage events to POST /api/v1/lineage instead."
+
+
+class NamespaceBody(Struct, rename="camel"):
+    """Request body of a namespace."""
+
+    owner_name: str
+    description: str | None = None
+
+
+class SourceBody(Struct, rename="camel"):
+    """Request body of a source."""
+
+    type: str
+    connection_url: str
+    description: str | None = None
+
+
+class TagBody(Struct):
+    """Request body of a tag."""
+
+    description: str | None = None
+
+
+def create_log_store(log: Path) -> StoreEvent:
+    """Create a function that appends one event to the log; 503 while another process holds the log."""
+
+    def store(event: IncomingEvent) -> None:
+        try:
+            with LogWriter(log) as writer:
+                writer.append([event])
+        except LogLockedError as error:
+            hint = "Stop the collector, or run `clew serve --collect`, which also collects events."
+            raise MarquezError(503, f"{error.message} {hint}") from error
+
+    return store
+
+
+class WriteHandlers:
+    """Handlers of the write endpoints."""
+
+    def __init__(self, store_event: StoreEvent, pending: UnindexedAnnotations) -> None:
+        self._store_event = store_event
+        self._pending = pending
+
+    def put_tag(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
+        """`PUT /tags/{tag}`."""
+        (name,) = request.path_args
+        body = _parse_body(request, TagBody) if request.body.strip() not in {b"", b"null"} else TagBody()
+        self._record(catalog, ("tag", name), TagDescription(body.description))
+        return json_response(TagDefinition(name, body.description))
+
+    def put_namespace(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
+        """`PUT /namespaces/{namespace}`."""
+        (name,) = request.path_args
+        if _NAMESPACE_NAME.fullmatch(name) is None:
+            raise MarquezError(
+                400, f"namespace '{name}' must contain only letters, numbers, and _-:;=/.@+, 1024 at most."
+            )
+        body = _parse_body(request, NamespaceBody)
+        self._record(catalog, ("namespace", name), NamespaceAnnotation(body.owner_name, body.description))
+        self._unhide(catalog, "namespace", name)
+        return json_response(format_namespace(_require_namespace(catalog, name)))
+
+    def put_source(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
+        """`PUT /sources/{source}`."""
+        (name,) = request.path_args
+        body = _parse_body(request, SourceBody)
+        annotation = SourceAnnotation(body.type.upper(), body.connection_url, body.description)
+        self._record(catalog, ("source", name), annotation)
+        return json_response(
+            format_source(DataSource(name, annotation.type, None, None, annotation.url, annotation.description))
+        )
+
+    def delete_namespace(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
+        """`DELETE /namespaces/{namespace}`."""
+        (name,) = request.path_args
+        _require_namespace(catalog, name)
+        self._record(catalog, ("hidden", "namespace", name), SoftDelete())
+        return json_response(format_namespace(_require_namespace(catalog, name)))
+
+    def delete_dataset(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
+        """`DELETE /namespaces/{namespace}/datasets/{dataset}`."""
+        dataset = require_dataset(catalog, request)
+        self._record(catalog, ("hidden", "dataset", dataset.namespace, dataset.name), SoftDelete())
+        return json_response(format_dataset(dataset))
+
+    def delete_job(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
+        """`DELETE /namespaces/{namespace}/jobs/{job}`."""
+        job = require_job(catalog, request)
+        self._record(catalog, ("hidden", "job", job.namespace, job.name), SoftDelete())
+        return json_response(format_job(job))
+
+    def tag_dataset(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
+        """`POST /namespaces/{namespace}/datasets/{dataset}/tags/{tag}`."""
+        return self._tag(catalog, request, "dataset", None, request.path_args[2], is_set=True)
+
+    def untag_dataset(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
+        """`DELETE /namespaces/{namespace}/datasets/{dataset}/tags/{tag}`."""
+        return self._tag(catalog, request, "dataset", None, request.path_args[2], is_set=False)
+
+    def tag_field(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
+        """`POST /namespaces/{namespace}/datasets/{dataset}/fields/{field}/tags/{tag}`."""
+        return self._tag(
+            catalog, request, "dataset", _require_field(catalog, request), request.path_args[3].upper(), is_set=True
+        )
+
+    def untag_field(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
+        """`DELETE /namespaces/{namespace}/datasets/{dataset}/fields/{field}/tags/{tag}`."""
+        return self._tag(
+            catalog, request, "dataset", _require_field(catalog, request), request.path_args[3].upper(), is_set=False
+        )
+
+    def tag_job(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
+        """`POST /namespaces/{namespace}/jobs/{job}/tags/{tag}`."""
+        return self._tag(catalog, request, "job", None, request.path_args[2], is_set=True)
+
+    def untag_job(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
+        """`DELETE /namespaces/{namespace}/jobs/{job}/tags/{tag}`."""
+        return self._tag(catalog, request, "job", None, request.path_args[2], is_set=False)
+
+    def _tag(
+        self, catalog: Catalog, request: MarquezRequest, kind: str, field: str | None, tag: str, *, is_set: bool
+    ) -> MarquezResponse:
+        require: Callable[[Catalog, MarquezRequest], object] = require_dataset if kind == "dataset" else require_job
+        require(catalog, request)
+        name: Name = request.path_args[0], request.path_args[1]
+        current: TagAnnotation = catalog.annotations.tag_annotation(kind, *name)
+        updated = current.with_tag((field, tag)) if is_set else current.without_tag((field, tag))
+        self._record(catalog, ("tags", kind, *name), updated)
+        if kind == "job":
+            return json_response(format_job(require_job(catalog, request)))
+        return json_response(format_dataset(require_dataset(catalog, request)))
+
+    def _unhide(self, catalog: Catalog, *identity: str) -> None:
+        if catalog.annotations.hidden_namespace(identity[1]) is not None:
+            self._record(catalog, ("hidden", *identity), SoftDelete(is_hidden=False))
+
+    def _record(self, catalog: Catalog, identity: tuple[str, ...], annotation: Struct) -> None:
+        annotations = [(annotation_key(*identity), annotation_body(annotation))]
+        event = IncomingEvent(Stream.OPENLINEAGE, _LOG_SOURCE, annotation_event(annotations))
+        self._store_event(event)
+        self._pending.add(event_id(normalize_body(event.body)), annotations)
+        catalog.reset_annotations()
+
+
+def not_supported(_: Catalog, __: MarquezRequest) -> NoReturn:
+    """Reject an endpoint that Marquez has deprecated."""
+    raise MarquezError(405, _NOT_SUPPORTED)
+
+
+def _parse_body(request: MarquezRequest, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(request.body, type=kind)
+    except msgspec.ValidationError as error:
+        raise MarquezError(422, str(error), is_validation=True) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise MarquezError(400, "Unable to process JSON") from None
+
+
+def _require_namespace(catalog: Catalog, name: str) -> Namespace:
+    namespace = next((candidate for candidate in catalog.namespaces() if candidate.name == name), None)
+    if namespace is None:
+        raise not_found_error("Namespace", name)
+    return namespace
+
+
+def _require_field(catalog: Catalog, request: MarquezRequest) -> str:
+    dataset: CatalogDataset = require_dataset(catalog, request)
+    name = request.path_args[2]
+    if all(field.name != name for field in dataset.fields):
+        raise MarquezError(404, f"Field '{name}' not found for dataset '{dataset.name}'.")
+    return name

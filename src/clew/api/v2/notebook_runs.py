@@ -1,0 +1,145 @@
+"""Notebook run operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime
+from typing import Any, Final, Protocol, TypeAlias
+
+import msgspec
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from clew.api.middleware import problem_response
+from clew.api.v2.operation import IntegerParam, OperationSpec, StringParam, parse_parameters
+from clew.query.model import LineageStep, NotebookRun, SessionSummary, State
+from clew.query.pages.run_page import build_run_page
+from clew.query.pages.run_page_model import RunPage
+
+
+class NotebookRunSource(Protocol):
+    """Queries on notebook runs; unknown names raise `UsageError`."""
+
+    def runs(self) -> Sequence[SessionSummary]:
+        """Return notebook runs, newest first."""
+
+    def latest_run(self) -> NotebookRun | None:
+        """Return the latest run."""
+
+    def run(self, session_id: str) -> NotebookRun:
+        """Return a run."""
+
+    def upstream(self, column: str) -> LineageStep:
+        """Return the upstream lineage of `dataset.column`."""
+
+
+# Opened for each request: the index can be created or rebuilt while the server runs.
+OpenRunSource: TypeAlias = Callable[[], AbstractContextManager[NotebookRunSource]]
+
+
+MAX_NOTEBOOK_RUNS = 100
+
+
+class NotebookRunEntry(Struct, frozen=True, rename="camel"):
+    """Notebook run in a list."""
+
+    session_id: str
+    notebook: str
+    state: State
+    started_at: datetime | None
+    ended_at: datetime | None
+    cell_count: int
+    failed_cell_count: int
+
+
+class NotebookRunList(Struct, frozen=True, rename="camel"):
+    """Newest notebook runs and their total number."""
+
+    runs: tuple[NotebookRunEntry, ...]
+    total: int
+
+
+_COLUMN = StringParam("column", "Column to explain, as dataset.column.", example="totals.parquet.sum")
+_LIST: Final = OperationSpec(
+    "notebookRuns",
+    "/api/v2/notebook-runs",
+    "List the newest notebook runs",
+    (
+        IntegerParam(
+            "limit", "Maximum number of results.", minimum=1, maximum=MAX_NOTEBOOK_RUNS, default_value=MAX_NOTEBOOK_RUNS
+        ),
+    ),
+    NotebookRunList,
+)
+_LATEST: Final = OperationSpec(
+    "latestNotebookRun", "/api/v2/notebook-runs/latest", "Get the latest notebook run", (_COLUMN,), RunPage
+)
+_RUN: Final = OperationSpec(
+    "notebookRun",
+    "/api/v2/notebook-runs/{sessionId}",
+    "Get a notebook run with its cells",
+    (StringParam("sessionId", "Session id of the run.", is_required=True, location="path"), _COLUMN),
+    RunPage,
+)
+NOTEBOOK_RUN_OPERATIONS: Final = (_LIST, _LATEST, _RUN)
+
+
+def notebook_run_routes(open_source: OpenRunSource) -> list[Route]:
+    """Create the routes; `open_source` is called for each request."""
+
+    def list_runs(request: Request) -> Response:
+        limit = _parse_values(_LIST, request)["limit"]
+        with open_source() as source:
+            runs = source.runs()
+        return _json_response(NotebookRunList(runs=tuple(map(_run_entry, runs[:limit])), total=len(runs)))
+
+    def latest_run(request: Request) -> Response:
+        column = _parse_values(_LATEST, request)["column"]
+        with open_source() as source:
+            run = source.latest_run()
+            return _no_run_response(request) if run is None else _page_response(source, run, column)
+
+    def get_run(request: Request) -> Response:
+        values = _parse_values(_RUN, request)
+        with open_source() as source:
+            return _page_response(source, source.run(values["sessionId"]), values["column"])
+
+    # Not async: Starlette runs them in a thread pool.
+    return [
+        Route(_LIST.path, list_runs),
+        Route(_LATEST.path, latest_run),
+        Route(_RUN.path, get_run),
+    ]
+
+
+def _parse_values(operation: OperationSpec, request: Request) -> dict[str, Any]:
+    return parse_parameters(operation.parameters, request.query_params, request.path_params)
+
+
+def _page_response(source: NotebookRunSource, run: NotebookRun, column: str | None) -> Response:
+    return _json_response(build_run_page(run, upstream=None if column is None else source.upstream(column)))
+
+
+def _no_run_response(request: Request) -> Response:
+    hint = "Run `clew demo`, or `clew run NOTEBOOK` and `clew pipeline run`; then reload."
+    return problem_response(request, 404, "No notebook run was recorded yet.", hint)
+
+
+def _run_entry(run: SessionSummary) -> NotebookRunEntry:
+    return NotebookRunEntry(
+        session_id=run.session_id,
+        notebook=run.notebook,
+        state=run.state,
+        started_at=run.started_at,
+        ended_at=run.ended_at,
+        cell_count=run.cell_count,
+        failed_cell_count=run.failed_cell_count,
+    )
+
+
+def _json_response(value: Struct) -> Response:
+    # A running notebook changes.
+    return Response(msgspec.json.encode(value), media_type="application/json", headers={"cache-control": "no-cache"})

@@ -1,0 +1,367 @@
+"""A traced pandas call, its operands, and recording of its result."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from msgspec import Struct
+from pandas.api.extensions import ExtensionArray
+
+from clew.capture.backends.pandas.state import current_version, is_scalar, mark_inferred, provenance_of
+from clew.capture.emit.redaction import redacted_message
+from clew.capture.environments.session import current_execution
+from clew.capture.introspection.bytecode import literal_sequences, operand_spans
+from clew.capture.introspection.read_tracking import loaded_values, reads_in_statement, record_scalar, scalar_sources
+from clew.capture.introspection.user_code import is_user_code
+from clew.capture.lineage.frame_version import STATE_ATTR, FrameVersion, set_state
+from clew.capture.lineage.operations import ExplicitEdges, IdentityEdges, OperationRecord, OperationType, fold_iteration
+from clew.capture.lineage.provenance import (
+    Provenance,
+    apply_direct,
+    attach_to_array,
+    attach_to_scalar,
+    attach_to_series,
+    union,
+)
+from clew.capture.lineage.transformations import IDENTITY, INFERRED, TRANSFORMATION
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from clew.capture.introspection.bytecode import Span
+
+
+_ARITHMETIC = "add sub mul truediv floordiv mod pow and or xor".split()
+_COMPARISONS = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
+_UNARY = ("__neg__", "__pos__", "__abs__", "__invert__", "__round__")
+OPERATORS = (
+    *[f"__{name}__" for name in _ARITHMETIC],
+    *[f"__r{name}__" for name in _ARITHMETIC],
+    *[f"__i{name}__" for name in _ARITHMETIC],
+    *_COMPARISONS,
+    *_UNARY,
+)
+# The receiver is the left operand; comparisons are not listed since they may be reflected.
+RECEIVER_FIRST = frozenset(f"__{prefix}{name}__" for name in _ARITHMETIC for prefix in ("", "i"))
+ARITHMETIC_METHODS = (
+    "add radd sub rsub subtract mul rmul multiply div rdiv divide truediv rtruediv floordiv rfloordiv mod rmod "
+    "pow rpow eq ne lt le gt ge"
+).split()
+
+
+_clock = time.perf_counter
+_MAX_ITEMS_COMPARED = 64
+
+
+class Call(Struct, eq=False):
+    """One call from user code: method, receiver, arguments, result and calling stack frame."""
+
+    name: str
+    receiver: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    pre_state: Any
+    caller: FrameType
+    is_module_function: bool = False
+    result: Any = None
+    # Seconds of `perf_counter`; 0 if the wrapper does not time its calls.
+    started: float = 0.0
+    ended: float = 0.0
+
+    def argument(self, position: int, name: str, default: Any = None) -> Any:
+        """Return an argument that was passed by position or by name."""
+        if name in self.kwargs:
+            return self.kwargs[name]
+        return self.args[position] if len(self.args) > position else default
+
+    def values(self) -> list[Any]:
+        """Return all arguments."""
+        return [*self.args, *self.kwargs.values()] if self.kwargs else list(self.args)
+
+    @property
+    def is_in_place(self) -> bool:
+        """True if the call mutated its receiver instead of returning a new object."""
+        return bool(self.kwargs.get("inplace")) and (self.result is None or self.result is self.receiver)
+
+    @property
+    def output_frame(self) -> Any:
+        """The frame that the call created or mutated."""
+        return self.receiver if self.is_in_place else self.result
+
+
+def record_created(
+    call: Call,
+    kind: OperationType,
+    edges: IdentityEdges | ExplicitEdges,
+    rows: Provenance | None = None,
+    parents: tuple[FrameVersion, ...] = (),
+    frame: Any = None,
+    method: str | None = None,
+) -> OperationRecord:
+    """Record that the call created a frame: its result, or `frame`."""
+    frame = call.result if frame is None else frame
+    version = FrameVersion.of(frame)
+    set_state(frame, version)
+    # Only the first frame owns the index; later frames share it.
+    index = frame._mgr.axes[1]
+    if getattr(index, STATE_ATTR) is None:
+        set_state(index, version)
+    return record_output(call, kind, version, edges, rows, parents, method)
+
+
+def record_mutated(
+    call: Call,
+    kind: OperationType,
+    edges: IdentityEdges | ExplicitEdges,
+    rows: Provenance | None = None,
+    frame: Any = None,
+    previous: FrameVersion | None = None,
+    method: str | None = None,
+) -> OperationRecord:
+    """Record that the call mutated its receiver, or `frame`, in place."""
+    frame = call.receiver if frame is None else frame
+    previous = call.pre_state if previous is None else previous
+    version = FrameVersion.of(frame, uid=previous.uid)
+    version.name = previous.name
+    set_state(frame, version)
+    return record_output(call, kind, version, edges, rows, (previous,), method)
+
+
+def record_result(
+    call: Call, kind: OperationType, edges: IdentityEdges | ExplicitEdges, rows: Provenance | None = None
+) -> None:
+    """Record a method that has an `inplace` parameter."""
+    if call.is_in_place:
+        record_mutated(call, kind, edges, rows)
+    elif isinstance(call.result, pd.DataFrame):
+        record_created(call, kind, edges, rows, (call.pre_state,))
+
+
+def record_output(
+    call: Call,
+    kind: OperationType,
+    version: FrameVersion,
+    edges: IdentityEdges | ExplicitEdges,
+    rows: Provenance | None,
+    parents: tuple[FrameVersion, ...],
+    method: str | None = None,
+) -> OperationRecord:
+    """Record an operation with the output `version`."""
+    caller, started, ended = call.caller, call.started, call.ended
+    if not started:
+        # An untimed call: use its end as the timestamp, with a duration of 0.
+        started = ended = ended or _clock()
+    operation = OperationRecord(
+        method or call.name,
+        kind,
+        version,
+        edges,
+        rows or {},
+        parents,
+        call.is_module_function,
+        caller.f_code,
+        caller.f_lasti,
+        started,
+        ended - started,
+    )
+    previous = parents[0].made_by if len(parents) == 1 else None
+    is_loop_iteration = (
+        previous is not None and previous.instruction == operation.instruction and previous.code is operation.code
+    )
+    version.made_by = fold_iteration(operation) if is_loop_iteration else operation
+    enqueue(operation, ended)
+    return operation
+
+
+def enqueue(operation: OperationRecord, ended: float) -> None:
+    """Add an operation that has just ended to the current execution."""
+    execution = current_execution()
+    if execution is None:
+        operation.output = None
+    elif is_user_code(operation.code):  # type: ignore[arg-type]
+        operation.overhead = _clock() - ended
+        execution.add(operation)
+    else:
+        # Called by a library: emitted only if its output reaches user code.
+        operation.is_pending = True
+        execution.session.has_pending = True
+
+
+def record_failure(call: Call, error: BaseException) -> None:
+    """Record that a call from user code raised an exception."""
+    execution = current_execution()
+    if execution is None or not isinstance(error, Exception) or not is_user_code(call.caller.f_code):
+        return
+    parents = (call.pre_state,) if isinstance(call.pre_state, FrameVersion) else ()
+    caller, ended = call.caller, _clock()
+    started = call.started or ended
+    operation = OperationRecord(call.name, "unknown", None, ExplicitEdges({}), {}, parents, call.is_module_function)
+    operation.code, operation.instruction = caller.f_code, caller.f_lasti
+    operation.started, operation.duration = started, ended - started
+    operation.error = (type(error).__name__, redacted_message(error, execution.cell.source))
+    enqueue(operation, ended)
+
+
+def assign_to_result(call: Call, provenance: Provenance, kind: OperationType = "transformation") -> None:
+    """Attach one provenance to the result of a call, whatever its type."""
+    result = call.result
+    if isinstance(result, pd.Series):
+        attach_to_series(result, provenance)
+    elif isinstance(result, pd.DataFrame):
+        labels = [*result.columns, *[name for name in result.index.names if name is not None]]
+        record_created(call, kind, ExplicitEdges(dict.fromkeys(labels, provenance)))
+    elif isinstance(result, (np.ndarray, ExtensionArray)):
+        attach_to_array(result, provenance)
+    elif isinstance(result, pd.Index):
+        attach_to_series(result, provenance, {result.name: provenance} if result.name is not None else None)
+    elif is_scalar(result):
+        record_extracted_scalar(call.caller, result, provenance)
+
+
+def record_extracted_scalar(caller: FrameType, value: Any, provenance: Provenance) -> None:
+    """Attach provenance to a scalar extracted from a Series or a frame, and log the read."""
+    if provenance:
+        attach_to_scalar(value, provenance)
+        record_scalar(caller, provenance)
+
+
+def value_provenance(value: Any, call: Call) -> Provenance:
+    """Return the provenance of a value stored in a frame; inferred from the statement if the value left pandas."""
+    provenance = provenance_of(value)
+    if provenance is not None:
+        return (
+            provenance
+            if value.__class__ is pd.Series or not _has_scalars(value)
+            else _scalar_list_provenance(provenance, call)
+        )
+    if is_scalar(value):
+        return _infer_scalar_argument(value, call)
+    if isinstance(value, pd.Index) or is_code_literal(value, call):
+        return {}
+    return infer_from_statement(call, argument_span(value, call))
+
+
+def _has_scalars(value: Any) -> bool:
+    """Return whether a list holds scalars, some of which may have no provenance."""
+    return isinstance(value, (list, tuple)) and any(is_scalar(item) for item in value[:1])
+
+
+def _scalar_list_provenance(provenance: Provenance, call: Call) -> Provenance:
+    return apply_direct(union(mark_inferred(provenance), infer_from_statement(call)), TRANSFORMATION)
+
+
+def _infer_scalar_argument(value: Any, call: Call) -> Provenance:
+    """Infer a scalar: a literal has no source, `df['x'].max() * 2` has the scalars that its statement extracted."""
+    if value is None or isinstance(value, bool):
+        return {}
+    span = argument_span(value, call)
+    provenance = infer_scalar(value, call.caller, span)
+    if provenance or any(value is constant for constant in call.caller.f_code.co_consts):
+        return provenance
+    # Another library may have reduced a column to a scalar.
+    return infer_from_statement(call, span)
+
+
+def infer_scalar(value: Any, caller: FrameType, span: Span | None = None) -> Provenance:
+    """Infer the sources of a scalar that was computed with plain Python arithmetic."""
+    if value is None or value.__class__ is bool:
+        return {}
+    sources = scalar_sources(value, caller, is_scalar, span)
+    return apply_direct(union(*sources), TRANSFORMATION | INFERRED) if sources else {}
+
+
+def operand_provenance(value: Any, caller: FrameType) -> Provenance:
+    """Return the provenance of an operand; inferred for scalars that plain Python arithmetic computed."""
+    provenance = provenance_of(value)
+    if provenance is not None:
+        return provenance
+    return infer_scalar(value, caller) if is_scalar(value) else {}
+
+
+def argument_provenance(value: Any, call: Call) -> Provenance:
+    """Return the provenance of an argument; inferred from the statement for untracked arrays."""
+    provenance = operand_provenance(value, call.caller)
+    return (
+        union(provenance, infer_from_statement(call, argument_span(value, call)))
+        if is_untracked_array(value)
+        else provenance
+    )
+
+
+def is_untracked_array(value: Any) -> bool:
+    """Return whether a value is an array of unknown provenance, or a list that contains one."""
+    if isinstance(value, (list, tuple)):
+        return any(isinstance(item, np.ndarray) and provenance_of(item) is None for item in value[:_MAX_ITEMS_COMPARED])
+    return isinstance(value, np.ndarray) and provenance_of(value) is None
+
+
+def argument_span(value: Any, call: Call) -> Span | None:
+    """Return the bytecode span that computes an argument; None if it cannot be determined."""
+    spans = operand_spans(call.caller.f_code, call.caller.f_lasti)
+    positions = [position for position, argument in enumerate(call.values()) if argument is value]
+    if not spans or not positions:
+        return None
+    if len(spans) == len(call.values()):
+        return spans[positions[0]]
+    return spans[-1] if call.name in RECEIVER_FIRST else (spans[0][0], spans[-1][1])
+
+
+def is_code_literal(value: Any, call: Call) -> bool:
+    """Return whether a list is a literal in the caller's code."""
+    if not isinstance(value, (list, tuple)) or len(value) > _MAX_ITEMS_COMPARED:
+        return False
+    return tuple(map(id, value)) in literal_sequences(call.caller.f_code)
+
+
+def infer_from_statement(call: Call, scope: str | Span | None = None) -> Provenance:
+    """Infer provenance from everything that the current statement read.
+
+    `scope` limits this to the arguments of the named call, or to a bytecode span.
+    """
+    reads, loaded = reads_in_statement(call.caller, scope), loaded_values(call.caller, scope)
+    read_uids: set[int] = set()
+    if any(isinstance(value, pd.DataFrame) for value, _ in loaded):
+        current_reads = reads_in_statement(call.caller, scope, current_only=True)
+        read_uids = {uid for read in current_reads for version, _ in read for uid in _frame_uids(version)}
+    variables = [_loaded_provenance(value, load_count, call, read_uids) for value, load_count in loaded]
+    return apply_direct(union(*reads, *variables), TRANSFORMATION | INFERRED)
+
+
+def _frame_uids(version: FrameVersion) -> list[int]:
+    """Return the uid of a version's frame and those of its parents."""
+    parents = version.made_by.parents if version.made_by is not None else ()
+    return [version.uid, *[parent.uid for parent in parents]]
+
+
+def _loaded_provenance(value: Any, load_count: int, call: Call, read_uids: set[int]) -> Provenance | None:
+    if not isinstance(value, pd.DataFrame):
+        return provenance_of(value)
+    # The assignment target is loaded once only to be assigned to; a frame with column reads was not used as a whole.
+    if value is call.receiver and load_count == 1:
+        return None
+    version = _version_before_call(value, call)
+    return None if version.uid in read_uids else version.fields()
+
+
+def _version_before_call(frame: Any, call: Call) -> FrameVersion:
+    """Return the version that the statement read; the call may have mutated the frame since."""
+    if frame is call.receiver and isinstance(call.pre_state, FrameVersion):
+        return call.pre_state
+    return current_version(frame)
+
+
+__all__ = [
+    "IDENTITY",
+    "Call",
+    "assign_to_result",
+    "infer_from_statement",
+    "record_created",
+    "record_failure",
+    "record_mutated",
+    "record_output",
+    "record_result",
+    "value_provenance",
+]

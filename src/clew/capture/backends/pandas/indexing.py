@@ -1,0 +1,242 @@
+"""Rules for loc, iloc, at and iat."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pandas.core.indexing import _AtIndexer, _iAtIndexer, _iLocIndexer, _LocIndexer
+
+from clew.capture.backends.pandas.assignment import provenance_per_column
+from clew.capture.backends.pandas.call import (
+    Call,
+    infer_scalar,
+    record_created,
+    record_extracted_scalar,
+    record_failure,
+    record_mutated,
+)
+from clew.capture.backends.pandas.inference import evaluate_callback, is_callback
+from clew.capture.backends.pandas.patching import patch_attribute, spoof_filename, warn_chained_indexer
+from clew.capture.backends.pandas.series import entry_for_label, mask_provenance
+from clew.capture.backends.pandas.state import (
+    current_version,
+    indirect_use,
+    is_mask,
+    is_scalar,
+    lineage_or_empty,
+    mark_inferred,
+    provenance_or_empty,
+)
+from clew.capture.diagnostics import record_error
+from clew.capture.introspection.read_tracking import assignment_target_span, names_bound_to, reads_defining, record_read
+from clew.capture.introspection.user_code import guard
+from clew.capture.lineage.frame_version import FrameVersion
+from clew.capture.lineage.operations import IdentityEdges
+from clew.capture.lineage.provenance import Provenance, apply_direct, as_indirect, attach_to_series, union
+from clew.capture.lineage.transformations import CONDITIONAL, FILTER, IDENTITY, TRANSFORMATION
+
+_FULL_SLICE = slice(None)
+_KEY_PARTS = 2
+_MAX_LABELS_TRACED = 16
+INDEXERS = {"loc": _LocIndexer, "iloc": _iLocIndexer, "at": _AtIndexer, "iat": _iAtIndexer}
+
+
+def patch_indexers() -> None:
+    """Patch reads and writes of all four indexers."""
+    for name, owner in INDEXERS.items():
+        _patch_getitem(owner, name)
+        _patch_setitem(owner, name)
+
+
+def _patch_getitem(owner: Any, name: str) -> None:
+    original = owner.__getitem__
+
+    def __getitem__(self: Any, key: Any) -> Any:  # noqa: N807 - replaces the method
+        if guard.depth:
+            return original(self, key)
+        guard.depth = 1
+        try:
+            call, key = _prepare_call(name, self.obj, key, sys._getframe(1))
+            result = _call_original(call, original, self, key)
+            call.result, call.ended = result, time.perf_counter()
+            try:
+                _trace_read(call, key, by_label=name in ("loc", "at"))
+            except Exception as error:  # noqa: BLE001 - capture must never change what the user's call does
+                record_error(name, error)
+        finally:
+            guard.depth = 0
+        return result
+
+    patch_attribute(owner, "__getitem__", __getitem__)
+
+
+def _patch_setitem(owner: Any, name: str) -> None:
+    original = owner.__setitem__
+
+    def __setitem__(self: Any, key: Any, value: Any) -> None:  # noqa: N807 - replaces the method
+        if guard.depth:
+            original(self, key, value)
+            return
+        warn_chained_indexer(sys.getrefcount(self.obj), self.obj)
+        guard.depth = 1
+        try:
+            call, key = _prepare_call(name, self.obj, key, sys._getframe(1))
+            _call_original(call, original, self, key, value)
+            call.ended = time.perf_counter()
+            try:
+                _trace_write(call, key, value, by_label=name in ("loc", "at"))
+            except Exception as error:  # noqa: BLE001 - capture must never change what the user's call does
+                record_error(name, error)
+        finally:
+            guard.depth = 0
+
+    patch_attribute(owner, "__setitem__", __setitem__)
+
+
+def _call_original(call: Call, original: Callable[..., Any], *args: Any) -> Any:
+    try:
+        return original(*args)
+    except Exception as error:
+        record_failure(call, error)
+        raise
+
+
+spoof_filename(_call_original)
+
+
+def _prepare_call(name: str, receiver: Any, key: Any, caller: Any) -> tuple[Call, Any]:
+    """Return the call and its key, with callbacks in the key evaluated with tracing."""
+    pre_state = None
+    try:
+        pre_state = current_version(receiver) if isinstance(receiver, pd.DataFrame) else lineage_or_empty(receiver)
+        if type(key) is tuple and any(map(is_callback, key)):
+            key = tuple(evaluate_callback(item, receiver) if is_callback(item) else item for item in key)
+        elif is_callback(key):
+            value = evaluate_callback(key, receiver)
+            # pandas rejects a callback that returns a tuple; it must still get a callback.
+            key = (lambda _: value) if isinstance(value, tuple) else value
+    except Exception as error:  # noqa: BLE001 - capture must never change what the user's call does
+        record_error(name, error)
+    call = Call(name, receiver, (key,), {}, pre_state, caller)
+    call.started = time.perf_counter()
+    return call, key
+
+
+def _split_key(receiver: Any, key: Any) -> tuple[Any, Any]:
+    if not isinstance(key, tuple) or (isinstance(receiver.index, pd.MultiIndex) and len(key) > _KEY_PARTS):
+        return key, None
+    return (key[0], key[1]) if len(key) > 1 else (key[0], None)
+
+
+def _selected_labels(receiver: Any, key: Any, *, by_label: bool) -> list[Hashable]:
+    """Return the labels of the columns that the column part of a key selects."""
+    columns = receiver.columns
+    if key is None or (isinstance(key, slice) and key == _FULL_SLICE):
+        return list(columns)
+    if not by_label or is_mask(key):
+        selected = columns[np.asarray(key) if isinstance(key, (list, pd.Series)) else key]
+        return list(selected) if isinstance(selected, pd.Index) else [selected]
+    if isinstance(key, slice):
+        return list(columns[columns.slice_indexer(key.start, key.stop, key.step)])
+    if isinstance(key, (list, pd.Index, np.ndarray, pd.Series)):
+        return list(key)
+    # Slices inside a tuple select levels, not columns.
+    selects_levels = isinstance(key, tuple) and any(isinstance(item, slice) for item in key)
+    return list(columns) if selects_levels else [key]
+
+
+def _row_provenance(rows: Any, call: Call, use: int) -> Provenance:
+    if is_mask(rows):
+        return mask_provenance(rows, call, use)
+    if isinstance(rows, slice):
+        return {}
+    provenance = indirect_use(rows, use)
+    if provenance or call.name not in ("loc", "iloc"):
+        return provenance
+    return as_indirect(_infer_labels(rows, call), use)
+
+
+def _infer_labels(labels: Any, call: Call) -> Provenance:
+    """Infer the provenance of row labels or positions that left pandas."""
+    if isinstance(labels, (list, np.ndarray)):
+        names = names_bound_to(labels, call.caller)
+        if names:
+            return mark_inferred(union(*reads_defining(call.caller, names)))
+    scalars = labels if isinstance(labels, list) and len(labels) <= _MAX_LABELS_TRACED else [labels]
+    return union(
+        *[
+            infer_scalar(label, call.caller, assignment_target_span(call.caller))
+            for label in scalars
+            if is_scalar(label)
+        ]
+    )
+
+
+def _trace_read(call: Call, key: Any, *, by_label: bool) -> None:
+    receiver, result = call.receiver, call.result
+    if isinstance(receiver, pd.Series):
+        _trace_series_read(call, key)
+        return
+    version: FrameVersion = call.pre_state
+    rows, columns_key = _split_key(receiver, key)
+    row_provenance = _row_provenance(rows, call, FILTER)
+    if isinstance(result, pd.DataFrame):
+        record_created(call, "selection", IdentityEdges(version), row_provenance, (version,))
+        return
+    fields = version.fields(_selected_labels(receiver, columns_key, by_label=by_label))
+    if isinstance(result, pd.Series):
+        levels = {name: version.field(name) for name in version.index_names}
+        attach_to_series(result, fields, levels or None, row_provenance or None)
+        record_read(call.caller, fields)
+    elif is_scalar(result):
+        record_extracted_scalar(call.caller, result, fields)
+
+
+def _trace_series_read(call: Call, key: Any) -> None:
+    lineage = call.pre_state
+    if isinstance(call.result, pd.Series):
+        row_provenance = _row_provenance(key, call, FILTER)
+        attach_to_series(call.result, lineage.provenance, lineage.index, union(lineage.rows, row_provenance) or None)
+    elif is_scalar(call.result):
+        record_extracted_scalar(call.caller, call.result, lineage.combined())
+
+
+def _trace_write(call: Call, key: Any, value: Any, *, by_label: bool) -> None:
+    receiver = call.receiver
+    if isinstance(receiver, pd.Series):
+        lineage = call.pre_state
+        row_provenance = _row_provenance(key, call, CONDITIONAL)
+        provenance = union(
+            apply_direct(lineage.provenance, TRANSFORMATION),
+            row_provenance,
+            apply_direct(provenance_or_empty(value), TRANSFORMATION),
+        )
+        attach_to_series(receiver, provenance, lineage.index, lineage.rows)
+        return
+    version: FrameVersion = call.pre_state
+    rows, columns_key = _split_key(receiver, key)
+    labels = _selected_labels(receiver, columns_key, by_label=by_label)
+    row_provenance = _row_provenance(rows, call, CONDITIONAL)
+    is_full_column = isinstance(rows, slice) and rows == _FULL_SLICE
+    fields = {}
+    for label, assigned in zip(labels, _values_by_label(value, labels, call), strict=True):
+        previous = apply_direct(version.field(label), TRANSFORMATION) if version.has(label) else {}
+        fields[label] = (
+            assigned if is_full_column else union(previous, apply_direct(assigned, TRANSFORMATION), row_provenance)
+        )
+    record_mutated(call, "assignment", IdentityEdges(version, IDENTITY, fields))
+
+
+def _values_by_label(value: Any, labels: list[Hashable], call: Call) -> list[Provenance]:
+    if isinstance(value, pd.DataFrame):
+        source = current_version(value)
+        return [source.field(label) if source.has(label) else {} for label in labels]
+    if isinstance(value, pd.Series) and len(labels) > 1 and all(label in value.index for label in labels):
+        # A Series aligned with the columns, such as `df.sum()`.
+        return [entry_for_label(provenance_or_empty(value), label) for label in labels]
+    return provenance_per_column(value, len(labels), call)

@@ -1,0 +1,551 @@
+"""Rules of Series methods and of their index."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from pandas.api.extensions import ExtensionArray
+
+from clew.capture.backends.pandas.call import (
+    ARITHMETIC_METHODS,
+    OPERATORS,
+    Call,
+    argument_provenance,
+    infer_from_statement,
+    infer_scalar,
+    is_code_literal,
+    operand_provenance,
+    record_created,
+    record_extracted_scalar,
+)
+from clew.capture.backends.pandas.inference import closure_provenance, is_opaque
+from clew.capture.backends.pandas.patching import patch_attribute
+from clew.capture.backends.pandas.state import (
+    index_lineage,
+    index_names,
+    indirect_use,
+    is_mask,
+    is_scalar,
+    level_provenance,
+    levels_by_position,
+    lineage_or_empty,
+    mark_inferred,
+    provenance_of,
+    provenance_or_empty,
+    resolve_level_names,
+)
+from clew.capture.diagnostics import record_error
+from clew.capture.introspection.read_tracking import reads_in_target, record_read
+from clew.capture.introspection.user_code import guard
+from clew.capture.lineage.frame_version import STATE_ATTR, set_state
+from clew.capture.lineage.operations import ExplicitEdges, OperationType
+from clew.capture.lineage.provenance import (
+    Provenance,
+    SeriesLineage,
+    apply_direct,
+    as_indirect,
+    attach_to_array,
+    attach_to_index,
+    attach_to_series,
+    scalar_provenance,
+    union,
+)
+from clew.capture.lineage.transformations import (
+    AGGREGATION,
+    CONDITIONAL,
+    DIRECT,
+    FILTER,
+    GROUP_BY,
+    IDENTITY,
+    INDIRECT,
+    JOIN,
+    OPAQUE,
+    SORT,
+    TRANSFORMATION,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from clew.capture.lineage.frame_version import FrameVersion
+
+
+_OPERAND_TYPES = (pd.Series, np.ndarray, pd.Index, pd.DataFrame, list, tuple, ExtensionArray)
+_NUMBER_TYPES = (int, float)
+# Their items have left pandas.
+_CONTAINERS = (list, tuple, set, frozenset, dict)
+_UNTRACKED_TYPES = (*_CONTAINERS, np.ndarray)
+
+SERIES_IDENTITY_METHODS = frozenset(
+    "copy head tail sample take truncate sort_index reindex reindex_like drop squeeze rename rename_axis set_axis "
+    "set_flags infer_objects xs get repeat add_prefix add_suffix between_time at_time asfreq droplevel swaplevel "
+    "reorder_levels __copy__ __deepcopy__ first last pop".split()
+)
+CUMULATIVE_METHODS = frozenset(["cumsum", "cumprod", "cummax", "cummin"])
+SERIES_REDUCTIONS = frozenset(
+    "sum mean median min max std var sem prod product count nunique any all skew kurt kurtosis quantile mode agg "
+    "aggregate describe argmax argmin idxmax idxmin autocorr corr cov dot __matmul__ __rmatmul__ item".split()
+)
+ROW_USE_BY_METHOD = {
+    "sort_values": SORT,
+    "nlargest": SORT,
+    "nsmallest": SORT,
+    "dropna": FILTER,
+    "drop_duplicates": FILTER,
+}
+
+
+def step_of_method(name: str) -> int:
+    """Return the DIRECT transformation that a Series method applies to values."""
+    if name in SERIES_IDENTITY_METHODS or name in ROW_USE_BY_METHOD:
+        return IDENTITY
+    return AGGREGATION if name in CUMULATIVE_METHODS or name in SERIES_REDUCTIONS else TRANSFORMATION
+
+
+class SeriesMethodSpec(NamedTuple):
+    """Effect of a Series method on values, rows and index."""
+
+    name: str
+    step: int
+    row_use: int
+    drops_index: bool
+    # Whether the arguments select rows, or are operands aligned by index.
+    selects_rows: bool
+    aligns_index: bool
+
+    @classmethod
+    def from_name(cls, name: str) -> SeriesMethodSpec:
+        """Return the spec of a method."""
+        aligns_index = name in ARITHMETIC_METHODS or name in OPERATORS
+        return cls(
+            name,
+            step_of_method(name),
+            ROW_USE_BY_METHOD.get(name, 0),
+            name in SERIES_REDUCTIONS,
+            name in SERIES_IDENTITY_METHODS,
+            aligns_index,
+        )
+
+
+def patch_series_method(name: str) -> None:
+    """Patch a Series method to compose lineage."""
+    original = getattr(pd.Series, name)
+    method = SeriesMethodSpec.from_name(name)
+
+    def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if guard.depth:
+            return original(self, *args, **kwargs)
+        guard.depth = 1
+        try:
+            result = original(self, *args, **kwargs)
+            try:
+                _compose_lineage(method, self, args, kwargs, result, sys._getframe(1))
+            except Exception as error:  # noqa: BLE001 - capture must never change what the user's call does
+                record_error(f"Series.{name}", error)
+        finally:
+            guard.depth = 0
+        return result
+
+    functools.update_wrapper(wrapper, original)
+    patch_attribute(pd.Series, name, wrapper)
+
+
+def _compose_lineage(
+    method: SeriesMethodSpec, series: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, caller: Any
+) -> None:
+    lineage = getattr(series, STATE_ATTR, None)
+    provenance = lineage.provenance if lineage is not None else None
+    rows = lineage.rows if lineage is not None else None
+    operand_index = None
+    for value in (*args, *kwargs.values()) if kwargs else args:
+        operand = _operand_lineage(value, caller)
+        if operand is not None:
+            if method.selects_rows:
+                rows = union(rows, as_indirect(operand.provenance, FILTER))
+            else:
+                provenance = union(provenance, operand.provenance)
+            rows = union(rows, operand.rows) if operand.rows else rows
+            if method.aligns_index and operand.index and isinstance(result, pd.Series):
+                operand_index = operand.index
+        elif isinstance(value, _UNTRACKED_TYPES):
+            provenance = union(
+                provenance, series_argument_provenance(value, Call(method.name, series, args, kwargs, lineage, caller))
+            )
+    if not provenance and not rows:
+        return
+    if method.row_use:
+        rows = union(rows, as_indirect(provenance, method.row_use))
+    index = lineage.index if lineage is not None and not method.drops_index else None
+    if operand_index is not None and is_realigned(series, result):
+        # Both operands were aligned by index.
+        rows = union(
+            rows,
+            *[as_indirect(level, JOIN) for levels in (index or {}, operand_index) for level in levels.values()],
+        )
+        index = {name: union((index or {}).get(name), operand_index.get(name)) for name in index_names(result.index)}
+    _assign_result(
+        method.name, series, kwargs, result, SeriesLineage(apply_direct(provenance, method.step), index, rows), caller
+    )
+
+
+def is_realigned(receiver: Any, result: Any) -> bool:
+    """Return whether the result has another index than the receiver, i.e. the operands were aligned."""
+    index, result_index = receiver.index, result.index
+    return index is not result_index and not index.equals(result_index)
+
+
+def _operand_lineage(value: Any, caller: Any) -> SeriesLineage | None:
+    """Return the lineage of an argument; None if it is unknown."""
+    if value.__class__ in _NUMBER_TYPES:
+        provenance = scalar_provenance(value) or infer_scalar(value, caller)
+        return SeriesLineage(provenance) if provenance else None
+    if isinstance(value, pd.Series):
+        lineage: SeriesLineage | None = getattr(value, STATE_ATTR, None)
+        return lineage
+    if isinstance(value, pd.Index):
+        return index_lineage(value)
+    if isinstance(value, _OPERAND_TYPES):
+        operand = provenance_of(value)
+    else:
+        operand = scalar_provenance(value) or (infer_scalar(value, caller) if is_scalar(value) else None)
+    return SeriesLineage(operand) if operand else None
+
+
+def series_argument_provenance(value: Any, call: Call) -> Provenance:
+    """Return the provenance of an argument; inferred from the statement for containers that left pandas."""
+    operand = _operand_lineage(value, call.caller)
+    if operand is not None:
+        return operand.combined()
+    if isinstance(value, np.ndarray):
+        return argument_provenance(value, call)
+    is_inferred = isinstance(value, _CONTAINERS) and not is_code_literal(value, call)
+    return infer_from_statement(call, call.name) if is_inferred else {}
+
+
+def _assign_result(
+    name: str, series: Any, kwargs: dict[str, Any], result: Any, lineage: SeriesLineage, caller: Any
+) -> None:
+    if isinstance(result, pd.Series):
+        set_state(result, lineage)
+        if lineage.index or lineage.rows:
+            attach_to_index(result, lineage)
+    elif result is None:
+        if kwargs.get("inplace"):
+            set_state(series, lineage)
+    elif isinstance(result, pd.DataFrame):
+        call = Call(name, series, (), kwargs, None, caller)
+        call.result = result
+        record_to_frame(call, lineage)
+    else:
+        for value in result if isinstance(result, tuple) else (result,):
+            _assign_value(value, lineage, caller)
+
+
+def _assign_value(value: Any, lineage: SeriesLineage, caller: Any) -> None:
+    if isinstance(value, (np.ndarray, ExtensionArray)):
+        attach_to_array(value, lineage.combined())
+    elif isinstance(value, pd.Index):
+        attach_to_series(value, lineage.provenance, None, lineage.rows)
+    elif is_scalar(value):
+        record_extracted_scalar(caller, value, lineage.combined())
+
+
+def record_to_frame(call: Call, lineage: SeriesLineage, kind: OperationType | None = None) -> None:
+    """Record a frame created from one Series."""
+    result = call.result
+    fields: dict[Hashable, Provenance] = dict.fromkeys(result.columns, lineage.provenance)
+    fields.update(levels_by_position(lineage.index or {}, index_names(result.index)))
+    record_created(call, kind or operation_type(lineage), ExplicitEdges(fields), lineage.rows, single_parent(lineage))
+
+
+def single_parent(lineage: SeriesLineage) -> tuple[FrameVersion, ...]:
+    """Return the only frame that a Series comes from; empty if there are several."""
+    versions = {
+        version for provenance in (lineage.provenance, *(lineage.index or {}).values()) for version, _ in provenance
+    }
+    return tuple(versions) if len(versions) == 1 else ()
+
+
+def operation_type(lineage: SeriesLineage) -> OperationType:
+    """Return the type of an operation that creates a frame from a Series, by the transformations of the Series."""
+    flags = 0
+    for provenance in (lineage.provenance, lineage.rows or {}):
+        for value in provenance.values():
+            flags |= value
+    return (
+        "aggregation"
+        if flags & (AGGREGATION | GROUP_BY)
+        else "transformation"
+        if flags & TRANSFORMATION
+        else "selection"
+        if lineage.provenance
+        else "creation"
+    )
+
+
+def assign_to_series_result(
+    call: Call, provenance: Provenance, index: dict[Hashable, Provenance] | None = None, rows: Provenance | None = None
+) -> None:
+    """Attach lineage to the result, or to the receiver if it was mutated in place."""
+    target = call.result if isinstance(call.result, pd.Series) else call.receiver if call.result is None else None
+    if target is not None:
+        attach_to_series(target, provenance, index, rows)
+
+
+def trace_series_where(call: Call) -> None:
+    """Trace Series.where, Series.mask."""
+    lineage, condition, other = call.pre_state, call.argument(0, "cond"), call.argument(1, "other")
+    branches = apply_direct(union(lineage.provenance, operand_provenance(other, call.caller)), TRANSFORMATION)
+    assign_to_series_result(
+        call, union(branches, as_indirect(provenance_or_empty(condition), CONDITIONAL)), lineage.index, lineage.rows
+    )
+
+
+def trace_series_fillna(call: Call) -> None:
+    """Trace Series.fillna, Series.combine_first: values come from either operand, conditional on both."""
+    lineage, other = (
+        call.pre_state,
+        operand_provenance(call.argument(0, "value", call.kwargs.get("other")), call.caller),
+    )
+    both = union(lineage.provenance, other)
+    assign_to_series_result(
+        call, union(apply_direct(both, TRANSFORMATION), as_indirect(both, CONDITIONAL)), lineage.index, lineage.rows
+    )
+
+
+def trace_series_map(call: Call) -> None:
+    """Trace Series.map: a lookup in another Series is a join, other mappers are a transformation."""
+    lineage, mapper = call.pre_state, call.argument(0, "func", call.kwargs.get("arg"))
+    if isinstance(mapper, pd.Series):
+        mapper_lineage = lineage_or_empty(mapper)
+        keys = union(lineage.provenance, *(mapper_lineage.index or {}).values())
+        assign_to_series_result(
+            call, union(mapper_lineage.combined(), as_indirect(keys, JOIN)), lineage.index, lineage.rows
+        )
+    else:
+        opaque = OPAQUE if is_opaque(mapper) else 0
+        inputs = (
+            infer_from_statement(call, "map") if isinstance(mapper, dict) else closure_provenance(mapper, call.caller)
+        )
+        assign_to_series_result(
+            call,
+            union(apply_direct(lineage.provenance, TRANSFORMATION | opaque), inputs),
+            lineage.index,
+            lineage.rows,
+        )
+
+
+def trace_series_apply(call: Call) -> None:
+    """Trace Series.apply, Series.transform, Series.combine with a possibly opaque function."""
+    lineage = call.pre_state
+    function = call.argument(1 if call.name == "combine" else 0, "func")
+    step = TRANSFORMATION | (OPAQUE if is_opaque(function) else 0)
+    arguments = [argument_provenance(value, call) for value in call.values()]
+    provenance = apply_direct(union(lineage.provenance, *arguments, closure_provenance(function, call.caller)), step)
+    if isinstance(call.result, pd.DataFrame):
+        record_to_frame(call, SeriesLineage(provenance, lineage.index, lineage.rows), "transformation")
+    elif isinstance(call.result, pd.Series):
+        attach_to_series(call.result, provenance, lineage.index, lineage.rows)
+    elif is_scalar(call.result):
+        record_extracted_scalar(call.caller, call.result, apply_direct(provenance, AGGREGATION))
+
+
+def trace_series_getitem(call: Call) -> None:
+    """Trace series[key]."""
+    lineage, key, result = call.pre_state, call.args[0], call.result
+    if isinstance(result, pd.Series):
+        mask = mask_provenance(key, call, FILTER) if is_mask(key) else None
+        attach_to_series(result, lineage.provenance, lineage.index, union(lineage.rows, mask) or None)
+    elif is_scalar(result):
+        record_extracted_scalar(call.caller, result, entry_for_label(lineage.combined(), key))
+
+
+def entry_for_label(provenance: Provenance, label: Any) -> Provenance:
+    """Return one entry of a Series indexed by columns, such as a row or `df.mean()`."""
+    entry = {field: flags for field, flags in provenance.items() if field[1] == label}
+    # INDIRECT provenance applies to every entry.
+    rows = {field: flags & ~DIRECT for field, flags in provenance.items() if flags & INDIRECT and field not in entry}
+    return entry | rows if entry else provenance
+
+
+def mask_provenance(key: Any, call: Call, use: int) -> Provenance:
+    """Return the provenance of a mask; inferred from the statement if the mask left pandas."""
+    if getattr(key, STATE_ATTR, None) is not None or provenance_of(key) is not None:
+        return indirect_use(key, use)
+    inferred = infer_from_statement(call) if use == FILTER else mark_inferred(union(*reads_in_target(call.caller)))
+    return as_indirect(inferred, use)
+
+
+def trace_series_setitem(call: Call) -> None:
+    """Trace series[key] = value."""
+    lineage, key, value = call.pre_state, call.args[0], call.args[1]
+    mask = indirect_use(key, CONDITIONAL) if isinstance(key, (pd.Series, np.ndarray)) else {}
+    provenance = union(
+        apply_direct(lineage.provenance, TRANSFORMATION), mask, apply_direct(provenance_or_empty(value), TRANSFORMATION)
+    )
+    attach_to_series(call.receiver, provenance, lineage.index, lineage.rows)
+
+
+def trace_series_to_frame(call: Call) -> None:
+    """Trace Series.to_frame."""
+    record_to_frame(call, call.pre_state)
+
+
+def trace_series_export(call: Call) -> None:
+    """Trace Series.to_dict, Series.items: plain values without provenance, recorded as a read."""
+    record_read(call.caller, union(call.pre_state.combined(), *(call.pre_state.index or {}).values()))
+
+
+def trace_series_to_array(call: Call) -> None:
+    """Trace Series.unique, Series.to_numpy and similar: an array with the same provenance."""
+    if isinstance(call.result, (np.ndarray, ExtensionArray)):
+        attach_to_array(call.result, call.pre_state.combined())
+    elif isinstance(call.result, pd.Index):
+        attach_to_series(call.result, call.pre_state.combined())
+
+
+def trace_series_case_when(call: Call) -> None:
+    """Trace Series.case_when: replacements are values, conditions are INDIRECT."""
+    lineage, cases = call.pre_state, call.argument(0, "caselist")
+    conditions = union(*[provenance_or_empty(condition) for condition, _ in cases])
+    values = union(lineage.provenance, *[operand_provenance(value, call.caller) for _, value in cases])
+    assign_to_series_result(
+        call,
+        union(apply_direct(values, TRANSFORMATION), as_indirect(conditions, CONDITIONAL)),
+        lineage.index,
+        lineage.rows,
+    )
+
+
+RULES: dict[str, Callable[[Call], None]] = {
+    "where": trace_series_where,
+    "mask": trace_series_where,
+    "fillna": trace_series_fillna,
+    "combine_first": trace_series_fillna,
+    "map": trace_series_map,
+    "apply": trace_series_apply,
+    "transform": trace_series_apply,
+    "combine": trace_series_apply,
+    "__getitem__": trace_series_getitem,
+    "__setitem__": trace_series_setitem,
+    "to_frame": trace_series_to_frame,
+    "unique": trace_series_to_array,
+    "to_numpy": trace_series_to_array,
+    "__array__": trace_series_to_array,
+    "case_when": trace_series_case_when,
+    "items": trace_series_export,
+    "to_dict": trace_series_export,
+}
+
+
+def trace_series_rename_axis(call: Call) -> None:
+    """Trace Series.rename_axis: levels get new names by position."""
+    lineage = call.pre_state
+    if isinstance(call.result, pd.Series):
+        levels = levels_by_position(lineage.index or {}, index_names(call.result.index))
+        attach_to_series(call.result, lineage.provenance, levels or None, lineage.rows)
+
+
+def trace_series_index_conversion(call: Call) -> None:
+    """Trace Series.tz_convert, Series.to_period and similar: the index is transformed, the values are unchanged."""
+    lineage = call.pre_state
+    levels = {name: apply_direct(provenance, TRANSFORMATION) for name, provenance in (lineage.index or {}).items()}
+    attach_to_series(call.result, lineage.provenance, levels or None, lineage.rows)
+
+
+def trace_series_shift(call: Call) -> None:
+    """Trace Series.shift(periods): shifts the values, or the index if `freq` is set."""
+    lineage = call.pre_state
+    if call.argument(1, "freq") is not None:
+        trace_series_index_conversion(call)
+    elif isinstance(call.result, pd.Series):
+        attach_to_series(call.result, apply_direct(lineage.provenance, TRANSFORMATION), lineage.index, lineage.rows)
+    else:
+        record_to_frame(
+            call, SeriesLineage(apply_direct(lineage.provenance, TRANSFORMATION), lineage.index, lineage.rows)
+        )
+
+
+def trace_series_sort_index(call: Call) -> None:
+    """Trace Series.sort_index(level=...): sorted by the named levels."""
+    lineage, levels = call.pre_state, call.pre_state.index or {}
+    names = resolve_level_names(call.receiver, call.kwargs.get("level")) or levels
+    rows = union(lineage.rows, *[as_indirect(levels.get(name), SORT) for name in names])
+    assign_to_series_result(call, lineage.provenance, lineage.index, rows or None)
+
+
+def trace_series_reindex(call: Call) -> None:
+    """Trace Series.reindex: values are looked up by label, as in `map`."""
+    lineage, labels, result = call.pre_state, call.argument(0, "index"), call.result
+    label_provenance = provenance_or_empty(labels)
+    if not label_provenance:
+        attach_to_series(result, lineage.provenance, lineage.index, lineage.rows)
+        return
+    rows = union(
+        lineage.rows,
+        *[as_indirect(provenance, JOIN) for provenance in (label_provenance, *(lineage.index or {}).values())],
+    )
+    attach_to_series(result, lineage.provenance, level_provenance(labels, index_names(result.index)) or None, rows)
+
+
+def trace_series_align(call: Call) -> None:
+    """Trace series.align(other): both Series are returned with the same index."""
+    for source, result in zip((call.receiver, call.argument(0, "other")), call.result, strict=True):
+        if isinstance(source, pd.Series):
+            lineage = lineage_or_empty(source)
+            attach_to_series(result, lineage.provenance, lineage.index, lineage.rows)
+
+
+def trace_series_reset_index(call: Call) -> None:
+    """Trace Series.reset_index: the named levels become columns."""
+    lineage, result = call.pre_state, call.result
+    if isinstance(result, pd.DataFrame):
+        names = index_names(call.receiver.index)
+        level_fields = levels_by_position(lineage.index or {}, names)
+        fields = {label: level_fields.get(label, {}) for label in (*result.columns, *names)}
+        fields[result.columns[-1]] = lineage.provenance
+        record_created(call, operation_type(lineage), ExplicitEdges(fields), lineage.rows, single_parent(lineage))
+    else:
+        assign_to_series_result(call, lineage.provenance, None, lineage.rows)
+
+
+def trace_series_unstack(call: Call) -> None:
+    """Trace Series.unstack: one level becomes columns."""
+    lineage, result = call.pre_state, call.result
+    if not isinstance(result, pd.DataFrame):
+        return
+    names = index_names(result.index)
+    moved_levels = union(
+        *[
+            as_indirect(provenance, GROUP_BY)
+            for level, provenance in (lineage.index or {}).items()
+            if level not in names
+        ]
+    )
+    fields: dict[Hashable, Provenance] = dict.fromkeys(result.columns, lineage.provenance)
+    fields.update({name: (lineage.index or {}).get(name, {}) for name in names})
+    record_created(call, "reshape", ExplicitEdges(fields), union(lineage.rows, moved_levels))
+
+
+def trace_series_value_counts(call: Call) -> None:
+    """Trace Series.value_counts: a count has no DIRECT source; the values become its index."""
+    lineage = call.pre_state
+    rows = union(lineage.rows, as_indirect(lineage.provenance, GROUP_BY))
+    attach_to_series(call.result, {}, {call.receiver.name: lineage.provenance}, rows)
+
+
+SERIES_INDEX_RULES: dict[str, Callable[[Call], None]] = {
+    "rename_axis": trace_series_rename_axis,
+    "reindex": trace_series_reindex,
+    "sort_index": trace_series_sort_index,
+    "shift": trace_series_shift,
+    **dict.fromkeys(("to_period", "to_timestamp", "tz_convert", "tz_localize"), trace_series_index_conversion),
+    "reset_index": trace_series_reset_index,
+    "unstack": trace_series_unstack,
+    "align": trace_series_align,
+    "value_counts": trace_series_value_counts,
+}

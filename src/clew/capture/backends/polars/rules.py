@@ -1,0 +1,293 @@
+"""Rules for methods of polars frames: the edges of the result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from clew.capture.backends.polars.expressions import (
+    merged_provenance,
+    output_columns,
+    output_provenance,
+    series_provenance,
+)
+from clew.capture.lineage.frame_version import FrameVersion
+from clew.capture.lineage.operations import ExplicitEdges, IdentityEdges, OperationType
+from clew.capture.lineage.provenance import Provenance, apply_direct, as_indirect, compose, union
+from clew.capture.lineage.transformations import (
+    AGGREGATION,
+    CONDITIONAL,
+    FILTER,
+    GROUP_BY,
+    IDENTITY,
+    JOIN,
+    OPAQUE,
+    SORT,
+    TRANSFORMATION,
+)
+
+
+class OperationLineage(NamedTuple):
+    """Lineage of an operation: type, edges of its columns, and row provenance."""
+
+    kind: OperationType
+    edges: IdentityEdges | ExplicitEdges
+    rows: Provenance
+
+
+class Call(NamedTuple):
+    """A method call: source versions, arguments, and labels of the result."""
+
+    name: str
+    sources: tuple[FrameVersion, ...]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    labels: list[str]
+    # Schema of the receiver, if known.
+    schema: Any = None
+
+    @property
+    def receiver(self) -> FrameVersion:
+        """The frame on which the method was called."""
+        return self.sources[0]
+
+    def argument(self, position: int, name: str, default: Any = None) -> Any:
+        """Return an argument that was passed by position or by name."""
+        if name in self.kwargs:
+            return self.kwargs[name]
+        return self.args[position] if len(self.args) > position else default
+
+
+Rule = Callable[[Call], OperationLineage]
+
+
+def _to_list(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def _flatten(values: Iterable[Any]) -> list[Any]:
+    return [item for value in values for item in _to_list(value)]
+
+
+def per_column_rule(step: int = IDENTITY, kind: OperationType = "selection") -> Rule:
+    """Build a rule that applies one step to every column."""
+    return lambda call: OperationLineage(kind, IdentityEdges(call.receiver, step), {})
+
+
+def _computed_fields(call: Call) -> dict[Any, Provenance]:
+    """Return the output columns of positional and keyword expressions."""
+    fields: dict[Any, Provenance] = {}
+    for expression in _flatten(call.args):
+        for label, selected in output_columns(expression, call.receiver, call.labels, call.schema):
+            fields[label] = output_provenance(expression, call.receiver, selected)
+    fields.update({label: output_provenance(value, call.receiver, label) for label, value in call.kwargs.items()})
+    return fields
+
+
+def trace_select(call: Call) -> OperationLineage:
+    """Trace frame.select(...)."""
+    return OperationLineage("selection", ExplicitEdges(_computed_fields(call)), {})
+
+
+def trace_with_columns(call: Call) -> OperationLineage:
+    """Trace frame.with_columns(...)."""
+    return OperationLineage("assignment", IdentityEdges(call.receiver, IDENTITY, _computed_fields(call)), {})
+
+
+def trace_filter(call: Call) -> OperationLineage:
+    """Trace frame.filter(predicates, column=value)."""
+    named = union(*[call.receiver.field(name) for name in call.kwargs])
+    rows = as_indirect(union(merged_provenance(_flatten(call.args), call.receiver), named), FILTER)
+    return OperationLineage("selection", IdentityEdges(call.receiver), rows)
+
+
+def rows_by_columns_rule(position: int, name: str, use: int) -> Rule:
+    """Build a rule for sorting or filtering rows by columns; by all columns if none are specified."""
+
+    def rule(call: Call) -> OperationLineage:
+        argument = call.argument(position, name)
+        more = call.args[position + 1 :] if name == "by" else ()
+        expressions = _flatten((argument, more)) if argument is not None else list(call.receiver.columns)
+        rows = as_indirect(merged_provenance(expressions, call.receiver), use)
+        return OperationLineage("sort" if use == SORT else "selection", IdentityEdges(call.receiver), rows)
+
+    return rule
+
+
+def trace_rename(call: Call) -> OperationLineage:
+    """Trace frame.rename(mapping): columns are matched by position."""
+    pairs = zip(call.labels, call.receiver.columns, strict=False)
+    return OperationLineage("transformation", ExplicitEdges({new: call.receiver.field(old) for new, old in pairs}), {})
+
+
+def trace_explode(call: Call) -> OperationLineage:
+    """Trace frame.explode(columns)."""
+    labels = _flatten(call.args)
+    exploded: dict[Any, Provenance] = {
+        label: apply_direct(call.receiver.field(label), TRANSFORMATION) for label in labels if isinstance(label, str)
+    }
+    return OperationLineage("reshape", IdentityEdges(call.receiver, IDENTITY, exploded), {})
+
+
+def trace_unpivot(call: Call) -> OperationLineage:
+    """Trace frame.unpivot(on, index=...): columns become rows."""
+    index = _to_list(call.kwargs.get("index"))
+    on = _to_list(call.argument(0, "on")) or [label for label in call.receiver.columns if label not in index]
+    value_name = call.kwargs.get("value_name") or "value"
+    fields: dict[Any, Provenance] = {label: call.receiver.field(label) for label in index}
+    fields[value_name] = union(*[call.receiver.field(label) for label in on if isinstance(label, str)])
+    return OperationLineage("reshape", ExplicitEdges(fields), {})
+
+
+def trace_pivot(call: Call) -> OperationLineage:
+    """Trace frame.pivot(on, index=..., values=...): one column per value."""
+    on, index = _to_list(call.argument(0, "on")), _to_list(call.kwargs.get("index"))
+    values = _to_list(call.kwargs.get("values"))
+    aggregated = compose(merged_provenance(values, call.receiver), AGGREGATION)
+    fields: dict[Any, Provenance] = {
+        label: call.receiver.field(label) if label in index else aggregated for label in call.labels
+    }
+    return OperationLineage(
+        "reshape", ExplicitEdges(fields), as_indirect(merged_provenance([*on, *index], call.receiver), GROUP_BY)
+    )
+
+
+def trace_agg(call: Call) -> OperationLineage:
+    """Trace frame.group_by(keys).agg(expressions); `args` are keys, expressions and named expressions."""
+    keys, expressions, named = call.args
+    fields: dict[Any, Provenance] = {}
+    for key in keys:
+        columns = output_columns(key, call.receiver, call.labels, call.schema)
+        fields.update({label: output_provenance(key, call.receiver, selected) for label, selected in columns})
+    for expression in expressions:
+        for label, selected in output_columns(expression, call.receiver, call.labels, call.schema):
+            # `pl.all()` excludes the keys.
+            fields.setdefault(label, compose(output_provenance(expression, call.receiver, selected), AGGREGATION))
+    fields.update(
+        {label: compose(output_provenance(value, call.receiver, label), AGGREGATION) for label, value in named.items()}
+    )
+    return OperationLineage(
+        "aggregation", ExplicitEdges(fields), as_indirect(merged_provenance(keys, call.receiver), GROUP_BY)
+    )
+
+
+def trace_group_head(call: Call) -> OperationLineage:
+    """Trace frame.group_by(keys).head(n): unchanged rows of each group."""
+    return OperationLineage(
+        "selection", IdentityEdges(call.receiver), as_indirect(merged_provenance(call.args[0], call.receiver), GROUP_BY)
+    )
+
+
+def trace_join_where(call: Call) -> OperationLineage:
+    """Trace frame.join_where(other, predicates): a join on conditions over columns of both frames."""
+    left, right = call.sources[:2]
+    suffix = call.kwargs.get("suffix", "_right")
+    joined_version = FrameVersion.alias_of(None, call.labels, {})
+    joined_version.overrides = {label: _joined_field(label, left, right, suffix) for label in call.labels}
+    rows = as_indirect(merged_provenance(_flatten(call.args[1:]), joined_version), JOIN)
+    return OperationLineage("join", ExplicitEdges(joined_version.overrides), rows)
+
+
+def trace_hstack(call: Call) -> OperationLineage:
+    """Trace frame.hstack(columns): columns are added unchanged."""
+    columns = call.args[0] if call.args else call.kwargs.get("columns")
+    fields: dict[Any, Provenance] = {}
+    if len(call.sources) > 1:
+        fields = {label: call.sources[1].field(label) for label in call.sources[1].columns}
+    elif isinstance(columns, (list, tuple)):
+        fields = {series.name: series_provenance(series) for series in columns}
+    return OperationLineage("assignment", IdentityEdges(call.receiver, IDENTITY, fields), {})
+
+
+def trace_unnest(call: Call) -> OperationLineage:
+    """Trace frame.unnest(columns): the fields of a struct become columns."""
+    structs = merged_provenance(_flatten(call.args), call.receiver)
+    unnested: dict[Any, Provenance] = {
+        label: apply_direct(structs, TRANSFORMATION) for label in call.labels if not call.receiver.has(label)
+    }
+    return OperationLineage("transformation", IdentityEdges(call.receiver, IDENTITY, unnested), {})
+
+
+def trace_join(call: Call) -> OperationLineage:
+    """Trace frame.join(other, on=...), join_asof: the key comes from the preserved side."""
+    left, right = call.sources[:2]
+    how, suffix = call.kwargs.get("how", "inner"), call.kwargs.get("suffix", "_right")
+    on = call.kwargs.get("on", call.args[1] if len(call.args) > 1 else None)
+    by = _to_list(call.kwargs.get("by"))
+    left_keys = [*_to_list(on if on is not None else call.kwargs.get("left_on")), *by]
+    right_keys = [*_to_list(on if on is not None else call.kwargs.get("right_on")), *by]
+    rows = union(
+        as_indirect(merged_provenance(left_keys, left), JOIN),
+        as_indirect(merged_provenance(right_keys, right), JOIN),
+    )
+    fields: dict[Any, Provenance] = {label: _joined_field(label, left, right, suffix) for label in call.labels}
+    if how in ("full", "outer") and call.kwargs.get("coalesce"):
+        for left_key, right_key in zip(left_keys, right_keys, strict=False):
+            both = union(left.field(left_key), right.field(right_key))
+            fields[left_key] = union(compose(both, TRANSFORMATION), as_indirect(both, CONDITIONAL))
+    elif how == "right":
+        fields.update({key: right.field(key) for key in right_keys if isinstance(key, str)})
+    return OperationLineage("join", ExplicitEdges(fields), rows)
+
+
+def _joined_field(label: str, left: FrameVersion, right: FrameVersion, suffix: str) -> Provenance:
+    if left.has(label):
+        return left.field(label)
+    base_label = label.removesuffix(suffix)
+    return right.field(label) if right.has(label) else right.field(base_label) if right.has(base_label) else {}
+
+
+def trace_concat(call: Call) -> OperationLineage:
+    """Trace pl.concat(frames): columns are merged by label."""
+    fields: dict[Any, Provenance] = {
+        label: union(*[source.field(label) for source in call.sources if source.has(label)]) for label in call.labels
+    }
+    return OperationLineage("concat", ExplicitEdges(fields), {})
+
+
+def trace_unknown_method(call: Call) -> OperationLineage:
+    """Trace a method without a rule: from all columns, flagged OPAQUE."""
+    all_columns = call.receiver.fields(None, TRANSFORMATION | OPAQUE)
+    new_fields: dict[Any, Provenance] = {label: all_columns for label in call.labels if not call.receiver.has(label)}
+    return OperationLineage("unknown", IdentityEdges(call.receiver, TRANSFORMATION | OPAQUE, new_fields), {})
+
+
+_SELECTION_METHODS = (
+    "head tail limit slice first last sample gather_every drop clone lazy collect rechunk set_sorted shrink_to_fit "
+    "with_row_index reverse cache collect_async __getitem__"
+).split()
+_REDUCTION_METHODS = "sum mean min max median std var count null_count quantile product n_unique describe".split()
+_PER_COLUMN_METHODS = "fill_null fill_nan cast shift interpolate map_columns".split()
+
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(_SELECTION_METHODS, per_column_rule()),
+    **dict.fromkeys(_REDUCTION_METHODS, per_column_rule(AGGREGATION, "aggregation")),
+    **dict.fromkeys(_PER_COLUMN_METHODS, per_column_rule(TRANSFORMATION, "transformation")),
+    "select": trace_select,
+    "select_seq": trace_select,
+    "with_columns": trace_with_columns,
+    "with_columns_seq": trace_with_columns,
+    "filter": trace_filter,
+    "remove": trace_filter,
+    "sort": rows_by_columns_rule(0, "by", SORT),
+    "top_k": rows_by_columns_rule(1, "by", SORT),
+    "bottom_k": rows_by_columns_rule(1, "by", SORT),
+    "unique": rows_by_columns_rule(0, "subset", FILTER),
+    "drop_nulls": rows_by_columns_rule(0, "subset", FILTER),
+    "drop_nans": rows_by_columns_rule(0, "subset", FILTER),
+    "rename": trace_rename,
+    "explode": trace_explode,
+    "unpivot": trace_unpivot,
+    "pivot": trace_pivot,
+    "agg": trace_agg,
+    "group_head": trace_group_head,
+    "unnest": trace_unnest,
+    "hstack": trace_hstack,
+    "join_where": trace_join_where,
+    **dict.fromkeys(("vstack", "extend"), trace_concat),
+    "join": trace_join,
+    "join_asof": trace_join,
+    "concat": trace_concat,
+}

@@ -1,0 +1,200 @@
+"""marimo: cells are observed by wrapping the executor that runs them in every mode.
+
+There is no public hook. `DefaultExecutor.execute_cell` and its async variant have the same names from 0.9 to 0.25,
+in `marimo._runtime.executor` and since 0.23.9 in `marimo._runtime.executor.executor`; further arguments vary.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import textwrap
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from clew.capture.diagnostics import record_error, warn_once
+from clew.capture.environments.cell_runner import execution_context, open_session
+from clew.capture.environments.marimo_file import SETUP, Notebook
+from clew.capture.environments.session import Cell, Execution, Session
+from clew.capture.tracking import when_imported
+
+MODULES = ("marimo._runtime.executor", "marimo._runtime.executor.executor")
+_MARK = "_clew_wrapped"
+
+
+def install() -> None:
+    """Wrap the executor once marimo has been imported."""
+    for module in MODULES:
+        when_imported(module, functools.partial(_wrap_executor, module))
+
+
+def _wrap_executor(module: str) -> None:
+    executor = getattr(sys.modules.get(module), "DefaultExecutor", None)
+    if executor is None:
+        if module == MODULES[0] and not hasattr(sys.modules.get(module), "__path__"):
+            warn_once("this marimo version is not supported (no DefaultExecutor); cells are not captured")
+        return
+    if not getattr(executor, _MARK, False):
+        setattr(executor, _MARK, True)
+        _wrap(executor)
+
+
+def _wrap(executor: Any) -> None:
+    execute, execute_async = executor.execute_cell, executor.execute_cell_async
+
+    @functools.wraps(execute)
+    def execute_cell(self: Any, cell: Any, namespace: dict[str, Any], *rest: Any) -> Any:
+        session_and_cell = _session_and_cell(cell)
+        if session_and_cell is None:
+            return execute(self, cell, namespace, *rest)
+        with execution_context(*session_and_cell, _code(cell), namespace) as execution:
+            try:
+                return execute(self, cell, namespace, *rest)
+            except BaseException as error:
+                _record_exception(execution, error)
+                raise
+
+    @functools.wraps(execute_async)
+    async def execute_cell_async(self: Any, cell: Any, namespace: dict[str, Any], *rest: Any) -> Any:
+        session_and_cell = _session_and_cell(cell)
+        if session_and_cell is None:
+            return await execute_async(self, cell, namespace, *rest)
+        with execution_context(*session_and_cell, _code(cell), namespace) as execution:
+            try:
+                return await execute_async(self, cell, namespace, *rest)
+            except BaseException as error:
+                _record_exception(execution, error)
+                raise
+
+    executor.execute_cell = execute_cell
+    executor.execute_cell_async = execute_cell_async
+
+
+_open_setups: dict[str, tuple[Session, ExitStack]] = {}
+
+
+@contextmanager
+def setup_cell(file: Path, lines: tuple[int, int], namespace: dict[str, Any]) -> Iterator[None]:
+    """Record the setup cell, which `python notebook.py` runs as module code, up to its end."""
+    text = file.read_text(encoding="utf-8")
+    path, first, last = str(file.absolute()), *lines
+    source = textwrap.dedent("\n".join(text.splitlines()[first - 1 : last]))
+    session = open_session(path)
+    session.recorder.setup_cell_found(session, str(file), text, lines)
+    with ExitStack() as stack:
+        cell = Cell(id=SETUP, source=source, name=SETUP, index=1)
+        execution = stack.enter_context(execution_context(session, cell, None, namespace))
+        _open_setups[path] = (session, stack)
+        when_imported("marimo._ast.app", _patch_setup_exit)
+        try:
+            yield
+        except BaseException as error:
+            execution.error = execution.error or error
+            raise
+
+
+def _patch_setup_exit() -> None:
+    # Only __exit__ is wrapped: __enter__ inspects its caller's frame.
+    context = getattr(sys.modules["marimo._ast.app"], "_SetupContext", None)
+    if context is None or hasattr(context, _MARK):
+        return
+    original = context.__exit__
+
+    @functools.wraps(original)
+    def __exit__(self: Any, *exc_info: Any) -> Any:  # noqa: N807 - replaces the method
+        for _, stack in list(_open_setups.values()):
+            if exc_info[0] is None:
+                stack.close()
+        return original(self, *exc_info)
+
+    setattr(context, _MARK, True)
+    context.__exit__ = __exit__
+
+
+def _record_exception(execution: Execution, error: BaseException) -> None:
+    """Record the exception of a cell: unwrap marimo's wrapper; `mo.stop` is not an error."""
+    cause = (
+        error.__cause__ if type(error).__name__ == "MarimoRuntimeException" and error.__cause__ is not None else error
+    )
+    if type(cause).__name__ == "MarimoStopError":
+        execution.is_stopped = True
+    else:
+        execution.error = cause
+
+
+def _code(cell: Any) -> Any:
+    return getattr(cell, "body", None)
+
+
+def _session_and_cell(cell: Any) -> tuple[Session, Cell] | None:
+    """Return session and cell, or None if marimo's internals have changed."""
+    try:
+        session = _session_of(_context())
+        return session, _to_cell(session, cell)
+    except Exception as error:  # noqa: BLE001 - changed internals must not break a notebook
+        record_error("marimo", error)
+        warn_once(f"this marimo version is not supported ({type(error).__name__}); cells are not captured")
+        return None
+
+
+def is_running() -> bool:
+    """Return whether a marimo cell is running."""
+    return "marimo._runtime.context" in sys.modules and _context() is not None
+
+
+def _context() -> Any:
+    from marimo._runtime.context import safe_get_context
+
+    return safe_get_context()
+
+
+_contextless_sessions: dict[str, Session] = {}
+
+
+def _session_of(context: Any) -> Session:
+    """Return the session of a kernel: several kernels may run as threads of one process."""
+    if context is None:
+        return (
+            _contextless_sessions.setdefault("", open_session(None))
+            if "" not in _contextless_sessions
+            else _contextless_sessions[""]
+        )
+    session: Session | None = getattr(context, "_clew_session", None)
+    if session is None:
+        path = _filename(context)
+        setup = _open_setups.pop(path, None) if path is not None else None
+        session = context._clew_session = setup[0] if setup is not None else open_session(path)
+    return session
+
+
+def _filename(context: Any) -> str | None:
+    name = context.filename
+    return str(Path(name).absolute()) if name else None
+
+
+def _to_cell(session: Session, cell: Any) -> Cell:
+    notebook_cell = _notebook_of(session).find(cell.code) if session.path is not None else None
+    return Cell(
+        id=str(cell.cell_id),
+        source=cell.code,
+        name=notebook_cell.name if notebook_cell is not None else None,
+        index=notebook_cell.index if notebook_cell is not None else None,
+        defines=frozenset(cell.defs),
+    )
+
+
+_notebooks: dict[tuple[str, int], Notebook] = {}
+
+
+def _notebook_of(session: Session) -> Notebook:
+    """Return the parsed notebook file, read again after a change."""
+    path = session.path or Path()
+    try:
+        key = (str(path), path.stat().st_mtime_ns)
+    except OSError:
+        return Notebook(())
+    if key not in _notebooks:
+        _notebooks[key] = Notebook.read(path) or Notebook(())
+    return _notebooks[key]

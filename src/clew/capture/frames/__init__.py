@@ -1,1 +1,0 @@
-"""The pandas backend: lineage attached to Series, versions attached to frames, one record per user operation."""

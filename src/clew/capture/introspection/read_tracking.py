@@ -1,0 +1,355 @@
+"""Read tracking: which columns the running statement read, found from bytecode."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from clew.capture.introspection.bytecode import (
+    WHOLE_CODE,
+    bytecode_statements,
+    constant_ids_within,
+    definition_spans,
+    evict_if_full,
+    executes_once,
+    is_within,
+    nested_codes,
+    operand_spans,
+    statement_at,
+    store_target_span,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import CodeType, FrameType
+
+    from clew.capture.introspection.bytecode import BytecodeStatement, Span
+    from clew.capture.lineage.frame_version import FrameVersion
+    from clew.capture.lineage.provenance import Provenance
+
+_MAX_READS = 64
+_MAX_ITERATIONS = 16
+
+
+class _ReadLog(threading.local):
+    def __init__(self) -> None:
+        # By code id and offset: the reads of each loop iteration, merged when queried, and whether a call executes the
+        # instruction only once (None: not checked yet).
+        self.recent: dict[tuple[int, int], tuple[CodeType, list[Provenance | FrameVersion], bool | None]] = {}
+        # Scalars are used in plain arithmetic, of which only the result is visible.
+        self.scalars: dict[tuple[int, int], tuple[CodeType, Provenance]] = {}
+
+
+_reads = _ReadLog()
+
+
+def record_read(frame: FrameType, read: Provenance | FrameVersion) -> None:
+    """Record that the statement running in `frame` read a column or some columns of a frame."""
+    recent = _reads.recent
+    code = frame.f_code
+    # Keyed by id(code), since hashing code hashes all its constants; the value holds the code, so its id stays valid.
+    key = (id(code), frame.f_lasti)
+    entry = recent.pop(key, None)
+    if entry is None:
+        if len(recent) >= _MAX_READS:
+            del recent[next(iter(recent))]
+        entry = (code, [read], None)
+    else:
+        _, reads, is_single_run = entry
+        if is_single_run is None:
+            is_single_run = executes_once(code, key[1])
+            entry = (code, reads, is_single_run)
+        if is_single_run or not isinstance(read, dict):
+            # A frame replaces earlier reads, which would only use memory. So does another call of the function,
+            # for which the reads of an earlier call are irrelevant.
+            reads[:] = [read]
+        elif len(reads) < _MAX_ITERATIONS:
+            reads.append(read)
+        else:
+            reads[:] = [_merge_reads(reads), read]
+    recent[key] = entry
+
+
+def clear_reads() -> None:
+    """Drop the reads of earlier executions when a cell starts."""
+    _reads.recent.clear()
+
+
+def _merge_reads(reads: list[Provenance | FrameVersion]) -> Provenance:
+    """Merge the reads of loop iterations; later reads replace whole frames and very many columns."""
+    last = reads[-1]
+    if not isinstance(last, dict):
+        return last.fields()
+    merged: Provenance = {}
+    for read in reads:
+        if isinstance(read, dict):
+            merged = {} if len(merged) >= _MAX_READS else merged
+            merged.update(read)
+    return merged
+
+
+def record_scalar(frame: FrameType, provenance: Provenance) -> None:
+    """Record that the statement running in `frame` extracted a scalar."""
+    scalars = _reads.scalars
+    scalars[id(frame.f_code), frame.f_lasti] = (frame.f_code, provenance)
+    if len(scalars) > _MAX_READS:
+        del scalars[next(iter(scalars))]
+
+
+def scalar_sources(
+    value: Any, frame: FrameType, is_plain: Callable[[Any], bool], within: Span | None = None
+) -> list[Provenance]:
+    """Return the provenance of the scalars that `value` was computed from, in this statement or in its definitions.
+
+    Names are followed back as long as their values are scalars. `within` is the span of the running statement that
+    computes the value, if known.
+    """
+    if not _reads.scalars:
+        return []
+    reach = _reachable(frame.f_code, frame.f_lasti, within)
+    candidates = [
+        (offset, read)
+        for (_, offset), (code, read) in list(_reads.scalars.items())
+        if code is frame.f_code and is_within(offset, reach.spans)
+    ]
+    if not candidates:
+        return []
+    local_names, global_names = frame.f_locals, frame.f_globals
+
+    def lookup(name: str) -> Any:
+        return local_names[name] if name in local_names else global_names.get(name)
+
+    exact_names = {name for name in reach.loaded if lookup(name) is value}
+    # A small number without a name is more likely the literal than an extracted scalar of equal value.
+    if not exact_names and id(value) in reach.constants:
+        return []
+    wanted = exact_names or {name for name in reach.loaded if is_plain(lookup(name))}
+    spans = _scalar_spans(reach.definitions, wanted, lambda name: is_plain(lookup(name)))
+    if not exact_names:
+        spans.append(reach.spans[0])
+    return [read for offset, read in candidates if is_within(offset, spans)]
+
+
+def scalar_sources_of_name(name: str, frame: FrameType, is_plain: Callable[[Any], bool]) -> list[Provenance]:
+    """Return the provenance of the scalars behind a variable name, as used in the text of a query."""
+    local_names, global_names = frame.f_locals, frame.f_globals
+    statements = bytecode_statements(frame.f_code)
+    earlier = [statement for statement in reversed(statements) if statement.end < frame.f_lasti]
+    spans = _scalar_spans(
+        earlier, {name}, lambda other: is_plain(local_names[other] if other in local_names else global_names.get(other))
+    )
+    return [
+        read
+        for (_, offset), (code, read) in list(_reads.scalars.items())
+        if code is frame.f_code and is_within(offset, spans)
+    ]
+
+
+def _scalar_spans(earlier: list[BytecodeStatement], names: set[str], is_plain: Callable[[str], bool]) -> list[Span]:
+    """Return the spans of statements that define the names, followed transitively through scalars only."""
+    spans, wanted = [], set(names)
+    for statement in earlier:
+        if not wanted.isdisjoint(statement.stores):
+            spans.append((statement.start, statement.end))
+            wanted.update(load.name for load in statement.loads if is_plain(load.name))
+    return spans
+
+
+class _Reachable(NamedTuple):
+    """Possible origins of a value at an instruction: constants, loaded names and the statements that define them."""
+
+    code: CodeType
+    constants: frozenset[int]
+    loaded: frozenset[str]
+    definitions: list[BytecodeStatement]
+    # The span of the running statement up to the instruction, then the spans of the definitions.
+    spans: list[Span]
+
+
+_reachable_cache: dict[tuple[int, int, Span | None], _Reachable] = {}
+
+
+def _reachable(code: CodeType, instruction: int, within: Span | None) -> _Reachable:
+    # Keyed by id(code), since hashing code hashes all its constants; the value holds the code, so its id stays valid.
+    cached = _reachable_cache.get((id(code), instruction, within))
+    if cached is None:
+        evict_if_full(_reachable_cache)
+        cached = _reachable_cache[id(code), instruction, within] = _find_reachable(code, instruction, within)
+    return cached
+
+
+def _find_reachable(code: CodeType, instruction: int, within: Span | None) -> _Reachable:
+    statements = bytecode_statements(code)
+    running = statement_at(statements, instruction)
+    if running is None:
+        return _Reachable(code, frozenset(map(id, code.co_consts)), frozenset(), [], [(instruction, instruction)])
+    span = within or _argument_span(code, instruction, running)
+    loaded = frozenset(load.name for load in running.loads if is_within(load.offset, [span]))
+    wanted, definitions = set(loaded), []
+    for statement in reversed([earlier for earlier in statements if earlier.end < running.start]):
+        if not wanted.isdisjoint(statement.stores):
+            definitions.append(statement)
+            wanted.update(load.name for load in statement.loads)
+    spans = [span, *[(statement.start, statement.end) for statement in definitions]]
+    return _Reachable(code, constant_ids_within(code, span), loaded, definitions, spans)
+
+
+def _argument_span(code: CodeType, instruction: int, running: BytecodeStatement) -> Span:
+    """Return the span that computes the operands of an operator, the arguments of a call or an assigned value."""
+    target = store_target_span(code, instruction, running)
+    if target is not None:
+        return running.start, target[0] - 1
+    operands = operand_spans(code, instruction)
+    return (operands[0][0], operands[-1][1]) if operands else (running.start, instruction)
+
+
+def assignment_target_span(frame: FrameType) -> Span | None:
+    """Return the span of an assignment that computes its target."""
+    running = statement_at(bytecode_statements(frame.f_code), frame.f_lasti)
+    return store_target_span(frame.f_code, frame.f_lasti, running) if running is not None else None
+
+
+def reads_in_statement(
+    frame: FrameType, within: str | Span | None = None, *, current_only: bool = False
+) -> list[Provenance]:
+    """Return the reads of the running statement and, unless `current_only`, of the definitions of the names it loads.
+
+    `within` restricts them to the arguments of the method or function of that name, or to a span. Reads that compute
+    the target of an assignment are excluded.
+    """
+    statements = bytecode_statements(frame.f_code)
+    running = statement_at(statements, frame.f_lasti)
+    if running is None:
+        return []
+    start, end = _resolve_span(running, within, frame.f_lasti)
+    target = store_target_span(frame.f_code, frame.f_lasti, running)
+    spans = [(start, end)] if target is None else [(start, target[0] - 1), (target[1] + 1, end)]
+    if current_only:
+        return _reads_within(frame, spans)
+    wanted = {load.name for load in running.loads if is_within(load.offset, spans)}
+    return _reads_within(frame, [*spans, *definition_spans(statements, running, wanted)])
+
+
+def _resolve_span(running: BytecodeStatement, within: str | Span | None, call: int) -> Span:
+    """Return the span of the whole statement, of the arguments of a callee name, or the span itself."""
+    if within is None:
+        return running.start, running.end
+    return (_arguments_start(running, within, call), call) if isinstance(within, str) else within
+
+
+def columns_read_for(frame: FrameType, callee: str) -> list[Provenance]:
+    """Return the reads for the arguments of `callee`; scalars only where their column was not read."""
+    reads = reads_in_statement(frame, callee)
+    scalar_ids = {id(read) for _, read in _reads.scalars.values()}
+    columns = [read for read in reads if id(read) not in scalar_ids]
+    seen = {field for read in columns for field in read}
+    scalars = [
+        {field: flags for field, flags in read.items() if field not in seen} for read in reads if id(read) in scalar_ids
+    ]
+    return [*columns, *scalars]
+
+
+def reads_in_code(code: CodeType) -> list[Provenance]:
+    """Return the reads of the last run of a function."""
+    return [_merge_reads(reads) for read_code, reads, _ in _reads.recent.values() if read_code is code]
+
+
+def scalars_in_code(code: CodeType) -> list[Provenance]:
+    """Return the scalars that the last run of a function extracted."""
+    return [read for read_code, read in _reads.scalars.values() if read_code is code]
+
+
+def reads_in_target(frame: FrameType) -> list[Provenance]:
+    """Return the reads that compute the target of an assignment; those of the whole statement if it is none."""
+    statements = bytecode_statements(frame.f_code)
+    running, target = statement_at(statements, frame.f_lasti), assignment_target_span(frame)
+    if running is None or target is None:
+        return reads_in_statement(frame)
+    wanted = {load.name for load in running.loads if is_within(load.offset, [target])}
+    return _reads_within(frame, [target, *definition_spans(statements, running, wanted)])
+
+
+def reads_defining(frame: FrameType, names: set[str]) -> list[Provenance]:
+    """Return the reads of earlier statements that define the names."""
+    statements = bytecode_statements(frame.f_code)
+    running = statement_at(statements, frame.f_lasti)
+    return _reads_within(frame, definition_spans(statements, running, names)) if running is not None else []
+
+
+def _reads_within(frame: FrameType, spans: list[Span]) -> list[Provenance]:
+    # Nearly always all reads belong to one code object, and no look-up is needed.
+    is_single_code = all(code is frame.f_code for code, *_ in (*_reads.recent.values(), *_reads.scalars.values()))
+    called_ids = set() if is_single_code else set(map(id, _called_codes(frame, spans)))
+
+    def is_relevant(code: CodeType, instruction: int) -> bool:
+        if code is not frame.f_code:
+            return id(code) in called_ids
+        # A read by this very instruction belongs to an earlier loop iteration.
+        return instruction != frame.f_lasti and is_within(instruction, spans)
+
+    recent = {key: entry for key, entry in _reads.recent.items() if is_relevant(entry[0], key[1])}
+    for code, instruction in [(entry[0], key[1]) for key, entry in recent.items()]:
+        _drop_argument_reads(recent, code, instruction)
+    return [
+        *[_merge_reads(reads) for _, reads, _ in recent.values()],
+        *[read for (_, offset), (code, read) in _reads.scalars.items() if is_relevant(code, offset)],
+    ]
+
+
+def _drop_argument_reads(recent: dict[tuple[int, int], Any], code: CodeType, instruction: int) -> None:
+    """Drop the reads of a call's arguments: its result covers them, as in `np.where(...) * 2`."""
+    spans = operand_spans(code, instruction)
+    for key in [key for key in recent if key[0] == id(code) and is_within(key[1], spans)] if spans else ():
+        del recent[key]
+
+
+def _called_codes(frame: FrameType, spans: list[Span]) -> Iterator[CodeType]:
+    """Yield the code of comprehensions within spans and of functions named there."""
+    yield from nested_codes(frame.f_code, spans)
+    local_names, global_names = frame.f_locals, frame.f_globals
+    loads = [load for statement in bytecode_statements(frame.f_code) for load in statement.loads]
+    for name in {load.name for load in loads if is_within(load.offset, spans)}:
+        code = getattr(local_names[name] if name in local_names else global_names.get(name), "__code__", None)
+        if inspect.iscode(code):
+            yield code
+            yield from nested_codes(code, [WHOLE_CODE])
+
+
+def _arguments_start(running: BytecodeStatement, name: str, call: int) -> int:
+    """Return the offset at which the arguments of a call begin, after the method or function was loaded."""
+    offsets = [
+        load.offset for load in (*running.attributes, *running.loads) if load.name == name and load.offset < call
+    ]
+    return max(offsets, default=running.start) + 1
+
+
+def names_bound_to(value: Any, frame: FrameType) -> set[str]:
+    """Return the names under which the running statement loads a value."""
+    running = statement_at(bytecode_statements(frame.f_code), frame.f_lasti)
+    local_names, global_names = frame.f_locals, frame.f_globals
+    loaded = {load.name for load in running.loads} if running is not None else set()
+    return {name for name in loaded if (local_names[name] if name in local_names else global_names.get(name)) is value}
+
+
+def loaded_values(frame: FrameType, within: str | Span | None = None) -> list[tuple[Any, int]]:
+    """Return the values of the names that the running statement loads, with the number of loads."""
+    running = statement_at(bytecode_statements(frame.f_code), frame.f_lasti)
+    if running is None:
+        return []
+    if within is None:
+        target = store_target_span(frame.f_code, frame.f_lasti, running)
+        target_spans = [target] if target is not None else []
+        outside = {load.name for load in running.loads if not is_within(load.offset, target_spans)}
+        counts = Counter(load.name for load in running.loads if load.name in outside)
+    else:
+        start, end = _resolve_span(running, within, frame.f_lasti)
+        counts = Counter(load.name for load in running.loads if start <= load.offset <= end)
+    # f_locals of a function is rebuilt on each access.
+    local_names, global_names = frame.f_locals, frame.f_globals
+    return [
+        (local_names[name] if name in local_names else global_names[name], times)
+        for name, times in counts.items()
+        if name in local_names or name in global_names
+    ]

@@ -1,0 +1,79 @@
+"""Distinguish user code from library code; guard against re-entrant tracing."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import sysconfig
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import CodeType
+
+
+_PATHS = sysconfig.get_paths()
+_LIBRARY_FOLDERS = tuple(
+    sorted(
+        {str(Path(_PATHS[key]).resolve()) + "/" for key in ("stdlib", "platstdlib", "purelib", "platlib")}
+        | {_PATHS["stdlib"] + "/"}
+    )
+)
+_OWN_FOLDER = str(Path(__file__).resolve().parent) + "/"
+# Keyed by file: code objects of different files may be equal.
+_cache: dict[str, bool] = {}
+
+
+def is_user_code(code: CodeType) -> bool:
+    """Return whether `code` was written by the user: no library, not the standard library, not clew itself."""
+    filename = code.co_filename
+    is_user = _cache.get(filename)
+    if is_user is None:
+        is_user = _cache[filename] = _is_user_file(filename)
+    return is_user
+
+
+def _is_user_file(filename: str) -> bool:
+    if filename.startswith("<frozen") or "/site-packages/" in filename or "/dist-packages/" in filename:
+        return False
+    if filename.startswith((_OWN_FOLDER, f"{sys.base_prefix}/lib/python", *_LIBRARY_FOLDERS)):
+        return False
+    return not any(_is_site_packages(folder) for folder in sys.path if folder and filename.startswith(f"{folder}/"))
+
+
+@functools.cache
+def _is_site_packages(folder: str) -> bool:
+    """Return whether packages are installed in a folder of `sys.path`."""
+    return any(Path(folder).glob("*.dist-info/RECORD"))
+
+
+class ReentrancyGuard(threading.local):
+    """Depth of the running pandas call in this thread; only calls at depth 0 are traced."""
+
+    depth = 0
+
+
+guard = ReentrancyGuard()
+
+
+@contextmanager
+def tracing_enabled() -> Iterator[None]:
+    """Trace calls again while a user callback runs."""
+    depth, guard.depth = guard.depth, 0
+    try:
+        yield
+    finally:
+        guard.depth = depth
+
+
+@contextmanager
+def tracing_suppressed() -> Iterator[None]:
+    """Suppress tracing while clew itself calls a library."""
+    depth, guard.depth = guard.depth, 1
+    try:
+        yield
+    finally:
+        guard.depth = depth

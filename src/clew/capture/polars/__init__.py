@@ -1,1 +1,0 @@
-"""The polars backend: eager frames are recorded when created, lazy frames when collected."""

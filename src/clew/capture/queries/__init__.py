@@ -1,1 +1,0 @@
-"""SQL queries over frames and files: DuckDB and marimo's SQL cells."""

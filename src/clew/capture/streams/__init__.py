@@ -1,1 +1,0 @@
-"""Recording, expanding and delivering the three event streams of a session."""

@@ -1,0 +1,9 @@
+"""Commands, one module per group of related commands.
+
+- `capture.py`: run, demo
+- `pipeline.py`: pipeline, index
+- `servers.py`: collect, up, mcp, keys
+- `lineage.py`: upstream, downstream, path, impact, search, diff, export
+- `runs.py`: runs, show, report
+- `inspect.py`: facets, validate, config, doctor
+"""

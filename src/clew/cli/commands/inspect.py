@@ -1,0 +1,413 @@
+"""`clew facets`, `validate`, `config` and `doctor`."""
+
+from __future__ import annotations
+
+import importlib.util
+import platform
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Literal
+
+import click
+from msgspec import Raw, Struct
+from rich.table import Table
+from rich.text import Text
+
+from clew import __version__
+from clew.cli.options import index_option, json_option, lake_option
+from clew.cli.output import format_bytes, format_count, print_json, stderr_console, stdout_console
+from clew.collector.file_import import find_event_files, read_event_lines
+from clew.config import SETTINGS, ResolvedSetting, resolve_setting
+from clew.data_dir import DataDir
+from clew.errors import ClewError
+from clew.events.validation import EventValidator, Issue, OpenLineageSpec
+
+
+@click.group("facets")
+def facets_group() -> None:
+    """Show the facets of a run, a job or a dataset."""
+
+
+@facets_group.command("run")
+@click.argument("run_id")
+@json_option
+@lake_option
+def facets_run(run_id: str, as_json: bool, home: DataDir) -> None:  # noqa: FBT001
+    """Show the facets of a run, its job, its inputs and its outputs.
+
+    Facets are read from the facet tables of the lake, and from the raw events where facets are not backfilled yet.
+    """
+    # Imported here: the other commands do not need Arrow.
+    from clew.lake.facets import load_run_facets
+    from clew.lake.lake import Lake
+    from clew.lake.manifest import require_lake
+
+    require_lake(home.lake)
+    lake = Lake(home.lake)
+    result = load_run_facets(lake, run_id, lake.facet_order)
+    if not result.facets and not result.jobs and not result.inputs and not result.outputs:
+        hint = "Pass the runId of the events, as listed by `clew runs`."
+        raise ClewError(f"There are no facets of run {run_id!r}.", hint=hint)
+    if as_json:
+        print_json(result)
+        return
+    _print_facets(f"run {run_id}", result.facets)
+    for job in result.jobs:
+        _print_facets(f"job {job.namespace} {job.name}", job.facets)
+    for verb, datasets in (("read", result.inputs), ("wrote", result.outputs)):
+        for dataset in datasets:
+            name = _dataset_title(dataset.namespace, dataset.name, dataset.version)
+            _print_facets(f"{verb} {name}", {**dataset.facets, **dataset.input_facets, **dataset.output_facets})
+
+
+@facets_group.command("job")
+@click.argument("namespace")
+@click.argument("name")
+@json_option
+@index_option
+def facets_job(namespace: str, name: str, as_json: bool, home: DataDir) -> None:  # noqa: FBT001
+    """Show the current facets of a job."""
+    from clew.index.queries.reader import IndexReader
+    from clew.query.entities.facets import find_job_facets
+
+    with IndexReader(home.index) as index:
+        result = find_job_facets(index, namespace, name)
+    if as_json:
+        print_json(result)
+    else:
+        _print_facets(f"job {namespace} {name}", result.facets)
+
+
+@facets_group.command("dataset")
+@click.argument("namespace")
+@click.argument("name")
+@click.option("--dataset-version", "version", help="Dataset version (default: the latest).")
+@json_option
+@index_option
+def facets_dataset(namespace: str, name: str, version: str | None, as_json: bool, home: DataDir) -> None:  # noqa: FBT001
+    """Show the current facets of a dataset."""
+    from clew.index.queries.reader import IndexReader
+    from clew.query.entities.facets import find_dataset_facets
+
+    with IndexReader(home.index) as index:
+        result = find_dataset_facets(index, namespace, name, version)
+    if as_json:
+        print_json(result)
+    else:
+        _print_facets(f"dataset {_dataset_title(namespace, name, result.version)}", result.facets)
+
+
+def _dataset_title(namespace: str, name: str, version: str | None) -> str:
+    return f"{namespace} {name}" + (f" (version {version})" if version else "")
+
+
+def _print_facets(title: str, facets: Mapping[str, Raw]) -> None:
+    table = Table(box=None, pad_edge=False, show_header=False, title=title, title_justify="left")
+    table.add_column(no_wrap=True, min_width=max(map(len, facets), default=0))
+    table.add_column(no_wrap=True, overflow="ellipsis")
+    for name, facet in facets.items():
+        table.add_row(name, bytes(facet).decode())
+    stdout_console().print(table)
+
+
+_STYLES = {"error": "red", "warning": "yellow"}
+_SPEC_HINT = """\
+Standard facets were checked for _producer and _schemaURL only, because clew does not include the full spec. To check
+all fields, git clone --depth 1 https://github.com/OpenLineage/OpenLineage and pass its directory spec with --spec or
+CLEW_SPEC."""
+
+
+class ValidationReport(Struct):
+    """Counts of all issues, and the issues up to the limit."""
+
+    events: dict[str, int]
+    valid: int
+    rules: dict[str, int]
+    issues: list[Issue]
+    spec: str
+    errors: int = 0
+    warnings: int = 0
+
+
+@click.command("validate")
+@click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--spec",
+    type=click.Path(path_type=Path),
+    default=lambda: resolve_setting("spec").value,
+    help="Directory of the OpenLineage schemas, to validate standard facets in full.",
+)
+@click.option(
+    "--limit", type=click.IntRange(0), default=50, show_default=True, help="Maximum number of issues to list."
+)
+@json_option
+def validate_command(paths: tuple[Path, ...], spec: Path | None, limit: int, as_json: bool) -> None:  # noqa: FBT001
+    """Validate event files against the schemas and lint them.
+
+    FILE is NDJSON, plain, .gz or .zst, or a directory of such files. Exits with 1 if an event violates a schema or
+    could not be ingested; warnings alone are not a failure.
+    """
+    report = validate_files(list(paths), spec, limit)
+    if as_json:
+        print_json(report)
+    else:
+        _print_report(report)
+    sys.exit(1 if report.errors else 0)
+
+
+def validate_files(paths: list[Path], spec: Path | None, limit: int) -> ValidationReport:
+    """Validate all events of files and directories."""
+    rules = OpenLineageSpec.core() if spec is None else OpenLineageSpec.from_folder(spec)
+    validator, counter = EventValidator(rules), _IssueCounter(limit)
+    for file in find_event_files(paths):
+        for line, body in enumerate(_read_lines(file), start=1):
+            counter.add(*validator.validate(str(file), line, body))
+    counter.add(*validator.check_runs())
+    return ValidationReport(
+        events=dict(validator.events),
+        valid=validator.valid,
+        rules=dict(sorted(counter.rules.items())),
+        issues=counter.issues,
+        spec="core" if spec is None else str(spec),
+        errors=counter.levels["error"],
+        warnings=counter.levels["warning"],
+    )
+
+
+def _read_lines(file: Path) -> Iterator[bytes]:
+    try:
+        yield from read_event_lines(file)
+    except ClewError as error:
+        raise ClewError(error.message, hint="Fix the file and validate it again.") from error
+
+
+class _IssueCounter:
+    """Count issues, and collect them up to a limit."""
+
+    def __init__(self, limit: int) -> None:
+        self.levels: Counter[str] = Counter()
+        self.rules: Counter[str] = Counter()
+        self.issues: list[Issue] = []
+        self._limit = limit
+
+    def add(self, *issues: Issue) -> None:
+        for issue in issues:
+            self.levels[issue.level] += 1
+            self.rules[issue.rule] += 1
+            if len(self.issues) < self._limit:
+                self.issues.append(issue)
+
+
+def _print_report(report: ValidationReport) -> None:
+    console = stdout_console()
+    if report.issues:
+        console.print(_issue_table(report.issues))
+    omitted = report.errors + report.warnings - len(report.issues)
+    if omitted:
+        console.print(f"… and {omitted:,} more; raise --limit to list them.")
+    events = ", ".join(f"{count:,} {stream}" for stream, count in report.events.items())
+    total = sum(report.events.values())
+    summary = f"{format_count(total, 'event')}{f' ({events})' if events else ''}: {report.valid:,} valid"
+    console.print(f"{summary}; {format_count(report.errors, 'error')}, {format_count(report.warnings, 'warning')}.")
+    if report.spec == "core" and report.events.get("openlineage"):
+        stderr_console().print(_SPEC_HINT)
+
+
+def _issue_table(issues: list[Issue]) -> Table:
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for issue in issues:
+        location = "" if issue.line is None else f"{Path(issue.file or '').name}:{issue.line}"
+        rule = Text(issue.rule, style=_STYLES[issue.level])
+        table.add_row(location, rule, issue.path, issue.message)
+    return table
+
+
+class SettingRow(Struct, frozen=True):
+    """A setting with its value and source."""
+
+    name: str
+    value: str | None
+    source: str
+    variable: str
+
+
+@click.command("config")
+@click.option("--home", default=None, help="Same as for other commands.")
+@click.option("--lake", default=None, metavar="PATH|URL", help="Same as for other commands.")
+@click.option("--index", default=None, metavar="URL", help="Same as for other commands.")
+@click.option("--master", default=None, help="Same as for other commands.")
+@json_option
+def config_command(*, as_json: bool, **flags: str | None) -> None:
+    """Show effective settings and their source.
+
+    Precedence: flag, environment variable, clew.toml, default.
+    """
+    rows = effective_settings(flags)
+    if as_json:
+        print_json(rows)
+        return
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for title in ("setting", "value", "source", "variable"):
+        table.add_column(title, overflow="fold")
+    for row in rows:
+        table.add_row(row.name, row.value or "", row.source, row.variable)
+    stdout_console().print(table)
+
+
+def effective_settings(flags: dict[str, str | None]) -> list[SettingRow]:
+    """Return all settings, with the resolved locations of home, lake and index."""
+    resolved = {name: resolve_setting(name, flags.get(name)) for name in SETTINGS}
+    home = DataDir.find(flags["home"], flags["lake"], flags["index"])
+    resolved["home"] = ResolvedSetting(str(home.root), resolved["home"].source)
+    resolved["lake"] = ResolvedSetting(str(home.lake), resolved["lake"].source)
+    resolved["index"] = ResolvedSetting(str(home.index), resolved["index"].source)
+    return [
+        SettingRow(name, setting.value, setting.source, SETTINGS[name].env_var) for name, setting in resolved.items()
+    ]
+
+
+CheckState = Literal["ok", "warning", "error"]
+
+_CHECK_STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
+# Modules of each extra, and the packages that provide them.
+_EXTRA_MODULES = {
+    "spark": {"pyspark": "pyspark", "deltalake": "deltalake", "pyarrow": "pyarrow"},
+    "s3": {"obstore": "obstore"},
+    "server": {"starlette": "starlette", "uvicorn": "uvicorn"},
+    "mcp": {"mcp": "mcp"},
+    "notebook": {"marimo": "marimo", "pandas": "pandas"},
+    "validate": {"jsonschema_rs": "jsonschema-rs"},
+    "metrics": {"prometheus_client": "prometheus-client"},
+}
+_MIN_FREE_BYTES = 1 << 30
+
+
+class CheckResult(Struct, frozen=True):
+    """Result of one check. A warning affects only optional features."""
+
+    name: str
+    state: CheckState
+    detail: str
+    hint: str | None = None
+
+
+@click.command("doctor")
+@json_option
+@lake_option
+def doctor_command(as_json: bool, home: DataDir) -> None:  # noqa: FBT001
+    """Check the installation: extras, Java, the data directory, its lake and its index.
+
+    Starts neither Spark nor a server, and changes nothing. Exits with 1 if a check fails.
+    """
+    checks = list(run_checks(home))
+    if as_json:
+        print_json(checks)
+    else:
+        stdout_console().print(_check_table(checks))
+    sys.exit(1 if any(check.state == "error" for check in checks) else 0)
+
+
+def run_checks(home: DataDir) -> Iterator[CheckResult]:
+    """Run all checks, in order of dependency."""
+    yield CheckResult("clew", "ok", f"{__version__} at {Path(__file__).parent.parent}")
+    yield CheckResult("python", "ok", f"{platform.python_version()} at {sys.executable}")
+    for extra, modules in _EXTRA_MODULES.items():
+        yield _check_extra(extra, modules)
+    yield _check_java()
+    yield _check_web_ui()
+    yield _check_home(home)
+    yield _run_check("lake", lambda: _check_lake(home))
+    yield _run_check("index", lambda: _check_index(home))
+
+
+def _check_extra(extra: str, modules: dict[str, str]) -> CheckResult:
+    missing = [module for module in modules if importlib.util.find_spec(module) is None]
+    if missing:
+        return CheckResult(extra, "warning", f"{', '.join(missing)} not installed", f"pip install 'clew[{extra}]'")
+    return CheckResult(extra, "ok", ", ".join(f"{package} {_package_version(package)}" for package in modules.values()))
+
+
+def _package_version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "(unknown version)"
+
+
+def _check_java() -> CheckResult:
+    from clew.pipeline.spark.java import find_java
+
+    try:
+        java = find_java()
+    except ClewError as error:
+        return CheckResult(
+            "java", "error" if importlib.util.find_spec("pyspark") else "warning", error.message, error.hint
+        )
+    return CheckResult("java", "ok", f"{java.version} at {java.home}")
+
+
+def _check_web_ui() -> CheckResult:
+    from clew.api.static_files import STATIC
+
+    if (STATIC / "index.html").is_file():
+        return CheckResult("web UI", "ok", f"built, at {STATIC}")
+    return CheckResult("web UI", "warning", "not built", "In a checkout, run `make web`; wheels include it.")
+
+
+def _check_home(home: DataDir) -> CheckResult:
+    if not home.root.exists():
+        return CheckResult("home", "warning", f"{home.root} does not exist yet", "Created on the first run.")
+    try:
+        home.create()
+    except ClewError as error:
+        return CheckResult("home", "error", error.message, error.hint)
+    free = shutil.disk_usage(home.root).free
+    if free < _MIN_FREE_BYTES:
+        return CheckResult("home", "error", f"{home.root}: only {format_bytes(free)} free", "Free disk space.")
+    return CheckResult("home", "ok", f"{home.root}, {format_bytes(free)} free")
+
+
+def _run_check(name: str, check: Callable[[], CheckResult]) -> CheckResult:
+    try:
+        return check()
+    except ClewError as error:
+        return CheckResult(name, "error", error.message, error.hint)
+
+
+def _check_lake(home: DataDir) -> CheckResult:
+    from clew.lake.manifest import read_manifest
+
+    manifest = read_manifest(home.lake)
+    if manifest is None:
+        return CheckResult("lake", "warning", f"none at {home.lake} yet", "Run `clew pipeline run`.")
+    return CheckResult(
+        "lake", "ok", f"format {manifest.format_version} at {home.lake}, written by clew {manifest.written_by}"
+    )
+
+
+def _check_index(home: DataDir) -> CheckResult:
+    from clew.index.backends.sqlite import MissingIndexError
+    from clew.index.queries.reader import IndexReader
+
+    location = home.index
+    try:
+        with IndexReader(location) as index:
+            indexed_at = index.meta("indexed_at") or "never"
+    except MissingIndexError:
+        return CheckResult("index", "warning", f"none at {location} yet", "Run `clew pipeline run`.")
+    description = format_bytes(location.stat().st_size) if isinstance(location, Path) else str(location)
+    return CheckResult("index", "ok", f"{description}, last written {indexed_at}")
+
+
+def _check_table(checks: list[CheckResult]) -> Table:
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column()
+    table.add_column(overflow="fold")
+    for check in checks:
+        detail = check.detail if check.hint is None else f"{check.detail}\n{check.hint}"
+        table.add_row(Text(check.state, style=_CHECK_STYLES[check.state]), check.name, detail)
+    return table

@@ -1,0 +1,478 @@
+"""`clew pipeline` and `clew index`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from clew.capture.emit.worker import expand_abandoned
+from clew.cli.options import facet_order_option, json_option, lake_option, parse_age, spark_options
+from clew.cli.output import format_bytes, format_count, print_json, show_progress, stderr_console, stdout_console
+from clew.collector.file_import import import_files, import_streams
+from clew.data_dir import DataDir
+from clew.errors import ClewError
+from clew.eventlog.segments import end_position
+from clew.eventlog.writer import LogLockedError, LogWriter
+from clew.events.decoding import RejectionReason
+from clew.events.facets import FacetOrder
+
+if TYPE_CHECKING:
+    from clew.cli.progress import ProgressDisplay
+    from clew.pipeline.checkpoint import BatchRecord
+    from clew.pipeline.ingest import IngestStats
+    from clew.pipeline.maintenance import MaintenanceResult
+    from clew.pipeline.metrics import PipelineMetrics
+    from clew.pipeline.pipeline import BatchListener
+    from clew.pipeline.reprocess import BackfillProgress, ReplayStats
+
+
+@click.command("backfill")
+@click.option(
+    "--chunk-mb",
+    type=click.IntRange(1, 1024),
+    default=128,
+    show_default=True,
+    help="Size of a chunk of the log in MB; each chunk is one commit.",
+)
+@json_option
+@lake_option
+@spark_options
+def backfill_command(chunk_mb: int, as_json: bool, home: DataDir, master: str, conf: dict[str, str]) -> None:  # noqa: FBT001
+    """Fill the facet tables of events ingested with --raw-only, newest first.
+
+    Can be used while a pipeline is running. An interrupted backfill continues where it stopped.
+    """
+    from clew.pipeline.reprocess import run_backfill
+
+    with show_progress() as progress:
+
+        def step(state: BackfillProgress) -> None:
+            progress.step(state.events, state.events + state.remaining, state.events)
+
+        result = run_backfill(
+            home, chunk_bytes=chunk_mb << 20, on_status=progress, on_progress=step, master=master, conf=conf
+        )
+    if as_json:
+        print_json(result)
+    else:
+        _print_backfill(result)
+
+
+def _print_backfill(result: BackfillProgress) -> None:
+    console = stderr_console()
+    if not result.chunks:
+        console.print("Nothing to backfill.")
+        return
+    throughput = result.events / max(result.seconds, 0.001)
+    chunks = format_count(result.chunks, "chunk")
+    console.print(f"Backfilled {format_count(result.events, 'event')} in {chunks}, {throughput:,.0f} events/s.")
+    if not result.is_derived_refreshed:
+        console.print("Derived tables are stale; the running pipeline refreshes them.")
+
+
+_WEEK_HOURS = 7 * 24
+_log_retention_option = click.option(
+    "--log-retention",
+    type=parse_age,
+    metavar="AGE",
+    help="Delete log segments older than this, such as 30d or 36h, once they are ingested.",
+)
+
+
+@click.group("pipeline")
+def pipeline_group() -> None:
+    """Process recorded events into tables and an index."""
+
+
+pipeline_group.add_command(backfill_command)
+
+
+@pipeline_group.command("run")
+@click.option(
+    "--from",
+    "paths",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="NDJSON files (plain, .gz or .zst) or directories of them to ingest as well.",
+)
+@click.option(
+    "--raw-only",
+    "is_raw_only",
+    is_flag=True,
+    help="Ingest events only; fill the facet tables later with `clew pipeline backfill`.",
+)
+@facet_order_option("Only for a new lake; default: received.")
+@click.option(
+    "--metrics-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write Prometheus metrics to this file, for the textfile collector.",
+)
+@json_option
+@lake_option
+@spark_options
+def pipeline_run(
+    paths: tuple[Path, ...],
+    is_raw_only: bool,  # noqa: FBT001
+    facet_order: FacetOrder | None,
+    metrics_file: Path | None,
+    as_json: bool,  # noqa: FBT001
+    home: DataDir,
+    master: str,
+    conf: dict[str, str],
+) -> None:
+    """Ingest all available events, then stop.
+
+    Exits with 1 if events were rejected. They are stored with the reason in the table rejected_events.
+    """
+    # Imported here: `clew pipeline status` must not load Spark.
+    from clew.pipeline.pipeline import open_pipeline
+    from clew.pipeline.preflight import check_log_offsets
+    from clew.pipeline.reprocess import recent_rejections
+
+    metrics = _metrics(home, is_enabled=metrics_file is not None)
+    with show_progress() as progress:
+        progress("Reading events")
+        check_log_offsets(home)
+        try:
+            with LogWriter(home.create().log) as log:
+                expand_abandoned(home.streams)
+                import_streams(home.streams, log)
+                import_files(list(paths), log, progress.step)
+        except LogLockedError:
+            if paths:
+                raise
+            _print_log_locked()
+        listeners: tuple[BatchListener, ...] = (_batch_progress(home, progress), *metrics)
+        with open_pipeline(
+            home, on_progress=progress, master=master, conf=conf, listeners=listeners, facet_order=facet_order
+        ) as pipeline:
+            progress("Ingesting events")
+            stats = replace(pipeline, is_raw_only=is_raw_only).run()
+            reasons = recent_rejections(pipeline.lake, stats.rejected)
+    _print_stats(stats, reasons, as_json=as_json)
+    if metrics_file is not None:
+        metrics[0].write(metrics_file)
+    sys.exit(1 if stats.rejected else 0)
+
+
+@pipeline_group.command("stream")
+@click.option(
+    "--maintenance/--no-maintenance",
+    "has_maintenance",
+    default=True,
+    show_default=True,
+    help="Compact and vacuum the lake and refresh derived tables in the background.",
+)
+@click.option(
+    "--refresh-minutes",
+    type=click.FloatRange(min=0, min_open=True),
+    default=5.0,
+    show_default=True,
+    help="Minimum time between refreshes of derived tables.",
+)
+@_log_retention_option
+@click.option("--metrics-port", type=int, help="Serve Prometheus metrics on this port; 0 picks a free one.")
+@click.option("--metrics-host", default="127.0.0.1", show_default=True, help="Address to serve metrics on.")
+@click.option("--parent", type=int, hidden=True, help="Stop when this parent process has exited.")
+@json_option
+@lake_option
+@spark_options
+def pipeline_stream(  # noqa: PLR0913
+    *,
+    has_maintenance: bool,
+    refresh_minutes: float,
+    log_retention: timedelta | None,
+    metrics_port: int | None,
+    metrics_host: str,
+    parent: int | None,
+    as_json: bool,
+    home: DataDir,
+    master: str,
+    conf: dict[str, str],
+) -> None:
+    """Ingest notebook events and log records continuously, until Ctrl-C or SIGTERM."""
+    from clew.pipeline.maintenance import MaintenanceConfig
+    from clew.pipeline.pipeline import open_pipeline
+    from clew.pipeline.preflight import check_log_offsets
+    from clew.pipeline.reprocess import recent_rejections
+
+    stop = Event()
+    metrics = _metrics(home, is_enabled=metrics_port is not None)
+    with ExitStack() as stack:
+        progress = stack.enter_context(show_progress())
+        check_log_offsets(home)
+        import_events = _stream_importer(home, stack)
+
+        def on_poll() -> None:
+            if parent is not None and os.getppid() != parent:
+                stop.set()
+            import_events()
+
+        if metrics_port is not None:
+            port = stack.enter_context(metrics[0].serve(metrics_host, metrics_port))
+            stderr_console().print(f"Metrics at http://{metrics_host}:{port}/metrics")
+        pipeline = stack.enter_context(
+            open_pipeline(home, on_progress=progress, master=master, conf=conf, listeners=tuple(metrics))
+        )
+        for signal_number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(signal_number, lambda *_: stop.set())
+        progress("Ingesting events; Ctrl-C stops")
+        stats = pipeline.stream(
+            stop,
+            on_poll=on_poll,
+            maintenance=MaintenanceConfig(refresh_interval_seconds=60 * refresh_minutes, log_retention=log_retention)
+            if has_maintenance
+            else None,
+            maintenance_stats=metrics[0].maintenance_stats if metrics else None,
+        )
+        reasons = recent_rejections(pipeline.lake, stats.rejected)
+    _print_stats(stats, reasons, as_json=as_json)
+
+
+@pipeline_group.command("status")
+@json_option
+@lake_option
+def pipeline_status(as_json: bool, home: DataDir) -> None:  # noqa: FBT001
+    """Show log offset and lag, the last batches, rejected events and table sizes.
+
+    Read-only, without Spark; can be used while a pipeline is running.
+    """
+    from clew.cli.render.runs import batch_table, size_table, status_lines
+    from clew.pipeline.status import read_status
+
+    status = read_status(home)
+    if as_json:
+        print_json(status)
+        return
+    console = stdout_console()
+    for line in status_lines(status):
+        console.print(line)
+    for table in (batch_table(status.batches), size_table(status.tables)):
+        console.print()
+        console.print(table)
+
+
+@pipeline_group.command("compact")
+@click.option(
+    "--retention-hours",
+    type=int,
+    default=_WEEK_HOURS,
+    show_default=True,
+    help="Keep files that are referenced by table versions younger than this.",
+)
+@click.option(
+    "--drop-older-than",
+    type=parse_age,
+    metavar="AGE",
+    help="Delete events received longer ago than this, such as 90d or 36h. Not possible while a pipeline is running.",
+)
+@_log_retention_option
+@click.option(
+    "--force",
+    "is_forced",
+    is_flag=True,
+    help="Allow --retention-hours below 24. Older versions become unreadable, and running queries may fail.",
+)
+@json_option
+@lake_option
+@spark_options
+def pipeline_compact(
+    retention_hours: int,
+    drop_older_than: timedelta | None,
+    log_retention: timedelta | None,
+    is_forced: bool,  # noqa: FBT001
+    as_json: bool,  # noqa: FBT001
+    home: DataDir,
+    master: str,
+    conf: dict[str, str],
+) -> None:
+    """Compact small files of the lake and vacuum unreferenced files.
+
+    Can be used while a pipeline is running. Starts Spark only if derived tables must be refreshed.
+    """
+    from clew.pipeline.maintenance import run_maintenance
+
+    with show_progress() as progress:
+        result = run_maintenance(
+            home,
+            retention_hours,
+            drop_older_than=drop_older_than,
+            log_retention=log_retention,
+            is_forced=is_forced,
+            on_progress=progress,
+            master=master,
+            conf=conf,
+        )
+    if as_json:
+        print_json(result)
+    else:
+        _print_maintenance(result)
+
+
+@pipeline_group.command("replay")
+@click.option(
+    "--reason",
+    type=click.Choice([reason.value for reason in RejectionReason]),
+    help="Only events rejected for this reason.",
+)
+@json_option
+@lake_option
+def pipeline_replay(reason: str | None, as_json: bool, home: DataDir) -> None:  # noqa: FBT001
+    """Retry rejected events after an upgrade or a fix.
+
+    Events that are valid now are appended to the log, and the next run ingests them.
+    """
+    from clew.pipeline.reprocess import replay_rejected_events
+
+    stats = replay_rejected_events(home, reason)
+    if as_json:
+        print_json(stats)
+    else:
+        _print_replay(stats)
+
+
+def _stream_importer(home: DataDir, stack: ExitStack) -> Callable[[], object]:
+    """Return a function that imports notebook events into the log; it does nothing if a collector holds the log."""
+    try:
+        log = stack.enter_context(LogWriter(home.create().log))
+    except LogLockedError:
+        _print_log_locked()
+        return lambda: None
+
+    def import_events() -> None:
+        expand_abandoned(home.streams)
+        import_streams(home.streams, log)
+
+    return import_events
+
+
+def _print_log_locked() -> None:
+    stderr_console().print(
+        "The log is locked by another process; if it is a collector, it imports notebook events too."
+    )
+
+
+def _metrics(home: DataDir, *, is_enabled: bool) -> list[PipelineMetrics]:
+    """Return a list of one PipelineMetrics, or an empty list. Needs the extra `metrics`."""
+    if not is_enabled:
+        return []
+    from clew.pipeline.metrics import PipelineMetrics
+
+    return [PipelineMetrics(home)]
+
+
+def _batch_progress(home: DataDir, progress: ProgressDisplay) -> BatchListener:
+    """Return a listener that reports the ingested share of the log after each batch."""
+    from clew.pipeline.checkpoint import Checkpoint
+
+    start, end, events = Checkpoint(home.checkpoint).committed_offset, end_position(home.log), 0
+
+    def step(batch: BatchRecord) -> None:
+        nonlocal events
+        events += batch.events + batch.rejected + batch.duplicates
+        progress.step(batch.end_offset - start, end - start, events)
+
+    return step
+
+
+def _print_stats(stats: IngestStats, reasons: list[dict[str, Any]], *, as_json: bool) -> None:
+    if as_json:
+        print_json({**vars(stats), "rejections": reasons})
+        return
+    console = stderr_console()
+    skipped = f", {format_count(stats.duplicates, 'duplicate')} skipped" if stats.duplicates else ""
+    batches = format_count(stats.batches, "batch", "batches")
+    console.print(f"Ingested {format_count(stats.events, 'event')} in {batches}{skipped}.")
+    if stats.rejected:
+        console.print(
+            f"{format_count(stats.rejected, 'event')} rejected, stored in the table rejected_events:", style="red"
+        )
+        for reason in reasons:
+            console.print(f"  {reason['source']}: {reason['reason']}, {reason['detail']}")
+
+
+def _print_maintenance(result: MaintenanceResult) -> None:
+    console = stderr_console()
+    before, after = (sum(files[position] for files in result.compacted.values()) for position in (0, 1))
+    count, size = (sum(files[position] for files in result.vacuumed.values()) for position in (0, 1))
+    expired = result.expired
+    if expired.deleted_rows or expired.segments:
+        rows = format_count(sum(expired.deleted_rows.values()), "row")
+        segments = format_count(expired.segments, "log segment")
+        console.print(f"Expired {rows} and {segments} ({format_bytes(expired.segment_bytes)}).")
+    console.print(f"Compacted {format_count(before, 'file')} of event tables into {after:,}.")
+    console.print(f"Removed {format_count(count, 'unreferenced file')} ({format_bytes(size)}).")
+    if result.is_refreshed:
+        console.print("Refreshed derived tables.")
+    if result.is_refresh_deferred:
+        console.print("Derived tables are stale; the running pipeline refreshes them when it stops.")
+
+
+def _print_replay(stats: ReplayStats) -> None:
+    console = stderr_console()
+    next_step = "; run `clew pipeline run` to ingest them" if stats.replayed else ""
+    console.print(f"Appended {format_count(stats.replayed, 'rejected event')} to the log{next_step}.")
+    for count, description in (
+        (stats.still_rejected, "still rejected"),
+        (stats.already_queued, "already in the log"),
+        (stats.already_ingested, "already ingested"),
+    ):
+        if count:
+            console.print(f"{count:,} {description}.")
+
+
+@click.group("index")
+def index_group() -> None:
+    """Manage the query index."""
+
+
+@index_group.command("rebuild")
+@facet_order_option("Changes the setting of the lake, and rewrites derived tables.")
+@json_option
+@lake_option
+@spark_options
+def index_rebuild(
+    *, facet_order: FacetOrder | None, as_json: bool, home: DataDir, master: str, conf: dict[str, str]
+) -> None:
+    """Rebuild the index from the lake. The old index is used until the new one is complete."""
+    from clew.pipeline.pipeline import open_pipeline
+
+    _prepare_rebuild(home, facet_order)
+    with (
+        show_progress() as progress,
+        open_pipeline(home, on_progress=progress, master=master, conf=conf, rebuild=True) as pipeline,
+    ):
+        count = pipeline.index.event_count
+        if facet_order is not None:
+            pipeline.refresh()
+    if as_json:
+        print_json({"events": count})
+    else:
+        stderr_console().print(f"Rebuilt the index: {count:,} events.")
+
+
+def _prepare_rebuild(home: DataDir, facet_order: FacetOrder | None) -> None:
+    from clew.index.backends import open_backend
+    from clew.lake.lake import Lake
+    from clew.lake.storage import open_storage
+    from clew.pipeline.locks import BACKFILL_LOCK, acquire_lock
+
+    if not open_storage(home.lake).has_folder():
+        raise ClewError(f"There is no lake at {home.lake}.", hint="Run `clew pipeline run` first.")
+    with acquire_lock(home.lake / ".lock"), acquire_lock(home.lake / BACKFILL_LOCK, "backfill"):
+        lake = Lake(home.lake)
+        lake.create_or_validate()
+        if facet_order is not None:
+            # Remove the index first: it was built with the old order.
+            open_backend(home.index).remove()
+            lake.set_facet_order(facet_order)

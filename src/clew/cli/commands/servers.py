@@ -1,0 +1,244 @@
+"""`clew collect`, `up`, `mcp` and `keys`."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+from rich.table import Table
+
+from clew.capture.emit.worker import expand_abandoned
+from clew.cli.options import home_option, index_option, json_option, lake_option, spark_options
+from clew.cli.output import print_json, stderr_console, stdout_console
+from clew.cli.server_options import ServerOptions, server_options
+from clew.data_dir import DataDir
+from clew.errors import ClewError, UsageError
+from clew.eventlog.writer import LogWriter
+from clew.server.auth import KeyFile, Scope
+from clew.server.run import listen, listener_url
+
+if TYPE_CHECKING:
+    from mcp.server.mcpserver import MCPServer
+
+_LOG = logging.getLogger("clew.collector")
+_DEFAULT_COLLECT_PORT = 5000
+
+
+@click.command("collect")
+@server_options(_DEFAULT_COLLECT_PORT)
+@click.option(
+    "--max-body-mb", type=click.IntRange(1), default=256, show_default=True, help="Maximum request body size in MB."
+)
+@click.option(
+    "--max-rate",
+    type=click.FloatRange(0),
+    default=0,
+    show_default=True,
+    help="Maximum requests per second per key or address; 0 means no limit.",
+)
+@click.option("--log-json", "is_json", is_flag=True, help="Write JSON lines to stderr instead of text.")
+@home_option
+def collect_command(*, max_body_mb: int, max_rate: float, is_json: bool, server: ServerOptions, home: DataDir) -> None:
+    """Receive OpenLineage events over HTTP and append them to the log, until interrupted.
+
+    Producers set OPENLINEAGE_URL to its address. An event that was acknowledged with 201 is on disk; `clew pipeline
+    run` or `clew pipeline stream` ingests it.
+    """
+    # Imported here, as in the other commands of this module: each needs only its own part of the server.
+    from clew.collector.app import RequestLimits, create_collector
+    from clew.server.fast_path import FastPath
+    from clew.server.run import configure_logging, serve
+
+    authenticator = server.authenticator(home)
+    limits = RequestLimits(body_bytes=max_body_mb << 20, requests_per_second=max_rate)
+    configure_logging(as_json=is_json)
+    console = stderr_console()
+    with server.open_socket() as listener, LogWriter(home.create().log) as log:
+        app = create_collector(log, limits, home.streams, authenticator, expand_abandoned)
+        print_line = _LOG.info if is_json else console.print
+        serve(app, listener, print_line, server.tls, FastPath(app.fast_path_handlers))
+
+
+# Marquez's port, which the examples of OpenLineage clients use.
+_DEFAULT_UP_PORT = 5000
+
+
+@click.command("up")
+@server_options(_DEFAULT_UP_PORT)
+@lake_option
+@spark_options
+def up_command(*, server: ServerOptions, home: DataDir, master: str, conf: dict[str, str]) -> None:
+    """Run the collector, pipeline, API and web UI together, with one port.
+
+    Producers set OPENLINEAGE_URL to its address; the web UI has the same address. Equivalent to `clew serve --collect`
+    and `clew pipeline stream`. Ctrl-C or SIGTERM stops it. Acknowledged events that are not ingested stay in the log.
+    """
+    from clew.cli.serving import serve_all
+
+    authenticator = server.authenticator(home)
+    # uvicorn raises the signal again after its shutdown; without a handler the pipeline would not be stopped.
+    signal.signal(signal.SIGTERM, _exit)
+    # Bind the port before anything is started, so that a port in use is reported at once.
+    with (
+        server.open_socket() as listener,
+        LogWriter(home.create().log) as log,
+        _run_pipeline_process(home, master, conf),
+    ):
+        serve_all(home, log, listener, server.tls, authenticator)
+
+
+@contextmanager
+def _run_pipeline_process(home: DataDir, master: str, conf: Mapping[str, str]) -> Iterator[None]:
+    """Run `clew pipeline stream` in a child process. If it exits, this process stops too."""
+    # Passed in the environment: a URL may contain a password, and command lines are visible to all users.
+    locations = {"CLEW_LAKE": str(home.lake), "CLEW_INDEX": home.database_url or ""}
+    settings = [f"--conf={key}={value}" for key, value in conf.items()]
+    options = ["--home", str(home.root), "--master", master, *settings, "--parent", str(os.getpid())]
+    # In its own session: Ctrl-C must reach only the server, which drains first.
+    stream = subprocess.Popen(
+        [sys.executable, "-m", "clew", "pipeline", "stream", *options],
+        env={**os.environ, **locations},
+        start_new_session=True,
+        stdin=subprocess.DEVNULL,
+    )
+    is_stopping = threading.Event()
+    threading.Thread(target=_watch_pipeline, args=(stream, is_stopping), name="clew-up", daemon=True).start()
+    try:
+        yield
+    finally:
+        has_failed = stream.poll() is not None
+        is_stopping.set()
+        stream.terminate()
+        stream.wait()
+        if has_failed:
+            hint = "See its error message above. Acknowledged events are in the log."
+            raise ClewError(f"The pipeline exited with code {stream.returncode}.", hint=hint)
+
+
+def _watch_pipeline(stream: subprocess.Popen[bytes], is_stopping: threading.Event) -> None:
+    stream.wait()
+    if not is_stopping.is_set():
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _exit(*_: object) -> NoReturn:
+    raise click.exceptions.Exit(0)
+
+
+_DEFAULT_MCP_PORT = 8778
+_MCP_HOST = "127.0.0.1"
+_MCP_PATH = "/mcp"
+
+
+@click.command("mcp")
+@click.option("--http", "is_http", is_flag=True, help="Listen on a local port instead of stdin and stdout.")
+@click.option(
+    "--port", type=int, default=None, help=f"Port for --http; 0 picks a free one. Default: {_DEFAULT_MCP_PORT}."
+)
+@index_option
+def mcp_command(is_http: bool, port: int | None, home: DataDir) -> None:  # noqa: FBT001
+    """Run an MCP server with read-only tools for AI agents.
+
+    Agents start it themselves; add it to their configuration:
+
+        {"command": "clew", "args": ["mcp"]}
+    """
+    from clew.mcp.server import create_server
+
+    server = create_server(home.index)
+    if is_http:
+        _serve_http(server, _DEFAULT_MCP_PORT if port is None else port)
+        return
+    if port is not None:
+        raise UsageError(f"--port {port} requires --http.", hint="Pass --http as well, or omit --port.")
+    if sys.stdin.isatty():
+        stderr_console().print(
+            "Waiting for an MCP client on stdin (Ctrl-C stops). Agents start this command themselves."
+        )
+    # The SDK reads stdin in a thread that only EOF wakes, so Ctrl-C must end the process. It holds no state.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    server.run("stdio")
+
+
+def _serve_http(server: MCPServer[None], port: int) -> None:
+    import uvicorn
+
+    # Stateless: calls share nothing. The SDK rejects requests with another Host header.
+    app = server.streamable_http_app(streamable_http_path=_MCP_PATH, stateless_http=True, host=_MCP_HOST)
+    with listen(_MCP_HOST, port) as listener:
+        stderr_console().print(
+            f"Serving MCP on {listener_url(listener).rstrip('/')}{_MCP_PATH} (Ctrl-C stops)", markup=False
+        )
+        uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False)).run(sockets=[listener])
+
+
+@click.group("keys")
+def keys_group() -> None:
+    """Manage API keys."""
+
+
+@keys_group.command("add")
+@click.argument("name")
+@click.option(
+    "--scope",
+    "scopes",
+    multiple=True,
+    type=click.Choice([scope.value for scope in Scope]),
+    default=(Scope.WRITE.value,),
+    show_default=True,
+    help="Scope: write (send events), read (query), admin; may be repeated.",
+)
+@click.option(
+    "--namespace",
+    "namespaces",
+    multiple=True,
+    metavar="PREFIX",
+    help="Limit the key to namespaces with this prefix; may be repeated.",
+)
+@json_option
+@home_option
+def keys_add(name: str, scopes: tuple[str, ...], namespaces: tuple[str, ...], as_json: bool, home: DataDir) -> None:  # noqa: FBT001
+    """Create a key and print it. Only a hash of it is stored."""
+    key = KeyFile(home.create().keys).add(name, [Scope(scope) for scope in scopes], namespaces)
+    stderr_console().print("Save this key; it will not be shown again.")
+    if as_json:
+        print_json({"name": name, "key": key, "scopes": scopes, "namespaces": namespaces})
+    else:
+        stdout_console().print(key, soft_wrap=True)
+
+
+@keys_group.command("list")
+@json_option
+@home_option
+def keys_list(as_json: bool, home: DataDir) -> None:  # noqa: FBT001
+    """List keys with their scopes and namespaces."""
+    keys = KeyFile(home.keys).list_keys()
+    if as_json:
+        fields = ("name", "id", "scopes", "namespaces", "added_at")
+        print_json([{name: getattr(key, name) for name in fields} for key in keys])
+        return
+    table = Table("name", "id", "scopes", "namespaces", "added", box=None, pad_edge=False)
+    for key in keys:
+        table.add_row(key.name, key.id, ", ".join(key.scopes), ", ".join(key.namespaces) or "all", key.added_at)
+    stdout_console().print(table)
+
+
+@keys_group.command("revoke")
+@click.argument("name")
+@json_option
+@home_option
+def keys_revoke(name: str, as_json: bool, home: DataDir) -> None:  # noqa: FBT001
+    """Revoke a key."""
+    KeyFile(home.keys).revoke(name)
+    if as_json:
+        print_json({"revoked": name})
+    else:
+        stderr_console().print(f"Revoked key {name!r}.")

@@ -1,0 +1,1 @@
+"""Results rendered as text."""

@@ -1,0 +1,95 @@
+"""Compose the API, the web UI and the collector; `clew serve`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from socket import socket
+
+import click
+from starlette.applications import Starlette
+
+from clew.api.app import CollectorDispatch, create_app
+from clew.api.marquez.app import MarquezApi, MarquezMiddleware
+from clew.api.marquez.write_handlers import StoreEvent, create_log_store
+from clew.api.middleware import AuthMiddleware, authenticated_read
+from clew.api.ui_api import UiDependencies, ui_routes
+from clew.api.v2.routes import operation_routes
+from clew.capture.emit.worker import expand_abandoned
+from clew.cli.options import lake_option
+from clew.cli.output import stderr_console
+from clew.cli.server_options import ServerOptions, server_options
+from clew.collector.app import RequestLimits, create_collector
+from clew.config import DEFAULT_PORT
+from clew.data_dir import DataDir
+from clew.eventlog.writer import LogWriter
+from clew.pipeline.status import read_status
+from clew.query.context import QueryResources
+from clew.query.entities.catalog import CatalogPool
+from clew.query.service import NotebookService
+from clew.server.auth import Authenticator
+from clew.server.fast_path import FastPath, GetHandler
+from clew.server.run import Tls, serve
+
+
+@click.command("serve")
+@click.option("--collect", is_flag=True, help="Also receive OpenLineage events, as `clew collect` does.")
+@server_options(DEFAULT_PORT)
+@lake_option
+def serve_command(*, collect: bool, server: ServerOptions, home: DataDir) -> None:
+    """Serve the web UI and the API until interrupted."""
+    authenticator = server.authenticator(home)
+    with server.open_socket() as listener:
+        if collect:
+            with LogWriter(home.create().log) as log:
+                serve_all(home, log, listener, server.tls, authenticator)
+        else:
+            app, read = build_app(home)
+            serve(
+                AuthMiddleware(app, authenticator),
+                listener,
+                _print_line,
+                server.tls,
+                FastPath(get_handler=authenticated_read(read, authenticator)),
+            )
+
+
+def serve_all(home: DataDir, log: LogWriter, listener: socket, tls: Tls | None, authenticator: Authenticator) -> None:
+    """Serve the web UI, the API and the collector on one port until interrupted."""
+    collector = create_collector(log, RequestLimits(), home.streams, authenticator, expand_abandoned)
+    api, read = build_app(home, lambda event: collector.appender.append([event]))
+    app = CollectorDispatch(AuthMiddleware(api, authenticator), collector)
+    serve(
+        app, listener, _print_line, tls, FastPath(collector.fast_path_handlers, authenticated_read(read, authenticator))
+    )
+
+
+def build_read_app(home: DataDir) -> Starlette:
+    """Build the application that reads the index and lake of a data directory."""
+    return build_app(home)[0]
+
+
+def build_app(home: DataDir, store: StoreEvent | None = None) -> tuple[Starlette, GetHandler]:
+    """Build the application of a data directory, and its handler of the fast path.
+
+    `store` appends events to the log; by default the log is opened for each write.
+    """
+    resources = QueryResources(home.index, home.lake)
+    resources.preload()
+    dependencies = UiDependencies(resources, resources.reader, home.lake, lambda: read_status(home))
+    catalogs = CatalogPool(home.index, home.log)
+    marquez = MarquezApi(catalogs, resources, store or create_log_store(home.log))
+    routes = [*operation_routes(resources), *ui_routes(dependencies)]
+    app = create_app(lambda: _open_service(resources), routes, [catalogs.close, resources.close])
+    app.add_middleware(MarquezMiddleware, marquez=marquez)
+    return app, marquez.handle_fast
+
+
+@contextmanager
+def _open_service(resources: QueryResources) -> Iterator[NotebookService]:
+    with resources.reader() as index:
+        yield NotebookService(index)
+
+
+def _print_line(text: str) -> None:
+    stderr_console().print(text, markup=False, soft_wrap=True)

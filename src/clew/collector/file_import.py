@@ -1,0 +1,270 @@
+"""Import NDJSON files and notebook event files into the log."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import logging
+import os
+import threading
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, BinaryIO, Final
+
+import msgspec
+from msgspec import Struct
+
+from clew.collector.group_commit import Appender
+from clew.errors import ClewError, UsageError
+from clew.eventlog.writer import IncomingEvent, LogWriter
+from clew.events.streams import STREAM_FILES, Stream
+
+_EXTENSIONS = ("jsonl", "ndjson")
+COMPRESSED_SUFFIXES: Final = (".gz", ".zst")
+_PATTERNS = tuple(f"*.{kind}{archive}" for kind in _EXTENSIONS for archive in ("", *COMPRESSED_SUFFIXES))
+# Small: a frame can expand a thousandfold.
+_BYTES_PER_READ = 16 << 10
+
+OnBytesRead = Callable[[int], None]
+
+
+def find_event_files(paths: list[Path]) -> Iterator[Path]:
+    """Yield the given files, and the event files below the given folders."""
+    for path in paths:
+        if path.is_dir():
+            yield from sorted(file for pattern in _PATTERNS for file in path.rglob(pattern))
+        elif path.is_file():
+            yield path
+        else:
+            hint = "Pass NDJSON event files or a folder of them."
+            raise UsageError(f"No such file or folder: {path}.", hint=hint)
+
+
+def read_event_lines(path: Path, on_bytes_read: OnBytesRead = lambda _: None) -> Iterator[bytes]:
+    """Yield the non-empty lines of a file; `on_bytes_read` receives the file position."""
+    count = 0
+    try:
+        with path.open("rb") as raw, _decompress(path, raw) as file:
+            for line in file:
+                if line.strip():
+                    count += 1
+                    yield line
+                    on_bytes_read(raw.tell())
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or error
+        hint = "They are stored. Fix the file and import it again; duplicates are skipped."
+        raise ClewError(f"Cannot read {path}: {reason}. Events read before the error: {count:,}.", hint=hint) from error
+
+
+def _decompress(path: Path, raw: BinaryIO) -> AbstractContextManager[Iterable[bytes]]:
+    if path.suffix == ".gz":
+        return gzip.GzipFile(fileobj=raw)
+    return io.BufferedReader(_ChunkReader(_read_zstd(raw))) if path.suffix == ".zst" else raw
+
+
+class _ChunkReader(io.RawIOBase):
+    """File object over an iterator of chunks."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        while not self._rest:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                return 0
+            self._rest = memoryview(chunk)
+        size = min(len(buffer), len(self._rest))
+        buffer[:size] = self._rest[:size]
+        self._rest = self._rest[size:]
+        return size
+
+
+def _read_zstd(raw: BinaryIO) -> Iterator[bytes]:
+    """Decompress zstd frames. The library's reader does not detect a truncated file."""
+    import zstandard
+
+    decompressor, frame = zstandard.ZstdDecompressor(max_window_size=1 << 31), None
+    try:
+        while data := raw.read(_BYTES_PER_READ):
+            while data:
+                frame = frame or decompressor.decompressobj()
+                yield frame.decompress(data)
+                data, frame = (frame.unused_data, None) if frame.eof else (b"", frame)
+    except zstandard.ZstdError as error:
+        raise OSError(str(error)) from error
+    if frame is not None:
+        raise EOFError("the last zstd frame is incomplete")
+
+
+_POSITIONS_FILE = "intake.json"
+# Lines are batched by size, not by number: an event can have 10 MB.
+_BYTES_PER_APPEND = 4 << 20
+
+# Bytes read, total bytes, events read.
+OnImportProgress = Callable[[int, int, int], None]
+
+
+@dataclass(frozen=True)
+class ImportResult:
+    """Number of events read, and of those that were new to the log."""
+
+    read: int
+    stored: int
+
+
+@dataclass
+class _FileOffset:
+    """Read position in a file."""
+
+    bytes: int = 0
+
+    def move(self, to: int) -> None:
+        self.bytes = to
+
+
+class _EventHeader(Struct):
+    event_type: str | None = None
+    eventTime: msgspec.Raw = msgspec.Raw()  # noqa: N815  # the wire's name
+
+
+_decode_header = msgspec.json.Decoder(_EventHeader).decode
+_decode_positions = msgspec.json.Decoder(dict[str, int]).decode
+
+
+def guess_stream(body: bytes) -> Stream:
+    """Guess the stream of an event from its fields; the default is OpenLineage."""
+    try:
+        header = _decode_header(body)
+    except (msgspec.DecodeError, RecursionError):
+        return Stream.OPENLINEAGE
+    if bytes(header.eventTime) or header.event_type is None:
+        return Stream.OPENLINEAGE
+    return Stream.DATAFRAME if header.event_type == "dataframe_lineage" else Stream.RUNTIME
+
+
+def import_streams(folder: Path, log: LogWriter | Appender) -> ImportResult:
+    """Append events that notebook sessions have written since the last call."""
+    positions = _read_positions(log.folder)
+    paths = [path for name in STREAM_FILES for path in sorted(folder.glob(f"*/{name}"))]
+    results = [_import_tail(path, folder, log, positions) for path in paths]
+    return ImportResult(sum(result.read for result in results), sum(result.stored for result in results))
+
+
+def pending_stream_bytes(folder: Path, log: Path) -> int:
+    """Return the bytes of notebook streams that are not in the log yet."""
+    positions = _read_positions(log)
+    paths = [path for name in STREAM_FILES for path in folder.glob(f"*/{name}")]
+    return sum(max(0, path.stat().st_size - positions.get(path.relative_to(folder).as_posix(), 0)) for path in paths)
+
+
+def import_files(paths: list[Path], log: LogWriter, on_progress: OnImportProgress = lambda *_: None) -> ImportResult:
+    """Append the events of NDJSON files (plain, gzip or zstd) and folders."""
+    read = stored = done = 0
+    files = list(find_event_files(paths))
+    total = sum(path.stat().st_size for path in files)
+    for path in files:
+        offset = _FileOffset()
+        for lines in _batches(read_event_lines(path, offset.move)):
+            read += len(lines)
+            stored += log.append(IncomingEvent(_stream_for(path, line), path.name, _body(line)) for line in lines)
+            on_progress(done + offset.bytes, total, read)
+        done += path.stat().st_size
+    return ImportResult(read, stored)
+
+
+def _import_tail(path: Path, folder: Path, log: LogWriter | Appender, positions: dict[str, int]) -> ImportResult:
+    source = path.relative_to(folder).as_posix()
+    read = stored = 0
+    with path.open("rb") as file:
+        positions[source] = file.seek(_resume_position(positions.get(source, 0), file))
+        for lines in _batches(line for line in file if line.endswith(b"\n")):
+            events = [line for line in lines if line.strip()]
+            read += len(events)
+            stored += log.append(IncomingEvent(STREAM_FILES[path.name], source, _body(line)) for line in events)
+            positions[source] += sum(map(len, lines))
+            # Saved after the append: lines repeated after a crash are deduplicated by the log.
+            _write_positions(log.folder, positions)
+    return ImportResult(read, stored)
+
+
+def _resume_position(saved: int, file: IO[bytes]) -> int:
+    """Return where to continue. A file that is shorter than before was replaced: start at 0."""
+    return saved if saved <= os.fstat(file.fileno()).st_size else 0
+
+
+def _body(line: bytes) -> bytes:
+    return line.removesuffix(b"\n").removesuffix(b"\r")
+
+
+def _batches(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
+    batch: list[bytes] = []
+    size = 0
+    try:
+        for line in lines:
+            batch.append(line)
+            size += len(line)
+            if size >= _BYTES_PER_APPEND:
+                yield batch
+                batch, size = [], 0
+    except ClewError:
+        # Import what could be read before the error.
+        if batch:
+            yield batch
+        raise
+    if batch:
+        yield batch
+
+
+def _stream_for(path: Path, body: bytes) -> Stream:
+    name = path.stem if path.suffix in COMPRESSED_SUFFIXES else path.name
+    return STREAM_FILES.get(name) or guess_stream(body)
+
+
+def _read_positions(folder: Path) -> dict[str, int]:
+    try:
+        return _decode_positions((folder / _POSITIONS_FILE).read_bytes())
+    except (FileNotFoundError, msgspec.DecodeError):
+        # Read everything again: the log and the lake deduplicate.
+        return {}
+
+
+def _write_positions(folder: Path, positions: dict[str, int]) -> None:
+    path = folder / _POSITIONS_FILE
+    temporary = path.with_suffix(".tmp")
+    temporary.write_bytes(msgspec.json.format(msgspec.json.encode(positions)))
+    temporary.replace(path)
+
+
+_LOG = logging.getLogger(__name__)
+_POLL_SECONDS = 0.5
+
+
+@contextmanager
+def tail_streams(folder: Path, appender: Appender, expand_abandoned: Callable[[Path], None]) -> Iterator[None]:
+    """Append events of notebook sessions in a background thread; `expand_abandoned` completes killed sessions."""
+    stop = threading.Event()
+
+    def poll() -> None:
+        while not stop.wait(_POLL_SECONDS):
+            try:
+                expand_abandoned(folder)
+                import_streams(folder, appender)
+            except (ClewError, OSError) as error:
+                # Retried from the same position.
+                _LOG.warning("cannot import notebook streams, retrying: %s", error)
+
+    thread = threading.Thread(target=poll, name="clew-notebooks")
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()

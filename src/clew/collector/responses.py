@@ -1,0 +1,159 @@
+"""HTTP responses of the collector, and throttled logging of rejected requests."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+
+from clew.collector.group_commit import OverloadedError
+from clew.collector.ingest import IngestResult
+from clew.collector.request_body import BodyTooLargeError, MalformedBodyError, UnsupportedEncodingError
+from clew.errors import ClewError
+from clew.events.decoding import RejectedError
+from clew.server.auth import CHALLENGE, ForbiddenError, RateLimitedError, UnauthenticatedError
+from clew.server.fast_path import RequestInfo
+
+HANDLED_ERRORS: Final = (ClewError, RejectedError, ClientDisconnect)
+_JSON = "application/json"
+_DEAD_LETTER_HEADER: Final = "clew-dead-letter"
+_CREATED: Final = Response(status_code=201)
+_STATUS_CODES: Final[dict[type[Exception], int]] = {
+    MalformedBodyError: 400,
+    ClientDisconnect: 400,
+    RejectedError: 400,
+    UnauthenticatedError: 401,
+    ForbiddenError: 403,
+    BodyTooLargeError: 413,
+    UnsupportedEncodingError: 415,
+}
+# 503, not 429: the OpenLineage client drops the event on a 429 without Retry-After.
+_UNAVAILABLE: Final = 503
+
+
+class FailedEvent(Struct, omit_defaults=True):
+    """Event of a batch that was not stored; `retriable` if it can be sent again."""
+
+    index: int
+    reason: str
+    retriable: bool
+
+
+class BatchSummary(Struct):
+    """Event counts of a batch."""
+
+    received: int
+    successful: int
+    failed: int
+    retriable: int
+    non_retriable: int
+
+
+class BatchResult(Struct):
+    """Response to a batch, as defined by the OpenLineage API."""
+
+    status: str
+    summary: BatchSummary
+    failed_events: list[FailedEvent]
+
+
+class ErrorBody(Struct):
+    """JSON body of an error response."""
+
+    code: int
+    message: str
+
+
+def ingest_response(results: Sequence[IngestResult]) -> Response:
+    """Return 201 if all events are stored; otherwise raise the first error."""
+    for result in results:
+        if result.error is not None:
+            _raise_first_error(results)
+            return _dead_letter_response(results)
+    return _CREATED
+
+
+def _dead_letter_response(results: Sequence[IngestResult]) -> Response:
+    """Return 201 with the reasons for the events that were stored as dead letters."""
+    reasons = {result.error.reason.value for result in results if isinstance(result.error, RejectedError)}
+    return Response(status_code=201, headers={_DEAD_LETTER_HEADER: ", ".join(sorted(reasons))})
+
+
+def batch_response(results: Sequence[IngestResult]) -> Response:
+    """Return the counts of a batch and each event that was not stored."""
+    failed = [
+        FailedEvent(index, str(result.error), retriable=False)
+        for index, result in enumerate(results)
+        if result.entry is None
+    ]
+    summary = BatchSummary(len(results), len(results) - len(failed), len(failed), 0, len(failed))
+    body = BatchResult("partial_success" if failed else "success", summary, failed)
+    return Response(msgspec.json.encode(body), media_type=_JSON)
+
+
+def _raise_first_error(results: Sequence[IngestResult]) -> None:
+    """Raise the first error on behalf of all events that were not stored."""
+    failed = [index for index, result in enumerate(results) if result.entry is None]
+    if not failed:
+        return
+    first = results[failed[0]].error
+    prefix = f"event {failed[0]} and {len(failed) - 1} more of {len(results)}: " if len(results) > 1 else ""
+    if isinstance(first, ForbiddenError):
+        raise ForbiddenError(f"{prefix}{first.message}", hint=first.hint)
+    if isinstance(first, RejectedError):
+        raise RejectedError(first.reason, f"{prefix}{first.detail}")
+
+
+def error_response(error: Exception) -> Response:
+    """Return the error response; 503 with Retry-After unless the error is permanent."""
+    status = _STATUS_CODES.get(type(error), _UNAVAILABLE)
+    content = msgspec.json.encode(ErrorBody(status, rejection_message(error)))
+    headers = {"retry-after": str(getattr(error, "retry_after", 1))} if status == _UNAVAILABLE else None
+    return Response(content, status, CHALLENGE if status == 401 else headers, media_type=_JSON)
+
+
+def rejection_message(error: Exception) -> str:
+    """Return the message of an error response."""
+    if isinstance(error, RejectedError):
+        return f"Invalid event: {error}."
+    return "The request body is incomplete." if isinstance(error, ClientDisconnect) else str(error)
+
+
+def is_server_error(error: Exception) -> bool:
+    """Return whether the operator of the collector must act."""
+    return type(error) not in {*_STATUS_CODES, OverloadedError, RateLimitedError}
+
+
+_LOG = logging.getLogger("clew.collector")
+_MIN_SECONDS_BETWEEN_LINES = 1.0
+
+
+class ThrottledErrorLog:
+    """Logs one error per second, path and status, with the number of suppressed ones."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[str, int], tuple[float, int]] = {}
+
+    def record(self, path: str, request: RequestInfo, status: int, error: Exception) -> None:
+        """Log an error, unless one with the same path and status was just logged."""
+        kind, now = (path, status), time.monotonic()
+        last, suppressed = self._last.get(kind, (-_MIN_SECONDS_BETWEEN_LINES, 0))
+        if now - last < _MIN_SECONDS_BETWEEN_LINES:
+            self._last[kind] = (last, suppressed + 1)
+            return
+        self._last[kind] = (now, 0)
+        fields = {
+            "path": path,
+            "status": status,
+            "address": request.client.host if request.client else None,
+            "user_agent": request.headers.get("user-agent"),
+            "suppressed": suppressed,
+        }
+        level = logging.ERROR if is_server_error(error) else logging.WARNING
+        _LOG.log(level, "request rejected: %s", rejection_message(error), extra={"fields": fields})

@@ -1,0 +1,207 @@
+"""Log segments: files named by the position of their first byte, one line per event.
+
+A position is a byte offset over all segments. An event's position is its sequence number (`seq`): unique, in the order
+received, and known without a counter.
+"""
+
+from __future__ import annotations
+
+import base64
+import mmap
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from pathlib import Path
+
+import msgspec
+from msgspec import Raw, Struct, field
+
+from clew.events.ids import ID_DIGITS, event_id
+from clew.events.streams import Stream
+
+SUFFIX = ".ndjson"
+_DIGITS = 20
+_TAIL_BYTES = 1 << 16
+# Pages of a mapped file stay resident until they are released.
+_RELEASE_BYTES = 8 << 20
+# The timestamp is at the start of a line; the event itself can be large.
+_TIME_BYTES = 64
+_AT = re.compile(rb'\{"at":"([^"]+)"')
+ID_PREFIX = b',"id":"'
+_ID = re.compile(rb"[0-9a-f]{%d}" % ID_DIGITS)
+EVENT_PREFIX = b',"event":'
+_OBJECT_PREFIX = EVENT_PREFIX + b"{"
+_MAX_HEAD_BYTES = 1024
+_UNKNOWN_TIME = "1970-01-01T00:00:00+00:00"
+_UNKNOWN_SOURCE = "log"
+
+
+class LogRecord(Struct, omit_defaults=True):
+    """One line: time, stream, source and id of an event, then the event as received.
+
+    `bytes` (base64) replaces `event` if it is not JSON. The `id` is a hash of the event's bytes; it is optional in
+    lines that were not written by clew.
+    """
+
+    at: str
+    stream: str
+    source: str
+    id: str | None = None
+    event: Raw = Raw(b"null")
+    encoded: str | None = field(default=None, name="bytes")
+
+    @property
+    def body(self) -> bytes:
+        """Bytes of the event."""
+        return bytes(self.event) if self.encoded is None else base64.b64decode(self.encoded)
+
+    @property
+    def document(self) -> bytes | Raw:
+        """Bytes of the event, without a copy if they are part of the line."""
+        return self.event if self.encoded is None else self.body
+
+
+@dataclass(frozen=True, order=True)
+class Segment:
+    """File of the log with the positions from `base` up to `end`."""
+
+    base: int
+    end: int
+    path: Path
+
+
+@dataclass(frozen=True)
+class SegmentRange:
+    """Lines of a segment that start at or after `start` and before `end`."""
+
+    path: str
+    base: int
+    start: int
+    end: int
+
+
+_decode_record = msgspec.json.Decoder(LogRecord).decode
+
+
+def decode_record(text: bytes) -> LogRecord:
+    """Decode a line; any other line is itself an event, of unknown time."""
+    try:
+        record = _decode_record(text)
+        datetime.fromisoformat(record.at)
+        base64.b64decode(record.encoded or "")
+        if record.id is not None and not _ID.fullmatch(record.id.encode()):
+            record.id = None
+    except (ValueError, RecursionError, msgspec.DecodeError):
+        return LogRecord(_UNKNOWN_TIME, Stream.OPENLINEAGE, _UNKNOWN_SOURCE, encoded=base64.b64encode(text).decode())
+    return record
+
+
+def record_event_id(text: bytes) -> str:
+    """Return the event id of a line."""
+    record = decode_record(text)
+    return record.id or event_id(record.body)
+
+
+def parse_record_fast(text: bytes) -> LogRecord | None:
+    """Parse a line in the writer's format; None if it needs `decode_record`.
+
+    The event is not parsed: scanning it would cost as much as decoding it, which validates it later.
+    """
+    event_start = text.find(_OBJECT_PREFIX, 0, _MAX_HEAD_BYTES)
+    if event_start < 0 or not text.endswith(b"}}"):
+        return None
+    # Events received together share everything before the id.
+    before, _, rest = text[:event_start].partition(ID_PREFIX)
+    head = _decode_head(before)
+    if head is None or (rest and not (rest.endswith(b'"') and _ID.fullmatch(rest, 0, len(rest) - 1))):
+        return None
+    # A view: the event can be large.
+    return LogRecord(*head, rest[:-1].decode() or None, Raw(memoryview(text)[event_start + len(EVENT_PREFIX) : -1]))
+
+
+@lru_cache
+def _decode_head(text: bytes) -> tuple[str, str, str] | None:
+    """Return time, stream and source. Cached: events received together share them."""
+    record = decode_record(text + b"}")
+    return None if record.encoded is not None else (record.at, record.stream, record.source)
+
+
+def segment_path(folder: Path, base: int) -> Path:
+    """Return the path of the segment that starts at position `base`."""
+    return folder / f"{base:0{_DIGITS}d}{SUFFIX}"
+
+
+def list_segments(folder: Path) -> list[Segment]:
+    """Return all segments in order, each up to its last complete line."""
+    paths = sorted(folder.glob("[0-9]" * _DIGITS + SUFFIX))
+    # Only the last segment can have a torn tail: the writer truncates it before starting another.
+    sizes = [*(path.stat().st_size for path in paths[:-1]), *map(complete_size, paths[-1:])]
+    return [Segment(int(path.stem), int(path.stem) + size, path) for path, size in zip(paths, sizes, strict=True)]
+
+
+def complete_size(path: Path) -> int:
+    """Return the size up to the last newline; a torn tail was never acknowledged."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        while size > 0:
+            start = max(0, size - _TAIL_BYTES)
+            file.seek(start)
+            line_break = file.read(size - start).rfind(b"\n")
+            if line_break >= 0:
+                return start + line_break + 1
+            size = start
+    return 0
+
+
+def first_received_at(path: Path) -> datetime | None:
+    """Return when the first event of a segment was received, if known."""
+    with path.open("rb") as file:
+        match = _AT.match(file.read(_TIME_BYTES))
+    try:
+        return None if match is None else datetime.fromisoformat(match[1].decode())
+    except ValueError:
+        return None
+
+
+def end_position(folder: Path) -> int:
+    """Return the position of the next event."""
+    existing = list_segments(folder)
+    return existing[-1].end if existing else 0
+
+
+def split_ranges(folder: Path, start: int, end: int, target_bytes: int) -> list[SegmentRange]:
+    """Split `start` to `end` into ranges of about `target_bytes` within segments."""
+    result = []
+    for segment in list_segments(folder):
+        low, high = max(start, segment.base), min(end, segment.end)
+        result += [
+            SegmentRange(str(segment.path), segment.base, cut, min(cut + target_bytes, high))
+            for cut in range(low, high, target_bytes)
+        ]
+    return result
+
+
+def read_lines(segment_range: SegmentRange) -> Iterator[tuple[int, bytes]]:
+    """Yield position and bytes of each line that starts within the range."""
+    with Path(segment_range.path).open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+        offset = _line_start(text, segment_range.start - segment_range.base)
+        stop = segment_range.end - segment_range.base
+        released = offset - offset % mmap.PAGESIZE
+        while offset < stop:
+            line_break = text.find(b"\n", offset)
+            if line_break < 0:
+                return
+            yield segment_range.base + offset, text[offset:line_break]
+            offset = line_break + 1
+            if offset - released >= _RELEASE_BYTES:
+                text.madvise(mmap.MADV_DONTNEED, released, offset - released)
+                released = offset - offset % mmap.PAGESIZE
+
+
+def _line_start(text: mmap.mmap, offset: int) -> int:
+    if offset == 0 or text[offset - 1 : offset] == b"\n":
+        return offset
+    line_break = text.find(b"\n", offset)
+    return len(text) if line_break < 0 else line_break + 1

@@ -1,0 +1,89 @@
+"""Tolerant decoding of JSON documents, and the reasons to reject an event."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import TypeVar
+
+import msgspec
+from msgspec import Raw
+
+
+class RejectionReason(StrEnum):
+    """Reason why an event is rejected."""
+
+    NOT_JSON = "not_json"
+    NOT_UTF8 = "not_utf8"
+    NOT_AN_OBJECT = "not_an_object"
+    TOO_DEEP = "too_deep"
+    NO_TIME = "no_time"
+    NO_IDENTITY = "no_identity"
+    UNKNOWN_SCHEMA = "unknown_schema"
+
+    @property
+    def is_permanent(self) -> bool:
+        """True if no later version of clew could accept the event."""
+        return self in {
+            RejectionReason.NOT_JSON,
+            RejectionReason.NOT_UTF8,
+            RejectionReason.NOT_AN_OBJECT,
+            RejectionReason.TOO_DEEP,
+        }
+
+
+class RejectedError(ValueError):
+    """Raised for an event that goes to the dead letters."""
+
+    def __init__(self, reason: RejectionReason, detail: str) -> None:
+        super().__init__(f"{reason}: {detail}")
+        self.reason = reason
+        self.detail = detail
+
+
+T = TypeVar("T")
+# A large document may be a view of a file, or a member of another document.
+Document = bytes | memoryview | Raw
+
+_decode_object = msgspec.json.Decoder(dict[str, Raw]).decode
+
+
+def decode_or_salvage(body: Document, decode: Callable[[Document], T], salvage: Callable[[dict[str, Raw]], T]) -> T:
+    """Decode a UTF-8 document; if it is valid JSON of another shape, salvage its valid members."""
+    try:
+        try:
+            return decode(body)
+        except msgspec.ValidationError:
+            # `decode` stops at the first error: the rest of the document is still unchecked.
+            return salvage(_decode_fields(body))
+    except msgspec.DecodeError as error:
+        raise RejectedError(RejectionReason.NOT_JSON, str(error)) from None
+    except RecursionError:
+        raise RejectedError(RejectionReason.TOO_DEEP, "the JSON is nested too deeply") from None
+
+
+def decode_optional(raw: Raw | None, decode: Callable[[Raw], T]) -> T | None:
+    """Decode a member of a document; None if it is absent or of another type."""
+    if raw is None:
+        return None
+    try:
+        return decode(raw)
+    except msgspec.ValidationError:
+        return None
+
+
+def require_utf8(body: Document) -> None:
+    """Reject invalid UTF-8: raw members are passed on without being decoded."""
+    if isinstance(body, bytes) and body.isascii():
+        return
+    try:
+        str(body, "utf-8")
+    except UnicodeDecodeError as error:
+        raise RejectedError(RejectionReason.NOT_UTF8, f"invalid UTF-8 at byte {error.start}") from None
+
+
+def _decode_fields(body: Document) -> dict[str, Raw]:
+    try:
+        return _decode_object(body)
+    except msgspec.ValidationError:
+        raise RejectedError(RejectionReason.NOT_AN_OBJECT, "the event is JSON, but not an object") from None

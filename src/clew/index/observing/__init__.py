@@ -1,1 +1,0 @@
-"""Extraction of index rows from events, one module per kind of row."""

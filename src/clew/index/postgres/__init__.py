@@ -1,1 +1,0 @@
-"""PostgreSQL backend of the index, for writers and readers on several machines."""

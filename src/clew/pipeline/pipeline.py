@@ -1,0 +1,225 @@
+"""The pipeline: ingest events from the log once or continuously, and refresh derived tables."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import partial
+from threading import Event
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from clew.data_dir import DataDir
+from clew.errors import ClewError
+from clew.events.facets import FacetOrder
+from clew.index.writer import IndexWriter
+from clew.lake.backfill_state import read_backfilled_ranges
+from clew.lake.lake import Lake
+from clew.pipeline import log_source
+from clew.pipeline.checkpoint import BatchRecord, Checkpoint, append_batch_record, ranges_after, update_ranges
+from clew.pipeline.derive.refresh import refresh_derived_tables
+from clew.pipeline.ingest import BatchIngestor, IngestStats
+from clew.pipeline.locks import BACKFILL_LOCK, acquire_lock
+from clew.pipeline.maintenance import BackgroundMaintenance, MaintenanceConfig, MaintenanceStats, expire_log_segments
+from clew.pipeline.preflight import check_consistency
+from clew.pipeline.progress import ProgressCallback, no_progress
+from clew.pipeline.reprocess import load_index, rebuild_index
+from clew.pipeline.spark.session import RETRY_HINT, get_session, root_cause, warm_up
+
+BatchListener = Callable[[BatchRecord], None]
+
+
+class BatchRecorder:
+    """Ingests batches, appends them to the batch history and notifies the listeners."""
+
+    def __init__(
+        self, ingestor: BatchIngestor, checkpoint: Checkpoint, listeners: Sequence[BatchListener] = ()
+    ) -> None:
+        self._ingestor = ingestor
+        self._checkpoint = checkpoint
+        self._listeners = listeners
+
+    def __call__(self, ranges: DataFrame, number: int) -> None:
+        """Ingest one batch and record it."""
+        before, started = deepcopy(self._ingestor.stats), time.monotonic()
+        self._ingestor(ranges, number)
+        batch = self._record(number, before, time.monotonic() - started)
+        append_batch_record(self._checkpoint.root, batch)
+        for listener in self._listeners:
+            listener(batch)
+
+    def _record(self, number: int, before: IngestStats, seconds: float) -> BatchRecord:
+        after = self._ingestor.stats
+        return BatchRecord(
+            app_id=self._checkpoint.app_id,
+            number=number,
+            committed_at_ms=int(time.time() * 1000),
+            seconds=round(seconds, 3),
+            events=after.events - before.events,
+            rejected=after.rejected - before.rejected,
+            duplicates=after.duplicates - before.duplicates,
+            rows={name: rows - before.rows.get(name, 0) for name, rows in after.rows.items()},
+            end_offset=self._checkpoint.batch_end_offset(number) or 0,
+        )
+
+
+_POLL_SECONDS = 0.2
+_STREAM_TRIGGER = "500 milliseconds"
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A Spark session with the lake and index of a data directory."""
+
+    spark: SparkSession
+    home: DataDir
+    lake: Lake
+    index: IndexWriter
+    on_progress: ProgressCallback
+    bytes_per_trigger: int | None = None
+    listeners: tuple[BatchListener, ...] = ()
+    # Facets of lineage events are added later by a backfill.
+    is_raw_only: bool = False
+
+    def run(self) -> IngestStats:
+        """Ingest all available events and refresh the derived tables."""
+        stats = self.ingest_available()
+        self.refresh()
+        return stats
+
+    def refresh(self) -> None:
+        """Refresh the derived tables if they are stale."""
+        refresh_derived_tables(self.spark, self.lake, self.on_progress)
+
+    def ingest_available(self) -> IngestStats:
+        """Ingest all available events without refreshing the derived tables."""
+        with self._open_ingestor() as ingestor:
+            _await(self._query(ingestor, availableNow=True))
+        return ingestor.stats
+
+    def stream(
+        self,
+        stop: Event,
+        on_poll: Callable[[], object] = lambda: None,
+        maintenance: MaintenanceConfig | None = None,
+        maintenance_stats: MaintenanceStats | None = None,
+    ) -> IngestStats:
+        """Ingest continuously until `stop` is set; `on_poll` is called every 0.2 seconds.
+
+        With `maintenance`, the lake is maintained in the background, counted in `maintenance_stats`.
+        """
+        warm_up(self.spark)
+        with (
+            self._open_ingestor() as ingestor,
+            nullcontext() if maintenance is None else self._background_maintenance(maintenance, maintenance_stats),
+        ):
+            query = self._query(ingestor, processingTime=_STREAM_TRIGGER)
+            while not stop.wait(_POLL_SECONDS) and query.isActive:
+                on_poll()
+            query.stop()
+            _await(query)
+        self.refresh()
+        return ingestor.stats
+
+    def _background_maintenance(
+        self, config: MaintenanceConfig, stats: MaintenanceStats | None
+    ) -> BackgroundMaintenance:
+        def refresh(lake: Lake) -> bool:
+            # A separate pool, so that batches do not wait for the refresh.
+            self.spark.sparkContext.setLocalProperty("spark.scheduler.pool", "maintenance")
+            return refresh_derived_tables(self.spark, lake)
+
+        return BackgroundMaintenance(
+            self.lake.root, refresh, self.on_progress, config, stats, partial(expire_log_segments, self.home)
+        )
+
+    def _open_ingestor(self) -> BatchIngestor:
+        checkpoint = Checkpoint(self.home.checkpoint)
+        ranges = update_ranges(checkpoint.root, checkpoint.planned_offset, is_raw_only=self.is_raw_only)
+        # Ranges that are backfilled are ingested with facets if they are repeated.
+        raw_only_ranges = ranges_after(read_backfilled_ranges(self.lake).end, ranges)
+        ingestor = BatchIngestor(self.lake, self.index, checkpoint.app_id, raw_only_ranges=raw_only_ranges)
+        self._index_missed_batches(checkpoint, ingestor)
+        return ingestor
+
+    def _index_missed_batches(self, checkpoint: Checkpoint, ingestor: BatchIngestor) -> None:
+        """Write batches to the index that are committed in the checkpoint but missed the index because of a crash."""
+        committed = checkpoint.last_committed_batch
+        indexed = self.index.last_batch(checkpoint.app_id)
+        for number in range(committed if indexed is None else indexed, committed):
+            start, end = checkpoint.batch_end_offset(number), checkpoint.batch_end_offset(number + 1)
+            if start is None or end is None:
+                load_index(self.spark, self.lake, self.index)
+                break
+            reader = self._reader.option("start", start).option("end", end)
+            ingestor(reader.load(str(self.home.log)), number + 1)
+        ingestor.flush()
+        self.index.record_batch(checkpoint.app_id, committed)
+
+    @property
+    def _cores(self) -> int:
+        return self.spark.sparkContext.defaultParallelism
+
+    @property
+    def _reader(self) -> DataFrameReader:
+        return self.spark.read.format(log_source.FORMAT_NAME).option("cores", self._cores)
+
+    def _query(self, ingestor: BatchIngestor, **trigger: bool | str) -> StreamingQuery:
+        self.home.log.mkdir(parents=True, exist_ok=True)
+        reader = self.spark.readStream.format(log_source.FORMAT_NAME).option("cores", self._cores)
+        if self.bytes_per_trigger is not None:
+            reader = reader.option("bytesPerTrigger", self.bytes_per_trigger)
+        events = reader.load(str(self.home.log))
+        checkpoint = Checkpoint(self.home.checkpoint)
+        recorder = BatchRecorder(ingestor, checkpoint, self.listeners)
+        writer = events.writeStream.foreachBatch(recorder).option("checkpointLocation", str(checkpoint.folder))
+        return writer.trigger(**trigger).start()  # type: ignore[arg-type]
+
+
+@contextmanager
+def open_pipeline(
+    home: DataDir,
+    *,
+    on_progress: ProgressCallback = no_progress,
+    spark: SparkSession | None = None,
+    master: str = "local[2]",
+    conf: Mapping[str, str] | None = None,
+    listeners: tuple[BatchListener, ...] = (),
+    facet_order: FacetOrder | None = None,
+    rebuild: bool = False,
+) -> Iterator[Pipeline]:
+    """Open lake and index, start Spark unless a session is given, and hold the lake's lock.
+
+    A missing index is rebuilt from the lake, as is an existing one with `rebuild`; it stays readable until then.
+    """
+    home.create()
+    with acquire_lock(home.lake / ".lock") as check_lock:
+        lake = Lake(home.lake, check_lock)
+        lake.create_or_validate(facet_order)
+        must_rebuild = rebuild or _index_is_missing(home, lake)
+        on_progress("Starting Spark")
+        session = get_session(home, spark, master=master, conf=conf)
+        if must_rebuild:
+            with acquire_lock(home.lake / BACKFILL_LOCK, "backfill"):
+                rebuild_index(session, lake, home.index, on_progress)
+        with IndexWriter(home.index, lake.facet_order) as index:
+            yield Pipeline(session, home, lake, index, on_progress, listeners=listeners)
+
+
+def _index_is_missing(home: DataDir, lake: Lake) -> bool:
+    with IndexWriter(home.index, lake.facet_order) as index:
+        check_consistency(home, lake, index)
+        return index.event_count == 0 and any(lake.row_counts().values())
+
+
+def _await(query: StreamingQuery) -> None:
+    try:
+        query.awaitTermination()
+    except StreamingQueryException as error:
+        cause = query.exception()
+        raise ClewError(f"The pipeline stopped: {root_cause(str(cause or error))}", hint=RETRY_HINT) from error

@@ -1,0 +1,81 @@
+"""Checks before a run: log, checkpoint, lake and index belong together."""
+
+from __future__ import annotations
+
+import json
+
+from clew.data_dir import DataDir
+from clew.errors import ClewError
+from clew.eventlog.segments import list_segments
+from clew.index.writer import IndexWriter
+from clew.lake.lake import Lake
+from clew.lake.manifest import read_manifest
+from clew.lake.schemas import EVENT_GRAIN_TABLES
+from clew.pipeline.checkpoint import Checkpoint
+
+_LAKE_FILE = "lake.json"
+
+
+def check_consistency(home: DataDir, lake: Lake, index: IndexWriter) -> None:
+    """Raise if log, checkpoint, lake and index do not belong together; bind a new checkpoint to the lake."""
+    checkpoint = Checkpoint(home.checkpoint)
+    _check_lake_id(checkpoint, lake)
+    check_log_offsets(home)
+    _check_event_counts(index, lake)
+
+
+def _check_lake_id(checkpoint: Checkpoint, lake: Lake) -> None:
+    manifest = read_manifest(lake.root)
+    lake_id = "" if manifest is None else manifest.id
+    stored = _checkpoint_lake_id(checkpoint)
+    if stored is None:
+        checkpoint.root.mkdir(parents=True, exist_ok=True)
+        (checkpoint.root / _LAKE_FILE).write_text(json.dumps({"id": lake_id, "path": str(lake.root)}) + "\n")
+    elif stored["id"] != lake_id:
+        message = (
+            f"The checkpoint {checkpoint.root} belongs to the lake {stored['id']}, last seen at {stored['path']};"
+            f" {lake.root} is the lake {lake_id}."
+        )
+        hint = (
+            "Pass its lake with --lake PATH. Or move checkpoint and index away: the log is then read from its start"
+            " into this lake; events that it contains already are skipped."
+        )
+        raise ClewError(message, hint=hint)
+
+
+def _checkpoint_lake_id(checkpoint: Checkpoint) -> dict[str, str] | None:
+    try:
+        log_segments = json.loads((checkpoint.root / _LAKE_FILE).read_text())
+        return {"id": str(log_segments["id"]), "path": str(log_segments["path"])}
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
+
+
+def check_log_offsets(home: DataDir) -> None:
+    """Raise if the log does not cover the committed offset. Call before anything is appended to the log."""
+    folder, checkpoint = home.log, Checkpoint(home.checkpoint)
+    offset, log_segments = checkpoint.committed_offset, list_segments(folder)
+    start, end = (log_segments[0].base, log_segments[-1].end) if log_segments else (0, 0)
+    hint = (
+        f"Restore the log from a backup. Or move {checkpoint.root} away: the log is then read from its start, and"
+        " events that the lake contains already are skipped."
+    )
+    if end < offset:
+        message = f"The log {folder} ends at {end:,}, before the offset {offset:,} that was already ingested."
+        raise ClewError(message, hint=hint)
+    if 0 < offset < start:
+        message = f"The log {folder} begins at {start:,}; events from {offset:,} on were not ingested and are lost."
+        raise ClewError(message, hint=hint)
+
+
+def _check_event_counts(index: IndexWriter, lake: Lake) -> None:
+    """Raise if the index has more events than the lake, which is written first: new events would be skipped."""
+    rows = lake.row_counts()
+    stored, indexed = sum(rows.get(name, 0) for name in EVENT_GRAIN_TABLES), index.event_count
+    if indexed > stored:
+        message = f"The index {index.location} has {indexed:,} events, but the lake {lake.root} has {stored:,}."
+        hint = (
+            "They do not belong together. Move the index away: it is rebuilt from the lake. If the lake lacks events,"
+            " move the checkpoint away as well: they are ingested again from the log."
+        )
+        raise ClewError(message, hint=hint)

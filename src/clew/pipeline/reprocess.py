@@ -1,0 +1,310 @@
+"""Reprocess stored events: backfill facets, rebuild the index, retry rejected events."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import Struct
+from pyspark.sql import SparkSession
+
+from clew.data_dir import DataDir, IndexLocation
+from clew.eventlog.segments import read_lines, record_event_id, split_ranges
+from clew.eventlog.writer import IncomingEvent, LogWriter, normalize_body
+from clew.events.decoding import RejectedError
+from clew.events.ids import event_id
+from clew.events.streams import Stream, decode_event
+from clew.index.changes import ChangeSet
+from clew.index.queries.reader import IndexReader
+from clew.index.writer import IndexWriter, build_and_swap
+from clew.lake.backfill_state import Chunk, find_pending_positions, has_pending_backfill, read_backfilled_ranges
+from clew.lake.data_files import DataFile, FileWriter
+from clew.lake.lake import BatchId, Lake
+from clew.lake.manifest import check_integrity, require_lake
+from clew.lake.scan import RowGroupPartition, ValueRange, plan_partitions, prune_files, sample_facets
+from clew.lake.schemas import BACKFILLS, FACET_TABLES, LARGE_COLUMNS, LARGE_FACETS, LINEAGE_EVENTS, REJECTED_EVENTS
+from clew.pipeline.derive.refresh import refresh_derived_tables
+from clew.pipeline.ingest import AsyncIndexWriter
+from clew.pipeline.locks import BACKFILL_LOCK, LockedError, acquire_lock
+from clew.pipeline.progress import ProgressCallback, no_progress
+from clew.pipeline.spark.dataframes import map_ordered
+from clew.pipeline.spark.session import get_session, translate_spark_errors
+from clew.pipeline.worker_reports import WorkerReport, run_tasks
+from clew.pipeline.workers import BackfillWorker, RebuildWorker
+
+APP_ID: Final = "clew-backfill"
+CHUNK_BYTES: Final = 128 << 20
+_PLAN = "backfill.json"
+
+
+class BackfillProgress(Struct):
+    """Progress of a backfill."""
+
+    chunks: int = 0
+    events: int = 0
+    remaining: int = 0
+    seconds: float = 0.0
+    # False if refreshing the derived tables is left to a running pipeline.
+    is_derived_refreshed: bool = True
+
+
+class _ChunkPlan(Struct, frozen=True):
+    number: int
+    first_seq: int
+    last_seq: int
+
+
+BackfillCallback = Callable[[BackfillProgress], None]
+_decode_plan = msgspec.json.Decoder(_ChunkPlan).decode
+
+
+def run_backfill(
+    home: DataDir,
+    *,
+    chunk_bytes: int = CHUNK_BYTES,
+    on_status: ProgressCallback = no_progress,
+    on_progress: BackfillCallback = lambda _: None,
+    spark: SparkSession | None = None,
+    master: str = "local[2]",
+    conf: Mapping[str, str] | None = None,
+) -> BackfillProgress:
+    """Backfill all missing facets. Starts Spark only if there are any."""
+    require_lake(home.lake)
+    with acquire_lock(home.lake / BACKFILL_LOCK, "backfill") as check_lock:
+        lake = Lake(home.lake, check_lock)
+        lake.create_or_validate()
+        if not has_pending_backfill(lake, read_backfilled_ranges(lake)):
+            return BackfillProgress()
+        on_status("Starting Spark")
+        session = get_session(home, spark, master=master, conf=conf)
+        on_status("Backfilling facets")
+        with IndexWriter(home.index, lake.facet_order) as index:
+            progress = BackfillRunner(session, lake, index, chunk_bytes=chunk_bytes, on_progress=on_progress)()
+        progress.is_derived_refreshed = _refresh_unless_running(session, home, lake, on_status)
+    return progress
+
+
+def _refresh_unless_running(spark: SparkSession, home: DataDir, lake: Lake, on_status: ProgressCallback) -> bool:
+    """Refresh the derived tables unless a pipeline is running; return whether they were refreshed."""
+    try:
+        with acquire_lock(home.lake / ".lock"):
+            refresh_derived_tables(spark, lake, on_status)
+            return True
+    except LockedError:
+        return False
+
+
+class BackfillRunner:
+    """Fills the facet tables and the index from `lineage_events`. May run concurrently with a pipeline."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        lake: Lake,
+        index: IndexWriter,
+        *,
+        chunk_bytes: int = CHUNK_BYTES,
+        on_progress: BackfillCallback = lambda _: None,
+    ) -> None:
+        self._spark = spark
+        self._lake = lake
+        self._index = index
+        self._chunk_bytes = chunk_bytes
+        self._on_progress = on_progress
+        self.progress = BackfillProgress()
+
+    def __call__(self) -> BackfillProgress:
+        """Backfill until no event lacks its facets, including events ingested in the meantime."""
+        started = time.monotonic()
+        positions = self._pending_positions()
+        while positions:
+            plan = self._unfinished_plan() or self._plan_next_chunk(positions)
+            in_chunk = [seq for seq in positions if plan.first_seq <= seq <= plan.last_seq]
+            self._fill(plan, in_chunk)
+            positions = [seq for seq in positions if not plan.first_seq <= seq <= plan.last_seq]
+            self.progress.chunks += 1
+            self.progress.events += len(in_chunk)
+            self.progress.remaining = len(positions)
+            self.progress.seconds = round(time.monotonic() - started, 3)
+            self._on_progress(self.progress)
+            positions = positions or self._pending_positions()
+        return self.progress
+
+    def _pending_positions(self) -> list[int]:
+        backfilled = read_backfilled_ranges(self._lake)
+        return find_pending_positions(self._lake, backfilled) if has_pending_backfill(self._lake, backfilled) else []
+
+    def _unfinished_plan(self) -> _ChunkPlan | None:
+        """Return the plan of a chunk that was started but not finished."""
+        text = self._lake.storage.read(_PLAN)
+        plan = None if text is None else _decode_plan(text)
+        return plan if plan is not None and plan.number > self._last_number() else None
+
+    def _plan_next_chunk(self, positions: list[int]) -> _ChunkPlan:
+        """Plan and save the chunk of the newest events; it extends down to the next pending event, without gaps."""
+        last = positions[-1]
+        # Positions are byte offsets in the log.
+        older = [seq for seq in positions if seq <= last - self._chunk_bytes]
+        first = positions[len(older)]
+        previous = max(older[-1] if older else -1, read_backfilled_ranges(self._lake).previous_end(first))
+        plan = _ChunkPlan(self._last_number() + 1, previous + 1, last)
+        self._lake.storage.replace(_PLAN, msgspec.json.encode(plan))
+        return plan
+
+    def _last_number(self) -> int:
+        table = self._lake.table(BACKFILLS.name)
+        if table is None:
+            return -1
+        rows = table.to_pyarrow_table(columns=["number"], filesystem=self._lake.storage.filesystem(BACKFILLS.name))
+        return max(rows["number"].to_pylist(), default=-1)
+
+    def _fill(self, plan: _ChunkPlan, positions: list[int]) -> None:
+        batch = BatchId(APP_ID, plan.number)
+        written = self._write(plan, positions) if positions else WorkerReport()
+        duplicate_files = []
+        for table in (LARGE_FACETS, *FACET_TABLES):
+            files = [file for file in written.files if file.table == table.name]
+            if files and not self._lake.append(table.name, table.schema, files, batch):
+                duplicate_files += files
+        self._index.apply(str(batch), written.changes)
+        self._lake.delete_uncommitted(duplicate_files)
+        self._lake.append(BACKFILLS.name, BACKFILLS.schema, self._record_chunk(plan, len(positions)), batch)
+
+    def _write(self, plan: _ChunkPlan, positions: list[int]) -> WorkerReport:
+        """Write the facets of the chunk to files on the workers, without committing them."""
+        files = prune_files(self._lake, LINEAGE_EVENTS, ValueRange("seq", plan.first_seq, plan.last_seq))
+        chunks = _split(positions, self._spark.sparkContext.defaultParallelism)
+        order = self._lake.facet_order
+        worker = BackfillWorker(str(self._lake.root), files, chunks, self._index.dictionary, order)
+        return run_tasks(self._spark, worker, len(chunks))
+
+    def _record_chunk(self, plan: _ChunkPlan, events: int) -> list[DataFile]:
+        row = {**msgspec.structs.asdict(plan), "events": events, "finished_at": datetime.now(UTC)}
+        writer = FileWriter(str(self._lake.root), LARGE_COLUMNS)
+        rows = pa.RecordBatch.from_pylist([row], schema=BACKFILLS.schema)
+        return [*writer.add({BACKFILLS.name: rows}), *writer.flush()]
+
+
+def _split(positions: list[int], count: int) -> list[Chunk]:
+    size = -(-len(positions) // count)
+    slices = [positions[start : start + size] for start in range(0, len(positions), size)]
+    return [Chunk(part[0], part[-1]) for part in slices]
+
+
+BATCH_PREFIX: Final = "rebuild"
+
+
+def rebuild_index(
+    spark: SparkSession, lake: Lake, location: IndexLocation, on_progress: ProgressCallback = no_progress
+) -> None:
+    """Build a new index and swap it in; an existing index stays readable until then."""
+    with build_and_swap(location, lake.facet_order) as index:
+        load_index(spark, lake, index, on_progress)
+
+
+def load_index(
+    spark: SparkSession, lake: Lake, index: IndexWriter, on_progress: ProgressCallback = no_progress
+) -> None:
+    """Load all events of the lake into an index; existing rows are preserved."""
+    # Read first: a chunk that is finished later is written to the index by the backfill itself.
+    backfilled = read_backfilled_ranges(lake)
+    index.train_dictionary(sample_facets(lake))
+
+    def extract_changes(partition: RowGroupPartition) -> ChangeSet:
+        worker = RebuildWorker(str(lake.root), [partition], backfilled, index.dictionary, lake.facet_order)
+        return run_tasks(spark, worker, 1).changes
+
+    partitions = plan_partitions(lake, spark.sparkContext.defaultParallelism)
+    count = 0
+    with translate_spark_errors(), AsyncIndexWriter(index) as writer:
+        for number, changes in enumerate(map_ordered(extract_changes, partitions, spark)):
+            writer.apply(f"{BATCH_PREFIX}/{number}", changes)
+            count += len(changes.events) + len(changes.rejected)
+            on_progress(f"Rebuilding the index from the lake: {count:,} events")
+
+
+_MAX_SHOWN = 5
+
+
+def recent_rejections(lake: Lake, count: int) -> list[dict[str, Any]]:
+    """Return source, reason and detail of the newest rejected events, at most `_MAX_SHOWN`."""
+    table = lake.table(REJECTED_EVENTS.name)
+    if table is None or count == 0:
+        return []
+    columns, filesystem = ["seq", "source", "reason", "detail"], lake.storage.filesystem(REJECTED_EVENTS.name)
+    rows = table.to_pyarrow_table(columns=columns, filesystem=filesystem)
+    newest = rows.take(pc.sort_indices(rows, sort_keys=[("seq", "descending")])).slice(0, min(count, _MAX_SHOWN))
+    rejections: list[dict[str, Any]] = newest.select(["source", "reason", "detail"]).to_pylist()
+    return rejections
+
+
+# An event may be 10 MB.
+_ROWS_PER_BATCH = 64
+_BYTES_PER_RANGE = 16 << 20
+_NO_POSITION = -1
+
+
+@dataclass
+class ReplayStats:
+    """Counters of a replay."""
+
+    replayed: int = 0
+    still_rejected: int = 0
+    already_ingested: int = 0
+    already_queued: int = 0
+
+
+def replay_rejected_events(home: DataDir, reason: str | None = None) -> ReplayStats:
+    """Append rejected events that can be decoded now to the log; the next run ingests them."""
+    check_integrity(home.lake)
+    stats = ReplayStats()
+    with LogWriter(home.log) as log, IndexReader(home.index) as index:
+        # Read first: an event ingested from here on is either after this position or in the index.
+        queued = _queued_event_ids(home, log.position, int(index.meta("indexed_seq") or _NO_POSITION))
+        for row in _rejected_rows(Lake(home.lake), reason):
+            identity = event_id(normalize_body(row["body"]))
+            if index.has_event(identity):
+                stats.already_ingested += 1
+            elif identity in queued:
+                stats.already_queued += 1
+            elif _can_decode(row):
+                event = IncomingEvent(_stream(row["stream"]), row["source"], row["body"])
+                stats.replayed += log.append_duplicates([event])
+                queued.add(identity)
+            else:
+                stats.still_rejected += 1
+    return stats
+
+
+def _queued_event_ids(home: DataDir, end: int, last: int) -> set[str]:
+    """Return the ids of the events in the log after position `last`."""
+    parts = split_ranges(home.log, last + 1, end, _BYTES_PER_RANGE)
+    return {record_event_id(text) for part in parts for _, text in read_lines(part)}
+
+
+def _rejected_rows(lake: Lake, reason: str | None) -> Iterator[dict[str, Any]]:
+    table = lake.table(REJECTED_EVENTS.name)
+    if table is not None:
+        condition = None if reason is None else pc.field("reason") == reason
+        rows = table.to_pyarrow_dataset(filesystem=lake.storage.filesystem(REJECTED_EVENTS.name))
+        for batch in rows.to_batches(filter=condition, batch_size=_ROWS_PER_BATCH):
+            yield from batch.to_pylist()
+
+
+def _can_decode(row: dict[str, Any]) -> bool:
+    try:
+        decode_event(row["stream"], row["body"])
+    except RejectedError:
+        return False
+    return True
+
+
+def _stream(name: str) -> Stream:
+    """Return the stream of that name; OpenLineage if it is unknown."""
+    return next((stream for stream in Stream if stream == name), Stream.OPENLINEAGE)

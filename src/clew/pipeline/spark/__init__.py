@@ -1,0 +1,7 @@
+"""Spark specifics.
+
+- `session.py`: `SparkSession`, settings, warm-up, error translation
+- `java.py`: find a Java 17 or newer
+- `worker_daemon.py`, `worker_memory.py`: preload modules before Python workers fork; heap of the workers
+- `dataframes.py`: lake tables as DataFrames
+"""

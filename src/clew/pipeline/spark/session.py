@@ -1,0 +1,283 @@
+"""SparkSession: settings, tuning for small lakes, warm-up, error translation, interrupts."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import FrameType
+from typing import Final
+
+import pyspark
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from clew.data_dir import DataDir
+from clew.errors import ClewError
+from clew.eventlog.writer import IncomingEvent, LogWriter
+from clew.events.streams import Stream
+from clew.lake.lake import Lake
+from clew.lake.schemas import EVENT_TABLE_NAMES
+from clew.lake.storage import open_storage
+from clew.pipeline import log_source
+from clew.pipeline.log_source import LogSource
+from clew.pipeline.spark.dataframes import write_events
+from clew.pipeline.spark.java import environment, find_java, temporary_folder
+from clew.pipeline.spark.worker_daemon import EVENT_WORKER_ENV
+from clew.pipeline.workers import EventWorker
+
+MAX_SMALL_LAKE_BYTES: Final = 32 << 20
+# Measured on a lake of 200 events: all derived tables in 24 CPU-seconds instead of 54.
+_SMALL_LAKE_CONF: Final = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
+
+@contextmanager
+def tuned_for(spark: SparkSession, lake: Lake) -> Iterator[None]:
+    """Apply the settings for the size of the lake, and restore the previous ones."""
+    before = {key: spark.conf.get(key) for key in _SMALL_LAKE_CONF} if is_small(lake) else {}
+    for key in before:
+        spark.conf.set(key, _SMALL_LAKE_CONF[key])
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            spark.conf.set(key, value or "")
+
+
+def is_small(lake: Lake) -> bool:
+    """Return whether the event tables are small."""
+    return sum(lake.size(name) for name in EVENT_TABLE_NAMES) < MAX_SMALL_LAKE_BYTES
+
+
+_MAX_WORKERS = 8
+_EVENT = b'{"eventTime": "2026-01-01T00:00:00Z", "run": {"runId": "%d", "facets": {"a": {}}}}'
+
+
+def warm_up(spark: SparkSession) -> None:
+    """Ingest one event per core into a temporary folder. Only in local mode."""
+    if not (spark.sparkContext.master or "").startswith("local"):
+        return
+    with TemporaryDirectory(prefix="clew-") as folder:
+        log, lake = Path(folder, "log"), Path(folder, "lake")
+        # One event per segment, and one task per segment.
+        with LogWriter(log, segment_bytes=1) as writer:
+            for number in range(min(spark.sparkContext.defaultParallelism, _MAX_WORKERS)):
+                writer.append([IncomingEvent(Stream.OPENLINEAGE, "clew", _EVENT % number)])
+        write_events(spark.read.format(log_source.FORMAT_NAME).load(str(log)), EventWorker(str(lake)))
+
+
+@contextmanager
+def defer_keyboard_interrupt() -> Iterator[None]:
+    """Defer Ctrl-C to the end of the block; a second one interrupts at once. Custom handlers are not replaced."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    is_interrupted = False
+
+    def defer(_number: int, _frame: FrameType | None) -> None:
+        nonlocal is_interrupted
+        if is_interrupted:
+            raise KeyboardInterrupt
+        is_interrupted = True
+
+    signal.signal(signal.SIGINT, defer)
+    try:
+        yield
+    finally:
+        if signal.getsignal(signal.SIGINT) is defer:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+    if is_interrupted:
+        raise KeyboardInterrupt
+
+
+_VARIABLE: Final = "SPARK_HOME"
+# Folders that the launcher needs; the zip is in `python`.
+_FOLDERS: Final = ("bin", "conf", "jars")
+
+
+@contextmanager
+def spark_home_without_zip() -> Iterator[None]:
+    """Set SPARK_HOME to a folder without the zip while Spark is started, unless it is set already."""
+    folder = None if _VARIABLE in os.environ else _symlinked_spark_home()
+    if folder is None:
+        yield
+        return
+    os.environ[_VARIABLE] = str(folder)
+    try:
+        yield
+    finally:
+        del os.environ[_VARIABLE]
+
+
+# The JVM opens jars lazily, so the folder must exist as long as the process.
+@cache
+def _symlinked_spark_home() -> Path | None:
+    """Create the folder of symlinks; None if symlinks are not possible."""
+    installed, folder = Path(pyspark.__file__).parent, temporary_folder("spark")
+    try:
+        for name in _FOLDERS:
+            if (installed / name).is_dir():
+                (folder / name).symlink_to(installed / name, target_is_directory=True)
+    except OSError:
+        return None
+    return folder
+
+
+# Measured on two cores: serial GC and the first compiler tier halve the start-up time; most work is done in Python.
+# With one tier the JVM reserves 48 MB of code cache, which three refreshes of derived tables fill; it then stops
+# compiling. A free heap ratio of 30 % instead of 70 % saves 70 MB in a refresh for 2 % more JVM CPU. A young generation
+# of 128 MB instead of a third of the heap saves another 70 MB at the same speed.
+_JAVA_OPTIONS = (
+    "-XX:+UseSerialGC -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=30 -XX:MaxNewSize=128m -XX:TieredStopAtLevel=1"
+    " -XX:ReservedCodeCacheSize=192m -Xss4m -Djava.net.preferIPv4Stack=true"
+)
+
+# Environment variables for S3.
+_AWS_PREFIX = "AWS_"
+
+LOCAL_CONF: Mapping[str, str] = {
+    "spark.driver.memory": "768m",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # Unused without a UI. By default Spark retains 1,000 plans, which fill half of the heap; the JVM then spends half
+    # of its time in garbage collection.
+    "spark.sql.ui.retainedExecutions": "10",
+    "spark.sql.ui.explainMode": "simple",
+    "spark.ui.retainedJobs": "50",
+    "spark.ui.retainedStages": "50",
+    "spark.ui.retainedTasks": "500",
+    # Records the call site of each column by two stack traces per call: a third of the time to build a plan.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    "spark.sql.dataFrameQueryContext.enabled": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "2",
+    # Both pay off on large data only; on batches of some thousand events they cost more than they save.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.files.maxPartitionBytes": "32m",
+    # The plans of all derived tables generate some 800 classes, reused by the next refresh.
+    "spark.sql.codegen.cache.maxEntries": "2000",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
+    # Internal option: limits batches by bytes, so that 10 MB events fit.
+    "spark.sql.execution.arrow.maxBytesPerBatch": "8m",
+    # Sufficient history to restart a streaming query of one source.
+    "spark.sql.streaming.minBatchesToRetain": "20",
+    "spark.sql.streaming.metricsEnabled": "false",
+    # The default starts four processes per checkpoint file to check for symlinks: a quarter of the JVM's work for a
+    # batch. This one renames files atomically as well.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    # Batches must not wait for a refresh of derived tables, which runs in a separate pool.
+    "spark.scheduler.mode": "FAIR",
+    "spark.python.worker.reuse": "true",
+    "spark.python.daemon.module": "clew.pipeline.spark.worker_daemon",
+    "spark.log.structuredLogging.enabled": "false",
+}
+
+
+def build_session(
+    *, master: str = "local[2]", conf: Mapping[str, str] | None = None, launcher_dir: Path | None = None
+) -> SparkSession:
+    """Start Spark or reuse the active session; `conf` overrides LOCAL_CONF."""
+    _prepare_environment(launcher_dir)
+    # Only Spark's Arrow code is used, which does not depend on the version of pandas.
+    warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
+    settings = {**LOCAL_CONF, "spark.driver.extraJavaOptions": _java_options(), **(conf or {})}
+    builder = SparkSession.builder.appName("clew").master(master)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    try:
+        # An interrupted launcher of Spark would leave a JVM running.
+        with spark_home_without_zip(), defer_keyboard_interrupt():
+            session = builder.getOrCreate()
+    except Exception as error:
+        first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        message = f"Spark did not start: {first_line}"
+        raise ClewError(
+            message, hint="Try CLEW_JAVA=bundled with 'clew[java]' installed, or another --master."
+        ) from error
+    _register_source(session)
+    # Otherwise Spark computes the call site of each RDD from a stack trace. Inherited by threads.
+    for kind in ("short", "long"):
+        session.sparkContext.setLocalProperty(f"callSite.{kind}", "clew")
+    return session
+
+
+def get_session(
+    home: DataDir, spark: SparkSession | None = None, *, master: str = "local[2]", conf: Mapping[str, str] | None = None
+) -> SparkSession:
+    """Return the given session or a new one, with the AWS_* variables in the environment of its workers if needed."""
+    session = spark or build_session(master=master, conf=conf, launcher_dir=home.root / "java")
+    if not open_storage(home.lake).is_local:
+        aws_variables = {name: value for name, value in os.environ.items() if name.startswith(_AWS_PREFIX)}
+        session.sparkContext.environment.update(aws_variables)
+    return session
+
+
+def _prepare_environment(launcher_dir: Path | None) -> None:
+    os.environ.update(environment(find_java(launcher_dir)))
+    # Workers must use this Python: the `python3` of the PATH lacks our packages.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    # For workers and the JVM: share freed memory between tasks instead of growing several pools.
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+    os.environ.setdefault("MALLOC_ARENA_MAX", "2")
+    # Otherwise numpy starts one idle thread per core in every Python process.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+def _register_source(session: SparkSession) -> None:
+    """Register the log data source with a worker pool separate from that of all other functions."""
+    environment = session.sparkContext.environment
+    environment.pop(EVENT_WORKER_ENV, None)
+    session.dataSource.register(LogSource)
+    environment[EVENT_WORKER_ENV] = "1"
+
+
+def _java_options() -> str:
+    return f"{_JAVA_OPTIONS} -Dlog4j2.configurationFile={files('clew.pipeline') / 'log4j2.properties'}"
+
+
+_WORKER_EXITED: Final = "Python worker exited unexpectedly"
+_WORKER_KILLED: Final = f"{_WORKER_EXITED}. The system may have killed it because of low memory."
+_STACK_FRAME_PREFIXES: Final = ("at ", "... ")
+
+RETRY_HINT: Final = "No data was lost. Fix the cause and run the command again: it resumes where it stopped."
+
+
+@contextmanager
+def translate_spark_errors() -> Iterator[None]:
+    """Raise errors of Spark as ClewError with a hint."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise ClewError(f"The pipeline stopped: {root_cause(str(error))}", hint=RETRY_HINT) from error
+
+
+def root_cause(text: str) -> str:
+    """Extract the root cause from a Python-in-JVM stack trace."""
+    # The state of the query follows, not the cause.
+    trace, _, _ = text.partition("=== Streaming Query ===")
+    lines = [line.strip() for line in trace.splitlines()]
+    lines = [line for line in lines if line and not line.startswith(_STACK_FRAME_PREFIXES)]
+    errors = [line for line in lines if "Error" in line]
+    if not errors and _WORKER_EXITED in trace:
+        return _WORKER_KILLED
+    return (errors or lines or ["unknown"])[-1][:500]

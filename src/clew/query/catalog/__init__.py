@@ -1,1 +1,0 @@
-"""Catalog of jobs, runs, datasets, versions and namespaces, loaded in batches. It serves the Marquez API."""

@@ -1,0 +1,8 @@
+"""Entities: runs, jobs, datasets, facets and the catalog.
+
+- `model.py`: the entities, and version ids
+- `runs.py`, `datasets.py`: load runs, jobs and datasets
+- `facets.py`: current facets, and the entity documents of the API
+- `catalog.py`: lists, counts, sources, statistics, raw events
+- `annotations.py`: tags, descriptions and soft deletes set by users
+"""

@@ -1,0 +1,636 @@
+"""The catalog: lists, counts, sources, statistics, raw events, neighbourhoods."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta, tzinfo
+from itertools import pairwise
+from pathlib import Path
+
+from msgspec import Raw, Struct
+
+from clew.data_dir import IndexLocation
+from clew.errors import ClewError
+from clew.eventlog.segments import Segment, decode_record, list_segments
+from clew.events.facets import decode_facet, get_str
+from clew.events.openlineage import to_epoch_micros
+from clew.index.encoding import ANNOTATIONS_NAME, ANNOTATIONS_NAMESPACE, entity_key
+from clew.index.queries.catalog import EntityQueries, HiddenUntil
+from clew.index.queries.entities import RunRecord
+from clew.index.queries.reader import Row
+from clew.query.entities.annotations import Annotations
+from clew.query.entities.datasets import DEFAULT_SOURCE, ColumnSourceCache, load_dataset_versions, load_datasets
+from clew.query.entities.model import (
+    CatalogDataset,
+    CatalogJob,
+    CatalogRun,
+    DatasetVersion,
+    DataSource,
+    Facets,
+    JobVersion,
+    Name,
+    Namespace,
+    TagDefinition,
+    VersionCache,
+    VersionRecord,
+)
+from clew.query.entities.runs import load_job_versions, load_jobs, load_runs
+from clew.query.graph.column_graph import ColumnGraph
+from clew.query.graph.job_graph import JobGraph
+from clew.query.model import from_epoch_micros
+
+ANONYMOUS = "anonymous"
+
+
+def load_namespaces(reader: EntityQueries, annotations: Annotations) -> list[Namespace]:
+    """Load all namespaces by name, from events and annotations."""
+    rows = {row["namespace"]: row for row in reader.namespaces()}
+    namespaces = []
+    for name in sorted({*rows, *annotations.namespaces()}):
+        row, annotation = rows.get(name), annotations.namespace(name)
+        namespaces.append(
+            Namespace(
+                name,
+                created_at=None if row is None else from_epoch_micros(row["first_event_at"]),
+                updated_at=None if row is None else from_epoch_micros(row["last_event_at"]),
+                owner=ANONYMOUS if annotation is None else annotation.owner,
+                description=None if annotation is None else annotation.description,
+                is_hidden=_is_hidden(reader, annotations, name),
+            )
+        )
+    return namespaces
+
+
+def _is_hidden(reader: EntityQueries, annotations: Annotations, name: str) -> bool:
+    hidden_at = annotations.hidden_namespace(name)
+    if hidden_at is None:
+        return False
+    seqs = (reader.last_event_seq(kind, name, None) for kind in ("job", "dataset"))
+    return hidden_at >= max((seq for seq in seqs if seq is not None), default=0)
+
+
+class DataSourceCache:
+    """Cache of data sources by name; refreshed from datasets with changed facets only."""
+
+    def __init__(self) -> None:
+        self._seq = -1
+        self._by_dataset: dict[Name, DataSource] = {}
+
+    def all(self, reader: EntityQueries, annotations: Annotations) -> list[DataSource]:
+        """Return all data sources by name."""
+        self._refresh(reader)
+        sources: dict[str, DataSource] = {}
+        for source in self._by_dataset.values():
+            sources.setdefault(source.name, source)
+        # Datasets without a dataSource facet.
+        sources.setdefault(DEFAULT_SOURCE, DataSource(DEFAULT_SOURCE, _type(""), None, None, "", None))
+        for name, annotation in annotations.sources().items():
+            sources[name] = DataSource(name, annotation.type, None, None, annotation.url, annotation.description)
+        return [sources[name] for name in sorted(sources)]
+
+    def _refresh(self, reader: EntityQueries) -> None:
+        changed = reader.facets_changed_since(self._seq)
+        rows = reader.datasets_of([name for name, _, _ in changed]) if changed else {}
+        for name, seq, facets in changed:
+            self._seq = max(self._seq, seq)
+            if "dataSource" in facets and name in rows:
+                value = decode_facet(bytes(facets["dataSource"]))
+                url = get_str(value, "uri") or ""
+                source = get_str(value, "name") or DEFAULT_SOURCE
+                times = from_epoch_micros(rows[name].first_event_at), from_epoch_micros(rows[name].last_event_at)
+                self._by_dataset[name] = DataSource(source, _type(url), *times, url, None)
+
+
+def _type(url: str) -> str:
+    """Derive the source type from the scheme of a URL."""
+    scheme, separator, _ = url.removeprefix("jdbc:").partition(":")
+    return scheme.upper() if separator and scheme.isascii() else "UNKNOWN"
+
+
+HOURS = 24
+DAYS = 7
+
+
+class Interval(Struct, frozen=True):
+    """A time interval; the end is exclusive."""
+
+    start: datetime
+    end: datetime
+
+
+class EventCount(Struct, frozen=True):
+    """Number of run events in an interval, by type."""
+
+    interval: Interval
+    fail: int
+    start: int
+    complete: int
+    abort: int
+
+
+class EntityCount(Struct, frozen=True):
+    """Number of entities at the end of an interval."""
+
+    interval: Interval
+    count: int
+
+
+def hourly_intervals(now: datetime) -> list[Interval]:
+    """Return the hours of the last day, including the current hour."""
+    first = now.astimezone(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=HOURS - 1)
+    return [Interval(first + timedelta(hours=n), first + timedelta(hours=n + 1)) for n in range(HOURS)]
+
+
+def daily_intervals(now: datetime, zone: tzinfo) -> list[Interval]:
+    """Return the days of the last week in a time zone, including today."""
+    today = now.astimezone(zone).replace(hour=0, minute=0, second=0, microsecond=0)
+    days = [today - timedelta(days=n) for n in range(DAYS - 1, -2, -1)]
+    boundaries = [day.astimezone(UTC) for day in days]
+    return [Interval(*ends) for ends in pairwise(boundaries)]
+
+
+def count_events(reader: EntityQueries, intervals: Sequence[Interval]) -> list[EventCount]:
+    """Count run events by type in consecutive intervals."""
+    ends = [to_epoch_micros(interval.end) for interval in intervals]
+    rows = reader.event_types(to_epoch_micros(intervals[0].start), ends[-1])
+    counts = Counter((bisect_left(ends, row["event_time"] + 1), row["event_type"]) for row in rows)
+    types = ("FAIL", "START", "COMPLETE", "ABORT")
+    return [
+        EventCount(interval, *(counts[number, kind] for kind in types)) for number, interval in enumerate(intervals)
+    ]
+
+
+def count_entities(reader: EntityQueries, kind: str, intervals: Sequence[Interval]) -> list[EntityCount]:
+    """Count the jobs or datasets first seen before the end of each interval."""
+    first_seen = reader.first_seen(kind, to_epoch_micros(intervals[-1].end))
+    return [EntityCount(interval, bisect_left(first_seen, to_epoch_micros(interval.end))) for interval in intervals]
+
+
+def first_log_position(log: Path) -> int:
+    """Return the first position of the log; earlier segments have expired."""
+    segments = list_segments(log)
+    return segments[0].base if segments else 0
+
+
+def read_events(log: Path, positions: Iterable[int]) -> Iterator[Raw]:
+    """Read the events at positions; expired ones are left out."""
+    segments = list_segments(log)
+    bases = [segment.base for segment in segments]
+    for position in positions:
+        number = bisect_right(bases, position) - 1
+        if number >= 0 and position < segments[number].end:
+            yield Raw(_event(segments[number], position))
+
+
+def _event(segment: Segment, position: int) -> bytes:
+    with segment.path.open("rb") as file:
+        file.seek(position - segment.base)
+        return decode_record(file.readline()[:-1]).body
+
+
+MAX_NEIGHBOURHOOD_NODES = 20_000
+
+
+def find_neighbourhood(graph: JobGraph, start: int, depth: int) -> list[int]:
+    """Find all jobs within `depth` hops from job to job in either direction, and their inputs and outputs."""
+    jobs, datasets = set[int](), set[int]()
+    frontier = [start] if graph.is_job(start) else []
+    if not frontier:
+        frontier = _jobs_at(graph, [start], datasets)
+    jobs.update(frontier)
+    for _ in range(depth):
+        neighbours = [end for job in frontier for end in _neighbours(graph, job)]
+        next_jobs = {end for end in neighbours if graph.is_job(end)}
+        next_jobs.update(_jobs_at(graph, [end for end in neighbours if not graph.is_job(end)], datasets))
+        frontier = sorted(next_jobs - jobs)
+        if not frontier or len(jobs) + len(datasets) > MAX_NEIGHBOURHOOD_NODES:
+            break
+        jobs.update(frontier)
+    for job in frontier:
+        datasets.update(end for end in _neighbours(graph, job) if not graph.is_job(end))
+    return [*sorted(jobs), *sorted(datasets)]
+
+
+def _jobs_at(graph: JobGraph, pending: list[int], datasets: set[int]) -> list[int]:
+    """Return the jobs that read or write datasets, following direct edges between datasets (renames, assertions)."""
+    jobs: list[int] = []
+    while pending:
+        dataset = pending.pop()
+        if dataset not in datasets:
+            datasets.add(dataset)
+            for end in _neighbours(graph, dataset):
+                (jobs if graph.is_job(end) else pending).append(end)
+    return jobs
+
+
+def _neighbours(graph: JobGraph, number: int) -> Iterable[int]:
+    return (*graph.backward.ends_of(number), *graph.forward.ends_of(number))
+
+
+def find_column_neighbourhood(
+    graph: ColumnGraph, start: Iterable[int], depth: int, *, is_downstream: bool
+) -> list[int]:
+    """Find the columns upstream, and downstream if `is_downstream`, nearest first."""
+    columns = dict.fromkeys(start)
+    for adjacency in (graph.backward, graph.forward) if is_downstream else (graph.backward,):
+        frontier = list(dict.fromkeys(start))
+        seen = set(frontier)
+        for _ in range(depth):
+            ends = {end for number in frontier for end in adjacency.ends_of(number) if not graph.is_dataset_level(end)}
+            frontier = sorted(ends - seen)
+            if not frontier or len(columns) > MAX_NEIGHBOURHOOD_NODES:
+                break
+            seen.update(frontier)
+            columns.update(dict.fromkeys(frontier))
+    return list(columns)
+
+
+class RunInput(Struct, frozen=True):
+    """An input of a run: its version, and the run that wrote that version."""
+
+    namespace: str
+    name: str
+    version: str | None
+    produced_by: str | None
+
+
+class UpstreamRun(Struct, frozen=True):
+    """A run upstream of another, and its inputs."""
+
+    row: RunRecord
+    inputs: tuple[RunInput, ...]
+
+
+def find_upstream_runs(reader: EntityQueries, versions: VersionCache, run_uuid: str, depth: int) -> list[UpstreamRun]:
+    """Find a run and the runs that produced its inputs, transitively, nearest first."""
+    runs: dict[str, UpstreamRun] = {}
+    frontier = [run_uuid]
+    for _ in range(depth + 1):
+        rows, io = reader.runs_of(frontier), reader.io_of(frontier)
+        versions.load({_dataset(row) for io_rows in io.values() for row in io_rows})
+        for uuid in frontier:
+            if uuid in rows:
+                runs[uuid] = UpstreamRun(rows[uuid], tuple(_inputs(rows[uuid], io.get(uuid, []), versions)))
+        producers = (read.produced_by for uuid in frontier if uuid in runs for read in runs[uuid].inputs)
+        frontier = list(dict.fromkeys(uuid for uuid in producers if uuid is not None and uuid not in runs))
+        if not frontier or len(runs) > MAX_NEIGHBOURHOOD_NODES:
+            break
+    return list(runs.values())
+
+
+def _inputs(run: RunRecord, io: list[Row], versions: VersionCache) -> Iterable[RunInput]:
+    seen = set()
+    for row in sorted(io, key=lambda row: row["dataset_version"], reverse=True):
+        dataset = _dataset(row)
+        if row["direction"] == "INPUT" and dataset not in seen:
+            seen.add(dataset)
+            version: VersionRecord | None = versions.version_read_by(run, dataset, row["dataset_version"])
+            yield RunInput(
+                *dataset, None if version is None else version.id, None if version is None else version.run_uuid
+            )
+
+
+def _dataset(io: Row) -> Name:
+    return io["dataset_namespace"], io["dataset_name"]
+
+
+# In WAL mode readers do not wait for writers; limit the wait for an exclusive lock.
+_BUSY_SECONDS = 0.25
+# Entity rows are scattered over the file; mapping it avoids a read call per page.
+_MMAP_PRAGMA = f"pragma mmap_size = {256 << 20}"
+_HIDDEN_ANNOTATIONS = HiddenUntil(ANNOTATIONS_NAMESPACE, ANNOTATIONS_NAME, 2**63 - 1)
+
+
+class EntityMatch(Struct, frozen=True):
+    """A job or dataset that matches a name search."""
+
+    kind: str
+    namespace: str
+    name: str
+    updated_at: datetime | None
+
+
+class UnindexedAnnotations:
+    """Annotations that are in the log but not yet in the index, so that a client reads its own writes."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._entries: list[tuple[str, tuple[tuple[str, bytes], ...]]] = []
+
+    def add(self, event_id: str, annotations: Iterable[tuple[str, bytes]]) -> None:
+        """Add the annotations of a stored event."""
+        with self._lock:
+            self._entries.append((event_id, tuple(annotations)))
+
+    def not_in(self, reader: EntityQueries) -> list[tuple[str, bytes]]:
+        """Return the annotations that an index does not have yet, oldest first, and drop the others."""
+        with self._lock:
+            self._entries = [entry for entry in self._entries if not reader.has_event(entry[0])]
+            return [annotation for _, annotations in self._entries for annotation in annotations]
+
+    @property
+    def is_empty(self) -> bool:
+        """True if all annotations are in the index."""
+        return not self._entries
+
+
+class Catalog:
+    """Catalog queries for one thread; its caches are reset when the index changes."""
+
+    def __init__(self, reader: EntityQueries, unindexed: UnindexedAnnotations, log: Path) -> None:
+        self.reader = reader
+        self._unindexed = unindexed
+        self._log = log
+        self._data_version: object = None
+        self._identity: str | None = None
+        self._annotations: Annotations | None = None
+
+    def refresh(self) -> None:
+        """Reset the caches if the index has changed."""
+        data_version = self.reader.data_version()
+        if data_version != self._data_version:
+            self._data_version, self._annotations = data_version, None
+            self._reset_on_new_index(self.reader.version().identity)
+            self._column_sources.clear()
+            self._aliases = self.reader.aliases_by_dataset()
+            self._versions = VersionCache(self.reader, self._aliases)
+
+    def _reset_on_new_index(self, identity: str) -> None:
+        """Drop the caches that outlive index changes if the index was replaced."""
+        if identity != self._identity:
+            self._identity = identity
+            self._sources, self._column_sources = DataSourceCache(), ColumnSourceCache(self.reader)
+
+    @property
+    def annotations(self) -> Annotations:
+        """User annotations, including those not yet in the index."""
+        if self._annotations is None or not self._unindexed.is_empty:
+            stored = self.reader.stored_facets("dataset", ANNOTATIONS_NAMESPACE, ANNOTATIONS_NAME, None)
+            self._annotations = Annotations(stored, self._unindexed.not_in(self.reader))
+        return self._annotations
+
+    def reset_annotations(self) -> None:
+        """Read the annotations again after one was added."""
+        self._annotations = None
+
+    def namespaces(self) -> list[Namespace]:
+        """Return all namespaces by name, including hidden ones."""
+        return load_namespaces(self.reader, self.annotations)
+
+    def has_namespace(self, name: str) -> bool:
+        """Check whether events or annotations name a namespace."""
+        return self.reader.has_namespace(name) or name in self.annotations.namespaces()
+
+    def sources(self) -> list[DataSource]:
+        """Return all data sources by name."""
+        return self._sources.all(self.reader, self.annotations)
+
+    def tags(self) -> list[TagDefinition]:
+        """Return all tags by name."""
+        return self.annotations.tag_definitions()
+
+    def jobs(self, namespace: str | None, states: Collection[str] | None, limit: int, offset: int) -> list[CatalogJob]:
+        """Return jobs, last updated first, optionally filtered by the state of the latest run."""
+        return self.jobs_by_name(self.reader.job_names(namespace, self._hidden("job"), states, limit, offset))
+
+    def count_jobs(self, namespace: str | None, states: Collection[str] | None) -> int:
+        """Count the jobs that `jobs` lists."""
+        return self.reader.count_jobs(namespace, self._hidden("job"), states)
+
+    def job(self, name: Name) -> CatalogJob | None:
+        """Return a job; None if it is unknown or hidden."""
+        jobs = [] if self._is_hidden("job", name) else self.jobs_by_name([name])
+        return jobs[0] if jobs else None
+
+    def jobs_by_name(self, names: Collection[Name]) -> list[CatalogJob]:
+        """Return jobs by name."""
+        return load_jobs(self.reader, self._versions, self.annotations, names)
+
+    def job_versions(self, name: Name) -> list[JobVersion]:
+        """Return the versions of a job, newest first."""
+        return load_job_versions(self.reader, self._versions, name)
+
+    def runs_of_job(self, name: Name, limit: int, offset: int) -> list[CatalogRun]:
+        """Return the runs of a job, latest start first."""
+        ids = self.reader.runs_of_job(*name, limit, offset)
+        runs = self.runs(ids)
+        return [runs[run_uuid] for run_uuid in ids]
+
+    def count_runs(self, name: Name) -> int:
+        """Count the runs of a job."""
+        return self.reader.count_runs(*name)
+
+    def runs(self, run_uuids: Collection[str]) -> dict[str, CatalogRun]:
+        """Return runs by id."""
+        return load_runs(self.reader, self._versions, run_uuids)
+
+    def run(self, run_uuid: str) -> CatalogRun | None:
+        """Return a run."""
+        return self.runs([run_uuid]).get(run_uuid)
+
+    def run_facets(self, run_uuid: str, kind: str) -> Facets | None:
+        """Return the facets of a run or of its job (`kind`); None if the run is unknown."""
+        own = self.reader.facets_of([("run", run_uuid)]).get(("run", run_uuid)) if kind == "run" else None
+        if own is not None:
+            return own
+        run = self.reader.runs_of([run_uuid]).get(run_uuid)
+        if run is None:
+            return None
+        key = "job", entity_key(run.job_namespace, run.job_name)
+        return {} if kind == "run" else self.reader.facets_of([key]).get(key, {})
+
+    def datasets(self, namespace: str, limit: int, offset: int) -> list[CatalogDataset]:
+        """Return the datasets of a namespace by name."""
+        return self.datasets_by_name(self.reader.dataset_names(namespace, self._hidden("dataset"), limit, offset))
+
+    def count_datasets(self, namespace: str) -> int:
+        """Count the datasets that `datasets` lists."""
+        return self.reader.count_datasets(namespace, self._hidden("dataset"))
+
+    def dataset(self, name: Name) -> CatalogDataset | None:
+        """Return a dataset by any of its names; None if it is unknown or hidden."""
+        datasets = [] if self._is_hidden("dataset", name) else self.datasets_by_name([name])
+        return datasets[0] if datasets else None
+
+    def datasets_by_name(self, names: Iterable[Name]) -> list[CatalogDataset]:
+        """Return datasets by name."""
+        aliases = {name: self.aliases_of(name) for name in names}
+        return load_datasets(self.reader, self._versions, self.annotations, self._column_sources, aliases)
+
+    def aliases_of(self, name: Name) -> tuple[Name, ...]:
+        """Return all names of a dataset, the canonical one first."""
+        return self._aliases.get(name, (name,))
+
+    def dataset_versions(self, name: Name, limit: int, offset: int) -> list[DatasetVersion]:
+        """Return the versions of a dataset, newest first."""
+        records = self._versions.get(name)[::-1][offset : offset + limit]
+        return load_dataset_versions(
+            self.reader, self._versions, self.annotations, name, self.aliases_of(name), records
+        )
+
+    def count_dataset_versions(self, name: Name) -> int:
+        """Count the versions of a dataset."""
+        return len(self._versions.get(name))
+
+    def dataset_version(self, name: Name, version: str) -> DatasetVersion | None:
+        """Return a version of a dataset by its id or by the producer's name for it."""
+        record = self._versions.find(name, version)
+        if record is None:
+            return None
+        return load_dataset_versions(
+            self.reader, self._versions, self.annotations, name, self.aliases_of(name), [record]
+        )[0]
+
+    def job_summaries(self, names: Collection[Name]) -> list[CatalogJob]:
+        """Return visible jobs by name, without earlier runs."""
+        visible = self._visible("job", names)
+        return load_jobs(self.reader, self._versions, self.annotations, visible, latest_runs=0)
+
+    def dataset_summaries(self, names: Collection[Name]) -> list[CatalogDataset]:
+        """Return visible datasets by name, without column sources."""
+        aliases = {name: self.aliases_of(name) for name in self._visible("dataset", names)}
+        return load_datasets(self.reader, self._versions, self.annotations, None, aliases)
+
+    def fields_of(self, names: Collection[Name]) -> dict[Name, tuple[str | None, dict[str, str | None]]]:
+        """Return the current version and the field types of datasets."""
+        return {
+            (dataset.namespace, dataset.name): (
+                dataset.current_version,
+                {field.name: field.type for field in dataset.fields},
+            )
+            for dataset in self.dataset_summaries(names)
+        }
+
+    def last_writers(self, names: Collection[Name]) -> dict[Name, CatalogRun]:
+        """Return the runs that wrote the current versions of datasets."""
+        self._versions.load(names)
+        current = {name: self._versions.current(name) for name in names}
+        writers = {name: version.run_uuid for name, version in current.items() if version and version.run_uuid}
+        runs = self.runs(set(writers.values()))
+        return {name: runs[run_uuid] for name, run_uuid in writers.items() if run_uuid in runs}
+
+    def runs_upstream(self, run_uuid: str, depth: int) -> list[UpstreamRun]:
+        """Return a run and its upstream runs, nearest first."""
+        return find_upstream_runs(self.reader, self._versions, run_uuid, depth)
+
+    @property
+    def has_unindexed(self) -> bool:
+        """True if some annotations are not in the index yet."""
+        return not self._unindexed.is_empty
+
+    def search_names(
+        self, kind: str, text: str, namespace: str | None, after: datetime, before: datetime
+    ) -> list[EntityMatch]:
+        """Return the jobs or datasets with a text in their names, by name."""
+        time_range = to_epoch_micros(after), to_epoch_micros(before)
+        rows = self.reader.search_names(kind, text, namespace, self._hidden(kind), time_range)
+        return [
+            EntityMatch(kind, row["namespace"], row["name"], from_epoch_micros(row["last_event_at"])) for row in rows
+        ]
+
+    def events(
+        self, after: datetime, before: datetime, limit: int, offset: int, *, is_newest_first: bool
+    ) -> tuple[list[Raw], int]:
+        """Return run events by event time, byte for byte as received, and their total count."""
+        first_position, time_range = first_log_position(self._log), (to_epoch_micros(after), to_epoch_micros(before))
+        positions = self.reader.run_events(*time_range, first_position, limit, offset, is_newest_first=is_newest_first)
+        return list(read_events(self._log, positions)), self.reader.count_run_events(*time_range, first_position)
+
+    def event_counts(self, intervals: Sequence[Interval]) -> list[EventCount]:
+        """Count run events by type and interval."""
+        return count_events(self.reader, intervals)
+
+    def entity_counts(self, kind: str, intervals: Sequence[Interval]) -> list[EntityCount]:
+        """Count the jobs or datasets that existed at the end of each interval."""
+        return count_entities(self.reader, kind, intervals)
+
+    def _hidden(self, kind: str) -> list[HiddenUntil]:
+        hidden = self.annotations.hidden(kind)
+        return [_HIDDEN_ANNOTATIONS, *hidden] if kind == "dataset" else hidden
+
+    def _visible(self, kind: str, names: Collection[Name]) -> list[Name]:
+        hidden = {(entity.namespace, entity.name) for entity in self._hidden(kind)}
+        return [
+            name
+            for name in names
+            if (name not in hidden and (name[0], None) not in hidden) or not self._is_hidden(kind, name)
+        ]
+
+    def _is_hidden(self, kind: str, name: Name) -> bool:
+        namespace, own_name = name
+        hidden_at = [
+            entity.seq
+            for entity in self._hidden(kind)
+            if entity.namespace == namespace and entity.name in (own_name, None)
+        ]
+        return bool(hidden_at) and max(hidden_at) >= (self.reader.last_event_seq(kind, *name) or 0)
+
+
+class CatalogPool:
+    """One `Catalog` per thread, reopened when the index file is replaced."""
+
+    def __init__(self, index: IndexLocation, log: Path) -> None:
+        self.unindexed = UnindexedAnnotations()
+        self._index = index
+        self._log = log
+        self._local = threading.local()
+        self._lock = threading.Lock()
+        self._readers: set[EntityQueries] = set()
+
+    def close(self) -> None:
+        """Close the readers of all threads."""
+        with self._lock:
+            readers, self._readers = self._readers, set()
+        for reader in readers:
+            reader.close()
+
+    @contextmanager
+    def open(self) -> Iterator[Catalog]:
+        """Yield the catalog of this thread on one snapshot of the index."""
+        catalog = self._current()
+        try:
+            with catalog.reader.snapshot():
+                catalog.refresh()
+                yield catalog
+        except sqlite3.DatabaseError as error:
+            self._close()
+            hint = "Try again. If the error persists, check which processes have the file open, or rebuild the index."
+            raise ClewError(f"Cannot read the index {self._index}: {error}.", hint=hint) from error
+
+    def _current(self) -> Catalog:
+        identity = self._identity()
+        catalog: Catalog | None = getattr(self._local, "catalog", None)
+        if catalog is not None and self._local.identity == identity:
+            return catalog
+        self._close()
+        reader = EntityQueries(self._index, busy_seconds=_BUSY_SECONDS)
+        if isinstance(self._index, Path):
+            reader.query(_MMAP_PRAGMA)
+        with self._lock:
+            self._readers.add(reader)
+        catalog = Catalog(reader, self.unindexed, self._log)
+        self._local.catalog, self._local.identity = catalog, identity
+        return catalog
+
+    def _identity(self) -> tuple[int, int] | None:
+        """Return the device and inode of the index file, which change when it is rebuilt; constant for a database."""
+        if not isinstance(self._index, Path):
+            return 0, 0
+        try:
+            file = self._index.stat()
+        except OSError:
+            return None
+        return file.st_dev, file.st_ino
+
+    def _close(self) -> None:
+        catalog: Catalog | None = getattr(self._local, "catalog", None)
+        if catalog is not None:
+            self._local.catalog = None
+            with self._lock:
+                self._readers.discard(catalog.reader)
+            catalog.reader.close()

@@ -1,0 +1,298 @@
+"""Entities of the catalog, and version ids."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import datetime
+from hashlib import md5
+
+from msgspec import Raw, Struct
+
+from clew.index.encoding import entity_key
+from clew.index.queries.catalog import EntityQueries
+from clew.index.queries.entities import RunRecord
+from clew.query.model import State, from_epoch_micros
+
+Name = tuple[str, str]
+Facets = dict[str, Raw]
+
+
+class RunDataset(Struct, frozen=True):
+    """A dataset that a run read or wrote; `version` is None if no write of it is recorded."""
+
+    namespace: str
+    name: str
+    version: str | None
+    facets: Facets
+
+
+class ParentRun(Struct, frozen=True):
+    """Parent run of a run, and its job."""
+
+    run_id: str | None
+    namespace: str | None
+    name: str | None
+
+
+class CatalogRun(Struct, frozen=True):
+    """A run."""
+
+    id: str
+    job: Name | None
+    state: State
+    created_at: datetime | None
+    updated_at: datetime | None
+    nominal_start_at: datetime | None
+    nominal_end_at: datetime | None
+    started_at: datetime | None
+    ended_at: datetime | None
+    parent: ParentRun
+    job_version: str | None
+    inputs: tuple[RunDataset, ...]
+    outputs: tuple[RunDataset, ...]
+    facets: Facets
+
+
+class CatalogJob(Struct, frozen=True):
+    """A job with its latest runs, latest start first."""
+
+    namespace: str
+    name: str
+    parent: Name | None
+    processing_type: str | None
+    labels: tuple[str, ...]
+    created_at: datetime | None
+    updated_at: datetime | None
+    inputs: tuple[Name, ...]
+    outputs: tuple[Name, ...]
+    location: str | None
+    description: str | None
+    latest_run: CatalogRun | None
+    latest_runs: tuple[CatalogRun, ...]
+    current_version: str | None
+    tags: tuple[str, ...]
+    facets: Facets
+
+
+class JobVersion(Struct, frozen=True):
+    """A version of a job: inputs, outputs and source code location."""
+
+    namespace: str
+    name: str
+    version: str
+    created_at: datetime | None
+    location: str | None
+    inputs: tuple[Name, ...]
+    outputs: tuple[Name, ...]
+    latest_run: CatalogRun | None
+
+
+class SchemaField(Struct, frozen=True):
+    """A schema field with its tags."""
+
+    name: str
+    type: str | None
+    tags: tuple[str, ...]
+    description: str | None
+
+
+class ColumnTransformation(Struct, frozen=True):
+    """Transformation of a column edge."""
+
+    type: str
+    subtype: str | None
+    description: str | None
+    masking: bool | None
+
+
+class SourceColumn(Struct, frozen=True):
+    """A source of a column."""
+
+    namespace: str
+    dataset: str
+    field: str
+    transformations: tuple[ColumnTransformation, ...]
+
+
+class ColumnSources(Struct, frozen=True, cache_hash=True):
+    """A column and its sources."""
+
+    name: str
+    sources: tuple[SourceColumn, ...]
+
+
+class CatalogDataset(Struct, frozen=True):
+    """Current state of a dataset; `physical_name` is its canonical name, `name` the requested one."""
+
+    namespace: str
+    name: str
+    physical_name: str
+    created_at: datetime | None
+    updated_at: datetime | None
+    modified_at: datetime | None
+    source: str
+    fields: tuple[SchemaField, ...]
+    tags: tuple[str, ...]
+    lifecycle_state: str | None
+    description: str | None
+    current_version: str | None
+    columns: tuple[ColumnSources, ...]
+    facets: Facets
+    is_deleted: bool
+
+
+class DatasetVersion(Struct, frozen=True):
+    """A dataset as a run wrote it or a DatasetEvent declared it."""
+
+    namespace: str
+    name: str
+    physical_name: str
+    created_at: datetime | None
+    version: str
+    schema_version: str | None
+    source: str
+    fields: tuple[SchemaField, ...]
+    tags: tuple[str, ...]
+    lifecycle_state: str | None
+    description: str | None
+    created_by: CatalogRun | None
+    facets: Facets
+
+
+class Namespace(Struct, frozen=True):
+    """A namespace."""
+
+    name: str
+    created_at: datetime | None
+    updated_at: datetime | None
+    owner: str
+    description: str | None
+    is_hidden: bool
+
+
+class DataSource(Struct, frozen=True):
+    """A data source, from `dataSource` facets or annotations."""
+
+    name: str
+    type: str
+    created_at: datetime | None
+    updated_at: datetime | None
+    url: str
+    description: str | None
+
+
+class TagDefinition(Struct, frozen=True):
+    """A tag and its description."""
+
+    name: str
+    description: str | None
+
+
+_MAX_CACHED = 20_000
+
+
+class VersionRecord(Struct, gc=False):
+    """A dataset version: the run and time of the write, and the value of its `version` facet or an empty string."""
+
+    dataset: Name
+    producer_version: str
+    run_uuid: str | None
+    at: int
+    schema_id: str | None
+    lifecycle_state: str | None
+    _id: str | None = None
+
+    @property
+    def id(self) -> str:
+        """Id, computed lazily because a dataset may have thousands of versions."""
+        if self._id is None:
+            content = () if self.run_uuid is not None else (self.schema_id, self.lifecycle_state)
+            self._id = make_version_id(self.dataset, self.producer_version, self.run_uuid, *content)
+        return self._id
+
+    @property
+    def created_at(self) -> datetime | None:
+        """Time of the write."""
+        return from_epoch_micros(self.at)
+
+
+class VersionCache:
+    """Cache of the versions of datasets, oldest first."""
+
+    def __init__(self, reader: EntityQueries, aliases: dict[Name, tuple[Name, ...]]) -> None:
+        self._reader = reader
+        self._aliases = aliases
+        self._cached: dict[Name, list[VersionRecord]] = {}
+
+    def load(self, names: Iterable[Name]) -> None:
+        """Load the versions of datasets in one batch."""
+        missing = {name for name in names if name not in self._cached}
+        if not missing:
+            return
+        if len(self._cached) > _MAX_CACHED:
+            self._cached.clear()
+        versions: defaultdict[Name, list[VersionRecord]] = defaultdict(list)
+        owners = {alias: name for name in missing for alias in self._aliases.get(name, (name,))}
+        for namespace, dataset_name, producer_version, run_uuid, at, schema_id, state in self._reader.writes_of(
+            list(owners)
+        ):
+            dataset = namespace, dataset_name
+            versions[owners[dataset]].append(VersionRecord(dataset, producer_version, run_uuid, at, schema_id, state))
+        for name in missing:
+            self._cached[name] = _merge_unversioned(versions[name])
+
+    def get(self, name: Name) -> list[VersionRecord]:
+        """Return all versions of a dataset, oldest first."""
+        versions = self._cached.get(name)
+        if versions is None:
+            self.load((name,))
+            versions = self._cached[name]
+        return versions
+
+    def current(self, name: Name) -> VersionRecord | None:
+        """Return the latest version of a dataset."""
+        versions = self.get(name)
+        return versions[-1] if versions else None
+
+    def find(self, name: Name, version: str) -> VersionRecord | None:
+        """Find a version by id, or the latest with that producer version."""
+        versions = self.get(name)
+        by_id = next((record for record in versions if record.id == version), None)
+        by_name = (record for record in reversed(versions) if version and record.producer_version == version)
+        return by_id or next(by_name, None)
+
+    def version_read_by(self, run: RunRecord, name: Name, producer_version: str) -> VersionRecord | None:
+        """Return the version that a run read: the one it reported, else the latest of another run when it started."""
+        versions = self.get(name)
+        if producer_version:
+            return next((record for record in reversed(versions) if record.producer_version == producer_version), None)
+        started_at = run.first_event_at if run.started_at is None else run.started_at
+        count = 0 if started_at is None else bisect_right(versions, started_at, key=lambda record: record.at)
+        if count and versions[count - 1].run_uuid == run.run_uuid:
+            count -= 1
+        return versions[count - 1] if count else None
+
+
+def make_version_id(dataset: Name, producer_version: str, run_uuid: str | None, *content: str | None) -> str:
+    """Compute the version id, in UUID format, of a write of a run or of declared content."""
+    text = entity_key("dataset", *dataset, producer_version, run_uuid, *content)
+    digest = md5(text.encode(errors="surrogatepass"), usedforsecurity=False).hexdigest()
+    return f"{digest[:8]}-{digest[8:12]}-3{digest[13:16]}-8{digest[17:20]}-{digest[20:]}"
+
+
+def _merge_unversioned(versions: list[VersionRecord]) -> list[VersionRecord]:
+    """Remove writes without a version of runs that later reported a version: they are the same write."""
+    versioned = {
+        (record.dataset, record.run_uuid)
+        for record in versions
+        if record.producer_version and record.run_uuid is not None
+    }
+    if not versioned:
+        return versions
+    return [
+        record
+        for record in versions
+        if record.producer_version or record.run_uuid is None or (record.dataset, record.run_uuid) not in versioned
+    ]

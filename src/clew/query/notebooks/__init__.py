@@ -1,0 +1,1 @@
+"""Notebook sessions: cells, operations, dataset states, reports."""

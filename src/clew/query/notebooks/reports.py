@@ -1,0 +1,254 @@
+"""Reports on sessions: resources, timeline, documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Literal
+
+from msgspec import Struct
+
+from clew.index.queries.reader import IndexReader
+from clew.query.model import (
+    CellExecution,
+    DatasetName,
+    DatasetState,
+    LineageStep,
+    NotebookOperation,
+    NotebookRun,
+    State,
+)
+from clew.query.names import EmptyIndexError, UnknownNameError, full_name, short_name
+from clew.query.notebooks.session import get_notebook_run, list_sessions
+from clew.query.upstream import is_indirect, is_intermediate_frame, trace_upstream
+
+
+def slowest_cell(run: NotebookRun) -> CellExecution | None:
+    """Return the cell with the longest duration."""
+    timed = [cell for cell in run.cells if cell.duration_ms is not None]
+    return max(timed, key=lambda cell: cell.duration_ms or 0.0, default=None)
+
+
+def total_ms(run: NotebookRun) -> float:
+    """Return the sum of the cell durations."""
+    return sum(cell.duration_ms or 0.0 for cell in run.cells)
+
+
+def peak_memory_mb(run: NotebookRun) -> float | None:
+    """Return the peak memory, sampled at the start and end of each cell."""
+    samples = [
+        memory for cell in run.cells for memory in (cell.start_memory_mb, cell.end_memory_mb) if memory is not None
+    ]
+    return max(samples, default=None)
+
+
+_MAX_CELLS = 5
+
+
+class CellResources(Struct, frozen=True):
+    """Duration and memory increase of a cell execution."""
+
+    execution_id: str
+    cell: str
+    state: str
+    duration_ms: float | None
+    memory_increase_mb: float | None
+
+
+class SessionResources(Struct, frozen=True):
+    """Resources of a session, and its slowest cells."""
+
+    session_id: str
+    notebook: str
+    state: State
+    started_at: datetime | None
+    cell_count: int
+    cells_ms: float
+    peak_memory_mb: float | None
+    memory_increase_mb: float | None
+    slowest: tuple[CellResources, ...]
+
+
+def summarize_resources(run: NotebookRun) -> SessionResources:
+    """Summarize the resources of a session."""
+    timed = sorted(run.cells, key=lambda cell: cell.duration_ms or 0.0, reverse=True)
+    started = [cell.start_memory_mb for cell in run.cells if cell.start_memory_mb is not None]
+    peak = peak_memory_mb(run)
+    return SessionResources(
+        session_id=run.session_id,
+        notebook=run.notebook,
+        state=run.state,
+        started_at=run.started_at,
+        cell_count=len(run.cells),
+        cells_ms=round(total_ms(run), 3),
+        peak_memory_mb=peak,
+        memory_increase_mb=None if peak is None or not started else round(peak - started[0], 3),
+        slowest=tuple(map(_cell_resources, timed[:_MAX_CELLS])),
+    )
+
+
+def _cell_resources(cell: CellExecution) -> CellResources:
+    before, after = cell.start_memory_mb, cell.end_memory_mb
+    number = "" if cell.index is None else f"{cell.index} "
+    return CellResources(
+        execution_id=cell.execution_id,
+        cell=f"{number}{cell.name or cell.cell_id}",
+        state=cell.state,
+        duration_ms=cell.duration_ms,
+        memory_increase_mb=None if before is None or after is None else round(after - before, 3),
+    )
+
+
+TimelineKind = Literal["cell started", "cell ended", "operation"]
+_MIN_DATETIME = datetime.min.replace(tzinfo=UTC)
+
+
+class TimelineEntry(Struct, frozen=True):
+    """One entry; `detail` is the code of the operation or the final state of the cell."""
+
+    at: datetime | None
+    kind: TimelineKind
+    cell: str
+    detail: str
+    read: tuple[str, ...] = ()
+    wrote: tuple[str, ...] = ()
+
+
+def build_timeline(run: NotebookRun) -> list[TimelineEntry]:
+    """Build the entries of a session in order: cell start, its operations, cell end."""
+    return [entry for cell in run.cells for entry in _cell_entries(run, cell)]
+
+
+def _cell_entries(run: NotebookRun, cell: CellExecution) -> Iterator[TimelineEntry]:
+    name = cell.name or cell.cell_id
+    yield TimelineEntry(cell.started_at, "cell started", name, "")
+    operations = [operation for operation in run.operations if operation.execution_id == cell.execution_id]
+    for operation in sorted(operations, key=lambda operation: operation.started_at or _MIN_DATETIME):
+        yield _operation_entry(name, operation)
+    if cell.state != "running":
+        error = "" if cell.error is None else f": {cell.error.type}: {cell.error.message}"
+        yield TimelineEntry(_ended_at(cell), "cell ended", name, f"{cell.state}{error}")
+
+
+def _operation_entry(cell: str, operation: NotebookOperation) -> TimelineEntry:
+    code = " ".join(operation.code.split())
+    return TimelineEntry(
+        operation.started_at,
+        "operation",
+        cell,
+        code,
+        _state_names(operation.inputs),
+        _state_names(operation.outputs),
+    )
+
+
+def _ended_at(cell: CellExecution) -> datetime | None:
+    if cell.started_at is None or cell.duration_ms is None:
+        return None
+    return cell.started_at + timedelta(milliseconds=cell.duration_ms)
+
+
+def _state_names(states: tuple[DatasetState, ...]) -> tuple[str, ...]:
+    return tuple(
+        dict.fromkeys(full_name(state.dataset) for state in states if not is_intermediate_frame(state.dataset))
+    )
+
+
+# Column origins are listed for at most this many columns of a dataset.
+_MAX_COLUMNS = 40
+
+
+class DocumentedDataset(Struct, frozen=True):
+    """A dataset that the notebook reads or writes; `origins` (outputs only) maps a column to its source columns."""
+
+    name: str
+    short_name: str
+    row_count: int | None
+    columns: tuple[tuple[str, str | None], ...]
+    origins: dict[str, tuple[str, ...]]
+
+
+class DocumentedCell(Struct, frozen=True):
+    """A cell with its code, inputs and outputs."""
+
+    name: str
+    state: str
+    code: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+class NotebookDocumentation(Struct, frozen=True):
+    """Documentation of a notebook, based on one session."""
+
+    notebook: str
+    session_id: str
+    state: State
+    started_at: datetime | None
+    reads: tuple[DocumentedDataset, ...]
+    writes: tuple[DocumentedDataset, ...]
+    cells: tuple[DocumentedCell, ...]
+
+
+def document_notebook(index: IndexReader, name: str | None = None) -> NotebookDocumentation:
+    """Document a session, or the latest session of a notebook; without a name, the latest session of all."""
+    run = get_notebook_run(index, _find_session(index, name))
+    return NotebookDocumentation(
+        notebook=run.notebook,
+        session_id=run.session_id,
+        state=run.state,
+        started_at=run.started_at,
+        reads=tuple(_documented_dataset(state) for state in run.reads),
+        writes=tuple(_documented_dataset(state, _origins(index, state)) for state in run.writes),
+        cells=tuple(_documented_cells(run)),
+    )
+
+
+def _find_session(index: IndexReader, name: str | None) -> str:
+    sessions = list_sessions(index)
+    for run in sessions:
+        if name is None or name in {run.session_id, run.notebook, run.notebook.removesuffix(".py")}:
+            return run.session_id
+    if name is None:
+        raise EmptyIndexError.no_notebook_runs()
+    names = [*dict.fromkeys(run.notebook for run in sessions), *(run.session_id for run in sessions)]
+    raise UnknownNameError.of("notebook or session", name, names)
+
+
+def _documented_dataset(state: DatasetState, origins: dict[str, tuple[str, ...]] | None = None) -> DocumentedDataset:
+    columns = tuple((field.name, field.type) for field in state.fields)
+    return DocumentedDataset(
+        full_name(state.dataset), short_name(state.dataset), state.row_count, columns, origins or {}
+    )
+
+
+def _origins(index: IndexReader, state: DatasetState) -> dict[str, tuple[str, ...]]:
+    columns = [field.name for field in state.fields[:_MAX_COLUMNS]]
+    return {
+        column: tuple(dict.fromkeys(_origin_names(trace_upstream(index, state.dataset, column)))) for column in columns
+    }
+
+
+def _origin_names(step: LineageStep) -> list[str]:
+    direct = [source for source in step.upstream if not is_indirect(source)]
+    if not direct and step.edge is not None and not step.is_repeated:
+        return [f"{short_name(step.dataset)}.{step.column or '*'}"]
+    return [end for source in direct for end in _origin_names(source)]
+
+
+def _documented_cells(run: NotebookRun) -> list[DocumentedCell]:
+    cells = []
+    for cell in run.cells:
+        operations = [operation for operation in run.operations if operation.execution_id == cell.execution_id]
+        outputs = _dataset_names([state.dataset for operation in operations for state in operation.outputs])
+        inputs = [
+            name
+            for name in _dataset_names([state.dataset for operation in operations for state in operation.inputs])
+            if name not in outputs
+        ]
+        cells.append(DocumentedCell(cell.name or cell.cell_id, cell.state, cell.source, tuple(inputs), tuple(outputs)))
+    return cells
+
+
+def _dataset_names(datasets: list[DatasetName]) -> list[str]:
+    return list(dict.fromkeys(short_name(dataset) for dataset in datasets if not is_intermediate_frame(dataset)))

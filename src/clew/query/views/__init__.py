@@ -1,1 +1,0 @@
-"""View models of the web UI, one module per page."""

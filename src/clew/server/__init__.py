@@ -1,0 +1,7 @@
+"""HTTP server parts shared by collector and API.
+
+- `run.py`: listen, TLS, uvicorn, health, logging
+- `auth.py`, `jwt_auth.py`: scopes, API keys, rate limits, JWTs
+- `http_limits.py`: header size and slow clients
+- `fast_path.py`: small requests without ASGI
+"""

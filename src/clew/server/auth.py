@@ -1,0 +1,266 @@
+"""Authentication and authorization: scopes, API keys, rate limits."""
+
+from __future__ import annotations
+
+import hmac
+import math
+import os
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from hashlib import sha256
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import msgspec
+from msgspec import Struct
+from starlette.concurrency import run_in_threadpool
+
+from clew.errors import ClewError, UsageError
+from clew.server.fast_path import RequestInfo
+
+
+class Scope(StrEnum):
+    """Permission of a key or token; `admin` includes the others."""
+
+    WRITE = "write"
+    READ = "read"
+    ADMIN = "admin"
+
+
+class UnauthenticatedError(ClewError):
+    """Missing or invalid credentials (HTTP 401)."""
+
+
+class ForbiddenError(ClewError):
+    """Insufficient permission (HTTP 403)."""
+
+
+@dataclass(frozen=True)
+class Principal:
+    """Authenticated client: its scopes and the namespace prefixes that they are limited to (none: all)."""
+
+    name: str
+    scopes: frozenset[Scope]
+    namespaces: tuple[str, ...] = ()
+
+    @property
+    def is_unrestricted(self) -> bool:
+        """True if not limited to namespaces."""
+        return not self.namespaces
+
+    def require_scope(self, scope: Scope) -> None:
+        """Raise ForbiddenError without the scope."""
+        if scope not in self.scopes and Scope.ADMIN not in self.scopes:
+            message = f"{self.name} lacks the scope {scope.value!r}."
+            raise ForbiddenError(message, hint="Ask the administrator for a key with this scope.")
+
+    def check_namespaces(self, names: list[str]) -> None:
+        """Raise ForbiddenError for a namespace outside the allowed prefixes, or for none."""
+        if self.is_unrestricted:
+            return
+        forbidden = [name for name in names if not name.startswith(self.namespaces)]
+        if forbidden or not names:
+            what = f"the namespace {forbidden[0]!r}" if forbidden else "events without a namespace"
+            allowed = " or ".join(map(repr, self.namespaces))
+            message = f"{self.name} may not send {what}: it is limited to namespaces that begin with {allowed}."
+            raise ForbiddenError(message, hint="Ask the administrator for a key that includes the namespace.")
+
+
+# Used where authentication is off.
+ANONYMOUS: Final = Principal("anonymous", frozenset({Scope.ADMIN}))
+
+
+PREFIX: Final = "clew"
+# 256 random bits cannot be guessed, so a fast hash is enough; a slow one would cost every request.
+_SECRET_BYTES = 32
+_ID_BYTES = 4
+
+
+class ApiKey(Struct, frozen=True):
+    """Stored key; `id` is its public part."""
+
+    name: str
+    id: str
+    hash: str
+    scopes: list[Scope]
+    namespaces: list[str]
+    added_at: str
+
+
+_FileSignature = tuple[int, int, int]
+_decode = msgspec.json.Decoder(list[ApiKey]).decode
+
+
+class KeyFile:
+    """Key file of a data directory. Running servers see changes immediately."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._cache: tuple[_FileSignature | None, dict[str, tuple[str, Principal]]] = (None, {})
+
+    def list_keys(self) -> list[ApiKey]:
+        """Return all keys in the order they were added."""
+        try:
+            return _decode(self._path.read_bytes())
+        except FileNotFoundError:
+            return []
+        except (OSError, msgspec.DecodeError) as error:
+            message = f"Cannot read the API keys in {self._path}: {error}."
+            raise ClewError(message, hint="Restore the file, or remove it and add the keys again.") from error
+
+    def add(self, name: str, scopes: Sequence[Scope], namespaces: Sequence[str] = ()) -> str:
+        """Create a key, store its hash and return the key, which is not stored."""
+        keys = self.list_keys()
+        if any(key.name == name for key in keys):
+            hint = "Use another name, or revoke that key first."
+            raise UsageError(f"A key named {name!r} already exists.", hint=hint)
+        key_id = secrets.token_hex(_ID_BYTES)
+        key = f"{PREFIX}_{key_id}_{secrets.token_urlsafe(_SECRET_BYTES)}"
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        self._write([*keys, ApiKey(name, key_id, _hash_key(key), list(scopes), list(namespaces), now)])
+        return key
+
+    def revoke(self, name: str) -> None:
+        """Remove a key; it is not accepted any more."""
+        keys = self.list_keys()
+        remaining = [key for key in keys if key.name != name]
+        if len(remaining) == len(keys):
+            raise UsageError(f"There is no key named {name!r}.", hint="List the keys with `clew keys list`.")
+        self._write(remaining)
+
+    def find_principal(self, key: str) -> Principal | None:
+        """Return the principal of a key, or None."""
+        key_hash, principal = self._principals().get(_key_id(key), ("", None))
+        return principal if hmac.compare_digest(key_hash, _hash_key(key)) else None
+
+    def _principals(self) -> dict[str, tuple[str, Principal]]:
+        """Return hash and principal by key id; reload when the file has changed."""
+        cached_signature, principals = self._cache
+        signature = _file_signature(self._path)
+        if signature != cached_signature:
+            principals = {
+                key.id: (key.hash, Principal(f"The key {key.name!r}", frozenset(key.scopes), tuple(key.namespaces)))
+                for key in self.list_keys()
+            }
+            self._cache = (signature, principals)
+        return principals
+
+    def _write(self, keys: Sequence[ApiKey]) -> None:
+        text = msgspec.json.format(msgspec.json.encode(keys)) + b"\n"
+        temporary = self._path.with_suffix(".tmp")
+        try:
+            # Readable by the owner only, from its creation on.
+            with os.fdopen(os.open(temporary, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(self._path)
+        except OSError as error:
+            raise ClewError(f"Cannot write the API keys to {self._path}: {error.strerror}.") from error
+
+
+def _file_signature(path: Path) -> _FileSignature | None:
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def _key_id(key: str) -> str:
+    prefix, _, rest = key.partition("_")
+    return rest.partition("_")[0] if prefix == PREFIX else ""
+
+
+def _hash_key(key: str) -> str:
+    return sha256(key.encode()).hexdigest()
+
+
+# Above this number, full buckets are dropped.
+_MAX_CLIENTS = 10_000
+
+
+class RateLimitedError(ClewError):
+    """Rate limit exceeded; retry after `retry_after` seconds."""
+
+    def __init__(self, message: str, retry_after: int) -> None:
+        super().__init__(message, hint=f"Retry in {retry_after} s.")
+        self.retry_after = retry_after
+
+
+class RateLimiter:
+    """Token bucket per client; holds at most one second of requests."""
+
+    def __init__(self, per_second: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._per_second = per_second
+        self._burst = max(1.0, per_second)
+        self._clock = clock
+        # Tokens and time of the last update, by client.
+        self._buckets: dict[str, tuple[float, float]] = {}
+
+    def acquire(self, client: str) -> None:
+        """Consume a token; RateLimitedError if there is none."""
+        now = self._clock()
+        tokens = self._available_tokens(client, now)
+        if tokens < 1:
+            message = f"{client} sent more than {self._per_second:g} requests per second."
+            raise RateLimitedError(message, math.ceil((1 - tokens) / self._per_second))
+        self._buckets[client] = (tokens - 1, now)
+        if len(self._buckets) > _MAX_CLIENTS:
+            self._buckets = {
+                other: bucket
+                for other, bucket in self._buckets.items()
+                if self._available_tokens(other, now) < self._burst
+            }
+
+    def _available_tokens(self, client: str, now: float) -> float:
+        tokens, updated_at = self._buckets.get(client, (self._burst, now))
+        return min(self._burst, tokens + (now - updated_at) * self._per_second)
+
+
+TokenVerifier: TypeAlias = Callable[[str], Principal]
+# Required on a 401 response (RFC 6750).
+CHALLENGE: Final = {"www-authenticate": "Bearer"}
+
+
+class Authenticator:
+    """Authenticates API keys and JWTs; without either, all requests are anonymous."""
+
+    def __init__(self, keys: KeyFile | None = None, tokens: TokenVerifier | None = None) -> None:
+        self._keys = keys
+        self._tokens = tokens
+
+    @property
+    def is_synchronous(self) -> bool:
+        """True if no I/O is needed: keys are checked locally, tokens may need the identity provider."""
+        return self._tokens is None
+
+    async def authenticate(self, request: RequestInfo, scope: Scope) -> Principal:
+        """Return the principal of a request; UnauthenticatedError or ForbiddenError if it has no access."""
+        if self._tokens is not None and not (secret := _read_credentials(request)).startswith(f"{PREFIX}_"):
+            principal = await run_in_threadpool(self._tokens, secret)
+            principal.require_scope(scope)
+            return principal
+        return self.authenticate_key(request, scope)
+
+    def authenticate_key(self, request: RequestInfo, scope: Scope) -> Principal:
+        """Authenticate by API key only."""
+        if self._keys is None and self._tokens is None:
+            return ANONYMOUS
+        principal = None if self._keys is None else self._keys.find_principal(_read_credentials(request))
+        if principal is None:
+            hint = "Check the key, or ask the administrator for a new one."
+            raise UnauthenticatedError("The API key is unknown or was revoked.", hint=hint)
+        principal.require_scope(scope)
+        return principal
+
+
+def _read_credentials(request: RequestInfo) -> str:
+    kind, _, secret = request.headers.get("authorization", "").partition(" ")
+    if kind.lower() != "bearer" or not secret.strip():
+        raise UnauthenticatedError("An API key is required.", hint="Send the header `Authorization: Bearer KEY`.")
+    return secret.strip()

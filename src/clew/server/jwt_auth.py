@@ -1,0 +1,117 @@
+"""JWT authentication with the keys of an identity provider (JWKS)."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from pathlib import Path
+from typing import Any, Final
+from urllib.error import URLError
+from urllib.parse import urlsplit
+from urllib.request import urlopen
+
+import jwt
+import msgspec
+
+from clew.errors import ClewError, UsageError
+from clew.server.auth import Principal, Scope, UnauthenticatedError
+
+_LOG = logging.getLogger(__name__)
+# Asymmetric only: with a shared secret, a verifier could also issue tokens.
+_ALGORITHMS: Final = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
+_SCOPE_PREFIX: Final = "clew:"
+_NAMESPACES: Final = "clew_namespaces"
+_FETCH_SECONDS = 5.0
+# Keys are reloaded at this age, or for an unknown key id at most once per interval.
+_MAX_AGE_SECONDS = 600.0
+_MIN_RELOAD_SECONDS = 10.0
+_LOOPBACK = {"127.0.0.1", "::1", "localhost"}
+
+
+class JwtAuthenticator:
+    """Callable that verifies a token by issuer and audience and returns its principal."""
+
+    def __init__(self, jwks: str, issuer: str, audience: str) -> None:
+        self._jwks_location = jwks
+        self._issuer = issuer
+        self._audience = audience
+        self._loading = threading.Lock()
+        self._keys = _load_jwks(jwks)
+        self._loaded_at = time.monotonic()
+        self._load_error: ClewError | None = None
+
+    def __call__(self, token: str) -> Principal:
+        """Return the principal of a token; may fetch keys from the identity provider."""
+        try:
+            kid = jwt.get_unverified_header(token).get("kid")
+            claims = jwt.decode(
+                token,
+                self._key(kid),
+                algorithms=_ALGORITHMS,
+                issuer=self._issuer,
+                audience=self._audience,
+                leeway=30,
+                options={"require": ["exp", "iss", "aud", "sub"]},
+            )
+        except jwt.PyJWTError as error:
+            raise UnauthenticatedError(f"Invalid token: {error}.", hint="Request a new token.") from error
+        return Principal(f"{claims['sub']!r}", _scopes(claims), _namespaces(claims))
+
+    def _key(self, kid: str | None) -> jwt.PyJWK:
+        age = time.monotonic() - self._loaded_at
+        if age > _MAX_AGE_SECONDS or (kid not in self._keys and age > _MIN_RELOAD_SECONDS):
+            self._reload()
+        if kid in self._keys:
+            return self._keys[kid]
+        if self._load_error is not None:
+            # The key may be new: report that keys cannot be loaded instead of an invalid token.
+            raise self._load_error
+        raise jwt.InvalidKeyError(f"key {kid!r} is not in the JWKS of the issuer")
+
+    def _reload(self) -> None:
+        with self._loading:
+            if time.monotonic() - self._loaded_at <= _MIN_RELOAD_SECONDS:
+                return
+            self._loaded_at = time.monotonic()
+            try:
+                self._keys, self._load_error = _load_jwks(self._jwks_location), None
+            except ClewError as error:
+                # Loaded keys stay valid.
+                self._load_error = error
+                _LOG.warning("%s", error)
+
+
+def _load_jwks(location: str) -> dict[str | None, jwt.PyJWK]:
+    try:
+        key_set = jwt.PyJWKSet.from_json(_read_text(location))
+    except (OSError, URLError, ValueError, jwt.PyJWTError) as error:
+        message = f"Cannot read the JWKS from {location}: {error}."
+        raise ClewError(message, hint="Pass a JWKS file or URL with --jwks.") from error
+    return {key.key_id: key for key in key_set.keys}
+
+
+def _read_text(location: str) -> str:
+    url = urlsplit(location)
+    if url.scheme not in {"http", "https"}:
+        return Path(location).read_text(encoding="utf-8")
+    if url.scheme == "http" and url.hostname not in _LOOPBACK:
+        raise UsageError(f"Insecure JWKS URL {location}: plain http is allowed only for localhost.", hint="Use https.")
+    with urlopen(location, timeout=_FETCH_SECONDS) as response:  # noqa: S310  # the scheme is one of two
+        body: bytes = response.read()
+    return body.decode()
+
+
+def _scopes(claims: dict[str, Any]) -> frozenset[Scope]:
+    """Read `scope`, a string (RFC 8693), or `scp`, which some providers send as a list."""
+    claim = claims.get("scope", claims.get("scp", ""))
+    values = claim.split() if isinstance(claim, str) else claim
+    scopes = {f"{_SCOPE_PREFIX}{scope.value}": scope for scope in Scope}
+    return frozenset(scopes[value] for value in values if value in scopes)
+
+
+def _namespaces(claims: dict[str, Any]) -> tuple[str, ...]:
+    try:
+        return msgspec.convert(claims.get(_NAMESPACES, ()), tuple[str, ...])
+    except msgspec.ValidationError as error:
+        raise UnauthenticatedError(f"Invalid token: {_NAMESPACES} is not a list of strings.") from error

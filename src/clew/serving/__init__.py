@@ -1,1 +1,0 @@
-"""Shared HTTP server: listening, authentication, rate limits and the fast path."""

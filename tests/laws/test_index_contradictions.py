@@ -1,0 +1,255 @@
+"""Events that contradict each other: whatever the order and the size of batches, the index says the same of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.reference.facet_blobs import TABLES, VIEWS, index_facets
+
+from clew.events.ids import compute_job_version
+from clew.events.streams import decode_event
+from clew.index.changes import ChangeSet
+from clew.index.extract.extractor import ChangeExtractor
+from clew.index.writer import IndexWriter
+
+Json = dict[str, Any]
+RUN_FACETS = ("parent", "nominalTime", "errorMessage")
+JOB_FACETS = ("jobType", "documentation", "sourceCodeLocation")
+# Which batch brought what depends on the order, and may.
+BY_BATCH = {"meta", "batches", "events", "rejected", "zstd_dictionaries"}
+
+
+def ancestor(run: str, job: str | None) -> Json:
+    return {"run": {"runId": run}, **({"job": {"namespace": "n", "name": job}} if job else {})}
+
+
+def event(run: str | None, kind: str | None, minute: int, job: str | None, said: Json) -> Json:
+    """A RunEvent; without a run a JobEvent; without a job, too, a DatasetEvent."""
+    of_run, of_job = ({name: said[name] for name in names if name in said} for names in (RUN_FACETS, JOB_FACETS))
+    written = {"facets": {"schema": said.get("schema")}, "outputFacets": {"outputStatistics": said.get("rows")}}
+    output = {"namespace": "n", "name": "o", **{key: present(facets) for key, facets in written.items()}}
+    found = {
+        "eventTime": f"2026-01-01T10:{minute:02}:00Z",
+        "eventType": kind,
+        "run": {"runId": run, "facets": of_run} if run else None,
+        "job": {"namespace": "n", "name": job, "facets": of_job} if job else None,
+        "inputs": [{"namespace": "n", "name": name} for name in said.get("inputs", ())],
+        "outputs": [output],
+        "dataset": None if run or job else output,
+    }
+    return present(found)
+
+
+def present(values: Json) -> Json:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+runs = st.sampled_from(["run-a", "run-b", "run-c"])
+jobs = st.sampled_from(["j", "k", "l"])
+words = st.sampled_from(["x", "y"])
+ancestors = st.builds(ancestor, runs, st.none() | jobs)
+deleted = st.just({"_deleted": True})
+times = st.sampled_from(["2026-01-01T00:00:00Z", "2026-01-02", "never"])
+facets = st.fixed_dictionaries(
+    {},
+    optional={
+        "inputs": st.sets(st.sampled_from(["i", "o"])).map(sorted),
+        "rows": st.builds(dict, rowCount=st.integers(0, 2)) | deleted,
+        "schema": st.builds(dict, fields=st.lists(st.builds(dict, name=words), max_size=2)) | deleted,
+        "parent": deleted | ancestors | st.builds(lambda one, other: {**one, "root": other}, ancestors, ancestors),
+        "nominalTime": deleted | st.builds(dict, nominalStartTime=times) | st.builds(dict, nominalEndTime=times),
+        "errorMessage": deleted | st.builds(dict, message=words) | st.builds(dict, programmingLanguage=words),
+        "jobType": deleted | st.builds(dict, jobType=words) | st.builds(dict, integration=words),
+        "documentation": deleted | st.builds(dict, description=words),
+        "sourceCodeLocation": deleted | st.builds(dict, url=words) | st.builds(dict, path=words, version=words),
+    },
+)
+kinds = st.sampled_from(["START", "RUNNING", "COMPLETE", "FAIL", "OTHER", None])
+minutes = st.integers(0, 5)
+logs = st.lists(
+    st.builds(event, runs, kinds, minutes, st.none() | jobs, facets)
+    | st.builds(event, st.none(), st.none(), minutes, st.none() | jobs, facets),
+    min_size=1,
+    max_size=8,
+)
+
+
+def observed(numbered: list[tuple[int, Json]]) -> ChangeSet:
+    observer = ChangeExtractor()
+    for seq, one in numbered:
+        observer.add(decode_event("openlineage", json.dumps(one).encode()), f"{seq:032x}", seq)
+    # As they travel from a worker to the driver.
+    return msgspec.msgpack.decode(msgspec.msgpack.encode(observer.changes()), type=ChangeSet)
+
+
+def index(sink: IndexWriter, batches: list[list[tuple[int, Json]]]) -> dict[str, list[str]]:
+    """All rows of all tables and views of an index that was empty before the batches came."""
+    database = sink._database
+    for name in TABLES:
+        database.execute(f"delete from {name} where {'key' if name == 'meta' else repr('')} != 'format'")
+    sink._written_edge_sets.clear()
+    sink._written_schemas.clear()
+    for number, batch in enumerate(batches):
+        sink.apply(f"test/{number}", observed(batch))
+    found = {name: database.execute(f"select * from {name}") for name in {*TABLES, *VIEWS} - BY_BATCH - {"facets"}}
+    tables: list[tuple[str, Iterable[Any]]] = [*found.items(), ("facets", index_facets(database))]
+    return {name: sorted(map(repr, rows)) for name, rows in tables}
+
+
+@pytest.mark.slow
+@given(log=logs, data=st.data())
+def test_the_order_and_the_size_of_batches_do_not_matter(
+    file_sink: IndexWriter, log: list[Json], data: st.DataObject
+) -> None:
+    numbered = list(enumerate(log))
+    whole = index(file_sink, [numbered])
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(log)), max_size=3)))
+    parts = [numbered[low:high] for low, high in zip([0, *cuts], [*cuts, len(log)], strict=True)]
+    assert index(file_sink, parts) == whole
+    assert index(file_sink, data.draw(st.permutations(parts)) + data.draw(st.permutations(parts))) == whole
+    single = [[one] for one in numbered]
+    assert index(file_sink, data.draw(st.permutations(single))) == whole
+
+
+def rows(sink: IndexWriter, query: str, *log: Json) -> list[tuple[Any, ...]]:
+    """What the index answers after each event came as a batch of its own, the last first."""
+    index(sink, [[one] for one in reversed(list(enumerate(log)))])
+    found: list[tuple[Any, ...]] = sink._database.execute(query).fetchall()
+    return found
+
+
+RUN = "select {} from all_runs where run_uuid = 'a'"
+JOB = "select {} from all_jobs where name = 'j'"
+
+
+@pytest.mark.parametrize(
+    ("query", "log", "found"),
+    [
+        (RUN.format("job_name, job_seq"), [("a", "j", {}), ("a", "k", {})], ("j", 0)),
+        (RUN.format("job_name, job_seq"), [("a", None, {}), ("a", "k", {})], ("k", 1)),
+        (
+            RUN.format("parent_run_uuid, root_run_uuid, parent_seq"),
+            [("a", "j", {"parent": {**ancestor("p", "x"), "root": ancestor("q", "y")}}), ("a", "j", {})],
+            ("p", "q", 0),
+        ),
+        (
+            RUN.format("parent_run_uuid, parent_job_name, root_run_uuid, parent_seq"),
+            [("a", "j", {"parent": {**ancestor("p", "x"), "root": ancestor("q", "y")}}), ("a", "j", {"parent": {}})],
+            (None, None, None, 1),
+        ),
+        (
+            RUN.format("parent_run_uuid, parent_job_name"),
+            [("a", "j", {"parent": {"run": {"runId": 7}, "job": {"name": "x"}, "root": None}})],
+            (None, "x"),
+        ),
+        (
+            RUN.format("nominal_start_at, nominal_end_at"),
+            [("a", "j", {"nominalTime": {"nominalStartTime": "1970-01-01T00:00:01Z", "nominalEndTime": "soon"}})],
+            (1_000_000, None),
+        ),
+        (
+            RUN.format("error_message, error_language, error_seq"),
+            [
+                ("a", "j", {"errorMessage": {"message": "no", "programmingLanguage": "SQL"}}),
+                ("a", "j", {"errorMessage": {"message": "never"}}),
+            ],
+            ("never", None, 1),
+        ),
+        (RUN.format("is_placeholder, state, job_name"), [("b", "j", {"parent": ancestor("a", "x")})], (1, "NEW", "x")),
+        (
+            RUN.format("is_placeholder, state, job_name, first_event_at, last_seq"),
+            [("b", "j", {"parent": ancestor("a", None)}), ("c", "j", {"parent": ancestor("a", "y")})],
+            (1, "NEW", "y", None, 1),
+        ),
+        (
+            RUN.format("is_placeholder, state, job_name, last_seq"),
+            [("a", "k", {}), ("b", "j", {"parent": ancestor("a", "x")})],
+            (0, "RUNNING", "k", 0),
+        ),
+        (
+            RUN.format("is_placeholder, job_name, last_seq"),
+            [("b", "j", {"parent": ancestor("a", "x")}), ("a", "k", {})],
+            (0, "k", 1),
+        ),
+        (JOB.format("is_placeholder, last_event_at"), [("b", "k", {"parent": ancestor("a", "j")})], (1, None)),
+        (JOB.format("is_placeholder, first_seq"), [("b", "k", {"parent": ancestor("a", "j")}), ("a", "j", {})], (0, 1)),
+        (
+            JOB.format("job_type, integration, processing_type, type_seq"),
+            [
+                ("a", "j", {"jobType": {"jobType": "DAG", "integration": "AIRFLOW", "processingType": "BATCH"}}),
+                ("a", "j", {"jobType": {"jobType": "TASK", "processingType": "STREAMING"}}),
+            ],
+            ("TASK", None, "STREAMING", 1),
+        ),
+        (
+            JOB.format("description"),
+            [
+                ("a", "j", {"documentation": {"description": "first"}}),
+                ("a", "j", {"documentation": {"_deleted": True}}),
+            ],
+            (None,),
+        ),
+        (JOB.format("latest_run_uuid"), [("a", "j", {}), (None, "j", {})], ("a",)),
+    ],
+)
+def test_what_is_said_of_runs_and_jobs(
+    query: str, log: list[tuple[str | None, str | None, Json]], found: tuple[Any, ...], sink: IndexWriter
+) -> None:
+    events = [event(run, "START", minute, job, said) for minute, (run, job, said) in enumerate(log)]
+    assert rows(sink, query, *events) == [found]
+
+
+def test_a_version_follows_from_all_that_a_run_read_and_wrote(sink: IndexWriter) -> None:
+    start = event("a", "START", 0, "j", {"inputs": ["i"], "sourceCodeLocation": {"url": "u", "version": "1"}})
+    end, late = event("a", "COMPLETE", 1, "j", {}), event("a", "OTHER", 2, "j", {"inputs": ["late"]})
+    job, output = ("n", "j"), [("n", "o")]
+    assert rows(sink, "select job_version from runs", start) == [(None,)]
+    assert rows(sink, "select job_version from runs", start, end) == [
+        (compute_job_version(job, [("n", "i")], output, "u@1"),)
+    ]
+    both = [("n", "late"), ("n", "i")]
+    assert rows(sink, "select job_version from runs", start, end, late) == [
+        (compute_job_version(job, both, output, "u@1"),)
+    ]
+
+
+def test_the_version_of_a_job_is_that_of_its_last_run_or_of_a_later_declaration(sink: IndexWriter) -> None:
+    first, second = event("a", "COMPLETE", 1, "j", {"inputs": ["i"]}), event("b", "FAIL", 3, "j", {})
+    again, declared = event("c", "COMPLETE", 2, "j", {"inputs": ["i"]}), event(None, None, 4, "j", {"inputs": ["i"]})
+    reading, other = (
+        compute_job_version(("n", "j"), [("n", "i")], [("n", "o")]),
+        compute_job_version(("n", "j"), [], [("n", "o")]),
+    )
+    current = "select version from current_job_versions"
+    assert rows(sink, current, first, second, again) == [(other,)]
+    assert rows(sink, current, first, second, again, declared) == [(reading,)]
+    found = rows(
+        sink,
+        "select version, inputs, first_run_uuid, latest_run_uuid, run_count, first_seq, last_seq from job_versions",
+        *(first, second, again, declared),
+    )
+    named = '[{"namespace":"n","name":"i"}]'
+    assert sorted(found) == sorted([(reading, named, "a", "c", 2, 0, 3), (other, "[]", "b", "b", 1, 1, 1)])
+
+
+def test_a_dataset_has_a_version_for_each_completed_write_and_declared_state(sink: IndexWriter) -> None:
+    schema = {"schema": {"fields": [{"name": "x"}]}, "rows": {"rowCount": 3}}
+    log = [
+        event("a", "START", 0, "j", schema),
+        event("a", "COMPLETE", 1, "j", {}),
+        event("b", "FAIL", 2, "j", schema),
+        event(None, None, 3, None, schema),
+        event(None, None, 2, None, schema),
+        event(None, None, 4, None, {}),
+    ]
+    found = rows(sink, "select run_uuid, row_count, created_at, schema_id, last_seq from dataset_versions", *log)
+    assert [(run, count, seq) for run, count, _, _, seq in found] == [("a", 3, 1), (None, None, 4)]
+    assert len({schema_id for *_, schema_id, _ in found}) == 1
+    assert found[1][2] - found[0][2] == 60_000_000
+    assert rows(sink, "select fields from schemas", *log) == [('[{"name":"x"}]',)]

@@ -1,0 +1,34 @@
+"""What there is in an index, be it in a file or a database: its tables, and its facets one by one."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from tests.support.paths import ROOT
+
+from clew.index.backends.base import Database
+from clew.index.backends.sqlite import read_dictionaries
+from clew.index.encoding import FacetDecoder
+
+SCHEMA = (ROOT / "src" / "clew" / "index" / "schema.sql").read_text()
+TABLES: list[str] = re.findall(r"create table if not exists (\w+)", SCHEMA)
+VIEWS: list[str] = re.findall(r"create view if not exists (\w+)", SCHEMA)
+
+
+def index_facets(index: Database) -> list[dict[str, Any]]:
+    """One row per entity and name; the body of one that was deleted is empty."""
+    unpack = FacetDecoder(read_dictionaries(index)).decode
+    return [
+        {
+            "kind": kind,
+            "entity_key": entity,
+            "last_seq": last_seq,
+            "name": facet.name,
+            "seq": facet.seq,
+            "event_time": facet.event_time,
+            "body": facet.body.decode(),
+        }
+        for kind, entity, last_seq, body in index.execute("select kind, entity_key, last_seq, body from facets")
+        for facet in unpack(body)
+    ]

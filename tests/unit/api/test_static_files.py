@@ -1,0 +1,87 @@
+"""The page as one file: whatever the names and the code hold, it stays one page and one document."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import structs
+
+from clew.api.static_files import escape_json, render_run_page
+from clew.errors import ClewError
+from clew.query.pages.run_page import build_run_page
+from clew.query.pages.run_page_model import RunPage
+
+NASTY = ["</script><script>alert(1)</script>", "<!-- <script", "a\u2028b\u2029c", "&lt;", '"\\', "🧵", "م", "x" * 400]
+
+
+class Elements(HTMLParser):
+    """The start tags of a page, and the text within its scripts."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=False)
+        self.tags: list[str] = []
+        self.texts: dict[str, str] = {}
+        self._inside = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self._inside = dict(attrs).get("id") or tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts[self._inside] = self.texts.get(self._inside, "") + data
+
+
+def _nasty_page(sample: dict[str, Any], text: str) -> RunPage:
+    run = sample["orders_run"]()
+    cells = tuple(structs.replace(cell, source=text, name=text) for cell in run.cells)
+    return build_run_page(structs.replace(run, notebook=text, cells=cells))
+
+
+@pytest.mark.usefixtures("built")
+@pytest.mark.parametrize("text", NASTY)
+def test_no_name_can_break_out(sample: dict[str, Any], text: str) -> None:
+    page = _nasty_page(sample, text)
+    parser = Elements()
+    parser.feed(render_run_page(page))
+    assert parser.tags == [
+        "html",
+        "head",
+        "meta",
+        "meta",
+        "meta",
+        "meta",
+        "title",
+        "style",
+        "body",
+        "div",
+        "script",
+        "script",
+    ]
+    assert msgspec.json.decode(parser.texts["clew-data"], type=RunPage) == page
+
+
+@pytest.mark.usefixtures("built")
+def test_the_file_needs_nothing_else(sample: dict[str, Any]) -> None:
+    html = render_run_page(sample["orders_page"]())
+    assert 'document.title = "<\\/script><\\!--";' in html
+    assert "body { color: red }" in html
+    assert not any(word in html for word in ("http://", "https://", 'src="', "<link"))
+
+
+@pytest.mark.parametrize("text", NASTY)
+def test_json_inside_a_script_is_the_same_json(text: str) -> None:
+    json = escape_json(msgspec.json.encode(text).decode())
+    assert msgspec.json.decode(json) == text
+    assert not set("<>&\u2028\u2029") & set(json)
+
+
+@pytest.mark.parametrize("missing", ["index.html", "assets/index-1a.js", "assets/style-2b.css"])
+def test_a_page_that_was_not_built_says_how(built: Path, sample: dict[str, Any], missing: str) -> None:
+    (built / missing).unlink()
+    with pytest.raises(ClewError, match=missing) as fault:
+        render_run_page(sample["orders_page"]())
+    assert "make web" in str(fault.value)

@@ -1,0 +1,100 @@
+"""The documents of the page's views over HTTP: what is asked wrongly is said, and nothing is a fault of ours."""
+
+from __future__ import annotations
+
+import json
+import runpy
+from collections.abc import Iterator
+from urllib.parse import quote
+
+import pytest
+from msgspec import Struct
+from starlette.testclient import TestClient
+from tests.support.paths import PAGE_TESTS
+
+from clew.api.app import create_app
+from clew.api.ui_api import UiDependencies, ui_routes
+from clew.data_dir import IndexLocation
+from clew.events.streams import Stream, decode_event
+from clew.index.extract.extractor import ChangeExtractor
+from clew.index.queries.lists import PageQueries
+from clew.index.writer import IndexWriter
+from clew.query.context import QueryResources
+from clew.query.service import NotebookService
+
+SHOP = runpy.run_path(str(PAGE_TESTS / "shop.py"))
+MARGIN = f"namespace={quote(SHOP['WAREHOUSE'], safe='')}&name=finance.margin"
+NODE = quote(f"dataset/{quote(SHOP['WAREHOUSE'], safe='')}/finance.margin", safe="")
+
+
+class Fine(Struct):
+    """How a pipeline does of which nothing is known."""
+
+    words: str = "fine"
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    folder = tmp_path_factory.mktemp("shop")
+    is_file = request.param == "sqlite"
+    place: IndexLocation = (
+        folder / "index.sqlite" if is_file else request.getfixturevalue("postgres_places").empty("pages")
+    )
+    observer = ChangeExtractor()
+    for seq, event in enumerate(SHOP["events"]()):
+        observer.add(decode_event(Stream.OPENLINEAGE, json.dumps(event).encode()), f"{seq:032x}", seq)
+    with IndexWriter(place) as sink:
+        sink.apply("shop/0", observer.changes())
+    with QueryResources(place) as holdings:
+        views = UiDependencies(holdings, lambda: PageQueries(place), folder / "lake", Fine)
+        app = create_app(lambda: NotebookService(place), ui_routes(views))
+        yield TestClient(app, raise_server_exceptions=False)
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ("activity", '"counts":{"datasets":'),
+        ("datasets?text=margin", '"total":1'),
+        ("jobs?limit=2", '"bi.refresh"'),
+        ("runs?state=FAILED", '"total":2'),
+        (f"dataset?{MARGIN}", '"margin_pct"'),
+        ("job?namespace=airflow&name=bi.refresh", '"runTotal":14'),
+        ("search?text=margin_pct", '"kind":"column"'),
+        (f"graph?node={NODE}", '"hiddenDownstream":4'),
+        (f"graph?node={NODE}&asOf=2020-01-01T00:00:00", '"links":[]'),
+        ("events", '"items":[],"total":0'),
+        ("health", '"fine"'),
+    ],
+)
+def test_each_view_has_its_document(client: TestClient, place: str, words: str) -> None:
+    answer = client.get(f"/api/v2/pages/{place}")
+    assert answer.status_code == 200
+    assert words in answer.text
+
+
+@pytest.mark.parametrize(
+    ("place", "status", "words"),
+    [
+        ("datasets?limit=0", 400, "use a number from 1 to 500"),
+        ("jobs?limit=-1", 400, "use a number from 1 to 500"),
+        ("dataset?name=x", 400, "Missing parameter 'namespace'."),
+        (f"dataset?{MARGIN}x", 404, "Did you mean finance.margin?"),
+        ("job?namespace=airflow&name=nobody", 404, "There is no job 'nobody'."),
+        ("run/nothing", 404, "There is no run 'nothing'."),
+        ("diff?before=a&after=b", 404, "'a'"),
+        ("graph?node=rubbish", 404, "Invalid node id"),
+        (f"graph?node={NODE}&depth=1000000000", 400, "Invalid depth='1000000000'"),
+        (f"graph?node={NODE}&open=sideways:x", 400, "Invalid open='sideways:x'"),
+        (f"graph?node={NODE}&asOf=yesterday", 400, "Invalid time 'yesterday'"),
+        (f"graph?node={NODE}&to=dataset%2Fa%2Fb", 404, "No path"),
+        ("events?before=x", 400, "Invalid before='x'"),
+        ("events?stream=none", 404, "Unknown stream 'none'."),
+        ("events/lineage/5", 404, "Event 5 does not exist"),
+        ("changes/nothing", 404, "nothing"),
+    ],
+)
+def test_what_is_asked_wrongly_is_said(client: TestClient, place: str, status: int, words: str) -> None:
+    answer = client.get(f"/api/v2/pages/{place}")
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
+    assert words in answer.json()["title"] + answer.json()["detail"]

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from clew.capture.environments.marimo_file import Notebook
+
+BOOK = """
+import marimo
+app = marimo.App(width="medium")
+
+with app.setup:
+    import pandas as pd
+
+@app.cell
+def load():
+    # a comment
+    df = pd.DataFrame({"a": [1]})
+    return (df,)
+
+@app.cell(hide_code=True)
+async def _(df):
+    await sleep(1)
+    return
+
+@app.function
+def double(x):
+    return 2 * x
+"""
+
+
+def book() -> Notebook:
+    found = Notebook.from_tree(ast.parse(BOOK))
+    assert found is not None
+    return found
+
+
+def test_cells_are_read_in_order() -> None:
+    assert [(cell.index, cell.name) for cell in book().cells] == [(1, "setup"), (2, "load"), (3, None), (4, "double")]
+
+
+@pytest.mark.parametrize(
+    ("source", "index"),
+    [
+        ("import pandas as pd", 1),
+        ('df=pd.DataFrame( {"a":[1]} )', 2),
+        ("await sleep(1)", 3),
+        ("def double(x):\n    return 2 * x", 4),
+        ("something = 'else'", None),
+    ],
+)
+def test_a_cell_is_found_by_what_its_source_means(source: str, index: int | None) -> None:
+    found = book().find(source)
+    assert (found.index if found is not None else None) == index
+
+
+def test_a_script_is_no_notebook() -> None:
+    assert Notebook.from_tree(ast.parse("print(1)")) is None
+
+
+def test_a_cell_is_found_whatever_the_indentation_of_its_texts() -> None:
+    source = (
+        "import marimo\napp = marimo.App()\n@app.cell\ndef totals(mo, orders):\n"
+        '    totals = mo.sql(\n        f"""\n        SELECT *\n        FROM orders\n        """\n    )\n'
+        "    return (totals,)\n"
+    )
+    notebook = Notebook.from_tree(ast.parse(source))
+    assert notebook is not None
+    found = notebook.find('totals = mo.sql(\n    f"""\n    SELECT *\n    FROM orders\n    """\n)')
+    assert found is not None
+    assert found.name == "totals"

@@ -1,0 +1,122 @@
+"""What a Spark session is given so that OpenLineage's listener reports to the cell that made it; no JVM is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from clew.capture.diagnostics import error_counts
+from clew.capture.emit.delivery import pending_folders
+from clew.capture.emit.files import SPARK
+from clew.capture.environments.session import Cell, Execution, Session, enter_execution, leave_execution
+from clew.capture.environments.spark import LISTENER, configure_builder, listener_properties
+
+PACKAGE = {"spark.jars.packages": "io.openlineage:openlineage-spark_2.13:1.40.0"}
+
+
+@pytest.fixture
+def execution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Execution]:
+    monkeypatch.setenv("CLEW_STREAMS", str(tmp_path))
+    running = Execution(Session("book.py"), Cell(id="Hbol", source="", name="load"))
+    token = enter_execution(running)
+    yield running
+    leave_execution(token)
+
+
+def test_parents_are_the_cell_and_the_session(execution: Execution, tmp_path: Path) -> None:
+    session = execution.session
+    assert listener_properties(PACKAGE, execution) == {
+        "spark.extraListeners": LISTENER,
+        "spark.openlineage.parentJobNamespace": "marimo",
+        "spark.openlineage.parentJobName": "book/load",
+        "spark.openlineage.parentRunId": execution.run_id,
+        "spark.openlineage.rootParentJobNamespace": "marimo",
+        "spark.openlineage.rootParentJobName": "book",
+        "spark.openlineage.rootParentRunId": session.run_id,
+        "spark.openlineage.transport.type": "file",
+        "spark.openlineage.transport.location": str(tmp_path / session.session_id / SPARK),
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "submitted", "is_configured"),
+    [
+        ({}, "", False),
+        ({"spark.jars": "/jars/delta.jar"}, "", False),
+        ({"spark.jars": "/jars/a.jar,/jars/openlineage-spark_2.13-1.40.0.jar"}, "", True),
+        ({"spark.driver.extraClassPath": "/jars/openlineage-spark_2.13-1.40.0.jar"}, "", True),
+        ({}, "--packages io.openlineage:openlineage-spark_2.13:1.40.0 pyspark-shell", True),
+    ],
+)
+def test_nothing_without_the_jar(
+    execution: Execution,
+    monkeypatch: pytest.MonkeyPatch,
+    options: dict[str, str],
+    submitted: str,
+    is_configured: bool,
+) -> None:
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", submitted)
+    assert bool(listener_properties(options, execution)) == is_configured
+
+
+def test_what_the_user_chose_stays(execution: Execution, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENLINEAGE_URL", "http://localhost:5000")
+    own = {
+        **PACKAGE,
+        "spark.extraListeners": "my.Listener",
+        "spark.openlineage.parentRunId": "mine",
+        "spark.openlineage.transport.type": "console",
+    }
+    found = listener_properties(own, execution)
+    assert found["spark.extraListeners"] == f"my.Listener,{LISTENER}"
+    assert not any("arent" in name for name in found)
+    assert not any("transport" in name for name in found)
+
+
+@pytest.mark.parametrize(("worker", "is_sent"), [("", True), ("off", False)])
+def test_events_for_an_endpoint_wait_in_the_file_for_the_worker(
+    execution: Execution, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, worker: str, is_sent: bool
+) -> None:
+    monkeypatch.setenv("OPENLINEAGE_URL", "http://localhost:5000")
+    monkeypatch.setenv("CLEW_WORKER", worker)
+    found = listener_properties(PACKAGE, execution)
+    assert found["spark.openlineage.transport.type"] == "file"
+    assert pending_folders(tmp_path) == ([tmp_path / execution.session.session_id] if is_sent else [])
+
+
+def test_the_jar_may_lie_among_those_of_spark(
+    execution: Execution, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    assert not listener_properties({}, execution)
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / "openlineage-spark_2.13-1.40.0.jar").touch()
+    assert listener_properties({}, execution)
+
+
+@pytest.mark.usefixtures("execution")
+def test_defaults_of_spark_count_as_what_the_user_chose(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    (tmp_path / "spark-defaults.conf").write_text(
+        "# ours\nspark.jars.packages  io.openlineage:openlineage-spark_2.13:1.40.0\n"
+        "spark.openlineage.parentRunId=mine\n"
+    )
+    builder: Any = SparkSession.Builder()
+    configure_builder(builder)
+    assert builder._options["spark.extraListeners"] == LISTENER
+    assert "spark.openlineage.transport.location" in builder._options
+    assert not any("arent" in name for name in builder._options)
+    assert error_counts() == {}
+
+
+def test_a_builder_is_prepared(execution: Execution) -> None:
+    builder: Any = SparkSession.Builder()
+    for name, value in PACKAGE.items():
+        builder.config(name, value)
+    configure_builder(builder)
+    assert builder._options["spark.openlineage.parentRunId"] == execution.run_id
+    assert error_counts() == {}

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from clew.capture.introspection import user_code
+from clew.capture.introspection.user_code import is_user_code
+
+
+def code_in(filename: str) -> bool:
+    return is_user_code(compile("1", filename, "exec"))
+
+
+@pytest.mark.parametrize(
+    ("filename", "is_users"),
+    [
+        ("/home/ann/book.py", True),
+        ("/tmp/marimo_1/__marimo__cell_Hbol_.py", True),
+        ("<string>", True),
+        ("<ipython-input-1>", True),
+        (pd.__file__, False),
+        (json.__file__, False),
+        (user_code.__file__, False),
+        ("<frozen importlib._bootstrap>", False),
+        ("/opt/venv/lib/python3.11/site-packages/seaborn/axes.py", False),
+    ],
+)
+def test_whose_code_it_is(filename: str, is_users: bool) -> None:
+    assert code_in(filename) == is_users
+
+
+def test_what_was_installed_into_any_folder_of_the_path_is_a_librarys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "seaborn-1.dist-info").mkdir()
+    (tmp_path / "seaborn-1.dist-info" / "RECORD").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert not code_in(str(tmp_path / "seaborn" / "axes.py"))

@@ -1,0 +1,65 @@
+"""How much of the log is waiting."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from clew.collector.file_import import import_streams, pending_stream_bytes
+from clew.eventlog.retention import Lag, measure_lag, next_position
+from clew.eventlog.segments import read_lines, split_ranges
+from clew.eventlog.writer import IncomingEvent, LogWriter
+from clew.events.streams import Stream
+
+COUNT = 10
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    with LogWriter(tmp_path, segment_bytes=300) as writer:
+        for number in range(COUNT):
+            writer.append([IncomingEvent(Stream.OPENLINEAGE, "test", b'{"n": %d}' % number)])
+    assert len(list(tmp_path.glob("*.ndjson"))) > 2
+    return tmp_path
+
+
+def starts(folder: Path) -> list[int]:
+    return [seq for part in split_ranges(folder, 0, 1 << 30, 1 << 30) for seq, _ in read_lines(part)]
+
+
+@pytest.mark.parametrize("taken", range(COUNT + 1))
+def test_events_beyond_a_position_are_counted(log: Path, taken: int) -> None:
+    end = sum(path.stat().st_size for path in log.glob("*.ndjson"))
+    position = [*starts(log), end][taken]
+    assert measure_lag(log, position) == Lag(position, end, end - position, COUNT - taken, is_estimate=False)
+
+
+def test_of_much_that_is_waiting_only_a_part_is_counted(log: Path) -> None:
+    lag = measure_lag(log, 0, max_scan_bytes=starts(log)[4])
+    assert (lag.events, lag.is_estimate) == (COUNT, True)
+
+
+def test_a_log_that_is_shorter_than_the_position_has_nothing_waiting(log: Path) -> None:
+    lag = measure_lag(log, 1 << 40)
+    assert (lag.bytes, lag.events) == (0, 0)
+    assert lag.end < lag.position
+
+
+def test_there_may_be_no_log_yet(tmp_path: Path) -> None:
+    assert measure_lag(tmp_path / "log", 0) == Lag(0, 0, 0, 0, is_estimate=False)
+
+
+def test_the_position_after_an_event_is_where_the_next_one_starts(log: Path) -> None:
+    end = sum(path.stat().st_size for path in log.glob("*.ndjson"))
+    assert [next_position(log, seq) for seq in starts(log)] == [*starts(log)[1:], end]
+
+
+def test_what_notebooks_wrote_since_the_last_run_is_waiting(tmp_path: Path) -> None:
+    stream = tmp_path / "streams" / "aaaa1111" / "marimo_runtime.jsonl"
+    stream.parent.mkdir(parents=True)
+    stream.write_bytes(b'{"a": 1}\n')
+    assert pending_stream_bytes(tmp_path / "streams", tmp_path / "log") == 9
+    with LogWriter(tmp_path / "log") as log:
+        import_streams(tmp_path / "streams", log)
+    assert pending_stream_bytes(tmp_path / "streams", tmp_path / "log") == 0

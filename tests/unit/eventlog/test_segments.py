@@ -1,0 +1,153 @@
+"""Ranges of the log: every line is read exactly once, wherever it is cut."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clew.eventlog.segments import (
+    SegmentRange,
+    complete_size,
+    decode_record,
+    end_position,
+    list_segments,
+    parse_record_fast,
+    read_lines,
+    record_event_id,
+    segment_path,
+    split_ranges,
+)
+from clew.events.ids import event_id
+
+texts = st.lists(st.binary(max_size=30).map(lambda text: text.replace(b"\n", b"?")), max_size=12)
+
+
+def write(folder: Path, files: list[list[bytes]], torn: bytes = b"") -> list[tuple[int, bytes]]:
+    """Segments with the lines given; gives each line with its position."""
+    position, expected = 0, []
+    for number, found in enumerate(files):
+        path, at = segment_path(folder, position), position
+        path.write_bytes(b"".join(line + b"\n" for line in found) + (torn if number == len(files) - 1 else b""))
+        for line in found:
+            expected.append((at, line))
+            at += len(line) + 1
+        position = at
+    return expected
+
+
+@given(st.lists(texts.filter(bool), min_size=1, max_size=3), st.binary(max_size=9), st.integers(1, 80), st.data())
+def test_every_line_is_read_once(
+    tmp_path_factory: pytest.TempPathFactory, files: list[list[bytes]], torn: bytes, target: int, data: st.DataObject
+) -> None:
+    folder = tmp_path_factory.mktemp("log")
+    expected = write(folder, files, torn.replace(b"\n", b"?"))
+    end = end_position(folder)
+    cuts = sorted(data.draw(st.sets(st.integers(0, end), max_size=4)))
+    steps = zip([0, *cuts], [*cuts, end], strict=True)
+    parts = [part for start, stop in steps for part in split_ranges(folder, start, stop, target)]
+    assert [line for part in parts for line in read_lines(part)] == expected
+    assert all(part.end - part.start <= target for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        (b"", 0),
+        (b"\n", 1),
+        (b"a", 0),
+        (b"a\nb", 2),
+        (b"a\n" + b"b" * 70_000, 2),
+        (b"a" * 70_000 + b"\n" + b"b" * 140_000, 70_001),
+        (b"a" * 65_536 + b"\n", 65_537),
+    ],
+)
+def test_a_torn_tail_does_not_count(text: bytes, size: int, tmp_path: Path) -> None:
+    path = tmp_path / "segment"
+    path.write_bytes(text)
+    assert complete_size(path) == size
+
+
+def test_a_folder_without_segments_is_an_empty_log(tmp_path: Path) -> None:
+    (tmp_path / "intake.json").touch()
+    for folder in (tmp_path, tmp_path / "missing"):
+        assert list_segments(folder) == []
+        assert end_position(folder) == 0
+        assert split_ranges(folder, 0, 100, 10) == []
+
+
+def test_an_empty_last_segment_is_no_range(tmp_path: Path) -> None:
+    write(tmp_path, [[b"one", b"two"], []])
+    assert end_position(tmp_path) == 8
+    assert [part.end for part in split_ranges(tmp_path, 0, 8, 100)] == [8]
+
+
+def test_what_is_appended_while_it_is_read_is_left_for_later(tmp_path: Path) -> None:
+    write(tmp_path, [[b"one", b"two"]])
+    part = SegmentRange(str(segment_path(tmp_path, 0)), 0, 0, 4)
+    assert list(read_lines(part)) == [(0, b"one")]
+
+
+HEAD = b'{"at":"2026-01-01T00:00:00+00:00","stream":"openlineage","source":"s"'
+ID = "0123456789abcdef" * 2
+
+
+@pytest.mark.parametrize(("given", "identity"), [(b"", None), (b',"id":"%s"' % ID.encode(), ID)])
+def test_a_line_as_it_is_written_needs_no_second_look(given: bytes, identity: str | None) -> None:
+    text = HEAD + given + b',"event":{"a":{"b":1}}}'
+    line = parse_record_fast(text)
+    assert line == decode_record(text)
+    assert line is not None
+    assert (line.id, line.body) == (identity, b'{"a":{"b":1}}')
+
+
+@pytest.mark.parametrize("given", [b"", b',"id":null', b',"id":""', b',"id":"mine"', b',"id":"%s0"' % ID.encode()])
+def test_an_id_that_a_line_does_not_have_is_made_of_its_event(given: bytes) -> None:
+    assert record_event_id(HEAD + given + b',"event":{"a":1}}') == event_id(b'{"a":1}')
+
+
+def test_an_id_that_a_line_has_is_not_made_again() -> None:
+    assert record_event_id(HEAD + b',"id":"%s","event":{"a":1}}' % ID.encode()) == ID
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HEAD + b"}",
+        HEAD + b',"event":5}',
+        HEAD + b',"event": {"a":1}}',
+        HEAD + b',"event":{"a":1} }',
+        HEAD + b',"event":{"a":1},"event":{"b":2}}',
+        HEAD + b',"event":{"a":1},"bytes":"eA==","x":{}}',
+        HEAD + b',"bytes":"eA==","event":{"a":1}}',
+        HEAD + b',"x":{"y":1,"event":{"a":1}}',
+        HEAD + b',"id":"' + b"0" * 31 + b'","event":{"a":1}}',
+        HEAD + b',"id":"' + b"0" * 32 + b'","x":1,"event":{"a":1}}',
+        HEAD + b',"id":"' + b"0" * 31 + b'\xff","event":{"a":1}}',
+        HEAD + b',"id":7,"event":{"a":1}}',
+        HEAD + b',"id":"' + b"0" * 32 + b'","event":{"a":1}}}',
+        HEAD + b',"event":{"a":1}}}',
+        HEAD + b',"event":{"a":{}',
+        HEAD + b',"event":{}}',
+        b'{"stream":"openlineage","source":"s","event":{"a":{}}}',
+        b'{"at":"soon","stream":"openlineage","source":"s","event":{"a":{}}}',
+        b'{"at":"2026-01-01","stream":"openlineage","source":"\xff","event":{"a":{}}}',
+        b',"event":{}}',
+        b"",
+    ],
+)
+def test_a_line_is_taken_as_written_only_if_it_is(text: bytes) -> None:
+    line = parse_record_fast(text)
+    assert line is None or not is_json(line.body) or line == decode_record(text)
+
+
+def is_json(body: bytes) -> bool:
+    """Whether bytes can be opened."""
+    try:
+        msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        return False
+    return True

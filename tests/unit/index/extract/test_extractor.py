@@ -1,0 +1,63 @@
+"""Which facet of a name counts: the last received, or the last by its event's time, whatever the batches were."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+
+from clew.events.facets import FacetOrder
+from clew.events.openlineage import decode_openlineage
+from clew.index.extract.extractor import ChangeExtractor
+from clew.index.queries.reader import IndexReader
+from clew.index.writer import IndexWriter
+
+# The event received second is the latest by its own time; the last two share a time.
+MINUTES = (1, 9, 3, 3)
+WINNERS = {FacetOrder.RECEIVED: 3, FacetOrder.EVENT_TIME: 1}
+
+
+def event(number: int, minute: int) -> bytes:
+    source = {"namespace": "n", "name": "in", "field": f"c{number}"}
+    lineage = {"fields": {"out": {"inputFields": [source]}}}
+    output = {"namespace": "n", "name": "out", "facets": {"columnLineage": lineage, "note": {"n": number}}}
+    run = {"runId": "r", "facets": {"note": {"n": number}}}
+    moment = f"2026-01-01T10:0{minute}:00Z"
+    return json.dumps({"eventTime": moment, "run": run, "outputs": [output]}).encode()
+
+
+EVENTS = [event(number, minute) for number, minute in enumerate(MINUTES)]
+
+
+def batches() -> Iterator[list[list[int]]]:
+    yield [[0, 1, 2, 3]]
+    yield [[0, 1], [2, 3]]
+    yield [[2, 3], [0, 1]]
+    yield from ([[number] for number in order] for order in permutations(range(4)))
+
+
+@pytest.mark.parametrize("order", FacetOrder)
+def test_the_order_decides_and_batches_do_not(order: FacetOrder, tmp_path: Path) -> None:
+    for case, parts in enumerate(batches()):
+        path = tmp_path / str(case)
+        with IndexWriter(path, order) as sink:
+            for place, numbers in enumerate(parts):
+                observer = ChangeExtractor(None, order)
+                for number in numbers:
+                    observer.add(decode_openlineage(EVENTS[number]), f"{number:032x}", number)
+                sink.apply(f"app/{place}", observer.changes())
+        winner = WINNERS[order]
+        with IndexReader(path) as index:
+            assert index.facets("run", "r") == {"note": json.dumps({"n": winner}).encode()}, parts
+            assert index.dataset_facet("n", "out", None, "note") == json.dumps({"n": winner}).encode(), parts
+            edges = index.edges_into("n", "out", None, "out")
+            assert [edge["source_column"] for edge in edges] == [f"c{winner}"], parts
+
+
+def test_of_two_at_one_time_the_later_received_counts() -> None:
+    assert FacetOrder.EVENT_TIME.sort_key(3, 7) > FacetOrder.EVENT_TIME.sort_key(2, 7)
+    assert FacetOrder.EVENT_TIME.sort_key(1, 8) > FacetOrder.EVENT_TIME.sort_key(2, 7)
+    assert FacetOrder.RECEIVED.sort_key(3, 7) > FacetOrder.RECEIVED.sort_key(2, 8)

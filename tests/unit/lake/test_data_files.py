@@ -1,0 +1,77 @@
+"""Rows into files, cut by bytes."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from clew.lake.data_files import FileWriter
+from clew.lake.storage import LocalStorage
+
+
+def batch(*texts: str) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"key": list(range(len(texts))), "body": list(texts)})
+
+
+def writer(root: Path, flush_bytes: int = 1000) -> FileWriter:
+    return FileWriter(str(root), {"events": frozenset({"body"})}, flush_bytes=flush_bytes)
+
+
+def test_files_are_written_when_enough_has_come_together(tmp_path: Path) -> None:
+    writing = writer(tmp_path)
+    assert list(writing.add({"events": batch("small"), "other": batch()})) == []
+    (first,) = writing.add({"events": batch("x" * 1000)})
+    assert list(writing.flush()) == []
+    (path,) = (tmp_path / "events").iterdir()
+    assert (first.table, first.name, first.rows, first.size) == ("events", path.name, 2, path.stat().st_size)
+    assert pq.read_table(path)["body"].to_pylist() == ["small", "x" * 1000]
+    assert not (tmp_path / "other").exists()
+
+
+def test_every_table_has_its_own_file(tmp_path: Path) -> None:
+    writing = writer(tmp_path)
+    assert list(writing.add({"events": batch("a"), "other": batch("b", "c")})) == []
+    assert sorted((file.table, file.rows) for file in writing.flush()) == [("events", 1), ("other", 2)]
+
+
+def test_large_columns_have_no_statistics_and_no_dictionary(tmp_path: Path) -> None:
+    writing = writer(tmp_path, flush_bytes=0)
+    (file,) = writing.add({"events": batch("a", "b")})
+    columns = pq.ParquetFile(tmp_path / "events" / file.name).metadata.row_group(0)
+    key, body = columns.column(0), columns.column(1)
+    assert key.statistics is not None
+    assert key.statistics.has_min_max
+    assert body.statistics is None
+    assert "body" not in file.stats
+    assert not any("DICTIONARY" in encoding for encoding in body.encodings)
+
+
+def test_rows_of_megabytes_stand_in_row_groups_of_their_own(tmp_path: Path) -> None:
+    writing = writer(tmp_path, flush_bytes=1 << 40)
+    assert list(writing.add({"events": batch(*("x" * (5 << 20),) * 3), "other": batch("small", "y" * 100_000)})) == []
+    files = {file.table: pq.ParquetFile(tmp_path / file.table / file.name) for file in writing.flush()}
+    assert {name: file.metadata.num_row_groups for name, file in files.items()} == {"events": 3, "other": 1}
+    assert files["events"].read()["key"].to_pylist() == [0, 1, 2]
+
+
+class SmallDisk(io.BytesIO):
+    """Has room for the beginning of a file."""
+
+    def write(self, content: Any) -> int:
+        if self.tell() + len(content) > 100:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return super().write(content)
+
+
+def test_a_full_disk_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LocalStorage, "write_parquet", lambda _folder, _name, write: write(SmallDisk()))
+    writing = writer(tmp_path)
+    with pytest.raises(OSError, match="No space left on device"):
+        list(writing.add({"events": batch("x" * 1000)}))
