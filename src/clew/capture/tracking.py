@@ -132,9 +132,9 @@ def untrack() -> None:
 
         uninstall()
     if "polars" in sys.modules:
-        from clew.capture.backends.polars import backend as polars_hooks
+        from clew.capture.backends.polars.backend import uninstall as uninstall_polars
 
-        polars_hooks.uninstall()
+        uninstall_polars()
     from clew.capture.backends.duckdb.backend import remove_patches
 
     remove_patches()

@@ -10,8 +10,9 @@ from typing import Any, Generic, Literal, TypeVar, get_args
 import msgspec
 from msgspec import Struct
 
+from clew.index.backends.base import Row
 from clew.index.queries import entities
-from clew.index.queries.reader import IndexReader, Row
+from clew.index.queries.reader import IndexReader
 from clew.query.entities.facets import ColumnInfo, load_schema_columns, run_duration_ms
 from clew.query.graph.traversal import require_run
 from clew.query.model import CellExecution, DatasetName, DatasetState, EdgeType, NotebookRun

@@ -9,8 +9,9 @@ from itertools import pairwise
 import msgspec
 from msgspec import Struct
 
+from clew.index.backends.base import Row
 from clew.index.queries.entities import list_dataset_io
-from clew.index.queries.reader import IndexReader, Row
+from clew.index.queries.reader import IndexReader
 from clew.query.model import DatasetName, Field, from_epoch_micros
 
 _MAX_RUNS = 200

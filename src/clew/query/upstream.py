@@ -9,7 +9,8 @@ import msgspec
 from msgspec import Struct
 
 from clew.events.notebook import NOTEBOOK_NAMESPACE
-from clew.index.queries.reader import IndexReader, Row
+from clew.index.backends.base import Row
+from clew.index.queries.reader import IndexReader
 from clew.query.model import CellExecution, ColumnLineageEdge, DatasetName, LineageStep, NotebookOperation, NotebookRun
 from clew.query.notebooks.session import column_edge_from_row, find_notebook_run
 

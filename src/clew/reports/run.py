@@ -18,9 +18,18 @@ from clew.lake.schemas import DERIVED_TABLE_NAMES, SOURCE_TABLE_NAMES
 from clew.pipeline.progress import ProgressCallback, no_progress
 from clew.pipeline.spark.dataframes import LakeTables, Tables
 from clew.pipeline.spark.session import get_session
-from clew.reports import tables as cells
-from clew.reports import tables as datasets
 from clew.reports.html import render_bar_chart, render_page, render_paragraph, render_table
+from clew.reports.tables import (
+    audit_report,
+    debugging_report,
+    documentation_report,
+    governance_report,
+    impact_report,
+    performance_report,
+    quality_report,
+    resources_report,
+    schema_report,
+)
 
 _MAX_ROWS = 500
 _MAX_BARS = 15
@@ -50,7 +59,7 @@ REPORTS: Final[Mapping[str, ReportDefinition]] = {
     "performance": ReportDefinition(
         "Performance",
         "Which cells take the most time?",
-        cells.performance_report,
+        performance_report,
         ("notebook", "cell"),
         "total_ms",
         "ms",
@@ -58,18 +67,18 @@ REPORTS: Final[Mapping[str, ReportDefinition]] = {
     "debugging": ReportDefinition(
         "Debugging",
         "Which cells failed, never ended or were slow?",
-        cells.debugging_report,
+        debugging_report,
         ("notebook", "cell"),
         None,
         "times",
     ),
     "audit": ReportDefinition(
-        "Audit trail", "Who did what when, and with which data?", cells.audit_report, ("actor",), None, "events"
+        "Audit trail", "Who did what when, and with which data?", audit_report, ("actor",), None, "events"
     ),
     "resources": ReportDefinition(
         "Resource use",
         "How much memory did sessions use?",
-        cells.resources_report,
+        resources_report,
         ("notebook", "session_id"),
         "peak_memory_mb",
         "MB",
@@ -77,7 +86,7 @@ REPORTS: Final[Mapping[str, ReportDefinition]] = {
     "governance": ReportDefinition(
         "Governance",
         "What does each final dataset come from?",
-        datasets.governance_report,
+        governance_report,
         ("dataset",),
         None,
         "sources",
@@ -85,7 +94,7 @@ REPORTS: Final[Mapping[str, ReportDefinition]] = {
     "schemas": ReportDefinition(
         "Schema discovery",
         "Which columns exist, and since when?",
-        datasets.schema_report,
+        schema_report,
         ("dataset",),
         None,
         "columns",
@@ -93,7 +102,7 @@ REPORTS: Final[Mapping[str, ReportDefinition]] = {
     "impact": ReportDefinition(
         "Impact analysis",
         "What is affected by changing a source column?",
-        datasets.impact_report,
+        impact_report,
         ("column",),
         None,
         "columns",
@@ -101,7 +110,7 @@ REPORTS: Final[Mapping[str, ReportDefinition]] = {
     "quality": ReportDefinition(
         "Data quality",
         "How do column metrics change?",
-        datasets.quality_report,
+        quality_report,
         ("dataset", "column"),
         "null_share",
         "nulls",
@@ -109,7 +118,7 @@ REPORTS: Final[Mapping[str, ReportDefinition]] = {
     "documentation": ReportDefinition(
         "Pipeline documentation",
         "Which jobs exist, and what do they read and write?",
-        datasets.documentation_report,
+        documentation_report,
         ("job",),
         "runs",
         "runs",

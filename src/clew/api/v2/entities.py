@@ -19,8 +19,8 @@ from clew.api.v2.operation import (
     encode_cursor,
 )
 from clew.errors import MalformedError
+from clew.index.backends.base import Row
 from clew.index.queries import entities
-from clew.index.queries.reader import Row
 from clew.query.diff import RunDiff, VersionDiff, code_from_facets, diff_code_by_name, diff_runs, diff_versions
 from clew.query.entities.facets import (
     DatasetDetails,

@@ -33,7 +33,7 @@ from clew.capture.emit.files import (
     encode_entry,
 )
 from clew.capture.emit.redaction import describe_failure
-from clew.capture.environments import session as sessions
+from clew.capture.environments import session as session_module  # its lock is replaced after a fork
 from clew.capture.introspection.source_map import first_line_of, position_of
 from clew.capture.lineage.frame_version import TEXT_ITEM_BYTES, FrameVersion, cached_labels, iter_blocks
 from clew.capture.lineage.operations import IdentityEdges, OperationRecord, resolve_version_aliases
@@ -146,7 +146,7 @@ class KernelLogRecorder:
 
     def execution_progressed(self, execution: Execution) -> None:
         """Write the completed operations of a running cell."""
-        with sessions.records_lock:
+        with session_module.records_lock:
             if not execution.is_ended:
                 execution.flush(time.perf_counter() - _COMPLETE_AFTER_SECONDS)
                 self._write_progress(execution)
@@ -175,7 +175,7 @@ class KernelLogRecorder:
 
     def execution_ended(self, execution: Execution, namespace: dict[str, Any]) -> None:
         """Write the operations of a cell and its end."""
-        with sessions.records_lock, gc_paused():
+        with session_module.records_lock, gc_paused():
             execution.is_ended = True
             execution.flush()
             if execution.logged:

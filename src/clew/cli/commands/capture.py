@@ -159,7 +159,7 @@ def _print_demo(demo: DemoResult, home: DataDir) -> None:
     console.print(upstream_tree(demo.upstream))
     console.print()
     console.print(run_summary(demo.run))
-    console.print(f"Page: {demo.page}", style="bold", markup=False)
+    console.print(f"Run page: {demo.page}", style="bold", markup=False)
     messages = stderr_console()
     if demo.reused:
         messages.print(f"Run {demo.run.session_id} was already recorded; --fresh runs the notebook again.")

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from operator import itemgetter
 
-from clew.events.facets import LIFECYCLE_FACET as LIFECYCLE
 from clew.events.facets import (
+    LIFECYCLE_FACET,
     ROW_COUNT_FACETS,
+    SYMLINKS_FACET,
     FacetOrder,
     LifecycleChange,
     Name,
@@ -20,7 +21,6 @@ from clew.events.facets import (
     parse_schema,
     parse_symlinks,
 )
-from clew.events.facets import SYMLINKS_FACET as SYMLINKS
 from clew.events.openlineage import FACET_ALIASES, Dataset, Facets
 from clew.index.changes import DatasetRow, FacetsRow, JobEdgeRow, RenameRow, RunIoRow, SchemaRow, SymlinksRow
 from clew.index.encoding import FacetEncoder, StoredFacet
@@ -121,9 +121,9 @@ class DatasetCollector:
 
     def add_facets(self, dataset: Dataset, facets: Facets, context: EventContext) -> None:
         """Add the symlinks and the lifecycle change of a dataset; call `add` first."""
-        if SYMLINKS in facets:
-            self._add_symlinks((dataset.namespace, dataset.name), bytes(facets[SYMLINKS]), context)
-        change = parse_lifecycle_change(bytes(facets[LIFECYCLE])) if LIFECYCLE in facets else None
+        if SYMLINKS_FACET in facets:
+            self._add_symlinks((dataset.namespace, dataset.name), bytes(facets[SYMLINKS_FACET]), context)
+        change = parse_lifecycle_change(bytes(facets[LIFECYCLE_FACET])) if LIFECYCLE_FACET in facets else None
         if change is not None:
             self._add_lifecycle_change(self._datasets[dataset.namespace, dataset.name], change, context)
 

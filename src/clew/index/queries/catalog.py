@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from msgspec import Raw, Struct
 
+from clew.index.backends.base import Row
 from clew.index.encoding import (
     DELETED,
     IS_ANNOTATIONS,
@@ -35,7 +36,7 @@ from clew.index.queries.entities import (
     RunRecord,
     to_json_array,
 )
-from clew.index.queries.reader import IndexReader, Row
+from clew.index.queries.reader import IndexReader
 
 Name = tuple[str, str]
 Facets = dict[str, Raw]

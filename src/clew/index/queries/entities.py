@@ -7,8 +7,9 @@ from typing import Any, Final, NamedTuple, Self, TypeAlias
 
 import msgspec
 
+from clew.index.backends.base import Row
 from clew.index.encoding import IS_ANNOTATIONS
-from clew.index.queries.reader import ALIASES_CTE, IndexReader, Row
+from clew.index.queries.reader import ALIASES_CTE, IndexReader
 
 # Names from a JSON list of pairs. SQLite does not reorder a `cross join`, so it looks up only the requested rows.
 # `atom` is an item of a list of strings.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from clew.index.backends.base import Row
 from clew.index.queries.entities import find_canonical_name
-from clew.index.queries.reader import ALIASES_CTE, LATEST_ASSERTIONS, IndexReader, LatestAssertion, Row
+from clew.index.queries.reader import ALIASES_CTE, LATEST_ASSERTIONS, IndexReader, LatestAssertion
 
 # Canonical name of the dataset at the other end.
 _CANONICAL = "coalesce(canonical_namespace, {end}_namespace), coalesce(canonical_name, {end}_name)"

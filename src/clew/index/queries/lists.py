@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from clew.events.notebook import NOTEBOOK_NAMESPACE
+from clew.index.backends.base import Row
 from clew.index.encoding import IS_ANNOTATIONS, IS_LIKE, like_pattern
-from clew.index.queries.reader import IndexReader, Row
+from clew.index.queries.reader import IndexReader
 
 # Operations of notebooks: there are thousands, and they are shown with their run.
 _IS_OPERATION = f"(namespace = '{NOTEBOOK_NAMESPACE}' and name like '%/%')"

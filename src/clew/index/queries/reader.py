@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple, Self
 from zlib import crc32
 
 from clew.data_dir import IndexLocation
-from clew.index.backends import base as database
 from clew.index.backends import open_backend
+from clew.index.backends.base import Database, Row
 from clew.index.backends.sqlite import BUSY_SECONDS, read_dictionaries
 from clew.index.encoding import DATASETS, DELETED, FacetDecoder, StoredFacet, entity_key, prefix_end, split_key
 
@@ -82,8 +82,6 @@ class AssertedEdge(NamedTuple):
     masking: int | None
 
 
-Row = database.Row
-
 _SESSIONS = """select session_id, max(notebook) as notebook, min(started_at) as started_at, min(first_seq) as first_seq,
 count(*) as cell_count, count(*) filter (where state = 'failed') as failed_cell_count
 from cell_executions group by session_id order by min(started_at) desc, min(first_seq) desc limit ?"""
@@ -138,7 +136,7 @@ class Snapshot:
 
     __slots__ = ("_database",)
 
-    def __init__(self, database: database.Database) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
 
     def __enter__(self) -> None:

@@ -11,8 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from clew.events.column_lineage import DATASET, JOB
-from clew.events.facets import DROP, SYMLINKS_FACET, Name, resolve_aliases
-from clew.events.facets import LIFECYCLE_FACET as LIFECYCLE_CHANGE
+from clew.events.facets import DROP, LIFECYCLE_FACET, SYMLINKS_FACET, Name, resolve_aliases
 from clew.lake.facet_parsers import DESCRIPTION, IDENTIFIERS, LIFECYCLE, LIFECYCLE_STATE, SCHEMA_ID
 from clew.pipeline.derive.facets import explode_facet, parse_facets
 from clew.pipeline.derive.io import reported_io
@@ -39,7 +38,7 @@ def derive_datasets(tables: Mapping[str, DataFrame]) -> DataFrame:
 
 def derive_lifecycle_changes(tables: Mapping[str, DataFrame]) -> DataFrame:
     """One row per lifecycle change in an event."""
-    facets = tables["dataset_facets"].where((F.col("name") == LIFECYCLE_CHANGE) & (F.col("type") == "DATASET"))
+    facets = tables["dataset_facets"].where((F.col("name") == LIFECYCLE_FACET) & (F.col("type") == "DATASET"))
     changes = facets.select(*_name(), "seq", "uuid", F.col("lineage_event_time").alias("event_time"), "facet")
     return parse_facets(changes, {"facet": LIFECYCLE}).where(F.col("lifecycle_state").isNotNull())
 

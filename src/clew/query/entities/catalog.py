@@ -19,10 +19,10 @@ from clew.errors import ClewError
 from clew.eventlog.segments import Segment, decode_record, list_segments
 from clew.events.facets import decode_facet, get_str
 from clew.events.openlineage import to_epoch_micros
+from clew.index.backends.base import Row
 from clew.index.encoding import ANNOTATIONS_NAME, ANNOTATIONS_NAMESPACE, entity_key
 from clew.index.queries.catalog import EntityQueries, HiddenUntil
 from clew.index.queries.entities import RunRecord
-from clew.index.queries.reader import Row
 from clew.query.entities.annotations import Annotations
 from clew.query.entities.datasets import DEFAULT_SOURCE, ColumnSourceCache, load_dataset_versions, load_datasets
 from clew.query.entities.model import (

@@ -11,8 +11,9 @@ from msgspec import Raw, Struct
 from clew.data_dir import LakeLocation
 from clew.errors import ClewError, MissingExtraError
 from clew.events.facets import parse_tags
+from clew.index.backends.base import Row
 from clew.index.queries import entities
-from clew.index.queries.reader import IndexReader, Row
+from clew.index.queries.reader import IndexReader
 from clew.query.graph.nodes import Node
 from clew.query.graph.traversal import require_run
 from clew.query.model import DatasetName, State, from_epoch_micros

@@ -11,10 +11,11 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from clew.events.facets import decode_facet, get_str
+from clew.index.backends.base import Row
 from clew.index.encoding import entity_key
 from clew.index.queries.catalog import EntityQueries
 from clew.index.queries.entities import RunIoRecord, RunRecord, list_slow_runs, list_top_level_runs
-from clew.index.queries.reader import IndexReader, Row
+from clew.index.queries.reader import IndexReader
 from clew.query.entities.annotations import Annotations
 from clew.query.entities.model import (
     CatalogJob,

@@ -7,8 +7,9 @@ from typing import Final, Literal, Protocol
 
 from msgspec import Struct, structs
 
+from clew.index.backends.base import Row
 from clew.index.queries.entities import consumers_after, find_run, list_child_runs, list_run_io, producer_before
-from clew.index.queries.reader import IndexReader, Row
+from clew.index.queries.reader import IndexReader
 from clew.query.graph.column_graph import AdjacentColumn, Transformation
 from clew.query.graph.nodes import Column
 from clew.query.graph.view import JobGraphView, RollUp

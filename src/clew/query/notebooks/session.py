@@ -10,7 +10,8 @@ import msgspec
 from msgspec import Struct, structs
 
 from clew.events.notebook import NOTEBOOK_NAMESPACE
-from clew.index.queries.reader import IndexReader, Row
+from clew.index.backends.base import Row
+from clew.index.queries.reader import IndexReader
 from clew.query.model import (
     CellError,
     CellExecution,

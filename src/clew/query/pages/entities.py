@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Struct
 
 from clew.data_dir import LakeLocation
+from clew.index.backends.base import Row
 from clew.index.queries.lists import PageQueries
-from clew.index.queries.reader import Row
 from clew.query.diff import (
     DatasetDiff,
     EdgeKey,

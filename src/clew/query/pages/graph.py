@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from clew.errors import UsageError
 from clew.events.notebook import NOTEBOOK_NAMESPACE
+from clew.index.backends.base import Row
 from clew.index.queries.lists import PageQueries
-from clew.index.queries.reader import Row
 from clew.query.context import QueryResources
 from clew.query.graph import nodes as graph_nodes
 from clew.query.graph.traversal import find_shortest_path

@@ -13,8 +13,8 @@ from msgspec import Raw, Struct
 from clew.data_dir import LakeLocation
 from clew.errors import UsageError
 from clew.events.notebook import NOTEBOOK_NAMESPACE
+from clew.index.backends.base import Row
 from clew.index.queries.lists import PageQueries
-from clew.index.queries.reader import Row
 from clew.lake.storage import open_storage
 from clew.query import search
 from clew.query.context import QueryResources

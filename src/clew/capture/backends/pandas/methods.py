@@ -22,8 +22,6 @@ from clew.capture.backends.pandas import (
     selection,
     series,
 )
-from clew.capture.backends.pandas import elementwise as expressions
-from clew.capture.backends.pandas import series as series_labels
 from clew.capture.backends.pandas.call import OPERATORS, Call, argument_provenance, assign_to_result, record_created
 from clew.capture.backends.pandas.elementwise import patch_numpy
 from clew.capture.backends.pandas.index import patch_accessors, patch_indexes
@@ -66,7 +64,7 @@ FRAME_RULES: dict[str, Callable[[Call], None]] = {
     **selection.RULES,
     **assignment.RULES,
     **joins.RULES,
-    **expressions.EVAL_RULES,
+    **elementwise.EVAL_RULES,
     **io.RULES,
     **dict.fromkeys(("to_dict", "to_records"), selection.trace_export),
     "groupby": aggregation.trace_groupby,
@@ -75,7 +73,7 @@ FRAME_RULES: dict[str, Callable[[Call], None]] = {
 }
 SERIES_RULES: dict[str, Callable[[Call], None]] = {
     **series.RULES,
-    **series_labels.SERIES_INDEX_RULES,
+    **series.SERIES_INDEX_RULES,
     **dict.fromkeys(io.WRITERS, io.trace_series_write),
     "groupby": aggregation.trace_series_groupby,
     "resample": aggregation.trace_series_resample,
