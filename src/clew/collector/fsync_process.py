@@ -1,4 +1,7 @@
-"""Sync log segments in a helper process."""
+"""Sync log segments in a helper process.
+
+The process runs this file without site-packages: it imports only the standard library.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +32,6 @@ def _sync(file: int) -> int:
     finally:
         os.close(file)
     return 0
-
-
-if __name__ == "__main__":
-    main()
 
 
 class FsyncHelper:
@@ -93,3 +92,7 @@ def _start_process(stdin: socket.socket) -> subprocess.Popen[bytes]:
         # Not stopped by Ctrl-C in a terminal: the collector still syncs on shutdown.
         start_new_session=True,
     )
+
+
+if __name__ == "__main__":
+    main()

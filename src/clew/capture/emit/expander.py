@@ -315,7 +315,7 @@ class _LabelList(list[Any]):
     """List of labels with O(1) membership tests."""
 
     def __contains__(self, label: object) -> bool:
-        if not hasattr(self, "_known"):
+        if not hasattr(self, "_set"):
             self._set = frozenset(self)
         return label in self._set
 

@@ -22,7 +22,8 @@ _LIBRARY_FOLDERS = tuple(
         | {_PATHS["stdlib"] + "/"}
     )
 )
-_OWN_FOLDER = str(Path(__file__).resolve().parent) + "/"
+# The package `clew.capture`.
+_OWN_FOLDER = str(Path(__file__).resolve().parents[1]) + "/"
 # Keyed by file: code objects of different files may be equal.
 _cache: dict[str, bool] = {}
 

@@ -313,7 +313,7 @@ def doctor_command(as_json: bool, home: DataDir) -> None:  # noqa: FBT001
 
 def run_checks(home: DataDir) -> Iterator[CheckResult]:
     """Run all checks, in order of dependency."""
-    yield CheckResult("clew", "ok", f"{__version__} at {Path(__file__).parent.parent}")
+    yield CheckResult("clew", "ok", f"{__version__} at {Path(__file__).parents[2]}")
     yield CheckResult("python", "ok", f"{platform.python_version()} at {sys.executable}")
     for extra, modules in _EXTRA_MODULES.items():
         yield _check_extra(extra, modules)

@@ -22,7 +22,7 @@ from clew.pipeline.spark.worker_memory import trims_heap_after, tune_malloc
 # source would trim the heap that the next batch reuses.
 EVENT_WORKER_ENV = "CLEW_EVENT_WORKER"
 _WORKER = "pyspark.worker"
-_PRELOAD = (_WORKER, "clew.pipeline.workers", "clew.pipeline.workers", "clew.pipeline.workers")
+_PRELOAD = (_WORKER, "clew.pipeline.workers")
 _PRELOAD_SOURCE = (_WORKER, "clew.pipeline.log_source")
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from clew.capture import diagnostics
 from clew.capture.introspection import user_code
 from clew.capture.introspection.user_code import is_user_code
 
@@ -24,6 +25,7 @@ def code_in(filename: str) -> bool:
         (pd.__file__, False),
         (json.__file__, False),
         (user_code.__file__, False),
+        (diagnostics.__file__, False),
         ("<frozen importlib._bootstrap>", False),
         ("/opt/venv/lib/python3.11/site-packages/seaborn/axes.py", False),
     ],
