@@ -1,4 +1,4 @@
-"""A real browser at a real server, for what is measured of the page and for its pictures."""
+"""A headless browser and a local server, for page benchmarks and screenshots."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ _SHOP = Path(__file__).parents[1] / "tests" / "e2e" / "page" / "shop.py"
 
 
 def fill_shop(home: DataDir) -> None:
-    """The home of the browser tests: a notebook that ran twice, and two weeks of a shop's jobs."""
+    """Fill the data directory of the browser tests: a notebook with two runs, and two weeks of a shop's jobs."""
     fill: Callable[[DataDir], None] = runpy.run_path(str(_SHOP))["fill"]
     fill(home)
 
 
-def served(home: DataDir) -> AbstractContextManager[str]:
-    """The URL of the page over a home."""
-    return serving_app(build_read_app(home))
+def serve_page(home: DataDir) -> AbstractContextManager[str]:
+    """Serve the page of a data directory, and yield its URL."""
+    return serve_app(build_read_app(home))
 
 
 @contextmanager
-def serving_app(app: Starlette) -> Iterator[str]:
-    """An application on a real port, for as long as it is needed; gives its URL."""
+def serve_app(app: Starlette) -> Iterator[str]:
+    """Serve an application on a local port, and yield its URL."""
     with listen("127.0.0.1", 0) as listener:
         config = uvicorn.Config(app, log_level="critical", lifespan="off", ws="none")
         server = uvicorn.Server(config)
@@ -50,14 +50,14 @@ def serving_app(app: Starlette) -> Iterator[str]:
 
 
 @contextmanager
-def browser() -> Iterator[Browser]:
-    """A browser without a window."""
+def open_browser() -> Iterator[Browser]:
+    """Open a headless browser."""
     path = next(filter(None, map(shutil.which, _BROWSERS)), None)
     if path is None:
-        raise ClewError("No Chromium was found.", hint="`make browser` fetches one.")
-    # Chromium's sandbox does not start for root, which is who runs in a container.
+        raise ClewError("Chromium is not installed.", hint="Run `make browser` to download it.")
+    # Chromium's sandbox does not start for root, the user in a container.
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=path, args=arguments)
-        yield opened
-        opened.close()
+        chromium = playwright.chromium.launch(executable_path=path, args=arguments)
+        yield chromium
+        chromium.close()

@@ -1,4 +1,4 @@
-"""What capture costs: the same work with and without it, interleaved in one process, CPU time, minimum of N."""
+"""Cost of capture: the same workload with and without it, interleaved in one process, CPU time, minimum of N."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from clew.capture.environments.cell_runner import execution_context, open_sessio
 from clew.capture.environments.session import Cell
 
 
-def facts(rows: int) -> pd.DataFrame:
-    """Rows with a key, a group, two measures and a text."""
-    dice = np.random.default_rng(7)
+def make_facts(rows: int) -> pd.DataFrame:
+    """Make rows with a key, a group, two measures and a text."""
+    random = np.random.default_rng(7)
     return pd.DataFrame(
         {
             "id": np.arange(rows),
-            "key": dice.integers(0, max(2, rows // 20), rows),
-            "group": dice.choice(["a", "b", "c", "d"], rows),
-            "x": dice.normal(size=rows),
-            "y": dice.normal(size=rows),
-            "text": dice.choice(["foo", "bar", "baz"], rows),
+            "key": random.integers(0, max(2, rows // 20), rows),
+            "group": random.choice(["a", "b", "c", "d"], rows),
+            "x": random.normal(size=rows),
+            "y": random.normal(size=rows),
+            "text": random.choice(["foo", "bar", "baz"], rows),
         }
     )
 
 
-def dimension(rows: int) -> pd.DataFrame:
-    """One row per key."""
+def make_dimension(rows: int) -> pd.DataFrame:
+    """Make one row per key."""
     keys = max(2, rows // 20)
     return pd.DataFrame(
         {"key": np.arange(keys), "weight": np.arange(keys) * 1.0, "name": [f"n{i}" for i in range(keys)]}
@@ -46,7 +46,7 @@ def dimension(rows: int) -> pd.DataFrame:
 
 
 def workload(frame: pd.DataFrame, keys: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Some thirty calls that a notebook makes, of which fourteen make or change a frame."""
+    """Run about thirty calls of a notebook; fourteen create or change a frame."""
     t = frame[frame["x"] > 0]
     t = t.assign(z=t["x"] * 2 + t["y"])
     t["q"] = t["z"] / t["y"].abs()
@@ -60,85 +60,85 @@ def workload(frame: pd.DataFrame, keys: pd.DataFrame) -> tuple[pd.DataFrame, pd.
     return totals, renamed
 
 
-# To put wrappers in, or to take them out, makes the interpreter forget how it ran pandas' code fast, and it looks again
-# only after an instruction has gone the slow way some fifty times. A notebook puts them in once.
-_ROUNDS_TO_LEARN = 64
+# Installing or removing patches invalidates the specialized bytecode of pandas. The interpreter specializes it again
+# only after about fifty executions. A notebook installs patches once.
+_WARM_UP_ROUNDS = 64
 
 
-def _practice() -> tuple[pd.DataFrame, pd.DataFrame]:
-    """A round on few rows: the code is the same."""
-    return workload(*_few_rows())
+def _warm_up() -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Run the workload on few rows."""
+    return workload(*_small_frames())
 
 
 @cache
-def _few_rows() -> tuple[pd.DataFrame, pd.DataFrame]:
-    return facts(100), dimension(100)
+def _small_frames() -> tuple[pd.DataFrame, pd.DataFrame]:
+    return make_facts(100), make_dimension(100)
 
 
-def timed(work: Callable[[], Any], times: int) -> float:
-    """CPU seconds of one call, over all threads."""
+def measure_cpu(function: Callable[[], Any], times: int) -> float:
+    """Measure the CPU seconds of one call, over all threads."""
     gc.collect()
     start = time.process_time()
     for _ in range(times):
-        work()
+        function()
     return (time.process_time() - start) / times
 
 
-class Plain:
-    """No capture."""
+class PlainMode:
+    """Workload without capture."""
 
-    def run(self, work: Callable[[], Any], times: int) -> float:
-        """Seconds of one round."""
-        for _ in range(_ROUNDS_TO_LEARN):
-            _practice()
-        work()
-        return timed(work, times)
+    def run(self, function: Callable[[], Any], times: int) -> float:
+        """Measure the seconds of one round."""
+        for _ in range(_WARM_UP_ROUNDS):
+            _warm_up()
+        function()
+        return measure_cpu(function, times)
 
 
-class Captured:
-    """Capture inside executions of one session; what they write to its log is timed too."""
+class CaptureMode:
+    """Workload with capture in a session, including the writes to its log."""
 
-    def __init__(self, *, a_cell_per_round: bool) -> None:
-        self._rounds_per_cell = 1 if a_cell_per_round else None
+    def __init__(self, *, is_cell_per_round: bool) -> None:
+        self._rounds_per_cell = 1 if is_cell_per_round else None
         self.session = open_session("bench.py")
         self._cell = Cell(id="c", source=inspect.getsource(workload), name="cell")
         self._namespace: dict[str, Any] = {}
 
-    def run(self, work: Callable[[], Any], times: int) -> float:
-        """Seconds of one round, its share of what is written included."""
+    def run(self, function: Callable[[], Any], times: int) -> float:
+        """Measure the seconds of one round, including its share of the writes."""
         install()
         try:
-            self._cells(_practice, _ROUNDS_TO_LEARN)
-            self._cells(work, 1)  # the worker is started once in the life of a notebook, not once per cell
-            return timed(lambda: self._cells(work, times), 1) / times
+            self._run_cells(_warm_up, _WARM_UP_ROUNDS)
+            self._run_cells(function, 1)  # a notebook starts the worker once, not per cell
+            return measure_cpu(lambda: self._run_cells(function, times), 1) / times
         finally:
             uninstall()
 
-    def _cells(self, work: Callable[[], Any], times: int) -> None:
+    def _run_cells(self, function: Callable[[], Any], times: int) -> None:
         rounds = self._rounds_per_cell or times
         for _ in range(times // rounds):
             with execution_context(self.session, self._cell, workload.__code__, self._namespace):
                 for _ in range(rounds):
-                    self._namespace["totals"], self._namespace["renamed"] = work()
+                    self._namespace["totals"], self._namespace["renamed"] = function()
 
 
 @dataclass(frozen=True)
-class Ratios:
-    """CPU seconds of a round without capture, how many times that it takes with it, and what the worker adds."""
+class CaptureCost:
+    """CPU seconds of a round without capture, and the ratios with capture and of the worker process."""
 
     plain: float
     one_cell: float
-    a_cell_each: float
+    cell_per_round: float
     worker: float
 
 
-def ratios(rows: int, repeats: int, times: int) -> Ratios:
-    """The workload with and without capture, in one cell of many rounds and in a cell for each round."""
-    frame, keys = facts(rows), dimension(rows)
-    modes: dict[str, Plain | Captured] = {
-        "plain": Plain(),
-        "one": Captured(a_cell_per_round=False),
-        "each": Captured(a_cell_per_round=True),
+def measure_ratios(rows: int, repeats: int, times: int) -> CaptureCost:
+    """Measure the workload without capture, with many rounds in one cell, and with one cell per round."""
+    frame, keys = make_facts(rows), make_dimension(rows)
+    modes: dict[str, PlainMode | CaptureMode] = {
+        "plain": PlainMode(),
+        "one_cell": CaptureMode(is_cell_per_round=False),
+        "cell_per_round": CaptureMode(is_cell_per_round=True),
     }
     best = dict.fromkeys(modes, float("inf"))
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -146,36 +146,36 @@ def ratios(rows: int, repeats: int, times: int) -> Ratios:
         for name, mode in modes.items():
             best[name] = min(best[name], mode.run(partial(workload, frame, keys), times))
     for mode in modes.values():
-        if isinstance(mode, Captured):
+        if isinstance(mode, CaptureMode):
             mode.session.end()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    # Nearly all of what the workers did is of the cells that had one round each.
-    rounds = repeats * (_ROUNDS_TO_LEARN + 1 + times)
+    # Nearly all work of the workers comes from the mode with one cell per round.
+    rounds = repeats * (_WARM_UP_ROUNDS + 1 + times)
     worker = (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) / rounds
     plain = best["plain"]
-    return Ratios(plain, best["one"] / plain, best["each"] / plain, worker / plain)
+    return CaptureCost(plain, best["one_cell"] / plain, best["cell_per_round"] / plain, worker / plain)
 
 
-def added(prepare: Callable[[], Callable[[], Any]], times: int, repeats: int = 9) -> tuple[float, float]:
-    """Seconds of one call, and how many more under capture; what the call works on is made under capture, too."""
+def measure_overhead(prepare: Callable[[], Callable[[], Any]], times: int, repeats: int = 9) -> tuple[float, float]:
+    """Measure the seconds of a call, and the additional seconds with capture, also of its arguments."""
     plain, captured = [], []
     session = open_session("bench.py")
     for _ in range(repeats):
         call = prepare()
         call()
-        plain.append(timed(call, times))
+        plain.append(measure_cpu(call, times))
         install()
         with execution_context(session, Cell("c", "", "cell"), None, {}):
             call = prepare()
             call()
-            captured.append(timed(call, times))
+            captured.append(measure_cpu(call, times))
         uninstall()
     session.end()
     return min(plain), min(captured) - min(plain)
 
 
-def masking(columns: int) -> Callable[[], Callable[[], Any]]:
-    """`df[mask]` of a frame with so many columns."""
+def prepare_mask(columns: int) -> Callable[[], Callable[[], Any]]:
+    """Return a function that prepares `df[mask]` of a frame with a number of columns."""
 
     def prepare() -> Callable[[], Any]:
         wide = pd.DataFrame({f"c{i}": np.arange(100) for i in range(columns)})
@@ -185,12 +185,12 @@ def masking(columns: int) -> Callable[[], Callable[[], Any]]:
     return prepare
 
 
-def calls() -> dict[str, tuple[Callable[[], Callable[[], Any]], int]]:
-    """Calls that notebooks are made of, and how often each is made to be timed."""
-    frame, keys = facts(1_000), dimension(1_000)
+def list_calls() -> dict[str, tuple[Callable[[], Callable[[], Any]], int]]:
+    """List typical calls of notebooks, and the repetitions of each."""
+    frame, keys = make_facts(1_000), make_dimension(1_000)
     return {
         "df['x']": (lambda: lambda: frame["x"], 5_000),
-        "s + s": (lambda: partial(_twice, frame["x"]), 2_000),
+        "s + s": (lambda: partial(_add_to_itself, frame["x"]), 2_000),
         "s.abs()": (lambda: frame["x"].abs, 5_000),
         "s.sum()": (lambda: frame["x"].sum, 5_000),
         "df[mask]": (lambda: partial(frame.__getitem__, frame["x"] > 0), 500),
@@ -203,37 +203,37 @@ def calls() -> dict[str, tuple[Callable[[], Callable[[], Any]], int]]:
     }
 
 
-def _twice(series: Any) -> Any:
+def _add_to_itself(series: Any) -> Any:
     return series + series
 
 
-def growth_mb(few: int, many: int) -> float:
-    """How much more memory is held after many rounds than after a few."""
-    frame, keys = facts(1_000), dimension(1_000)
+def measure_growth_mb(few: int, many: int) -> float:
+    """Measure the growth of memory from a few rounds to many."""
+    frame, keys = make_facts(1_000), make_dimension(1_000)
     install()
     session = open_session("bench.py")
-    held = []
+    sizes = []
     for rounds in (few, many):
         with execution_context(session, Cell("c", "", "cell"), None, {}):
             for _ in range(rounds):
                 workload(frame, keys)
         gc.collect()
-        held.append(_resident_mb())
+        sizes.append(_resident_mb())
     uninstall()
     session.end()
-    return held[1] - held[0]
+    return sizes[1] - sizes[0]
 
 
-def kept_alive() -> int:
-    """How many frames live on after they were deleted, of a frame and one made of it."""
+def count_leaked_frames() -> int:
+    """Count the frames that are alive after `del`, of a frame and a derived one."""
     install()
     session = open_session("bench.py")
     with execution_context(session, Cell("c", "", "cell"), None, {}):
-        frame = facts(1_000)
-        part = frame[frame["x"] > 0]
-        gone = [weakref.ref(frame), weakref.ref(part)]
-        del frame, part
-        alive = sum(one() is not None for one in gone)
+        frame = make_facts(1_000)
+        derived = frame[frame["x"] > 0]
+        references = [weakref.ref(frame), weakref.ref(derived)]
+        del frame, derived
+        alive = sum(reference() is not None for reference in references)
     uninstall()
     session.end()
     return alive

@@ -1,4 +1,4 @@
-"""Figures and the bars that they are held against: printed as they come, and kept for the summary."""
+"""Figures and their targets: printed, and stored for the summary."""
 
 from __future__ import annotations
 
@@ -6,91 +6,94 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
-from bench.rounds import BUILD, FULL, Round
+from bench.rounds import BUILD, FULL_RUN_EVENTS, RunSize
 from msgspec import Struct
 
-KEPT = BUILD / "figures.jsonl"
+FIGURES_PATH = BUILD / "figures.jsonl"
 
 
 class Figure(Struct, frozen=True):
-    """What was measured; `bar` is what it must reach, or must not exceed."""
+    """Measured value and its target, a minimum or a maximum."""
 
     measure: str
     events: int
-    what: str
+    name: str
     value: float
-    bar: float
-    is_ceiling: bool
+    target: float
+    is_maximum: bool
     unit: str
 
     @property
     def is_met(self) -> bool:
-        """Whether the bar was met."""
-        return self.value <= self.bar if self.is_ceiling else self.value >= self.bar
+        """Whether the target was met."""
+        return self.value <= self.target if self.is_maximum else self.value >= self.target
 
     @property
     def verdict(self) -> str:
-        """Whether the bar was met, in a word."""
+        """`met` or `MISSED`."""
         return "met" if self.is_met else "MISSED"
 
     @property
-    def limit(self) -> str:
-        """The bar, as people write it."""
-        return f"{'≤' if self.is_ceiling else '≥'} {_number(self.bar)}{self.unit}"
+    def target_text(self) -> str:
+        """Formatted target."""
+        return f"{'≤' if self.is_maximum else '≥'} {_format_number(self.target)}{self.unit}"
 
     @property
-    def text(self) -> str:
-        """The value, as people write it."""
-        return f"{_number(self.value)}{self.unit}"
+    def value_text(self) -> str:
+        """Formatted value."""
+        return f"{_format_number(self.value)}{self.unit}"
 
 
 @dataclass(frozen=True)
 class Report:
-    """The figures of one measure."""
+    """Figures of one benchmark."""
 
     measure: str
-    round: Round
-    kept: Path = KEPT
+    run_size: RunSize
+    path: Path = FIGURES_PATH
 
-    def say(self, line: str) -> None:
-        """Tell something that has no bar."""
+    def log(self, line: str) -> None:
+        """Print a line without a target."""
         print(f"  {line}", flush=True)
 
-    def at_least(self, what: str, value: float, bar: float, unit: str = "") -> None:
-        """Hold a figure against what it must reach."""
-        self._tell(Figure(self.measure, self.round.events, what, value, bar, is_ceiling=False, unit=unit))
+    def check_min(self, name: str, value: float, target: float, unit: str = "") -> None:
+        """Record a figure and compare it with its minimum."""
+        self._record(Figure(self.measure, self.run_size.events, name, value, target, is_maximum=False, unit=unit))
 
-    def at_most(self, what: str, value: float, bar: float, unit: str = "") -> None:
-        """Hold a figure against what it must not exceed."""
-        self._tell(Figure(self.measure, self.round.events, what, value, bar, is_ceiling=True, unit=unit))
+    def check_max(self, name: str, value: float, target: float, unit: str = "") -> None:
+        """Record a figure and compare it with its maximum."""
+        self._record(Figure(self.measure, self.run_size.events, name, value, target, is_maximum=True, unit=unit))
 
-    def _tell(self, figure: Figure) -> None:
-        self.say(f"{figure.what}: {figure.text}, bar {figure.limit}: {figure.verdict}")
-        self.kept.parent.mkdir(parents=True, exist_ok=True)
-        with self.kept.open("ab") as file:
+    def _record(self, figure: Figure) -> None:
+        self.log(f"{figure.name}: {figure.value_text}, target {figure.target_text}: {figure.verdict}")
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("ab") as file:
             file.write(msgspec.json.encode(figure) + b"\n")
 
 
-def kept_figures(kept: Path = KEPT) -> list[Figure]:
-    """All figures that were kept; of those taken again, the last."""
-    found = {}
-    for line in kept.read_bytes().splitlines() if kept.exists() else []:
+def read_figures(path: Path = FIGURES_PATH) -> list[Figure]:
+    """Read the stored figures; only the last one of each name."""
+    figures = {}
+    for line in path.read_bytes().splitlines() if path.exists() else []:
         figure = msgspec.json.decode(line, type=Figure)
-        found[figure.measure, figure.what] = figure
-    return list(found.values())
+        figures[figure.measure, figure.name] = figure
+    return list(figures.values())
 
 
-def table_of(figures: list[Figure]) -> str:
-    """A table in Markdown, a row per figure."""
-    rows = [(one.measure, one.what, one.text, one.limit, _verdict_of_round(one)) for one in figures]
-    head = [("measure", "figure", "measured", "bar", ""), ("---",) * 5]
+def format_table(figures: list[Figure]) -> str:
+    """Format figures as a Markdown table."""
+    rows = [
+        (figure.measure, figure.name, figure.value_text, figure.target_text, _format_verdict(figure))
+        for figure in figures
+    ]
+    head = [("measure", "figure", "measured", "target", ""), ("---",) * 5]
     return "".join(f"| {' | '.join(row)} |\n" for row in (*head, *rows))
 
 
-def _verdict_of_round(figure: Figure) -> str:
-    # Start-up and fixed costs weigh more on few events, so a bar says little of a smaller round.
-    return figure.verdict if figure.events >= FULL else f"{figure.verdict} ({figure.events:,} events)"
+def _format_verdict(figure: Figure) -> str:
+    # Start-up and fixed costs have more weight in a small run, so its targets mean little.
+    return figure.verdict if figure.events >= FULL_RUN_EVENTS else f"{figure.verdict} ({figure.events:,} events)"
 
 
-def _number(value: float) -> str:
+def _format_number(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) or abs(value) >= 100 else f"{value:,.2f}"

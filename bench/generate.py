@@ -1,4 +1,4 @@
-"""Write OpenLineage events that repeat: the same count and seed give the same bytes on every machine.
+"""Write reproducible OpenLineage events: the same count and seed give the same bytes on every machine.
 
 python bench/generate.py 100000 events.jsonl --seed 7 --big 10
 """
@@ -18,19 +18,19 @@ from uuid import UUID
 
 import msgspec
 
-TABLES = 3_000
-JOBS = 2_000
+TABLE_COUNT = 3_000
+JOB_COUNT = 2_000
 RUNS_PER_SECOND = 4.0
-REDELIVERED = 0.01
-REDELIVERED_WITHIN_SECONDS = 30.0
+REDELIVERED_SHARE = 0.01
+MAX_REDELIVERY_SECONDS = 30.0
 BIG_BYTES = (900_000, 10_900_000)
-START_OF_TIME = datetime(2026, 1, 1, tzinfo=UTC)
+START_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 
 PRODUCER = "https://example.com/clew/bench/generate"
 SPEC = "https://openlineage.io/spec"
-STORES = ("postgres://warehouse:5432", "s3://lake", "bigquery", "snowflake://acme-eu", "file")
+NAMESPACES = ("postgres://warehouse:5432", "s3://lake", "bigquery", "snowflake://acme-eu", "file")
 AREAS = ("billing", "crm", "inventory", "marketing", "payments", "risk", "shipping", "support")
-THINGS = (
+ENTITIES = (
     "account",
     "basket",
     "campaign",
@@ -43,7 +43,7 @@ THINGS = (
     "ticket",
     "visit",
 )
-TRAITS = (
+ATTRIBUTES = (
     "amount",
     "city",
     "closed_at",
@@ -59,14 +59,14 @@ TRAITS = (
 )
 TYPES = ("bigint", "boolean", "date", "decimal(18,2)", "double", "timestamp", "varchar")
 SUBTYPES = ("IDENTITY", "IDENTITY", "TRANSFORMATION", "AGGREGATION")
-ENDINGS = ("COMPLETE",) * 92 + ("FAIL",) * 6 + ("ABORT",) * 2
+END_TYPES = ("COMPLETE",) * 92 + ("FAIL",) * 6 + ("ABORT",) * 2
 
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Table:
-    """A dataset, and the facets that are the same in all its events."""
+    """Dataset, and the facets that are equal in all its events."""
 
     namespace: str
     name: str
@@ -76,7 +76,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Job:
-    """A job, what it reads and writes, and where each written column comes from."""
+    """Job, its inputs, its outputs and their column lineage."""
 
     namespace: str
     name: str
@@ -86,104 +86,104 @@ class Job:
     outputs: tuple[tuple[Table, msgspec.Raw], ...]
 
 
-def facet(kind: str, version: str, /, **body: Any) -> Json:
-    """A facet with the two fields that the spec asks of each."""
-    return {"_producer": PRODUCER, "_schemaURL": f"{SPEC}/facets/{version}/{kind}.json#/$defs/{kind}", **body}
+def make_facet(name: str, version: str, /, **body: Any) -> Json:
+    """Make a facet with the two required fields."""
+    return {"_producer": PRODUCER, "_schemaURL": f"{SPEC}/facets/{version}/{name}.json#/$defs/{name}", **body}
 
 
-def raw(value: Json) -> msgspec.Raw:
-    """Encode once what stands in many events."""
+def encode_raw(value: Json) -> msgspec.Raw:
+    """Encode a value once that is part of many events."""
     return msgspec.Raw(msgspec.json.encode(value))
 
 
-def timestamp(seconds: float) -> str:
-    """A moment after the start of time, as events write it."""
-    return (START_OF_TIME + timedelta(seconds=seconds)).isoformat(timespec="milliseconds")
+def format_time(seconds: float) -> str:
+    """Format a time, given in seconds after the start."""
+    return (START_TIME + timedelta(seconds=seconds)).isoformat(timespec="milliseconds")
 
 
-def run_id(random: Random, seconds: float) -> str:
-    """A UUID of version 7, as OpenLineage advises and its clients make them: it begins with the time."""
-    moment = START_OF_TIME + timedelta(seconds=seconds)
-    drawn = UUID(int=random.getrandbits(128), version=4).int
-    since_1970 = int(moment.timestamp() * 1000) << 80
-    return str(UUID(int=since_1970 | 7 << 76 | drawn & ((1 << 76) - 1)))
+def make_run_id(random: Random, seconds: float) -> str:
+    """Make a UUID of version 7, as OpenLineage recommends: it begins with the time."""
+    time = START_TIME + timedelta(seconds=seconds)
+    random_bits = UUID(int=random.getrandbits(128), version=4).int
+    time_bits = int(time.timestamp() * 1000) << 80
+    return str(UUID(int=time_bits | 7 << 76 | random_bits & ((1 << 76) - 1)))
 
 
 def make_tables(random: Random) -> list[Table]:
-    """The datasets of the world."""
-    return [make_table(random, number) for number in range(TABLES)]
+    """Make all datasets."""
+    return [make_table(random, number) for number in range(TABLE_COUNT)]
 
 
 def make_table(random: Random, number: int) -> Table:
-    """One dataset, with three to fourteen columns."""
-    namespace = random.choice(STORES)
-    name = f"{random.choice(AREAS)}.{random.choice(THINGS)}_{number:04}"
+    """Make a dataset with three to fourteen columns."""
+    namespace = random.choice(NAMESPACES)
+    name = f"{random.choice(AREAS)}.{random.choice(ENTITIES)}_{number:04}"
     width = random.choice((3, 4, 4, 5, 5, 6, 8, 14))
-    columns = tuple(f"{random.choice(THINGS)}_{random.choice(TRAITS)}_{place}" for place in range(width))
+    columns = tuple(f"{random.choice(ENTITIES)}_{random.choice(ATTRIBUTES)}_{position}" for position in range(width))
     fields = [make_field(random, column, name) for column in columns]
-    schema = facet("SchemaDatasetFacet", "1-2-0", fields=fields)
-    source = facet("DatasourceDatasetFacet", "1-0-1", name=namespace, uri=f"{namespace}/{name}")
-    return Table(namespace, name, columns, {"schema": raw(schema), "dataSource": raw(source)})
+    schema = make_facet("SchemaDatasetFacet", "1-2-0", fields=fields)
+    source = make_facet("DatasourceDatasetFacet", "1-0-1", name=namespace, uri=f"{namespace}/{name}")
+    return Table(namespace, name, columns, {"schema": encode_raw(schema), "dataSource": encode_raw(source)})
 
 
 def make_field(random: Random, column: str, table: str) -> Json:
-    """A column as a schema lists it; one in three is described."""
+    """Make a schema field; one in three has a description."""
     field = {"name": column, "type": random.choice(TYPES)}
     return field | {"description": f"{column} of {table}"} if random.random() < 1 / 3 else field
 
 
 def make_jobs(random: Random, tables: list[Table]) -> list[Job]:
-    """The jobs of the world. Each writes tables further on than those it reads, so that lineage has no cycles."""
-    return [make_job(random, tables, number) for number in range(JOBS)]
+    """Make all jobs. Each writes tables after those it reads, so that lineage has no cycles."""
+    return [make_job(random, tables, number) for number in range(JOB_COUNT)]
 
 
 def make_job(random: Random, tables: list[Table], number: int) -> Job:
-    """One job: one to three inputs, one or two outputs."""
-    frontier = 10 + number * (len(tables) - 12) // JOBS
+    """Make a job with one to three inputs and one or two outputs."""
+    frontier = 10 + number * (len(tables) - 12) // JOB_COUNT
     nearby = range(max(0, frontier - 200), frontier)
-    inputs = tuple(tables[place] for place in random.sample(nearby, random.choice((1, 1, 2, 2, 3))))
+    inputs = tuple(tables[position] for position in random.sample(nearby, random.choice((1, 1, 2, 2, 3))))
     outputs = tables[frontier : frontier + random.choice((1, 1, 1, 2))]
     name = f"{random.choice(AREAS)}_daily.build_{number:04}"
     return Job(
         namespace=f"scheduler-{number % 6}",
         name=name,
         parent=name.partition(".")[0],
-        facets=raw(job_facets(random, name, inputs, outputs)),
+        facets=encode_raw(job_facets(random, name, inputs, outputs)),
         inputs=inputs,
-        outputs=tuple((table, raw(column_lineage(random, inputs, table))) for table in outputs),
+        outputs=tuple((table, encode_raw(column_lineage(random, inputs, table))) for table in outputs),
     )
 
 
 def job_facets(random: Random, name: str, inputs: tuple[Table, ...], outputs: list[Table]) -> Json:
-    """Four facets, among them SQL with quotes and letters beyond ASCII."""
+    """Make four job facets, one of them SQL with quotes and non-ASCII letters."""
     columns = ",\n  ".join(f"coalesce(t.{column}, '-') as \"{column} à jour\"" for column in outputs[0].columns)
     sql = f"insert into {outputs[0].name}\nselect\n  {columns}\nfrom {' natural join '.join(t.name for t in inputs)} t"
     commit = f"{random.getrandbits(160):040x}"
     return {
-        "jobType": facet("JobTypeJobFacet", "2-0-3", processingType="BATCH", integration="SPARK", jobType="JOB"),
-        "sql": facet("SQLJobFacet", "1-1-0", query=sql, dialect="spark"),
-        "sourceCodeLocation": facet(
+        "jobType": make_facet("JobTypeJobFacet", "2-0-3", processingType="BATCH", integration="SPARK", jobType="JOB"),
+        "sql": make_facet("SQLJobFacet", "1-1-0", query=sql, dialect="spark"),
+        "sourceCodeLocation": make_facet(
             "SourceCodeLocationJobFacet", "1-0-1", type="git", url=f"https://example.com/{name}.py", version=commit
         ),
-        "ownership": facet(
+        "ownership": make_facet(
             "OwnershipJobFacet", "1-0-1", owners=[{"name": f"team:{random.choice(AREAS)}", "type": "OWNER"}]
         ),
     }
 
 
 def column_lineage(random: Random, inputs: tuple[Table, ...], output: Table) -> Json:
-    """One source for most columns of `output`, two for some."""
+    """Make column lineage with one source for most columns, two for some."""
     fields = {
         column: {
             "inputFields": [input_field(random, random.choice(inputs)) for _ in range(random.choice((1, 1, 1, 2)))]
         }
         for column in output.columns
     }
-    return facet("ColumnLineageDatasetFacet", "1-2-0", fields=fields)
+    return make_facet("ColumnLineageDatasetFacet", "1-2-0", fields=fields)
 
 
 def input_field(random: Random, table: Table) -> Json:
-    """Some column of `table`, as the source of another."""
+    """Make an input field of a random column."""
     transformation = {"type": "DIRECT", "subtype": random.choice(SUBTYPES), "description": "", "masking": False}
     return {
         "namespace": table.namespace,
@@ -194,26 +194,26 @@ def input_field(random: Random, table: Table) -> Json:
 
 
 def run_events(random: Random, job: Job, start: float) -> Iterator[tuple[float, bytes]]:
-    """The events of one run and when each happened: a start, perhaps some progress, an end."""
-    types = ("START", *("RUNNING",) * random.choice((0, 0, 0, 0, 1, 2)), random.choice(ENDINGS))
+    """Generate the events of a run and their times: START, sometimes RUNNING, and an end."""
+    types = ("START", *("RUNNING",) * random.choice((0, 0, 0, 0, 1, 2)), random.choice(END_TYPES))
     duration = 1 + random.expovariate(1 / 120)
     facets = {
-        "parent": facet(
+        "parent": make_facet(
             "ParentRunFacet",
             "1-1-0",
-            run={"runId": run_id(random, start)},
+            run={"runId": make_run_id(random, start)},
             job={"namespace": job.namespace, "name": job.parent},
         ),
-        "nominalTime": facet("NominalTimeRunFacet", "1-0-1", nominalStartTime=timestamp(start // 3650 * 3650)),
-        "processing_engine": facet("ProcessingEngineRunFacet", "1-1-1", name="spark", version="4.2.0"),
+        "nominalTime": make_facet("NominalTimeRunFacet", "1-0-1", nominalStartTime=format_time(start // 3650 * 3650)),
+        "processing_engine": make_facet("ProcessingEngineRunFacet", "1-1-1", name="spark", version="4.2.0"),
     }
-    run = run_id(random, start)
-    for place, event_type in enumerate(types):
-        moment = start + duration * place / (len(types) - 1)
-        has_ended = place == len(types) - 1
+    run = make_run_id(random, start)
+    for position, event_type in enumerate(types):
+        time = start + duration * position / (len(types) - 1)
+        has_ended = position == len(types) - 1
         event = {
             "eventType": event_type,
-            "eventTime": timestamp(moment),
+            "eventTime": format_time(time),
             "run": {"runId": run, "facets": facets | run_facets(random, event_type)},
             "job": {"namespace": job.namespace, "name": job.name, "facets": job.facets},
             "inputs": [input_dataset(random, table, has_ended=has_ended) for table in job.inputs],
@@ -221,29 +221,31 @@ def run_events(random: Random, job: Job, start: float) -> Iterator[tuple[float, 
             "producer": PRODUCER,
             "schemaURL": f"{SPEC}/2-0-2/OpenLineage.json#/$defs/RunEvent",
         }
-        yield moment, msgspec.json.encode(event)
+        yield time, msgspec.json.encode(event)
 
 
 def run_facets(random: Random, event_type: str) -> Json:
-    """What only this event says of its run; one facet is of nobody's standard."""
+    """Make the run facets of one event; one of them is not a standard facet."""
     facets: Json = {}
     if event_type == "FAIL":
         trace = "\n".join(f"\tat com.example.Stage{random.randrange(90)}.run" for _ in range(random.randrange(8, 60)))
-        facets["errorMessage"] = facet(
+        facets["errorMessage"] = make_facet(
             "ErrorMessageRunFacet", "1-0-1", message="Division by zero", programmingLanguage="JAVA", stackTrace=trace
         )
     if random.random() < 0.3:
-        facets["bench_cost"] = facet("CostRunFacet", "1-0-0", cpuSeconds=random.randrange(9_999), euros=random.random())
+        facets["bench_cost"] = make_facet(
+            "CostRunFacet", "1-0-0", cpuSeconds=random.randrange(9_999), euros=random.random()
+        )
     return facets
 
 
 def input_dataset(random: Random, table: Table, *, has_ended: bool) -> Json:
-    """A table as it was read, at the end sometimes with metrics of its columns."""
+    """Make an input dataset; the last event sometimes has column metrics."""
     dataset: Json = {"namespace": table.namespace, "name": table.name, "facets": table.facets}
     if has_ended and random.random() < 0.4:
         metrics = {column: column_metrics(random) for column in table.columns}
         dataset["inputFacets"] = {
-            "dataQualityMetrics": facet(
+            "dataQualityMetrics": make_facet(
                 "DataQualityMetricsInputDatasetFacet", "1-0-2", rowCount=random.randrange(10**7), columnMetrics=metrics
             )
         }
@@ -251,7 +253,7 @@ def input_dataset(random: Random, table: Table, *, has_ended: bool) -> Json:
 
 
 def column_metrics(random: Random) -> Json:
-    """Figures of one column."""
+    """Make the metrics of a column."""
     return {
         "nullCount": random.randrange(1_000),
         "distinctCount": random.randrange(100_000),
@@ -261,30 +263,30 @@ def column_metrics(random: Random) -> Json:
 
 
 def output_dataset(random: Random, table: Table, lineage: msgspec.Raw, event_type: str) -> Json:
-    """A table as it is written; how much, which version and from where is known once the run is complete."""
+    """Make an output dataset; a COMPLETE event has statistics, version and column lineage."""
     dataset: Json = {"namespace": table.namespace, "name": table.name, "facets": table.facets}
     if event_type == "COMPLETE":
-        version = facet("DatasetVersionDatasetFacet", "1-0-1", datasetVersion=str(random.getrandbits(60)))
+        version = make_facet("DatasetVersionDatasetFacet", "1-0-1", datasetVersion=str(random.getrandbits(60)))
         rows, size = random.randrange(10**7), random.randrange(10**10)
-        statistics = facet("OutputStatisticsOutputDatasetFacet", "1-0-2", rowCount=rows, size=size)
+        statistics = make_facet("OutputStatisticsOutputDatasetFacet", "1-0-2", rowCount=rows, size=size)
         dataset["facets"] = table.facets | {"columnLineage": lineage, "version": version}
         dataset["outputFacets"] = {"outputStatistics": statistics}
     return dataset
 
 
 def big_event(random: Random, job: Job, size: int) -> bytes:
-    """The end of a run that wrote a table of thousands of columns, about so many bytes in all."""
-    # 365 bytes: what a column takes in the schema and in the lineage together.
-    columns = tuple(f"wide_column_{place:06}" for place in range(size // 365))
+    """Make a COMPLETE event of about `size` bytes, with an output of thousands of columns."""
+    # A column needs 365 bytes, in schema and lineage together.
+    columns = tuple(f"wide_column_{position:06}" for position in range(size // 365))
     fields = [{"name": column, "type": "varchar", "description": f"{column} of a wide table"} for column in columns]
-    schema = raw(facet("SchemaDatasetFacet", "1-2-0", fields=fields))
-    wide = Table("s3://lake", f"wide.{random.choice(THINGS)}_{random.randrange(10**6)}", columns, {"schema": schema})
-    lineage = raw(column_lineage(random, job.inputs, wide))
-    moment = random.random() * 3650
+    schema = encode_raw(make_facet("SchemaDatasetFacet", "1-2-0", fields=fields))
+    wide = Table("s3://lake", f"wide.{random.choice(ENTITIES)}_{random.randrange(10**6)}", columns, {"schema": schema})
+    lineage = encode_raw(column_lineage(random, job.inputs, wide))
+    time = random.random() * 3650
     event = {
         "eventType": "COMPLETE",
-        "eventTime": timestamp(moment),
-        "run": {"runId": run_id(random, moment)},
+        "eventTime": format_time(time),
+        "run": {"runId": make_run_id(random, time)},
         "job": {"namespace": job.namespace, "name": job.name, "facets": job.facets},
         "inputs": [input_dataset(random, table, has_ended=False) for table in job.inputs],
         "outputs": [output_dataset(random, wide, lineage, "COMPLETE")],
@@ -294,51 +296,51 @@ def big_event(random: Random, job: Job, size: int) -> bytes:
     return msgspec.json.encode(event)
 
 
-def any_big_event(random: Random, jobs: list[Job]) -> bytes:
-    """A big event of one of the jobs, somewhere between 0.9 and 10.9 MB."""
+def random_big_event(random: Random, jobs: list[Job]) -> bytes:
+    """Make a big event of a random job, with 0.9 to 10.9 MB."""
     return big_event(random, random.choice(jobs), random.randint(*BIG_BYTES))
 
 
-def deliveries(random: Random, jobs: list[Job]) -> Iterator[bytes]:
-    """Events without end as a collector receives them: runs interleave, and some events come twice."""
-    waiting: list[tuple[float, int, bytes]] = []
-    arrival = itertools.count()
+def generate_deliveries(random: Random, jobs: list[Job]) -> Iterator[bytes]:
+    """Generate endless events as a collector receives them: runs are interleaved, and some events come twice."""
+    queue: list[tuple[float, int, bytes]] = []
+    sequence = itertools.count()
     now = 0.0
     while True:
-        for moment, body in run_events(random, random.choice(jobs), now):
-            heapq.heappush(waiting, (moment, next(arrival), body))
-            if random.random() < REDELIVERED:
-                late = moment + random.random() * REDELIVERED_WITHIN_SECONDS
-                heapq.heappush(waiting, (late, next(arrival), body))
+        for time, body in run_events(random, random.choice(jobs), now):
+            heapq.heappush(queue, (time, next(sequence), body))
+            if random.random() < REDELIVERED_SHARE:
+                redelivery_time = time + random.random() * MAX_REDELIVERY_SECONDS
+                heapq.heappush(queue, (redelivery_time, next(sequence), body))
         now += random.expovariate(RUNS_PER_SECOND)
-        while waiting and waiting[0][0] <= now:
-            yield heapq.heappop(waiting)[2]
+        while queue and queue[0][0] <= now:
+            yield heapq.heappop(queue)[2]
 
 
-def events(count: int, seed: int, big: int = 0) -> Iterator[bytes]:
-    """`count` events, `big` of them large and evenly spread."""
+def generate_events(count: int, seed: int, big: int = 0) -> Iterator[bytes]:
+    """Generate `count` events, `big` of them large and evenly distributed."""
     random = Random(seed)
     jobs = make_jobs(random, make_tables(random))
-    # Their own numbers, so that the other events are the same with and without them.
+    # A separate generator, so that big events do not change the others.
     big_random = Random(seed + 1)
-    usual = deliveries(random, jobs)
-    for place in range(count):
-        is_big = place * big // count != (place + 1) * big // count
-        yield any_big_event(big_random, jobs) if is_big else next(usual)
+    small_events = generate_deliveries(random, jobs)
+    for position in range(count):
+        is_big = position * big // count != (position + 1) * big // count
+        yield random_big_event(big_random, jobs) if is_big else next(small_events)
 
 
 def main() -> None:
-    """Write the file that the command line asks for."""
+    """Write events to a file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("count", type=int, help="how many events, one a line")
-    parser.add_argument("out", type=Path, help="the file to write")
+    parser.add_argument("count", type=int, help="number of events, one per line")
+    parser.add_argument("out", type=Path, help="output file")
     parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--big", type=int, default=0, metavar="K", help="how many of them have 0.9 to 10.9 MB")
-    wanted = parser.parse_args()
-    if not 0 <= wanted.big <= wanted.count:
-        parser.error(f"--big is {wanted.big}: it must be between 0 and the count, {wanted.count}")
-    with wanted.out.open("wb") as file:
-        file.writelines(body + b"\n" for body in events(wanted.count, wanted.seed, wanted.big))
+    parser.add_argument("--big", type=int, default=0, metavar="K", help="number of events with 0.9 to 10.9 MB")
+    args = parser.parse_args()
+    if not 0 <= args.big <= args.count:
+        parser.error(f"--big is {args.big}: it must be between 0 and the count, {args.count}")
+    with args.out.open("wb") as file:
+        file.writelines(body + b"\n" for body in generate_events(args.count, args.seed, args.big))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Asking a server over HTTP: one after the other for how long an answer takes, many at once for how many there are."""
+"""HTTP clients of a server: sequential for latency, concurrent for throughput."""
 
 from __future__ import annotations
 
@@ -17,126 +17,128 @@ from pathlib import Path
 from statistics import quantiles
 
 import uvloop
-from bench.costs import TICKS
-from bench.processes import family
+from bench.costs import TICKS_PER_SECOND
+from bench.processes import list_process_tree
 
-_REST_SECONDS = 1.0
+_IDLE_SECONDS = 1.0
 _OK = b"HTTP/1.1 200 "
-_SIZE = b"\r\ncontent-length: "
+_CONTENT_LENGTH = b"\r\ncontent-length: "
 
 
 @dataclass(frozen=True)
 class Server:
-    """A server that was started here."""
+    """Server process."""
 
-    process: int
+    pid: int
     port: int
     seconds_to_start: float
 
     def cpu_seconds(self) -> float:
-        """What it has taken so far."""
-        return sum(one.ticks for one in family(self.process)) / TICKS
+        """CPU time until now."""
+        return sum(process.ticks for process in list_process_tree(self.pid)) / TICKS_PER_SECOND
 
-    def until_it_rests(self) -> float:
-        """Wait until the server has done what it does by itself; gives the seconds that it took."""
-        began = rested = time.perf_counter()
-        spent = self.cpu_seconds()
-        while time.perf_counter() - rested < _REST_SECONDS:
+    def wait_until_idle(self) -> float:
+        """Wait until background work has ended, and return the seconds."""
+        start = idle_since = time.perf_counter()
+        cpu = self.cpu_seconds()
+        while time.perf_counter() - idle_since < _IDLE_SECONDS:
             time.sleep(0.1)
-            if self.cpu_seconds() > spent + 0.02:
-                rested, spent = time.perf_counter(), self.cpu_seconds()
-        return rested - began
+            if self.cpu_seconds() > cpu + 0.02:
+                idle_since, cpu = time.perf_counter(), self.cpu_seconds()
+        return idle_since - start
 
 
 @contextmanager
-def serving(home: Path) -> Iterator[Server]:
-    """`clew serve` as a user starts it; it counts as started with its first answer."""
-    began = time.perf_counter()
+def run_server(home: Path) -> Iterator[Server]:
+    """Run `clew serve`; it counts as started with its first response."""
+    start = time.perf_counter()
     command = [sys.executable, "-m", "clew", "serve", "--port", "0", "--home", str(home)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        found = re.search(r":(\d+)/", process.stderr.readline() if process.stderr else "")
-        if found is None:
+        match = re.search(r":(\d+)/", process.stderr.readline() if process.stderr else "")
+        if match is None:
             message = "The server did not start."
             raise RuntimeError(message)
-        port = int(found[1])
-        answer_times(port, ["/api/v1/namespaces"], 1)
+        port = int(match[1])
+        measure_latencies(port, ["/api/v1/namespaces"], 1)
         try:
-            yield Server(process.pid, port, time.perf_counter() - began)
+            yield Server(process.pid, port, time.perf_counter() - start)
         finally:
             process.terminate()
 
 
-def answer_times(port: int, paths: Sequence[str], count: int) -> list[float]:
-    """Milliseconds until the whole answer is there, one request after the other on one connection."""
+def measure_latencies(port: int, paths: Sequence[str], count: int) -> list[float]:
+    """Measure the milliseconds of sequential requests on one connection."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    found = []
+    latencies = []
     for _, path in zip(range(count), cycle(paths), strict=False):
-        began = time.perf_counter()
+        start = time.perf_counter()
         connection.request("GET", path)
-        answer = connection.getresponse()
-        answer.read()
-        found.append(1000 * (time.perf_counter() - began))
-        if answer.status != http.HTTPStatus.OK:
-            message = f"{path}: {answer.status}"
+        response = connection.getresponse()
+        response.read()
+        latencies.append(1000 * (time.perf_counter() - start))
+        if response.status != http.HTTPStatus.OK:
+            message = f"{path}: {response.status}"
             raise RuntimeError(message)
     connection.close()
-    return found
+    return latencies
 
 
 def p95(times: Sequence[float]) -> float:
-    """The 95th percentile."""
+    """95th percentile."""
     return quantiles(times, n=100, method="inclusive")[94]
 
 
-def ask_all(port: int, paths: Sequence[str], clients: int) -> float:
-    """Ask for all paths, by so many clients at once; gives the seconds that it took.
+def send_all(port: int, paths: Sequence[str], clients: int) -> float:
+    """Send requests with concurrent clients, and return the seconds.
 
-    The clients share the machine with the server, so they do little: requests are made before the clock starts.
+    The clients share the machine with the server, so requests are encoded before the measurement starts.
     """
     requests = deque(f"GET {path} HTTP/1.1\r\nhost: bench\r\n\r\n".encode() for path in paths)
-    began = time.perf_counter()
-    uvloop.run(_ask_all(port, requests, clients))
-    return time.perf_counter() - began
+    start = time.perf_counter()
+    uvloop.run(_send_all(port, requests, clients))
+    return time.perf_counter() - start
 
 
-async def _ask_all(port: int, requests: deque[bytes], clients: int) -> None:
+async def _send_all(port: int, requests: deque[bytes], clients: int) -> None:
     loop = asyncio.get_running_loop()
-    ended = [loop.create_future() for _ in range(clients)]
-    for one in ended:
-        await loop.create_connection(lambda one=one: _Client(requests, one), "127.0.0.1", port)  # type: ignore[misc]
-    await asyncio.gather(*ended)
+    futures = [loop.create_future() for _ in range(clients)]
+    for future in futures:
+        await loop.create_connection(lambda future=future: _Client(requests, future), "127.0.0.1", port)  # type: ignore[misc]
+    await asyncio.gather(*futures)
 
 
 class _Client(asyncio.Protocol):
-    """Sends the next request when the answer to the one before is there; all that a load needs of HTTP."""
+    """Minimal HTTP client that sends the next request after each response."""
 
-    def __init__(self, requests: deque[bytes], ended: asyncio.Future[None]) -> None:
+    def __init__(self, requests: deque[bytes], done: asyncio.Future[None]) -> None:
         self._requests = requests
-        self._ended = ended
-        self._held = b""
+        self._done = done
+        self._buffer = b""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin."""
+        """Send the first request."""
         self._transport = transport
-        self._ask()
+        self._send_next()
 
     def data_received(self, data: bytes) -> None:
-        """Take an answer, or a part of one."""
-        self._held = data = self._held + data
-        body = data.find(b"\r\n\r\n") + 4
-        if body < 4:
+        """Receive a response, or a part of it."""
+        self._buffer = data = self._buffer + data
+        body_start = data.find(b"\r\n\r\n") + 4
+        if body_start < 4:
             return
-        size = data.find(_SIZE, 0, body)
-        if size < 0 or not data.startswith(_OK):
+        length_start = data.find(_CONTENT_LENGTH, 0, body_start)
+        if length_start < 0 or not data.startswith(_OK):
             self._transport.close()
-            self._ended.set_exception(RuntimeError(data[:body].decode()))
-        elif len(data) - body == int(data[size + len(_SIZE) : data.find(b"\r", size + 2)]):
-            self._ask()
+            self._done.set_exception(RuntimeError(data[:body_start].decode()))
+        elif len(data) - body_start == int(
+            data[length_start + len(_CONTENT_LENGTH) : data.find(b"\r", length_start + 2)]
+        ):
+            self._send_next()
 
-    def _ask(self) -> None:
-        self._held = b""
+    def _send_next(self) -> None:
+        self._buffer = b""
         if self._requests:
             self._transport.write(self._requests.popleft())
         else:
             self._transport.close()
-            self._ended.set_result(None)
+            self._done.set_result(None)

@@ -1,4 +1,4 @@
-"""An index of many runs and edges, written straight from rows: what questions are asked of."""
+"""An index of many runs and edges, written from rows, for query benchmarks."""
 
 from __future__ import annotations
 
@@ -16,46 +16,46 @@ INPUTS = 3
 RUNS_PER_JOB = 4
 COLUMNS = 4
 _SOURCES = 5_000
-_JOBS_AT_ONCE = 5_000
+_JOBS_PER_BATCH = 5_000
 _DAY = 86_400_000_000
 
 
 def job_name(number: int) -> str:
-    """The job of a number; those of an area feed each other."""
+    """Name of a job; jobs of an area read each other's outputs."""
     return f"area_{number // JOBS_PER_AREA:05}.job_{number % JOBS_PER_AREA:03}"
 
 
 def table_name(number: int) -> str:
-    """What that job writes."""
+    """Name of the table that the job writes."""
     return f"area_{number // JOBS_PER_AREA:05}.table_{number % JOBS_PER_AREA:03}"
 
 
 def source_name(number: int) -> str:
-    """A table that no job writes; the first are read by thousands."""
+    """Name of a table that no job writes; the first ones have thousands of readers."""
     return f"raw.source_{number:05}"
 
 
 def write_index(path: Path, jobs: int) -> None:
-    """An index of so many jobs, with four edges, four runs and four column edges each."""
+    """Write an index of jobs with four edges, four runs and four column edges each."""
     random = Random(7)
-    with build_and_swap(path) as sink:
+    with build_and_swap(path) as writer:
         sources = [DatasetRow(STORE, source_name(number), 0, 0, 0, 0) for number in range(_SOURCES)]
-        sink.apply("sources", ChangeSet(datasets=sources))
-        for first in range(0, jobs, _JOBS_AT_ONCE):
+        writer.apply("sources", ChangeSet(datasets=sources))
+        for first in range(0, jobs, _JOBS_PER_BATCH):
             changes = ChangeSet()
-            for number in range(first, min(first + _JOBS_AT_ONCE, jobs)):
+            for number in range(first, min(first + _JOBS_PER_BATCH, jobs)):
                 _add_job(changes, number, list(_inputs(random, number)), random)
-            sink.apply(f"jobs/{first}", changes)
+            writer.apply(f"jobs/{first}", changes)
 
 
 def _inputs(random: Random, number: int) -> Iterator[str]:
-    place = number % JOBS_PER_AREA
+    position = number % JOBS_PER_AREA
     for _ in range(INPUTS):
-        if place < 20 or random.random() < 0.1:
+        if position < 20 or random.random() < 0.1:
             # A few sources are read by a large part of all jobs.
             yield source_name(int(_SOURCES * random.random() ** 3))
         else:
-            yield table_name(number - random.randint(1, min(place, 40)))
+            yield table_name(number - random.randint(1, min(position, 40)))
 
 
 def _add_job(changes: ChangeSet, number: int, inputs: list[str], random: Random) -> None:
@@ -67,23 +67,23 @@ def _add_job(changes: ChangeSet, number: int, inputs: list[str], random: Random)
     runs = [_add_run(changes, job, output, inputs, seq, day, random) for day in range(RUNS_PER_JOB)]
     changes.jobs.append(JobRow(*job, seq, seq, seq, seq, runs[-1], RUNS_PER_JOB * _DAY, seq))
     edge_set = f"set {number}"
-    for place in range(COLUMNS):
-        source = inputs[place % len(inputs)]
-        column = f"column_{place}"
-        edge = EdgeRow(edge_set, place, column, STORE, source, column, "DIRECT", "IDENTITY", None, None)
+    for position in range(COLUMNS):
+        source = inputs[position % len(inputs)]
+        column = f"column_{position}"
+        edge = EdgeRow(edge_set, position, column, STORE, source, column, "DIRECT", "IDENTITY", None, None)
         changes.edge_sets.append(edge)
-    statement = AssertionRow(runs[-1], STORE, output, "", "columnLineage", seq, seq, runs[-1], *job, None, edge_set)
-    changes.lineage_assertions.append(statement)
+    assertion = AssertionRow(runs[-1], STORE, output, "", "columnLineage", seq, seq, runs[-1], *job, None, edge_set)
+    changes.lineage_assertions.append(assertion)
 
 
 def _add_run(
     changes: ChangeSet, job: tuple[str, str], output: str, inputs: list[str], seq: int, day: int, random: Random
 ) -> str:
-    began = day * _DAY + seq
-    # As a UUID of version 7, which begins with the time.
-    run = str(UUID(int=(began // 1000) << 80 | 7 << 76 | random.getrandbits(76)))
+    start = day * _DAY + seq
+    # UUID of version 7, which begins with the time.
+    run = str(UUID(int=(start // 1000) << 80 | 7 << 76 | random.getrandbits(76)))
     changes.runs.append(
-        RunRow(run, *job, seq, "COMPLETED", 3, began + 10, seq, began, began + 10, began, began + 10, None, None, seq)
+        RunRow(run, *job, seq, "COMPLETED", 3, start + 10, seq, start, start + 10, start, start + 10, None, None, seq)
     )
     for direction, names in (("INPUT", dict.fromkeys(inputs)), ("OUTPUT", [output])):
         changes.run_io += [RunIoRow(run, direction, STORE, name, "", *job, None, seq) for name in names]

@@ -1,4 +1,4 @@
-"""Logs of generated events, made once for each size and then used by every measure."""
+"""Logs of generated events, written once per size and shared by all benchmarks."""
 
 from __future__ import annotations
 
@@ -12,58 +12,60 @@ from bench import generate
 from bench.rounds import BUILD
 
 from clew.data_dir import DataDir
-from clew.eventlog import writer as writing
+from clew.eventlog import writer as writer_module
 from clew.eventlog.segments import decode_record, end_position, read_lines, split_ranges
 from clew.eventlog.writer import IncomingEvent, LogWriter
 from clew.events.streams import Stream
 
 SEED = 7
-_PER_APPEND = 600
-_COUNT = "count"
+_EVENTS_PER_APPEND = 600
+_COUNT_FILE = "count"
 
 
 @dataclass(frozen=True)
 class Log:
-    """A log and how many events it holds: fewer than were generated, for it keeps none twice."""
+    """Log and its number of events: fewer than generated, because duplicates are not stored."""
 
     folder: Path
     events: int
 
     @property
     def end(self) -> int:
-        """Its size in bytes."""
+        """Size in bytes."""
         return end_position(self.folder)
 
-    def home(self, root: Path) -> DataDir:
-        """A new home with this log."""
+    def create_home(self, root: Path) -> DataDir:
+        """Create a data directory with this log."""
         home = DataDir(root).create()
         home.log.symlink_to(self.folder)
         return home
 
     def bodies(self) -> Iterator[bytes]:
-        """Its events, as they came."""
-        for part in split_ranges(self.folder, 0, self.end, self.end):
-            yield from (decode_record(text).body for _, text in read_lines(part))
+        """Read the bodies of all events."""
+        for range_ in split_ranges(self.folder, 0, self.end, self.end):
+            yield from (decode_record(line).body for _, line in read_lines(range_))
 
 
-def log_of(count: int) -> Log:
-    """A log of so many generated events; the one that was made before, unless what makes it has changed since."""
+def open_log(count: int) -> Log:
+    """Open a log of generated events; it is written again if the generator or the log writer has changed."""
     folder = BUILD / "logs" / str(count)
-    done = folder / _COUNT
-    changed = max(Path(str(module.__file__)).stat().st_mtime for module in (generate, writing))
-    if not done.exists() or done.stat().st_mtime < changed:
+    count_file = folder / _COUNT_FILE
+    last_change = max(Path(str(module.__file__)).stat().st_mtime for module in (generate, writer_module))
+    if not count_file.exists() or count_file.stat().st_mtime < last_change:
         shutil.rmtree(folder, ignore_errors=True)
         with LogWriter(folder) as log:
-            stored = sum(log.append(received(some)) for some in _groups(generate.events(count, SEED)))
-        done.write_text(str(stored))
-    return Log(folder, int(done.read_text()))
+            stored_count = sum(
+                log.append(to_incoming(batch)) for batch in _batched(generate.generate_events(count, SEED))
+            )
+        count_file.write_text(str(stored_count))
+    return Log(folder, int(count_file.read_text()))
 
 
-def received(bodies: Iterable[bytes]) -> list[IncomingEvent]:
-    """Events as the log takes them."""
+def to_incoming(bodies: Iterable[bytes]) -> list[IncomingEvent]:
+    """Wrap bodies as incoming events."""
     return [IncomingEvent(Stream.OPENLINEAGE, "bench", body) for body in bodies]
 
 
-def _groups(bodies: Iterator[bytes]) -> Iterator[list[bytes]]:
-    while group := list(islice(bodies, _PER_APPEND)):
-        yield group
+def _batched(bodies: Iterator[bytes]) -> Iterator[list[bytes]]:
+    while batch := list(islice(bodies, _EVENTS_PER_APPEND)):
+        yield batch

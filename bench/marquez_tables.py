@@ -1,7 +1,7 @@
-"""The same events in PostgreSQL, as Marquez keeps them: raw events, and a row for each facet of each event.
+"""The same events in PostgreSQL with Marquez's tables: raw events, and one row per facet of each event.
 
-The tables and indexes are those of its facet proposal and what it shipped; the queries are the ones that the proposal
-wants to be rid of ("before") and the ones by run.
+Tables and indexes are those of its facet proposal and of its release. The queries are the ones that the proposal
+replaces ("before"), and the ones by run.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 import psycopg
-from bench.postgres import started
+from bench.postgres import start_server
 
 _TABLES = """
 create table lineage_events (run_uuid text, event_time timestamptz, event_type text, event jsonb, job_name text,
@@ -30,24 +30,24 @@ create index on run_facets (run_uuid);
 create index on job_facets (run_uuid);
 analyze;
 """
-BEFORE = """select jsonb_agg(ds -> 'facets' order by e.event_time) from dataset_runs d
+DATASET_FACETS_QUERY = """select jsonb_agg(ds -> 'facets' order by e.event_time) from dataset_runs d
     join lineage_events e on e.run_uuid = d.run_uuid,
     jsonb_array_elements(coalesce(e.event -> 'inputs', '[]') || coalesce(e.event -> 'outputs', '[]')) as ds
     where d.namespace = %(namespace)s and d.name = %(name)s and ds -> 'facets' is not null
     and ds ->> 'name' = d.name and ds ->> 'namespace' = d.namespace"""
-BY_RUN = """select name, facet from run_facets where run_uuid = %(run)s order by lineage_event_time"""
-JOB_BY_RUN = """select name, facet from job_facets where run_uuid = %(run)s order by lineage_event_time"""
+RUN_FACETS_QUERY = """select name, facet from run_facets where run_uuid = %(run)s order by lineage_event_time"""
+JOB_FACETS_QUERY = """select name, facet from job_facets where run_uuid = %(run)s order by lineage_event_time"""
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 
 @contextmanager
-def filled(events: Iterable[bytes]) -> Iterator[Connection]:
-    """A PostgreSQL of its own with these events."""
+def open_filled_database(events: Iterable[bytes]) -> Iterator[Connection]:
+    """Start a temporary PostgreSQL with these events."""
     with (
         tempfile.TemporaryDirectory(prefix="clew-bench-") as folder,
-        started(Path(folder)) as address,
-        psycopg.connect(address, autocommit=True) as connection,
+        start_server(Path(folder)) as url,
+        psycopg.connect(url, autocommit=True) as connection,
     ):
         connection.execute(_TABLES)
         _load(connection, events)
@@ -64,24 +64,24 @@ def _load(connection: Connection, events: Iterable[bytes]) -> None:
         with cursor.copy("copy lineage_events from stdin") as rows:
             for body in events:
                 event = msgspec.json.decode(body)
-                run, at = event["run"]["runId"], event["eventTime"]
+                run, time = event["run"]["runId"], event["eventTime"]
                 job = event["job"]
                 rows.write_row(
-                    (run, at, event["eventType"], body.decode(), job["name"], job["namespace"], event["producer"])
+                    (run, time, event["eventType"], body.decode(), job["name"], job["namespace"], event["producer"])
                 )
-                for one in (*event["inputs"], *event["outputs"]):
-                    runs.add((one["namespace"], one["name"], run))
-                for table, part in (("run_facets", event["run"]), ("job_facets", job)):
+                for dataset in (*event["inputs"], *event["outputs"]):
+                    runs.add((dataset["namespace"], dataset["name"], run))
+                for table, subject in (("run_facets", event["run"]), ("job_facets", job)):
                     facets[table] += [
-                        (run, at, name, msgspec.json.encode({name: facet}).decode())
-                        for name, facet in part.get("facets", {}).items()
+                        (run, time, name, msgspec.json.encode({name: facet}).decode())
+                        for name, facet in subject.get("facets", {}).items()
                     ]
         _copy(cursor, "dataset_runs", runs)
-        for table, found in facets.items():
-            _copy(cursor, table, found)
+        for table, table_rows in facets.items():
+            _copy(cursor, table, table_rows)
 
 
-def _copy(cursor: psycopg.Cursor[tuple[Any, ...]], table: str, found: Iterable[tuple[str, ...]]) -> None:
+def _copy(cursor: psycopg.Cursor[tuple[Any, ...]], table: str, table_rows: Iterable[tuple[str, ...]]) -> None:
     with cursor.copy(f"copy {table} from stdin") as rows:
-        for row in found:
+        for row in table_rows:
             rows.write_row(row)

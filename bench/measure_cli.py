@@ -1,8 +1,8 @@
-"""How long commands that read take on an index of a million runs, how long `import clew` does, and what agents pay.
+"""Benchmark: duration of read commands on an index of a million runs and of `import clew`, and size of agent replies.
 
-A question is asked when all that is kept beside the index is up to date, after a batch has changed the index, and when
-nothing is kept at all. Processor time of whole processes, the best of three: the machine may be busy with something
-else. Modules are compiled before, as those of an installed package are.
+Queries run with current cache files, after a batch has changed the index, and without cache files. Figures are CPU time
+of whole processes, best of three, because the machine may be busy. Modules are compiled before, as in an installed
+package.
 
 python -m bench.measure_cli [EVENTS]
 """
@@ -19,42 +19,42 @@ from pathlib import Path
 
 import msgspec
 from bench.figures import Report
-from bench.many_runs import add_batch, job, run_id, session_id, table, write_index
-from bench.rounds import asked_for, scratch
+from bench.many_runs import add_batch, job_name, run_id, session_id, table_name, write_index
+from bench.rounds import parse_run_size, scratch_folder
 from mcp import Client
 
 from clew.mcp.server import create_server
 from clew.query.context import QueryResources, sidecar_path
 
 _RUNS = 1_000_000
-_TRIES = 3
-_BAR_SECONDS = 0.4
-_COLUMN, _FAR = f"{table(5)}.amount", f"{table(40)}.amount"
+_REPEATS = 3
+_TARGET_SECONDS = 0.4
+_COLUMN, _FAR_COLUMN = f"{table_name(5)}.amount", f"{table_name(40)}.amount"
 
 
-def commands(runs: int) -> dict[str, tuple[str, ...]]:
-    """Every command that reads, with something to read."""
+def list_commands(runs: int) -> dict[str, tuple[str, ...]]:
+    """List every read command with arguments."""
     return {
         "runs": ("runs",),
         "runs --failed": ("runs", "--failed"),
         "runs --slow": ("runs", "--slow"),
         "show": ("show", session_id(7)),
-        "upstream of a column": ("upstream", _FAR, "--depth", "5"),
-        "upstream of a dataset": ("upstream", table(40)),
+        "upstream of a column": ("upstream", _FAR_COLUMN, "--depth", "5"),
+        "upstream of a dataset": ("upstream", table_name(40)),
         "upstream of a run": ("upstream", run_id(5)),
         "downstream of a column": ("downstream", _COLUMN),
-        "downstream of a dataset": ("downstream", table(5)),
-        "downstream of a job": ("downstream", job(5)),
-        "path of datasets": ("path", table(5), table(40)),
-        "path of columns": ("path", _COLUMN, _FAR),
+        "downstream of a dataset": ("downstream", table_name(5)),
+        "downstream of a job": ("downstream", job_name(5)),
+        "path of datasets": ("path", table_name(5), table_name(40)),
+        "path of columns": ("path", _COLUMN, _FAR_COLUMN),
         "impact": ("impact", _COLUMN),
         "diff": ("diff", run_id(5), run_id(runs - 1)),
         "search": ("search", "orders_1234"),
-        "export": ("export", table(5), "--format", "mermaid"),
-        "facets": ("facets", "job", "nightly", job(5)),
+        "export": ("export", table_name(5), "--format", "mermaid"),
+        "facets": ("facets", "job", "nightly", job_name(5)),
         "report performance": ("report", "performance"),
         "report audit": ("report", "audit", session_id(7)),
-        "report quality": ("report", "quality", table(5)),
+        "report quality": ("report", "quality", table_name(5)),
         "report documentation": ("report", "documentation", session_id(7)),
         "config": ("config",),
     }
@@ -62,9 +62,9 @@ def commands(runs: int) -> dict[str, tuple[str, ...]]:
 
 TOOLS: dict[str, dict[str, str]] = {
     "search": {"query": "orders"},
-    "describe": {"name": table(5)},
-    "upstream": {"name": _FAR},
-    "downstream": {"name": table(5)},
+    "describe": {"name": table_name(5)},
+    "upstream": {"name": _FAR_COLUMN},
+    "downstream": {"name": table_name(5)},
     "impact": {"name": _COLUMN},
     "list_runs": {},
 }
@@ -72,72 +72,76 @@ TOOLS: dict[str, dict[str, str]] = {
 
 def main() -> None:
     """Print the figures."""
-    asked = asked_for(__doc__)
-    report, runs = Report("cli", asked), asked.share(_RUNS, 1_000)
-    with scratch() as folder:
+    run_size = parse_run_size(__doc__)
+    report, runs = Report("cli", run_size), run_size.scale(_RUNS, 1_000)
+    with scratch_folder() as folder:
         write_index(folder / "index.sqlite", runs)
         size = (folder / "index.sqlite").stat().st_size
-        report.say(f"an index of {runs:,} runs, {size / 1e6:,.0f} MB")
-        for state in (Kept(folder), Changed(folder, runs), Bare(folder)):
-            found = {name: _seconds(folder, one, state) for name, one in commands(runs).items()}
-            for name, seconds in sorted(found.items(), key=lambda pair: -pair[1]):
-                report.say(f"  {name:24} {seconds:.2f} s")
-            slowest = max(found, key=lambda name: found[name])
-            report.at_most(f"slowest command {state.when} ({slowest})", found[slowest], _BAR_SECONDS, " s")
-        report.at_most("import clew", _import_milliseconds(), 50, " ms")
-        report.at_most("longest reply to an agent", max(_characters(folder / "index.sqlite")) / 3, 4_000, " tokens")
+        report.log(f"an index of {runs:,} runs, {size / 1e6:,.0f} MB")
+        for state in (CurrentCaches(folder), OutdatedCaches(folder, runs), NoCaches(folder)):
+            durations = {
+                name: _measure_command(folder, command, state) for name, command in list_commands(runs).items()
+            }
+            for name, seconds in sorted(durations.items(), key=lambda pair: -pair[1]):
+                report.log(f"  {name:24} {seconds:.2f} s")
+            slowest = max(durations, key=lambda name: durations[name])
+            report.check_max(f"slowest command {state.label} ({slowest})", durations[slowest], _TARGET_SECONDS, " s")
+        report.check_max("import clew", _measure_import(), 50, " ms")
+        report.check_max(
+            "longest reply to an agent", max(_measure_replies(folder / "index.sqlite")) / 3, 4_000, " tokens"
+        )
 
 
-class Kept:
-    """All that is kept beside the index is up to date."""
+class CurrentCaches:
+    """State with current cache files."""
 
-    when = "with all that is kept up to date"
+    label = "with current caches"
 
     def __init__(self, folder: Path) -> None:
-        with QueryResources(folder / "index.sqlite") as holdings:
-            holdings.refresh_caches()
+        with QueryResources(folder / "index.sqlite") as resources:
+            resources.refresh_caches()
 
     def prepare(self) -> None:
-        """It stays so."""
+        """Do nothing."""
 
 
-class Changed:
-    """A batch has come since anybody asked."""
+class OutdatedCaches:
+    """State after a batch has changed the index."""
 
-    when = "after a batch"
+    label = "after a batch"
 
     def __init__(self, folder: Path, runs: int) -> None:
         self._index, self._next = folder / "index.sqlite", runs + 1_000_000
 
     def prepare(self) -> None:
-        """Let one come."""
+        """Add a batch."""
         add_batch(self._index, self._next)
         self._next += 1_000
 
 
-class Bare:
-    """Nobody has asked before."""
+class NoCaches:
+    """State without cache files."""
 
-    when = "with nothing kept"
+    label = "without caches"
 
     def __init__(self, folder: Path) -> None:
         self._index = folder / "index.sqlite"
 
     def prepare(self) -> None:
-        """Remove what is kept."""
-        for what in ("lineage", "columns", "search", "search-wal", "search-shm"):
-            sidecar_path(self._index, what).unlink(missing_ok=True)
+        """Remove the cache files."""
+        for name in ("lineage", "columns", "search", "search-wal", "search-shm"):
+            sidecar_path(self._index, name).unlink(missing_ok=True)
 
 
-def _seconds(home: Path, command: tuple[str, ...], state: Kept | Changed | Bare) -> float:
-    """Processor time of a command, at best."""
-    return min(_once(home, command, state) for _ in range(_TRIES))
+def _measure_command(home: Path, command: tuple[str, ...], state: CurrentCaches | OutdatedCaches | NoCaches) -> float:
+    """Measure the best CPU time of a command."""
+    return min(_run_command(home, command, state) for _ in range(_REPEATS))
 
 
-def _once(home: Path, command: tuple[str, ...], state: Kept | Changed | Bare) -> float:
+def _run_command(home: Path, command: tuple[str, ...], state: CurrentCaches | OutdatedCaches | NoCaches) -> float:
     state.prepare()
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    ended = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "clew", *command, *(() if command == ("config",) else ("--home", str(home)))],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -145,40 +149,40 @@ def _once(home: Path, command: tuple[str, ...], state: Kept | Changed | Bare) ->
         check=False,
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(home / "compiled")},
     )
-    if ended.returncode:
-        raise SystemExit(f"{' '.join(command)}: {ended.stderr}")
+    if process.returncode:
+        raise SystemExit(f"{' '.join(command)}: {process.stderr}")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def _import_milliseconds() -> float:
-    """What `import clew` adds to a Python that has started."""
+def _measure_import() -> float:
+    """Measure the CPU milliseconds of `import clew` in a running Python."""
     code = "import time; start = time.process_time(); import clew; print(1000 * (time.process_time() - start))"
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
-    runs = [
+    processes = [
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
-        for _ in range(_TRIES)
+        for _ in range(_REPEATS)
     ]
-    return min(float(ended.stdout) for ended in runs)
+    return min(float(process.stdout) for process in processes)
 
 
-def _characters(index: Path) -> list[int]:
-    """How long the replies of the tools are, in words and as data together."""
+def _measure_replies(index: Path) -> list[int]:
+    """Measure the length of the tools' replies, text and structured data together."""
 
-    async def ask() -> list[int]:
+    async def call_tools() -> list[int]:
         async with Client(create_server(index)) as client:
-            found = []
+            lengths = []
             for tool, arguments in TOOLS.items():
-                began = time.process_time()
+                start = time.process_time()
                 result = await client.call_tool(tool, arguments)
                 if result.is_error:
                     raise SystemExit(f"{tool}: {result.content}")
-                length = sum(len(getattr(part, "text", "")) for part in result.content)
-                found.append(length + len(msgspec.json.encode(result.structured_content)))
-                print(f"  tool {tool}: {found[-1] // 3:,} tokens, {time.process_time() - began:.2f} s")
-            return found
+                length = sum(len(getattr(block, "text", "")) for block in result.content)
+                lengths.append(length + len(msgspec.json.encode(result.structured_content)))
+                print(f"  tool {tool}: {lengths[-1] // 3:,} tokens, {time.process_time() - start:.2f} s")
+            return lengths
 
-    return asyncio.run(ask())
+    return asyncio.run(call_tools())
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""The collector against PostgreSQL, what an event costs it, and whether large events stand in the way of small ones.
+"""Benchmark: the collector against PostgreSQL, its CPU per event, and the latency of small events beside large ones.
 
-Both get the same events, each acknowledged when it is durable, and take turns; the median of the turns counts.
-PostgreSQL has as many connections as the collector has clients; how it does with fewer is told beside it. The clients
-of each are a process of their own, in which each waits for an answer before it sends the next and does little else:
-what they take of the machine is missed by the server.
+Both receive the same events, acknowledged when durable, and alternate; the median of the turns counts. PostgreSQL has
+as many connections as the collector has clients; results with fewer are printed as well. The clients of each are a
+separate process, in which each waits for a response before it sends the next request: their CPU is not available to the
+server.
 
-python -m bench.measure_collector [EVENTS]     a full round sends 20,000 events in each of three turns
+python -m bench.measure_collector [EVENTS]     a full run sends 20,000 events in each of three turns
 """
 
 from __future__ import annotations
@@ -25,97 +25,99 @@ from statistics import median
 
 import msgspec
 from bench import generate
-from bench.costs import TICKS
+from bench.costs import TICKS_PER_SECOND
 from bench.figures import Report
 from bench.logs import SEED
-from bench.memory import held_by
-from bench.postgres import count, insert, postgres, row
-from bench.processes import ticks
-from bench.rounds import asked_for, scratch
-from bench.senders import Sent
+from bench.memory import measure_memory
+from bench.postgres import count_events, insert_rows, make_row, start_with_table
+from bench.processes import cpu_ticks
+from bench.rounds import parse_run_size, scratch_folder
+from bench.senders import SendResult
 
 _EVENTS = 20_000
 _TURNS = 3
 _CLIENTS = 64
-_FEWER = (8, 32)
-_LARGE = 4
+_FEWER_CLIENTS = (8, 32)
+_LARGE_EVENTS = 4
 _LARGE_BYTES = 100_000_000
-_PATIENCE_SECONDS = 600
+_TIMEOUT_SECONDS = 600
 
 
 def main() -> None:
     """Print the figures."""
-    asked = asked_for(__doc__)
-    report = Report("collector", asked)
-    events = list(dict.fromkeys(islice(generate.events(10**9, SEED), asked.share(_EVENTS, at_least=4_000))))
-    report.say(f"{len(events):,} events, {sum(map(len, events)) / len(events):,.0f} bytes each, {_CLIENTS} clients")
+    run_size = parse_run_size(__doc__)
+    report = Report("collector", run_size)
+    events = list(dict.fromkeys(islice(generate.generate_events(10**9, SEED), run_size.scale(_EVENTS, minimum=4_000))))
+    report.log(f"{len(events):,} events, {sum(map(len, events)) / len(events):,.0f} bytes each, {_CLIENTS} clients")
     compare(events, report)
-    take_large(report)
+    measure_large_events(report)
 
 
 def compare(events: list[bytes], report: Report) -> None:
-    """Durable events a second, and CPU per event."""
-    ours, costs, their_costs = [], [], []
-    theirs: dict[int, list[float]] = {connections: [] for connections in (_CLIENTS, *_FEWER)}
-    rows = [row(event) for event in events]
-    with scratch() as folder, postgres(folder / "postgres") as (address, server):
+    """Measure durable events per second, and CPU per event."""
+    rates, collector_costs, postgres_costs = [], [], []
+    postgres_rates: dict[int, list[float]] = {connections: [] for connections in (_CLIENTS, *_FEWER_CLIENTS)}
+    rows = [make_row(event) for event in events]
+    with scratch_folder() as folder, start_with_table(folder / "postgres") as (url, server_pid):
         file = folder / "events.jsonl"
         file.write_bytes(b"\n".join(events) + b"\n")
         for turn in range(_TURNS):
-            for connections, rates in theirs.items():
-                before = ticks(server)
-                inserted = insert(address, rows, connections)
-                rates.append(len(rows) / inserted.seconds)
-                their_costs.append((ticks(server) - before) / TICKS / len(rows))
-                report.say(
-                    f"PostgreSQL, {connections} connections: {rates[-1]:,.0f}/s, "
-                    f"{1000 * their_costs[-1]:.3f} ms of CPU per event, "
-                    f"its clients {1000 * inserted.cpu_seconds / len(rows):.3f} ms"
+            for connections, turn_rates in postgres_rates.items():
+                before = cpu_ticks(server_pid)
+                insert_result = insert_rows(url, rows, connections)
+                turn_rates.append(len(rows) / insert_result.seconds)
+                postgres_costs.append((cpu_ticks(server_pid) - before) / TICKS_PER_SECOND / len(rows))
+                report.log(
+                    f"PostgreSQL, {connections} connections: {turn_rates[-1]:,.0f}/s, "
+                    f"{1000 * postgres_costs[-1]:.3f} ms of CPU per event, "
+                    f"its clients {1000 * insert_result.cpu_seconds / len(rows):.3f} ms"
                 )
-            with collecting(folder / f"home {turn}") as (port, process):
-                before = ticks(process)
-                sent = send(port, _CLIENTS, file)
-                costs.append((ticks(process) - before) / TICKS / len(events))
-            require(sent.answers == {"201": len(events)}, f"not all were stored: {sent.answers}")
-            ours.append(len(events) / sent.seconds)
-            report.say(
-                f"the collector: {ours[-1]:,.0f}/s, {1000 * costs[-1]:.3f} ms of CPU per event, "
-                f"its clients {1000 * sent.cpu_seconds / len(events):.3f} ms"
+            with run_collector(folder / f"home {turn}") as (port, collector_pid):
+                before = cpu_ticks(collector_pid)
+                result = run_senders(port, _CLIENTS, file)
+                collector_costs.append((cpu_ticks(collector_pid) - before) / TICKS_PER_SECOND / len(events))
+            check(result.status_counts == {"201": len(events)}, f"not all events were stored: {result.status_counts}")
+            rates.append(len(events) / result.seconds)
+            report.log(
+                f"the collector: {rates[-1]:,.0f}/s, {1000 * collector_costs[-1]:.3f} ms of CPU per event, "
+                f"its clients {1000 * result.cpu_seconds / len(events):.3f} ms"
             )
-        require(count(address) == _TURNS * len(theirs) * len(rows), "PostgreSQL does not hold all events")
-    rate, best = median(ours), max(median(rates) for rates in theirs.values())
-    report.say(f"against PostgreSQL at its best number of connections: {rate / best:.2f}×")
-    report.at_least("durable events a second / INSERT per event", rate / median(theirs[_CLIENTS]), 3)
-    report.at_most("CPU per event of the collector", 1000 * median(costs), 0.4, " ms")
+        check(count_events(url) == _TURNS * len(postgres_rates) * len(rows), "PostgreSQL does not have all events")
+    rate, best = median(rates), max(median(turn_rates) for turn_rates in postgres_rates.values())
+    report.log(f"the collector / PostgreSQL with its best number of connections: {rate / best:.2f}×")
+    report.check_min("durable events per second / INSERT per event", rate / median(postgres_rates[_CLIENTS]), 3)
+    report.check_max("CPU per event of the collector", 1000 * median(collector_costs), 0.4, " ms")
 
 
-def take_large(report: Report) -> None:
-    """Memory while large events come, and how long small ones wait meanwhile."""
+def measure_large_events(report: Report) -> None:
+    """Measure memory during large events, and the latency of small events."""
     random = Random(SEED)
     jobs = generate.make_jobs(random, generate.make_tables(random))
     large = generate.big_event(random, jobs[0], _LARGE_BYTES)
-    with scratch() as folder, collecting(folder / "home") as (port, process):
+    with scratch_folder() as folder, run_collector(folder / "home") as (port, collector_pid):
         file = folder / "large.jsonl"
-        with file.open("wb") as written:
-            written.writelines(b'{"place":%d,%s\n' % (place, large.strip()[1:]) for place in range(_LARGE))
+        with file.open("wb") as output:
+            output.writelines(b'{"place":%d,%s\n' % (number, large.strip()[1:]) for number in range(_LARGE_EVENTS))
         post_small(port, 0)
-        before, peak, is_over = held_by(process).pss, [0], threading.Event()
-        watcher = threading.Thread(target=watch_memory, args=(process, peak, is_over))
+        before, peak, is_finished = measure_memory(collector_pid).pss, [0], threading.Event()
+        watcher = threading.Thread(target=watch_memory, args=(collector_pid, peak, is_finished))
         watcher.start()
-        seconds, delays = while_sending(port, file)
-        is_over.set()
+        seconds, delays = measure_delays(port, file)
+        is_finished.set()
         watcher.join()
         size = sum(path.stat().st_size for path in (folder / "home" / "log").glob("*.ndjson"))
-    require(size > _LARGE * len(large), "not all large events are in the log")
-    report.say(f"{_LARGE} × {len(large) / 1e6:.0f} MB in {seconds:.1f} s; {len(delays)} small ones meanwhile")
-    report.say(f"memory before: {before / 1e6:,.0f} MB")
-    report.at_most("memory while four events of 100 MB come", peak[0] / 1e6, 300, " MB")
-    report.at_most("longest wait of a small event meanwhile", max(delays), 0.5, " s")
+    check(size > _LARGE_EVENTS * len(large), "not all large events are in the log")
+    report.log(
+        f"{_LARGE_EVENTS} × {len(large) / 1e6:.0f} MB in {seconds:.1f} s; {len(delays)} small events during that time"
+    )
+    report.log(f"memory before: {before / 1e6:,.0f} MB")
+    report.check_max("memory during four events of 100 MB", peak[0] / 1e6, 300, " MB")
+    report.check_max("longest latency of a small event during that time", max(delays), 0.5, " s")
 
 
-def while_sending(port: int, file: Path) -> tuple[float, list[float]]:
-    """Send large events at once; gives how long it took, and how long each small one waited meanwhile."""
-    with subprocess.Popen(sending(port, _LARGE, file), stdout=subprocess.PIPE) as process:
+def measure_delays(port: int, file: Path) -> tuple[float, list[float]]:
+    """Send large events concurrently, and return the seconds and the latencies of small events."""
+    with subprocess.Popen(sender_command(port, _LARGE_EVENTS, file), stdout=subprocess.PIPE) as process:
         delays: list[float] = []
         while process.poll() is None:
             start = time.perf_counter()
@@ -123,57 +125,57 @@ def while_sending(port: int, file: Path) -> tuple[float, list[float]]:
             delays.append(time.perf_counter() - start)
             time.sleep(0.01)
         assert process.stdout is not None  # noqa: S101  # for the type checker
-        sent = msgspec.json.decode(process.stdout.read(), type=Sent)
-    require(sent.answers == {"201": _LARGE}, f"not all were stored: {sent.answers}")
-    return sent.seconds, delays
+        result = msgspec.json.decode(process.stdout.read(), type=SendResult)
+    check(result.status_counts == {"201": _LARGE_EVENTS}, f"not all events were stored: {result.status_counts}")
+    return result.seconds, delays
 
 
 def post_small(port: int, number: int) -> None:
-    """Send a small event, over a connection of its own."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_PATIENCE_SECONDS)
+    """Send a small event over a new connection."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_TIMEOUT_SECONDS)
     body = b'{"eventTime":"2026-01-01T10:00:00Z","run":{"runId":"%d"}}' % number
     connection.request("POST", "/api/v1/lineage", body)
     status = connection.getresponse().status
     connection.close()
-    require(status == http.HTTPStatus.CREATED, f"a small event was answered with {status}")
+    check(status == http.HTTPStatus.CREATED, f"the response to a small event was {status}")
 
 
-def watch_memory(process: int, peak: list[int], is_over: threading.Event) -> None:
-    """Note the most that a process holds, looking twenty times a second."""
-    while not is_over.wait(0.05):
-        peak[0] = max(peak[0], held_by(process).pss)
+def watch_memory(pid: int, peak: list[int], is_finished: threading.Event) -> None:
+    """Record the peak memory of a process, sampled twenty times per second."""
+    while not is_finished.wait(0.05):
+        peak[0] = max(peak[0], measure_memory(pid).pss)
 
 
 @contextmanager
-def collecting(home: Path) -> Iterator[tuple[int, int]]:
-    """A collector as users start it; gives its port and the id of its process."""
+def run_collector(home: Path) -> Iterator[tuple[int, int]]:
+    """Run a collector, and yield its port and process id."""
     command = [sys.executable, "-m", "clew", "collect", "--port", "0", "--home", str(home)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None  # noqa: S101  # for the type checker
-        found = re.search(r":(\d+)/", process.stderr.readline())
-        require(found is not None, "the collector did not start")
+        match = re.search(r":(\d+)/", process.stderr.readline())
+        check(match is not None, "the collector did not start")
         try:
-            yield int(found[1]) if found else 0, process.pid
+            yield int(match[1]) if match else 0, process.pid
         finally:
             process.terminate()
 
 
-def sending(port: int, clients: int, file: Path) -> list[str]:
-    """What sends the events of a file."""
+def sender_command(port: int, clients: int, file: Path) -> list[str]:
+    """Command that sends the events of a file."""
     return [sys.executable, "-m", "bench.senders", str(port), str(clients), str(file)]
 
 
-def send(port: int, clients: int, file: Path) -> Sent:
-    """Send the events of a file, and wait for the answers."""
-    command = sending(port, clients, file)
-    ended = subprocess.run(command, stdout=subprocess.PIPE, timeout=_PATIENCE_SECONDS, check=True)
-    return msgspec.json.decode(ended.stdout, type=Sent)
+def run_senders(port: int, clients: int, file: Path) -> SendResult:
+    """Send the events of a file, and wait for the responses."""
+    command = sender_command(port, clients, file)
+    process = subprocess.run(command, stdout=subprocess.PIPE, timeout=_TIMEOUT_SECONDS, check=True)
+    return msgspec.json.decode(process.stdout, type=SendResult)
 
 
-def require(is_so: bool, otherwise: str) -> None:  # noqa: FBT001
-    """Give up on a measure that would measure something else."""
-    if not is_so:
-        raise RuntimeError(otherwise)
+def check(condition: bool, message: str) -> None:  # noqa: FBT001
+    """Raise an error if a condition does not hold."""
+    if not condition:
+        raise RuntimeError(message)
 
 
 if __name__ == "__main__":

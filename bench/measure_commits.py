@@ -1,12 +1,12 @@
-"""Whether a commit takes longer when thousands have gone before it, while the stream's own upkeep merges small files.
+"""Benchmark: duration of a commit after thousands of others, while the stream's maintenance compacts small files.
 
-The last commits take turns with those of a lake that is young, so that both meet the same disk and the same neighbours:
-of one lake alone, the last hundred were once twice as slow as the first, and once as fast, within ten minutes.
+The last commits alternate with those of a new lake, so that both have the same disk and load: on one lake alone, the
+last hundred were twice as slow as the first in one run, and as fast in another, within ten minutes.
 
-Batches are taken in as the pipeline does, but in this process, without Spark: its share of a batch does not depend on
-what the lake holds.
+Batches are ingested like in the pipeline, but in this process without Spark, whose share of a batch does not depend on
+the size of the lake.
 
-python -m bench.measure_commits [EVENTS]     a full round makes 2,000 commits
+python -m bench.measure_commits [EVENTS]     a full run makes 2,000 commits
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import Any, cast
 
 import pyarrow as pa
 from bench.figures import Report
-from bench.logs import Log, log_of
-from bench.rounds import asked_for, scratch
+from bench.logs import Log, open_log
+from bench.rounds import parse_run_size, scratch_folder
 from pyspark.sql import DataFrame
 
 from clew.data_dir import DataDir, IndexLocation, LakeLocation
@@ -36,75 +36,77 @@ from clew.pipeline.maintenance import BackgroundMaintenance, MaintenanceConfig, 
 
 _COMMITS = 2_000
 _EVENTS_PER_COMMIT = 20
-# Commits come faster here than a stream makes them, so upkeep looks more often, too.
-_CARE = MaintenanceConfig(poll_interval_seconds=1)
-# The first hundred of a lake meet one that is empty, and an index that has no dictionary yet.
-_WARM_UP = 100
-_COMPARED = 100
+# Commits are more frequent than in a stream, so maintenance polls more often.
+_MAINTENANCE = MaintenanceConfig(poll_interval_seconds=1)
+# The first hundred commits have an empty lake, and an index without a dictionary.
+_WARM_UP_COMMITS = 100
+_COMPARED_COMMITS = 100
 
 
 @dataclass
-class Watch:
-    """Adds up the seconds of one kind of work."""
+class Stopwatch:
+    """Sum of the seconds of several calls."""
 
     seconds: float = 0.0
 
-    def timed(self, work: Callable[[], Any]) -> Any:
-        """Do some work on the watch."""
+    def measure(self, function: Callable[[], Any]) -> Any:
+        """Call a function, and add its duration."""
         start = time.perf_counter()
         try:
-            return work()
+            return function()
         finally:
             self.seconds += time.perf_counter() - start
 
-    def read(self) -> float:
-        """The seconds since this was last asked."""
+    def reset(self) -> float:
+        """Return the seconds since the last reset, and start at zero."""
         seconds, self.seconds = self.seconds, 0.0
         return seconds
 
 
-class WatchedLake(Lake):
-    """A lake whose commits are timed."""
+class TimedLake(Lake):
+    """Lake that measures its commits."""
 
     def __init__(self, root: LakeLocation) -> None:
         super().__init__(root)
-        self.watch = Watch()
+        self.stopwatch = Stopwatch()
 
     def append(self, name: str, schema: pa.Schema, files: list[DataFile], batch: BatchId) -> bool:
-        """Add files to a table."""
-        return bool(self.watch.timed(lambda: super(WatchedLake, self).append(name, schema, files, batch)))
+        """Append files to a table."""
+        return bool(self.stopwatch.measure(lambda: super(TimedLake, self).append(name, schema, files, batch)))
 
 
-class WatchedIndex(IndexWriter):
-    """An index whose commits are timed."""
+class TimedIndex(IndexWriter):
+    """Index that measures its commits."""
 
-    def __init__(self, place: IndexLocation) -> None:
-        super().__init__(place)
-        self.watch = Watch()
+    def __init__(self, location: IndexLocation) -> None:
+        super().__init__(location)
+        self.stopwatch = Stopwatch()
 
-    def apply(self, batch: str, changes: ChangeSet, aside: Iterable[ChangeSet] = ()) -> None:
-        """Merge what a batch changed."""
-        self.watch.timed(lambda: super(WatchedIndex, self).apply(batch, changes, aside))
+    def apply(self, batch: str, changes: ChangeSet, spilled: Iterable[ChangeSet] = ()) -> None:
+        """Apply the changes of a batch."""
+        self.stopwatch.measure(lambda: super(TimedIndex, self).apply(batch, changes, spilled))
 
 
 @dataclass(frozen=True)
 class LocalFrame:
-    """As much of a DataFrame as a batch needs, in this process."""
+    """In-process stand-in for a DataFrame of byte ranges."""
 
     batches: list[pa.RecordBatch]
 
-    def mapInArrow(self, work: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], _: object) -> LocalFrame:  # noqa: N802
-        """What a worker makes of it."""
-        return LocalFrame(list(work(iter(self.batches))))
+    def mapInArrow(  # noqa: N802  # Spark's name
+        self, function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], _: object
+    ) -> LocalFrame:
+        """Apply a worker to the batches."""
+        return LocalFrame(list(function(iter(self.batches))))
 
-    def toArrow(self) -> pa.Table:  # noqa: N802
-        """Its rows."""
+    def toArrow(self) -> pa.Table:  # noqa: N802  # Spark's name
+        """Return all rows."""
         return pa.Table.from_batches(self.batches)
 
 
 @dataclass(frozen=True)
-class Seconds:
-    """What a commit took."""
+class CommitSeconds:
+    """Seconds of a commit."""
 
     lake: float
     index: float
@@ -112,52 +114,58 @@ class Seconds:
 
 def main() -> None:
     """Print the figures."""
-    asked = asked_for(__doc__)
-    report = Report("commits", asked)
-    log = log_of(_EVENTS_PER_COMMIT * asked.share(_COMMITS, 2 * _COMPARED + _WARM_UP))
-    cared = MaintenanceStats()
-    with scratch() as folder, committing(log, log.home(folder / "old"), cared) as (commit_old, commits):
-        for _ in range(commits - _COMPARED):
+    run_size = parse_run_size(__doc__)
+    report = Report("commits", run_size)
+    log = open_log(_EVENTS_PER_COMMIT * run_size.scale(_COMMITS, 2 * _COMPARED_COMMITS + _WARM_UP_COMMITS))
+    stats = MaintenanceStats()
+    with (
+        scratch_folder() as folder,
+        open_committer(log, log.create_home(folder / "old"), stats) as (commit_old, commits),
+    ):
+        for _ in range(commits - _COMPARED_COMMITS):
             commit_old()
-        with committing(log, log.home(folder / "young"), MaintenanceStats()) as (commit_young, _):
-            for _ in range(_WARM_UP):
-                commit_young()
-            pairs = [(commit_old(), commit_young()) for _ in range(_COMPARED)]
-    report.say(f"{commits:,} commits of {_EVENTS_PER_COMMIT} events, {cared.compactions} merges of a table's files")
+        with open_committer(log, log.create_home(folder / "new"), MaintenanceStats()) as (commit_new, _):
+            for _ in range(_WARM_UP_COMMITS):
+                commit_new()
+            pairs = [(commit_old(), commit_new()) for _ in range(_COMPARED_COMMITS)]
+    report.log(f"{commits:,} commits of {_EVENTS_PER_COMMIT} events, {stats.compactions} compactions of a table")
     means = [
-        Seconds(fmean(one.lake for one in side), fmean(one.index for one in side)) for side in zip(*pairs, strict=True)
+        CommitSeconds(fmean(seconds.lake for seconds in side), fmean(seconds.index for seconds in side))
+        for side in zip(*pairs, strict=True)
     ]
-    for name, mean in zip(("old", "young"), means, strict=True):
-        report.say(f"{name:6} lake {mean.lake * 1000:.1f} ms, index {mean.index * 1000:.1f} ms")
-    old, young = (mean.lake + mean.index for mean in means)
-    report.at_most(f"mean of the last {_COMPARED} commits / of those of a young lake", old / young, 1.5, "×")
+    for name, mean in zip(("old", "new"), means, strict=True):
+        report.log(f"{name:6} lake {mean.lake * 1000:.1f} ms, index {mean.index * 1000:.1f} ms")
+    old, new = (mean.lake + mean.index for mean in means)
+    report.check_max(f"mean of the last {_COMPARED_COMMITS} commits / of a new lake", old / new, 1.5, "×")
 
 
 @contextmanager
-def committing(log: Log, home: DataDir, cared: MaintenanceStats) -> Iterator[tuple[Callable[[], Seconds], int]]:
-    """A function that commits the log's next small batch, and how often it can be called; upkeep runs meanwhile."""
-    lake = WatchedLake(home.lake)
+def open_committer(
+    log: Log, home: DataDir, stats: MaintenanceStats
+) -> Iterator[tuple[Callable[[], CommitSeconds], int]]:
+    """Yield a function that commits the next batch of the log, and the number of batches, while maintenance runs."""
+    lake = TimedLake(home.lake)
     lake.create_or_validate()
-    caretaker = BackgroundMaintenance(home.lake, lambda _: False, print, _CARE, cared)
-    batches = list(small_batches(log))
-    with WatchedIndex(home.index) as index, BatchIngestor(lake, index, "bench") as ingest, caretaker:
-        waiting = enumerate(batches)
+    maintenance = BackgroundMaintenance(home.lake, lambda _: False, print, _MAINTENANCE, stats)
+    batches = list(split_into_batches(log))
+    with TimedIndex(home.index) as index, BatchIngestor(lake, index, "bench") as ingestor, maintenance:
+        remaining = enumerate(batches)
 
-        def commit() -> Seconds:
-            number, parts = next(waiting)
-            ingest(cast("DataFrame", LocalFrame([pa.RecordBatch.from_pylist(list(map(asdict, parts)))])), number)
-            ingest.flush()
-            return Seconds(lake.watch.read(), index.watch.read())
+        def commit() -> CommitSeconds:
+            number, ranges = next(remaining)
+            ingestor(cast("DataFrame", LocalFrame([pa.RecordBatch.from_pylist(list(map(asdict, ranges)))])), number)
+            ingestor.flush()
+            return CommitSeconds(lake.stopwatch.reset(), index.stopwatch.reset())
 
         yield commit, len(batches)
-    if cared.errors:
-        message = f"Maintenance failed {cared.errors} times."
+    if stats.errors:
+        message = f"Maintenance failed {stats.errors} times."
         raise RuntimeError(message)
 
 
-def small_batches(log: Log) -> Iterator[list[SegmentRange]]:
-    """The log in ranges of some events each."""
-    positions = (seq for part in split_ranges(log.folder, 0, log.end, log.end) for seq, _ in read_lines(part))
+def split_into_batches(log: Log) -> Iterator[list[SegmentRange]]:
+    """Split the log into ranges of a few events."""
+    positions = (seq for range_ in split_ranges(log.folder, 0, log.end, log.end) for seq, _ in read_lines(range_))
     starts = list(islice(positions, 0, None, _EVENTS_PER_COMMIT))
     for start, end in zip(starts, [*starts[1:], log.end], strict=True):
         yield split_ranges(log.folder, start, end, end - start)

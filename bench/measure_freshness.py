@@ -1,10 +1,10 @@
-"""How long it takes from "appended to the log" to "visible in the index", at 200 events a second.
+"""Benchmark: latency from "appended to the log" to "visible in the index", at 200 events per second.
 
-A pipeline streams in a process of its own. Here, 50 events are appended every quarter of a second, and the index is
-looked at as its readers do, read only. The clock of an append starts when the log has acknowledged it, and stops when
-its last event is visible.
+A pipeline streams in a separate process. This process appends 50 events every quarter of a second, and polls the index
+with a read-only connection, like its readers. The latency of an append starts when the log has acknowledged it, and
+ends when its last event is visible.
 
-python -m bench.measure_freshness [EVENTS]     a full round lasts a minute
+python -m bench.measure_freshness [EVENTS]     a full run takes a minute
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from statistics import quantiles
 from threading import Event, Thread
 
 from bench import generate
-from bench.costs import measured
+from bench.costs import measure_cost
 from bench.figures import Report
-from bench.logs import SEED, received
-from bench.rounds import asked_for, scratch
+from bench.logs import SEED, to_incoming
+from bench.rounds import parse_run_size, scratch_folder
 
 from clew.data_dir import DataDir
 from clew.eventlog.segments import read_lines, split_ranges
@@ -37,62 +37,64 @@ from clew.pipeline.maintenance import MaintenanceConfig
 from clew.pipeline.pipeline import open_pipeline
 
 _SECONDS = 60
-_SECONDS_BETWEEN_APPENDS = 0.25
+_APPEND_INTERVAL_SECONDS = 0.25
 _EVENTS_PER_APPEND = 50
-_SECONDS_BETWEEN_LOOKS = 0.005
-_PATIENCE_SECONDS = 120
+_POLL_SECONDS = 0.005
+_TIMEOUT_SECONDS = 120
 _WARM_UP_APPENDS = 8
 
 
 @dataclass(frozen=True)
-class Appended:
-    """When an append was acknowledged, and where its last event stands."""
+class PendingAppend:
+    """Time of the acknowledgement of an append, and the position of its last event."""
 
-    at: float
+    acknowledged_at: float
     seq: int
 
 
 @dataclass
-class Writer:
-    """Appends events at a steady pace."""
+class PacedWriter:
+    """Writer that appends events at a constant rate."""
 
     log: LogWriter
     events: Iterator[bytes]
-    waiting: deque[Appended] = field(default_factory=deque)
+    pending: deque[PendingAppend] = field(default_factory=deque)
 
-    def append(self, times: int) -> None:
-        """Append so many times, each a quarter of a second after the one before."""
+    def append(self, count: int) -> None:
+        """Append a number of times, at a fixed interval."""
         due = time.perf_counter()
-        for _ in range(times):
+        for _ in range(count):
             time.sleep(max(0.0, due - time.perf_counter()))
             start = self.log.position
-            self.log.append(received(islice(self.events, _EVENTS_PER_APPEND)))
-            at = time.perf_counter()
-            self.waiting.append(Appended(at, last_event(self.log.folder, start, self.log.position)))
-            due += _SECONDS_BETWEEN_APPENDS
+            self.log.append(to_incoming(islice(self.events, _EVENTS_PER_APPEND)))
+            acknowledged_at = time.perf_counter()
+            self.pending.append(
+                PendingAppend(acknowledged_at, find_last_event(self.log.folder, start, self.log.position))
+            )
+            due += _APPEND_INTERVAL_SECONDS
 
 
 def main() -> None:
     """Print the figures."""
-    asked = asked_for(__doc__)
-    report = Report("freshness", asked)
-    appends = round(asked.share(_SECONDS, at_least=10) / _SECONDS_BETWEEN_APPENDS)
-    # More than are needed: the log keeps none twice.
-    events = generate.events(2 * _EVENTS_PER_APPEND * (appends + _WARM_UP_APPENDS), SEED)
+    run_size = parse_run_size(__doc__)
+    report = Report("freshness", run_size)
+    appends = round(run_size.scale(_SECONDS, minimum=10) / _APPEND_INTERVAL_SECONDS)
+    # More than needed, because the log does not store duplicates.
+    events = generate.generate_events(2 * _EVENTS_PER_APPEND * (appends + _WARM_UP_APPENDS), SEED)
     ages: list[float] = []
-    with scratch() as folder, LogWriter((home := DataDir(folder)).log) as log, streaming(home) as stream:
-        writer = Writer(log, events)
-        watch(writer, _WARM_UP_APPENDS, home, stream)
-        cost = measured(lambda: ages.extend(watch(writer, appends, home, stream)))
+    with scratch_folder() as folder, LogWriter((home := DataDir(folder)).log) as log, run_stream(home) as stream:
+        writer = PacedWriter(log, events)
+        measure_ages(writer, _WARM_UP_APPENDS, home, stream)
+        cost = measure_cost(lambda: ages.extend(measure_ages(writer, appends, home, stream)))
     cuts = quantiles(ages, n=100, method="inclusive")
-    report.say(f"{len(ages)} appends of {_EVENTS_PER_APPEND} events; {cost.cpu / cost.wall:.2f} cores in use")
-    report.say(f"median {cuts[49]:.2f} s, 99th percentile {cuts[98]:.2f} s, longest {max(ages):.2f} s")
-    report.at_most("appended → visible, 95th percentile", cuts[94], 1.5, " s")
+    report.log(f"{len(ages)} appends of {_EVENTS_PER_APPEND} events; {cost.cpu / cost.wall:.2f} cores in use")
+    report.log(f"median {cuts[49]:.2f} s, 99th percentile {cuts[98]:.2f} s, longest {max(ages):.2f} s")
+    report.check_max("appended → visible, 95th percentile", cuts[94], 1.5, " s")
 
 
 @contextmanager
-def streaming(home: DataDir) -> Iterator[BaseProcess]:
-    """A pipeline at work in another process."""
+def run_stream(home: DataDir) -> Iterator[BaseProcess]:
+    """Run a pipeline in another process."""
     process = multiprocessing.get_context("spawn").Process(target=stream, args=(home,))
     process.start()
     try:
@@ -103,28 +105,28 @@ def streaming(home: DataDir) -> Iterator[BaseProcess]:
 
 
 def stream(home: DataDir) -> None:
-    """Stream until told to stop, as `clew pipeline stream` does; only that here another process writes the log."""
+    """Stream until SIGTERM, like `clew pipeline stream`, but without writing to the log."""
     stop = Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     with open_pipeline(home) as pipeline:
         pipeline.stream(stop, maintenance=MaintenanceConfig())
 
 
-def watch(writer: Writer, appends: int, home: DataDir, stream: BaseProcess) -> list[float]:
-    """Append so many times, and tell how old the last event of each was when it became visible."""
+def measure_ages(writer: PacedWriter, appends: int, home: DataDir, stream: BaseProcess) -> list[float]:
+    """Append a number of times, and measure the age of each last event when it becomes visible."""
     ages: list[float] = []
     thread = Thread(target=writer.append, args=(appends,))
     thread.start()
     while len(ages) < appends:
-        ages += visible(writer.waiting, indexed_seq(home))
-        require_progress(writer.waiting, stream)
-        time.sleep(_SECONDS_BETWEEN_LOOKS)
+        ages += pop_visible(writer.pending, read_indexed_seq(home))
+        check_progress(writer.pending, stream)
+        time.sleep(_POLL_SECONDS)
     thread.join()
     return ages
 
 
-def indexed_seq(home: DataDir) -> int:
-    """The position of the last event in the index, by a reader that has just come."""
+def read_indexed_seq(home: DataDir) -> int:
+    """Read the position of the last event in the index, with a new reader."""
     try:
         with IndexReader(home.index) as index:
             return int(index.meta("indexed_seq") or -1)
@@ -132,25 +134,25 @@ def indexed_seq(home: DataDir) -> int:
         return -1
 
 
-def visible(waiting: deque[Appended], seq: int) -> Iterator[float]:
-    """Take out the appends that are visible by now, and give the age of each."""
+def pop_visible(pending: deque[PendingAppend], seq: int) -> Iterator[float]:
+    """Remove the visible appends, and yield their ages."""
     now = time.perf_counter()
-    while waiting and waiting[0].seq <= seq:
-        yield now - waiting.popleft().at
+    while pending and pending[0].seq <= seq:
+        yield now - pending.popleft().acknowledged_at
 
 
-def last_event(log: Path, start: int, end: int) -> int:
-    """The position of the last event between two positions."""
-    return max(seq for part in split_ranges(log, start, end, end - start) for seq, _ in read_lines(part))
+def find_last_event(log: Path, start: int, end: int) -> int:
+    """Find the position of the last event between two positions."""
+    return max(seq for range_ in split_ranges(log, start, end, end - start) for seq, _ in read_lines(range_))
 
 
-def require_progress(waiting: deque[Appended], stream: BaseProcess) -> None:
-    """Give up on a pipeline that has died or stands still."""
+def check_progress(pending: deque[PendingAppend], stream: BaseProcess) -> None:
+    """Raise an error if the pipeline has ended or makes no progress."""
     if not stream.is_alive():
-        message = f"The pipeline has ended, with exit code {stream.exitcode}."
+        message = f"The pipeline ended with exit code {stream.exitcode}."
         raise RuntimeError(message)
-    if waiting and time.perf_counter() - waiting[0].at > _PATIENCE_SECONDS:
-        message = f"Nothing became visible for {_PATIENCE_SECONDS} seconds."
+    if pending and time.perf_counter() - pending[0].acknowledged_at > _TIMEOUT_SECONDS:
+        message = f"Nothing became visible for {_TIMEOUT_SECONDS} seconds."
         raise RuntimeError(message)
 
 

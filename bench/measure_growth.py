@@ -1,9 +1,9 @@
-"""Ten times the events must not cost much more than ten times the CPU.
+"""Benchmark: CPU of ingesting ten times as many events, relative to ten times the CPU.
 
-The smaller log is taken in once before all, so that the figures come from a warm session, and then before and after the
-larger one: what neighbours do to a core changes by the minute.
+The smaller log is ingested once as a warm-up, and then before and after the larger one, because the load of shared
+cores varies.
 
-python -m bench.measure_growth [EVENTS]     a full round compares 100,000 with 1,000,000
+python -m bench.measure_growth [EVENTS]     a full run compares 100,000 with 1,000,000
 """
 
 from __future__ import annotations
@@ -12,44 +12,51 @@ from collections.abc import Callable
 
 from bench.costs import Cost
 from bench.figures import Report
-from bench.logs import log_of
-from bench.rounds import asked_for, scratch
-from bench.whole_log import Taken, take_whole
+from bench.logs import open_log
+from bench.rounds import parse_run_size, scratch_folder
+from bench.whole_log import IngestCost, ingest_log
 from pyspark.sql import SparkSession
 
 from clew.pipeline.spark.session import build_session
 
-_FEW = 100_000
-_TIMES = 10
+_BASE_EVENTS = 100_000
+_FACTOR = 10
 
 
 def main() -> None:
     """Print the figures."""
-    asked = asked_for(__doc__)
-    report = Report("growth", asked)
-    few = asked.share(_FEW)
+    run_size = parse_run_size(__doc__)
+    report = Report("growth", run_size)
+    base = run_size.scale(_BASE_EVENTS)
     spark = build_session()
-    take(few, spark, report)
-    before, more, after = (take(events, spark, report) for events in (few, _TIMES * few, few))
+    ingest(base, spark, report)
+    before, large, after = (ingest(events, spark, report) for events in (base, _FACTOR * base, base))
 
-    def grown(part: Callable[[Taken], Cost]) -> float:
-        return 2 * part(more).cpu / (part(before) + part(after)).cpu
+    def growth(select: Callable[[IngestCost], Cost]) -> float:
+        return 2 * select(large).cpu / (select(before) + select(after)).cpu
 
-    report.say(f"derived tables alone {grown(lambda taken: taken.derivation):.2f}×")
-    # Apart from the whole, whose derived tables have a fixed cost that would hide a growth.
-    report.at_most(f"CPU of the intake for {_TIMES} times the events", grown(lambda taken: taken.intake), 10.5, "×")
-    report.at_most(f"CPU of all for {_TIMES} times the events", grown(lambda taken: taken.whole), 10.5, "×")
-
-
-def take(count: int, spark: SparkSession, report: Report) -> Taken:
-    """A log of that size into tables, index and derived tables."""
-    log = log_of(count)
-    with scratch() as folder:
-        taken = take_whole(log, log.home(folder / "home"), spark)
-    report.say(
-        f"{log.events:9,} events: intake {taken.intake.cpu:,.1f}, derived tables {taken.derivation.cpu:,.1f} CPU-s"
+    report.log(f"derived tables alone {growth(lambda cost: cost.derivation):.2f}×")
+    # Separate from the total: the fixed cost of derived tables would hide growth.
+    report.check_max(
+        f"CPU of the ingestion for {_FACTOR} times the events", growth(lambda cost: cost.ingestion), 10.5, "×"
     )
-    return taken
+    report.check_max(
+        f"CPU of ingestion and derived tables for {_FACTOR} times the events",
+        growth(lambda cost: cost.total),
+        10.5,
+        "×",
+    )
+
+
+def ingest(count: int, spark: SparkSession, report: Report) -> IngestCost:
+    """Ingest a log of a size into tables, index and derived tables."""
+    log = open_log(count)
+    with scratch_folder() as folder:
+        cost = ingest_log(log, log.create_home(folder / "home"), spark)
+    report.log(
+        f"{log.events:9,} events: ingestion {cost.ingestion.cpu:,.1f}, derived tables {cost.derivation.cpu:,.1f} CPU-s"
+    )
+    return cost
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The page in a real browser: its size, its first paint, a graph of 1,000 nodes, and panning it.
+"""Benchmark: the page in a browser: size, first paint, a graph of 1,000 nodes, and panning.
 
 python -m bench.measure_page
 """
@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlencode
 
-from bench.browser import browser, fill_shop, served
+from bench.browser import fill_shop, open_browser, serve_page
 from bench.figures import Report
-from bench.rounds import asked_for, scratch
+from bench.rounds import parse_run_size, scratch_folder
 from playwright.sync_api import Browser, Page
 
 from clew.api.static_files import STATIC
@@ -28,95 +28,98 @@ from clew.query.pages import graph
 from clew.query.pages.graph import GraphNodeRef
 from clew.query.pages.lists import EntityName
 
-_ROUNDS = 5
+_REPETITIONS = 5
 _NODES = 1000
-_CENTRE = GraphNodeRef("dataset", EntityName("wh", "table_1"))
-# When what the page is about can be seen, in milliseconds since the navigation began.
-_SEEN = """(selector) => new Promise((done) => {
-    const look = () => document.querySelector(selector)
-        ? requestAnimationFrame(() => done(performance.now())) : requestAnimationFrame(look);
-    look();
+_ROOT = GraphNodeRef("dataset", EntityName("wh", "table_1"))
+# Milliseconds from the start of the navigation until an element is visible.
+_WAIT_FOR_SELECTOR = """(selector) => new Promise((done) => {
+    const poll = () => document.querySelector(selector)
+        ? requestAnimationFrame(() => done(performance.now())) : requestAnimationFrame(poll);
+    poll();
 })"""
-# From the moment that the graph has arrived.
-_DRAWN = """() => new Promise((done) => {
-    const look = () => {
-        const came = performance.getEntriesByType("resource").find((one) => one.name.includes("/pages/graph"));
+# Milliseconds from the arrival of the graph until it is drawn.
+_WAIT_FOR_GRAPH = """() => new Promise((done) => {
+    const poll = () => {
+        const response = performance.getEntriesByType("resource").find((entry) => entry.name.includes("/pages/graph"));
         const isDrawn = document.querySelector(".react-flow__node") && document.querySelector("[data-testid=edges]");
-        if (came?.responseEnd && isDrawn) requestAnimationFrame(() => done(performance.now() - came.responseEnd));
-        else requestAnimationFrame(look);
+        const end = response?.responseEnd;
+        if (end && isDrawn) requestAnimationFrame(() => done(performance.now() - end));
+        else requestAnimationFrame(poll);
     };
-    look();
+    poll();
 })"""
 _VIEWPORT = "document.querySelector('.react-flow__viewport').style.transform"
-_WATCH = """() => {
+_WATCH_LONG_TASKS = """() => {
     window.longest = 0;
     new PerformanceObserver((list) => {
-        for (const one of list.getEntries()) window.longest = Math.max(window.longest, one.duration);
+        for (const entry of list.getEntries()) window.longest = Math.max(window.longest, entry.duration);
     }).observe({ type: "longtask" });
 }"""
 
 
 def main() -> None:
     """Print the figures."""
-    report = Report("page", asked_for(__doc__))
-    report.at_most("all that is loaded, gzip", _gzipped() / 1000, 250, " KB")
-    with scratch() as folder, browser() as opened:
+    report = Report("page", parse_run_size(__doc__))
+    report.check_max("size of the page, gzip", _compressed_bytes() / 1000, 250, " KB")
+    with scratch_folder() as folder, open_browser() as chromium:
         home = DataDir(folder / "shop")
         fill_shop(home)
-        with served(home) as url:
-            seen = min(_seen(opened, url) for _ in range(_ROUNDS))
-        report.at_most("first meaningful paint of the home page", seen / 1000, 1.5, " s")
+        with serve_page(home) as url:
+            first_paint = min(_measure_first_paint(chromium, url) for _ in range(_REPETITIONS))
+        report.check_max("first meaningful paint of the home page", first_paint / 1000, 1.5, " s")
         large = DataDir(folder / "large").create()
-        _index(large)
-        report.at_most(f"{_NODES:,} nodes laid out", _laid_out(large), 50, " ms")
-        with served(large) as url:
-            drawn, longest = zip(*(_graph(opened, url) for _ in range(_ROUNDS)), strict=True)
-            report.at_most(f"CPU of the page until {_NODES:,} nodes are drawn", _drawing_cpu(opened, url), 1, " s")
-        report.say(f"{_NODES:,} nodes first drawn {min(drawn) / 1000:.2f} s after they came, by the clock")
-        report.at_most("longest task while panning", min(longest), 200, " ms")
+        _write_index(large)
+        report.check_max(f"{_NODES:,} nodes laid out", _measure_layout(large), 50, " ms")
+        with serve_page(large) as url:
+            drawn_after, longest_tasks = zip(*(_measure_graph(chromium, url) for _ in range(_REPETITIONS)), strict=True)
+            report.check_max(
+                f"CPU of the page until {_NODES:,} nodes are drawn", _measure_drawing_cpu(chromium, url), 1, " s"
+            )
+        report.log(f"{_NODES:,} nodes drawn {min(drawn_after) / 1000:.2f} s after their arrival, wall time")
+        report.check_max("longest task while panning", min(longest_tasks), 200, " ms")
 
 
-def _gzipped() -> int:
+def _compressed_bytes() -> int:
     return sum(len(gzip.compress(path.read_bytes())) for path in STATIC.rglob("*") if path.is_file())
 
 
-def _seen(opened: Browser, url: str) -> float:
-    page = opened.new_page()
+def _measure_first_paint(chromium: Browser, url: str) -> float:
+    page = chromium.new_page()
     page.goto(url, wait_until="commit")
-    seen: float = page.evaluate(_SEEN, "[aria-label=Explanation]")
+    first_paint: float = page.evaluate(_WAIT_FOR_SELECTOR, "[aria-label=Explanation]")
     page.close()
-    return seen
+    return first_paint
 
 
-def _graph(opened: Browser, url: str) -> tuple[float, float]:
-    page = opened.new_page(viewport={"width": 1400, "height": 900})
-    page.goto(_place(url), wait_until="commit")
-    drawn: float = page.evaluate(_DRAWN)
-    longest = _panned(page)
+def _measure_graph(chromium: Browser, url: str) -> tuple[float, float]:
+    page = chromium.new_page(viewport={"width": 1400, "height": 900})
+    page.goto(_graph_url(url), wait_until="commit")
+    drawn_after: float = page.evaluate(_WAIT_FOR_GRAPH)
+    longest = _measure_panning(page)
     page.close()
-    return drawn, longest
+    return drawn_after, longest
 
 
-def _drawing_cpu(opened: Browser, url: str) -> float:
-    """Seconds that the page's thread worked, from nothing: on a shared machine the clock says less."""
-    page = opened.new_page(viewport={"width": 1400, "height": 900})
-    tools = page.context.new_cdp_session(page)
-    tools.send("Performance.enable", {"timeDomain": "threadTicks"})
-    page.goto(_place(url), wait_until="commit")
-    page.evaluate(_DRAWN)
-    metrics = tools.send("Performance.getMetrics")["metrics"]
+def _measure_drawing_cpu(chromium: Browser, url: str) -> float:
+    """Measure the CPU seconds of the page's thread, because wall time varies on a shared machine."""
+    page = chromium.new_page(viewport={"width": 1400, "height": 900})
+    devtools = page.context.new_cdp_session(page)
+    devtools.send("Performance.enable", {"timeDomain": "threadTicks"})
+    page.goto(_graph_url(url), wait_until="commit")
+    page.evaluate(_WAIT_FOR_GRAPH)
+    metrics = devtools.send("Performance.getMetrics")["metrics"]
     page.close()
-    worked: float = next(one["value"] for one in metrics if one["name"] == "TaskDuration")
-    return worked
+    cpu_seconds: float = next(metric["value"] for metric in metrics if metric["name"] == "TaskDuration")
+    return cpu_seconds
 
 
-def _place(url: str) -> str:
-    return f"{url}#/lineage?{urlencode({'node': _CENTRE.id, 'depth': 20})}"
+def _graph_url(url: str) -> str:
+    return f"{url}#/lineage?{urlencode({'node': _ROOT.id, 'depth': 20})}"
 
 
-def _panned(page: Page) -> float:
+def _measure_panning(page: Page) -> float:
     page.wait_for_load_state("networkidle")
-    page.evaluate(_WATCH)
+    page.evaluate(_WATCH_LONG_TASKS)
     before = page.evaluate(_VIEWPORT)
     page.mouse.move(400, 600)
     page.mouse.down()
@@ -129,33 +132,33 @@ def _panned(page: Page) -> float:
     return longest
 
 
-def _laid_out(home: DataDir) -> float:
-    """CPU of the layout alone, in milliseconds."""
+def _measure_layout(home: DataDir) -> float:
+    """Measure the CPU of the layout, in milliseconds."""
     with Index(home.index) as index:
-        found = graph.build_lineage_graph(index, graph.GraphRequest(_CENTRE, depth=graph.MAX_DEPTH))
-    if len(found.nodes) != _NODES:
-        raise AssertionError(f"The graph has {len(found.nodes)} nodes.")
-    sizes = {node.id: Size(node.box.width, node.box.height) for node in found.nodes}
-    links = [(link.source, link.target) for link in found.links]
-    return min(_cpu(sizes, links) for _ in range(_ROUNDS))
+        lineage_graph = graph.build_lineage_graph(index, graph.GraphRequest(_ROOT, depth=graph.MAX_DEPTH))
+    if len(lineage_graph.nodes) != _NODES:
+        raise AssertionError(f"The graph has {len(lineage_graph.nodes)} nodes.")
+    sizes = {node.id: Size(node.box.width, node.box.height) for node in lineage_graph.nodes}
+    links = [(link.source, link.target) for link in lineage_graph.links]
+    return min(_layout_cpu(sizes, links) for _ in range(_REPETITIONS))
 
 
-def _cpu(sizes: dict[str, Size], links: list[tuple[str, str]]) -> float:
-    began = time.process_time()
+def _layout_cpu(sizes: dict[str, Size], links: list[tuple[str, str]]) -> float:
+    start = time.process_time()
     compute_layered_layout(sizes, links, graph.SPACING)
-    return 1000 * (time.process_time() - began)
+    return 1000 * (time.process_time() - start)
 
 
-def _index(home: DataDir) -> None:
-    observer = ChangeExtractor()
-    for seq, event in enumerate(_events()):
-        observer.add(decode_event(Stream.OPENLINEAGE, json.dumps(event).encode()), f"{seq:032x}", seq)
-    with IndexWriter(home.index) as sink:
-        sink.apply("page/0", observer.changes())
+def _write_index(home: DataDir) -> None:
+    extractor = ChangeExtractor()
+    for seq, event in enumerate(_make_events()):
+        extractor.add(decode_event(Stream.OPENLINEAGE, json.dumps(event).encode()), f"{seq:032x}", seq)
+    with IndexWriter(home.index) as writer:
+        writer.apply("page/0", extractor.changes())
 
 
-def _events() -> Iterator[dict[str, Any]]:
-    """A tree: each table is read by two jobs that write one each, with a little column lineage."""
+def _make_events() -> Iterator[dict[str, Any]]:
+    """Make a tree: each table is read by two jobs, which write one table each, with some column lineage."""
     for number in range(2, 600):
         source, target = f"table_{number // 2}", f"table_{number}"
         field = {"namespace": "wh", "name": source, "field": "value"}

@@ -1,6 +1,6 @@
-"""The pipeline against its floor: two plain Python processes that take the same events apart into the same files.
+"""Benchmark: the pipeline against two plain Python processes that write the same files from the same events.
 
-Both are told in CPU-seconds of all their processes, the JVM included, since wall time on a shared machine says little.
+Figures are CPU-seconds of all processes including the JVM, because wall time varies on a shared machine.
 
 python -m bench.measure_pipeline [EVENTS]
 """
@@ -8,10 +8,10 @@ python -m bench.measure_pipeline [EVENTS]
 from __future__ import annotations
 
 from bench.figures import Report
-from bench.logs import Log, log_of
-from bench.rounds import asked_for, scratch
-from bench.tables_only import two_processes
-from bench.whole_log import rebuild, take_into_tables, take_whole
+from bench.logs import Log, open_log
+from bench.rounds import parse_run_size, scratch_folder
+from bench.tables_only import measure_two_processes
+from bench.whole_log import ingest_into_tables, ingest_log, rebuild_index
 
 from clew.data_dir import DataDir
 from clew.pipeline.spark.session import build_session
@@ -19,29 +19,29 @@ from clew.pipeline.spark.session import build_session
 
 def main() -> None:
     """Print the figures."""
-    asked = asked_for(__doc__)
-    report = Report("pipeline", asked)
-    log = log_of(asked.events)
-    report.say(f"{log.events:,} events, {log.end / log.events:,.0f} bytes each")
-    with scratch() as folder:
-        floor = two_processes(log, folder / "plain")
-        report.say(f"two plain processes   {floor.rate(log.events)}")
-        measure(log, log.home(folder / "home"), floor.cpu, report)
+    run_size = parse_run_size(__doc__)
+    report = Report("pipeline", run_size)
+    log = open_log(run_size.events)
+    report.log(f"{log.events:,} events, {log.end / log.events:,.0f} bytes each")
+    with scratch_folder() as folder:
+        baseline = measure_two_processes(log, folder / "plain")
+        report.log(f"two plain processes   {baseline.rate(log.events)}")
+        measure_pipeline(log, log.create_home(folder / "home"), baseline.cpu, report)
 
 
-def measure(log: Log, home: DataDir, floor: float, report: Report) -> None:
-    """The pipeline's own figures, each from the second run of one session."""
+def measure_pipeline(log: Log, home: DataDir, baseline_cpu: float, report: Report) -> None:
+    """Measure the pipeline, each figure from the second run of one session."""
     spark = build_session(launcher_dir=home.root / "java")
-    tables = [take_into_tables(log, home, spark) for _ in range(2)][-1]
-    report.say(f"tables committed      {tables.rate(log.events)}")
-    report.at_least("tables: CPU of two plain processes / of the pipeline", floor / tables.cpu, 0.65)
-    whole = [take_whole(log, home, spark) for _ in range(2)][-1]
-    report.say(f"with the index        {whole.intake.rate(log.events)}, its start and end included")
-    report.at_least("tables and index, streaming", whole.per_second, 6_000, " events/s")
-    report.say(f"derived tables        {whole.derivation.rate(log.events)}")
-    rebuilt = [rebuild(home, spark) for _ in range(2)][-1]
-    report.say(f"index rebuilt         {rebuilt.rate(log.events)}")
-    report.at_least("index rebuilt from the lake", log.events / rebuilt.wall, 10_000, " events/s")
+    tables = [ingest_into_tables(log, home, spark) for _ in range(2)][-1]
+    report.log(f"tables committed      {tables.rate(log.events)}")
+    report.check_min("tables: CPU of two plain processes / of the pipeline", baseline_cpu / tables.cpu, 0.65)
+    full = [ingest_log(log, home, spark) for _ in range(2)][-1]
+    report.log(f"with the index        {full.ingestion.rate(log.events)}, including start and end")
+    report.check_min("tables and index, streaming", full.per_second, 6_000, " events/s")
+    report.log(f"derived tables        {full.derivation.rate(log.events)}")
+    rebuilt = [rebuild_index(home, spark) for _ in range(2)][-1]
+    report.log(f"index rebuilt         {rebuilt.rate(log.events)}")
+    report.check_min("index rebuilt from the lake", log.events / rebuilt.wall, 10_000, " events/s")
 
 
 if __name__ == "__main__":

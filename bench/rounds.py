@@ -1,4 +1,4 @@
-"""How large a round of measurements is: the size that the bars were set for, or less for a quick look."""
+"""Size of a benchmark run: full, as the targets require, or smaller."""
 
 from __future__ import annotations
 
@@ -10,30 +10,32 @@ from dataclasses import dataclass
 from pathlib import Path
 
 BUILD = Path(__file__).parent.parent / "build" / "bench"
-FULL = 200_000
+FULL_RUN_EVENTS = 200_000
 
 
 @dataclass(frozen=True)
-class Round:
-    """A round over so many usual events; what is counted otherwise shrinks and grows with them."""
+class RunSize:
+    """Size of a run as a number of events; other counts scale with it."""
 
-    events: int = FULL
+    events: int = FULL_RUN_EVENTS
 
-    def share(self, full: int, at_least: int = 1) -> int:
-        """As much of something as this round is of a full one."""
-        return max(at_least, full * self.events // FULL)
+    def scale(self, full_count: int, minimum: int = 1) -> int:
+        """Scale the count of a full run to this run."""
+        return max(minimum, full_count * self.events // FULL_RUN_EVENTS)
 
 
-def asked_for(description: str | None) -> Round:
-    """The round that the command line names."""
+def parse_run_size(description: str | None) -> RunSize:
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("events", type=int, nargs="?", default=FULL, help=f"size of the round, {FULL} unless told")
-    return Round(parser.parse_args().events)
+    parser.add_argument(
+        "events", type=int, nargs="?", default=FULL_RUN_EVENTS, help=f"size of the run (default: {FULL_RUN_EVENTS})"
+    )
+    return RunSize(parser.parse_args().events)
 
 
 @contextmanager
-def scratch() -> Iterator[Path]:
-    """A folder on the disk of the checkout (a temporary folder may be memory) that goes when the work is done."""
+def scratch_folder() -> Iterator[Path]:
+    """Create a temporary folder on the disk of the checkout, because /tmp may be in memory."""
     BUILD.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="scratch-", dir=BUILD) as folder:
         yield Path(folder)

@@ -1,4 +1,4 @@
-"""The pictures of the page in the README and the docs, taken anew from the browser tests' home.
+"""Take the screenshots of README and docs, with the data directory of the browser tests.
 
 python -m bench.screenshots
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlencode
 
-from bench.browser import browser, fill_shop, served
+from bench.browser import fill_shop, open_browser, serve_page
 
 from clew.data_dir import DataDir
 from clew.query.pages.graph import GraphNodeRef
@@ -21,26 +21,26 @@ from clew.query.pages.lists import EntityName
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 _WAREHOUSE = "postgres://wh:5432"
-_MARGIN = {"namespace": _WAREHOUSE, "name": "finance.margin"}
-_NODE = GraphNodeRef("dataset", EntityName(_WAREHOUSE, "finance.margin")).id
-Scheme = Literal["light", "dark"]
-SHOTS: dict[str, tuple[str, Scheme]] = {
+_DATASET = {"namespace": _WAREHOUSE, "name": "finance.margin"}
+_NODE_ID = GraphNodeRef("dataset", EntityName(_WAREHOUSE, "finance.margin")).id
+ColorScheme = Literal["light", "dark"]
+SCREENSHOTS: dict[str, tuple[str, ColorScheme]] = {
     "run-light": ("", "light"),
     "run-dark": ("", "dark"),
-    "lineage-light": (f"#/lineage?{urlencode({'node': _NODE, 'column': 'margin_pct'})}", "light"),
-    "lineage-dark": (f"#/lineage?{urlencode({'node': _NODE, 'column': 'margin_pct'})}", "dark"),
-    "dataset": (f"#/dataset?{urlencode(_MARGIN)}", "light"),
+    "lineage-light": (f"#/lineage?{urlencode({'node': _NODE_ID, 'column': 'margin_pct'})}", "light"),
+    "lineage-dark": (f"#/lineage?{urlencode({'node': _NODE_ID, 'column': 'margin_pct'})}", "dark"),
+    "dataset": (f"#/dataset?{urlencode(_DATASET)}", "light"),
 }
 
 
 def main() -> None:
-    """Write them all."""
-    with _home() as home, browser() as opened:
+    """Write all screenshots."""
+    with _temporary_home() as home, open_browser() as chromium:
         fill_shop(home)
-        with served(home) as url:
-            for name, (place, scheme) in SHOTS.items():
-                page = opened.new_page(viewport={"width": 1360, "height": 780}, color_scheme=scheme)
-                page.goto(f"{url}{place}")
+        with serve_page(home) as url:
+            for name, (fragment, scheme) in SCREENSHOTS.items():
+                page = chromium.new_page(viewport={"width": 1360, "height": 780}, color_scheme=scheme)
+                page.goto(f"{url}{fragment}")
                 page.wait_for_selector("main > :not([aria-busy])")
                 page.wait_for_load_state("networkidle")
                 page.screenshot(path=IMAGES / f"{name}.png")
@@ -48,8 +48,8 @@ def main() -> None:
 
 
 @contextmanager
-def _home() -> Iterator[DataDir]:
-    """A home whose path tells nothing of the machine: it stands in the pictures."""
+def _temporary_home() -> Iterator[DataDir]:
+    """Create a data directory with a neutral path, because it is visible in screenshots."""
     folder = Path(tempfile.gettempdir()) / "shop"
     folder.mkdir()
     try:

@@ -1,6 +1,6 @@
-"""Clients of a collector, many in one process, which cost it little: requests are made before the clock starts.
+"""Concurrent clients of a collector in one process; requests are encoded before the measurement starts.
 
-python -m bench.senders PORT CLIENTS FILE     sends each line of a file as an event, and prints what came of it
+python -m bench.senders PORT CLIENTS FILE     send each line of a file as an event, and print the result as JSON
 """
 
 from __future__ import annotations
@@ -21,72 +21,72 @@ _HEAD = (
 )
 
 
-class Sent(Struct):
-    """How long it took until all were answered, what that took of the CPU, and how often each status was."""
+class SendResult(Struct):
+    """Seconds until all responses, CPU of the clients, and number of responses by status."""
 
     seconds: float
     cpu_seconds: float
-    answers: dict[str, int]
+    status_counts: dict[str, int]
 
 
 class Client(asyncio.Protocol):
-    """Sends the next request when the last one was answered."""
+    """Client that sends the next request after each response."""
 
-    def __init__(self, waiting: deque[bytes], answers: Counter[str], ended: asyncio.Event) -> None:
-        self._waiting = waiting
-        self._answers = answers
-        self._ended = ended
-        self._answer = b""
+    def __init__(self, pending: deque[bytes], status_counts: Counter[str], closed: asyncio.Event) -> None:
+        self._pending = pending
+        self._status_counts = status_counts
+        self._closed = closed
+        self._buffer = b""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin."""
+        """Send the first request."""
         self._transport = transport
         self._send()
 
     def data_received(self, data: bytes) -> None:
-        """An answer has no body, or a small one: what ends in the same piece as its head."""
-        self._answer += data
-        if b"\r\n\r\n" in self._answer:
-            self._answers[self._answer[9:12].decode()] += 1
-            self._answer = b""
+        """Receive a response; its body is empty, or arrives together with its head."""
+        self._buffer += data
+        if b"\r\n\r\n" in self._buffer:
+            self._status_counts[self._buffer[9:12].decode()] += 1
+            self._buffer = b""
             self._send()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """No more will be sent here."""
+        """Report that the connection is closed."""
         del exc
-        self._ended.set()
+        self._closed.set()
 
     def _send(self) -> None:
-        if self._waiting:
-            self._transport.write(self._waiting.popleft())
+        if self._pending:
+            self._transport.write(self._pending.popleft())
         else:
             self._transport.close()
 
 
-def request(body: bytes) -> bytes:
-    """An event as it goes over the wire."""
+def make_request(body: bytes) -> bytes:
+    """Encode the request of an event."""
     return _HEAD % len(body) + body
 
 
-async def send(port: int, clients: int, requests: list[bytes]) -> Sent:
-    """Send all of them, by so many clients at once."""
-    waiting, answers = deque(requests), Counter[str]()
+async def send(port: int, clients: int, requests: list[bytes]) -> SendResult:
+    """Send requests with concurrent clients."""
+    pending, status_counts = deque(requests), Counter[str]()
     loop = asyncio.get_running_loop()
-    ends = [asyncio.Event() for _ in range(clients)]
+    closed_events = [asyncio.Event() for _ in range(clients)]
     start, cpu = time.perf_counter(), time.process_time()
-    for end in ends:
-        await loop.create_connection(lambda end=end: Client(waiting, answers, end), "127.0.0.1", port)  # type: ignore[misc]
-    for end in ends:
-        await end.wait()
-    return Sent(time.perf_counter() - start, time.process_time() - cpu, dict(answers))
+    for closed in closed_events:
+        await loop.create_connection(lambda closed=closed: Client(pending, status_counts, closed), "127.0.0.1", port)  # type: ignore[misc]
+    for closed in closed_events:
+        await closed.wait()
+    return SendResult(time.perf_counter() - start, time.process_time() - cpu, dict(status_counts))
 
 
 def main() -> None:
-    """Send, and tell."""
+    """Send the events of a file, and print the result."""
     port, clients, path = sys.argv[1:]
-    requests = [request(line) for line in Path(path).read_bytes().splitlines()]
-    sent = uvloop.run(send(int(port), int(clients), requests))
-    print(msgspec.json.encode(sent).decode())
+    requests = [make_request(line) for line in Path(path).read_bytes().splitlines()]
+    result = uvloop.run(send(int(port), int(clients), requests))
+    print(msgspec.json.encode(result).decode())
 
 
 if __name__ == "__main__":

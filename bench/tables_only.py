@@ -1,4 +1,4 @@
-"""The pipeline with its index left out, and the same work without Spark: what the tables alone cost."""
+"""The pipeline without its index, and the same work without Spark: the cost of tables alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Literal
 from unittest.mock import patch
 
 import pyarrow as pa
-from bench.costs import Cost, measured
+from bench.costs import Cost, measure_cost
 from bench.logs import Log
 
 from clew.data_dir import IndexLocation
@@ -27,38 +27,38 @@ from clew.pipeline.workers import EventWorker
 _PROCESSES = 2
 
 
-class Identities:
-    """Stands in for the observer: notes which events there were, which commits ask for, and nothing of the index."""
+class EventIdExtractor:
+    """Replacement of `ChangeExtractor` that records only event ids, which commits need."""
 
     def __init__(self, *_: object) -> None:
         self._changes = ChangeSet()
 
     def add(self, event: object, event_id: str, seq: int) -> None:
-        """Take note of an event; None stands for one that was rejected."""
+        """Record an event id; the event is None if it was rejected."""
         (self._changes.rejected if event is None else self._changes.events).append((seq, event_id))
 
     def changes(self) -> ChangeSet:
-        """What a batch must tell."""
+        """Return the recorded ids."""
         return self._changes
 
 
 class TableWorker(EventWorker):
-    """The pipeline's worker without its observer."""
+    """Worker of the pipeline without change extraction."""
 
     def __call__(self, ranges: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The function for `mapInArrow`."""
-        with patch.object(workers, "ChangeExtractor", Identities):
+        """Write the events of ranges; the function for `mapInArrow`."""
+        with patch.object(workers, "ChangeExtractor", EventIdExtractor):
             yield from super().__call__(ranges)
 
 
-class NoIndex(IndexWriter):
-    """An index that knows which events there were, so that none is taken twice, and nothing else."""
+class EventIdIndex(IndexWriter):
+    """Index of event ids only, to find duplicates."""
 
     dictionary = None
 
-    def __init__(self, place: IndexLocation) -> None:
-        super().__init__(place)
-        self._taken: dict[str, str] = {}
+    def __init__(self, location: IndexLocation) -> None:
+        super().__init__(location)
+        self._batch_by_event: dict[str, str] = {}
 
     def existing_event_ids(
         self,
@@ -66,41 +66,41 @@ class NoIndex(IndexWriter):
         batch: str,
         table: Literal["events", "rejected"] = "events",  # noqa: ARG002
     ) -> set[str]:
-        """Those that came with another batch."""
-        return {identity for identity in event_ids if self._taken.get(identity, batch) != batch}
+        """Return the ids of other batches."""
+        return {event_id for event_id in event_ids if self._batch_by_event.get(event_id, batch) != batch}
 
     def last_batch(self, app_id: str) -> None:
-        """None."""
+        """Return None."""
 
     def record_batch(self, app_id: str, number: int) -> None:
-        """Forget it."""
+        """Do nothing."""
 
     def apply(self, batch: str, changes: ChangeSet, spilled: Iterable[ChangeSet] = ()) -> None:  # noqa: ARG002
-        """Remember who was there."""
-        self._taken.update((identity, batch) for _, identity in (*changes.events, *changes.rejected))
+        """Store the event ids of a batch."""
+        self._batch_by_event.update((event_id, batch) for _, event_id in (*changes.events, *changes.rejected))
 
     def release_memory(self) -> None:
-        """There is nothing to give back."""
+        """Do nothing."""
 
 
 @contextmanager
-def tables_only(pipeline: Pipeline) -> Iterator[Pipeline]:
-    """The same pipeline, as long as this lasts without an index."""
+def without_index(pipeline: Pipeline) -> Iterator[Pipeline]:
+    """Yield the pipeline without its index."""
     with patch.object(ingest, "EventWorker", TableWorker):
-        yield replace(pipeline, index=NoIndex(pipeline.home.index))
+        yield replace(pipeline, index=EventIdIndex(pipeline.home.index))
 
 
-def two_processes(log: Log, root: Path) -> Cost:
-    """What two plain processes take to write the same files, the second time: without Spark, commits or index."""
-    # As much as the pipeline gives to a task, so that both write files of the same size.
-    parts = split_ranges(log.folder, 0, log.end, MAX_BYTES_PER_TASK)
+def measure_two_processes(log: Log, root: Path) -> Cost:
+    """Measure two plain processes that write the same files, in a second run, without Spark, commits and index."""
+    # The task size of the pipeline, so that files have the same size.
+    ranges = split_ranges(log.folder, 0, log.end, MAX_BYTES_PER_TASK)
     with multiprocessing.get_context("spawn").Pool(_PROCESSES) as pool:
         for folder in ("first", "warm"):
-            tasks = [(part, str(root / folder)) for part in parts]
-            cost = measured(partial(pool.starmap, _take_apart, tasks, 1))
+            tasks = [(range_, str(root / folder)) for range_ in ranges]
+            cost = measure_cost(partial(pool.starmap, _write_range, tasks, 1))
     return cost
 
 
-def _take_apart(part: SegmentRange, root: str) -> None:
-    for _ in TableWorker(root)(iter([pa.RecordBatch.from_pylist([asdict(part)])])):
+def _write_range(range_: SegmentRange, root: str) -> None:
+    for _ in TableWorker(root)(iter([pa.RecordBatch.from_pylist([asdict(range_)])])):
         pass

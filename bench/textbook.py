@@ -1,6 +1,7 @@
-"""The plan that Spark's guides lead to: text, `from_json` with a full schema, persist, one write per table.
+"""The plan of Spark's guides: text, `from_json` with a full schema, persist, one write per table.
 
-The tables are those of the pipeline: each event once, what is none apart with a reason, large facets out of line.
+The tables are those of the pipeline: events without duplicates, invalid events with a reason, large facets in their own
+table.
 """
 
 from __future__ import annotations
@@ -31,16 +32,16 @@ _EVENT = f"""
     outputs array<struct<{_DATASET}, outputFacets: {_FACETS}>>,
     {_CORRUPT} string
 """
-_KEYS_OF_FACET = ("uuid", "created_at", "run_uuid", "lineage_event_time", "lineage_event_type")
-_BODY = ("name", "facet")
+_FACET_KEYS = ("uuid", "created_at", "run_uuid", "lineage_event_time", "lineage_event_type")
+_FACET_BODY = ("name", "facet")
 _ORIGIN = ("event_id", "seq")
 _JOB = ("job_namespace", "job_name")
 _DATASET_COLUMNS = ("dataset_namespace", "dataset_name", "dataset_version", "direction")
 
 
-def stock_session(memory: str, more: Mapping[str, str]) -> SparkSession:
-    """Spark with the settings it comes with, and a heap: under ours, with Java's first compiler alone, it is slower."""
-    # Only its Arrow paths would care for the version of pandas, and none is used.
+def build_default_session(memory: str, extra: Mapping[str, str]) -> SparkSession:
+    """Build a session with Spark's default settings and a heap; with clew's settings (C1 compiler) it is slower."""
+    # The version of pandas matters only for Arrow paths, which are not used.
     warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
     os.environ.update(environment(find_java()))
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -54,46 +55,46 @@ def stock_session(memory: str, more: Mapping[str, str]) -> SparkSession:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.parquet.compression.codec": "zstd",
-        # What is persisted keeps the partitions of its shuffle: with Spark's own 200, every table gets as many files.
+        # Persisted data has the partitions of its shuffle: with Spark's default of 200, every table gets 200 files.
         "spark.sql.shuffle.partitions": "4",
-        **more,
+        **extra,
     }
     return SparkSession.builder.appName("textbook").master("local[2]").config(map=settings).getOrCreate()
 
 
-def write_tables(spark: SparkSession, events: Path, root: Path, kind: str) -> None:
-    """The tables that lineage events have rows in, from a file of one event a line, in a format that Spark knows."""
-    parsed = spark.read.text(str(events)).transform(parse).persist()
-    sound = parsed.where("reason is null")
-    # Only a large event has a large facet: the others need not be taken apart once more.
-    large = sound.where(F.octet_length("event") > MAX_INLINE_BYTES)
+def write_tables(spark: SparkSession, events: Path, root: Path, format_name: str) -> None:
+    """Write the tables of lineage events from a file of one event per line, in a format of Spark."""
+    parsed = spark.read.text(str(events)).transform(parse_events).persist()
+    valid = parsed.where("reason is null")
+    # Only a large event can have a large facet.
+    large = valid.where(F.octet_length("event") > MAX_INLINE_BYTES)
     tables = {
         "large_facets": large_facets(facet_tables(large).values()),
-        **{name: rows.transform(slim) for name, rows in facet_tables(sound).items()},
+        **{name: rows.transform(move_large_facets) for name, rows in facet_tables(valid).items()},
         "rejected_events": parsed.transform(rejected_events),
-        "lineage_events": sound.transform(lineage_events),
+        "lineage_events": valid.transform(lineage_events),
     }
     for name, rows in tables.items():
-        rows.write.format(kind).save(str(root / name))
+        rows.write.format(format_name).save(str(root / name))
     parsed.unpersist(blocking=True)
 
 
-def parse(lines: DataFrame) -> DataFrame:
-    """Each distinct line once, as columns, the raw text among them; `reason` says why one is no event."""
+def parse_events(lines: DataFrame) -> DataFrame:
+    """Parse each distinct line into columns, with the raw text; `reason` is set if it is not a valid event."""
     received = lines.select(
         F.md5("value").alias("event_id"),
         F.monotonically_increasing_id().alias("seq"),
         F.current_timestamp().alias("received_at"),
         F.col("value").alias("event"),
     )
-    opened = received.dropDuplicates(["event_id"]).withColumn(
+    parsed = received.dropDuplicates(["event_id"]).withColumn(
         "e", F.from_json("event", _EVENT, {"columnNameOfCorruptRecord": _CORRUPT})
     )
-    return opened.withColumn("reason", _reason())
+    return parsed.withColumn("reason", _reason())
 
 
 def rejected_events(parsed: DataFrame) -> DataFrame:
-    """One row per line that is no event."""
+    """One row per invalid event."""
     return parsed.where("reason is not null").select(
         *("event_id", "seq", "received_at"),
         F.lit("openlineage").alias("stream"),
@@ -104,10 +105,10 @@ def rejected_events(parsed: DataFrame) -> DataFrame:
     )
 
 
-def lineage_events(sound: DataFrame) -> DataFrame:
+def lineage_events(valid: DataFrame) -> DataFrame:
     """One row per event."""
     is_run, is_job = F.col("e.run.runId").isNotNull(), F.col("e.job").isNotNull()
-    return sound.select(
+    return valid.select(
         "event_id",
         "seq",
         "received_at",
@@ -131,47 +132,47 @@ def lineage_events(sound: DataFrame) -> DataFrame:
     )
 
 
-def facet_tables(sound: DataFrame) -> dict[str, DataFrame]:
+def facet_tables(valid: DataFrame) -> dict[str, DataFrame]:
     """One row per facet, by table."""
     return {
-        "dataset_facets": sound.transform(dataset_facets),
-        "job_facets": sound.transform(lambda rows: own_facets(rows, "job")),
-        "run_facets": sound.transform(lambda rows: own_facets(rows, "run")),
+        "dataset_facets": valid.transform(dataset_facets),
+        "job_facets": valid.transform(lambda rows: subject_facets(rows, "job")),
+        "run_facets": valid.transform(lambda rows: subject_facets(rows, "run")),
     }
 
 
-def own_facets(sound: DataFrame, subject: str) -> DataFrame:
+def subject_facets(valid: DataFrame, subject: str) -> DataFrame:
     """One row per facet of the event's run, or of its job."""
-    rows = sound.select(*_event_columns(), F.posexplode(f"e.{subject}.facets").alias("place", "name", "facet"))
-    named = rows.withColumn("uuid", _uuid(F.lit(subject), "place"))
-    return named.select(*_KEYS_OF_FACET, *_BODY, *_JOB, *_ORIGIN)
+    rows = valid.select(*_event_columns(), F.posexplode(f"e.{subject}.facets").alias("position", "name", "facet"))
+    with_ids = rows.withColumn("uuid", _uuid(F.lit(subject), "position"))
+    return with_ids.select(*_FACET_KEYS, *_FACET_BODY, *_JOB, *_ORIGIN)
 
 
-def dataset_facets(sound: DataFrame) -> DataFrame:
-    """One row per facet of each dataset, from all places where one can stand."""
+def dataset_facets(valid: DataFrame) -> DataFrame:
+    """One row per facet of each dataset: inputs, outputs and the subject of a DatasetEvent."""
     inputs = F.transform("e.inputs", lambda dataset: _dataset(dataset, "INPUT", dataset.inputFacets))
     outputs = F.transform("e.outputs", lambda dataset: _dataset(dataset, "OUTPUT", dataset.outputFacets))
     subject = F.filter(F.array("e.dataset"), lambda dataset: dataset.isNotNull())
     subjects = F.transform(subject, lambda dataset: _dataset(dataset, None, F.lit(None).cast(_FACETS)))
-    nothing = F.expr("array()")
-    all_of_them = F.concat(F.coalesce(inputs, nothing), F.coalesce(outputs, nothing), subjects)
-    datasets = sound.select(*_event_columns(), F.posexplode(all_of_them).alias("dataset_place", "dataset"))
-    facets = datasets.select("*", F.posexplode("dataset.facets").alias("place", "one"))
+    empty = F.expr("array()")
+    all_datasets = F.concat(F.coalesce(inputs, empty), F.coalesce(outputs, empty), subjects)
+    datasets = valid.select(*_event_columns(), F.posexplode(all_datasets).alias("dataset_position", "dataset"))
+    facets = datasets.select("*", F.posexplode("dataset.facets").alias("position", "entry"))
     identity = [F.col(f"dataset.{name}").alias(f"dataset_{name}") for name in ("namespace", "name", "version")]
-    own = [F.col(f"one.{name}").alias(name) for name in ("type", "name", "facet")]
-    rows = facets.select("*", *identity, *own, F.col("dataset.direction").alias("direction"))
-    named = rows.withColumn("uuid", _uuid("dataset_place", "place"))
-    return named.select(*_KEYS_OF_FACET, "type", *_BODY, *_DATASET_COLUMNS, *_ORIGIN)
+    columns = [F.col(f"entry.{name}").alias(name) for name in ("type", "name", "facet")]
+    rows = facets.select("*", *identity, *columns, F.col("dataset.direction").alias("direction"))
+    with_ids = rows.withColumn("uuid", _uuid("dataset_position", "position"))
+    return with_ids.select(*_FACET_KEYS, "type", *_FACET_BODY, *_DATASET_COLUMNS, *_ORIGIN)
 
 
 def large_facets(tables: Iterable[DataFrame]) -> DataFrame:
-    """The facets that are kept out of line."""
-    parts = [rows.where(_is_large()).select("uuid", "facet", *_ORIGIN) for rows in tables]
-    return reduce(DataFrame.unionByName, parts)
+    """Facets that are stored in a separate table."""
+    large = [rows.where(_is_large()).select("uuid", "facet", *_ORIGIN) for rows in tables]
+    return reduce(DataFrame.unionByName, large)
 
 
-def slim(facets: DataFrame) -> DataFrame:
-    """A table of facets with null for those that are kept out of line; what is no object is flagged."""
+def move_large_facets(facets: DataFrame) -> DataFrame:
+    """Replace large facets by null, and flag facets that are not objects."""
     return facets.select(
         *(name for name in facets.columns if name not in ("facet", *_ORIGIN)),
         *_ORIGIN,
@@ -186,11 +187,11 @@ def _is_large() -> Column:
 
 
 def _reason() -> Column:
-    named = F.coalesce("e.run.runId", "e.job.name", "e.dataset.name")
+    identity = F.coalesce("e.run.runId", "e.job.name", "e.dataset.name")
     return (
         F.when(F.col(f"e.{_CORRUPT}").isNotNull(), "not_json")
         .when(F.col("e.eventTime").isNull(), "no_time")
-        .when(named.isNull(), "no_identity")
+        .when(identity.isNull(), "no_identity")
     )
 
 
@@ -208,9 +209,9 @@ def _event_columns() -> list[Column]:
     return [F.col(path).alias(name) for name, path in columns.items()]
 
 
-def _uuid(*place: Column | str) -> Column:
-    """The same whenever it is asked for: a large facet is found by it in another table."""
-    return F.concat_ws("-", "event_id", *place)
+def _uuid(*position: Column | str) -> Column:
+    """Deterministic id, by which a large facet is found in another table."""
+    return F.concat_ws("-", "event_id", *position)
 
 
 def _identity(dataset: Column) -> Column:
@@ -221,13 +222,13 @@ def _version(dataset: Column) -> Column:
     return F.get_json_object(dataset.facets["version"], "$.datasetVersion")
 
 
-def _dataset(dataset: Column, direction: str | None, own: Column) -> Column:
+def _dataset(dataset: Column, direction: str | None, own_facets: Column) -> Column:
     return F.struct(
         dataset.namespace.alias("namespace"),
         dataset.getField("name").alias("name"),
         _version(dataset).alias("version"),
         F.lit(direction).cast("string").alias("direction"),
-        F.concat(_entries(dataset.facets, "DATASET"), _entries(own, direction)).alias("facets"),
+        F.concat(_entries(dataset.facets, "DATASET"), _entries(own_facets, direction)).alias("facets"),
     )
 
 

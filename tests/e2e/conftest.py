@@ -1,4 +1,4 @@
-"""The `clew` command, run from outside as a person would."""
+"""Fixtures of end-to-end tests: the `clew` command, the demo and the collector as processes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Clew = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture(scope="session")
 def clew() -> Clew:
-    """Run `clew` with arguments, no terminal attached; settings of the caller stay out of it."""
+    """Return a function that runs `clew` without a terminal and without the caller's settings."""
 
     def run(*arguments: str | Path, timeout: float = 300, **environment: str) -> subprocess.CompletedProcess[str]:
         inherited = {
@@ -44,61 +44,61 @@ def clew() -> Clew:
 
 @pytest.fixture(scope="session")
 def demo_home(clew: Clew, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home in which the demo has run once."""
+    """Run the demo once and return its data directory."""
     home = tmp_path_factory.mktemp("demo") / "home"
-    ended = clew("demo", "--home", home)
-    assert ended.returncode == 0, ended.stderr
-    (home / "demo.stdout").write_text(ended.stdout)
+    result = clew("demo", "--home", home)
+    assert result.returncode == 0, result.stderr
+    (home / "demo.stdout").write_text(result.stdout)
     return home
 
 
 @dataclass(frozen=True)
 class Collector:
-    """A collector at work."""
+    """A running collector."""
 
     process: subprocess.Popen[str]
     port: int
 
     @property
     def url(self) -> str:
-        """Where producers find it."""
+        """Return the base URL."""
         return f"http://127.0.0.1:{self.port}"
 
 
 @pytest.fixture(scope="session")
-def collecting() -> Callable[..., AbstractContextManager[Collector]]:
-    """Start `clew collect` with a home and options; it is stopped in the end."""
+def start_collector() -> Callable[..., AbstractContextManager[Collector]]:
+    """Return a context manager that runs `clew collect` with a data directory and options."""
 
     @contextmanager
-    def started(home: Path, *options: str, within: tuple[str, ...] = ()) -> Iterator[Collector]:
-        command = [*within, sys.executable, "-m", "clew", "collect", "--port", "0", "--home", str(home), *options]
+    def start(home: Path, *options: str, prefix: tuple[str, ...] = ()) -> Iterator[Collector]:
+        command = [*prefix, sys.executable, "-m", "clew", "collect", "--port", "0", "--home", str(home), *options]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             assert process.stderr is not None
-            found = re.search(r":(\d+)/", process.stderr.readline())
-            assert found is not None
+            match = re.search(r":(\d+)/", process.stderr.readline())
+            assert match is not None
             try:
-                yield Collector(process, int(found[1]))
+                yield Collector(process, int(match[1]))
             finally:
                 process.terminate()
                 process.wait(20)
 
-    return started
+    return start
 
 
 @pytest.fixture(scope="session")
-def stored() -> Callable[[Path], list[Any]]:
-    """Read the events that the log of a home holds."""
+def read_log() -> Callable[[Path], list[Any]]:
+    """Return a function that reads the events in the log of a data directory."""
 
     def read(home: Path) -> list[Any]:
-        parts = split_ranges(home / "log", 0, end_position(home / "log"), 1 << 30)
-        return [json.loads(decode_record(text).body) for part in parts for _, text in read_lines(part)]
+        ranges = split_ranges(home / "log", 0, end_position(home / "log"), 1 << 30)
+        return [json.loads(decode_record(line).body) for log_range in ranges for _, line in read_lines(log_range)]
 
     return read
 
 
 @pytest.fixture(scope="session")
-def namespace() -> list[str]:
-    """What runs a command with mounts of its own."""
+def mount_namespace() -> list[str]:
+    """Return a command prefix that runs a command in its own mount namespace."""
     command = ["unshare", "--map-root-user", "--mount"]
     probe = [*command, "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
     if shutil.which("unshare") is None or subprocess.run(probe, capture_output=True, check=False).returncode:

@@ -1,4 +1,4 @@
-"""`clew collect` from outside: real clients, kills under load, and a pipeline beside it."""
+"""Tests of `clew collect` with real clients, kills under load and a concurrent pipeline."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from openlineage.client.uuid import generate_new_uuid
 
 from clew.server.auth import KeyFile, Scope
 
-Collecting = Callable[..., Any]
-Stored = Callable[[Path], list[Any]]
+StartCollector = Callable[..., Any]
+ReadLog = Callable[[Path], list[Any]]
 
 KILLS = 20
 CLIENTS = 8
@@ -50,24 +50,24 @@ def run_event(state: RunState) -> RunEvent:
     )
 
 
-def test_real_clients_are_heard(tmp_path: Path, collecting: Collecting, stored: Stored) -> None:
+def test_accepts_events_of_real_clients(tmp_path: Path, start_collector: StartCollector, read_log: ReadLog) -> None:
     events = [run_event(state) for state in (RunState.START, RunState.RUNNING, RunState.COMPLETE)]
-    with collecting(tmp_path) as collector:
+    with start_collector(tmp_path) as collector:
         plain = HttpConfig(url=collector.url)
-        zipped = HttpConfig(url=collector.url, compression=HttpCompression.GZIP)
-        for event, config in zip(events, (plain, zipped), strict=False):
+        gzip = HttpConfig(url=collector.url, compression=HttpCompression.GZIP)
+        for event, config in zip(events, (plain, gzip), strict=False):
             OpenLineageClient(transport=HttpTransport(config)).emit(event)
-        waiting = AsyncHttpTransport(AsyncHttpConfig(url=collector.url))
-        waiting.emit(events[2])
-        assert waiting.close(timeout=20)
-    assert {event["run"]["runId"] for event in stored(tmp_path)} == {event.run.runId for event in events}
+        async_transport = AsyncHttpTransport(AsyncHttpConfig(url=collector.url))
+        async_transport.emit(events[2])
+        assert async_transport.close(timeout=20)
+    assert {event["run"]["runId"] for event in read_log(tmp_path)} == {event.run.runId for event in events}
 
 
-def test_real_clients_send_their_key(tmp_path: Path, collecting: Collecting, stored: Stored) -> None:
+def test_authenticates_real_clients_by_key(tmp_path: Path, start_collector: StartCollector, read_log: ReadLog) -> None:
     key = KeyFile(tmp_path / "keys.json").add("shop", [Scope.WRITE], ["shop"])
-    known, unknown = run_event(RunState.START), run_event(RunState.START)
-    with collecting(tmp_path, "--require-key") as collector:
-        for event, secret in ((known, key), (unknown, "another")):
+    accepted, rejected = run_event(RunState.START), run_event(RunState.START)
+    with start_collector(tmp_path, "--require-key") as collector:
+        for event, secret in ((accepted, key), (rejected, "another")):
             config = HttpConfig(url=collector.url, auth=ApiKeyTokenProvider({"apiKey": secret}))
             transport = HttpTransport(config)
             if secret == key:
@@ -75,49 +75,51 @@ def test_real_clients_send_their_key(tmp_path: Path, collecting: Collecting, sto
             else:
                 with pytest.raises(requests.HTTPError, match="401"):
                     transport.emit(event)
-        waiting = AsyncHttpTransport(
+        async_transport = AsyncHttpTransport(
             AsyncHttpConfig(
                 url=collector.url, auth=ApiKeyTokenProvider({"apiKey": key}), compression=HttpCompression.GZIP
             )
         )
-        waiting.emit(run_event(RunState.COMPLETE))
-        assert waiting.close(timeout=20)
-    assert [event["eventType"] for event in stored(tmp_path)] == ["START", "COMPLETE"]
+        async_transport.emit(run_event(RunState.COMPLETE))
+        assert async_transport.close(timeout=20)
+    assert [event["eventType"] for event in read_log(tmp_path)] == ["START", "COMPLETE"]
 
 
-def test_real_clients_come_back_when_they_are_told_to(tmp_path: Path, collecting: Collecting, stored: Stored) -> None:
+def test_real_clients_retry_after_rate_limiting(
+    tmp_path: Path, start_collector: StartCollector, read_log: ReadLog
+) -> None:
     events = [run_event(RunState.RUNNING) for _ in range(3)]
-    with collecting(tmp_path, "--max-rate", "1") as collector:
+    with start_collector(tmp_path, "--max-rate", "1") as collector:
         transport = HttpTransport(HttpConfig(url=collector.url))
         for event in events:
             transport.emit(event)
         assert "sent more than 1 requests per second" in collector.process.stderr.readline()
-    assert [event["run"]["runId"] for event in stored(tmp_path)] == [event.run.runId for event in events]
+    assert [event["run"]["runId"] for event in read_log(tmp_path)] == [event.run.runId for event in events]
 
 
-def test_tokens_of_an_identity_provider(tmp_path: Path, collecting: Collecting) -> None:
+def test_authenticates_by_jwt(tmp_path: Path, start_collector: StartCollector) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     (tmp_path / "jwks.json").write_text(
         json.dumps({"keys": [{**json.loads(ECAlgorithm.to_jwk(key.public_key())), "kid": "1"}]})
     )
     claims = {"sub": "airflow", "iss": "me", "aud": "clew", "exp": datetime.now(UTC) + timedelta(minutes=5)}
     options = ("--jwks", str(tmp_path / "jwks.json"), "--jwt-issuer", "me", "--jwt-audience", "clew")
-    with collecting(tmp_path, *options) as collector:
-        answers = []
+    with start_collector(tmp_path, *options) as collector:
+        statuses = []
         for scope in ("clew:write", "clew:read"):
             token = jwt.encode({**claims, "scope": scope}, key, "ES256", {"kid": "1"})
             headers = {"authorization": f"Bearer {token}"}
-            answers.append(
+            statuses.append(
                 requests.post(f"{collector.url}/api/v1/lineage", data=SMALL, headers=headers, timeout=20).status_code
             )
-    assert answers == [201, 403]
+    assert statuses == [201, 403]
 
 
-def test_tls(tmp_path: Path, collecting: Collecting, stored: Stored) -> None:
+def test_tls(tmp_path: Path, start_collector: StartCollector, read_log: ReadLog) -> None:
     certificate, key = write_certificate(tmp_path)
-    with collecting(tmp_path, "--tls-cert", str(certificate), "--tls-key", str(key)) as collector:
-        trusting = ssl.create_default_context(cafile=str(certificate))
-        connection = http.client.HTTPSConnection("127.0.0.1", collector.port, context=trusting, timeout=20)
+    with start_collector(tmp_path, "--tls-cert", str(certificate), "--tls-key", str(key)) as collector:
+        context = ssl.create_default_context(cafile=str(certificate))
+        connection = http.client.HTTPSConnection("127.0.0.1", collector.port, context=context, timeout=20)
         connection.request("POST", "/api/v1/lineage", SMALL)
         assert connection.getresponse().status == http.HTTPStatus.CREATED
         connection.close()
@@ -126,19 +128,19 @@ def test_tls(tmp_path: Path, collecting: Collecting, stored: Stored) -> None:
         with pytest.raises((http.client.HTTPException, OSError)):
             plain.getresponse()
         plain.close()
-    assert len(stored(tmp_path)) == 1
+    assert len(read_log(tmp_path)) == 1
 
 
 @pytest.mark.parametrize("options", [["--tls-cert", "{cert}"], ["--tls-cert", "{cert}", "--tls-key", "{cert}"]])
-def test_tls_with_wrong_files_is_a_sentence(options: list[str], tmp_path: Path, clew: Callable[..., Any]) -> None:
+def test_invalid_tls_files_are_reported(options: list[str], tmp_path: Path, clew: Callable[..., Any]) -> None:
     certificate, _ = write_certificate(tmp_path)
-    ended = clew("collect", "--home", tmp_path, *(option.format(cert=certificate) for option in options))
-    assert (ended.returncode, "Traceback" in ended.stderr) == (2, False)
-    assert "--tls-key" in ended.stderr
+    result = clew("collect", "--home", tmp_path, *(option.format(cert=certificate) for option in options))
+    assert (result.returncode, "Traceback" in result.stderr) == (2, False)
+    assert "--tls-key" in result.stderr
 
 
 def write_certificate(folder: Path) -> tuple[Path, Path]:
-    """A certificate for this machine that vouches for itself, and its key."""
+    """Write a self-signed certificate for this machine and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
     now = datetime.now(UTC)
@@ -159,36 +161,41 @@ def write_certificate(folder: Path) -> tuple[Path, Path]:
     return paths
 
 
-def test_lines_for_machines(tmp_path: Path, collecting: Collecting) -> None:
-    with collecting(tmp_path, "--log-json") as collector:
+def test_logs_json(tmp_path: Path, start_collector: StartCollector) -> None:
+    with start_collector(tmp_path, "--log-json") as collector:
         assert requests.post(f"{collector.url}/api/v1/lineage", data=b"no", timeout=20).status_code == 400
         assert collector.process.stderr is not None
-        told = json.loads(collector.process.stderr.readline())
-    assert (told["level"], told["status"], told["path"]) == ("warning", 400, "/api/v1/lineage")
+        record = json.loads(collector.process.stderr.readline())
+    assert (record["level"], record["status"], record["path"]) == ("warning", 400, "/api/v1/lineage")
 
 
-def test_nothing_acknowledged_is_lost_by_kills(tmp_path: Path, collecting: Collecting, stored: Stored) -> None:
+def test_no_acknowledged_event_is_lost_by_sigkill(
+    tmp_path: Path, start_collector: StartCollector, read_log: ReadLog
+) -> None:
     acknowledged: set[str] = set()
-    chance = random.Random(7)
-    for turn in range(KILLS):
-        with collecting(tmp_path) as collector:
-            heard = threading.Event()
+    rng = random.Random(7)
+    for round_number in range(KILLS):
+        with start_collector(tmp_path) as collector:
+            acknowledged_event = threading.Event()
             clients = [
-                threading.Thread(target=send_until_it_dies, args=(collector.port, f"{turn}-{one}", acknowledged, heard))
-                for one in range(CLIENTS)
+                threading.Thread(
+                    target=send_until_disconnected,
+                    args=(collector.port, f"{round_number}-{client_number}", acknowledged, acknowledged_event),
+                )
+                for client_number in range(CLIENTS)
             ]
             for client in clients:
                 client.start()
-            assert heard.wait(20)
-            threading.Event().wait(chance.uniform(0, 0.2))
+            assert acknowledged_event.wait(20)
+            threading.Event().wait(rng.uniform(0, 0.2))
             os.kill(collector.process.pid, signal.SIGKILL)
             for client in clients:
                 client.join()
     assert len(acknowledged) > KILLS * CLIENTS
-    assert acknowledged <= {event["run"]["runId"] for event in stored(tmp_path)}
+    assert acknowledged <= {event["run"]["runId"] for event in read_log(tmp_path)}
 
 
-def send_until_it_dies(port: int, name: str, acknowledged: set[str], heard: threading.Event) -> None:
+def send_until_disconnected(port: int, name: str, acknowledged: set[str], acknowledged_event: threading.Event) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
     number = 0
     try:
@@ -197,49 +204,51 @@ def send_until_it_dies(port: int, name: str, acknowledged: set[str], heard: thre
             run = f"{name}-{number}"
             body = json.dumps({"eventTime": "2026-01-01T10:00:00Z", "run": {"runId": run}, "x": "y" * 5000})
             connection.request("POST", "/api/v1/lineage", body)
-            answer = connection.getresponse()
-            answer.read()
-            if answer.status == http.HTTPStatus.CREATED:
+            response = connection.getresponse()
+            response.read()
+            if response.status == http.HTTPStatus.CREATED:
                 acknowledged.add(run)
-                heard.set()
+                acknowledged_event.set()
     except (OSError, http.client.HTTPException):
         return
     finally:
         connection.close()
 
 
-def test_what_was_begun_is_ended_when_it_is_told_to_stop(
-    tmp_path: Path, collecting: Collecting, stored: Stored
+def test_no_acknowledged_event_is_lost_by_sigterm(
+    tmp_path: Path, start_collector: StartCollector, read_log: ReadLog
 ) -> None:
     acknowledged: set[str] = set()
-    heard = threading.Event()
-    with collecting(tmp_path) as collector:
-        client = threading.Thread(target=send_until_it_dies, args=(collector.port, "a", acknowledged, heard))
+    acknowledged_event = threading.Event()
+    with start_collector(tmp_path) as collector:
+        client = threading.Thread(
+            target=send_until_disconnected, args=(collector.port, "a", acknowledged, acknowledged_event)
+        )
         client.start()
-        assert heard.wait(20)
+        assert acknowledged_event.wait(20)
         collector.process.terminate()
         assert collector.process.wait(20) in {0, -signal.SIGTERM}
         client.join()
-    assert acknowledged <= {event["run"]["runId"] for event in stored(tmp_path)}
+    assert acknowledged <= {event["run"]["runId"] for event in read_log(tmp_path)}
 
 
 @pytest.mark.spark
-def test_a_pipeline_takes_in_what_a_collector_holds(
-    tmp_path: Path, clew: Callable[..., Any], collecting: Collecting
+def test_pipeline_ingests_while_the_collector_runs(
+    tmp_path: Path, clew: Callable[..., Any], start_collector: StartCollector
 ) -> None:
     event = run_event(RunState.COMPLETE)
-    with collecting(tmp_path) as collector:
+    with start_collector(tmp_path) as collector:
         OpenLineageClient(transport=HttpTransport(HttpConfig(url=collector.url))).emit(event)
-        ended = clew("pipeline", "run", "--json", "--home", tmp_path)
-        assert ended.returncode == 0, ended.stderr
-        assert json.loads(ended.stdout)["events"] == 1
-        assert "The log is locked by another process" in ended.stderr
-        refused = clew("pipeline", "run", "--from", __file__, "--home", tmp_path)
-        assert (refused.returncode, "Another process is writing to the log" in refused.stderr) == (1, True)
+        result = clew("pipeline", "run", "--json", "--home", tmp_path)
+        assert result.returncode == 0, result.stderr
+        assert json.loads(result.stdout)["events"] == 1
+        assert "The log is locked by another process" in result.stderr
+        rejected = clew("pipeline", "run", "--from", __file__, "--home", tmp_path)
+        assert (rejected.returncode, "Another process is writing to the log" in rejected.stderr) == (1, True)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "example.org"])
-def test_it_is_for_this_machine_only(host: str, tmp_path: Path, clew: Callable[..., Any]) -> None:
-    ended = clew("collect", "--host", host, "--home", tmp_path)
-    assert ended.returncode == 2
-    assert "is reachable from other machines" in ended.stderr
+def test_listening_on_other_interfaces_requires_keys(host: str, tmp_path: Path, clew: Callable[..., Any]) -> None:
+    result = clew("collect", "--host", host, "--home", tmp_path)
+    assert result.returncode == 2
+    assert "is reachable from other machines" in result.stderr

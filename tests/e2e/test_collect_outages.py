@@ -1,4 +1,4 @@
-"""What a machine can do to a collector: no room left. It says so, goes on when there is room, and loses nothing."""
+"""Tests of a collector on a full disk: it reports, recovers and loses no acknowledged event."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import Any
 import requests
 
 DISK = "2m"
-# Mounts a small disk, tells the collector's own words, and makes the disk larger when it is told to.
+# Mounts a small disk, runs the collector on it, and enlarges the disk when a line arrives on stdin.
 SMALL_DISK = r"""
-mount -t tmpfs -o size=$DISK tmpfs "$PLACE"
+mount -t tmpfs -o size=$DISK tmpfs "$MOUNT"
 "$@" < /dev/null &
 trap 'kill $!; wait $!; exit 0' TERM
 read -r _
-mount -o remount,size=90m "$PLACE"
+mount -o remount,size=90m "$MOUNT"
 echo larger >&2
 while true; do wait $!; done
 """
@@ -30,67 +30,69 @@ def event(run: str, size: int = 20_000) -> bytes:
     return json.dumps({"eventTime": "2026-01-01T10:00:00Z", "run": {"runId": run, "facets": facets}}).encode()
 
 
-def test_a_full_disk_is_told_and_nothing_acknowledged_is_lost(
-    namespace: list[str],
-    collecting: Callable[..., Any],
-    stored: Callable[[Path], list[Any]],
+def test_full_disk_is_reported_and_no_acknowledged_event_is_lost(
+    mount_namespace: list[str],
+    start_collector: Callable[..., Any],
+    read_log: Callable[[Path], list[Any]],
     tmp_path: Path,
     monkeypatch: Any,
 ) -> None:
-    place = tmp_path / "disk"
-    place.mkdir()
-    monkeypatch.setenv("PLACE", str(place))
+    mount = tmp_path / "disk"
+    mount.mkdir()
+    monkeypatch.setenv("MOUNT", str(mount))
     monkeypatch.setenv("DISK", DISK)
-    within = (*namespace, "bash", "-c", SMALL_DISK, "bash")
+    prefix = (*mount_namespace, "bash", "-c", SMALL_DISK, "bash")
     acknowledged: list[str] = []
-    refused: list[str] = []
-    with collecting(place / "home", within=within) as collector:
+    rejected: list[str] = []
+    with start_collector(mount / "home", prefix=prefix) as collector:
 
         def send(run: str, size: int = 20_000) -> requests.Response:
             return requests.post(f"{collector.url}/api/v1/lineage", data=event(run, size), timeout=20)
 
         for number in range(200):
-            answer = send(f"run {number}")
-            (acknowledged if answer.status_code == 201 else refused).append(f"run {number}")
-            if answer.status_code != 201:
-                assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
-                assert "No space left on device" in answer.json()["message"]
+            response = send(f"run {number}")
+            (acknowledged if response.status_code == 201 else rejected).append(f"run {number}")
+            if response.status_code != 201:
+                assert (response.status_code, response.headers["retry-after"]) == (503, "1")
+                assert "No space left on device" in response.json()["message"]
         assert len(acknowledged) > 50
-        assert len(refused) > 50
+        assert len(rejected) > 50
         assert send("large", 3 << 20).status_code == 503
-        ready = requests.get(f"{collector.url}/readyz", timeout=20)
-        assert (ready.status_code, "free" in ready.json()["message"]) == (503, True)
-        # What is in the log can be read all the while, by who sees that disk.
-        seen = Path(f"/proc/{collector.process.pid}/root{place}/home")
-        assert [one["run"]["runId"] for one in stored(seen)] == acknowledged
+        readiness = requests.get(f"{collector.url}/readyz", timeout=20)
+        assert (readiness.status_code, "free" in readiness.json()["message"]) == (503, True)
+        # The log can be read meanwhile from within the mount namespace.
+        visible_home = Path(f"/proc/{collector.process.pid}/root{mount}/home")
+        assert [stored["run"]["runId"] for stored in read_log(visible_home)] == acknowledged
         assert collector.process.stdin is not None
         collector.process.stdin.write("go\n")
         collector.process.stdin.flush()
-        told = iter(collector.process.stderr.readline, "")
-        assert any("larger" in line for line in told)
+        lines = iter(collector.process.stderr.readline, "")
+        assert any("larger" in line for line in lines)
         for run in ("afterwards", "large"):
             assert send(run, 3 << 20).status_code == 201
             acknowledged.append(run)
-        shutil.copytree(seen, tmp_path / "rescued")
-    assert [one["run"]["runId"] for one in stored(tmp_path / "rescued")] == acknowledged
+        shutil.copytree(visible_home, tmp_path / "rescued")
+    assert [stored["run"]["runId"] for stored in read_log(tmp_path / "rescued")] == acknowledged
 
 
-def test_a_limit_on_files_is_a_full_disk_as_well(
-    collecting: Callable[..., Any], stored: Callable[[Path], list[Any]], tmp_path: Path
+def test_file_size_limit_is_reported_like_a_full_disk(
+    start_collector: Callable[..., Any], read_log: Callable[[Path], list[Any]], tmp_path: Path
 ) -> None:
-    limited = (sys.executable, "-c", LIMITED)
-    with collecting(tmp_path, within=limited) as collector:
-        answers = [
+    prefix = (sys.executable, "-c", LIMIT_FILE_SIZE)
+    with start_collector(tmp_path, prefix=prefix) as collector:
+        responses = [
             requests.post(f"{collector.url}/api/v1/lineage", data=event(f"run {number}"), timeout=20)
             for number in range(40)
         ]
-        assert {answer.status_code for answer in answers[-5:]} == {503}
-        assert "File too large" in answers[-1].json()["message"]
-    acknowledged = sum(answer.status_code == 201 for answer in answers)
-    assert [one["run"]["runId"] for one in stored(tmp_path)] == [f"run {number}" for number in range(acknowledged)]
+        assert {response.status_code for response in responses[-5:]} == {503}
+        assert "File too large" in responses[-1].json()["message"]
+    acknowledged = sum(response.status_code == 201 for response in responses)
+    assert [stored["run"]["runId"] for stored in read_log(tmp_path)] == [
+        f"run {number}" for number in range(acknowledged)
+    ]
 
 
-LIMITED = """
+LIMIT_FILE_SIZE = """
 import os, resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
 os.execv(sys.argv[1], sys.argv[1:])

@@ -1,4 +1,4 @@
-"""The picture of a frame's lineage, in a notebook that marimo itself runs and exports."""
+"""Tests of the frame lineage widget in a notebook that marimo runs and exports."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-BOOK = """
+NOTEBOOK = """
 import marimo
 app = marimo.App()
 
@@ -45,18 +45,18 @@ if __name__ == "__main__":
 """
 
 
-def test_marimo_shows_the_widget_and_its_value_is_reactive(tmp_path: Path) -> None:
+def test_marimo_exports_the_widget_with_a_reactive_value(tmp_path: Path) -> None:
     notebook, page, home = tmp_path / "book.py", tmp_path / "book.html", tmp_path / "home"
-    notebook.write_text(BOOK)
+    notebook.write_text(NOTEBOOK)
     command = [sys.executable, "-m", "marimo", "export", "html", str(notebook), "-o", str(page)]
-    # Else it is captured into the home of whoever runs the tests.
+    # Otherwise the capture is written to the home of the user who runs the tests.
     environment = {**os.environ, "CLEW_HOME": str(home)}
-    ended = subprocess.run(
+    result = subprocess.run(
         command, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=300, env=environment
     )
-    assert ended.returncode == 0, ended.stderr
+    assert result.returncode == 0, result.stderr
     assert len(list((home / "streams").iterdir())) == 1
-    written = page.read_text(encoding="utf-8")
-    assert "marimo-anywidget" in written
-    assert "links in the widget: 3, selected: {}" in html.unescape(written)
-    assert re.search(r"data-frame=[^>]{1,20}sold", html.unescape(json.loads(json.dumps(written))))
+    exported_html = page.read_text(encoding="utf-8")
+    assert "marimo-anywidget" in exported_html
+    assert "links in the widget: 3, selected: {}" in html.unescape(exported_html)
+    assert re.search(r"data-frame=[^>]{1,20}sold", html.unescape(json.loads(json.dumps(exported_html))))

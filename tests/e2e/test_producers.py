@@ -1,4 +1,4 @@
-"""Producers, unmodified, send to a collector: each in an environment of its own, with an API key."""
+"""Tests of unmodified producers that send to a collector, each in its own environment, with an API key."""
 
 from __future__ import annotations
 
@@ -41,70 +41,70 @@ with DAG("shop", start_date=datetime(2026, 1, 1), schedule=None):
 }
 
 
-class Workshop:
-    """A folder with a producer's files, an environment with its programs, and a home with keys."""
+class Producer:
+    """A project folder and an environment of a producer, and a data directory with keys."""
 
-    def __init__(self, folder: Path, collecting: Callable[..., Any]) -> None:
-        self.home, self._place, self._env = folder / "home", folder / "shop", folder / "env"
-        self._collecting = collecting
+    def __init__(self, folder: Path, start_collector: Callable[..., Any]) -> None:
+        self.home, self._project, self._environment = folder / "home", folder / "shop", folder / "env"
+        self._start_collector = start_collector
         self.home.mkdir()
         keys = KeyFile(self.home / "keys.json")
-        self.key, self._reader = keys.add("producer", [Scope.WRITE]), keys.add("prometheus", [Scope.READ])
+        self.write_key, self._read_key = keys.add("producer", [Scope.WRITE]), keys.add("prometheus", [Scope.READ])
 
     def prepare(self, packages: tuple[str, ...], files: dict[str, str]) -> None:
         """Install packages, or skip the test, and write files."""
         uv = shutil.which("uv") or str(ROOT / ".tools" / "uv" / "bin" / "uv")
         if shutil.which(uv) is None:
-            pytest.skip("there is no uv to install a producer with")
+            pytest.skip("uv is not installed")
         settings = {**os.environ, "UV_SYSTEM_CERTS": "1", "UV_NATIVE_TLS": "1"}
-        make = ["venv", "--python", sys.executable, str(self._env)]
-        for arguments in (make, ["pip", "install", "--python", str(self._env), *packages]):
-            ended = subprocess.run([uv, *arguments], capture_output=True, text=True, env=settings, check=False)
-            if ended.returncode:
-                pytest.skip(f"{packages[0]} cannot be installed here: {ended.stderr.strip()[-300:]}")
+        create = ["venv", "--python", sys.executable, str(self._environment)]
+        for arguments in (create, ["pip", "install", "--python", str(self._environment), *packages]):
+            result = subprocess.run([uv, *arguments], capture_output=True, text=True, env=settings, check=False)
+            if result.returncode:
+                pytest.skip(f"{packages[0]} cannot be installed here: {result.stderr.strip()[-300:]}")
         for name, text in files.items():
-            path = self._place / name
+            path = self._project / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
 
     def run(self, *commands: str, **settings: str) -> int:
-        """Run programs of the environment one after the other, beside a collector; gives how many events it stored.
+        """Run programs of the environment in order while a collector runs; return the number of stored events.
 
-        In settings, URL, KEY and PLACE stand for the collector's address, the key and the folder.
+        In settings, URL, KEY and FOLDER are replaced by the collector's URL, the key and the project folder.
         """
-        with self._collecting(self.home, "--require-key") as collector:
-            values = {"URL": collector.url, "KEY": self.key, "PLACE": str(self._place)}
-            told = {
-                name: re.sub("URL|KEY|PLACE", lambda found: values[found[0]], text) for name, text in settings.items()
+        with self._start_collector(self.home, "--require-key") as collector:
+            values = {"URL": collector.url, "KEY": self.write_key, "FOLDER": str(self._project)}
+            variables = {
+                name: re.sub("URL|KEY|FOLDER", lambda match: values[match[0]], text) for name, text in settings.items()
             }
-            path = f"{self._env / 'bin'}:{os.environ['PATH']}"
+            path = f"{self._environment / 'bin'}:{os.environ['PATH']}"
             for command in commands:
-                ended = subprocess.run(
+                result = subprocess.run(
                     command.split(),
-                    cwd=self._place,
-                    env={**os.environ, "PATH": path, **told},
-                    executable=self._env / "bin" / command.split()[0],
+                    cwd=self._project,
+                    env={**os.environ, "PATH": path, **variables},
+                    executable=self._environment / "bin" / command.split()[0],
                     capture_output=True,
                     text=True,
                     timeout=400,
                     check=False,
                 )
-                assert ended.returncode == 0, ended.stdout + ended.stderr
-            headers = {"authorization": f"Bearer {self._reader}"}
-            figures = requests.get(f"{collector.url}/metrics", headers=headers, timeout=20).text
-        outcomes = dict(re.findall(r'events_total{outcome="(\w+)",stream="openlineage"} (\d+)', figures))
+                assert result.returncode == 0, result.stdout + result.stderr
+            headers = {"authorization": f"Bearer {self._read_key}"}
+            metrics = requests.get(f"{collector.url}/metrics", headers=headers, timeout=20).text
+        outcomes = dict(re.findall(r'events_total{outcome="(\w+)",stream="openlineage"} (\d+)', metrics))
         assert outcomes.keys() == {"stored"}
         return int(outcomes["stored"])
 
 
 @pytest.fixture
-def workshop(tmp_path: Path, collecting: Callable[..., Any]) -> Workshop:
-    return Workshop(tmp_path, collecting)
+def producer(tmp_path: Path, start_collector: Callable[..., Any]) -> Producer:
+    return Producer(tmp_path, start_collector)
 
 
-def test_dbt(workshop: Workshop, stored: Callable[[Path], list[Any]]) -> None:
-    workshop.prepare(DBT, DBT_PROJECT)
-    count = workshop.run(
+def test_dbt(producer: Producer, read_log: Callable[[Path], list[Any]]) -> None:
+    producer.prepare(DBT, DBT_PROJECT)
+    count = producer.run(
         "dbt seed --profiles-dir .",
         "dbt-ol run --profiles-dir .",
         OPENLINEAGE_URL="URL",
@@ -112,7 +112,7 @@ def test_dbt(workshop: Workshop, stored: Callable[[Path], list[Any]]) -> None:
         OPENLINEAGE_NAMESPACE="shop",
         DBT_SEND_ANONYMOUS_USAGE_STATS="false",
     )
-    events = stored(workshop.home)
+    events = read_log(producer.home)
     assert len(events) == count
     states = Counter((event["job"]["name"].rpartition(".")[2], event["eventType"]) for event in events)
     for model in ("orders", "totals"):
@@ -122,18 +122,18 @@ def test_dbt(workshop: Workshop, stored: Callable[[Path], list[Any]]) -> None:
     assert {source["field"] for source in lineage["total"]["inputFields"]} == {"doubled"}
 
 
-def test_airflow(workshop: Workshop, stored: Callable[[Path], list[Any]]) -> None:
-    workshop.prepare(AIRFLOW, AIRFLOW_DAGS)
+def test_airflow(producer: Producer, read_log: Callable[[Path], list[Any]]) -> None:
+    producer.prepare(AIRFLOW, AIRFLOW_DAGS)
     transport = {"type": "http", "url": "URL", "auth": {"type": "api_key", "apiKey": "KEY"}}
-    count = workshop.run(
+    count = producer.run(
         "airflow db migrate",
         "airflow dags test shop",
-        AIRFLOW_HOME="PLACE",
+        AIRFLOW_HOME="FOLDER",
         AIRFLOW__CORE__LOAD_EXAMPLES="false",
         AIRFLOW__OPENLINEAGE__TRANSPORT=json.dumps(transport),
         AIRFLOW__OPENLINEAGE__NAMESPACE="shop",
     )
-    events = stored(workshop.home)
+    events = read_log(producer.home)
     assert len(events) == count
     states = {(event["job"]["namespace"], event["job"]["name"], event["eventType"]) for event in events}
     for task in ("shop.load", "shop.count"):

@@ -1,4 +1,4 @@
-"""A lake in a bucket, as someone meets it at the terminal: what is wrong is said in a sentence."""
+"""Tests of a lake in a bucket from the command line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KEYS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGI
 
 
 @pytest.mark.parametrize(
-    ("lake", "environment", "code", "sentence", "way_out"),
+    ("lake", "environment", "code", "message", "hint"),
     [
         ("s3://not-there/lake", {}, 1, "the bucket does not exist", "pass another with --lake"),
         (
@@ -32,36 +32,36 @@ KEYS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGI
         ("gs://any/lake", {}, 2, "it is neither a folder nor S3", "s3://bucket/prefix"),
     ],
 )
-def test_a_bucket_that_cannot_be_used(
+def test_unusable_bucket_is_reported(
     lake: str,
     environment: dict[str, str],
     code: int,
-    sentence: str,
-    way_out: str,
+    message: str,
+    hint: str,
     s3_endpoint: str,
     tmp_path: Path,
     clew: Clew,
 ) -> None:
-    usual = {**KEYS, "AWS_ENDPOINT_URL": s3_endpoint, "AWS_ALLOW_HTTP": "true"}
-    ended = clew("pipeline", "status", "--home", tmp_path, "--lake", lake, **(usual | environment))
-    assert (ended.returncode, ended.stdout) == (code, "")
-    assert sentence in ended.stderr
-    assert way_out in ended.stderr
-    assert "Traceback" not in ended.stderr
+    defaults = {**KEYS, "AWS_ENDPOINT_URL": s3_endpoint, "AWS_ALLOW_HTTP": "true"}
+    result = clew("pipeline", "status", "--home", tmp_path, "--lake", lake, **(defaults | environment))
+    assert (result.returncode, result.stdout) == (code, "")
+    assert message in result.stderr
+    assert hint in result.stderr
+    assert "Traceback" not in result.stderr
 
 
-def test_commands_that_need_no_spark(bucket: BucketUrl, tmp_path: Path, clew: Clew) -> None:
+def test_commands_without_spark(bucket: BucketUrl, tmp_path: Path, clew: Clew) -> None:
     Lake(bucket).create_or_validate()
     home = DataDir(tmp_path).create()
-    for command, told in {
+    for command, text in {
         ("pipeline", "status"): "lineage_events",
         ("pipeline", "backfill"): "Nothing to backfill.",
         ("config",): str(bucket),
         ("doctor",): f"format {LAKE_FORMAT_VERSION} at {bucket}",
     }.items():
-        ended = clew(*command, "--home", home.root, CLEW_LAKE=str(bucket))
-        assert "Traceback" not in ended.stderr
-        assert told in " ".join((ended.stdout + ended.stderr).split()), ended
-    ended = clew("facets", "run", "nobody", "--home", home.root, "--lake", bucket)
-    assert (ended.returncode, ended.stdout) == (1, "")
-    assert "There are no facets of run 'nobody'" in ended.stderr
+        result = clew(*command, "--home", home.root, CLEW_LAKE=str(bucket))
+        assert "Traceback" not in result.stderr
+        assert text in " ".join((result.stdout + result.stderr).split()), result
+    result = clew("facets", "run", "nobody", "--home", home.root, "--lake", bucket)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "There are no facets of run 'nobody'" in result.stderr

@@ -1,4 +1,4 @@
-"""`clew up`: an event goes in at one end, and the answer comes out at the other."""
+"""Tests of `clew up`: events are collected, ingested and served."""
 
 from __future__ import annotations
 
@@ -21,43 +21,45 @@ from openlineage.client.uuid import generate_new_uuid
 
 pytestmark = pytest.mark.spark
 
-PATIENCE_SECONDS = 120
+TIMEOUT_SECONDS = 120
 
 
-def until(found: Callable[[], Any]) -> Any:
-    """What is found, as soon as it is."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+def wait_until(poll: Callable[[], Any]) -> Any:
+    """Poll until a truthy result and return it."""
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while time.monotonic() < deadline:
-        if result := found():
+        if result := poll():
             return result
         time.sleep(0.2)
-    pytest.fail("it never came")
+    pytest.fail("timed out")
 
 
-def stream_of(home: Path) -> str | None:
-    """The process that holds the lake, if one does."""
-    found = [
+def find_stream_process(home: Path) -> str | None:
+    """Return the process id of the pipeline stream on a data directory, if any."""
+    process_ids = [
         path.parent.name
         for path in Path("/proc").glob("[0-9]*/cmdline")
-        if (words := command_of(path)) and words[1:5] == ["-m", "clew", "pipeline", "stream"] and str(home) in words
+        if (arguments := read_command(path))
+        and arguments[1:5] == ["-m", "clew", "pipeline", "stream"]
+        and str(home) in arguments
     ]
-    return found[0] if found else None
+    return process_ids[0] if process_ids else None
 
 
-def command_of(path: Path) -> list[str]:
+def read_command(path: Path) -> list[str]:
     try:
         return path.read_bytes().decode().split("\0")
     except OSError:
         return []
 
 
-@pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGTERM, 0), (signal.SIGKILL, -signal.SIGKILL)])
-def test_what_is_sent_is_answered_and_nothing_stays_behind(number: int, exit_code: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("signal_number", "exit_code"), [(signal.SIGTERM, 0), (signal.SIGKILL, -signal.SIGKILL)])
+def test_serves_sent_events_and_leaves_no_process_behind(signal_number: int, exit_code: int, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "clew", "up", "--port", "0", "--home", str(tmp_path)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         lines = iter(process.stderr.readline, "")
-        url = next(found[0] for line in lines if (found := re.search(r"http://[^ ]+(?=/ )", line)))
+        url = next(match[0] for line in lines if (match := re.search(r"http://[^ ]+(?=/ )", line)))
         event = RunEvent(
             eventType=RunState.COMPLETE,
             eventTime="2026-01-01T10:00:00Z",
@@ -67,14 +69,14 @@ def test_what_is_sent_is_answered_and_nothing_stays_behind(number: int, exit_cod
         )
         OpenLineageClient(transport=HttpTransport(HttpConfig(url=url))).emit(event)
 
-        def known_runs() -> Any:
-            answered = requests.get(f"{url}/api/v1/namespaces/shop/jobs/load/runs", timeout=30)
-            return answered.ok and answered.json()["runs"]
+        def get_runs() -> Any:
+            response = requests.get(f"{url}/api/v1/namespaces/shop/jobs/load/runs", timeout=30)
+            return response.ok and response.json()["runs"]
 
         try:
-            assert [run["id"] for run in until(known_runs)] == [event.run.runId]
+            assert [run["id"] for run in wait_until(get_runs)] == [event.run.runId]
         finally:
-            os.kill(process.pid, number)
+            os.kill(process.pid, signal_number)
         process.stderr.close()
         assert process.wait(60) == exit_code
-    until(lambda: stream_of(tmp_path) is None)
+    wait_until(lambda: find_stream_process(tmp_path) is None)

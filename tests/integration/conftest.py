@@ -1,4 +1,4 @@
-"""One Spark session for all tests that need one."""
+"""Spark session shared by all integration tests."""
 
 from __future__ import annotations
 

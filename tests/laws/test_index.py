@@ -1,4 +1,4 @@
-"""However events are cut into batches, in whatever order and how often those come: the index is as the oracle says."""
+"""Properties of the index: any split, order and repetition of batches gives the rows of the reference."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.reference.contradictions import logs
-from tests.reference.expected import INDEX, Rows, differences, expected
-from tests.reference.query_context import index_rows, kept_in_index
+from tests.reference.expected import INDEX, Rows, differences, expected_tables
+from tests.reference.query_context import index_rows, restrict_to_index
 from tests.support.paths import ROOT
 
 from clew.events.decoding import RejectedError
@@ -43,82 +43,82 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @settings(max_examples=200)
 @given(log=logs, order=st.sampled_from(FacetOrder), data=st.data())
-def test_any_split_order_and_repetition_of_batches(
+def test_split_order_and_repetition_of_batches_do_not_matter(
     path: Path, log: list[dict[str, Any]], order: FacetOrder, data: st.DataObject
 ) -> None:
-    # Where the same bytes stand twice, the pipeline drops the second before the index sees it.
-    unlike = list(dict.fromkeys(json.dumps(event) for event in log))
-    lines = numbered([body.encode() for body in unlike])
+    # The pipeline drops duplicates before the index sees them.
+    bodies = list(dict.fromkeys(json.dumps(event) for event in log))
+    lines = encode_lines([body.encode() for body in bodies])
     cuts = sorted(data.draw(st.sets(st.integers(0, len(lines)), max_size=3)))
     batches = [lines[low:high] for low, high in zip([0, *cuts], [*cuts, len(lines)], strict=True)]
-    as_they_come = data.draw(st.permutations(batches)) + data.draw(st.permutations(batches))
-    wanted = wanted_of(lines, order)
-    assert differences(indexed(path, as_they_come, wanted, order), wanted) == {}
+    deliveries = data.draw(st.permutations(batches)) + data.draw(st.permutations(batches))
+    expected = expected_index_rows(lines, order)
+    assert differences(index_batches(path, deliveries, expected, order), expected) == {}
 
 
 @pytest.mark.parametrize("seed", range(PERMUTATIONS))
 @pytest.mark.parametrize("origin", ["generated", "corpus"])
 @pytest.mark.parametrize("order", FacetOrder)
-def test_many_events_in_random_batches(
+def test_random_batches_of_many_events(
     order: FacetOrder, origin: str, seed: int, path: Path, request: pytest.FixtureRequest
 ) -> None:
-    bodies = generated() if origin == "generated" else corpus(request.getfixturevalue("shared"))
-    chance = Random(seed)
-    lines = numbered(bodies)
-    cuts = sorted(chance.sample(range(len(lines)), 12))
+    bodies = generate_events() if origin == "generated" else load_corpus(request.getfixturevalue("shared"))
+    random = Random(seed)
+    lines = encode_lines(bodies)
+    cuts = sorted(random.sample(range(len(lines)), 12))
     batches = [lines[low:high] for low, high in zip([0, *cuts], [*cuts, len(lines)], strict=True)]
-    batches += chance.sample(batches, 4)
-    chance.shuffle(batches)
-    wanted = wanted_of(lines, order)
-    assert differences(indexed(path, batches, wanted, order), wanted) == {}
+    batches += random.sample(batches, 4)
+    random.shuffle(batches)
+    expected = expected_index_rows(lines, order)
+    assert differences(index_batches(path, batches, expected, order), expected) == {}
 
 
-def wanted_of(lines: Lines, order: FacetOrder) -> Rows:
-    return kept_in_index(expected(lines, INDEX, is_by_time=order is FacetOrder.EVENT_TIME))
+def expected_index_rows(lines: Lines, order: FacetOrder) -> Rows:
+    return restrict_to_index(expected_tables(lines, INDEX, is_by_time=order is FacetOrder.EVENT_TIME))
 
 
-def generated() -> list[bytes]:
-    bodies: Iterator[bytes] = islice(GENERATE["events"](10_000, seed=11), 400)
+def generate_events() -> list[bytes]:
+    bodies: Iterator[bytes] = islice(GENERATE["generate_events"](10_000, seed=11), 400)
     return list(dict.fromkeys(bodies))
 
 
-def corpus(shared: Path) -> list[bytes]:
+def load_corpus(shared: Path) -> list[bytes]:
     files = sorted((shared / "corpus").rglob("*.jsonl"))
     return list(dict.fromkeys(line.strip() for file in files for line in file.read_bytes().splitlines()))
 
 
-def numbered(bodies: list[bytes]) -> Lines:
-    """Lines as the log keeps them, with their positions."""
+def encode_lines(bodies: list[bytes]) -> Lines:
+    """Return the log lines of bodies with their positions."""
     lines = [b'{"stream":"openlineage","event":' + body + b"}\n" for body in bodies]
-    return [(sum(map(len, lines[:place])), line) for place, line in enumerate(lines)]
+    return [(sum(map(len, lines[:number])), line) for number, line in enumerate(lines)]
 
 
-def indexed(path: Path, batches: list[Lines], wanted: Rows, order: FacetOrder) -> Rows:
-    """The rows of an index that was empty before the batches came."""
-    with IndexWriter(path) as sink:
-        empty(sink._database)
-    with IndexWriter(path, order) as sink:
+def index_batches(path: Path, batches: list[Lines], expected: Rows, order: FacetOrder) -> Rows:
+    """Return the rows of an empty index after the batches."""
+    with IndexWriter(path) as index_writer:
+        truncate(index_writer._database)
+    with IndexWriter(path, order) as index_writer:
         for number, batch in enumerate(batches):
-            sink.apply(f"test/{number}", observed(batch, order))
-        return index_rows(sink._database, wanted)
+            index_writer.apply(f"test/{number}", extract_changes(batch, order))
+        return index_rows(index_writer._database, expected)
 
 
-def empty(database: Database) -> None:
-    # Thousands of small transactions, none of which has to survive.
+def truncate(database: Database) -> None:
+    # Thousands of small transactions; durability is not needed.
     database.execute("pragma synchronous = off")
     for (table,) in database.execute("select name from sqlite_master where type = 'table'").fetchall():
         database.execute(f"delete from {table} where {'key' if table == 'meta' else repr('')} != 'format'")
 
 
-def observed(lines: Lines, order: FacetOrder) -> ChangeSet:
-    observer = ChangeExtractor(None, order)
+def extract_changes(lines: Lines, order: FacetOrder) -> ChangeSet:
+    extractor = ChangeExtractor(None, order)
     for seq, line in lines:
         body = bytes(msgspec.json.decode(line, type=dict[str, msgspec.Raw])["event"])
         try:
             event = decode_event("openlineage", body)
         except RejectedError:
-            observer.add(None, event_id(body), seq)
+            extractor.add(None, event_id(body), seq)
         else:
-            observer.add(event, event_id(body), seq)
-    # As they travel from a worker to the driver.
-    return msgspec.msgpack.decode(msgspec.msgpack.encode(observer.changes()), type=ChangeSet)
+            extractor.add(event, event_id(body), seq)
+    # Serialize as between worker and driver.
+    return msgspec.msgpack.decode(msgspec.msgpack.encode(extractor.changes()), type=ChangeSet)

@@ -1,4 +1,4 @@
-"""Events that contradict each other: whatever the order and the size of batches, the index says the same of them."""
+"""Properties of the index with contradictory events: order and size of batches do not matter."""
 
 from __future__ import annotations
 
@@ -21,32 +21,37 @@ from clew.index.writer import IndexWriter
 Json = dict[str, Any]
 RUN_FACETS = ("parent", "nominalTime", "errorMessage")
 JOB_FACETS = ("jobType", "documentation", "sourceCodeLocation")
-# Which batch brought what depends on the order, and may.
-BY_BATCH = {"meta", "batches", "events", "rejected", "zstd_dictionaries"}
+# These tables depend on the order of batches.
+ORDER_DEPENDENT = {"meta", "batches", "events", "rejected", "zstd_dictionaries"}
 
 
 def ancestor(run: str, job: str | None) -> Json:
     return {"run": {"runId": run}, **({"job": {"namespace": "n", "name": job}} if job else {})}
 
 
-def event(run: str | None, kind: str | None, minute: int, job: str | None, said: Json) -> Json:
-    """A RunEvent; without a run a JobEvent; without a job, too, a DatasetEvent."""
-    of_run, of_job = ({name: said[name] for name in names if name in said} for names in (RUN_FACETS, JOB_FACETS))
-    written = {"facets": {"schema": said.get("schema")}, "outputFacets": {"outputStatistics": said.get("rows")}}
-    output = {"namespace": "n", "name": "o", **{key: present(facets) for key, facets in written.items()}}
-    found = {
+def event(run: str | None, kind: str | None, minute: int, job: str | None, facets: Json) -> Json:
+    """Return a RunEvent, a JobEvent without a run, or a DatasetEvent without run and job."""
+    run_facets, job_facets = (
+        {name: facets[name] for name in names if name in facets} for names in (RUN_FACETS, JOB_FACETS)
+    )
+    output_facets = {
+        "facets": {"schema": facets.get("schema")},
+        "outputFacets": {"outputStatistics": facets.get("rows")},
+    }
+    output = {"namespace": "n", "name": "o", **{key: without_none(values) for key, values in output_facets.items()}}
+    result = {
         "eventTime": f"2026-01-01T10:{minute:02}:00Z",
         "eventType": kind,
-        "run": {"runId": run, "facets": of_run} if run else None,
-        "job": {"namespace": "n", "name": job, "facets": of_job} if job else None,
-        "inputs": [{"namespace": "n", "name": name} for name in said.get("inputs", ())],
+        "run": {"runId": run, "facets": run_facets} if run else None,
+        "job": {"namespace": "n", "name": job, "facets": job_facets} if job else None,
+        "inputs": [{"namespace": "n", "name": name} for name in facets.get("inputs", ())],
         "outputs": [output],
         "dataset": None if run or job else output,
     }
-    return present(found)
+    return without_none(result)
 
 
-def present(values: Json) -> Json:
+def without_none(values: Json) -> Json:
     return {name: value for name, value in values.items() if value is not None}
 
 
@@ -62,7 +67,7 @@ facets = st.fixed_dictionaries(
         "inputs": st.sets(st.sampled_from(["i", "o"])).map(sorted),
         "rows": st.builds(dict, rowCount=st.integers(0, 2)) | deleted,
         "schema": st.builds(dict, fields=st.lists(st.builds(dict, name=words), max_size=2)) | deleted,
-        "parent": deleted | ancestors | st.builds(lambda one, other: {**one, "root": other}, ancestors, ancestors),
+        "parent": deleted | ancestors | st.builds(lambda parent, root: {**parent, "root": root}, ancestors, ancestors),
         "nominalTime": deleted | st.builds(dict, nominalStartTime=times) | st.builds(dict, nominalEndTime=times),
         "errorMessage": deleted | st.builds(dict, message=words) | st.builds(dict, programmingLanguage=words),
         "jobType": deleted | st.builds(dict, jobType=words) | st.builds(dict, integration=words),
@@ -80,48 +85,50 @@ logs = st.lists(
 )
 
 
-def observed(numbered: list[tuple[int, Json]]) -> ChangeSet:
-    observer = ChangeExtractor()
-    for seq, one in numbered:
-        observer.add(decode_event("openlineage", json.dumps(one).encode()), f"{seq:032x}", seq)
-    # As they travel from a worker to the driver.
-    return msgspec.msgpack.decode(msgspec.msgpack.encode(observer.changes()), type=ChangeSet)
+def extract_changes(numbered: list[tuple[int, Json]]) -> ChangeSet:
+    extractor = ChangeExtractor()
+    for seq, body in numbered:
+        extractor.add(decode_event("openlineage", json.dumps(body).encode()), f"{seq:032x}", seq)
+    # Serialize as between worker and driver.
+    return msgspec.msgpack.decode(msgspec.msgpack.encode(extractor.changes()), type=ChangeSet)
 
 
-def index(sink: IndexWriter, batches: list[list[tuple[int, Json]]]) -> dict[str, list[str]]:
-    """All rows of all tables and views of an index that was empty before the batches came."""
-    database = sink._database
+def index_rows(index_writer: IndexWriter, batches: list[list[tuple[int, Json]]]) -> dict[str, list[str]]:
+    """Return all rows of all tables and views of an empty index after the batches."""
+    database = index_writer._database
     for name in TABLES:
         database.execute(f"delete from {name} where {'key' if name == 'meta' else repr('')} != 'format'")
-    sink._written_edge_sets.clear()
-    sink._written_schemas.clear()
+    index_writer._written_edge_sets.clear()
+    index_writer._written_schemas.clear()
     for number, batch in enumerate(batches):
-        sink.apply(f"test/{number}", observed(batch))
-    found = {name: database.execute(f"select * from {name}") for name in {*TABLES, *VIEWS} - BY_BATCH - {"facets"}}
-    tables: list[tuple[str, Iterable[Any]]] = [*found.items(), ("facets", index_facets(database))]
+        index_writer.apply(f"test/{number}", extract_changes(batch))
+    rows_by_name = {
+        name: database.execute(f"select * from {name}") for name in {*TABLES, *VIEWS} - ORDER_DEPENDENT - {"facets"}
+    }
+    tables: list[tuple[str, Iterable[Any]]] = [*rows_by_name.items(), ("facets", index_facets(database))]
     return {name: sorted(map(repr, rows)) for name, rows in tables}
 
 
 @pytest.mark.slow
 @given(log=logs, data=st.data())
-def test_the_order_and_the_size_of_batches_do_not_matter(
-    file_sink: IndexWriter, log: list[Json], data: st.DataObject
+def test_order_and_size_of_batches_do_not_matter(
+    sqlite_writer: IndexWriter, log: list[Json], data: st.DataObject
 ) -> None:
     numbered = list(enumerate(log))
-    whole = index(file_sink, [numbered])
+    expected = index_rows(sqlite_writer, [numbered])
     cuts = sorted(data.draw(st.sets(st.integers(0, len(log)), max_size=3)))
     parts = [numbered[low:high] for low, high in zip([0, *cuts], [*cuts, len(log)], strict=True)]
-    assert index(file_sink, parts) == whole
-    assert index(file_sink, data.draw(st.permutations(parts)) + data.draw(st.permutations(parts))) == whole
-    single = [[one] for one in numbered]
-    assert index(file_sink, data.draw(st.permutations(single))) == whole
+    assert index_rows(sqlite_writer, parts) == expected
+    assert index_rows(sqlite_writer, data.draw(st.permutations(parts)) + data.draw(st.permutations(parts))) == expected
+    single_events = [[item] for item in numbered]
+    assert index_rows(sqlite_writer, data.draw(st.permutations(single_events))) == expected
 
 
-def rows(sink: IndexWriter, query: str, *log: Json) -> list[tuple[Any, ...]]:
-    """What the index answers after each event came as a batch of its own, the last first."""
-    index(sink, [[one] for one in reversed(list(enumerate(log)))])
-    found: list[tuple[Any, ...]] = sink._database.execute(query).fetchall()
-    return found
+def query_rows(index_writer: IndexWriter, query: str, *log: Json) -> list[tuple[Any, ...]]:
+    """Return the rows of a query after one batch per event, in reverse order."""
+    index_rows(index_writer, [[item] for item in reversed(list(enumerate(log)))])
+    result: list[tuple[Any, ...]] = index_writer._database.execute(query).fetchall()
+    return result
 
 
 RUN = "select {} from all_runs where run_uuid = 'a'"
@@ -129,7 +136,7 @@ JOB = "select {} from all_jobs where name = 'j'"
 
 
 @pytest.mark.parametrize(
-    ("query", "log", "found"),
+    ("query", "log", "expected"),
     [
         (RUN.format("job_name, job_seq"), [("a", "j", {}), ("a", "k", {})], ("j", 0)),
         (RUN.format("job_name, job_seq"), [("a", None, {}), ("a", "k", {})], ("k", 1)),
@@ -198,47 +205,49 @@ JOB = "select {} from all_jobs where name = 'j'"
         (JOB.format("latest_run_uuid"), [("a", "j", {}), (None, "j", {})], ("a",)),
     ],
 )
-def test_what_is_said_of_runs_and_jobs(
-    query: str, log: list[tuple[str | None, str | None, Json]], found: tuple[Any, ...], sink: IndexWriter
+def test_runs_and_jobs_by_their_facets(
+    query: str, log: list[tuple[str | None, str | None, Json]], expected: tuple[Any, ...], index_writer: IndexWriter
 ) -> None:
-    events = [event(run, "START", minute, job, said) for minute, (run, job, said) in enumerate(log)]
-    assert rows(sink, query, *events) == [found]
+    events = [event(run, "START", minute, job, facets) for minute, (run, job, facets) in enumerate(log)]
+    assert query_rows(index_writer, query, *events) == [expected]
 
 
-def test_a_version_follows_from_all_that_a_run_read_and_wrote(sink: IndexWriter) -> None:
+def test_job_version_depends_on_inputs_and_outputs_of_the_run(index_writer: IndexWriter) -> None:
     start = event("a", "START", 0, "j", {"inputs": ["i"], "sourceCodeLocation": {"url": "u", "version": "1"}})
     end, late = event("a", "COMPLETE", 1, "j", {}), event("a", "OTHER", 2, "j", {"inputs": ["late"]})
     job, output = ("n", "j"), [("n", "o")]
-    assert rows(sink, "select job_version from runs", start) == [(None,)]
-    assert rows(sink, "select job_version from runs", start, end) == [
+    assert query_rows(index_writer, "select job_version from runs", start) == [(None,)]
+    assert query_rows(index_writer, "select job_version from runs", start, end) == [
         (compute_job_version(job, [("n", "i")], output, "u@1"),)
     ]
     both = [("n", "late"), ("n", "i")]
-    assert rows(sink, "select job_version from runs", start, end, late) == [
+    assert query_rows(index_writer, "select job_version from runs", start, end, late) == [
         (compute_job_version(job, both, output, "u@1"),)
     ]
 
 
-def test_the_version_of_a_job_is_that_of_its_last_run_or_of_a_later_declaration(sink: IndexWriter) -> None:
+def test_current_job_version_is_that_of_the_last_run_or_later_declaration(index_writer: IndexWriter) -> None:
     first, second = event("a", "COMPLETE", 1, "j", {"inputs": ["i"]}), event("b", "FAIL", 3, "j", {})
     again, declared = event("c", "COMPLETE", 2, "j", {"inputs": ["i"]}), event(None, None, 4, "j", {"inputs": ["i"]})
-    reading, other = (
+    version_with_input, version_without_input = (
         compute_job_version(("n", "j"), [("n", "i")], [("n", "o")]),
         compute_job_version(("n", "j"), [], [("n", "o")]),
     )
     current = "select version from current_job_versions"
-    assert rows(sink, current, first, second, again) == [(other,)]
-    assert rows(sink, current, first, second, again, declared) == [(reading,)]
-    found = rows(
-        sink,
+    assert query_rows(index_writer, current, first, second, again) == [(version_without_input,)]
+    assert query_rows(index_writer, current, first, second, again, declared) == [(version_with_input,)]
+    versions = query_rows(
+        index_writer,
         "select version, inputs, first_run_uuid, latest_run_uuid, run_count, first_seq, last_seq from job_versions",
         *(first, second, again, declared),
     )
-    named = '[{"namespace":"n","name":"i"}]'
-    assert sorted(found) == sorted([(reading, named, "a", "c", 2, 0, 3), (other, "[]", "b", "b", 1, 1, 1)])
+    inputs = '[{"namespace":"n","name":"i"}]'
+    assert sorted(versions) == sorted(
+        [(version_with_input, inputs, "a", "c", 2, 0, 3), (version_without_input, "[]", "b", "b", 1, 1, 1)]
+    )
 
 
-def test_a_dataset_has_a_version_for_each_completed_write_and_declared_state(sink: IndexWriter) -> None:
+def test_dataset_versions_per_completed_write_and_declared_state(index_writer: IndexWriter) -> None:
     schema = {"schema": {"fields": [{"name": "x"}]}, "rows": {"rowCount": 3}}
     log = [
         event("a", "START", 0, "j", schema),
@@ -248,8 +257,10 @@ def test_a_dataset_has_a_version_for_each_completed_write_and_declared_state(sin
         event(None, None, 2, None, schema),
         event(None, None, 4, None, {}),
     ]
-    found = rows(sink, "select run_uuid, row_count, created_at, schema_id, last_seq from dataset_versions", *log)
-    assert [(run, count, seq) for run, count, _, _, seq in found] == [("a", 3, 1), (None, None, 4)]
-    assert len({schema_id for *_, schema_id, _ in found}) == 1
-    assert found[1][2] - found[0][2] == 60_000_000
-    assert rows(sink, "select fields from schemas", *log) == [('[{"name":"x"}]',)]
+    versions = query_rows(
+        index_writer, "select run_uuid, row_count, created_at, schema_id, last_seq from dataset_versions", *log
+    )
+    assert [(run, count, seq) for run, count, _, _, seq in versions] == [("a", 3, 1), (None, None, 4)]
+    assert len({schema_id for *_, schema_id, _ in versions}) == 1
+    assert versions[1][2] - versions[0][2] == 60_000_000
+    assert query_rows(index_writer, "select fields from schemas", *log) == [('[{"name":"x"}]',)]

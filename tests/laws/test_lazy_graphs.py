@@ -1,4 +1,4 @@
-"""What is asked of the index step by step is what the graph in arrays tells, to the order of the nodes."""
+"""Properties of lazy graphs: lookups in the index give the answers of the in-memory graph, in the same order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.event_generator import World, lineage_of
+from tests.support.event_generator import Scenario, column_lineage
 
 from clew.index.queries.reader import IndexReader
 from clew.query.context import QueryResources
@@ -24,7 +24,7 @@ from clew.query.lineage import TraversalLimits, analyze_impact, find_path, trave
 TABLES = ["t0", "t1", "t2", "marimo:f0", "marimo:f1"]
 COLUMNS = [f"{table}.{column}" for table in TABLES for column in ("x", "y")]
 DIRECTIONS: list[Direction] = ["upstream", "downstream", "both"]
-SIGHTS = [
+VIEW_OPTIONS = [
     ViewOptions(),
     ViewOptions(include_frames=True),
     ViewOptions(roll_up="parent"),
@@ -34,102 +34,116 @@ SIGHTS = [
 
 tables = st.sampled_from(TABLES)
 sources = st.lists(st.sampled_from([*COLUMNS, *(f"{name}!FILTER" for name in COLUMNS)]), max_size=2).map(" ".join)
-stated = st.dictionaries(st.sampled_from(["x", "y", ""]), sources, max_size=2)
+column_maps = st.dictionaries(st.sampled_from(["x", "y", ""]), sources, max_size=2)
 versions = st.dictionaries(tables, st.sampled_from(["1", "2"]), max_size=3)
 runs = st.fixed_dictionaries(
     {
         "job": st.sampled_from(["j0", "j1", "j2"]),
         "inputs": st.lists(tables, max_size=2).map(" ".join),
         "output": tables,
-        "columns": stated,
+        "columns": column_maps,
         "versions": versions,
         "parent": st.sampled_from([None, None, "j0", "j2", "p"]),
         "minute": st.integers(0, 3),
     }
 )
-named = st.sampled_from(["t0", "t1", "t2", "t3"])
-others = st.tuples(st.sampled_from(["symlink", "rename"]), named, named) | st.tuples(st.just("said"), named, stated)
+table_names = st.sampled_from(["t0", "t1", "t2", "t3"])
+dataset_events = st.tuples(st.sampled_from(["symlink", "rename"]), table_names, table_names) | st.tuples(
+    st.just("assertion"), table_names, column_maps
+)
 
 
-def tell(world: World, told: list[Any]) -> None:
-    for one in told:
-        if isinstance(one, dict):
-            facets = {name: {"version": {"datasetVersion": version}} for name, version in one["versions"].items()}
-            columns, minute = {one["output"]: one["columns"]}, one["minute"]
-            about = {"columns": columns, "dataset_facets": facets, "parent": one["parent"], "minute": minute}
-            world.run(one["job"], one["inputs"], one["output"], **about)
-        elif one[0] == "said":
-            world.dataset(one[1], columnLineage=lineage_of(one[2]))
+def add_events(scenario: Scenario, steps: list[Any]) -> None:
+    for step in steps:
+        if isinstance(step, dict):
+            facets = {name: {"version": {"datasetVersion": version}} for name, version in step["versions"].items()}
+            columns, minute = {step["output"]: step["columns"]}, step["minute"]
+            arguments = {"columns": columns, "dataset_facets": facets, "parent": step["parent"], "minute": minute}
+            scenario.run(step["job"], step["inputs"], step["output"], **arguments)
+        elif step[0] == "assertion":
+            scenario.dataset(step[1], columnLineage=column_lineage(step[2]))
         else:
-            getattr(world, one[0])(*one[1:])
-    world.tell()
+            getattr(scenario, step[0])(*step[1:])
+    scenario.index_events()
 
 
-def answers(holdings: QueryResources) -> Iterator[tuple[Any, ...]]:
-    """All that can be asked of all that is known."""
-    with holdings.reader() as index:
+def all_answers(resources: QueryResources) -> Iterator[tuple[Any, ...]]:
+    """Yield the answers of all lineage queries on all nodes."""
+    with resources.reader() as index:
         datasets = [Node("dataset", *name).id for name in index.recent_datasets(20)]
         nodes = [*datasets, *(Node("job", *name).id for name in index.recent_jobs(20))]
-        for node, direction, sight in product(nodes, DIRECTIONS, SIGHTS):
-            for bounds in (TraversalLimits(), TraversalLimits(1, 3)):
-                yield node, direction, sight, traverse_lineage(holdings, index, node, None, direction, bounds, sight)
-        for start, end, sight in product(nodes, nodes, SIGHTS[::2]):
-            yield start, end, sight, find_path(holdings, index, start, end, sight)
+        for node, direction, options in product(nodes, DIRECTIONS, VIEW_OPTIONS):
+            for limits in (TraversalLimits(), TraversalLimits(1, 3)):
+                yield (
+                    node,
+                    direction,
+                    options,
+                    traverse_lineage(resources, index, node, None, direction, limits, options),
+                )
+        for start, end, options in product(nodes, nodes, VIEW_OPTIONS[::2]):
+            yield start, end, options, find_path(resources, index, start, end, options)
         for node in datasets:
             yield (
                 node,
-                analyze_impact(holdings, index, node),
-                analyze_impact(holdings, index, node, include_frames=True),
+                analyze_impact(resources, index, node),
+                analyze_impact(resources, index, node, include_frames=True),
             )
-            for column, sight in product(index.columns(*node.split(":")[1:]), SIGHTS[:2]):
-                yield node, column, sight, traverse_lineage(holdings, index, node, column, "both", None, sight)
-                yield node, column, analyze_impact(holdings, index, node, column)
+            for column, options in product(index.columns(*node.split(":")[1:]), VIEW_OPTIONS[:2]):
+                yield node, column, options, traverse_lineage(resources, index, node, column, "both", None, options)
+                yield node, column, analyze_impact(resources, index, node, column)
 
 
 @settings(max_examples=12)
-@given(before=st.lists(runs | others, min_size=1, max_size=5), since=st.lists(runs | others, min_size=1, max_size=4))
-def test_step_by_step_is_as_in_arrays(before: list[Any], since: list[Any]) -> None:
+@given(
+    before=st.lists(runs | dataset_events, min_size=1, max_size=5),
+    later=st.lists(runs | dataset_events, min_size=1, max_size=4),
+)
+def test_lazy_graph_equals_in_memory_graph(before: list[Any], later: list[Any]) -> None:
     with TemporaryDirectory() as folder:
-        world = World(Path(folder))
-        tell(world, before)
-        with QueryResources(world.index) as holdings, holdings.reader() as index:
-            holdings.get_job_graph(index), holdings.get_column_graph(index)
-        tell(world, since)
-        with QueryResources(world.index, is_one_shot=True) as brief:
-            asked = list(answers(brief))
-        with QueryResources(world.index) as holdings:
-            for one, other in zip(asked, answers(holdings), strict=True):
-                assert one == other
+        scenario = Scenario(Path(folder))
+        add_events(scenario, before)
+        with QueryResources(scenario.index) as resources, resources.reader() as index:
+            resources.get_job_graph(index), resources.get_column_graph(index)
+        add_events(scenario, later)
+        with QueryResources(scenario.index, is_one_shot=True) as lazy_resources:
+            lazy_answers = list(all_answers(lazy_resources))
+        with QueryResources(scenario.index) as resources:
+            for lazy_answer, answer in zip(lazy_answers, all_answers(resources), strict=True):
+                assert lazy_answer == answer
 
 
-def test_step_by_step_is_as_in_arrays_in_every_database(world: World) -> None:
-    world.run("load", "raw", "orders", columns={"orders": {"price": "raw.price", "": "raw.day!FILTER"}}, parent="dag")
-    world.run(
+def test_lazy_graph_equals_in_memory_graph_in_both_databases(scenario: Scenario) -> None:
+    scenario.run(
+        "load", "raw", "orders", columns={"orders": {"price": "raw.price", "": "raw.day!FILTER"}}, parent="dag"
+    )
+    scenario.run(
         "total", "orders marimo:df", "totals", columns={"totals": {"sum": "orders.price marimo:df.x"}}, parent="dag"
     )
-    world.run("frame", "orders", "marimo:df", columns={"marimo:df": {"x": "orders.price"}})
-    world.symlink("totals", "hive.totals")
-    world.rename("totals", "sums")
-    world.run("show", "hive.totals sums", "report", columns={"report": {"sum": "hive.totals.sum", "all": "sums.sum"}})
-    world.dataset("copy", columnLineage=lineage_of({"sum": "report.sum"}))
-    world.tell()
-    with QueryResources(world.index, is_one_shot=True) as brief:
-        asked = list(answers(brief))
-    with QueryResources(world.index) as holdings:
-        assert asked == list(answers(holdings))
+    scenario.run("frame", "orders", "marimo:df", columns={"marimo:df": {"x": "orders.price"}})
+    scenario.symlink("totals", "hive.totals")
+    scenario.rename("totals", "sums")
+    scenario.run(
+        "show", "hive.totals sums", "report", columns={"report": {"sum": "hive.totals.sum", "all": "sums.sum"}}
+    )
+    scenario.dataset("copy", columnLineage=column_lineage({"sum": "report.sum"}))
+    scenario.index_events()
+    with QueryResources(scenario.index, is_one_shot=True) as lazy_resources:
+        lazy_answers = list(all_answers(lazy_resources))
+    with QueryResources(scenario.index) as resources:
+        assert lazy_answers == list(all_answers(resources))
 
 
-def test_a_question_that_goes_far_makes_the_graph(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exceeding_the_lookup_budget_builds_the_graph(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(5):
-        world.run(f"j{number}", f"t{number}", f"t{number + 1}")
-    place = world.tell()
-    with IndexReader(place) as index:
-        lens = JobGraphView(LazyJobGraph(index, LookupBudget(3)))
-        start = lens.graph.find(Node("dataset", "db", "t0"))
+        scenario.run(f"j{number}", f"t{number}", f"t{number + 1}")
+    location = scenario.index_events()
+    with IndexReader(location) as index:
+        view = JobGraphView(LazyJobGraph(index, LookupBudget(3)))
+        start = view.graph.find(Node("dataset", "db", "t0"))
         assert start is not None
         with pytest.raises(BudgetExceededError):
-            traverse(lens, start)
+            traverse(view, start)
     monkeypatch.setattr("clew.query.graph.job_graph.MAX_LOOKUPS", 3)
-    with QueryResources(place, is_one_shot=True) as holdings, holdings.reader() as index:
-        assert len(traverse_lineage(holdings, index, "dataset:db:t0").nodes) == 11
-        assert holdings.get_job_graph(index)[1].edge_count == 10
+    with QueryResources(location, is_one_shot=True) as resources, resources.reader() as index:
+        assert len(traverse_lineage(resources, index, "dataset:db:t0").nodes) == 11
+        assert resources.get_job_graph(index)[1].edge_count == 10

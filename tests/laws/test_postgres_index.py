@@ -1,4 +1,4 @@
-"""Whatever comes, in whatever order and how often: PostgreSQL then holds, row by row, what a file of SQLite holds."""
+"""Properties of the index in PostgreSQL: any order and repetition of batches gives the same rows as SQLite."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from clew.index.writer import IndexWriter
 pytestmark = pytest.mark.slow
 
 CASES = sorted(PIPELINE_CASES.iterdir())
-# An identity is of one index, and `indexed_at` of one moment.
-OWN = "select key, value from meta where key not in ('identity', 'indexed_at')"
+# `identity` and `indexed_at` differ between indexes.
+META_QUERY = "select key, value from meta where key not in ('identity', 'indexed_at')"
 
 NAMES = {*TABLES, *VIEWS} - {"meta", "facets", "zstd_dictionaries"}
 
@@ -38,98 +38,100 @@ Rows = dict[str, list[str]]
 
 
 @pytest.fixture
-def both(postgres_places: Any, tmp_path: Path) -> tuple[IndexLocation, IndexLocation]:
-    return tmp_path / "index.sqlite", postgres_places.empty("same")
+def both_locations(postgres_schemas: Any, tmp_path: Path) -> tuple[IndexLocation, IndexLocation]:
+    return tmp_path / "index.sqlite", postgres_schemas.empty("same")
 
 
-def taken_in(place: IndexLocation, batches: list[Batch], order: FacetOrder = FacetOrder.RECEIVED) -> Rows:
-    """All rows of all tables and views after the batches."""
-    with IndexWriter(place, order) as sink:
+def index_batches(location: IndexLocation, batches: list[Batch], order: FacetOrder = FacetOrder.RECEIVED) -> Rows:
+    """Return all rows of all tables and views after the batches."""
+    with IndexWriter(location, order) as index_writer:
         for number, batch in enumerate(batches):
-            sink.apply(f"test/{number}", observed(batch, order))
-        return contents(sink)
+            index_writer.apply(f"test/{number}", extract_changes(batch, order))
+        return read_all(index_writer)
 
 
-def observed(batch: Batch, order: FacetOrder) -> ChangeSet:
-    observer = ChangeExtractor(None, order)
+def extract_changes(batch: Batch, order: FacetOrder) -> ChangeSet:
+    extractor = ChangeExtractor(None, order)
     for seq, body in batch:
         try:
             event = decode_event(guess_stream(body), body)
         except RejectedError:
-            observer.add(None, event_id(body), seq)
+            extractor.add(None, event_id(body), seq)
         else:
-            observer.add(event, event_id(body), seq)
-    # As they travel from a worker to the driver.
-    return msgspec.msgpack.decode(msgspec.msgpack.encode(observer.changes()), type=ChangeSet)
+            extractor.add(event, event_id(body), seq)
+    # Serialize as between worker and driver.
+    return msgspec.msgpack.decode(msgspec.msgpack.encode(extractor.changes()), type=ChangeSet)
 
 
-def contents(sink: IndexWriter) -> Rows:
-    database = sink._database
-    found = {name: database.execute(f"select * from {name}").fetchall() for name in NAMES}
-    found["facets"] = [tuple(row.values()) for row in index_facets(database)]
-    found["meta"] = database.execute(OWN).fetchall()
-    return {name: sorted(repr(tuple(map(plain, row))) for row in rows) for name, rows in found.items()}
+def read_all(index_writer: IndexWriter) -> Rows:
+    database = index_writer._database
+    rows_by_name = {name: database.execute(f"select * from {name}").fetchall() for name in NAMES}
+    rows_by_name["facets"] = [tuple(row.values()) for row in index_facets(database)]
+    rows_by_name["meta"] = database.execute(META_QUERY).fetchall()
+    return {name: sorted(repr(tuple(map(normalize_value, row))) for row in rows) for name, rows in rows_by_name.items()}
 
 
-def plain(value: Any) -> Any:
-    """PostgreSQL tells truth from numbers."""
+def normalize_value(value: Any) -> Any:
+    """Convert booleans to integers, as SQLite stores them."""
     return int(value) if isinstance(value, bool) else value
 
 
-def numbered(bodies: list[bytes]) -> Batch:
+def number_events(bodies: list[bytes]) -> Batch:
     return list(enumerate(dict.fromkeys(bodies)))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda path: path.name)
-def test_golden_cases(case: Path, both: tuple[IndexLocation, IndexLocation]) -> None:
-    lines = numbered((case / "events.ndjson").read_bytes().splitlines())
-    backwards = [[line] for line in reversed(lines)]
-    file, database = (taken_in(place, [*backwards, lines]) for place in both)
+def test_golden_cases_equal_sqlite(case: Path, both_locations: tuple[IndexLocation, IndexLocation]) -> None:
+    lines = number_events((case / "events.ndjson").read_bytes().splitlines())
+    reversed_batches = [[line] for line in reversed(lines)]
+    file, database = (index_batches(location, [*reversed_batches, lines]) for location in both_locations)
     assert database == file
     assert any(file.values())
 
 
 @settings(max_examples=15)
 @given(log=logs, order=st.sampled_from(FacetOrder), data=st.data())
-def test_contradictions_in_any_order(
+def test_contradictory_events_in_any_order_equal_sqlite(
     log: list[dict[str, Any]],
     order: FacetOrder,
     data: st.DataObject,
-    postgres_places: Any,
+    postgres_schemas: Any,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    lines = numbered([json.dumps(event).encode() for event in log])
+    lines = number_events([json.dumps(event).encode() for event in log])
     cut = data.draw(st.integers(0, len(lines)))
     batches = data.draw(st.permutations([lines[:cut], lines[cut:], lines]))
-    places = tmp_path_factory.mktemp("index") / "index.sqlite", postgres_places.empty("same")
-    file, database = (taken_in(place, batches, order) for place in places)
+    locations = tmp_path_factory.mktemp("index") / "index.sqlite", postgres_schemas.empty("same")
+    file, database = (index_batches(location, batches, order) for location in locations)
     assert database == file
 
 
 @pytest.mark.parametrize("order", FacetOrder)
-def test_public_events_in_random_batches(
-    order: FacetOrder, both: tuple[IndexLocation, IndexLocation], shared: Path
+def test_corpus_in_random_batches_equals_sqlite(
+    order: FacetOrder, both_locations: tuple[IndexLocation, IndexLocation], shared: Path
 ) -> None:
     files = sorted((shared / "corpus").rglob("*.jsonl"))
-    lines = numbered([line.strip() for file in files for line in file.read_bytes().splitlines()])
-    chance = Random(7)
-    cuts = sorted(chance.sample(range(len(lines)), 4))
+    lines = number_events([line.strip() for file in files for line in file.read_bytes().splitlines()])
+    random = Random(7)
+    cuts = sorted(random.sample(range(len(lines)), 4))
     batches = [lines[low:high] for low, high in zip([0, *cuts], [*cuts, len(lines)], strict=True)]
-    batches += chance.sample(batches, 2)
-    chance.shuffle(batches)
-    file, database = (taken_in(place, batches, order) for place in both)
+    batches += random.sample(batches, 2)
+    random.shuffle(batches)
+    file, database = (index_batches(location, batches, order) for location in both_locations)
     assert database == file
 
 
-def test_parts_of_one_batch_may_speak_of_the_same(both: tuple[IndexLocation, IndexLocation]) -> None:
-    """What several workers tell is merged in one go, and what stood aside after it."""
-    lines = numbered((CASES[0].parent / "job_versions" / "events.ndjson").read_bytes().splitlines())
-    found = []
-    for place in both:
-        parts = [observed([line], FacetOrder.RECEIVED) for line in lines]
+def test_parts_of_one_batch_with_common_entities_equal_sqlite(
+    both_locations: tuple[IndexLocation, IndexLocation],
+) -> None:
+    """Reports of several workers are merged at once, spilled ones afterwards."""
+    lines = number_events((CASES[0].parent / "job_versions" / "events.ndjson").read_bytes().splitlines())
+    contents = []
+    for location in both_locations:
+        parts = [extract_changes([line], FacetOrder.RECEIVED) for line in lines]
         events = [event for part in parts for event in part.events]
-        aside = [msgspec.structs.replace(part, events=[]) for part in parts[6:]]
-        with IndexWriter(place) as sink:
-            sink.apply("test/0", msgspec.structs.replace(ChangeSet.concat(parts[:6]), events=events), aside)
-            found.append(contents(sink))
-    assert found[0] == found[1]
+        spilled = [msgspec.structs.replace(part, events=[]) for part in parts[6:]]
+        with IndexWriter(location) as index_writer:
+            index_writer.apply("test/0", msgspec.structs.replace(ChangeSet.concat(parts[:6]), events=events), spilled)
+            contents.append(read_all(index_writer))
+    assert contents[0] == contents[1]

@@ -1,4 +1,4 @@
-"""Laws of walks: what the arrays tell is what a plain search over the index's rows finds."""
+"""Properties of traversal: it equals a plain search over the rows of the index."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from clew.query.graph.nodes import Node, StringTable
 from clew.query.graph.traversal import Direction, find_shortest_path, traverse
 from clew.query.graph.view import JobGraphView
 
-tables = st.sampled_from([f"t{place}" for place in range(7)])
+tables = st.sampled_from([f"t{number}" for number in range(7)])
 runs = st.tuples(st.sampled_from(["j0", "j1", "j2", "j3"]), st.lists(tables, max_size=3), st.lists(tables, max_size=2))
 links = st.tuples(st.just("link"), tables, tables)
 names = st.tuples(st.just("name"), tables, tables)
 
 
-def naive(index: Path) -> dict[Node, set[Node]]:
+def read_edges(index: Path) -> dict[Node, set[Node]]:
     """Read the edges from the rows of the index."""
     with sqlite3.connect(index) as database:
         nodes = {row[:2]: row[2:] for row in database.execute("select * from dataset_aliases")}
@@ -45,66 +45,66 @@ def naive(index: Path) -> dict[Node, set[Node]]:
     return edges
 
 
-def reached(edges: dict[Node, set[Node]], start: Node, depth: int) -> dict[Node, int]:
-    found, queue = {start: 0}, deque([start])
+def breadth_first(edges: dict[Node, set[Node]], start: Node, depth: int) -> dict[Node, int]:
+    distances, queue = {start: 0}, deque([start])
     while queue:
-        one = queue.popleft()
-        for end in edges.get(one, ()):
-            if end not in found and found[one] < depth:
-                found[end] = found[one] + 1
+        node = queue.popleft()
+        for end in edges.get(node, ()):
+            if end not in distances and distances[node] < depth:
+                distances[end] = distances[node] + 1
                 queue.append(end)
-    return found
+    return distances
 
 
-def turned(edges: dict[Node, set[Node]]) -> dict[Node, set[Node]]:
-    found: dict[Node, set[Node]] = {}
+def reverse_edges(edges: dict[Node, set[Node]]) -> dict[Node, set[Node]]:
+    result: dict[Node, set[Node]] = {}
     for start, ends in edges.items():
         for end in ends:
-            found.setdefault(end, set()).add(start)
-    return found
+            result.setdefault(end, set()).add(start)
+    return result
 
 
 @settings(max_examples=20)
-@given(told=st.lists(runs | links | names, min_size=1, max_size=12), depth=st.integers(0, 6))
-def test_a_walk_finds_what_a_plain_search_finds(world_in: Any, told: list[Any], depth: int) -> None:
+@given(steps=st.lists(runs | links | names, min_size=1, max_size=12), depth=st.integers(0, 6))
+def test_traverse_equals_breadth_first_search(scenario_class: Any, steps: list[Any], depth: int) -> None:
     with TemporaryDirectory() as folder:
-        world = world_in(Path(folder))
-        for what, one, other in told:
-            if what == "link":
-                world.symlink(one, other)
-            elif what == "name":
-                world.rename(one, other)
+        scenario = scenario_class(Path(folder))
+        for kind, first, second in steps:
+            if kind == "link":
+                scenario.symlink(first, second)
+            elif kind == "name":
+                scenario.rename(first, second)
             else:
-                world.run(what, " ".join(one), " ".join(other))
-        edges = naive(world.tell())
-        everything = {*edges, *(end for ends in edges.values() for end in ends)}
-        with QueryResources(world.index) as holdings, holdings.reader() as index:
-            graph = holdings.get_job_graph(index)[1]
-            lens = JobGraphView(graph)
-            for start in everything:
+                scenario.run(kind, " ".join(first), " ".join(second))
+        edges = read_edges(scenario.index_events())
+        all_nodes = {*edges, *(end for ends in edges.values() for end in ends)}
+        with QueryResources(scenario.index) as resources, resources.reader() as index:
+            graph = resources.get_job_graph(index)[1]
+            view = JobGraphView(graph)
+            for start in all_nodes:
                 number = graph.find(start)
                 assert number is not None
-                sides: list[tuple[Direction, Any]] = [("downstream", edges), ("upstream", turned(edges))]
+                sides: list[tuple[Direction, Any]] = [("downstream", edges), ("upstream", reverse_edges(edges))]
                 for direction, side in sides:
-                    found = traverse(lens, number, direction, depth=depth)
-                    expected = reached(side, start, depth)
-                    assert {graph.node(one.number): abs(one.distance) for one in found.nodes} == expected
+                    traversal = traverse(view, number, direction, depth=depth)
+                    expected = breadth_first(side, start, depth)
+                    assert {graph.node(visit.number): abs(visit.distance) for visit in traversal.nodes} == expected
                     between = {(start, end) for start in expected for end in edges.get(start, ()) if end in expected}
-                    assert {(graph.node(start), graph.node(end)) for start, end in found.edges} == between
-                whole = reached(edges, start, 99)
-                for end in everything:
-                    other = graph.find(end)
-                    assert other is not None
-                    way = find_shortest_path(lens, number, other)
-                    assert (None if way is None else len(way) - 1) == whole.get(end)
+                    assert {(graph.node(start), graph.node(end)) for start, end in traversal.edges} == between
+                distances = breadth_first(edges, start, 99)
+                for end in all_nodes:
+                    second = graph.find(end)
+                    assert second is not None
+                    path = find_shortest_path(view, number, second)
+                    assert (None if path is None else len(path) - 1) == distances.get(end)
 
 
 @given(st.sets(st.text(st.characters(exclude_categories=["Cs"]), max_size=5)), st.text(max_size=3))
-def test_texts_are_found_where_they_are(texts: set[str], other: str) -> None:
+def test_string_table_find_returns_position(texts: set[str], other: str) -> None:
     stored = StringTable.from_strings(texts)
-    assert {stored[place] for place in range(len(stored))} == texts
+    assert {stored[position] for position in range(len(stored))} == texts
     for text in texts:
-        place = stored.find(text)
-        assert place is not None
-        assert stored[place] == text
+        position = stored.find(text)
+        assert position is not None
+        assert stored[position] == text
     assert (stored.find(other) is None) == (other not in texts)

@@ -1,73 +1,83 @@
-"""Datasets after a list of events: what became of them, their versions and schemas, and which come from which."""
+"""Reference implementation: datasets, their versions and schemas, and dataset edges after a list of events."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tests.reference.events import Dataset, Event, Name, in_turn, is_deleted, opened, said
-from tests.reference.lineage import Author, Row, author_of, counting, entries_of, sources_of, statements_of
-from tests.reference.names import nodes
+from tests.reference.events import Dataset, Event, Name, in_merge_order, is_deleted, parse_json, string_at
+from tests.reference.lineage import (
+    Author,
+    Row,
+    assertion_sources,
+    author_key,
+    current_assertions,
+    lineage_assertions,
+    lineage_entries,
+)
+from tests.reference.names import canonical_names
 from tests.reference.queries import (
-    Use,
-    last_declared,
-    merge,
+    DatasetUse,
+    dataset_uses,
+    event_columns,
+    last_declarations,
+    merge_row,
+    reported_column_edges,
+    reported_job_edges,
     run_io,
-    said_by,
-    said_column_edges,
-    said_job_edges,
     schema_fields,
     schema_id,
-    uses,
 )
 from tests.reference.runs import runs
 
 Moment = tuple[int, int]
-# An event, the dataset in it, what has become of that and what it was called before.
+# An event, its dataset, the lifecycle state and the previous name.
 Change = tuple[Event, Dataset, tuple[str, Name | None]]
 
 
 def datasets(events: list[Event]) -> list[Row]:
-    node, renamed = nodes(events), renames(events)
-    changes, writes = lifecycle_changes(events), [use for use in uses(events) if use.direction == "OUTPUT"]
+    canonical, renamed_at = canonical_names(events), renames(events)
+    changes, writes = lifecycle_changes(events), [use for use in dataset_uses(events) if use.direction == "OUTPUT"]
     return [
         {
-            **dataset(name, seen, changes, [use for use in writes if use.name == name], renamed.get(name)),
-            "description": description(name, events),
-            **node_of(node, name),
+            **dataset_row(name, own_events, changes, [use for use in writes if use.name == name], renamed_at.get(name)),
+            "description": last_description(name, events),
+            **canonical_columns(canonical, name),
         }
-        for name, seen in sightings(events).items()
+        for name, own_events in events_by_dataset(events).items()
     ]
 
 
-def node_of(node: dict[Name, Name], name: Name) -> Row:
-    namespace, called = node.get(name, name)
-    return {"canonical_namespace": namespace, "canonical_name": called}
+def canonical_columns(canonical: dict[Name, Name], name: Name) -> Row:
+    namespace, canonical_name = canonical.get(name, name)
+    return {"canonical_namespace": namespace, "canonical_name": canonical_name}
 
 
-def sightings(events: list[Event]) -> dict[Name, list[Event]]:
-    """The events that name each dataset: in a list, on its own, or in lineage."""
-    found: dict[Name, list[Event]] = {}
-    for use in uses(events):
-        found.setdefault(use.name, []).append(use.event)
+def events_by_dataset(events: list[Event]) -> dict[Name, list[Event]]:
+    """Return the events that name each dataset: as input or output, as subject, or in lineage."""
+    result: dict[Name, list[Event]] = {}
+    for use in dataset_uses(events):
+        result.setdefault(use.name, []).append(use.event)
     for event in events:
         names = [event.subject.key] if event.subject else []
-        names += [one.target for one in statements_of(event)]
-        fed_jobs = [entry for entry in entries_of(event) if entry.target[0] == "JOB"]
-        names += [source[1:] for entry in fed_jobs for source in entry.sources if source[0] == "DATASET"]
+        names += [assertion.target for assertion in lineage_assertions(event)]
+        job_entries = [entry for entry in lineage_entries(event) if entry.target[0] == "JOB"]
+        names += [source[1:] for entry in job_entries for source in entry.sources if source[0] == "DATASET"]
         for name in names:
-            found.setdefault(name, []).append(event)
-    return found
+            result.setdefault(name, []).append(event)
+    return result
 
 
-def dataset(name: Name, seen: list[Event], changes: list[Change], writes: list[Use], renamed_at: Moment | None) -> Row:
-    own = [(moment(event), change) for event, one, change in changes if one.key == name]
-    # Of several in one event the last counts.
-    changed_at, change = max(reversed(own), key=lambda found: found[0], default=(None, None))
-    written_at = max((moment(use.event) for use in writes), default=None)
+def dataset_row(
+    name: Name, own_events: list[Event], changes: list[Change], writes: list[DatasetUse], renamed_at: Moment | None
+) -> Row:
+    own_changes = [(event_moment(event), change) for event, dataset, change in changes if dataset.key == name]
+    # Of several changes in one event the last one counts.
+    changed_at, change = max(reversed(own_changes), key=lambda pair: pair[0], default=(None, None))
+    written_at = max((event_moment(use.event) for use in writes), default=None)
     state, previous = change or (None, None)
     # The event that drops a dataset may name it as its output.
-    is_dropped = state == "DROP" and not later(written_at, changed_at)
-    is_renamed = later(renamed_at, written_at) and later(renamed_at, changed_at)
+    is_dropped = state == "DROP" and not is_later(written_at, changed_at)
+    is_renamed = is_later(renamed_at, written_at) and is_later(renamed_at, changed_at)
     last_write = max(writes, key=lambda use: (use.event.seq, use.version or ""), default=None)
     return {
         "namespace": name[0],
@@ -78,49 +88,55 @@ def dataset(name: Name, seen: list[Event], changes: list[Change], writes: list[U
         "renamed_from_name": previous and previous[1],
         "is_deleted": is_dropped or is_renamed,
         "current_version": last_write and last_write.version,
-        "first_event_at": min(event.at for event in seen),
-        "last_event_at": max(event.at for event in seen),
-        "first_seq": min(event.seq for event in seen),
-        "last_seq": max(event.seq for event in seen),
+        "first_event_at": min(event.at for event in own_events),
+        "last_event_at": max(event.at for event in own_events),
+        "first_seq": min(event.seq for event in own_events),
+        "last_seq": max(event.seq for event in own_events),
     }
 
 
-def description(name: Name, events: list[Event]) -> str | None:
-    own = [one.facets for event in in_turn(events) for one in event.datasets if one.key == name]
-    said_so = [facets["documentation"] for facets in own if "documentation" in facets]
-    return None if not said_so or is_deleted(said_so[-1]) else said(opened(said_so[-1]), "description")
+def last_description(name: Name, events: list[Event]) -> str | None:
+    own_facets = [
+        dataset.facets for event in in_merge_order(events) for dataset in event.datasets if dataset.key == name
+    ]
+    descriptions = [facets["documentation"] for facets in own_facets if "documentation" in facets]
+    return (
+        None
+        if not descriptions or is_deleted(descriptions[-1])
+        else string_at(parse_json(descriptions[-1]), "description")
+    )
 
 
-def moment(event: Event) -> Moment:
+def event_moment(event: Event) -> Moment:
     return event.at, event.seq
 
 
-def later(one: Moment | None, other: Moment | None) -> bool:
-    return one is not None and (other is None or one > other)
+def is_later(first: Moment | None, second: Moment | None) -> bool:
+    return first is not None and (second is None or first > second)
 
 
-def lifecycle_change(one: Dataset) -> tuple[str, Name | None] | None:
-    """What has become of a dataset, and what it was called before if it was renamed."""
-    facet = one.facets.get("lifecycleStateChange")
-    value = None if facet is None or is_deleted(facet) else opened(facet)
-    state = said(value, "lifecycleStateChange")
-    before = said(value, "previousIdentifier", "namespace"), said(value, "previousIdentifier", "name")
-    is_rename = state == "RENAME" and before[0] is not None and before[1] is not None
-    return (state, (str(before[0]), str(before[1])) if is_rename else None) if state else None
+def lifecycle_change(dataset: Dataset) -> tuple[str, Name | None] | None:
+    """Return the lifecycle state of a dataset, and its previous name after a rename."""
+    facet = dataset.facets.get("lifecycleStateChange")
+    value = None if facet is None or is_deleted(facet) else parse_json(facet)
+    state = string_at(value, "lifecycleStateChange")
+    previous = string_at(value, "previousIdentifier", "namespace"), string_at(value, "previousIdentifier", "name")
+    is_rename = state == "RENAME" and previous[0] is not None and previous[1] is not None
+    return (state, (str(previous[0]), str(previous[1])) if is_rename else None) if state else None
 
 
 def lifecycle_changes(events: list[Event]) -> list[Change]:
-    found = [(event, one, lifecycle_change(one)) for event in events for one in event.datasets]
-    return [(event, one, change) for event, one, change in found if change]
+    candidates = [(event, dataset, lifecycle_change(dataset)) for event in events for dataset in event.datasets]
+    return [(event, dataset, change) for event, dataset, change in candidates if change]
 
 
 def renames(events: list[Event]) -> dict[Name, Moment]:
-    """When each dataset got another name."""
-    found: dict[Name, Moment] = {}
-    for event, one, (_, previous) in lifecycle_changes(events):
-        if previous and previous != one.key:
-            found[previous] = max(found.get(previous, moment(event)), moment(event))
-    return found
+    """Return the time of the last rename of each dataset."""
+    result: dict[Name, Moment] = {}
+    for event, dataset, (_, previous) in lifecycle_changes(events):
+        if previous and previous != dataset.key:
+            result[previous] = max(result.get(previous, event_moment(event)), event_moment(event))
+    return result
 
 
 def dataset_versions(events: list[Event]) -> list[Row]:
@@ -128,7 +144,7 @@ def dataset_versions(events: list[Event]) -> list[Row]:
 
 
 def written_versions(events: list[Event]) -> list[Row]:
-    """One row per dataset and completed run that wrote it, for each version that it told apart."""
+    """Return one row per dataset, completed run that wrote it, and version."""
     completed = {row["run_uuid"]: row for row in runs(events) if row["state"] == "COMPLETED"}
     outputs = [row for row in run_io(events) if row["direction"] == "OUTPUT" and row["run_uuid"] in completed]
     versioned = {output_key(row) for row in outputs if row["dataset_version"] is not None}
@@ -156,7 +172,7 @@ def output_key(row: Row) -> tuple[str, ...]:
 
 
 def declared_versions(events: list[Event]) -> list[Row]:
-    """One row per dataset, schema and lifecycle state that DatasetEvents declare."""
+    """Return one row per dataset, schema and lifecycle state in DatasetEvents."""
     rows: dict[tuple[Any, ...], Row] = {}
     for event in events:
         subject = event.subject
@@ -175,33 +191,41 @@ def declared_versions(events: list[Event]) -> list[Row]:
 
 
 def schemas(events: list[Event]) -> list[Row]:
-    facets = {one.facets["schema"] for event in events for one in event.datasets if "schema" in one.facets}
-    found = {schema_id(facet): schema_fields(facet) for facet in facets}
-    return [{"schema_id": name, "fields": fields} for name, fields in found.items() if name is not None]
+    facets = {dataset.facets["schema"] for event in events for dataset in event.datasets if "schema" in dataset.facets}
+    fields_by_id = {schema_id(facet): schema_fields(facet) for facet in facets}
+    return [{"schema_id": name, "fields": fields} for name, fields in fields_by_id.items() if name is not None]
 
 
 def dataset_edges(events: list[Event]) -> list[Row]:
-    """Which dataset comes from which: by what is said; where nothing is said, every output from every input."""
-    statements = counting(events)
-    found = [
-        edge(one.target, source, one.origin, [one.event]) for one in statements for source in sorted(sources_of(one))
+    """Return dataset edges: asserted ones, else every output from every input."""
+    statements = current_assertions(events)
+    edges = [
+        edge_row(assertion.target, source, assertion.origin, [assertion.event])
+        for assertion in statements
+        for source in sorted(assertion_sources(assertion))
     ]
-    # Spec: `inputs: []` says that nothing is upstream. Column lineage without an edge says nothing.
-    told = {(one.author, one.target) for one in statements if one.origin == "lineage" or one.edges}
-    explicit = explicit_authors(events)
-    for author, used in authored(events).items():
-        told_by = [use.event for use in used if use.direction == "OUTPUT"]
-        targets = {use.name for use in used if use.direction == "OUTPUT" and (author, use.name) not in told}
-        for source in {use.name for use in used if use.direction == "INPUT"} if author not in explicit else ():
-            found += [edge(target, source, "io", told_by, used) for target in targets]
+    # Spec: `inputs: []` asserts that nothing is upstream. Column lineage without an edge asserts nothing.
+    asserted = {
+        (assertion.author, assertion.target)
+        for assertion in statements
+        if assertion.origin == "lineage" or assertion.edges
+    }
+    has_explicit = explicit_authors(events)
+    for author, author_uses in uses_by_author(events).items():
+        output_events = [use.event for use in author_uses if use.direction == "OUTPUT"]
+        targets = {use.name for use in author_uses if use.direction == "OUTPUT" and (author, use.name) not in asserted}
+        for source in (
+            {use.name for use in author_uses if use.direction == "INPUT"} if author not in has_explicit else ()
+        ):
+            edges += [edge_row(target, source, "io", output_events, author_uses) for target in targets]
     rows: dict[tuple[Any, ...], Row] = {}
-    for row in in_nodes(found, events, "dataset", "source"):
-        merge(rows, tuple(row[name] for name in sorted(row.keys() - said_by(events[0]).keys())), row)
+    for row in with_canonical_names(edges, events, "dataset", "source"):
+        merge_row(rows, tuple(row[name] for name in sorted(row.keys() - event_columns(events[0]).keys())), row)
     return list(rows.values())
 
 
-def edge(target: Name, source: Name, origin: str, told_by: list[Event], used: list[Use] | None = None) -> Row:
-    jobs = [event.job for event in ([use.event for use in used] if used else told_by) if event.job]
+def edge_row(target: Name, source: Name, origin: str, events: list[Event], used: list[DatasetUse] | None = None) -> Row:
+    jobs = [event.job for event in ([use.event for use in used] if used else events) if event.job]
     return {
         "dataset_namespace": target[0],
         "dataset_name": target[1],
@@ -210,51 +234,51 @@ def edge(target: Name, source: Name, origin: str, told_by: list[Event], used: li
         "origin": origin,
         "job_namespace": max((job[0] for job in jobs), default=None),
         "job_name": max((job[1] for job in jobs), default=None),
-        "last_run_uuid": told_by[-1].run,
-        "last_event_at": max(event.at for event in told_by),
-        "first_seq": told_by[0].seq,
-        "last_seq": told_by[-1].seq,
+        "last_run_uuid": events[-1].run,
+        "last_event_at": max(event.at for event in events),
+        "first_seq": events[0].seq,
+        "last_seq": events[-1].seq,
     }
 
 
-def authored(events: list[Event]) -> dict[Author, list[Use]]:
-    """What each run uses, and what the last JobEvent of each job lists."""
-    last = last_declared(events)
-    found: dict[Author, list[Use]] = {}
-    for use in uses(events):
+def uses_by_author(events: list[Event]) -> dict[Author, list[DatasetUse]]:
+    """Return the datasets of each run, and those of the last JobEvent of each job."""
+    last = last_declarations(events)
+    result: dict[Author, list[DatasetUse]] = {}
+    for use in dataset_uses(events):
         is_declared = use.event.job and use.dataset and last.get(use.event.job) == use.event.seq
         if use.event.run or is_declared:
-            found.setdefault(author_of(use.event), []).append(use)
-    return found
+            result.setdefault(author_key(use.event), []).append(use)
+    return result
 
 
 def explicit_authors(events: list[Event]) -> set[Author]:
-    """Who gave entries of explicit lineage: of a run any event tells, of a job the last."""
-    found: dict[Author, bool] = {}
-    for event in in_turn(events):
+    """Return the authors of explicit lineage entries: a run by any event, a job by its last."""
+    result: dict[Author, bool] = {}
+    for event in in_merge_order(events):
         if event.job and "lineage" in event.job_facets:
-            author, has_entries = author_of(event), '"entries"' in event.job_facets["lineage"]
-            found[author] = has_entries or (author[0] == "run" and found.get(author, False))
-    return {author for author, has_entries in found.items() if has_entries}
+            author, has_entries = author_key(event), '"entries"' in event.job_facets["lineage"]
+            result[author] = has_entries or (author[0] == "run" and result.get(author, False))
+    return {author for author, has_entries in result.items() if has_entries}
 
 
-def in_nodes(rows: list[Row], events: list[Event], *prefixes: str) -> list[Row]:
-    """The rows with the names of nodes in place of the names that were said."""
-    node = nodes(events)
+def with_canonical_names(rows: list[Row], events: list[Event], *prefixes: str) -> list[Row]:
+    """Replace dataset names by their canonical names."""
+    canonical = canonical_names(events)
     for row in rows:
         for prefix in prefixes:
             name = row[f"{prefix}_namespace"], row[f"{prefix}_name"]
-            row[f"{prefix}_namespace"], row[f"{prefix}_name"] = node.get(name, name)
+            row[f"{prefix}_namespace"], row[f"{prefix}_name"] = canonical.get(name, name)
     return rows
 
 
 def column_edges(events: list[Event]) -> list[Row]:
-    return in_nodes(said_column_edges(events), events, "dataset", "source")
+    return with_canonical_names(reported_column_edges(events), events, "dataset", "source")
 
 
 def job_edges(events: list[Event]) -> list[Row]:
     rows: dict[tuple[str, ...], Row] = {}
-    for row in in_nodes(said_job_edges(events), events, "dataset"):
+    for row in with_canonical_names(reported_job_edges(events), events, "dataset"):
         key = ("job_namespace", "job_name", "direction", "dataset_namespace", "dataset_name")
-        merge(rows, tuple(row[name] for name in key), row)
+        merge_row(rows, tuple(row[name] for name in key), row)
     return list(rows.values())

@@ -1,4 +1,4 @@
-"""Lines of the log, opened the slow and plain way, with nothing of the program under test."""
+"""Reference implementation: parser of log lines, independent of the code under test."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-# Names of facets and their JSON, exactly as it stood in the event.
+# Facet names and their JSON text, byte for byte as in the event.
 Facets = dict[str, str]
 Name = tuple[str, str]
 
-SPACE = " \t\r\n"
-NEWEST_MODEL = 2
+WHITESPACE = " \t\r\n"
+MAX_SPEC_MAJOR = 2
 
 
 @dataclass(frozen=True)
@@ -33,18 +33,18 @@ class Dataset:
 
     @property
     def version(self) -> str | None:
-        return said(opened(self.facets.get("version")), "datasetVersion")
+        return string_at(parse_json(self.facets.get("version")), "datasetVersion")
 
 
 @dataclass(frozen=True)
 class Event:
-    """An OpenLineage event; `at` is its own time in microseconds, `seq` says in which order events were received.
+    """An OpenLineage event; `at` is its event time in microseconds, `seq` its position in the order of receipt.
 
-    Of two facets that of the event with the greater `turn` counts.
+    Of two facets the one of the event with the greater `merge_key` counts.
     """
 
     seq: int
-    turn: tuple[int, ...]
+    merge_key: tuple[int, ...]
     text: str
     at: int
     kind: str
@@ -63,12 +63,12 @@ class Event:
         return [*self.inputs, *self.outputs, *([self.subject] if self.subject else [])]
 
 
-class NoEventError(Exception):
-    """What is no event, and so is rejected."""
+class InvalidEventError(Exception):
+    """The body is not a valid event."""
 
 
 def log_lines(folder: Path) -> Iterator[tuple[int, bytes]]:
-    """Each line of a log and its position: files are named by the position of their first byte."""
+    """Yield position and bytes of each line of a log; files are named by the position of their first byte."""
     for path in sorted(folder.glob("*.ndjson")):
         position = int(path.stem)
         for line in path.read_bytes().splitlines(keepends=True):
@@ -77,104 +77,104 @@ def log_lines(folder: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def lineage_events(lines: Iterable[tuple[int, bytes]], *, is_by_time: bool = False) -> list[Event]:
-    """The OpenLineage events among the lines that can be read, each once, in the order received.
+    """Return the valid OpenLineage events of the lines, without duplicates, in the order of receipt.
 
-    What their facets say counts in the same order, or by the events' own times.
+    Facets are merged in the same order, or by event time.
     """
-    found: dict[bytes, Event] = {}
+    events_by_body: dict[bytes, Event] = {}
     for seq, line in sorted(lines):
-        stream, body = received(line)
-        if stream == "openlineage" and body not in found:
+        stream, body = parse_record(line)
+        if stream == "openlineage" and body not in events_by_body:
             try:
-                found[body] = event(seq, body, is_by_time=is_by_time)
-            except NoEventError:
+                events_by_body[body] = parse_event(seq, body, is_by_time=is_by_time)
+            except InvalidEventError:
                 continue
-    return list(found.values())
+    return list(events_by_body.values())
 
 
-def in_turn(events: Iterable[Event]) -> list[Event]:
-    """The events, the one whose facets count at the end."""
-    return sorted(events, key=lambda event: event.turn)
+def in_merge_order(events: Iterable[Event]) -> list[Event]:
+    """Return the events sorted by precedence of their facets, the last one wins."""
+    return sorted(events, key=lambda event: event.merge_key)
 
 
-def received(line: bytes) -> tuple[str, bytes]:
-    """The stream that a line of the log names, and the event's own bytes in it."""
-    parts = members(line.decode())
+def parse_record(line: bytes) -> tuple[str, bytes]:
+    """Return the stream and the event body of a log line."""
+    parts = object_members(line.decode())
     if "bytes" in parts:
         return json.loads(parts["stream"]), base64.b64decode(json.loads(parts["bytes"]))
     return json.loads(parts["stream"]), parts["event"].encode()
 
 
-def event(seq: int, body: bytes, *, is_by_time: bool) -> Event:
+def parse_event(seq: int, body: bytes, *, is_by_time: bool) -> Event:
     try:
         text = body.decode()
-        json.loads(text, parse_constant=_refuse)
-    except (ValueError, RecursionError) as fault:
-        raise NoEventError from fault
-    parts = members(text)
-    run, job = members(parts.get("run")), members(parts.get("job"))
-    at = moment(word(parts.get("eventTime")))
-    found = Event(
+        json.loads(text, parse_constant=_reject_constant)
+    except (ValueError, RecursionError) as error:
+        raise InvalidEventError from error
+    parts = object_members(text)
+    run, job = object_members(parts.get("run")), object_members(parts.get("job"))
+    at = parse_time(string_value(parts.get("eventTime")))
+    event = Event(
         seq=seq,
-        turn=(at, seq) if is_by_time else (seq,),
+        merge_key=(at, seq) if is_by_time else (seq,),
         text=text,
         at=at,
-        kind=(word(parts.get("eventType")) or "").upper(),
-        run=word(run.get("runId")) or None,
-        job=named(job),
-        subject=dataset(parts.get("dataset")),
-        inputs=datasets(parts.get("inputs")),
-        outputs=datasets(parts.get("outputs")),
-        run_facets=members(run.get("facets")),
-        job_facets=members(job.get("facets")),
-        session_id=word(parts.get("session_id")),
-        execution_id=word(parts.get("execution_id")),
+        kind=(string_value(parts.get("eventType")) or "").upper(),
+        run=string_value(run.get("runId")) or None,
+        job=parse_name(job),
+        subject=parse_dataset(parts.get("dataset")),
+        inputs=parse_datasets(parts.get("inputs")),
+        outputs=parse_datasets(parts.get("outputs")),
+        run_facets=object_members(run.get("facets")),
+        job_facets=object_members(job.get("facets")),
+        session_id=string_value(parts.get("session_id")),
+        execution_id=string_value(parts.get("execution_id")),
     )
-    model = re.search(r"/spec/(\d+)-\d+-\d+/", word(parts.get("schemaURL")) or "")
-    if not (found.run or found.job or found.subject) or (model and int(model[1]) > NEWEST_MODEL):
-        raise NoEventError
-    return found
+    model = re.search(r"/spec/(\d+)-\d+-\d+/", string_value(parts.get("schemaURL")) or "")
+    if not (event.run or event.job or event.subject) or (model and int(model[1]) > MAX_SPEC_MAJOR):
+        raise InvalidEventError
+    return event
 
 
-def dataset(text: str | None) -> Dataset | None:
-    parts = members(text)
-    key = named(parts)
+def parse_dataset(text: str | None) -> Dataset | None:
+    parts = object_members(text)
+    key = parse_name(parts)
     if key is None:
         return None
-    return Dataset(*key, *(members(parts.get(kind)) for kind in ("facets", "inputFacets", "outputFacets")))
+    return Dataset(*key, *(object_members(parts.get(kind)) for kind in ("facets", "inputFacets", "outputFacets")))
 
 
-def datasets(text: str | None) -> list[Dataset]:
-    return [found for item in items(text) if (found := dataset(item))]
+def parse_datasets(text: str | None) -> list[Dataset]:
+    return [dataset for item in array_items(text) if (dataset := parse_dataset(item))]
 
 
-def named(parts: dict[str, str]) -> Name | None:
-    namespace, name = word(parts.get("namespace")), word(parts.get("name"))
+def parse_name(parts: dict[str, str]) -> Name | None:
+    namespace, name = string_value(parts.get("namespace")), string_value(parts.get("name"))
     return None if namespace is None or name is None else (namespace, name)
 
 
-def moment(text: str | None) -> int:
-    """Microseconds since 1970; a time without a zone is UTC."""
+def parse_time(text: str | None) -> int:
+    """Return microseconds since 1970; a time without a zone is UTC."""
     try:
-        plain = re.sub(r"\[.*\]$", "", (text or "").strip()).upper()
-        time = datetime.fromisoformat(re.sub(r"([+-]\d\d:\d\d)Z$", r"\1", plain))
-    except ValueError as fault:
-        raise NoEventError from fault
+        normalized = re.sub(r"\[.*\]$", "", (text or "").strip()).upper()
+        time = datetime.fromisoformat(re.sub(r"([+-]\d\d:\d\d)Z$", r"\1", normalized))
+    except ValueError as error:
+        raise InvalidEventError from error
     return (time.replace(tzinfo=time.tzinfo or UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
-def word(text: str | None) -> str | None:
-    """What a JSON text says if it is a string."""
+def string_value(text: str | None) -> str | None:
+    """Return the value of a JSON text if it is a string."""
     value = None if text is None else json.loads(text)
     return value if isinstance(value, str) else None
 
 
-def opened(text: str | None) -> Any:
+def parse_json(text: str | None) -> Any:
     return None if text is None else json.loads(text)
 
 
-def said(value: Any, *path: str) -> str | None:
-    """The string at the end of a path through objects, if there is one."""
+def string_at(value: Any, *path: str) -> str | None:
+    """Return the string at a path of object members, if there is one."""
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
     return value if isinstance(value, str) else None
@@ -185,51 +185,51 @@ def is_deleted(facet: str) -> bool:
     return isinstance(value, dict) and value.get("_deleted") is True
 
 
-def time_or_none(text: str | None) -> int | None:
+def parse_optional_time(text: str | None) -> int | None:
     try:
-        return moment(text)
-    except NoEventError:
+        return parse_time(text)
+    except InvalidEventError:
         return None
 
 
-def members(text: str | None) -> dict[str, str]:
-    """The members of a JSON object, each value as the very text that stood there; no members if it is no object."""
-    found: dict[str, str] = {}
-    if text is None or not text.strip(SPACE).startswith("{"):
-        return found
-    place = _beyond(text, text.index("{") + 1)
-    while text[place] != "}":
-        name, place = _decode(text, place)
-        start = _beyond(text, place)
-        _, place = _decode(text, start)
-        found[name] = text[start:place]
-        place = _beyond(text, place)
-    return found
+def object_members(text: str | None) -> dict[str, str]:
+    """Return the members of a JSON object with the original text of each value; none if it is not an object."""
+    members: dict[str, str] = {}
+    if text is None or not text.strip(WHITESPACE).startswith("{"):
+        return members
+    offset = _skip_separators(text, text.index("{") + 1)
+    while text[offset] != "}":
+        name, offset = _decode(text, offset)
+        start = _skip_separators(text, offset)
+        _, offset = _decode(text, start)
+        members[name] = text[start:offset]
+        offset = _skip_separators(text, offset)
+    return members
 
 
-def items(text: str | None) -> list[str]:
-    """The items of a JSON array, likewise."""
-    found: list[str] = []
-    if text is None or not text.strip(SPACE).startswith("["):
-        return found
-    place = _beyond(text, text.index("[") + 1)
-    while text[place] != "]":
-        start = place
-        _, place = _decode(text, start)
-        found.append(text[start:place])
-        place = _beyond(text, place)
-    return found
+def array_items(text: str | None) -> list[str]:
+    """Return the original text of each item of a JSON array; none if it is not an array."""
+    items: list[str] = []
+    if text is None or not text.strip(WHITESPACE).startswith("["):
+        return items
+    offset = _skip_separators(text, text.index("[") + 1)
+    while text[offset] != "]":
+        start = offset
+        _, offset = _decode(text, start)
+        items.append(text[start:offset])
+        offset = _skip_separators(text, offset)
+    return items
 
 
-def _beyond(text: str, place: int) -> int:
-    """The next place where a value or an end stands."""
-    while text[place] in SPACE + ",:":
-        place += 1
-    return place
+def _skip_separators(text: str, offset: int) -> int:
+    """Return the offset of the next value or closing bracket."""
+    while text[offset] in WHITESPACE + ",:":
+        offset += 1
+    return offset
 
 
 _decode = json.JSONDecoder().raw_decode
 
 
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")
+def _reject_constant(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")

@@ -1,4 +1,4 @@
-"""All that must be known after the lines of a log, by table: one row per thing, in a form that can be compared."""
+"""Expected tables after the lines of a log: one row per entity in a comparable form."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tests.reference.lineage import Row
 Tables = dict[str, Callable[[list[Event]], list[Row]]]
 
 
-def nodes(events: list[Event]) -> list[Row]:
+def alias_rows(events: list[Event]) -> list[Row]:
     return [
-        {"namespace": name[0], "name": name[1], "canonical_namespace": node[0], "canonical_name": node[1]}
-        for name, node in names.nodes(events).items()
+        {"namespace": name[0], "name": name[1], "canonical_namespace": canonical[0], "canonical_name": canonical[1]}
+        for name, canonical in names.canonical_names(events).items()
     ]
 
 
-BOTH: Tables = {
+COMMON: Tables = {
     "runs": runs.runs,
     "jobs": runs.jobs,
     "job_versions": runs.job_versions,
@@ -28,12 +28,12 @@ BOTH: Tables = {
     "dataset_versions": datasets.dataset_versions,
     "schemas": datasets.schemas,
     "run_io": queries.run_io,
-    "job_dependencies": queries.job_links,
-    "dataset_aliases": nodes,
+    "job_dependencies": queries.job_dependencies,
+    "dataset_aliases": alias_rows,
 }
-# The lake names nodes, which the index resolves when it is asked.
+# The lake contains canonical names; the index resolves them at query time.
 LAKE: Tables = {
-    **BOTH,
+    **COMMON,
     "job_edges": datasets.job_edges,
     "column_edges": datasets.column_edges,
     "dataset_edges": datasets.dataset_edges,
@@ -41,35 +41,35 @@ LAKE: Tables = {
     "owners": facets.owners,
 }
 INDEX: Tables = {
-    **BOTH,
-    "job_edges": queries.said_job_edges,
-    "column_edges": queries.said_column_edges,
+    **COMMON,
+    "job_edges": queries.reported_job_edges,
+    "column_edges": queries.reported_column_edges,
     "facets": facets.current_facets,
 }
 Rows = dict[str, list[str]]
 
 
-def expected(lines: Iterable[tuple[int, bytes]], tables: Tables, *, is_by_time: bool = False) -> Rows:
-    """The rows of each table."""
+def expected_tables(lines: Iterable[tuple[int, bytes]], tables: Tables, *, is_by_time: bool = False) -> Rows:
+    """Return the expected rows of each table."""
     events = lineage_events(lines, is_by_time=is_by_time)
-    return normal({name: table(events) for name, table in tables.items()})
+    return normalize({name: table(events) for name, table in tables.items()})
 
 
-def normal(tables: dict[str, list[Row]]) -> Rows:
-    return {name: sorted(map(comparable, rows)) for name, rows in tables.items()}
+def normalize(tables: dict[str, list[Row]]) -> Rows:
+    return {name: sorted(map(serialize_row, rows)) for name, rows in tables.items()}
 
 
-def comparable(row: dict[str, Any]) -> str:
+def serialize_row(row: dict[str, Any]) -> str:
     return json.dumps(row, sort_keys=True, default=str)
 
 
-def differences(found: Rows, wanted: Rows) -> dict[str, dict[str, list[str]]]:
-    """Where both disagree: by table, the rows that only one of them has."""
-    unlike = {name for name in {*found, *wanted} if found.get(name) != wanted.get(name)}
+def differences(actual: Rows, expected: Rows) -> dict[str, dict[str, list[str]]]:
+    """Return the rows that only one side has, by table."""
+    differing = {name for name in {*actual, *expected} if actual.get(name) != expected.get(name)}
     return {
         name: {
-            "not wanted": sorted(set(found.get(name, [])) - set(wanted.get(name, []))) or ["rows are doubled"],
-            "missing": sorted(set(wanted.get(name, [])) - set(found.get(name, []))),
+            "unexpected": sorted(set(actual.get(name, [])) - set(expected.get(name, []))) or ["duplicate rows"],
+            "missing": sorted(set(expected.get(name, [])) - set(actual.get(name, []))),
         }
-        for name in sorted(unlike)
+        for name in sorted(differing)
     }

@@ -1,4 +1,4 @@
-"""What there is in an index, be it in a file or a database: its tables, and its facets one by one."""
+"""Tables, views and decoded facets of an index in SQLite or PostgreSQL."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ VIEWS: list[str] = re.findall(r"create view if not exists (\w+)", SCHEMA)
 
 
 def index_facets(index: Database) -> list[dict[str, Any]]:
-    """One row per entity and name; the body of one that was deleted is empty."""
-    unpack = FacetDecoder(read_dictionaries(index)).decode
+    """Return one row per entity and facet name; the body of a deleted facet is empty."""
+    decode = FacetDecoder(read_dictionaries(index)).decode
     return [
         {
             "kind": kind,
@@ -30,5 +30,5 @@ def index_facets(index: Database) -> list[dict[str, Any]]:
             "body": facet.body.decode(),
         }
         for kind, entity, last_seq, body in index.execute("select kind, entity_key, last_seq, body from facets")
-        for facet in unpack(body)
+        for facet in decode(body)
     ]

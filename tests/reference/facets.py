@@ -1,13 +1,13 @@
-"""Which facets count after a list of events: of one entity and name the last one, whole."""
+"""Reference implementation: the current facets of each entity after a list of events."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.reference.events import Event, Facets, in_turn, is_deleted, opened, said
-from tests.reference.lineage import Row, objects
+from tests.reference.events import Event, Facets, in_merge_order, is_deleted, parse_json, string_at
+from tests.reference.lineage import Row, object_items
 
-# Names of an older notebook format.
+# Names of the first notebook format.
 ALIASES = {
     "marimoExecution": "marimo_execution",
     "performance": "marimo_performance",
@@ -21,10 +21,10 @@ IDENTITIES = {
 
 
 def current_facets(events: list[Event]) -> list[Row]:
-    """One row per facet that an entity has; what was deleted is not there."""
+    """Return one row per current facet of an entity, without deleted ones."""
     rows: dict[tuple[str | None, ...], str] = {}
-    for event in in_turn(events):
-        for kind, entity, facets in bearers(event):
+    for event in in_merge_order(events):
+        for kind, entity, facets in entity_facets(event):
             for name, facet in facets.items():
                 rows[kind, *entity, ALIASES.get(name, name)] = facet
     return [
@@ -34,8 +34,8 @@ def current_facets(events: list[Event]) -> list[Row]:
     ]
 
 
-def bearers(event: Event) -> Iterator[tuple[str, tuple[str | None, ...], Facets]]:
-    """Whom an event gives which facets; what it says of an input or an output belongs to its run as well."""
+def entity_facets(event: Event) -> Iterator[tuple[str, tuple[str | None, ...], Facets]]:
+    """Yield each entity of an event with its facets; input and output facets belong to the run as well."""
     if event.run:
         yield "run", (event.run,), event.run_facets
     if event.job:
@@ -47,22 +47,22 @@ def bearers(event: Event) -> Iterator[tuple[str, tuple[str | None, ...], Facets]
 
 
 def tags(events: list[Event]) -> list[Row]:
-    """The tags of runs, jobs and datasets, by the facet that each of them got last."""
+    """Return the tags of runs, jobs and datasets by their last facet."""
     return [
-        {**identity, "seq": seq, **{name: said(tag, name) for name in ("key", "field", "value", "source")}}
-        for identity, seq, value in labels(events, "tags")
-        for tag in objects(value.get("tags"))
-        if said(tag, "key") is not None
+        {**identity, "seq": seq, **{name: string_at(tag, name) for name in ("key", "field", "value", "source")}}
+        for identity, seq, value in current_labels(events, "tags")
+        for tag in object_items(value.get("tags"))
+        if string_at(tag, "key") is not None
     ]
 
 
 def owners(events: list[Event]) -> list[Row]:
-    """The owners of jobs and datasets, likewise."""
+    """Return the owners of jobs and datasets by their last facet."""
     return [
-        {**without_run(identity), "seq": seq, "owner": said(owner, "name"), "type": said(owner, "type")}
-        for identity, seq, value in labels(events, "ownership")
-        for owner in objects(value.get("owners"))
-        if said(owner, "name") is not None and identity["kind"] != "RUN"
+        {**without_run(identity), "seq": seq, "owner": string_at(owner, "name"), "type": string_at(owner, "type")}
+        for identity, seq, value in current_labels(events, "ownership")
+        for owner in object_items(value.get("owners"))
+        if string_at(owner, "name") is not None and identity["kind"] != "RUN"
     ]
 
 
@@ -70,19 +70,19 @@ def without_run(identity: Row) -> Row:
     return {name: value for name, value in identity.items() if name != "run_uuid"}
 
 
-def labels(events: list[Event], name: str) -> Iterator[tuple[Row, int, Row]]:
-    """Whose label it is, since when, and what the facet says."""
+def current_labels(events: list[Event], name: str) -> Iterator[tuple[Row, int, Row]]:
+    """Yield identity columns, position and value of each current facet of a name."""
     last: dict[tuple[str, ...], tuple[int, str]] = {}
-    for event in in_turn(events):
-        for kind, entity, facets in bearers(event):
+    for event in in_merge_order(events):
+        for kind, entity, facets in entity_facets(event):
             if name in facets and kind in {"run", "job", "dataset"}:
                 last[kind, *map(str, entity[:2])] = event.seq, facets[name]
-    for (kind, *named), (seq, facet) in last.items():
-        value = opened(facet)
+    for (kind, *entity_key), (seq, facet) in last.items():
+        value = parse_json(facet)
         if isinstance(value, dict) and not is_deleted(facet):
-            yield identity_of(kind, named), seq, value
+            yield identity_columns(kind, entity_key), seq, value
 
 
-def identity_of(kind: str, entity: list[str]) -> Row:
+def identity_columns(kind: str, entity: list[str]) -> Row:
     absent = dict.fromkeys(name for columns in IDENTITIES.values() for name in columns)
     return {"kind": kind.upper(), **absent, **dict(zip(IDENTITIES[kind], entity, strict=True))}

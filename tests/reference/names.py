@@ -1,29 +1,29 @@
-"""Which names of datasets mean the same, by the symlinks that count."""
+"""Reference implementation: canonical names of datasets by their current symlinks."""
 
 from __future__ import annotations
 
-from tests.reference.events import Event, Name, in_turn, is_deleted, opened, said
-from tests.reference.lineage import objects
+from tests.reference.events import Event, Name, in_merge_order, is_deleted, parse_json, string_at
+from tests.reference.lineage import object_items
 
 
-def nodes(events: list[Event]) -> dict[Name, Name]:
-    """The node of each name that has others; of the names that bear symlinks the least gives the name."""
+def canonical_names(events: list[Event]) -> dict[Name, Name]:
+    """Return the canonical name of each aliased name: the least name with symlinks of its group."""
     groups: list[set[Name]] = []
-    bearers = symlinks(events)
-    for bearer, others in bearers.items():
-        joined = {bearer, *others}
-        apart = [group for group in groups if not group & joined]
-        groups = [*apart, joined.union(*(group for group in groups if group & joined))]
+    links = symlinks(events)
+    for linked_name, others in links.items():
+        aliases = {linked_name, *others}
+        disjoint = [group for group in groups if not group & aliases]
+        groups = [*disjoint, aliases.union(*(group for group in groups if group & aliases))]
     return {
-        name: min(name for name in group if bearers.get(name)) for group in groups if len(group) > 1 for name in group
+        name: min(name for name in group if links.get(name)) for group in groups if len(group) > 1 for name in group
     }
 
 
 def symlinks(events: list[Event]) -> dict[Name, set[Name]]:
-    """The other names that each dataset bears by its last facet."""
+    """Return the aliases of each dataset by its last symlinks facet."""
     last = {
         dataset.key: dataset.facets["symlinks"]
-        for event in in_turn(events)
+        for event in in_merge_order(events)
         for dataset in event.datasets
         if "symlinks" in dataset.facets
     }
@@ -31,7 +31,7 @@ def symlinks(events: list[Event]) -> dict[Name, set[Name]]:
 
 
 def identifiers(facet: str) -> set[Name]:
-    value = opened(facet)
-    listed = objects(value.get("identifiers")) if isinstance(value, dict) and not is_deleted(facet) else []
-    found = [(said(item, "namespace"), said(item, "name")) for item in listed]
-    return {(namespace, name) for namespace, name in found if namespace is not None and name is not None}
+    value = parse_json(facet)
+    listed = object_items(value.get("identifiers")) if isinstance(value, dict) and not is_deleted(facet) else []
+    pairs = [(string_at(item, "namespace"), string_at(item, "name")) for item in listed]
+    return {(namespace, name) for namespace, name in pairs if namespace is not None and name is not None}

@@ -1,4 +1,4 @@
-"""What a lake and an index really hold, in the oracle's form."""
+"""Actual contents of a lake and an index, in the form of the reference implementation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from deltalake import DeltaTable
-from tests.reference.expected import Rows, normal
+from tests.reference.expected import Rows, normalize
 from tests.reference.facet_blobs import index_facets
 from tests.reference.lineage import Row
 
@@ -17,10 +17,10 @@ from clew.index.backends.base import Database
 from clew.index.backends.sqlite import connect_reader
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# Where the index keeps what the lake has under the table's name.
+# Views of the index that correspond to tables of the lake.
 VIEWS = {"runs": "all_runs", "jobs": "all_jobs", "datasets": "dataset_states"}
-# What the index does not keep beside the rest.
-LEFT_OUT = {
+# Columns that the index does not store.
+NOT_IN_INDEX = {
     "jobs": {"current_version"},
     "datasets": {"description", "current_version", "canonical_namespace", "canonical_name"},
 }
@@ -28,25 +28,29 @@ LEFT_OUT = {
 VERSIONS = {"dataset_version", "source_version"}
 
 
-def lake_tables(folder: Path, wanted: Rows) -> Rows:
-    """Tables of the lake with the columns that the oracle speaks of; large facets are in their place again."""
-    found = {name: DeltaTable(folder / name).to_pyarrow_table().to_pylist() for name in wanted}
+def lake_tables(folder: Path, expected: Rows) -> Rows:
+    """Read tables of the lake with the expected columns; large facets are inlined."""
+    actual = {name: DeltaTable(folder / name).to_pyarrow_table().to_pylist() for name in expected}
     large = {row["uuid"]: row["facet"] for row in DeltaTable(folder / "large_facets").to_pyarrow_table().to_pylist()}
-    for row in (row for table in found.values() for row in table if row.get("large_facet_bytes")):
+    for row in (row for table in actual.values() for row in table if row.get("large_facet_bytes")):
         row["facet"] = large[row["uuid"]]
-    return normal({name: [cut(row, columns(wanted[name])) for row in table] for name, table in found.items()})
+    return normalize(
+        {name: [select_columns(row, column_names(expected[name])) for row in table] for name, table in actual.items()}
+    )
 
 
-def index_tables(path: Path, wanted: Rows) -> Rows:
-    """The tables of an index, likewise; facets as the text that they came as."""
+def index_tables(path: Path, expected: Rows) -> Rows:
+    """Read tables of an index with the expected columns; facets as their original text."""
     with closing(connect_reader(path)) as index:
-        return index_rows(index, wanted)
+        return index_rows(index, expected)
 
 
-def index_rows(index: Database, wanted: Rows) -> Rows:
-    found = {name: all_rows(index, VIEWS.get(name, name)) for name in wanted if name != "facets"}
-    tables = {name: [cut(row, columns(wanted[name])) for row in table] for name, table in found.items()}
-    return normal({**tables, "facets": standing_facets(index)})
+def index_rows(index: Database, expected: Rows) -> Rows:
+    actual = {name: all_rows(index, VIEWS.get(name, name)) for name in expected if name != "facets"}
+    tables = {
+        name: [select_columns(row, column_names(expected[name])) for row in table] for name, table in actual.items()
+    }
+    return normalize({**tables, "facets": current_index_facets(index)})
 
 
 def all_rows(index: Database, table: str) -> list[Row]:
@@ -55,18 +59,18 @@ def all_rows(index: Database, table: str) -> list[Row]:
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
-def kept_in_index(wanted: Rows) -> Rows:
-    """What the oracle says, without what the index leaves out."""
-    tables = {name: [json.loads(row) for row in rows] for name, rows in wanted.items()}
-    return normal(
+def restrict_to_index(expected: Rows) -> Rows:
+    """Return the expected rows without the columns that the index does not store."""
+    tables = {name: [json.loads(row) for row in rows] for name, rows in expected.items()}
+    return normalize(
         {
-            name: [{key: row[key] for key in row.keys() - LEFT_OUT.get(name, set())} for row in rows]
+            name: [{key: row[key] for key in row.keys() - NOT_IN_INDEX.get(name, set())} for row in rows]
             for name, rows in tables.items()
         }
     )
 
 
-def standing_facets(index: Database) -> list[Row]:
+def current_index_facets(index: Database) -> list[Row]:
     return [
         {
             "kind": row["kind"],
@@ -79,16 +83,16 @@ def standing_facets(index: Database) -> list[Row]:
     ]
 
 
-def columns(rows: list[str]) -> set[str]:
+def column_names(rows: list[str]) -> set[str]:
     return set(json.loads(rows[0])) if rows else set()
 
 
-def cut(row: dict[str, Any], wanted: set[str]) -> Row:
-    """A row with the columns asked for; a column that is missing does not pass for an empty one."""
-    return {name: plain(name, row[name]) for name in wanted}
+def select_columns(row: dict[str, Any], expected: set[str]) -> Row:
+    """Select columns of a row; a missing column is an error, not null."""
+    return {name: normalize_value(name, row[name]) for name in expected}
 
 
-def plain(name: str, value: Any) -> Any:
+def normalize_value(name: str, value: Any) -> Any:
     if isinstance(value, datetime):
         return (value - EPOCH) // timedelta(microseconds=1)
     if name == "masking" or name.startswith("is_"):

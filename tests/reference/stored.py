@@ -1,4 +1,4 @@
-"""What the event tables must hold after the lines of a log: each event and each facet, byte for byte."""
+"""Expected event tables after the lines of a log: each event and each facet, byte for byte."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ def dataset_facets(events: list[Event]) -> list[Row]:
             **row,
         }
         for event in events
-        for direction, dataset in listed(event)
-        for kind, facets in kinds(dataset)
+        for direction, dataset in listed_datasets(event)
+        for kind, facets in facet_kinds(dataset)
         for row in facet_rows(event, facets)
     ]
 
 
-def listed(event: Event) -> Iterator[tuple[str | None, Dataset]]:
+def listed_datasets(event: Event) -> Iterator[tuple[str | None, Dataset]]:
     yield from (("INPUT", dataset) for dataset in event.inputs)
     yield from (("OUTPUT", dataset) for dataset in event.outputs)
     yield from ((None, dataset) for dataset in ([event.subject] if event.subject else []))
 
 
-def kinds(dataset: Dataset) -> list[tuple[str, Facets]]:
+def facet_kinds(dataset: Dataset) -> list[tuple[str, Facets]]:
     return [("DATASET", dataset.facets), ("INPUT", dataset.input_facets), ("OUTPUT", dataset.output_facets)]
 
 

@@ -1,4 +1,4 @@
-"""Disks that keep a collector waiting."""
+"""Disks that block fsync."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ import pytest
 
 from clew.collector.fsync_process import FsyncHelper
 
-SECONDS = 20
+TIMEOUT_S = 20
 
 
-class HeldDisk:
-    """Every sync waits until the disk is let go."""
+class BlockedDisk:
+    """A disk on which every fsync waits until `release` is called."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.is_asked = threading.Event()
-        self._goes_on = threading.Event()
-        begin = FsyncHelper.start
+        self.fsync_requested = threading.Event()
+        self._released = threading.Event()
+        start_fsync = FsyncHelper.start
 
-        def begin_later(syncer: FsyncHelper, file: int) -> None:
-            self._goes_on.wait(SECONDS)
-            begin(syncer, file)
+        def start_later(helper: FsyncHelper, file: int) -> None:
+            self._released.wait(TIMEOUT_S)
+            start_fsync(helper, file)
 
-        def hold(syncer: FsyncHelper, file: int) -> None:
-            self.is_asked.set()
-            threading.Thread(target=begin_later, args=(syncer, file)).start()
+        def block(helper: FsyncHelper, file: int) -> None:
+            self.fsync_requested.set()
+            threading.Thread(target=start_later, args=(helper, file)).start()
 
-        monkeypatch.setattr(FsyncHelper, "start", hold)
+        monkeypatch.setattr(FsyncHelper, "start", block)
 
-    def let_go(self) -> None:
-        self._goes_on.set()
+    def release(self) -> None:
+        self._released.set()

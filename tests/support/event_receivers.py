@@ -1,4 +1,4 @@
-"""Endpoints that take events over HTTP, for tests."""
+"""HTTP endpoints that receive events, for tests."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
-class Taker:
-    """An endpoint that answers as it is told, and remembers what it took."""
+class EventReceiver:
+    """An endpoint that responds with the status of `respond` and records the accepted events."""
 
     def __init__(self, answer: Callable[[str], int] = lambda _: 201) -> None:
-        self.answer = answer
-        self.taken: list[tuple[str, bytes]] = []
-        self.keys: set[str | None] = set()
-        self.has_taken = threading.Condition()
+        self.respond = answer
+        self.received: list[tuple[str, bytes]] = []
+        self.authorizations: set[str | None] = set()
+        self.received_condition = threading.Condition()
 
     def bodies(self, path: str) -> list[bytes]:
-        return [body for where, body in self.taken if where == path]
+        return [body for request_path, body in self.received if request_path == path]
 
     @contextmanager
-    def listening(self, port: int = 0) -> Iterator[str]:
-        taker = self
+    def listen(self, port: int = 0) -> Iterator[str]:
+        receiver = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
-                status = taker.answer(self.path)
-                with taker.has_taken:
-                    taker.keys.add(self.headers["Authorization"])
+                status = receiver.respond(self.path)
+                with receiver.received_condition:
+                    receiver.authorizations.add(self.headers["Authorization"])
                     if status < 300:
-                        taker.taken.append((self.path, body))
-                    taker.has_taken.notify_all()
+                        receiver.received.append((self.path, body))
+                    receiver.received_condition.notify_all()
                 self.send_response(status)
                 self.send_header("Content-Length", "0")
                 self.end_headers()
 
             def log_message(self, *_: object) -> None:
-                """Say nothing."""
+                """Log nothing."""
 
         server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         server.daemon_threads = True

@@ -1,4 +1,4 @@
-"""Fixtures shared by unit and law tests: indexes, and notebook sessions as events."""
+"""Fixtures of unit and law tests: indexes, and notebook sessions as events."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from uuid import NAMESPACE_OID, uuid4, uuid5
 
 import pytest
-from tests.support.event_generator import World
+from tests.support.event_generator import Scenario
 
 from clew.data_dir import DatabaseUrl, IndexLocation
 from clew.index.backends import open_backend
@@ -19,50 +19,50 @@ from clew.index.backends import open_backend
 START = datetime(2026, 1, 1, 10, tzinfo=UTC)
 
 
-class PostgresPlaces:
-    """Empty places for an index in one database: a schema is made once, and emptied for each test."""
+class PostgresSchemas:
+    """Schemas for an index in one database: each is created once and truncated for each test."""
 
     def __init__(self, url: str, folder: Path) -> None:
         self._url, self._folder = url, folder
         self._schemas: set[str] = set()
 
     def empty(self, name: str = "tests") -> DatabaseUrl:
-        """A place that holds no events."""
-        place = self.missing(f"{name}_{os.getpid()}")
+        """Return the location of a schema without events."""
+        index_location = self.missing(f"{name}_{os.getpid()}")
         if name not in self._schemas:
-            open_backend(place).remove()
+            open_backend(index_location).remove()
             self._schemas.add(name)
-        writer = open_backend(place).writer()
+        writer = open_backend(index_location).writer()
         query = "select tablename from pg_tables where schemaname = current_schema"
         for (table,) in writer.database.execute(query).fetchall():
             writer.database.execute(f"delete from {table} where {'key' if table == 'meta' else repr('')} != 'format'")
         writer.database.execute("insert into meta values ('identity', ?)", (uuid4().hex,))
         writer.database.close()
-        return place
+        return index_location
 
     def missing(self, schema: str) -> DatabaseUrl:
-        """A place where nothing is."""
-        mark = "&" if "?" in self._url else "?"
-        return DatabaseUrl(f"{self._url}{mark}schema={schema}", self._folder)
+        """Return the location of a schema that does not exist."""
+        separator = "&" if "?" in self._url else "?"
+        return DatabaseUrl(f"{self._url}{separator}schema={schema}", self._folder)
 
 
 @pytest.fixture(scope="session")
-def postgres_places(postgres: str, tmp_path_factory: pytest.TempPathFactory) -> PostgresPlaces:
-    """Places in the tests' PostgreSQL."""
-    return PostgresPlaces(postgres, tmp_path_factory.mktemp("beside"))
+def postgres_schemas(postgres: str, tmp_path_factory: pytest.TempPathFactory) -> PostgresSchemas:
+    """Return the schemas of the PostgreSQL server of the tests."""
+    return PostgresSchemas(postgres, tmp_path_factory.mktemp("beside"))
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> IndexLocation:
-    """Where to put an index: one after the other, a file and a database."""
+def index_location(request: pytest.FixtureRequest, tmp_path: Path) -> IndexLocation:
+    """Return the location of an index: a SQLite file, then a PostgreSQL schema."""
     if request.param == "sqlite":
         return tmp_path / "index.sqlite"
-    places: PostgresPlaces = request.getfixturevalue("postgres_places")
-    return places.empty()
+    schemas: PostgresSchemas = request.getfixturevalue("postgres_schemas")
+    return schemas.empty()
 
 
 class Clock:
-    """Each look at it is a minute later."""
+    """A clock that advances one minute per call."""
 
     def __init__(self) -> None:
         self.minutes = 0
@@ -72,11 +72,12 @@ class Clock:
         return (START + timedelta(minutes=self.minutes)).isoformat()
 
 
-class Session:
-    """A run of a notebook, cell by cell.
+class NotebookSession:
+    """The events of one notebook session, cell by cell.
 
     Datasets are written `orders.csv` (a file), `df@2` (a variable in its second version) or `cell/dataframe_head` (a
-    frame that no variable held). A source is (dataset, column, subtype); subtypes of influences make INDIRECT edges.
+    frame without a variable). A source is (dataset, column, subtype); other subtypes than
+    IDENTITY, TRANSFORMATION and AGGREGATION make INDIRECT edges.
     """
 
     def __init__(self, clock: Clock, session_id: str, notebook: str) -> None:
@@ -96,14 +97,17 @@ class Session:
         has_cell: bool = True,
         duration_ms: float = 10.0,
     ) -> str:
-        """A cell that does one operation; gives the id of the operation's run."""
+        """Add a cell with one operation; return the run id of the operation."""
         execution, run = f"{self.id}-{len(self.events)}", str(uuid5(NAMESPACE_OID, f"{self.id}-{len(self.events)}"))
         self._cells.append(cell)
         if has_cell:
             self._cell(cell, execution, "start")
-        sources = {source[0] for found in columns.values() for source in found}
+        sources = {source[0] for column_sources in columns.values() for source in column_sources}
         self._lineage(
-            f"{cell}/dataframe_{cell}", run, [self._dataset(one) for one in sources], [self._output(output, columns)]
+            f"{cell}/dataframe_{cell}",
+            run,
+            [self._dataset(source) for source in sources],
+            [self._output(output, columns)],
         )
         self._dataframe(cell, execution, run, code or f"{cell}()")
         if has_cell:
@@ -111,7 +115,7 @@ class Session:
         return run
 
     def run(self, kind: str) -> None:
-        """An event of the run that stands for the whole session."""
+        """Add an event of the run of the whole session."""
         job_type = {"processingType": "BATCH", "integration": "MARIMO", "jobType": "NOTEBOOK"}
         self._lineage(None, str(uuid5(NAMESPACE_OID, self.id)), [], [], kind=kind, facets={"jobType": job_type})
 
@@ -169,10 +173,14 @@ class Session:
 
     def _output(self, text: str, columns: dict[str | None, list[tuple[str, ...]]]) -> dict[str, Any]:
         dataset = self._dataset(text)
-        fields = {column: {"inputFields": [*map(self._source, found)]} for column, found in columns.items() if column}
-        whole = [self._source(source) for source in columns.get(None, [])]
+        fields = {
+            column: {"inputFields": [*map(self._source, column_sources)]}
+            for column, column_sources in columns.items()
+            if column
+        }
+        dataset_sources = [self._source(source) for source in columns.get(None, [])]
         schema = {"fields": [{"name": column, "type": "int64"} for column in fields]}
-        facets = {"schema": schema, "columnLineage": {"fields": fields, "dataset": whole}}
+        facets = {"schema": schema, "columnLineage": {"fields": fields, "dataset": dataset_sources}}
         return {
             **dataset,
             "facets": {**dataset["facets"], **facets},
@@ -183,49 +191,54 @@ class Session:
         text, column, subtype = (*source, "IDENTITY")[:3]
         dataset = self._dataset(text)
         kind = "DIRECT" if subtype in {"IDENTITY", "TRANSFORMATION", "AGGREGATION"} else "INDIRECT"
-        how = [{"type": kind, "subtype": subtype}]
-        return {"namespace": dataset["namespace"], "name": dataset["name"], "field": column, "transformations": how}
+        transformations = [{"type": kind, "subtype": subtype}]
+        return {
+            "namespace": dataset["namespace"],
+            "name": dataset["name"],
+            "field": column,
+            "transformations": transformations,
+        }
 
 
-class Story:
-    """Sessions on one clock, and the index that comes of them."""
+class NotebookEvents:
+    """Notebook sessions on one clock, and their index."""
 
     def __init__(self, index: IndexLocation) -> None:
         self.index = index
         self._clock = Clock()
-        self._sessions: list[Session] = []
+        self._sessions: list[NotebookSession] = []
 
-    def session(self, session_id: str = "aaaa1111", notebook: str = "orders") -> Session:
-        """A session that starts now."""
-        made = Session(self._clock, session_id, notebook)
-        self._sessions.append(made)
-        return made
+    def session(self, session_id: str = "aaaa1111", notebook: str = "orders") -> NotebookSession:
+        """Start a session."""
+        session = NotebookSession(self._clock, session_id, notebook)
+        self._sessions.append(session)
+        return session
 
-    def tell(self, sessions: Iterable[Session] | None = None) -> IndexLocation:
-        """Index the events, session by session, in the order given: the order in which the log received them."""
+    def index_events(self, sessions: Iterable[NotebookSession] | None = None) -> IndexLocation:
+        """Index the events session by session, in the order of `sessions`, which is the order of receipt."""
         from clew.events.streams import decode_event
         from clew.index.extract.extractor import ChangeExtractor
         from clew.index.writer import IndexWriter
 
         events = [event for session in sessions or self._sessions for event in session.events]
-        observer = ChangeExtractor()
+        extractor = ChangeExtractor()
         for seq, (stream, event) in enumerate(events):
-            observer.add(decode_event(stream, json.dumps(event).encode()), f"{seq:032x}", seq)
-        with IndexWriter(self.index) as sink:
-            sink.apply("batch/0", observer.changes())
+            extractor.add(decode_event(stream, json.dumps(event).encode()), f"{seq:032x}", seq)
+        with IndexWriter(self.index) as index_writer:
+            index_writer.apply("batch/0", extractor.changes())
         return self.index
 
 
 @pytest.fixture
-def story(tmp_path: Path) -> Story:
-    """An empty story, to be filled with sessions."""
-    return Story(tmp_path / "index.sqlite")
+def notebook_events(tmp_path: Path) -> NotebookEvents:
+    """Return an empty collection of notebook sessions."""
+    return NotebookEvents(tmp_path / "index.sqlite")
 
 
 @pytest.fixture
-def orders(story: Story) -> Story:
-    """The run of a notebook that reads a file, filters it in place, joins, and writes a file; its last cell fails."""
-    session = story.session()
+def orders(notebook_events: NotebookEvents) -> NotebookEvents:
+    """Index a notebook session that reads, filters, aggregates and writes a file; its last cell fails."""
+    session = notebook_events.session()
     session.run("START")
     session.operation(
         "load", "df@1", {"id": [("orders.csv", "id")], "price": [("orders.csv", "price")]}, duration_ms=90
@@ -239,46 +252,46 @@ def orders(story: Story) -> Story:
     session.operation("save", "totals.parquet", {"sum": [("totals@1", "sum")]}, code="totals.to_parquet(path)")
     session.operation("fail", "broken@1", {}, error="'prise'")
     session.run("FAIL")
-    story.tell()
-    return story
+    notebook_events.index_events()
+    return notebook_events
 
 
 Lines = Callable[[Any], list[str]]
 
 
 @pytest.fixture
-def lines_of() -> Lines:
-    """A walk's answer as lines: `dataset@version.column subtype`, two spaces for each hop."""
+def format_lineage() -> Lines:
+    """Return a formatter of upstream lineage: one line `dataset@version.column subtype` per hop, indented by depth."""
 
     def name(hop: Any) -> str:
         short = hop.dataset.name.removeprefix("/data/").removeprefix("orders/")
         return f"{short}{'@' + hop.version if hop.version else ''}.{hop.column}"
 
     def lines(hop: Any, depth: int = 0) -> list[str]:
-        how = "" if hop.edge is None else f" {hop.edge.subtype}"
-        repeated = " again" if hop.is_repeated else ""
-        own = "  " * depth + name(hop) + how + repeated
-        return [own, *(line for source in hop.upstream for line in lines(source, depth + 1))]
+        subtype = "" if hop.edge is None else f" {hop.edge.subtype}"
+        suffix = " again" if hop.is_repeated else ""
+        current_line = "  " * depth + name(hop) + subtype + suffix
+        return [current_line, *(line for source in hop.upstream for line in lines(source, depth + 1))]
 
     return lines
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    """An empty world."""
-    return World(tmp_path)
+def scenario(tmp_path: Path) -> Scenario:
+    """Return an empty scenario."""
+    return Scenario(tmp_path)
 
 
 @pytest.fixture
-def holdings(world: World) -> Iterator[Any]:
-    """What a process keeps of the world's index."""
+def resources(scenario: Scenario) -> Iterator[Any]:
+    """Yield the query resources of the scenario's index."""
     from clew.query.context import QueryResources
 
-    with QueryResources(world.index) as kept:
-        yield kept
+    with QueryResources(scenario.index) as resources:
+        yield resources
 
 
 @pytest.fixture(scope="session")
-def world_in() -> type[World]:
-    """How to make an empty world in a folder."""
-    return World
+def scenario_class() -> type[Scenario]:
+    """Return the class of scenarios, for tests that create several."""
+    return Scenario

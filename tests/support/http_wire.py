@@ -1,4 +1,4 @@
-"""Servers on real ports, and what goes over the wire to them and back."""
+"""Servers on real ports and raw HTTP connections to them."""
 
 from __future__ import annotations
 
@@ -12,53 +12,53 @@ from starlette.types import ASGIApp
 
 from clew.server.fast_path import FastPath, FastPathProtocol
 
-Answer = tuple[int, dict[str, str], bytes]
+Response = tuple[int, dict[str, str], bytes]
 
 
-class Wire:
-    """One connection, and what comes back on it."""
+class RawConnection:
+    """One TCP connection with a receive buffer."""
 
-    def __init__(self, opened: socket.socket) -> None:
-        self.opened = opened
-        self._came = b""
+    def __init__(self, connection: socket.socket) -> None:
+        self.socket = connection
+        self._buffer = b""
 
-    def ask(self, *requests: bytes) -> list[Answer]:
-        """Send requests in one go, and give status, headers and body of each answer."""
-        self.opened.sendall(b"".join(requests))
-        return [self.answer() for _ in requests]
+    def send(self, *requests: bytes) -> list[Response]:
+        """Send pipelined requests; return status, headers and body of each response."""
+        self.socket.sendall(b"".join(requests))
+        return [self.read_response() for _ in requests]
 
-    def answer(self) -> Answer:
-        """Status, headers and body of the next answer."""
-        status, headers, _ = self.head()
+    def read_response(self) -> Response:
+        """Return status, headers and body of the next response."""
+        status, headers, _ = self.read_head()
         size = int(headers["content-length"])
-        while len(self._came) < size:
+        while len(self._buffer) < size:
             self._receive()
-        body, self._came = self._came[:size], self._came[size:]
+        body, self._buffer = self._buffer[:size], self._buffer[size:]
         return status, headers, body
 
-    def head(self) -> Answer:
-        """The same of an answer that has no body, whatever its size."""
-        while b"\r\n\r\n" not in self._came:
+    def read_head(self) -> Response:
+        """Return status and headers of a response without a body."""
+        while b"\r\n\r\n" not in self._buffer:
             self._receive()
-        head, _, self._came = self._came.partition(b"\r\n\r\n")
+        head, _, self._buffer = self._buffer.partition(b"\r\n\r\n")
         status, *lines = head.decode().split("\r\n")
         return int(status.split()[1]), dict(line.split(": ", 1) for line in lines), b""
 
     def is_closed(self) -> bool:
-        """Whether the other side has closed it."""
-        return not self._came and self.opened.recv(1) == b""
+        """Return whether the peer has closed the connection."""
+        return not self._buffer and self.socket.recv(1) == b""
 
     def _receive(self) -> None:
-        piece = self.opened.recv(1 << 16)
-        assert piece, "the connection was closed"
-        self._came += piece
+        chunk = self.socket.recv(1 << 16)
+        assert chunk, "the connection was closed"
+        self._buffer += chunk
 
 
 @contextmanager
-def serving(app: ASGIApp, quick: FastPath) -> Iterator[tuple[int, uvicorn.Server]]:
-    """An application on a port of its own; gives the port and the server."""
+def run_server(app: ASGIApp, fast_path: FastPath) -> Iterator[tuple[int, uvicorn.Server]]:
+    """Serve an application on a free port; yield the port and the server."""
     config = uvicorn.Config(
-        app, http=FastPathProtocol.with_handlers(quick), ws="none", log_config=None, server_header=False
+        app, http=FastPathProtocol.with_handlers(fast_path), ws="none", log_config=None, server_header=False
     )
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listener:

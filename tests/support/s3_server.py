@@ -2,9 +2,9 @@
 # requires-python = ">=3.11"
 # dependencies = ["moto>=5.1", "flask>=3", "flask-cors>=5", "py-partiql-parser>=0.6", "pyyaml>=6"]
 # ///
-"""An S3 in memory, on a free port of this machine, which it prints. Has packages of its own, pinned beside it.
+"""In-memory S3 server on a free port, which it prints. Its packages are pinned beside it.
 
-Not among those of the project: botocore, under it, would hold the others' dateutil back.
+They are not among the packages of the project: botocore would pin an older dateutil.
 """
 
 from __future__ import annotations

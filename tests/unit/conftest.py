@@ -3,9 +3,27 @@
 from __future__ import annotations
 
 from hypothesis import settings
-from tests.support.fixtures import holdings, lines_of, orders, place, postgres_places, story, world, world_in
+from tests.support.fixtures import (
+    format_lineage,
+    index_location,
+    notebook_events,
+    orders,
+    postgres_schemas,
+    resources,
+    scenario,
+    scenario_class,
+)
 
 settings.register_profile("unit", deadline=None, max_examples=50)
 settings.load_profile("unit")
 
-__all__ = ["holdings", "lines_of", "orders", "place", "postgres_places", "story", "world", "world_in"]
+__all__ = [
+    "format_lineage",
+    "index_location",
+    "notebook_events",
+    "orders",
+    "postgres_schemas",
+    "resources",
+    "scenario",
+    "scenario_class",
+]

@@ -1,4 +1,4 @@
-"""Who has the last word on a setting."""
+"""Tests of settings and their precedence."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clew.errors import UsageError
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with an empty `clew.toml`; work goes on below it."""
+    """Create a folder with an empty `clew.toml` and change to a folder below it."""
     (tmp_path / "below").mkdir()
     monkeypatch.chdir(tmp_path / "below")
     (tmp_path / "clew.toml").touch()
@@ -21,7 +21,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("flag", "variable", "said", "value", "origin"),
+    ("flag", "variable", "config", "value", "source"),
     [
         ("local[9]", "local[8]", 'master = "local[7]"', "local[9]", "flag"),
         (None, "local[8]", 'master = "local[7]"', "local[8]", "CLEW_MASTER"),
@@ -30,45 +30,45 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (None, None, "", "local[2]", "default"),
     ],
 )
-def test_flag_then_environment_then_file_then_default(
+def test_precedence_is_flag_environment_file_default(
     flag: str | None,
     variable: str | None,
-    said: str,
+    config: str,
     value: str,
-    origin: str,
+    source: str,
     project: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    (project / "clew.toml").write_text(said)
+    (project / "clew.toml").write_text(config)
     if variable is not None:
         monkeypatch.setenv("CLEW_MASTER", variable)
-    found = resolve_setting("master", flag)
-    assert (found.value, Path(found.source).name) == (value, origin)
+    setting = resolve_setting("master", flag)
+    assert (setting.value, Path(setting.source).name) == (value, source)
 
 
 @pytest.mark.parametrize(
-    ("said", "root"), [("lineage", "{project}/lineage"), ("/abs", "/abs"), ("~/x", "{project}/user/x")]
+    ("path", "root"), [("lineage", "{project}/lineage"), ("/abs", "/abs"), ("~/x", "{project}/user/x")]
 )
-def test_paths_are_meant_from_the_files_folder(
-    said: str, root: str, project: Path, monkeypatch: pytest.MonkeyPatch
+def test_paths_are_relative_to_the_config_file(
+    path: str, root: str, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(project / "user"))
-    (project / "clew.toml").write_text(f'home = "{said}"\nlake = "file:///lake"')
+    (project / "clew.toml").write_text(f'home = "{path}"\nlake = "file:///lake"')
     home = DataDir.find()
     assert str(home.root) == root.format(project=project)
     assert home.lake == Path("/lake")
 
 
-def test_without_a_file_defaults_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_defaults_without_a_config_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert find_config_file() is None
     assert {name: resolve_setting(name).value for name in SETTINGS} == {
-        name: one.default for name, one in SETTINGS.items()
+        name: setting.default for name, setting in SETTINGS.items()
     }
 
 
 @pytest.mark.parametrize(
-    ("said", "sentence"),
+    ("config", "message"),
     [
         ("home", "Cannot read .*clew.toml: "),
         ('hom = "x"', r"Unknown setting 'hom' in .*\.\nValid settings: home, lake"),
@@ -76,7 +76,7 @@ def test_without_a_file_defaults_count(tmp_path: Path, monkeypatch: pytest.Monke
         ('java = "graal"', r"Invalid value 'graal' for java in .*\.\nUse auto, system or bundled\."),
     ],
 )
-def test_a_file_that_cannot_be_meant_is_a_sentence(said: str, sentence: str, project: Path) -> None:
-    (project / "clew.toml").write_text(said)
-    with pytest.raises(UsageError, match=sentence):
+def test_rejects_an_invalid_config_file(config: str, message: str, project: Path) -> None:
+    (project / "clew.toml").write_text(config)
+    with pytest.raises(UsageError, match=message):
         resolve_setting("home")

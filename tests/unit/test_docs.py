@@ -24,11 +24,14 @@ from clew.mcp.server import create_server
 from clew.pipeline.derive import DERIVED_TABLES
 
 DOCS = ROOT / "docs"
+PACKAGE = ROOT / "src" / "clew"
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
 MAX_IMAGE_BYTES = 200_000
 # Set by clew for the processes that it starts itself.
 INTERNAL_VARIABLES = {"CLEW_PATH", "CLEW_DEMO_DATA", "CLEW_SESSION_ID", "CLEW_EVENT_WORKER"}
 COMMON_OPTIONS = {"--help", "-h", "--version"}
+# Code spans of the architecture tables that are not Python names.
+NOT_FUNCTIONS = {"columnLineage", "dataset_facets"}
 
 # Pages with commands that tests/e2e/test_docs.py runs.
 RUN_PAGES = (
@@ -239,3 +242,28 @@ def test_extras_exist() -> None:
     for page in PAGES:
         for extras in re.findall(r"(?:clew|\.whl)\[([\w,]+)\]", page.read_text(encoding="utf-8")):
             assert set(extras.split(",")) <= declared
+
+
+def architecture_rows() -> list[tuple[list[str], list[str]]]:
+    """Files and names in the three-column tables of the architecture page."""
+    rows = []
+    for line in text("docs/architecture.md").splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        files = re.findall(r"`([\w/]+\.(?:py|sql))`", cells[1]) if len(cells) == 3 else []
+        if files:
+            rows.append((files, re.findall(r"`([A-Za-z_]\w*(?:\.\w+)?)`", cells[2])))
+    return rows
+
+
+def test_architecture_page_names_existing_files_and_functions() -> None:
+    rows = architecture_rows()
+    assert len(rows) > 60
+    missing = []
+    for files, names in rows:
+        paths = [PACKAGE / file for file in files]
+        missing += [str(path) for path in paths if not path.is_file()]
+        source = "".join(path.read_text() for path in paths if path.is_file())
+        for name in set(names) - NOT_FUNCTIONS:
+            if not all(re.search(rf"\b{part}\b", source) for part in name.split(".")):
+                missing.append(f"{name} in {files}")
+    assert missing == []

@@ -1,4 +1,4 @@
-"""Environments with other releases of marimo and pandas than the locked ones, and a notebook to run in them."""
+"""Fixtures of capture tests: environments with other package releases, and a notebook."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.support.paths import ROOT
 
-BOOK = """
+NOTEBOOK = """
 import marimo
 app = marimo.App()
 
@@ -51,17 +51,17 @@ if __name__ == "__main__":
 
 
 @pytest.fixture(scope="session")
-def book_text() -> str:
-    """A notebook with every kind of cell that needs no further package."""
-    return BOOK
+def notebook_source() -> str:
+    """Return a notebook with every kind of cell that needs no other package."""
+    return NOTEBOOK
 
 
 @pytest.fixture(scope="session")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """Make an environment with some packages and give its interpreter; skip where they cannot be had."""
+def make_environment(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Return a function that creates an environment with packages and returns its interpreter, or skips."""
     uv = shutil.which("uv", path=os.pathsep.join((str(ROOT / ".tools" / "uv" / "bin"), os.environ.get("PATH", ""))))
 
-    def make(*packages: str) -> Path:
+    def create(*packages: str) -> Path:
         if uv is None:
             pytest.skip("uv was not found")
         folder = tmp_path_factory.mktemp("environment") / "venv"
@@ -70,9 +70,9 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]
             ["venv", "--python", sys.executable, str(folder)],
             ["pip", "install", "--python", str(python), "msgspec", *packages],
         ):
-            ended = subprocess.run([uv, "--quiet", *command], capture_output=True, text=True, check=False)
-            if ended.returncode:
-                pytest.skip(f"{' '.join(packages)} cannot be installed: {ended.stderr.strip()[-300:]}")
+            result = subprocess.run([uv, "--quiet", *command], capture_output=True, text=True, check=False)
+            if result.returncode:
+                pytest.skip(f"{' '.join(packages)} cannot be installed: {result.stderr.strip()[-300:]}")
         return python
 
-    return make
+    return create

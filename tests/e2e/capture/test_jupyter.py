@@ -1,4 +1,4 @@
-"""A real kernel of Jupyter, asked over its own protocol."""
+"""Tests of capture in a Jupyter kernel."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CELLS = [
     "low = 1\nout = df.query('a > @low')\nout",
 ]
 
-# Starts a kernel, has it run the cells, ends it as it is told, and says what the kernel showed.
+# Starts a kernel, runs the cells, ends the kernel by the given means and prints its output.
 DRIVER = """
 import json, sys
 from jupyter_client.manager import start_new_kernel
@@ -38,13 +38,13 @@ print(json.dumps([message["content"] for message in shown if message["msg_type"]
 
 
 @pytest.fixture(scope="module")
-def python(environment: Callable[..., Path]) -> Path:
-    return environment("pandas", "ipykernel", "jupyter_client")
+def python(make_environment: Callable[..., Path]) -> Path:
+    return make_environment("pandas", "ipykernel", "jupyter_client")
 
 
 @pytest.mark.parametrize("end", ["shutdown", "kill"])
-def test_cells_of_a_kernel(python: Path, tmp_path: Path, end: str) -> None:
-    ended = subprocess.run(
+def test_captures_cells_of_a_kernel(python: Path, tmp_path: Path, end: str) -> None:
+    result = subprocess.run(
         [python, "-c", DRIVER, json.dumps(CELLS), end],
         cwd=tmp_path,
         env={
@@ -58,14 +58,14 @@ def test_cells_of_a_kernel(python: Path, tmp_path: Path, end: str) -> None:
         check=True,
         timeout=120,
     )
-    shown = [content.get("text") or content["ename"] for content in json.loads(ended.stdout)]
-    assert [text.strip() for text in shown] == ["KeyError", "shell"]
+    outputs = [content.get("text") or content["ename"] for content in json.loads(result.stdout)]
+    assert [text.strip() for text in outputs] == ["KeyError", "shell"]
     expand_logs(tmp_path / "streams")
 
-    def told(stream: str) -> list[dict[str, object]]:
+    def read_events(stream: str) -> list[dict[str, object]]:
         return [json.loads(line) for line in (tmp_path / "streams" / stream).read_text().splitlines()]
 
-    ends = [event for event in told("marimo_runtime.jsonl") if event["event_type"] != "cell_execution_start"]
+    ends = [event for event in read_events("marimo_runtime.jsonl") if event["event_type"] != "cell_execution_start"]
     assert [(event["cell_index"], event["event_type"], event["notebook"]) for event in ends] == [
         (2, "cell_execution_end", "orders.ipynb"),
         (3, "cell_execution_end", "orders.ipynb"),
@@ -73,7 +73,7 @@ def test_cells_of_a_kernel(python: Path, tmp_path: Path, end: str) -> None:
         (5, "cell_execution_end", "orders.ipynb"),
         (6, "cell_execution_end", "orders.ipynb"),
     ]
-    assert [event["operation_code"] for event in told("marimo_dataframe_lineage.jsonl")] == [
+    assert [event["operation_code"] for event in read_events("marimo_dataframe_lineage.jsonl")] == [
         "pd.DataFrame({'a': [1, 2]})",
         "df[df['a'] > 1]",
         "df.query('a > @low')",

@@ -1,4 +1,4 @@
-"""A kernel that is killed in the middle of a cell: what the cell had done is told, but for the last second of it."""
+"""Tests of a kernel that is killed during a cell: all but the last second is captured."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-# The cell has itself killed once the log tells of what it did.
-BOOK = """
+# The cell kills its kernel once the log contains its operations.
+NOTEBOOK = """
 import marimo
 app = marimo.App()
 
@@ -31,8 +31,8 @@ if __name__ == "__main__":
 """
 
 
-def test_what_a_cell_did_before_its_kernel_was_killed(tmp_path: Path) -> None:
-    (tmp_path / "book.py").write_text(BOOK)
+def test_operations_before_the_kill_are_captured(tmp_path: Path) -> None:
+    (tmp_path / "book.py").write_text(NOTEBOOK)
     command = [sys.executable, "-m", "clew", "run", "--out", "streams", "book.py"]
     assert subprocess.run(command, cwd=tmp_path, check=False, timeout=60).returncode != 0
     lines = (tmp_path / "streams" / "marimo_lineage_events.jsonl").read_text().splitlines()
@@ -47,6 +47,8 @@ def test_what_a_cell_did_before_its_kernel_was_killed(tmp_path: Path) -> None:
         ("ABORT", "book/endless"),
         ("ABORT", "book"),
     ]
-    (made, chosen) = map(json.loads, (tmp_path / "streams" / "marimo_dataframe_lineage.jsonl").read_text().splitlines())
-    assert (made["output_dataframes"][0]["variable_name"], chosen["count"]) == ("orders", 3)
-    assert chosen["operation_code"] == 'orders[orders["qty"] > 0]'
+    (creation, selection) = map(
+        json.loads, (tmp_path / "streams" / "marimo_dataframe_lineage.jsonl").read_text().splitlines()
+    )
+    assert (creation["output_dataframes"][0]["variable_name"], selection["count"]) == ("orders", 3)
+    assert selection["operation_code"] == 'orders[orders["qty"] > 0]'

@@ -1,4 +1,4 @@
-"""Every way in which marimo runs a notebook: each cell is told, however it came to run."""
+"""Tests of capture in every mode in which marimo runs a notebook."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from tests.support.paths import ROOT
 from websockets.sync.client import connect
 
 RUNTIME, DATAFRAME = "marimo_runtime.jsonl", "marimo_dataframe_lineage.jsonl"
-SECONDS = 60
-SECONDS_TO_LEAVE = 15
+TIMEOUT_SECONDS = 60
+STOP_TIMEOUT_SECONDS = 15
 PATH = os.pathsep.join((str(ROOT / ".tools" / "uv" / "bin"), os.environ.get("PATH", "")))
-ENDS = {
+END_EVENTS = {
     "setup": "cell_execution_end",
     "waits": "cell_execution_end",
     "stops": "cell_execution_end",
@@ -33,7 +33,7 @@ ENDS = {
 }
 OPERATIONS = [("setup", "DataFrame"), ("waits", "__getitem__"), ("goes_on", "assign")]
 
-TESTS = """
+TEST_NOTEBOOK = """
 import marimo
 app = marimo.App()
 
@@ -53,23 +53,23 @@ def test_fails():
 """
 
 
-def told(folder: Path, stream: str) -> list[dict[str, Any]]:
+def read_events(folder: Path, stream: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / stream).read_text().splitlines()]
 
 
-def ends(folder: Path) -> dict[str, str]:
-    return {event["cell_name"]: event["event_type"] for event in told(folder, RUNTIME)}
+def end_events(folder: Path) -> dict[str, str]:
+    return {event["cell_name"]: event["event_type"] for event in read_events(folder, RUNTIME)}
 
 
-class Server:
-    """A marimo server under capture, and what a browser would say to it."""
+class MarimoServer:
+    """Client of a captured marimo server."""
 
     def __init__(self, port: int) -> None:
         self.port = port
 
     @contextmanager
     def session(self, name: str) -> Iterator[Any]:
-        """Open the notebook, as a browser's tab does."""
+        """Open the notebook like a browser tab."""
         with connect(f"ws://localhost:{self.port}/ws?session_id={name}", max_size=None) as socket_:
             yield socket_
 
@@ -79,18 +79,18 @@ class Server:
             data=json.dumps(body).encode(),
             headers={"Content-Type": "application/json", "Marimo-Session-Id": name},
         )
-        urllib.request.urlopen(request, timeout=SECONDS).close()
+        urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS).close()
 
     @staticmethod
     def wait_for(tab: Any, operation: str) -> None:
-        while json.loads(tab.recv(timeout=SECONDS)).get("op") != operation:
+        while json.loads(tab.recv(timeout=TIMEOUT_SECONDS)).get("op") != operation:
             pass
 
 
 @contextmanager
-def serving(mode: str, notebook: Path) -> Iterator[Server]:
-    with socket.create_server(("localhost", 0)) as free:
-        port = free.getsockname()[1]
+def run_server(mode: str, notebook: Path) -> Iterator[MarimoServer]:
+    with socket.create_server(("localhost", 0)) as listener:
+        port = listener.getsockname()[1]
     marimo = ["marimo", mode, str(notebook), "--headless", "--no-token", "--no-skew-protection", "--port", str(port)]
     process = subprocess.Popen(
         [sys.executable, "-m", "clew", "run", "--out", str(notebook.parent / "streams"), "--", *marimo],
@@ -99,26 +99,26 @@ def serving(mode: str, notebook: Path) -> Iterator[Server]:
         start_new_session=True,
     )
     try:
-        _wait_until_it_listens(port, process)
-        yield Server(port)
+        _wait_until_listening(port, process)
+        yield MarimoServer(port)
     finally:
-        # As a terminal does: Ctrl-C reaches every process of the group.
+        # Like Ctrl-C in a terminal: the signal reaches every process of the group.
         os.killpg(process.pid, signal.SIGINT)
         try:
-            process.wait(SECONDS_TO_LEAVE)
+            process.wait(STOP_TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired:
-            _terminate_server_of(process)
-            process.wait(SECONDS)
+            _terminate_server(process)
+            process.wait(TIMEOUT_SECONDS)
 
 
-def _terminate_server_of(clew_run: subprocess.Popen[bytes]) -> None:
-    """End marimo's server: in one ending of a hundred, captured or not, its kernel never hears that it should stop."""
+def _terminate_server(clew_run: subprocess.Popen[bytes]) -> None:
+    """Terminate marimo's server: in about 1 % of runs, captured or not, its kernel misses the stop request."""
     for child in Path(f"/proc/{clew_run.pid}/task/{clew_run.pid}/children").read_text().split():
         os.kill(int(child), signal.SIGTERM)
 
 
-def _wait_until_it_listens(port: int, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + SECONDS
+def _wait_until_listening(port: int, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while process.poll() is None and time.monotonic() < deadline:
         try:
             socket.create_connection(("localhost", port), timeout=1).close()
@@ -130,57 +130,59 @@ def _wait_until_it_listens(port: int, process: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.fixture
-def notebook(tmp_path: Path, book_text: str) -> Path:
+def notebook(tmp_path: Path, notebook_source: str) -> Path:
     path = tmp_path / "book.py"
-    path.write_text(book_text)
+    path.write_text(notebook_source)
     return path
 
 
-def test_edit(notebook: Path) -> None:
-    with serving("edit", notebook) as server, server.session("one") as tab:
+def test_edit_mode(notebook: Path) -> None:
+    with run_server("edit", notebook) as server, server.session("one") as tab:
         server.wait_for(tab, "kernel-ready")
         server.post("one", "instantiate", objectIds=[], values=[], autoRun=True)
         server.wait_for(tab, "completed-run")
     streams = notebook.parent / "streams"
-    assert ends(streams) == ENDS
-    assert [(event["cell_name"], event["operation_method"]) for event in told(streams, DATAFRAME)] == OPERATIONS
+    assert end_events(streams) == END_EVENTS
+    assert [(event["cell_name"], event["operation_method"]) for event in read_events(streams, DATAFRAME)] == OPERATIONS
 
 
-def test_run_keeps_visitors_apart(notebook: Path) -> None:
-    with serving("run", notebook) as server, server.session("one") as first, server.session("two") as second:
+def test_run_mode_separates_sessions(notebook: Path) -> None:
+    with run_server("run", notebook) as server, server.session("one") as first, server.session("two") as second:
         for tab in (first, second):
             server.wait_for(tab, "completed-run")
     streams = notebook.parent / "streams"
-    sessions = {event["session_id"] for event in told(streams, RUNTIME)}
+    sessions = {event["session_id"] for event in read_events(streams, RUNTIME)}
     assert len(sessions) == 2
     for session in sessions:
-        operations = [event for event in told(streams, DATAFRAME) if event["session_id"] == session]
+        operations = [event for event in read_events(streams, DATAFRAME) if event["session_id"] == session]
         assert [(event["cell_name"], event["operation_method"]) for event in operations] == OPERATIONS
-    assert ends(streams) == ENDS
+    assert end_events(streams) == END_EVENTS
 
 
-def test_an_interrupted_cell(tmp_path: Path) -> None:
+def test_interrupted_cell_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "book.py").write_text(
         "import marimo\napp = marimo.App()\n\n@app.cell\ndef endless():\n    import time\n"
         "    print('be' + 'gun', flush=True)\n    while True:\n        time.sleep(0.01)\n    return\n"
     )
-    with serving("edit", tmp_path / "book.py") as server, server.session("one") as tab:
+    with run_server("edit", tmp_path / "book.py") as server, server.session("one") as tab:
         server.wait_for(tab, "kernel-ready")
         server.post("one", "instantiate", objectIds=[], values=[], autoRun=True)
-        while "begun" not in tab.recv(timeout=SECONDS):
+        while "begun" not in tab.recv(timeout=TIMEOUT_SECONDS):
             pass
         server.post("one", "interrupt")
         server.wait_for(tab, "completed-run")
-    (end,) = [event for event in told(tmp_path / "streams", RUNTIME) if event["event_type"] != "cell_execution_start"]
+    (end,) = [
+        event for event in read_events(tmp_path / "streams", RUNTIME) if event["event_type"] != "cell_execution_start"
+    ]
     assert end["event_type"] == "cell_execution_error"
     assert end["error_info"]["error_type"] in ("MarimoInterrupt", "KeyboardInterrupt")
 
 
-def captured(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+def run_captured(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "clew", "run", "--out", "streams", "--", *arguments],
         cwd=cwd,
-        # A notebook asks for these to know whether it is being tested.
+        # marimo uses these to detect that a notebook is being tested.
         env={
             **{name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")},
             "PATH": PATH,
@@ -189,29 +191,29 @@ def captured(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=2 * SECONDS,
+        timeout=2 * TIMEOUT_SECONDS,
     )
 
 
 def test_pytest(tmp_path: Path) -> None:
-    (tmp_path / "test_book.py").write_text(TESTS)
-    ended = captured("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_book.py", cwd=tmp_path)
-    assert "1 failed, 1 passed" in ended.stdout, ended.stdout + ended.stderr
-    cells = told(tmp_path / "streams", RUNTIME)
+    (tmp_path / "test_book.py").write_text(TEST_NOTEBOOK)
+    result = run_captured("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_book.py", cwd=tmp_path)
+    assert "1 failed, 1 passed" in result.stdout, result.stdout + result.stderr
+    cells = read_events(tmp_path / "streams", RUNTIME)
     assert [event["event_type"] for event in cells if event["event_type"] != "cell_execution_start"].count(
         "cell_execution_error"
     ) == 1
-    methods = [event["operation_method"] for event in told(tmp_path / "streams", DATAFRAME)]
+    methods = [event["operation_method"] for event in read_events(tmp_path / "streams", DATAFRAME)]
     assert "assign" in methods
 
 
-def test_sandbox(tmp_path: Path, book_text: str) -> None:
-    """The sandbox has its own environment: clew reaches it by the path alone."""
+def test_sandbox(tmp_path: Path, notebook_source: str) -> None:
+    """The sandbox has its own environment, which finds clew through PYTHONPATH."""
     if shutil.which("uv", path=PATH) is None:
         pytest.skip("uv was not found")
     header = '# /// script\n# requires-python = ">=3.11"\n# dependencies = ["marimo", "pandas"]\n# ///\n'
-    (tmp_path / "book.py").write_text(header + book_text)
-    ended = captured("marimo", "-y", "export", "html", "--sandbox", "book.py", "-o", "book.html", cwd=tmp_path)
-    if not (tmp_path / "streams" / RUNTIME).is_file() and "error" in ended.stderr.lower():
-        pytest.skip(f"the sandbox could not be made: {ended.stderr[-300:]}")
-    assert ends(tmp_path / "streams") == ENDS
+    (tmp_path / "book.py").write_text(header + notebook_source)
+    result = run_captured("marimo", "-y", "export", "html", "--sandbox", "book.py", "-o", "book.html", cwd=tmp_path)
+    if not (tmp_path / "streams" / RUNTIME).is_file() and "error" in result.stderr.lower():
+        pytest.skip(f"the sandbox could not be created: {result.stderr[-300:]}")
+    assert end_events(tmp_path / "streams") == END_EVENTS

@@ -1,4 +1,4 @@
-"""Random pipelines against an oracle that knows no lineage: change one source column and see which outputs change.
+"""Tests of random pipelines against an oracle: change one source column and see which outputs change.
 
 Every output column that changes must be reported to depend on the column that was changed.
 """
@@ -16,13 +16,13 @@ import clew
 from clew.capture.diagnostics import error_counts, reset_errors
 
 PIPELINES = 300
-BATCH = 30
+BATCH_SIZE = 30
 ROWS = 24
 
-# How pandas refuses a step that does not fit, or data that it does not fit any more.
-REFUSED = (KeyError, ValueError, TypeError, IndexError, AttributeError, SyntaxError)
+# Errors of pandas for a step that does not fit the frame or its data.
+STEP_ERRORS = (KeyError, ValueError, TypeError, IndexError, AttributeError, SyntaxError)
 
-# {n} and {m} are numeric columns, {k} any column, {i} makes names new, {v} is a number.
+# {n} and {m} are numeric columns, {k} is any column, {i} makes names unique, {v} is a number.
 STEPS = (
     "out = out[out['{n}'] > {v}]",
     "out = out[(out['{n}'] > {v}) | (out['{m}'] < {v})]",
@@ -166,42 +166,42 @@ STEPS = (
 
 
 class Pipeline(NamedTuple):
-    """Code that was seen to run, line by line."""
+    """Generated code that runs, and its output."""
 
     code: str
     output: pd.DataFrame
 
 
-def sources(perturbed: tuple[str, str] | None = None) -> dict[str, pd.DataFrame]:
-    """The two source frames, with one column changed if asked."""
-    dice = np.random.default_rng(3)
-    a = pd.DataFrame({"k": dice.integers(0, 6, ROWS), "x": dice.normal(size=ROWS), "y": dice.normal(size=ROWS)})
-    a["g"] = dice.choice(["p", "q", "r"], ROWS)
+def source_frames(perturbed: tuple[str, str] | None = None) -> dict[str, pd.DataFrame]:
+    """Return the two source frames, optionally with one column changed."""
+    rng = np.random.default_rng(3)
+    a = pd.DataFrame({"k": rng.integers(0, 6, ROWS), "x": rng.normal(size=ROWS), "y": rng.normal(size=ROWS)})
+    a["g"] = rng.choice(["p", "q", "r"], ROWS)
     a.loc[::7, "y"] = np.nan
-    b = pd.DataFrame({"k": dice.integers(0, 8, 10), "w": dice.normal(size=10) * 2, "u": dice.normal(size=10)})
+    b = pd.DataFrame({"k": rng.integers(0, 8, 10), "w": rng.normal(size=10) * 2, "u": rng.normal(size=10)})
     frames = {"a": a, "b": b}
     if perturbed is not None:
         frame, column = perturbed
-        frames[frame] = frames[frame].assign(**{column: _other(frames[frame][column])})
+        frames[frame] = frames[frame].assign(**{column: _perturb(frames[frame][column])})
     return frames
 
 
-def _other(column: pd.Series) -> pd.Series:
-    """Other values of the same type and kind."""
+def _perturb(column: pd.Series) -> pd.Series:
+    """Return other values of the same type."""
     values = np.roll(column.to_numpy(), 1)[::-1]
     return pd.Series(values * 1.5 + 0.1 if values.dtype.kind == "f" else values, index=column.index)
 
 
-def generated(dice: random.Random) -> Pipeline:
-    namespace: dict[str, Any] = {"pd": pd, "np": np, **sources()}
+def generate_pipeline(rng: random.Random) -> Pipeline:
+    namespace: dict[str, Any] = {"pd": pd, "np": np, **source_frames()}
     lines = ["out = a.copy()"]
     exec(lines[0], namespace)
-    for number in range(dice.randint(2, 6)):
-        line = _step(dice, namespace["out"], number)
+    for number in range(rng.randint(2, 6)):
+        line = _choose_step(rng, namespace["out"], number)
         trial = {**namespace, "out": namespace["out"].copy()} if line else {}
         try:
             exec(line, trial)
-        except REFUSED:
+        except STEP_ERRORS:
             continue
         if line and len(trial["out"]) > 0 and len(trial["out"].columns) and trial["out"].columns.is_unique:
             namespace = trial
@@ -209,12 +209,12 @@ def generated(dice: random.Random) -> Pipeline:
     return Pipeline("\n".join(lines), namespace["out"])
 
 
-def _step(dice: random.Random, out: pd.DataFrame, number: int) -> str:
+def _choose_step(rng: random.Random, out: pd.DataFrame, number: int) -> str:
     numeric = [label for label in out.columns if out[label].dtype.kind in "if" and label != "k"]
     if not numeric:
         return ""
-    values = {"n": dice.choice(numeric), "m": dice.choice(numeric), "k": dice.choice(list(out.columns)), "i": number}
-    return dice.choice(STEPS).format(**values, v=round(dice.uniform(-1, 0.5), 2))
+    values = {"n": rng.choice(numeric), "m": rng.choice(numeric), "k": rng.choice(list(out.columns)), "i": number}
+    return rng.choice(STEPS).format(**values, v=round(rng.uniform(-1, 0.5), 2))
 
 
 def run(code: str, frames: dict[str, pd.DataFrame]) -> dict[str, Any]:
@@ -223,52 +223,52 @@ def run(code: str, frames: dict[str, pd.DataFrame]) -> dict[str, Any]:
     return namespace
 
 
-def reported(code: str) -> dict[str, set[tuple[str, str]]]:
-    """Sources of every output column, those of the whole included."""
-    frames = sources()
+def captured_sources(code: str) -> dict[str, set[tuple[str, str]]]:
+    """Return the captured sources of every output column, including those of the whole frame."""
+    frames = source_frames()
     tokens = [clew.version(frame, name=name) for name, frame in frames.items()]
-    out = run(code, frames)["out"]
-    edges = clew.lineage(out, until=tokens).edges()
-    whole = {(edge.source, str(edge.source_column)) for edge in edges if edge.column is None}
-    columns = {str(label): set(whole) for label in out.columns}
+    output = run(code, frames)["out"]
+    edges = clew.lineage(output, until=tokens).edges()
+    frame_sources = {(edge.source, str(edge.source_column)) for edge in edges if edge.column is None}
+    columns = {str(label): set(frame_sources) for label in output.columns}
     for edge in edges:
         if edge.column is not None:
-            columns.setdefault(str(edge.column), set(whole)).add((edge.source, str(edge.source_column)))
+            columns.setdefault(str(edge.column), set(frame_sources)).add((edge.source, str(edge.source_column)))
     return columns
 
 
 def changed_columns(before: pd.DataFrame, after: pd.DataFrame) -> set[str]:
     if list(before.columns) != list(after.columns):
         return set()
-    return {str(label) for label in before.columns if not _same(before[label], after[label])}
+    return {str(label) for label in before.columns if not _is_equal(before[label], after[label])}
 
 
-def _same(one: pd.Series, other: pd.Series) -> bool:
-    one, other = one.reset_index(drop=True), other.reset_index(drop=True)
-    if one.dtype.kind == other.dtype.kind == "f" and len(one) == len(other):
-        # The same sum may differ in its last digit from one run to the next.
-        return bool(np.allclose(one, other, rtol=1e-9, atol=0, equal_nan=True))
-    return bool(one.equals(other))
+def _is_equal(left: pd.Series, right: pd.Series) -> bool:
+    left, right = left.reset_index(drop=True), right.reset_index(drop=True)
+    if left.dtype.kind == right.dtype.kind == "f" and len(left) == len(right):
+        # The same sum may differ in its last digit between runs.
+        return bool(np.allclose(left, right, rtol=1e-9, atol=0, equal_nan=True))
+    return bool(left.equals(right))
 
 
-@pytest.mark.parametrize("first", range(0, PIPELINES, BATCH))
+@pytest.mark.parametrize("first_seed", range(0, PIPELINES, BATCH_SIZE))
 @pytest.mark.filterwarnings("ignore")
-def test_no_dependency_is_missed(first: int) -> None:
+def test_no_dependency_is_missed(first_seed: int) -> None:
     clew.track()
     reset_errors()
-    seen = 0
-    for seed in range(first, first + BATCH):
-        pipeline = generated(random.Random(seed))
-        told = reported(pipeline.code)
-        for frame, source in sources().items():
-            for column in source.columns:
+    change_count = 0
+    for seed in range(first_seed, first_seed + BATCH_SIZE):
+        pipeline = generate_pipeline(random.Random(seed))
+        captured = captured_sources(pipeline.code)
+        for frame, source_frame in source_frames().items():
+            for column in source_frame.columns:
                 try:
-                    after = run(pipeline.code, sources((frame, column)))["out"]
-                except REFUSED:
+                    after = run(pipeline.code, source_frames((frame, column)))["out"]
+                except STEP_ERRORS:
                     continue
-                found = changed_columns(pipeline.output, after)
-                missed = {label for label in found if (frame, column) not in told[label]}
+                changed = changed_columns(pipeline.output, after)
+                missed = {label for label in changed if (frame, column) not in captured[label]}
                 assert not missed, f"seed {seed}: {missed} change with {frame}.{column}\n{pipeline.code}"
-                seen += len(found)
-    assert seen > BATCH, "the oracle saw too few changes to prove anything"
+                change_count += len(changed)
+    assert change_count > BATCH_SIZE, "too few changes for a meaningful test"
     assert error_counts() == {}

@@ -1,4 +1,4 @@
-"""Other releases of marimo and pandas than the locked ones, each in an environment of its own."""
+"""Tests of capture with other releases of marimo and pandas, each in its own environment."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from tests.support.paths import ROOT
 
 from clew.capture.launch import capture_notebook
 
-# The oldest that is supported, those around which marimo's inside changed, and the newest there is.
+# The oldest supported release, those around changes of marimo's internals, and the newest.
 MARIMO = ("marimo==0.17.8", "marimo==0.19.11", "marimo==0.22.5", "marimo==0.23.8", "marimo==0.23.9", "marimo")
 NEWEST_PANDAS_2 = "pandas==2.3.3"
 
-Environment = Callable[..., Path]
+MakeEnvironment = Callable[..., Path]
 
 
 @pytest.mark.parametrize("marimo", MARIMO)
-def test_a_notebook_is_told_alike_by_every_release(
-    tmp_path: Path, environment: Environment, book_text: str, marimo: str
+def test_every_release_captures_the_same_events(
+    tmp_path: Path, make_environment: MakeEnvironment, notebook_source: str, marimo: str
 ) -> None:
-    python = environment(marimo, "pandas")
-    (tmp_path / "book.py").write_text(book_text)
+    python = make_environment(marimo, "pandas")
+    (tmp_path / "book.py").write_text(notebook_source)
     run = capture_notebook(
         tmp_path / "book.py",
         tmp_path / "streams",
@@ -33,10 +33,10 @@ def test_a_notebook_is_told_alike_by_every_release(
         env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
     )
 
-    def told(stream: str) -> list[dict[str, object]]:
+    def read_events(stream: str) -> list[dict[str, object]]:
         return [json.loads(line) for line in (run.streams_dir / stream).read_text().splitlines()]
 
-    ends = [event for event in told("marimo_runtime.jsonl") if event["event_type"] != "cell_execution_start"]
+    ends = [event for event in read_events("marimo_runtime.jsonl") if event["event_type"] != "cell_execution_start"]
     assert [(event["cell_name"], event["event_type"], bool(event.get("stopped"))) for event in ends] == [
         ("setup", "cell_execution_end", False),
         ("waits", "cell_execution_end", False),
@@ -44,7 +44,9 @@ def test_a_notebook_is_told_alike_by_every_release(
         ("fails", "cell_execution_error", False),
         ("goes_on", "cell_execution_end", False),
     ]
-    assert [(event["cell_name"], event["operation_code"]) for event in told("marimo_dataframe_lineage.jsonl")] == [
+    assert [
+        (event["cell_name"], event["operation_code"]) for event in read_events("marimo_dataframe_lineage.jsonl")
+    ] == [
         ("setup", 'pd.DataFrame({"a": [1, 2, 3]})'),
         ("waits", 'base[base["a"] > 1]'),
         ("goes_on", 'big.assign(b=lambda d: d["a"] * 2)'),
@@ -52,10 +54,12 @@ def test_a_notebook_is_told_alike_by_every_release(
     assert "clew: " not in run.output
 
 
-def test_lineage_and_warnings_of_pandas_2(environment: Environment) -> None:
-    python = environment(NEWEST_PANDAS_2, "pyarrow", "pytest", "pytest-timeout", "hypothesis", "pyyaml", "zstandard")
-    tests = ROOT / "tests" / "unit" / "capture"
-    ended = subprocess.run(
+def test_lineage_and_warnings_with_pandas_2(make_environment: MakeEnvironment) -> None:
+    python = make_environment(
+        NEWEST_PANDAS_2, "pyarrow", "pytest", "pytest-timeout", "hypothesis", "pyyaml", "zstandard"
+    )
+    tests = ROOT / "tests" / "unit" / "capture" / "backends" / "pandas"
+    result = subprocess.run(
         [
             python,
             "-m",
@@ -63,8 +67,8 @@ def test_lineage_and_warnings_of_pandas_2(environment: Environment) -> None:
             "-q",
             "-p",
             "no:cacheprovider",
-            tests / "test_fidelity.py",
-            tests / "test_lineage_cases.py",
+            tests / "test_patching.py",
+            tests / "test_methods.py",
         ],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
@@ -72,4 +76,4 @@ def test_lineage_and_warnings_of_pandas_2(environment: Environment) -> None:
         text=True,
         check=False,
     )
-    assert ended.returncode == 0, ended.stdout[-3000:]
+    assert result.returncode == 0, result.stdout[-3000:]

@@ -1,4 +1,4 @@
-"""A notebook with a Spark cell, and OpenLineage's own listener: its runs are children of the cell's."""
+"""Tests of a notebook with OpenLineage's Spark listener: Spark runs are children of the cell's run."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from bench.jars import NoJarError, fetched
-from tests.support.event_receivers import Taker
+from bench.jars import NoJarError, download_jar
+from tests.support.event_receivers import EventReceiver
 
 from clew.capture.emit.files import LINEAGE, SPARK
 from clew.pipeline.spark.java import environment, find_java
 
 pytestmark = pytest.mark.spark
 
-SECONDS = 180
+TIMEOUT_SECONDS = 180
 
-BOOK = """
+NOTEBOOK = """
 import marimo
 app = marimo.App()
 
@@ -51,79 +51,79 @@ if __name__ == "__main__":
 """
 
 
-class Ran(NamedTuple):
-    """The notebook's folder, its streams, and what an endpoint was sent that asks for a key."""
+class ListenerRun(NamedTuple):
+    """The notebook's folder, its streams, and the endpoint with the received events."""
 
     folder: Path
     streams: Path
-    taker: Taker
+    receiver: EventReceiver
 
 
 @pytest.fixture(scope="module")
 def listener(pytestconfig: pytest.Config) -> Path:
-    """The listener's jar, fetched once for a checkout; 43 MB."""
+    """Return the listener's jar (43 MB), downloaded once per checkout."""
     assert pytestconfig.cache is not None
     try:
-        return fetched("io.openlineage", "openlineage-spark_2.13", "1.53.0", pytestconfig.cache.mkdir("jars"))
-    except NoJarError as fault:
-        pytest.skip(str(fault))
+        return download_jar("io.openlineage", "openlineage-spark_2.13", "1.53.0", pytestconfig.cache.mkdir("jars"))
+    except NoJarError as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="module")
-def ran(listener: Path, tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    folder, taker = tmp_path_factory.mktemp("notebook"), Taker()
-    (folder / "book.py").write_text(BOOK)
+def listener_run(listener: Path, tmp_path_factory: pytest.TempPathFactory) -> ListenerRun:
+    folder, receiver = tmp_path_factory.mktemp("notebook"), EventReceiver()
+    (folder / "book.py").write_text(NOTEBOOK)
     (folder / "in.csv").write_text("id,price,qty\n1,2.5,3\n2,4.0,0\n")
-    with taker.listening() as url:
-        clew(folder, "run", "--home", "home", "book.py", LISTENER=str(listener), **sent_to(url))
+    with receiver.listen() as url:
+        run_clew(folder, "run", "--home", "home", "book.py", LISTENER=str(listener), **endpoint_variables(url))
         (streams,) = (folder / "home" / "streams").iterdir()
-        with taker.has_taken:
-            # The JVM ends after the kernel, and the worker after both.
-            assert taker.has_taken.wait_for(lambda: is_sent(taker, streams), SECONDS)
-    return Ran(folder, streams, taker)
+        with receiver.received_condition:
+            # The JVM ends after the kernel, and the worker process after both.
+            assert receiver.received_condition.wait_for(lambda: is_sent(receiver, streams), TIMEOUT_SECONDS)
+    return ListenerRun(folder, streams, receiver)
 
 
-def clew(folder: Path, *arguments: str, **variables: str) -> str:
+def run_clew(folder: Path, *arguments: str, **variables: str) -> str:
     java = environment(find_java(folder / "launchers"))
-    ended = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "clew", *arguments],
         cwd=folder,
         env={**os.environ, **java, **variables},
         stdout=subprocess.PIPE,
         text=True,
         check=True,
-        timeout=SECONDS,
+        timeout=TIMEOUT_SECONDS,
     )
-    return ended.stdout
+    return result.stdout
 
 
-def sent_to(url: str) -> dict[str, str]:
+def endpoint_variables(url: str) -> dict[str, str]:
     return {"OPENLINEAGE_URL": url, "OPENLINEAGE_API_KEY": "k1"}
 
 
-def is_sent(taker: Taker, streams: Path) -> bool:
-    applications = [event["eventType"] for event in of_spark(taker) if is_application(event)]
-    return applications == ["START", "COMPLETE"] and len(of_spark(taker)) == len(told(streams / SPARK))
+def is_sent(receiver: EventReceiver, streams: Path) -> bool:
+    applications = [event["eventType"] for event in spark_events(receiver) if is_application(event)]
+    return applications == ["START", "COMPLETE"] and len(spark_events(receiver)) == len(read_events(streams / SPARK))
 
 
 def is_application(event: dict[str, Any]) -> bool:
     return bool(event["job"]["facets"]["jobType"]["jobType"] == "APPLICATION")
 
 
-def of_spark(taker: Taker) -> list[dict[str, Any]]:
-    events = [json.loads(body) for body in taker.bodies("/api/v1/lineage")]
+def spark_events(receiver: EventReceiver) -> list[dict[str, Any]]:
+    events = [json.loads(body) for body in receiver.bodies("/api/v1/lineage")]
     return [event for event in events if event["job"]["facets"]["jobType"]["integration"] == "SPARK"]
 
 
-def told(file: Path) -> list[dict[str, Any]]:
+def read_events(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 
-def test_the_runs_of_a_session_are_children_of_the_cell_that_made_it(ran: Ran) -> None:
-    own = told(ran.streams / LINEAGE)
-    (cell,) = {event["run"]["runId"] for event in own if event["job"]["name"] == "book/session"}
-    (notebook,) = {event["run"]["runId"] for event in own if event["job"]["name"] == "book"}
-    events = told(ran.streams / SPARK)
+def test_spark_runs_are_children_of_the_cell_that_created_the_session(listener_run: ListenerRun) -> None:
+    notebook_events = read_events(listener_run.streams / LINEAGE)
+    (cell,) = {event["run"]["runId"] for event in notebook_events if event["job"]["name"] == "book/session"}
+    (notebook,) = {event["run"]["runId"] for event in notebook_events if event["job"]["name"] == "book"}
+    events = read_events(listener_run.streams / SPARK)
     application = events[0]["run"]["runId"]
     parents = [(event["run"]["runId"], event["run"]["facets"]["parent"]) for event in events]
     assert {(run == application, parent["run"]["runId"]) for run, parent in parents} == {
@@ -133,20 +133,24 @@ def test_the_runs_of_a_session_are_children_of_the_cell_that_made_it(ran: Ran) -
     assert {parent["root"]["run"]["runId"] for _, parent in parents} == {notebook}
 
 
-def test_an_endpoint_is_sent_what_the_listener_wrote_to_the_last_event(ran: Ran) -> None:
-    assert of_spark(ran.taker) == told(ran.streams / SPARK)
-    assert ran.taker.keys == {"Bearer k1"}
+def test_endpoint_receives_all_listener_events(listener_run: ListenerRun) -> None:
+    assert spark_events(listener_run.receiver) == read_events(listener_run.streams / SPARK)
+    assert listener_run.receiver.authorizations == {"Bearer k1"}
 
 
-def test_the_pipeline_ties_spark_and_pandas_together(ran: Ran) -> None:
-    clew(ran.folder, "pipeline", "run", "--home", "home")
-    reached = columns_in(json.loads(clew(ran.folder, "upstream", "--home", "home", "--json", "top.csv.amount")))
+def test_pipeline_connects_spark_and_pandas_lineage(listener_run: ListenerRun) -> None:
+    run_clew(listener_run.folder, "pipeline", "run", "--home", "home")
+    reached = collect_columns(
+        json.loads(run_clew(listener_run.folder, "upstream", "--home", "home", "--json", "top.csv.amount"))
+    )
     assert {("out.parquet", "amount"), ("in.csv", "price"), ("in.csv", "qty")} <= reached
-    (rolled_up,) = clew(ran.folder, "upstream", "--home", "home", "--roll-up", "root", "out.parquet").splitlines()[1:2]
+    (rolled_up,) = run_clew(
+        listener_run.folder, "upstream", "--home", "home", "--roll-up", "root", "out.parquet"
+    ).splitlines()[1:2]
     assert "book  job marimo" in rolled_up
 
 
-def columns_in(step: dict[str, Any]) -> set[tuple[str, str]]:
-    """A column and all that it came from."""
-    own = (Path(step["dataset"]["name"]).name, step["column"])
-    return {own}.union(*[columns_in(one) for one in step["upstream"]])
+def collect_columns(step: dict[str, Any]) -> set[tuple[str, str]]:
+    """Return a column and all its upstream columns."""
+    column = (Path(step["dataset"]["name"]).name, step["column"])
+    return {column}.union(*[collect_columns(source) for source in step["upstream"]])

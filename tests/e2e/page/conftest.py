@@ -1,4 +1,4 @@
-"""A real browser, the page as a file and the page as served."""
+"""Fixtures of browser tests: the browser, exported pages and served pages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench.browser import serving_app
+from bench.browser import serve_app
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from clew.api.app import create_app
@@ -22,51 +22,51 @@ from clew.query.pages.run_page_model import RunPage
 
 SAMPLE = runpy.run_path(str(Path(__file__).parent / "orders_run.py"))
 SHOP = runpy.run_path(str(Path(__file__).parent / "shop.py"))
-Open = Callable[..., Page]
+OpenPage = Callable[..., Page]
 
 
 @pytest.fixture(scope="session")
 def sample() -> dict[str, Any]:
-    """The names of the sample run's module."""
+    """Return the namespace of the sample run's module."""
     return SAMPLE
 
 
 @pytest.fixture(scope="session")
 def browser(chromium: str) -> Iterator[Browser]:
-    # Chromium's sandbox does not start for root, which is who runs tests in a container.
+    # Chromium's sandbox does not start for root, the usual user in a container.
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=chromium, args=arguments)
-        yield opened
-        opened.close()
+        chromium_browser = playwright.chromium.launch(executable_path=chromium, args=arguments)
+        yield chromium_browser
+        chromium_browser.close()
 
 
 @pytest.fixture
-def open_page(browser: Browser) -> Iterator[Open]:
-    """Open a URL; at the end, no page may have said that something went wrong."""
-    complaints: list[str] = []
+def open_page(browser: Browser) -> Iterator[OpenPage]:
+    """Return a function that opens a URL; at teardown, no page may have logged an error."""
+    errors: list[str] = []
     pages: list[Page] = []
 
-    def opened(url: str, *, is_whole: bool = True, **settings: Any) -> Page:
+    def open_url(url: str, *, check_console: bool = True, **settings: Any) -> Page:
         page = browser.new_page(**{"viewport": {"width": 1360, "height": 900}, "locale": "en-GB", **settings})
         page.set_default_timeout(10_000)
-        if is_whole:
-            page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
+        if check_console:
+            page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda exception: errors.append(str(exception)))
         pages.append(page)
         page.goto(url)
         page.wait_for_selector("main > :not([aria-busy])")
         return page
 
-    yield opened
+    yield open_url
     for page in pages:
         page.close()
-    assert complaints == []
+    assert errors == []
 
 
 @pytest.fixture
-def exported(tmp_path: Path) -> Callable[[RunPage], str]:
-    """Write a page to a file and give its URL."""
+def export_page(tmp_path: Path) -> Callable[[RunPage], str]:
+    """Return a function that writes a page to a file and returns its URL."""
 
     def write(page: RunPage) -> str:
         path = tmp_path / "run.html"
@@ -77,45 +77,45 @@ def exported(tmp_path: Path) -> Callable[[RunPage], str]:
 
 
 @pytest.fixture
-def orders(exported: Callable[[RunPage], str]) -> str:
-    """The URL of the sample run's page."""
-    return exported(SAMPLE["orders_page"]())
+def orders_url(export_page: Callable[[RunPage], str]) -> str:
+    """Return the URL of the sample run's page."""
+    return export_page(SAMPLE["orders_page"]())
 
 
 @pytest.fixture(scope="session")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a page with a little of everything: one home, filled once."""
-    home = DataDir(tmp_path_factory.mktemp("shop"))
-    SHOP["fill"](home)
-    with serving_app(build_read_app(home)) as address:
+def shop_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Serve the sample data directory and return its URL."""
+    data_dir = DataDir(tmp_path_factory.mktemp("shop"))
+    SHOP["fill"](data_dir)
+    with serve_app(build_read_app(data_dir)) as address:
         yield address
 
 
-def served(open_source: OpenRunSource) -> AbstractContextManager[str]:
-    """The page of runs alone, from whatever gives them."""
-    return serving_app(create_app(open_source))
+def serve_source(open_source: OpenRunSource) -> AbstractContextManager[str]:
+    """Serve only the run pages of a source."""
+    return serve_app(create_app(open_source))
 
 
 @pytest.fixture(scope="session")
-def serving() -> Callable[[OpenRunSource], Any]:
-    return served
+def serve_runs() -> Callable[[OpenRunSource], Any]:
+    return serve_source
 
 
 @pytest.fixture
-def serving_home() -> Callable[[DataDir], AbstractContextManager[str]]:
-    """Serve all of the page over a home."""
-    return lambda home: serving_app(build_read_app(home))
+def serve_home() -> Callable[[DataDir], AbstractContextManager[str]]:
+    """Return a function that serves a data directory."""
+    return lambda home: serve_app(build_read_app(home))
 
 
 @pytest.fixture(scope="session")
 def fill_shop() -> Callable[..., None]:
-    """Fill a home of one's own."""
+    """Return the function that fills a data directory with the sample data."""
     fill: Callable[..., None] = SHOP["fill"]
     return fill
 
 
 @pytest.fixture(scope="session")
 def shop_names() -> dict[str, str]:
-    """Names that try a page, by what is odd about them."""
+    """Return unusual entity names by kind."""
     names: dict[str, str] = SHOP["NAMES"]
     return names

@@ -1,6 +1,6 @@
-"""A home with a little of everything, filled without Spark: two runs of the demo's notebook and a shop's daily jobs.
+"""Sample data directory, filled without Spark: two runs of the demo notebook and daily jobs of a shop.
 
-`python tests/e2e/page/shop.py FOLDER` makes one, to be looked at with `clew serve --home FOLDER`.
+`python tests/e2e/page/shop.py FOLDER` creates one for `clew serve --home FOLDER`.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from clew.lake.lake import BatchId, Lake
 from clew.lake.schemas import EVENT_TABLES
 
 WAREHOUSE = "postgres://wh:5432"
-LONG = "a_very_long_name_" * 24
-NAMES = {"long": LONG[:400], "emoji": "🧵 orders 🧶", "right to left": "الإيرادات الصافية"}
+LONG_NAME = "a_very_long_name_" * 24
+NAMES = {"long": LONG_NAME[:400], "emoji": "🧵 orders 🧶", "right to left": "الإيرادات الصافية"}
 DAYS = 14
 _START = datetime.now(UTC).replace(microsecond=0) - timedelta(days=DAYS)
 _PRODUCER = "https://example.com/shop"
-_WHOLE = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunEvent"
+_SCHEMA_URL = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunEvent"
 
 Json = dict[str, Any]
 
 
 def fill(home: DataDir, *, has_notebook: bool = True) -> None:
-    """Put everything into the log, and the log into lake and index."""
+    """Append all events to the log and ingest it into lake and index."""
     home.create()
     if has_notebook:
         capture_twice(home)
@@ -55,42 +55,42 @@ def fill(home: DataDir, *, has_notebook: bool = True) -> None:
                 IncomingEvent(Stream.OPENLINEAGE, "shop", b"{"),
             ]
         )
-    take(home)
+    ingest(home)
 
 
 def capture_twice(home: DataDir) -> None:
-    """The demo's notebook, and the same with another filter and a column more."""
+    """Capture the demo notebook twice, the second time with another filter."""
     folder = home.root / "demo"
     folder.mkdir(exist_ok=True)
     source = (files("clew.demo") / "orders.py").read_text()
     changed = source.replace('orders["status"] == "paid"', 'orders["price"] > 60')
     if changed == source:
-        raise AssertionError("The demo's notebook no longer filters by status: change another line of it here.")
+        raise AssertionError("The demo notebook no longer filters by status: replace another line here.")
     for text in (source, changed):
         (folder / "orders.py").write_text(text)
         capture_notebook(folder / "orders.py", home.streams, env={**os.environ, "CLEW_DEMO_DATA": str(folder)})
 
 
-def take(home: DataDir) -> None:
-    """The log into lake and index, by the pipeline's own worker, one batch."""
+def ingest(home: DataDir) -> None:
+    """Ingest the log into lake and index with the pipeline's worker, as one batch."""
     from clew.pipeline.workers import EventWorker
 
     lake = Lake(home.lake)
     lake.create_or_validate()
-    parts = [asdict(part) for part in split_ranges(home.log, 0, end_position(home.log), 1 << 30)]
-    told = [
-        _told(row)
+    parts = [asdict(log_range) for log_range in split_ranges(home.log, 0, end_position(home.log), 1 << 30)]
+    reports = [
+        _decode_report(row)
         for batch in EventWorker(str(home.lake))(iter([pa.RecordBatch.from_pylist(parts)]))
         for row in batch.to_pylist()
     ]
     for table in EVENT_TABLES:
-        written = [file for one in told for file in one.files if file.table == table.name]
-        lake.append(table.name, table.schema, written, BatchId("shop", 0))
-    with IndexWriter(home.index) as sink:
-        sink.apply("shop/0", ChangeSet.concat(one.changes for one in told))
+        table_files = [file for report in reports for file in report.files if file.table == table.name]
+        lake.append(table.name, table.schema, table_files, BatchId("shop", 0))
+    with IndexWriter(home.index) as writer:
+        writer.apply("shop/0", ChangeSet.concat(report.changes for report in reports))
 
 
-def _told(row: Json) -> Any:
+def _decode_report(row: Json) -> Any:
     from clew.pipeline.worker_reports import WorkerReport
 
     report = row["report"] if row["report"] is not None else Path(row["path"]).read_bytes()
@@ -98,25 +98,25 @@ def _told(row: Json) -> Any:
 
 
 def events() -> Iterator[Json]:
-    """Fourteen days of a shop: costs and revenue into a margin, a report from it that fails now and then."""
+    """Yield the events of fourteen days: costs and revenue, a margin, and a report that fails on some days."""
     for day in range(DAYS):
-        at = _START + timedelta(days=day, hours=2)
-        yield from _run("dbt", "erp.allocate", at, 12 + day, [_table("erp.costs", COSTS)], [_allocated(day)])
+        time = _START + timedelta(days=day, hours=2)
+        yield from _run("dbt", "erp.allocate", time, 12 + day, [_table("erp.costs", COSTS)], [_allocated_table(day)])
         yield from _run(
             "airflow",
             "finance.load_daily",
-            at + timedelta(minutes=5),
+            time + timedelta(minutes=5),
             38,
-            [_named("erp.allocated"), _table("shop.revenue", REVENUE)],
-            [_margin(day)],
+            [_table_reference("erp.allocated"), _table("shop.revenue", REVENUE)],
+            [_margin_table(day)],
             job={"sql": {"query": SQL}, "ownership": {"owners": [{"name": "team:finance", "type": "MAINTAINER"}]}},
         )
         yield from _run(
             "airflow",
             "bi.refresh",
-            at + timedelta(minutes=9),
+            time + timedelta(minutes=9),
             20,
-            [_named("finance.margin")],
+            [_table_reference("finance.margin")],
             [
                 _table(
                     "bi.dashboard",
@@ -126,22 +126,22 @@ def events() -> Iterator[Json]:
             ],
             error=None if day % 6 != 5 else "relation bi.dashboard is locked",
         )
-    at = _START + timedelta(days=DAYS - 1, hours=1)
+    time = _START + timedelta(days=DAYS - 1, hours=1)
     for number in range(11):
         name = f"report.consumer_{number:02}"
         yield from _run(
             "airflow",
             name,
-            at,
+            time,
             3,
-            [_named("finance.margin")],
+            [_table_reference("finance.margin")],
             [_table(f"report.out_{number:02}", {"x": "int"})],
         )
     for name in NAMES.values():
         yield from _run(
             "odd",
             name,
-            at,
+            time,
             1,
             [_table(name, {name: "text"})],
             [_table(f"{name} out", {name: "text"}, {name: [(name, name, "IDENTITY")]})],
@@ -150,7 +150,7 @@ def events() -> Iterator[Json]:
     yield from _run(
         "odd",
         "widen",
-        at,
+        time,
         1,
         [_table("wide.source", wide)],
         [_table("wide.target", wide, {c: [("wide.source", c, "IDENTITY")] for c in wide})],
@@ -170,7 +170,7 @@ where r.revenue > 0"""
 _Sources = dict[str, list[tuple[str, str, str]]]
 
 
-def _allocated(day: int) -> Json:
+def _allocated_table(day: int) -> Json:
     sources = {
         "day": [("erp.costs", "day", "IDENTITY")],
         "cost": [("erp.costs", "cost", "AGGREGATION"), ("erp.costs", "item", "GROUP_BY")],
@@ -178,7 +178,7 @@ def _allocated(day: int) -> Json:
     return _table("erp.allocated", ALLOCATED, sources, rows=200 + day)
 
 
-def _margin(day: int) -> Json:
+def _margin_table(day: int) -> Json:
     sources = {
         "day": [("shop.revenue", "day", "IDENTITY")],
         "revenue": [("shop.revenue", "revenue", "IDENTITY")],
@@ -189,10 +189,10 @@ def _margin(day: int) -> Json:
             ("shop.revenue", "day", "JOIN"),
         ],
     }
-    # From the tenth day on a column more, so that versions and runs differ.
+    # One more column from the tenth day on, so that versions and runs differ.
     columns = MARGIN | ({"orders": "int"} if day > 9 else {})
     rows = 1000 + 37 * day - 200 * (day == 8)
-    found = _table("finance.margin", columns, sources, rows=rows)
+    table = _table("finance.margin", columns, sources, rows=rows)
     metrics = {
         "rowCount": rows,
         "columnMetrics": {"margin_pct": {"nullCount": 3 + day, "min": 0.02, "max": 0.71}},
@@ -201,7 +201,7 @@ def _margin(day: int) -> Json:
         {"assertion": "not_null", "column": "day", "success": True},
         {"assertion": "positive", "column": "cost", "success": day % 5 != 4},
     ]
-    found["facets"] |= {
+    table["facets"] |= {
         "documentation": {"description": "What is left of each day's revenue."},
         "tags": {
             "tags": [
@@ -214,20 +214,25 @@ def _margin(day: int) -> Json:
         "dataQualityMetrics": metrics,
         "shop_freshness": {"minutes": 12, "checks": [{"name": "late", "passed": True}]},
     }
-    found["outputFacets"]["dataQualityMetrics"] = metrics
-    return found
+    table["outputFacets"]["dataQualityMetrics"] = metrics
+    return table
 
 
 def _table(name: str, columns: dict[str, str], sources: _Sources | None = None, rows: int | None = None) -> Json:
-    facets: Json = {"schema": {"fields": [{"name": column, "type": kind} for column, kind in columns.items()]}}
+    facets: Json = {
+        "schema": {"fields": [{"name": column, "type": column_type} for column, column_type in columns.items()]}
+    }
     if sources:
-        fields = {column: {"inputFields": [_source(*one) for one in found]} for column, found in sources.items()}
+        fields = {
+            column: {"inputFields": [_source(*source) for source in column_sources]}
+            for column, column_sources in sources.items()
+        }
         facets["columnLineage"] = {"fields": fields}
     output = {} if rows is None else {"outputStatistics": {"rowCount": rows, "size": rows * 120}}
     return {"namespace": WAREHOUSE, "name": name, "facets": facets, "outputFacets": output}
 
 
-def _named(name: str) -> Json:
+def _table_reference(name: str) -> Json:
     return {"namespace": WAREHOUSE, "name": name, "facets": {}}
 
 
@@ -244,7 +249,7 @@ def _source(name: str, column: str, subtype: str) -> Json:
 def _run(
     namespace: str,
     name: str,
-    at: datetime,
+    start: datetime,
     seconds: int,
     inputs: list[Json],
     outputs: list[Json],
@@ -252,18 +257,21 @@ def _run(
     error: str | None = None,
     job: Json | None = None,
 ) -> Iterator[Json]:
-    run = str(uuid5(NAMESPACE_URL, f"{namespace} {name} {at.isoformat()}"))
+    run = str(uuid5(NAMESPACE_URL, f"{namespace} {name} {start.isoformat()}"))
     facets = {"errorMessage": {"message": error, "programmingLanguage": "PYTHON", "stackTrace": TRACE}} if error else {}
-    for kind, when in (("START", at), ("FAIL" if error else "COMPLETE", at + timedelta(seconds=seconds))):
+    for event_type, event_time in (
+        ("START", start),
+        ("FAIL" if error else "COMPLETE", start + timedelta(seconds=seconds)),
+    ):
         yield {
-            "eventType": kind,
-            "eventTime": when.isoformat(),
-            "run": {"runId": run, "facets": facets if kind == "FAIL" else {}},
+            "eventType": event_type,
+            "eventTime": event_time.isoformat(),
+            "run": {"runId": run, "facets": facets if event_type == "FAIL" else {}},
             "job": {"namespace": namespace, "name": name, "facets": job or {}},
-            "inputs": [{key: value for key, value in one.items() if key != "outputFacets"} for one in inputs],
-            "outputs": outputs if kind != "START" else [],
+            "inputs": [{key: value for key, value in dataset.items() if key != "outputFacets"} for dataset in inputs],
+            "outputs": outputs if event_type != "START" else [],
             "producer": _PRODUCER,
-            "schemaURL": _WHOLE,
+            "schemaURL": _SCHEMA_URL,
         }
 
 

@@ -1,4 +1,4 @@
-"""A person's paths through the page of a run, in a real browser."""
+"""Tests of the run page in a real browser."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ from clew.query.pages.run_page import build_run_page
 from clew.query.pages.run_page_model import RunPage
 
 pytestmark = pytest.mark.browser
-Open = Callable[..., Page]
+OpenPage = Callable[..., Page]
 
 
-def column(page: Page, label: str, name: str) -> Any:
+def find_column(page: Page, label: str, name: str) -> Any:
     return page.locator(f'[data-column][title="{name}"][aria-label$=", column of {label}"]').first
 
 
-def test_the_answer_stands_before_the_picture(open_page: Open, orders: str) -> None:
-    page = open_page(orders)
-    answer = page.get_by_role("region", name="Explanation")
-    expect(answer).to_contain_text("daily_revenue.parquet · net_revenue")
-    expect(answer).to_contain_text("orders.csv · price, qty")
-    expect(answer).to_contain_text("12 steps, all exact")
+def test_explanation_and_header(open_page: OpenPage, orders_url: str) -> None:
+    page = open_page(orders_url)
+    explanation = page.get_by_role("region", name="Explanation")
+    expect(explanation).to_contain_text("daily_revenue.parquet · net_revenue")
+    expect(explanation).to_contain_text("orders.csv · price, qty")
+    expect(explanation).to_contain_text("12 steps, all exact")
     expect(page).to_have_title("orders.py · clew")
     expect(page.get_by_test_id("run-header")).to_contain_text("1 cell failed")
 
 
-def test_pointing_at_a_column_lights_its_path_and_its_lines_of_code(open_page: Open, orders: str) -> None:
-    page = open_page(orders)
-    column(page, "customers.csv", "country").hover()
-    expect(column(page, "daily_revenue.parquet", "country")).to_have_attribute("data-highlight", "direct")
-    expect(column(page, "daily_revenue.parquet", "net_revenue")).to_have_attribute("data-highlight", "indirect")
-    expect(column(page, "orders.csv", "price")).not_to_have_attribute("data-highlight", "direct")
-    lit = page.get_by_test_id("cell").locator("p[data-highlight=direct]")
-    expect(lit.first).to_contain_text('customers = pd.read_csv("customers.csv")')
-    expect(lit.nth(1).locator("mark")).to_have_text('orders.merge(customers, on="customer_id", how="left")')
+def test_hover_highlights_the_path_and_the_code(open_page: OpenPage, orders_url: str) -> None:
+    page = open_page(orders_url)
+    find_column(page, "customers.csv", "country").hover()
+    expect(find_column(page, "daily_revenue.parquet", "country")).to_have_attribute("data-highlight", "direct")
+    expect(find_column(page, "daily_revenue.parquet", "net_revenue")).to_have_attribute("data-highlight", "indirect")
+    expect(find_column(page, "orders.csv", "price")).not_to_have_attribute("data-highlight", "direct")
+    highlighted = page.get_by_test_id("cell").locator("p[data-highlight=direct]")
+    expect(highlighted.first).to_contain_text('customers = pd.read_csv("customers.csv")')
+    expect(highlighted.nth(1).locator("mark")).to_have_text('orders.merge(customers, on="customer_id", how="left")')
     assert page.get_by_test_id("edges").locator("g[data-kind=direct]").count() > 3
     assert page.get_by_test_id("edges").locator("g[data-kind=indirect]").count() > 0
     expect(page.get_by_role("region", name="Explanation")).to_contain_text("written to daily_revenue.parquet · country")
 
 
-# Where every card stands in the document, once two frames agree: a page still laying itself out says nothing.
-SETTLED_CARDS = """() => new Promise((done) => {
+# Positions of all cards, once two frames agree: before that the layout is not complete.
+CARD_POSITIONS = """() => new Promise((done) => {
     let last = "";
     const look = () => {
         const cards = [...document.querySelectorAll("article")].map((card) => card.getBoundingClientRect());
@@ -58,25 +58,25 @@ SETTLED_CARDS = """() => new Promise((done) => {
 })"""
 
 
-def test_nothing_moves_under_the_pointer(open_page: Open, orders: str) -> None:
-    page = open_page(orders)
-    before = page.evaluate(SETTLED_CARDS)
+def test_hover_does_not_move_cards(open_page: OpenPage, orders_url: str) -> None:
+    page = open_page(orders_url)
+    before = page.evaluate(CARD_POSITIONS)
     for name in ("day", "orders", "net_revenue"):
-        column(page, "daily_revenue.parquet", name).hover()
-        assert page.evaluate(SETTLED_CARDS) == before
+        find_column(page, "daily_revenue.parquet", name).hover()
+        assert page.evaluate(CARD_POSITIONS) == before
 
 
-def test_a_column_that_is_pressed_stays_and_is_a_url(open_page: Open, orders: str) -> None:
-    page = open_page(orders)
-    column(page, "daily_revenue.parquet", "orders").click()
+def test_selected_column_is_in_the_url(open_page: OpenPage, orders_url: str) -> None:
+    page = open_page(orders_url)
+    find_column(page, "daily_revenue.parquet", "orders").click()
     page.mouse.move(0, 0)
     expect(page.get_by_role("region", name="Explanation")).to_contain_text("daily_revenue.parquet · orders")
-    again = open_page(page.url)
-    expect(column(again, "daily_revenue.parquet", "orders")).to_have_attribute("aria-pressed", "true")
+    reopened = open_page(page.url)
+    expect(find_column(reopened, "daily_revenue.parquet", "orders")).to_have_attribute("aria-pressed", "true")
 
 
-def test_the_error_stands_at_its_cell_in_its_own_words(open_page: Open, orders: str) -> None:
-    page = open_page(orders)
+def test_failed_cell_shows_its_error(open_page: OpenPage, orders_url: str) -> None:
+    page = open_page(orders_url)
     failed = page.locator("[data-testid=cell][data-state=failed]")
     expect(failed).to_contain_text("KeyError: 'cost'")
     expect(failed.locator("[data-error]")).to_contain_text('margin = 1 - net["cost"]')
@@ -86,8 +86,8 @@ def test_the_error_stands_at_its_cell_in_its_own_words(open_page: Open, orders: 
     expect(page.get_by_role("complementary", name="Details")).to_have_count(0)
 
 
-def test_a_guess_is_marked(open_page: Open, orders: str) -> None:
-    page = open_page(f"{orders}#/run?dataset=orders/net&version=3&column=segment")
+def test_inferred_edges_are_marked(open_page: OpenPage, orders_url: str) -> None:
+    page = open_page(f"{orders_url}#/run?dataset=orders/net&version=3&column=segment")
     expect(page.get_by_test_id("edges").locator("[data-inferred]").first).to_be_attached()
     expect(page.get_by_test_id("cell").locator("p[data-highlight]", has_text="segment_of")).to_contain_text(
         "segment (inferred)"
@@ -95,35 +95,35 @@ def test_a_guess_is_marked(open_page: Open, orders: str) -> None:
     expect(page.get_by_role("region", name="Explanation")).to_contain_text("1 inferred")
 
 
-def test_the_answer_as_text_has_the_same_hops(open_page: Open, orders: str) -> None:
-    page = open_page(orders)
+def test_explanation_as_text_has_the_same_steps(open_page: OpenPage, orders_url: str) -> None:
+    page = open_page(orders_url)
     page.get_by_role("button", name="as text").click()
-    twin = page.get_by_role("region", name="Explanation as text")
-    for words in (
+    explanation_text = page.get_by_role("region", name="Explanation as text")
+    for text in (
         "daily v1 · net_revenue",
         "cell 11, line 1",
         'net["revenue"] - net["amount"].fillna(0)',
         "orders.csv · qty",
     ):
-        expect(twin).to_contain_text(words)
+        expect(explanation_text).to_contain_text(text)
     assert "text=1" in page.url
 
 
-def test_the_keyboard_is_enough(open_page: Open, orders: str) -> None:
-    page = open_page(orders)
-    column(page, "daily_revenue.parquet", "country").focus()
+def test_keyboard_navigation(open_page: OpenPage, orders_url: str) -> None:
+    page = open_page(orders_url)
+    find_column(page, "daily_revenue.parquet", "country").focus()
     page.keyboard.press("ArrowDown")
-    expect(column(page, "daily_revenue.parquet", "net_revenue")).to_be_focused()
+    expect(find_column(page, "daily_revenue.parquet", "net_revenue")).to_be_focused()
     page.keyboard.press("ArrowUp")
     for _ in range(12):
         page.keyboard.press("ArrowLeft")
-    expect(column(page, "customers.csv", "country")).to_be_focused()
+    expect(find_column(page, "customers.csv", "country")).to_be_focused()
     page.keyboard.press("Enter")
-    expect(column(page, "customers.csv", "country")).to_have_attribute("aria-pressed", "true")
+    expect(find_column(page, "customers.csv", "country")).to_have_attribute("aria-pressed", "true")
 
 
-def test_the_graph_shows_the_run_with_its_path_lit(open_page: Open, orders: str) -> None:
-    page = open_page(orders)
+def test_graph_shows_the_run_with_its_path_highlighted(open_page: OpenPage, orders_url: str) -> None:
+    page = open_page(orders_url)
     page.get_by_role("link", name="Graph").click()
     expect(page.locator(".react-flow__node")).to_have_count(23)
     expect(page.get_by_text("all 23 nodes")).to_be_visible()
@@ -134,8 +134,8 @@ def test_the_graph_shows_the_run_with_its_path_lit(open_page: Open, orders: str)
     expect(page.get_by_role("button", name="+ 1 upstream")).to_be_visible()
 
 
-def test_every_node_of_the_graph_is_in_view(open_page: Open, orders: str) -> None:
-    page = open_page(f"{orders}#/graph")
+def test_graph_fits_all_nodes_into_the_viewport(open_page: OpenPage, orders_url: str) -> None:
+    page = open_page(f"{orders_url}#/graph")
     expect(page.locator(".react-flow__node").last).to_be_in_viewport()
     canvas = page.get_by_test_id("canvas").bounding_box()
     boxes = [node.bounding_box() for node in page.locator(".react-flow__node").all()]
@@ -147,44 +147,47 @@ def test_every_node_of_the_graph_is_in_view(open_page: Open, orders: str) -> Non
 
 
 @pytest.mark.parametrize(("scheme", "is_dark"), [("light", False), ("dark", True)])
-def test_light_and_dark_follow_the_system_until_switched(
-    open_page: Open, orders: str, scheme: str, is_dark: bool
+def test_theme_follows_the_system_until_switched(
+    open_page: OpenPage, orders_url: str, scheme: str, is_dark: bool
 ) -> None:
-    page = open_page(orders, color_scheme=scheme)
-    red = "Number(getComputedStyle(document.body).backgroundColor.match(/\\d+/)[0]) < 128"
-    assert page.evaluate(red) is is_dark
+    page = open_page(orders_url, color_scheme=scheme)
+    is_dark_script = "Number(getComputedStyle(document.body).backgroundColor.match(/\\d+/)[0]) < 128"
+    assert page.evaluate(is_dark_script) is is_dark
     page.get_by_role("button", name="theme").click()
-    assert page.evaluate(red) is not is_dark
+    assert page.evaluate(is_dark_script) is not is_dark
 
 
 NAMES = ["x" * 400, "🧵" * 60, "عمود الإيرادات الصافية " * 12, "</script><b>bold</b>", "a\u2028b"]
 
 
 @pytest.mark.parametrize("name", NAMES, ids=["long", "emoji", "right to left", "markup", "line separator"])
-def test_no_name_breaks_the_page(
-    open_page: Open, exported: Callable[[RunPage], str], sample: dict[str, Any], name: str
+def test_names_do_not_break_the_layout(
+    open_page: OpenPage, export_page: Callable[[RunPage], str], sample: dict[str, Any], name: str
 ) -> None:
-    book = sample["Book"](notebook=f"{name}.py")
-    file = book.file(f"{name}.csv".replace("/", "∕"), 5, "")  # noqa: RUF001 - a slash would be a folder
-    book.cell(name, f"a = '{name}'")
-    book.step("read_csv", "io", [file], book.frame(name.replace("/", "∕"), 1, 5, ""), [sample["Influence"](name, name)])  # noqa: RUF001
-    page = open_page(exported(build_run_page(book.run([file], []))))
+    builder = sample["RunBuilder"](notebook=f"{name}.py")
+    file = builder.file(f"{name}.csv".replace("/", "∕"), 5, "")  # noqa: RUF001 - a slash would be a folder
+    builder.cell(name, f"a = '{name}'")
+    frame = builder.frame(name.replace("/", "∕"), 1, 5, "")  # noqa: RUF001
+    builder.step("read_csv", "io", [file], frame, [sample["EdgeSpec"](name, name)])
+    page = open_page(export_page(build_run_page(builder.run([file], []))))
     first = page.locator("[data-column]").first
     first.hover()
     expect(first).to_have_attribute("title", name)
-    wide = "[...document.querySelectorAll('body, header, article')].some((e) => e.scrollWidth > e.clientWidth + 1)"
-    assert page.evaluate(wide) is False
+    overflow_script = (
+        "[...document.querySelectorAll('body, header, article')].some((e) => e.scrollWidth > e.clientWidth + 1)"
+    )
+    assert page.evaluate(overflow_script) is False
 
 
-def test_three_thousand_columns_stay_a_page(
-    open_page: Open, exported: Callable[[RunPage], str], sample: dict[str, Any]
+def test_3000_columns_are_truncated_and_searchable(
+    open_page: OpenPage, export_page: Callable[[RunPage], str], sample: dict[str, Any]
 ) -> None:
-    book = sample["Book"]()
+    builder = sample["RunBuilder"]()
     columns = " ".join(f"c{i}:int64" for i in range(3000))
-    file = book.file("wide.csv", 5, columns)
-    book.cell("load", 'wide = pd.read_csv("wide.csv")')
-    book.step("read_csv", "io", [file], book.frame("wide", 1, 5, columns), sample["same"](file.fields))
-    page = open_page(exported(build_run_page(book.run([file], []))))
+    file = builder.file("wide.csv", 5, columns)
+    builder.cell("load", 'wide = pd.read_csv("wide.csv")')
+    builder.step("read_csv", "io", [file], builder.frame("wide", 1, 5, columns), sample["identity_edges"](file.fields))
+    page = open_page(export_page(build_run_page(builder.run([file], []))))
     page.get_by_role("button", name="8 of 3000 columns").click()
     details = page.get_by_role("complementary", name="Details")
     expect(details).to_contain_text("200 of 3000")
@@ -192,15 +195,17 @@ def test_three_thousand_columns_stay_a_page(
     expect(details.locator("[data-column]")).to_have_count(1)
 
 
-def test_an_empty_run_says_so(open_page: Open, exported: Callable[[RunPage], str], sample: dict[str, Any]) -> None:
-    url = exported(build_run_page(sample["Book"]().run([], [])))
+def test_empty_run_shows_messages(
+    open_page: OpenPage, export_page: Callable[[RunPage], str], sample: dict[str, Any]
+) -> None:
+    url = export_page(build_run_page(sample["RunBuilder"]().run([], [])))
     page = open_page(url)
-    for words in ("No cells were executed.", "Nothing was read.", "Nothing was written."):
-        expect(page.get_by_text(words)).to_be_visible()
+    for text in ("No cells were executed.", "Nothing was read.", "Nothing was written."):
+        expect(page.get_by_text(text)).to_be_visible()
     expect(open_page(f"{url}#/graph").get_by_text("No datasets in this run.")).to_be_visible()
 
 
-def test_the_build_is_small_and_carries_no_source_maps() -> None:
+def test_web_build_is_small_and_has_no_source_maps() -> None:
     files = [path for path in STATIC.rglob("*") if path.is_file()]
     assert sum(len(gzip.compress(path.read_bytes())) for path in files) < 250_000
     assert sorted(path.suffix for path in files) == [".css", ".html", ".js"]

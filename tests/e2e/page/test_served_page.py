@@ -1,6 +1,6 @@
-"""The page as a server gives it: the last run, another one, none, and no server at all.
+"""Tests of the served page: the latest run, another run, no index and no server.
 
-This one knows runs and nothing else, so the page is not whole: it misses what changed since the run before.
+This server has runs only, so the request for changes since the previous run fails.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from clew.query.names import UnknownNameError
 from clew.query.service import NotebookService
 
 pytestmark = pytest.mark.browser
-Open = Callable[..., Page]
-Serving = Callable[[OpenRunSource], AbstractContextManager[str]]
+OpenPage = Callable[..., Page]
+ServeRuns = Callable[[OpenRunSource], AbstractContextManager[str]]
 
 
 class TwoRuns:
-    """The sample run, and one before it of another notebook."""
+    """Source of the sample run and of an earlier run of another notebook."""
 
     def __init__(self, run: NotebookRun) -> None:
         self._runs = {r.session_id: r for r in (run, structs.replace(run, session_id="0ld00000", notebook="before.py"))}
@@ -49,17 +49,17 @@ class TwoRuns:
 
 
 @pytest.fixture
-def url(serving: Serving, sample: dict[str, Any]) -> Iterator[str]:
+def url(serve_runs: ServeRuns, sample: dict[str, Any]) -> Iterator[str]:
     @contextmanager
-    def opened() -> Iterator[TwoRuns]:
+    def open_runs() -> Iterator[TwoRuns]:
         yield TwoRuns(sample["orders_run"]())
 
-    with serving(opened) as address:
+    with serve_runs(open_runs) as address:
         yield address
 
 
-def test_the_first_screen_is_the_last_run(open_page: Open, url: str) -> None:
-    page = open_page(url, is_whole=False)
+def test_first_screen_is_the_latest_run(open_page: OpenPage, url: str) -> None:
+    page = open_page(url, check_console=False)
     expect(page.get_by_role("heading", name="orders.py")).to_be_visible()
     column = page.get_by_role("button", name="country string, column of customers.csv")
     column.hover()
@@ -67,33 +67,33 @@ def test_the_first_screen_is_the_last_run(open_page: Open, url: str) -> None:
     expect(page.get_by_test_id("cell").locator("p[data-highlight=direct]").first).to_contain_text("customers.csv")
 
 
-def test_another_run_can_be_chosen_and_is_a_url(open_page: Open, url: str) -> None:
-    page = open_page(url, is_whole=False)
+def test_selected_run_is_in_the_url(open_page: OpenPage, url: str) -> None:
+    page = open_page(url, check_console=False)
     page.get_by_role("combobox", name="Choose a run").select_option("0ld00000")
     expect(page.get_by_role("heading", name="before.py")).to_be_visible()
-    expect(open_page(page.url, is_whole=False).get_by_role("heading", name="before.py")).to_be_visible()
+    expect(open_page(page.url, check_console=False).get_by_role("heading", name="before.py")).to_be_visible()
 
 
-def test_an_unknown_run_is_said(open_page: Open, url: str) -> None:
-    page = open_page(f"{url}#/run/deadbeef", is_whole=False)
+def test_unknown_run_shows_an_error(open_page: OpenPage, url: str) -> None:
+    page = open_page(f"{url}#/run/deadbeef", check_console=False)
     expect(page.get_by_role("alert")).to_contain_text("There is no notebook session 'deadbeef'.")
 
 
-def test_no_index_says_what_to_do(open_page: Open, serving: Serving, tmp_path: Path) -> None:
-    with serving(lambda: NotebookService(tmp_path / "index.sqlite")) as address:
-        page = open_page(address, is_whole=False)
+def test_missing_index_shows_a_hint(open_page: OpenPage, serve_runs: ServeRuns, tmp_path: Path) -> None:
+    with serve_runs(lambda: NotebookService(tmp_path / "index.sqlite")) as address:
+        page = open_page(address, check_console=False)
         expect(page.get_by_role("alert")).to_contain_text("There is no index")
         expect(page.get_by_role("alert")).to_contain_text("clew demo")
 
 
-def test_a_server_that_is_gone_is_said(open_page: Open, url: str) -> None:
-    page = open_page(url, is_whole=False)
+def test_unreachable_server_shows_an_error(open_page: OpenPage, url: str) -> None:
+    page = open_page(url, check_console=False)
     page.route("**/api/**", lambda route: route.abort())
     page.get_by_role("combobox", name="Choose a run").select_option("0ld00000")
     expect(page.get_by_role("alert")).to_contain_text("The server is not responding.")
 
 
-def test_the_page_asks_nobody_else(open_page: Open, url: str) -> None:
-    page = open_page(url, is_whole=False)
+def test_page_loads_only_from_its_own_origin(open_page: OpenPage, url: str) -> None:
+    page = open_page(url, check_console=False)
     hosts = page.evaluate("[...new Set(performance.getEntriesByType('resource').map((e) => new URL(e.name).origin))]")
     assert hosts == [url.rstrip("/")]

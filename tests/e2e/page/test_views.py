@@ -1,4 +1,4 @@
-"""A person's paths through the whole page, over one home with a little of everything."""
+"""Tests of the web UI's views in a real browser, with the sample data directory."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ from clew.data_dir import DataDir
 from clew.index.writer import IndexWriter
 
 pytestmark = pytest.mark.browser
-Open = Callable[..., Page]
+OpenPage = Callable[..., Page]
 
 WAREHOUSE = "postgres://wh:5432"
 AXE = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
 
 
-def dataset(name: str, view: str = "dataset") -> str:
+def dataset_url(name: str, view: str = "dataset") -> str:
     return f"#/{view}?{urlencode({'namespace': WAREHOUSE, 'name': name})}"
 
 
-def node(kind: str, namespace: str, name: str) -> str:
+def node_id(kind: str, namespace: str, name: str) -> str:
     return f"{kind}/{quote(namespace, safe='')}/{quote(name, safe='')}"
 
 
-def lineage(name: str, **values: str) -> str:
-    return f"#/lineage?{urlencode({'node': node('dataset', WAREHOUSE, name), **values})}"
+def lineage_url(name: str, **values: str) -> str:
+    return f"#/lineage?{urlencode({'node': node_id('dataset', WAREHOUSE, name), **values})}"
 
 
-def job(namespace: str, name: str) -> str:
+def job_url(namespace: str, name: str) -> str:
     return f"#/job?{urlencode({'namespace': namespace, 'name': name})}"
 
 
 def search_margin(page: Page) -> None:
-    """Look for a column by keyboard, until it is found."""
+    """Search for a column by keyboard and wait for the result."""
     page.keyboard.press("/")
     page.keyboard.type("margin_pct")
     expect(page.get_by_role("option", name="margin_pct finance.margin")).to_be_visible()
 
 
-def test_a_column_is_searched_from_anywhere_and_leads_to_its_path(open_page: Open, shop: str) -> None:
-    page = open_page(f"{shop}#/health")
+def test_search_leads_to_the_lineage_of_a_column(open_page: OpenPage, shop_url: str) -> None:
+    page = open_page(f"{shop_url}#/health")
     search_margin(page)
     while "finance.margin" not in (page.locator("[aria-selected=true]").text_content() or ""):
         page.keyboard.press("ArrowDown")
@@ -63,16 +63,16 @@ def test_a_column_is_searched_from_anywhere_and_leads_to_its_path(open_page: Ope
     assert page.get_by_test_id("edges").locator("g[data-kind=indirect]").count() >= 1
 
 
-def test_what_has_the_text_only_inside_is_found_too(open_page: Open, shop: str) -> None:
-    page = open_page(f"{shop}#/jobs")
+def test_search_finds_text_matches(open_page: OpenPage, shop_url: str) -> None:
+    page = open_page(f"{shop_url}#/jobs")
     page.get_by_role("combobox", name="Search").fill("coalesce")
     expect(page.get_by_role("option", name="finance.load_daily")).to_contain_text("coalesce(")
     page.get_by_role("combobox", name="Search").fill("no such thing")
     expect(page.get_by_text("No results")).to_be_visible()
 
 
-def test_a_column_of_the_demo_is_followed_through_the_notebook_to_its_code(open_page: Open, shop: str) -> None:
-    page = open_page(f"{shop}#/datasets")
+def test_column_lineage_through_a_notebook_shows_code(open_page: OpenPage, shop_url: str) -> None:
+    page = open_page(f"{shop_url}#/datasets")
     page.get_by_role("link", name="daily_revenue.parquet").click()
     page.get_by_role("link", name="net_revenue", exact=True).click()
     panel = page.get_by_role("complementary", name="Column lineage")
@@ -83,8 +83,8 @@ def test_a_column_of_the_demo_is_followed_through_the_notebook_to_its_code(open_
     )
 
 
-def test_the_page_of_a_dataset_shows_origins_versions_and_figures(open_page: Open, shop: str) -> None:
-    page = open_page(f"{shop}{dataset('finance.margin')}")
+def test_dataset_page_shows_sources_versions_and_charts(open_page: OpenPage, shop_url: str) -> None:
+    page = open_page(f"{shop_url}{dataset_url('finance.margin')}")
     row = page.get_by_role("row", name="margin_pct numeric").first
     expect(row).to_contain_text("erp.allocated · cost")
     expect(page.get_by_role("link", name="finance.load_daily")).to_be_visible()
@@ -104,47 +104,47 @@ def test_the_page_of_a_dataset_shows_origins_versions_and_figures(open_page: Ope
     expect(states.nth(1)).to_contain_text("✗ failed")
 
 
-def test_a_failing_run_shows_its_error(open_page: Open, shop: str) -> None:
-    page = open_page(f"{shop}#/runs")
+def test_failed_run_shows_its_error(open_page: OpenPage, shop_url: str) -> None:
+    page = open_page(f"{shop_url}#/runs")
     finished = page.get_by_role("row", name="completed")
     expect(finished).not_to_have_count(0)
     page.get_by_role("combobox", name="State").select_option("FAILED")
-    # Until the answer is there, the page shows what it has shown.
+    # Until the response arrives, the page shows the previous list.
     expect(finished).to_have_count(0)
     page.get_by_role("link", name="bi.refresh").first.click()
     expect(page.get_by_test_id("error")).to_contain_text("relation bi.dashboard is locked")
     expect(page.get_by_test_id("error").locator("pre")).to_contain_text('File "refresh.py", line 12')
 
 
-def compare(page: Page, one: int, other: int) -> None:
-    """Choose two of the runs of a job."""
+def select_runs(page: Page, first: int, second: int) -> None:
+    """Select two runs of a job for comparison."""
     bars = page.get_by_role("group", name="Runs, oldest first").get_by_role("button")
     expect(bars).to_have_count(14)
-    bars.nth(one).click()
+    bars.nth(first).click()
     expect(page.get_by_text("Select another run to compare")).to_be_visible()
-    bars.nth(other).click()
+    bars.nth(second).click()
     expect(page.get_by_role("heading", name="finance.load_daily")).to_be_visible()
 
 
-def test_two_runs_that_are_chosen_are_compared(open_page: Open, shop: str) -> None:
-    page = open_page(f"{shop}{job('airflow', 'finance.load_daily')}")
-    compare(page, 8, 11)
+def test_compares_two_selected_runs(open_page: OpenPage, shop_url: str) -> None:
+    page = open_page(f"{shop_url}{job_url('airflow', 'finance.load_daily')}")
+    select_runs(page, 8, 11)
     changes = page.get_by_test_id("changes")
     expect(changes.filter(has_text="1.1 k → 1.4 k rows")).to_have_count(1)
     expect(changes.filter(has_text="+ orders")).to_have_count(1)
     expect(open_page(page.url).get_by_test_id("changes").first).to_be_visible()
 
 
-def test_a_notebook_says_what_changed_since_the_run_before(open_page: Open, shop: str) -> None:
-    page = open_page(shop)
+def test_notebook_page_shows_changes_since_the_previous_run(open_page: OpenPage, shop_url: str) -> None:
+    page = open_page(shop_url)
     page.get_by_test_id("changes-since").get_by_role("link").filter(has_text="paid: ").click()
     code = page.get_by_test_id("code-diff")
     expect(code.locator("[data-sign='-']")).to_contain_text('orders[orders["status"] == "paid"]')
     expect(code.locator("[data-sign='+']")).to_contain_text('orders[orders["price"] > 60]')
 
 
-def test_cells_and_operations_stand_on_a_time_bar_with_memory(open_page: Open, shop: str) -> None:
-    page = open_page(f"{shop}#/time")
+def test_timeline_shows_cells_with_memory(open_page: OpenPage, shop_url: str) -> None:
+    page = open_page(f"{shop_url}#/time")
     rows = page.get_by_role("region", name="Timeline of cells and operations").get_by_role("listitem")
     expect(rows).to_have_count(13)
     failed = rows.filter(has_text="KeyError")
@@ -157,8 +157,8 @@ POSITIONS = """() => Object.fromEntries([...document.querySelectorAll(".react-fl
     [n.dataset.id, n.style.transform]))"""
 
 
-def test_a_chip_opens_in_place_and_moves_nothing(open_page: Open, shop: str) -> None:
-    page = open_page(f"{shop}{lineage('finance.margin')}")
+def test_expanding_the_graph_moves_no_nodes(open_page: OpenPage, shop_url: str) -> None:
+    page = open_page(f"{shop_url}{lineage_url('finance.margin')}")
     expect(page.locator(".react-flow__node")).to_have_count(20)
     before = page.evaluate(POSITIONS)
     page.get_by_role("button", name="+ 4 downstream of finance.margin").click()
@@ -169,8 +169,8 @@ def test_a_chip_opens_in_place_and_moves_nothing(open_page: Open, shop: str) -> 
     expect(open_page(page.url).get_by_role("status")).to_contain_text("28 nodes")
 
 
-def test_the_path_between_two_the_time_and_the_namespaces(open_page: Open, shop: str) -> None:
-    page = open_page(f"{shop}{lineage('erp.costs', depth='20')}")
+def test_path_as_of_and_grouping_by_namespace(open_page: OpenPage, shop_url: str) -> None:
+    page = open_page(f"{shop_url}{lineage_url('erp.costs', depth='20')}")
     page.get_by_role("combobox", name="Find path to").select_option(label="bi.dashboard (dataset)")
     expect(page.get_by_role("status")).to_have_text(re.compile("^7 nodes"))
     page.get_by_role("button", name="Clear path").click()
@@ -183,15 +183,15 @@ def test_the_path_between_two_the_time_and_the_namespaces(open_page: Open, shop:
     expect(page.get_by_role("status")).to_contain_text("3 nodes")
 
 
-def test_the_graph_as_text_says_the_same(open_page: Open, shop: str) -> None:
-    page = open_page(f"{shop}{lineage('finance.margin', column='margin_pct', text='1')}")
-    twin = page.get_by_role("region", name="Graph as text")
-    expect(twin).to_contain_text("← erp.allocated · cost  [transformation by finance.load_daily]")
-    expect(twin).to_contain_text("4 more downstream")
+def test_graph_as_text(open_page: OpenPage, shop_url: str) -> None:
+    page = open_page(f"{shop_url}{lineage_url('finance.margin', column='margin_pct', text='1')}")
+    graph_text = page.get_by_role("region", name="Graph as text")
+    expect(graph_text).to_contain_text("← erp.allocated · cost  [transformation by finance.load_daily]")
+    expect(graph_text).to_contain_text("4 more downstream")
 
 
-def test_the_keyboard_is_enough(open_page: Open, shop: str) -> None:
-    page = open_page(f"{shop}#/datasets")
+def test_keyboard_navigation(open_page: OpenPage, shop_url: str) -> None:
+    page = open_page(f"{shop_url}#/datasets")
     page.keyboard.press("/")
     page.keyboard.type("erp.allocated")
     page.get_by_role("option").first.wait_for()
@@ -210,8 +210,8 @@ def test_the_keyboard_is_enough(open_page: Open, shop: str) -> None:
     expect(page).to_have_url(re.compile("column=cost"))
 
 
-def test_events_are_listed_filtered_and_shown_as_they_came(open_page: Open, shop: str) -> None:
-    page = open_page(f"{shop}#/events")
+def test_events_are_listed_filtered_and_shown_raw(open_page: OpenPage, shop_url: str) -> None:
+    page = open_page(f"{shop_url}#/events")
     expect(page.get_by_text(re.compile(r"^50 of \d+ events"))).to_be_visible()
     page.get_by_role("searchbox", name="Filter events").fill("bi.refresh")
     page.get_by_role("combobox", name="Type").select_option("FAIL")
@@ -226,31 +226,33 @@ def test_events_are_listed_filtered_and_shown_as_they_came(open_page: Open, shop
     expect(page.get_by_role("list", name="Events")).to_contain_text("eventTime is missing")
 
 
-def test_health_says_how_far_it_is_and_what_was_rejected(open_page: Open, shop: str) -> None:
-    page = open_page(f"{shop}#/health")
+def test_health_page(open_page: OpenPage, shop_url: str) -> None:
+    page = open_page(f"{shop_url}#/health")
     expect(page.get_by_role("link", name="2 events rejected")).to_be_visible()
     expect(page.get_by_text("index updated")).to_be_visible()
 
 
-WIDE = "document.documentElement.scrollWidth > document.documentElement.clientWidth + 1"
+OVERFLOW_SCRIPT = "document.documentElement.scrollWidth > document.documentElement.clientWidth + 1"
 
 
 @pytest.mark.parametrize("kind", ["long", "emoji", "right to left"])
-def test_no_name_breaks_a_page(open_page: Open, shop: str, shop_names: dict[str, str], kind: str) -> None:
+def test_names_do_not_break_the_layout(
+    open_page: OpenPage, shop_url: str, shop_names: dict[str, str], kind: str
+) -> None:
     name = shop_names[kind]
-    page = open_page(f"{shop}{dataset(name)}")
+    page = open_page(f"{shop_url}{dataset_url(name)}")
     expect(page.get_by_role("heading", level=1)).to_contain_text(name)
-    assert page.evaluate(WIDE) is False
+    assert page.evaluate(OVERFLOW_SCRIPT) is False
     page.get_by_role("link", name="Show lineage").click()
     expect(page.locator(".react-flow__node")).to_have_count(3)
-    assert page.evaluate(WIDE) is False
-    page.goto(f"{shop}{job('odd', name)}")
+    assert page.evaluate(OVERFLOW_SCRIPT) is False
+    page.goto(f"{shop_url}{job_url('odd', name)}")
     expect(page.get_by_role("heading", level=1)).to_contain_text(name)
-    assert page.evaluate(WIDE) is False
+    assert page.evaluate(OVERFLOW_SCRIPT) is False
 
 
-def test_three_thousand_columns_stay_a_page(open_page: Open, shop: str) -> None:
-    page = open_page(f"{shop}{dataset('wide.target')}")
+def test_3000_columns_are_truncated_and_searchable(open_page: OpenPage, shop_url: str) -> None:
+    page = open_page(f"{shop_url}{dataset_url('wide.target')}")
     expect(page.get_by_text("200 of 3000").first).to_be_visible()
     page.get_by_role("searchbox", name="Find a column").fill("column_2999")
     page.get_by_role("link", name="column_2999", exact=True).click()
@@ -259,48 +261,48 @@ def test_three_thousand_columns_stay_a_page(open_page: Open, shop: str) -> None:
     )
 
 
-def test_a_server_that_is_gone_is_said_on_every_page(open_page: Open, shop: str) -> None:
-    page = open_page(f"{shop}#/health", is_whole=False)
+def test_unreachable_server_shows_an_error_on_every_page(open_page: OpenPage, shop_url: str) -> None:
+    page = open_page(f"{shop_url}#/health", check_console=False)
     page.route("**/api/**", lambda route: route.abort())
     for view in ("datasets", "jobs", "events"):
         page.get_by_role("navigation", name="Pages").get_by_role("link", name=view, exact=False).click()
         expect(page.get_by_role("alert")).to_contain_text("The server is not responding.")
 
 
-def test_an_empty_index_says_what_to_do(
-    open_page: Open, serving_home: Callable[[DataDir], AbstractContextManager[str]], tmp_path: Path
+def test_empty_index_shows_a_message(
+    open_page: OpenPage, serve_home: Callable[[DataDir], AbstractContextManager[str]], tmp_path: Path
 ) -> None:
-    home = DataDir(tmp_path).create()
-    with IndexWriter(home.index):
+    data_dir = DataDir(tmp_path).create()
+    with IndexWriter(data_dir.index):
         pass
-    with serving_home(home) as address:
-        page = open_page(address, is_whole=False)
+    with serve_home(data_dir) as address:
+        page = open_page(address, check_console=False)
         expect(page.get_by_text("No data yet.")).to_be_visible()
         page.goto(f"{address}#/jobs")
         expect(page.get_by_text("No jobs yet")).to_be_visible()
 
 
-def test_without_a_notebook_the_first_screen_is_the_search(
-    open_page: Open, serving_home: Callable[[DataDir], AbstractContextManager[str]], tmp_path: Path, fill_shop: Any
+def test_first_screen_without_notebooks_is_the_search(
+    open_page: OpenPage, serve_home: Callable[[DataDir], AbstractContextManager[str]], tmp_path: Path, fill_shop: Any
 ) -> None:
-    home = DataDir(tmp_path)
-    fill_shop(home, has_notebook=False)
-    with serving_home(home) as address:
-        page = open_page(address, is_whole=False)
+    data_dir = DataDir(tmp_path)
+    fill_shop(data_dir, has_notebook=False)
+    with serve_home(data_dir) as address:
+        page = open_page(address, check_console=False)
         expect(page.get_by_role("combobox", name="Search everything")).to_be_visible()
         expect(page.get_by_role("heading", name="Recent runs")).to_be_visible()
 
 
-def test_a_url_typed_by_hand_leads_to_its_page(open_page: Open, shop: str) -> None:
-    page = open_page(f"{shop}datasets/{quote(WAREHOUSE, safe='')}/finance.margin")
+def test_typed_url_redirects_to_its_page(open_page: OpenPage, shop_url: str) -> None:
+    page = open_page(f"{shop_url}datasets/{quote(WAREHOUSE, safe='')}/finance.margin")
     expect(page.get_by_role("heading", level=1)).to_contain_text("finance.margin")
-    page = open_page(f"{shop}jobs?text=finance")
+    page = open_page(f"{shop_url}jobs?text=finance")
     expect(page.get_by_role("searchbox", name="Filter jobs")).to_have_value("finance")
 
 
-def test_an_unknown_page_and_an_unknown_name_are_said(open_page: Open, shop: str) -> None:
-    expect(open_page(f"{shop}#/nonsense").get_by_role("alert")).to_contain_text("Page not found.")
-    page = open_page(f"{shop}{dataset('finance.margins')}", is_whole=False)
+def test_unknown_page_and_unknown_name_show_an_error(open_page: OpenPage, shop_url: str) -> None:
+    expect(open_page(f"{shop_url}#/nonsense").get_by_role("alert")).to_contain_text("Page not found.")
+    page = open_page(f"{shop_url}{dataset_url('finance.margins')}", check_console=False)
     expect(page.get_by_role("alert")).to_contain_text("Did you mean finance.margin?")
 
 
@@ -309,41 +311,41 @@ PAGES = {
     "graph of the run": "#/graph",
     "time": "#/time",
     "run as text": "#/run?text=1",
-    "lineage": lineage("finance.margin", column="margin_pct", text="1"),
-    "lineage, nothing chosen": "#/lineage",
-    "dataset": dataset("finance.margin"),
+    "lineage": lineage_url("finance.margin", column="margin_pct", text="1"),
+    "lineage without a node": "#/lineage",
+    "dataset": dataset_url("finance.margin"),
     "datasets": "#/datasets",
-    "job": job("airflow", "finance.load_daily"),
+    "job": job_url("airflow", "finance.load_daily"),
     "jobs": "#/jobs",
     "runs": "#/runs",
     "failed run": "#/runs?state=FAILED",
     "events": "#/events?stream=rejected",
     "health": "#/health",
 }
-# What has no fixed address: where to begin, and what to do there.
-WAYS: dict[str, tuple[str, Callable[[Page], None]]] = {
+# Views without a fixed URL: the start URL and the actions there.
+INTERACTIVE_PAGES: dict[str, tuple[str, Callable[[Page], None]]] = {
     "run": ("#/runs?state=FAILED", lambda page: page.get_by_role("link", name="bi.refresh").first.click()),
-    "difference": (job("airflow", "finance.load_daily"), lambda page: compare(page, 8, 11)),
+    "diff": (job_url("airflow", "finance.load_daily"), lambda page: select_runs(page, 8, 11)),
     "search": ("", search_margin),
 }
-SERIOUS = """async () => (await axe.run({ resultTypes: ["violations"] })).violations
-    .filter((fault) => fault.impact === "serious" || fault.impact === "critical")
-    .map((fault) => [fault.id, fault.nodes.slice(0, 3).map((node) => node.html.slice(0, 200))])"""
+SERIOUS_VIOLATIONS = """async () => (await axe.run({ resultTypes: ["violations"] })).violations
+    .filter((violation) => violation.impact === "serious" || violation.impact === "critical")
+    .map((violation) => [violation.id, violation.nodes.slice(0, 3).map((node) => node.html.slice(0, 200))])"""
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_no_page_has_a_serious_fault_of_accessibility(open_page: Open, shop: str, scheme: str) -> None:
-    page = open_page(shop, color_scheme=scheme)
-    # Not as a script of the page: its policy lets none in.
+def test_pages_have_no_serious_accessibility_violations(open_page: OpenPage, shop_url: str, scheme: str) -> None:
+    page = open_page(shop_url, color_scheme=scheme)
+    # Not as a script of the page: its content security policy blocks that.
     page.add_init_script(path=AXE)
-    faults: dict[str, Any] = {}
-    for name in (*PAGES, *WAYS):
-        place, go_on = WAYS.get(name) or (PAGES[name], None)
-        page.goto(f"{shop}{place}")
+    violations: dict[str, Any] = {}
+    for name in (*PAGES, *INTERACTIVE_PAGES):
+        url_fragment, interact = INTERACTIVE_PAGES.get(name) or (PAGES[name], None)
+        page.goto(f"{shop_url}{url_fragment}")
         page.wait_for_selector("main > :not([aria-busy]) >> nth=0")
-        if go_on is not None:
-            go_on(page)
+        if interact is not None:
+            interact(page)
         page.wait_for_load_state("networkidle")
-        if found := page.evaluate(SERIOUS):
-            faults[name] = found
-    assert not faults, json.dumps(faults, indent=1)
+        if page_violations := page.evaluate(SERIOUS_VIOLATIONS):
+            violations[name] = page_violations
+    assert not violations, json.dumps(violations, indent=1)

@@ -1,4 +1,4 @@
-"""The notebook's widget in a real browser: what is clicked in it."""
+"""Tests of the notebook widget in a real browser."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ GRAPH = FrameGraph(
         FrameLink(1, "qty", 0, None, "INDIRECT", "FILTER", is_certain=True),
     ),
 )
-# As much of a notebook as the widget sees: a model whose traits are set, saved and heard of.
+# Minimal anywidget model: get, set, save and change listeners.
 NOTEBOOK = """
 const traits = {traits};
-const heard = {{}};
+const listeners = {{}};
 window.saved = [];
 const model = {{
   get: (name) => traits[name],
-  set: (name, value) => {{ traits[name] = value; (heard[`change:${{name}}`] || []).forEach((call) => call()); }},
+  set: (name, value) => {{ traits[name] = value; (listeners[`change:${{name}}`] || []).forEach((call) => call()); }},
   save_changes: () => window.saved.push({{ ...traits.selected }}),
-  on: (name, call) => (heard[name] = [...(heard[name] || []), call]),
+  on: (name, call) => (listeners[name] = [...(listeners[name] || []), call]),
   off: () => {{}},
 }};
 widget.render({{ model, el: document.getElementById("here") }});
 """
 
 
-def test_a_click_on_a_column_is_told_and_lights_up_its_way(browser: Browser) -> None:
+def test_click_on_a_column_selects_it_and_highlights_its_path(browser: Browser) -> None:
     code = files("clew.display").joinpath("widget.js").read_text(encoding="utf-8")
     traits = {"svg": render_frame_svg(GRAPH), "links": msgspec.to_builtins(GRAPH.links), "selected": {}}
     module = code.replace("export default", "const widget =") + NOTEBOOK.format(traits=json.dumps(traits))

@@ -1,4 +1,4 @@
-"""Homes that many batches go into, and all that is then recorded in them."""
+"""Helpers to ingest events in batches and to read all rows of lake and index."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from clew.pipeline.pipeline import open_pipeline
 from clew.pipeline.worker_reports import WorkerReport, collect_reports
 from clew.pipeline.workers import EventWorker
 
-Record = dict[str, list[str]]
+TableRows = dict[str, list[str]]
 
 
-def event(number: int, note: str = "") -> bytes:
-    """Every third begins a run; runs share jobs and datasets."""
+def make_event(number: int, note: str = "") -> bytes:
+    """Make an event of a run of three events; runs share jobs and datasets."""
     dataset = {"namespace": "n", "name": f"d{number % 5}", "facets": {"schema": {"fields": [{"name": f"c{number}"}]}}}
     lineage = {"fields": {"c": {"inputFields": [{"namespace": "n", "name": f"d{number % 5 - 1}", "field": "c"}]}}}
-    written = {**dataset, "name": f"d{number % 5 + 1}", "facets": {"columnLineage": lineage}}
+    output = {**dataset, "name": f"d{number % 5 + 1}", "facets": {"columnLineage": lineage}}
     return json.dumps(
         {
             "eventType": ("START", "RUNNING", "COMPLETE")[number % 3],
@@ -37,28 +37,28 @@ def event(number: int, note: str = "") -> bytes:
             "run": {"runId": f"run-{number // 3}", "facets": {"note": {"text": note}}},
             "job": {"namespace": "n", "name": f"j{number % 7}"},
             "inputs": [dataset],
-            "outputs": [written],
+            "outputs": [output],
         }
     ).encode()
 
 
-def append(home: DataDir, *bodies: bytes) -> None:
+def append_events(home: DataDir, *bodies: bytes) -> None:
     with LogWriter(home.log) as log:
         log.append_duplicates(IncomingEvent(Stream.OPENLINEAGE, "test", body) for body in bodies)
 
 
-def run(home: DataDir, spark: SparkSession | None, bytes_per_trigger: int, *, is_derived: bool = True) -> None:
-    """Take in all there is, by so many bytes a time, and derive what follows."""
-    with open_pipeline(home, spark=spark) as opened:
-        pipeline = replace(opened, bytes_per_trigger=bytes_per_trigger)
+def run_pipeline(home: DataDir, spark: SparkSession | None, bytes_per_trigger: int, *, is_derived: bool = True) -> None:
+    """Ingest the log with a number of bytes per batch, and refresh derived tables."""
+    with open_pipeline(home, spark=spark) as pipeline:
+        limited = replace(pipeline, bytes_per_trigger=bytes_per_trigger)
         if is_derived:
-            pipeline.run()
+            limited.run()
         else:
-            pipeline.ingest_available()
+            limited.ingest_available()
 
 
-def record(home: DataDir, *but: str) -> Record:
-    """All rows of the lake and of the index, but for columns that say which batch brought them, or are named."""
+def read_tables(home: DataDir, *excluded: str) -> TableRows:
+    """Read all rows of lake and index, without the batch and the excluded columns."""
     lake = Lake(home.lake)
     rows = {name: table.to_pyarrow_table().to_pylist() for name in lake.row_counts() if (table := lake.table(name))}
     with closing(connect_reader(home.index_file)) as index:
@@ -66,28 +66,28 @@ def record(home: DataDir, *but: str) -> Record:
         for name in set(names) - {"meta", "batches", "zstd_dictionaries"}:
             rows[f"index.{name}"] = [dict(row) for row in index.execute(f"select * from {name}")]
         rows["index.facets"] = index_facets(index)
-    return {name: sorted(comparable(row, {"batch", *but}) for row in table) for name, table in rows.items()}
+    return {name: sorted(to_comparable(row, {"batch", *excluded}) for row in table) for name, table in rows.items()}
 
 
-def comparable(row: dict[str, Any], but: set[str]) -> str:
-    return json.dumps({name: value for name, value in row.items() if name not in but}, default=str, sort_keys=True)
+def to_comparable(row: dict[str, Any], excluded: set[str]) -> str:
+    return json.dumps({name: value for name, value in row.items() if name not in excluded}, default=str, sort_keys=True)
 
 
 def log_size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.glob("*.ndjson"))
 
 
-class OnDriver:
-    """What a worker told, without having been sent to one: what a test changes is changed in this process only."""
+class LocalReports:
+    """Reports of a worker that ran in this process, where monkeypatches apply."""
 
     def __init__(self, reports: Iterator[pa.RecordBatch]) -> None:
         self._reports = list(reports)
 
-    def toArrow(self) -> pa.Table:  # noqa: N802  # as Spark names it
+    def toArrow(self) -> pa.Table:  # noqa: N802  # Spark's name
         return pa.Table.from_batches(self._reports)
 
 
-def write_here(ranges: DataFrame, worker: EventWorker) -> WorkerReport:
-    """Take the place of `write_events`: the worker is called in this process."""
-    reports: Any = OnDriver(worker(iter(ranges.toArrow().to_batches())))
+def write_events_locally(ranges: DataFrame, worker: EventWorker) -> WorkerReport:
+    """Replace `write_events`: call the worker in this process."""
+    reports: Any = LocalReports(worker(iter(ranges.toArrow().to_batches())))
     return collect_reports(reports)

@@ -1,4 +1,4 @@
-"""The two ways from events to entities agree: what batches left in the index, what the lake says, what is rebuilt."""
+"""Tests that index, lake and rebuilt index have the same entities."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from clew.lake.lake import Lake
 from clew.pipeline.pipeline import open_pipeline
 from clew.pipeline.reprocess import rebuild_index
 
-# What in the index is the table of the lake.
-SAME = {
+# Index query that corresponds to each table of the lake.
+INDEX_QUERIES = {
     "runs": "select * from all_runs",
     "jobs": """select all_jobs.*, version as current_version from all_jobs
         left join current_job_versions on job_namespace = namespace and job_name = name""",
@@ -34,53 +34,53 @@ SAME = {
 
 @pytest.fixture(scope="module")
 def home(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> DataDir:
-    """All golden cases in one log, taken in by several batches."""
-    made = DataDir(tmp_path_factory.mktemp("agreement"))
+    """Create a data directory with all golden cases in one log, ingested in several batches."""
+    data_dir = DataDir(tmp_path_factory.mktemp("agreement"))
     bodies = [
         body for case in sorted(PIPELINE_CASES.iterdir()) for body in (case / "events.ndjson").read_bytes().splitlines()
     ]
-    with open_pipeline(made, spark=spark) as pipeline:
+    with open_pipeline(data_dir, spark=spark) as pipeline:
         for start in range(0, len(bodies), len(bodies) // 3 + 1):
-            with LogWriter(made.log) as log:
-                some = bodies[start : start + len(bodies) // 3 + 1]
-                log.append(IncomingEvent(guess_stream(body), "case", body) for body in some)
+            with LogWriter(data_dir.log) as log:
+                batch = bodies[start : start + len(bodies) // 3 + 1]
+                log.append(IncomingEvent(guess_stream(body), "case", body) for body in batch)
             pipeline.ingest_available()
         pipeline.refresh()
-    return made
+    return data_dir
 
 
-@pytest.mark.parametrize("table", SAME)
-def test_the_lake_says_the_same_as_the_index(table: str, home: DataDir) -> None:
+@pytest.mark.parametrize("table", INDEX_QUERIES)
+def test_lake_table_equals_the_index(table: str, home: DataDir) -> None:
     delta = Lake(home.lake).table(table)
     assert delta is not None
-    of_lake = sorted(map(comparable, delta.to_pyarrow_table().to_pylist()))
-    found = [dict(row) for row in connect_reader(home.index_file).execute(SAME[table])]
-    assert of_lake
-    assert sorted(map(comparable, found)) == of_lake
+    lake_rows = sorted(map(to_comparable, delta.to_pyarrow_table().to_pylist()))
+    index_rows = [dict(row) for row in connect_reader(home.index_file).execute(INDEX_QUERIES[table])]
+    assert lake_rows
+    assert sorted(map(to_comparable, index_rows)) == lake_rows
 
 
-def test_a_rebuilt_index_is_the_same(home: DataDir, spark: SparkSession, tmp_path: Path) -> None:
+def test_rebuilt_index_is_equal(home: DataDir, spark: SparkSession, tmp_path: Path) -> None:
     rebuilt = tmp_path / "index.sqlite"
     rebuild_index(spark, Lake(home.lake), rebuilt)
-    assert contents(rebuilt) == contents(home.index_file)
+    assert read_index(rebuilt) == read_index(home.index_file)
 
 
-def contents(index: Path) -> dict[str, list[str]]:
+def read_index(index: Path) -> dict[str, list[str]]:
     database = connect_reader(index)
     names = [row["name"] for row in database.execute("select name from sqlite_master where type in ('table', 'view')")]
-    known = {
+    tables = {
         name: database.execute(f"select * from {name}").fetchall() for name in names if name not in {"meta", "batches"}
     }
-    return {name: sorted(comparable(dict(row)) for row in rows) for name, rows in known.items()}
+    return {name: sorted(to_comparable(dict(row)) for row in rows) for name, rows in tables.items()}
 
 
-def comparable(row: dict[str, Any]) -> str:
-    """Which batch brought an event may differ, and so may how bodies are packed."""
-    kept = {name: plain(value) for name, value in row.items() if name not in {"batch", "body"}}
-    return json.dumps(kept, sort_keys=True, default=str)
+def to_comparable(row: dict[str, Any]) -> str:
+    """Serialize a row without the batch and the compressed body, which may differ."""
+    compared = {name: normalize(value) for name, value in row.items() if name not in {"batch", "body"}}
+    return json.dumps(compared, sort_keys=True, default=str)
 
 
-def plain(value: Any) -> Any:
+def normalize(value: Any) -> Any:
     if isinstance(value, datetime):
         return to_epoch_micros(value)
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""The pipeline with its index in PostgreSQL: the same rows as in a file, taken in and rebuilt."""
+"""Tests of the pipeline with an index in PostgreSQL: rows equal those of SQLite, ingested and rebuilt."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ from clew.pipeline.pipeline import open_pipeline
 from clew.pipeline.status import read_status
 
 CASES = sorted(PIPELINE_CASES.iterdir())
-# Which batch brought an event may differ, and so may how bodies are packed.
-LEFT_OUT = {"meta", "batches", "zstd_dictionaries", "events", "rejected", "facets"}
+# Tables with the batch and compressed bodies, which may differ.
+EXCLUDED = {"meta", "batches", "zstd_dictionaries", "events", "rejected", "facets"}
 
 
-def test_the_index_holds_what_a_file_would(tmp_path: Path, spark: SparkSession, postgres: str) -> None:
+def test_rows_equal_those_of_sqlite(tmp_path: Path, spark: SparkSession, postgres: str) -> None:
     url = f"{postgres}{'&' if '?' in postgres else '?'}schema=pipeline"
     file, database = DataDir(tmp_path / "file"), DataDir(tmp_path / "database", database_url=url)
     open_backend(database.index).remove()
     for home in (file, database):
-        take_in(home, spark)
-    assert contents(database.index) == contents(file.index)
+        ingest_cases(home, spark)
+    assert read_index(database.index) == read_index(file.index)
     with IndexReader(database.index) as reader:
         before = reader.version()
-    found = read_status(database).index
-    assert found is not None
-    assert (found.at, found.seq) == (before.indexed_at, before.indexed_seq)
+    status = read_status(database).index
+    assert status is not None
+    assert (status.at, status.seq) == (before.indexed_at, before.indexed_seq)
 
     with open_pipeline(database, spark=spark, rebuild=True) as pipeline:
         assert pipeline.ingest_available().events == 0
-    assert contents(database.index) == contents(file.index)
+    assert read_index(database.index) == read_index(file.index)
     with IndexReader(database.index) as reader:
         assert reader.version().identity != before.identity
     open_backend(database.index).remove()
 
 
-def take_in(home: DataDir, spark: SparkSession) -> None:
-    """All golden cases at once."""
+def ingest_cases(home: DataDir, spark: SparkSession) -> None:
+    """Ingest all golden cases at once."""
     bodies = [line for case in CASES for line in (case / "events.ndjson").read_bytes().splitlines()]
     home.create()
     with LogWriter(home.log) as log:
@@ -54,15 +54,17 @@ def take_in(home: DataDir, spark: SparkSession) -> None:
         assert pipeline.ingest_available().events > 0
 
 
-def contents(place: IndexLocation) -> dict[str, list[str]]:
-    with closing(open_backend(place).reader(1.0)) as index:
+def read_index(location: IndexLocation) -> dict[str, list[str]]:
+    with closing(open_backend(location).reader(1.0)) as index:
         rows: dict[str, Any] = {
-            name: index.execute_tuples(f"select * from {name}") for name in {*TABLES, *VIEWS} - LEFT_OUT
+            name: index.execute_tuples(f"select * from {name}") for name in {*TABLES, *VIEWS} - EXCLUDED
         }
         rows["facets"] = [tuple(row.values()) for row in index_facets(index)]
-        return {name: sorted(repr(tuple(map(number, row))) for row in found) for name, found in rows.items()}
+        return {
+            name: sorted(repr(tuple(map(bool_to_int, row))) for row in table_rows) for name, table_rows in rows.items()
+        }
 
 
-def number(value: Any) -> Any:
-    """PostgreSQL tells truth from numbers."""
+def bool_to_int(value: Any) -> Any:
+    """Convert PostgreSQL's booleans to SQLite's integers."""
     return int(value) if isinstance(value, bool) else value

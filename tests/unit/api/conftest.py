@@ -1,4 +1,4 @@
-"""A notebook's runs, held in memory, and a build of the page that is small enough to read."""
+"""Fixtures of API tests: notebook runs in memory, and a minimal web build."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from clew.query.model import LineageStep, NotebookRun, SessionSummary
 SAMPLE = runpy.run_path(str(PAGE_TESTS / "orders_run.py"))
 
 
-class RunsInMemory:
+class InMemoryRuns:
     """A source of runs without an index."""
 
     def __init__(self, runs: list[NotebookRun]) -> None:
@@ -41,31 +41,31 @@ class RunsInMemory:
 
     def upstream(self, column: str) -> LineageStep:
         run, name = self._runs[0], column.rpartition(".")[2]
-        hop: LineageStep = SAMPLE["trace"](run, run.writes[0], name)
-        return hop
+        step: LineageStep = SAMPLE["trace_upstream"](run, run.writes[0], name)
+        return step
 
 
 @pytest.fixture
-def source_of() -> Callable[[list[NotebookRun]], Callable[[], AbstractContextManager[RunsInMemory]]]:
-    def make(runs: list[NotebookRun]) -> Callable[[], AbstractContextManager[RunsInMemory]]:
+def make_source() -> Callable[[list[NotebookRun]], Callable[[], AbstractContextManager[InMemoryRuns]]]:
+    def for_runs(runs: list[NotebookRun]) -> Callable[[], AbstractContextManager[InMemoryRuns]]:
         @contextmanager
-        def opened() -> Iterator[RunsInMemory]:
-            yield RunsInMemory(runs)
+        def open_runs() -> Iterator[InMemoryRuns]:
+            yield InMemoryRuns(runs)
 
-        return opened
+        return open_runs
 
-    return make
+    return for_runs
 
 
 @pytest.fixture(scope="session")
 def sample() -> dict[str, Any]:
-    """The names of the sample run's module."""
+    """Return the namespace of the sample run's module."""
     return SAMPLE
 
 
 @pytest.fixture
-def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A page of one line, in the shape that the build leaves."""
+def web_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Write a minimal web build and serve it."""
     folder = tmp_path / "static"
     (folder / "assets").mkdir(parents=True)
     (folder / "index.html").write_text(

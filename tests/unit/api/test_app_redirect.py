@@ -1,4 +1,4 @@
-"""Paths that people type lead to the web UI; programs still get errors."""
+"""Tests of redirects from typed paths to the web UI."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from starlette.testclient import TestClient
 from clew.api.app import create_app
 from clew.query.model import NotebookRun
 
-SourceOf = Callable[[list[NotebookRun]], Any]
+MakeSource = Callable[[list[NotebookRun]], Any]
 BROWSER = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 
 
 @pytest.fixture
-def client(source_of: SourceOf, sample: dict[str, Any], built: Path) -> TestClient:
-    assert built.is_dir()
-    return TestClient(create_app(source_of([sample["orders_run"]()])), follow_redirects=False)
+def client(make_source: MakeSource, sample: dict[str, Any], web_build: Path) -> TestClient:
+    assert web_build.is_dir()
+    return TestClient(create_app(make_source([sample["orders_run"]()])), follow_redirects=False)
 
 
 @pytest.mark.parametrize(

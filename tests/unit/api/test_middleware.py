@@ -1,4 +1,4 @@
-"""Who is let in to ask, and to change something."""
+"""Tests of the authentication middleware."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from starlette.testclient import TestClient
 from clew.api.middleware import AuthMiddleware
 from clew.server.auth import Authenticator, KeyFile, Scope
 
-EVERYTHING = ("/", "/api/v1/namespaces")
+PATHS = ("/", "/api/v1/namespaces")
 
 
-def answer(request: Request) -> Response:
+def echo_method(request: Request) -> Response:
     return PlainTextResponse(request.method)
 
 
@@ -28,12 +28,12 @@ def keys(tmp_path: Path) -> KeyFile:
 
 @pytest.fixture
 def client(keys: KeyFile) -> TestClient:
-    app = Starlette(routes=[Route(path, answer, methods=["GET", "PUT"]) for path in EVERYTHING])
+    app = Starlette(routes=[Route(path, echo_method, methods=["GET", "PUT"]) for path in PATHS])
     return TestClient(AuthMiddleware(app, Authenticator(keys)))
 
 
 @pytest.mark.parametrize(
-    ("scopes", "namespaces", "asked", "changed"),
+    ("scopes", "namespaces", "read_status", "write_status"),
     [
         ([Scope.READ], [], 200, 403),
         ([Scope.WRITE], [], 403, 200),
@@ -41,22 +41,22 @@ def client(keys: KeyFile) -> TestClient:
         ([Scope.READ, Scope.WRITE], ["shop"], 403, 403),
     ],
 )
-def test_a_key_lets_in_for_its_scopes(
-    scopes: list[Scope], namespaces: list[str], asked: int, changed: int, keys: KeyFile, client: TestClient
+def test_a_key_allows_requests_of_its_scopes(
+    scopes: list[Scope], namespaces: list[str], read_status: int, write_status: int, keys: KeyFile, client: TestClient
 ) -> None:
     headers = {"authorization": f"Bearer {keys.add('someone', scopes, namespaces)}"}
-    assert client.get("/api/v1/namespaces", headers=headers).status_code == asked
-    assert client.put("/api/v1/namespaces", headers=headers).status_code == changed
+    assert client.get("/api/v1/namespaces", headers=headers).status_code == read_status
+    assert client.put("/api/v1/namespaces", headers=headers).status_code == write_status
 
 
 @pytest.mark.parametrize("headers", [{}, {"authorization": "Bearer nobody"}, {"authorization": "Basic x"}])
-def test_who_is_not_known_is_told_how_to_be(headers: dict[str, str], keys: KeyFile, client: TestClient) -> None:
+def test_an_unauthenticated_request_is_401(headers: dict[str, str], keys: KeyFile, client: TestClient) -> None:
     keys.add("someone", [Scope.READ], [])
-    refused = client.get("/api/v1/namespaces", headers=headers)
-    assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
-    assert refused.json()["detail"]
+    response = client.get("/api/v1/namespaces", headers=headers)
+    assert (response.status_code, response.headers["www-authenticate"]) == (401, "Bearer")
+    assert response.json()["detail"]
 
 
-def test_the_page_itself_is_for_all(keys: KeyFile, client: TestClient) -> None:
+def test_the_page_needs_no_key(keys: KeyFile, client: TestClient) -> None:
     keys.add("someone", [Scope.READ], [])
     assert client.get("/").status_code == 200

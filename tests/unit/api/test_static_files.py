@@ -1,4 +1,4 @@
-"""The page as one file: whatever the names and the code hold, it stays one page and one document."""
+"""Tests of the run page as one HTML file: escaping of names and code, and self-containedness."""
 
 from __future__ import annotations
 
@@ -15,11 +15,20 @@ from clew.errors import ClewError
 from clew.query.pages.run_page import build_run_page
 from clew.query.pages.run_page_model import RunPage
 
-NASTY = ["</script><script>alert(1)</script>", "<!-- <script", "a\u2028b\u2029c", "&lt;", '"\\', "🧵", "م", "x" * 400]
+HOSTILE_TEXTS = [
+    "</script><script>alert(1)</script>",
+    "<!-- <script",
+    "a\u2028b\u2029c",
+    "&lt;",
+    '"\\',
+    "🧵",
+    "م",
+    "x" * 400,
+]
 
 
-class Elements(HTMLParser):
-    """The start tags of a page, and the text within its scripts."""
+class ElementCollector(HTMLParser):
+    """Parser that collects the start tags of a page and the text of its elements."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=False)
@@ -35,17 +44,17 @@ class Elements(HTMLParser):
         self.texts[self._inside] = self.texts.get(self._inside, "") + data
 
 
-def _nasty_page(sample: dict[str, Any], text: str) -> RunPage:
+def _page_with_text(sample: dict[str, Any], text: str) -> RunPage:
     run = sample["orders_run"]()
     cells = tuple(structs.replace(cell, source=text, name=text) for cell in run.cells)
     return build_run_page(structs.replace(run, notebook=text, cells=cells))
 
 
-@pytest.mark.usefixtures("built")
-@pytest.mark.parametrize("text", NASTY)
-def test_no_name_can_break_out(sample: dict[str, Any], text: str) -> None:
-    page = _nasty_page(sample, text)
-    parser = Elements()
+@pytest.mark.usefixtures("web_build")
+@pytest.mark.parametrize("text", HOSTILE_TEXTS)
+def test_escapes_hostile_names(sample: dict[str, Any], text: str) -> None:
+    page = _page_with_text(sample, text)
+    parser = ElementCollector()
     parser.feed(render_run_page(page))
     assert parser.tags == [
         "html",
@@ -64,24 +73,24 @@ def test_no_name_can_break_out(sample: dict[str, Any], text: str) -> None:
     assert msgspec.json.decode(parser.texts["clew-data"], type=RunPage) == page
 
 
-@pytest.mark.usefixtures("built")
-def test_the_file_needs_nothing_else(sample: dict[str, Any]) -> None:
+@pytest.mark.usefixtures("web_build")
+def test_the_file_is_self_contained(sample: dict[str, Any]) -> None:
     html = render_run_page(sample["orders_page"]())
     assert 'document.title = "<\\/script><\\!--";' in html
     assert "body { color: red }" in html
     assert not any(word in html for word in ("http://", "https://", 'src="', "<link"))
 
 
-@pytest.mark.parametrize("text", NASTY)
-def test_json_inside_a_script_is_the_same_json(text: str) -> None:
+@pytest.mark.parametrize("text", HOSTILE_TEXTS)
+def test_escaped_json_decodes_to_the_same_value(text: str) -> None:
     json = escape_json(msgspec.json.encode(text).decode())
     assert msgspec.json.decode(json) == text
     assert not set("<>&\u2028\u2029") & set(json)
 
 
 @pytest.mark.parametrize("missing", ["index.html", "assets/index-1a.js", "assets/style-2b.css"])
-def test_a_page_that_was_not_built_says_how(built: Path, sample: dict[str, Any], missing: str) -> None:
-    (built / missing).unlink()
-    with pytest.raises(ClewError, match=missing) as fault:
+def test_a_missing_web_build_is_an_error_with_a_hint(web_build: Path, sample: dict[str, Any], missing: str) -> None:
+    (web_build / missing).unlink()
+    with pytest.raises(ClewError, match=missing) as error:
         render_run_page(sample["orders_page"]())
-    assert "make web" in str(fault.value)
+    assert "make web" in str(error.value)

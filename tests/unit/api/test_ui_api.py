@@ -1,4 +1,4 @@
-"""The documents of the page's views over HTTP: what is asked wrongly is said, and nothing is a fault of ours."""
+"""Tests of the web UI's API: documents of each view, and errors for invalid requests."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ MARGIN = f"namespace={quote(SHOP['WAREHOUSE'], safe='')}&name=finance.margin"
 NODE = quote(f"dataset/{quote(SHOP['WAREHOUSE'], safe='')}/finance.margin", safe="")
 
 
-class Fine(Struct):
-    """How a pipeline does of which nothing is known."""
+class StubHealth(Struct):
+    """Pipeline health for tests."""
 
     words: str = "fine"
 
@@ -37,22 +37,22 @@ class Fine(Struct):
 def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     folder = tmp_path_factory.mktemp("shop")
     is_file = request.param == "sqlite"
-    place: IndexLocation = (
-        folder / "index.sqlite" if is_file else request.getfixturevalue("postgres_places").empty("pages")
+    index_location: IndexLocation = (
+        folder / "index.sqlite" if is_file else request.getfixturevalue("postgres_schemas").empty("pages")
     )
-    observer = ChangeExtractor()
+    extractor = ChangeExtractor()
     for seq, event in enumerate(SHOP["events"]()):
-        observer.add(decode_event(Stream.OPENLINEAGE, json.dumps(event).encode()), f"{seq:032x}", seq)
-    with IndexWriter(place) as sink:
-        sink.apply("shop/0", observer.changes())
-    with QueryResources(place) as holdings:
-        views = UiDependencies(holdings, lambda: PageQueries(place), folder / "lake", Fine)
-        app = create_app(lambda: NotebookService(place), ui_routes(views))
+        extractor.add(decode_event(Stream.OPENLINEAGE, json.dumps(event).encode()), f"{seq:032x}", seq)
+    with IndexWriter(index_location) as writer:
+        writer.apply("shop/0", extractor.changes())
+    with QueryResources(index_location) as resources:
+        dependencies = UiDependencies(resources, lambda: PageQueries(index_location), folder / "lake", StubHealth)
+        app = create_app(lambda: NotebookService(index_location), ui_routes(dependencies))
         yield TestClient(app, raise_server_exceptions=False)
 
 
 @pytest.mark.parametrize(
-    ("place", "words"),
+    ("path", "text"),
     [
         ("activity", '"counts":{"datasets":'),
         ("datasets?text=margin", '"total":1'),
@@ -67,14 +67,14 @@ def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         ("health", '"fine"'),
     ],
 )
-def test_each_view_has_its_document(client: TestClient, place: str, words: str) -> None:
-    answer = client.get(f"/api/v2/pages/{place}")
-    assert answer.status_code == 200
-    assert words in answer.text
+def test_each_view_has_a_document(client: TestClient, path: str, text: str) -> None:
+    response = client.get(f"/api/v2/pages/{path}")
+    assert response.status_code == 200
+    assert text in response.text
 
 
 @pytest.mark.parametrize(
-    ("place", "status", "words"),
+    ("path", "status", "text"),
     [
         ("datasets?limit=0", 400, "use a number from 1 to 500"),
         ("jobs?limit=-1", 400, "use a number from 1 to 500"),
@@ -94,7 +94,7 @@ def test_each_view_has_its_document(client: TestClient, place: str, words: str) 
         ("changes/nothing", 404, "nothing"),
     ],
 )
-def test_what_is_asked_wrongly_is_said(client: TestClient, place: str, status: int, words: str) -> None:
-    answer = client.get(f"/api/v2/pages/{place}")
-    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
-    assert words in answer.json()["title"] + answer.json()["detail"]
+def test_rejects_an_invalid_request(client: TestClient, path: str, status: int, text: str) -> None:
+    response = client.get(f"/api/v2/pages/{path}")
+    assert (response.status_code, response.headers["content-type"]) == (status, "application/problem+json")
+    assert text in response.json()["title"] + response.json()["detail"]

@@ -1,4 +1,4 @@
-"""The events that figures are taken on: they repeat, and they look like what a scheduler sends."""
+"""Tests of the generated events: reproducible, and similar to those of a scheduler."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def bodies(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
     return generate(tmp_path_factory.mktemp("bench") / "events.jsonl", 4_000)
 
 
-@pytest.mark.parametrize(("seed", "same"), [("7", True), ("8", False)])
-def test_a_seed_stands_for_the_bytes(bodies: list[bytes], tmp_path: Path, seed: str, same: bool) -> None:
-    assert (generate(tmp_path / "again.jsonl", 4_000, "--seed", seed) == bodies) is same
+@pytest.mark.parametrize(("seed", "is_same"), [("7", True), ("8", False)])
+def test_a_seed_determines_the_bytes(bodies: list[bytes], tmp_path: Path, seed: str, is_same: bool) -> None:
+    assert (generate(tmp_path / "again.jsonl", 4_000, "--seed", seed) == bodies) is is_same
 
 
 def test_sizes(bodies: list[bytes]) -> None:
@@ -39,21 +39,21 @@ def test_sizes(bodies: list[bytes]) -> None:
     assert 5_200 < median(sizes) < 6_400
 
 
-def test_every_event_is_one_that_clew_accepts(bodies: list[bytes]) -> None:
+def test_every_event_is_valid(bodies: list[bytes]) -> None:
     types = Counter(decode_openlineage(body).event_type for body in bodies)
     assert set(types) == {"START", "RUNNING", "COMPLETE", "FAIL", "ABORT"}
 
 
-def test_about_one_in_a_hundred_comes_twice(bodies: list[bytes]) -> None:
+def test_about_one_percent_are_duplicates(bodies: list[bytes]) -> None:
     assert 15 <= len(bodies) - len(set(bodies)) <= 80
 
 
-def test_events_come_in_the_order_of_time_but_for_those_that_come_again(bodies: list[bytes]) -> None:
+def test_events_are_ordered_by_time_except_duplicates(bodies: list[bytes]) -> None:
     times = [json.loads(body)["eventTime"] for body in dict.fromkeys(bodies)]
     assert times == sorted(times)
 
 
-def test_big_events_are_put_among_the_others(bodies: list[bytes], tmp_path: Path) -> None:
+def test_big_events_do_not_change_the_others(bodies: list[bytes], tmp_path: Path) -> None:
     mixed = generate(tmp_path / "big.jsonl", 100, "--big", "2")
     big = [body for body in mixed if len(body) > 800_000]
     assert len(big) == 2
@@ -61,8 +61,8 @@ def test_big_events_are_put_among_the_others(bodies: list[bytes], tmp_path: Path
     assert [body for body in mixed if body not in big] == bodies[:98]
 
 
-def test_more_big_events_than_events_are_refused(tmp_path: Path) -> None:
+def test_rejects_more_big_events_than_events(tmp_path: Path) -> None:
     command = [sys.executable, str(GENERATE), "1", str(tmp_path / "none"), "--big", "2"]
-    refused = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert refused.returncode == 2
-    assert "--big is 2" in refused.stderr
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert process.returncode == 2
+    assert "--big is 2" in process.stderr

@@ -1,4 +1,4 @@
-"""Capture is on in these tests, and what it loses is counted from zero in each."""
+"""Fixtures of the capture tests: capture is on, and the error counts are reset."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ Streams = dict[str, list[dict[str, Any]]]
 
 
 @pytest.fixture(autouse=True)
-def tracked() -> Iterator[None]:
+def tracking() -> Iterator[None]:
+    """Enable capture during a test."""
     clew.track()
     reset_errors()
     yield
@@ -29,7 +30,7 @@ def tracked() -> Iterator[None]:
 
 @pytest.fixture
 def run_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Streams]:
-    """Run sources as cells of one session, and read back the three streams."""
+    """Return a function that runs sources as cells of one session and returns the three streams."""
     monkeypatch.setenv("CLEW_OUT", str(tmp_path / "out"))
     monkeypatch.setenv("CLEW_WORKER", "off")
 

@@ -1,4 +1,4 @@
-"""Whatever happens to capture, the user's work goes on; whatever the user's frames are like, capture goes on."""
+"""Tests of robustness: errors of capture do not affect the user's code, and unusual frames do not break capture."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ from clew.capture.environments.session import Cell, Session
 
 Run = Callable[..., dict[str, list[dict[str, Any]]]]
 
-STRANGE = {
+UNUSUAL_FRAMES = {
     "duplicate columns": """\
 df = pd.DataFrame([[1, 2]], columns=['a', 'a'])
 out = df[df.iloc[:, 0] > 0].rename(columns={'a': 'b'})
 """,
-    "labels of all kinds": """\
+    "labels of mixed types": """\
 df = pd.DataFrame({1: [1], (2, 't'): [3], None: [5], pd.Timestamp('2024'): [7]})
 out = df[df[1] > 0]
 """,
-    "levels of columns and rows": """\
+    "multi-index columns and rows": """\
 columns = pd.MultiIndex.from_product([['a'], ['x', 'y']])
 rows = pd.MultiIndex.from_tuples([(1, 'p'), (2, 'q')], names=['i', 'j'])
 out = pd.DataFrame(np.ones((2, 2)), columns=columns, index=rows)['a'].groupby(level='i').sum().reset_index()
 """,
-    "objects that refuse everything": """\
-df = pd.DataFrame({'o': [Refusing(), Refusing()], 'l': [[1], [2]]})
+    "objects that raise": """\
+df = pd.DataFrame({'o': [RaisingObject(), RaisingObject()], 'l': [[1], [2]]})
 out = df[['o']].copy()
 """,
     "five thousand columns": """\
@@ -50,8 +50,8 @@ df = pd.DataFrame(np.zeros((2, 5000)))
 out = df[df[0] >= 0]
 out['new'] = 1
 """,
-    "nothing at all": "out = pd.DataFrame().copy()",
-    "types of all kinds": """\
+    "empty frame": "out = pd.DataFrame().copy()",
+    "many dtypes": """\
 df = pd.DataFrame({'c': pd.Categorical(['a']), 'd': pd.to_datetime(['2024']), 'p': pd.period_range('2024', periods=1)})
 df = df.assign(i=pd.interval_range(0, 1), z=[1j], inf=[np.inf], big=[2**63])
 out = df.assign(y=df['d'].dt.year)
@@ -59,7 +59,7 @@ out = df.assign(y=df['d'].dt.year)
 }
 
 
-class Refusing:
+class RaisingObject:
     def __repr__(self) -> str:
         raise RuntimeError
 
@@ -69,30 +69,30 @@ class Refusing:
     __hash__ = None  # type: ignore[assignment]
 
 
-@pytest.mark.parametrize("source", STRANGE.values(), ids=STRANGE.keys())
-def test_strange_frames_lose_nothing(run_cells: Run, source: str) -> None:
-    streams = run_cells(source, namespace={"np": np, "Refusing": Refusing})
+@pytest.mark.parametrize("source", UNUSUAL_FRAMES.values(), ids=UNUSUAL_FRAMES.keys())
+def test_unusual_frames_are_captured(run_cells: Run, source: str) -> None:
+    streams = run_cells(source, namespace={"np": np, "RaisingObject": RaisingObject})
     assert streams["marimo_runtime"][-1]["event_type"] == "cell_execution_end"
     assert streams["marimo_dataframe_lineage"][-1]["output_dataframes"][0]["variable_name"] == "out"
     assert error_counts() == {}
 
 
-class Unspeakable:
+class RaisingLabel:
     def __str__(self) -> str:
         raise RuntimeError
 
 
-def test_a_label_that_cannot_be_told_costs_only_its_records(run_cells: Run) -> None:
+def test_label_that_raises_loses_only_its_records(run_cells: Run) -> None:
     source = "df = pd.DataFrame({'a': [1]})\nodd = df.rename(columns={'a': label})\nout = df.head(1)"
-    streams = run_cells(source, namespace={"label": Unspeakable()})
-    told = [event["operation_method"] for event in streams["marimo_dataframe_lineage"]]
-    assert told == ["DataFrame", "head"]
+    streams = run_cells(source, namespace={"label": RaisingLabel()})
+    methods = [event["operation_method"] for event in streams["marimo_dataframe_lineage"]]
+    assert methods == ["DataFrame", "head"]
     assert error_counts() == {"encode rename": 1, "metrics": 1}
 
 
 @contextmanager
-def disk_of(size: int) -> Iterator[None]:
-    """Simulate a disk on which no file can grow."""
+def file_size_limit(size: int) -> Iterator[None]:
+    """Limit the size of files, to simulate a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
@@ -101,11 +101,11 @@ def disk_of(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_a_full_disk_costs_what_was_done_meanwhile(
+def test_full_disk_loses_only_the_events_meanwhile(
     run_cells: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with ExitStack() as full:
-        limits = {"fill": lambda: full.enter_context(disk_of(1)), "free": full.close}
+    with ExitStack() as stack:
+        limits = {"fill": lambda: stack.enter_context(file_size_limit(1)), "free": stack.close}
         streams = run_cells(
             "df = pd.DataFrame({'a': [1, 2]})\nfill()",
             "two = df.head(1)",
@@ -113,19 +113,19 @@ def test_a_full_disk_costs_what_was_done_meanwhile(
             "three = two.copy()\nout = three.assign(b=1)",
             namespace=limits,
         )
-    told = streams["marimo_dataframe_lineage"]
-    assert [event["output_dataframes"][0]["variable_name"] for event in told] == ["three", "out"]
+    events = streams["marimo_dataframe_lineage"]
+    assert [event["output_dataframes"][0]["variable_name"] for event in events] == ["three", "out"]
     assert error_counts()["write"] > 0
     assert "events are being lost" in capsys.readouterr().err
     assert not (tmp_path / "out" / ".capture").exists()
 
 
-def test_a_rule_that_raises_costs_only_its_record(monkeypatch: pytest.MonkeyPatch, run_cells: Run) -> None:
-    def broken(_: Call) -> None:
+def test_rule_that_raises_loses_only_its_record(monkeypatch: pytest.MonkeyPatch, run_cells: Run) -> None:
+    def fail(_: Call) -> None:
         raise RuntimeError
 
     uninstall()
-    monkeypatch.setitem(FRAME_RULES, "head", broken)
+    monkeypatch.setitem(FRAME_RULES, "head", fail)
     install()
     streams = run_cells("df = pd.DataFrame({'a': [1, 2]})\nout = df.head(1)\nlast = df.tail(1)")
     assert [event["operation_method"] for event in streams["marimo_dataframe_lineage"]] == ["DataFrame", "tail"]
@@ -133,29 +133,29 @@ def test_a_rule_that_raises_costs_only_its_record(monkeypatch: pytest.MonkeyPatc
     uninstall()
 
 
-def test_the_result_is_the_same_when_capture_fails_before_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_result_is_unchanged_when_capture_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     frame = pd.DataFrame({"a": [1, 2]})
 
-    def broken(_: object) -> None:
+    def fail(_: object) -> None:
         raise RuntimeError
 
-    monkeypatch.setattr(selection, "current_version", broken)
+    monkeypatch.setattr(selection, "current_version", fail)
     assert list(frame["a"]) == [1, 2]
     assert error_counts() == {"__getitem__": 1}
 
 
-def test_data_is_freed_with_its_frame() -> None:
+def test_frame_is_freed() -> None:
     frame = pd.DataFrame({"a": range(10)})
     part = frame[frame["a"] > 1]
-    gone = weakref.ref(frame)
+    reference = weakref.ref(frame)
     del frame
-    assert gone() is None
+    assert reference() is None
     assert {edge.source_column for edge in clew.lineage(part).edges()} == {"a"}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "work",
+    "statement",
     [
         "df.at[i % 10, 'b'] = float(i)",
         "df['c'] = df['a'] * 2",
@@ -163,47 +163,47 @@ def test_data_is_freed_with_its_frame() -> None:
         "df = df.assign(c=df['a'])",
     ],
 )
-def test_memory_does_not_grow_with_the_rounds_of_a_loop(work: str) -> None:
+def test_memory_is_bounded_in_a_loop(statement: str) -> None:
     namespace: dict[str, Any] = {"df": pd.DataFrame({"a": range(10), "b": 1.0})}
-    loop = compile(f"for i in range(rounds):\n    {work}", "<loop>", "exec")
+    loop = compile(f"for i in range(rounds):\n    {statement}", "<loop>", "exec")
 
-    def held(rounds: int) -> int:
+    def measure(rounds: int) -> int:
         exec(loop, {**namespace, "rounds": rounds}, namespace)
         gc.collect()
         return tracemalloc.get_traced_memory()[0]
 
     tracemalloc.start()
     try:
-        # What was read last, and the scalars and labels seen last, are kept in bounded numbers: some 300 KB.
-        held(300)
-        few = held(300)
-        assert held(1200) - few < 500_000
+        # Caches of recent reads, scalars and labels are bounded: about 300 KB.
+        measure(300)
+        baseline = measure(300)
+        assert measure(1200) - baseline < 500_000
     finally:
         tracemalloc.stop()
 
 
-def test_threads_do_not_see_each_other() -> None:
-    wrong: list[Any] = []
+def test_threads_are_independent() -> None:
+    failures: list[Any] = []
 
     def work(factor: int) -> None:
         for _ in range(30):
             frame = pd.DataFrame({"a": [1, 2], "b": [3, 4]})
             out = frame[frame["a"] > 1].assign(c=lambda d: d["b"] * factor)
-            found = {(edge.column, edge.source_column) for edge in clew.lineage(out).edges() if edge.column is not None}
-            if found != {("a", "a"), ("b", "b"), ("c", "b")}:
-                wrong.append(found)
+            edges = {(edge.column, edge.source_column) for edge in clew.lineage(out).edges() if edge.column is not None}
+            if edges != {("a", "a"), ("b", "b"), ("c", "b")}:
+                failures.append(edges)
 
     threads = [threading.Thread(target=work, args=(factor,)) for factor in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert wrong == []
+    assert failures == []
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_child_writes_nothing(run_cells: Run, tmp_path: Path) -> None:
+def test_forked_child_writes_no_events(run_cells: Run, tmp_path: Path) -> None:
     source = (
         "import os\ndf = pd.DataFrame({'a': [1]})\nchild = os.fork()\nout = df.head()\n"
         "if child == 0:\n    os._exit(0)\nos.waitpid(child, 0)"
@@ -214,7 +214,7 @@ def test_a_forked_child_writes_nothing(run_cells: Run, tmp_path: Path) -> None:
     assert list((tmp_path / "out").iterdir())
 
 
-def test_a_cell_that_runs_again_forgets_what_it_read_before() -> None:
+def test_rerun_cell_discards_previous_reads() -> None:
     def cell(frame: pd.DataFrame) -> pd.DataFrame:
         doubled = [value * 2 for value in frame["a"].tolist()]
         return pd.DataFrame({"b": doubled})
@@ -226,8 +226,8 @@ def test_a_cell_that_runs_again_forgets_what_it_read_before() -> None:
     try:
         for frame in (first, second):
             with execution_context(session, Cell("c", ""), cell.__code__, {}):
-                made = cell(frame)
-        sources = {edge.source for edge in clew.lineage(made, until=tokens).edges()}
+                result = cell(frame)
+        sources = {edge.source for edge in clew.lineage(result, until=tokens).edges()}
     finally:
         uninstall()
     assert sources == {"second"}

@@ -1,3 +1,5 @@
+"""Tests of import hooks."""
+
 from __future__ import annotations
 
 import importlib
@@ -18,30 +20,30 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return name
 
 
-def test_acts_once_the_module_is_there(module: str) -> None:
-    seen: list[int] = []
-    when_imported(module, lambda: seen.append(sys.modules[module].value))
-    assert seen == []
+def test_action_runs_after_the_import(module: str) -> None:
+    calls: list[int] = []
+    when_imported(module, lambda: calls.append(sys.modules[module].value))
+    assert calls == []
     importlib.import_module(module)
-    assert seen == [1]
+    assert calls == [1]
 
 
-def test_asking_for_the_spec_does_not_use_up_the_action(module: str) -> None:
-    seen: list[str] = []
-    when_imported(module, lambda: seen.append("now"))
+def test_find_spec_does_not_consume_the_action(module: str) -> None:
+    calls: list[str] = []
+    when_imported(module, lambda: calls.append("now"))
     assert importlib.util.find_spec(module) is not None
-    assert seen == []
+    assert calls == []
     importlib.import_module(module)
-    assert seen == ["now"]
+    assert calls == ["now"]
 
 
-def test_acts_at_once_if_it_was_imported_before() -> None:
-    seen: list[str] = []
-    when_imported("json", lambda: seen.append("now"))
-    assert seen == ["now"]
+def test_action_runs_immediately_for_an_imported_module() -> None:
+    calls: list[str] = []
+    when_imported("json", lambda: calls.append("now"))
+    assert calls == ["now"]
 
 
-def test_a_failing_action_does_not_fail_the_import(module: str) -> None:
+def test_failing_action_does_not_fail_the_import(module: str) -> None:
     def fail() -> None:
         raise RuntimeError
 

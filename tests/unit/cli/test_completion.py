@@ -1,4 +1,4 @@
-"""Output to a closed pipe, and to terminals that are narrow, without colour or ASCII only."""
+"""Tests of output to a closed pipe and to terminals that are narrow, without colour or ASCII only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from tests.support.event_generator import World
+from tests.support.event_generator import Scenario
 
 from clew.cli.main import cli
 from clew.errors import ClewError, UsageError
@@ -84,13 +84,13 @@ def test_pipe_has_no_colour(orders: Any, monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.fixture
 def umlauts(tmp_path: Path) -> Path:
     """Index non-ASCII names, and two datasets with the same last segment."""
-    world = World(tmp_path)
+    scenario = Scenario(tmp_path)
     columns = {"file:/out/umsätze.csv": {"größe": "file:/a/orders.csv.price"}}
     error = {"errorMessage": {"message": "kaputt → ✗", "programmingLanguage": "python"}}
     inputs = "file:/a/orders.csv file:/b/orders.csv"
-    world.run("läden", inputs, "file:/out/umsätze.csv", columns=columns, kind="FAIL", run_facets=error)
-    world.run("bericht", "file:/out/umsätze.csv", "bericht", facets={"documentation": {"description": "日本語"}})
-    world.tell()
+    scenario.run("läden", inputs, "file:/out/umsätze.csv", columns=columns, kind="FAIL", run_facets=error)
+    scenario.run("bericht", "file:/out/umsätze.csv", "bericht", facets={"documentation": {"description": "日本語"}})
+    scenario.index_events()
     return tmp_path
 
 
@@ -143,5 +143,5 @@ def test_unknown_name_is_reported_with_suggestion(arguments: list[str], message:
 
 def test_narrow_terminal_shows_all_columns(umlauts: Path) -> None:
     output = run_on_terminal("runs", "--home", str(umlauts), COLUMNS="40")
-    assert World.run_id("läden 0") in output
+    assert Scenario.run_id("läden 0") in output
     assert "kaputt" in output

@@ -1,4 +1,4 @@
-"""The command line: results on stdout, messages on stderr, an error message without a traceback for user errors."""
+"""Tests of the command line: output streams, exit codes, and error messages without a traceback."""
 
 from __future__ import annotations
 
@@ -155,9 +155,9 @@ def test_missing_index_error_has_hint(arguments: list[str], tmp_path: Path, clew
     assert err.startswith(f"clew: There is no index at {tmp_path / 'index.sqlite'}.\nRun `clew demo`")
 
 
-def test_empty_index_error_is_printed(story: Any, clew: Run) -> None:
-    story.tell()
-    code, _, err = clew("show", "--home", str(story.index.parent))
+def test_empty_index_error_is_printed(notebook_events: Any, clew: Run) -> None:
+    notebook_events.index_events()
+    code, _, err = clew("show", "--home", str(notebook_events.index.parent))
     assert (code, err.splitlines()[0]) == (1, "clew: No notebook run was recorded yet.")
 
 
@@ -199,7 +199,7 @@ main()
         ("click", "show", "cli"),
         ("rich", "show", "cli"),
         ("zstandard", "show", "spark"),
-        ("pyspark", "index", "spark"),
+        ("pyspark", "index rebuild", "spark"),
         ("pyspark", "pipeline run", "spark"),
         ("deltalake", "pipeline status", "spark"),
     ],

@@ -1,4 +1,4 @@
-"""Commands with an index in PostgreSQL, set by environment variable, clew.toml or flag."""
+"""Tests of commands with an index in PostgreSQL, set by environment variable, clew.toml or flag."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def invoke(*arguments: str) -> Result:
 
 
 @pytest.fixture
-def story(place: Any, story: Any) -> Any:
+def notebook_events(index_location: Any, notebook_events: Any) -> Any:
     """Index the events in a SQLite file and in a PostgreSQL database."""
-    story.index = place
-    return story
+    notebook_events.index = index_location
+    return notebook_events
 
 
 def test_results_are_the_same_for_both_backends(orders: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Consoles and rendered text."""
+"""Tests of consoles and rendered text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Progress display on a terminal and elsewhere."""
+"""Tests of the progress display on a terminal and elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The collector over HTTP: what it answers, and what is then in the log."""
+"""Tests of the collector's HTTP endpoints."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import zstandard
 from starlette.testclient import TestClient
-from tests.support.disks import HeldDisk
+from tests.support.disks import BlockedDisk
 
 from clew.collector import app, group_commit
 from clew.collector.app import RequestLimits, create_collector
@@ -25,45 +25,47 @@ EVENT = {"eventTime": "2026-01-01T10:00:00Z", "run": {"runId": "r"}, "job": {"na
 LINEAGE = "/api/v1/lineage"
 
 
-def event(**more: Any) -> bytes:
-    return json.dumps({**EVENT, **more}).encode()
+def make_event(**fields: Any) -> bytes:
+    return json.dumps({**EVENT, **fields}).encode()
 
 
-def large(megabytes: int, **more: Any) -> bytes:
-    return event(run={"runId": "r", "facets": {"plan": {"text": "x" * (megabytes << 20)}}}, **more)
+def make_large_event(megabytes: int, **fields: Any) -> bytes:
+    return make_event(run={"runId": "r", "facets": {"plan": {"text": "x" * (megabytes << 20)}}}, **fields)
 
 
 @pytest.fixture
 def log(tmp_path: Path) -> Iterator[LogWriter]:
-    with LogWriter(tmp_path / "log") as opened:
-        yield opened
+    with LogWriter(tmp_path / "log") as writer:
+        yield writer
 
 
 @pytest.fixture
 def client(log: LogWriter) -> Iterator[TestClient]:
-    with TestClient(create_collector(log, RequestLimits(body_bytes=8 << 20), log.folder.parent / "streams")) as opened:
-        yield opened
+    with TestClient(
+        create_collector(log, RequestLimits(body_bytes=8 << 20), log.folder.parent / "streams")
+    ) as test_client:
+        yield test_client
 
 
-def lines(log: LogWriter) -> list[LogRecord]:
-    parts = split_ranges(log.folder, 0, end_position(log.folder), 1 << 30)
-    return [decode_record(text) for part in parts for _, text in read_lines(part)]
+def read_records(log: LogWriter) -> list[LogRecord]:
+    ranges = split_ranges(log.folder, 0, end_position(log.folder), 1 << 30)
+    return [decode_record(text) for range_ in ranges for _, text in read_lines(range_)]
 
 
-def bodies(log: LogWriter) -> list[bytes]:
-    return [line.body for line in lines(log)]
+def read_bodies(log: LogWriter) -> list[bytes]:
+    return [record.body for record in read_records(log)]
 
 
-def test_an_event_is_in_the_log_when_it_is_answered(client: TestClient, log: LogWriter) -> None:
-    answer = client.post(LINEAGE, content=event(), headers={"user-agent": "producer/1"})
-    assert (answer.status_code, answer.content, answer.headers["content-length"]) == (201, b"", "0")
-    (line,) = lines(log)
-    assert (line.body, line.stream, line.source) == (event(), "openlineage", "producer/1")
+def test_stores_an_event_before_the_response(client: TestClient, log: LogWriter) -> None:
+    response = client.post(LINEAGE, content=make_event(), headers={"user-agent": "producer/1"})
+    assert (response.status_code, response.content, response.headers["content-length"]) == (201, b"", "0")
+    (record,) = read_records(log)
+    assert (record.body, record.stream, record.source) == (make_event(), "openlineage", "producer/1")
 
 
-def test_bytes_that_come_again_are_answered_and_not_stored_twice(client: TestClient, log: LogWriter) -> None:
-    assert [client.post(LINEAGE, content=event()).status_code for _ in range(3)] == [201, 201, 201]
-    assert bodies(log) == [event()]
+def test_acknowledges_duplicate_bytes_without_storing_them_again(client: TestClient, log: LogWriter) -> None:
+    assert [client.post(LINEAGE, content=make_event()).status_code for _ in range(3)] == [201, 201, 201]
+    assert read_bodies(log) == [make_event()]
 
 
 @pytest.mark.parametrize(
@@ -79,7 +81,7 @@ def test_each_stream_has_its_own_endpoint(path: str, stream: str, client: TestCl
         {"event_type": "x", "session_id": "s", "execution_id": "e", "timestamp": EVENT["eventTime"], **EVENT}
     )
     assert client.post(path, content=body).status_code == 201
-    assert [line.stream for line in lines(log)] == [stream]
+    assert [record.stream for record in read_records(log)] == [stream]
 
 
 @pytest.mark.parametrize(
@@ -90,50 +92,53 @@ def test_each_stream_has_its_own_endpoint(path: str, stream: str, client: TestCl
         ("deflate", zlib.compress),
         ("zstd", zstandard.compress),
         ("identity", bytes),
-        # Members and frames may follow each other.
+        # Several gzip members and zstd frames.
         ("gzip", lambda body: gzip.compress(body[:30]) + gzip.compress(body[30:])),
         ("zstd", lambda body: zstandard.compress(body[:30]) + zstandard.compress(body[30:])),
     ],
 )
-@pytest.mark.parametrize("body", [event(), large(2)], ids=["small", "large"])
-def test_bodies_may_be_compressed(encoding: str, encode: Any, body: bytes, client: TestClient, log: LogWriter) -> None:
-    answer = client.post(LINEAGE, content=encode(body), headers={"content-encoding": encoding})
-    assert answer.status_code == 201
-    assert bodies(log) == [body]
+@pytest.mark.parametrize("body", [make_event(), make_large_event(2)], ids=["small", "large"])
+def test_accepts_compressed_bodies(encoding: str, encode: Any, body: bytes, client: TestClient, log: LogWriter) -> None:
+    response = client.post(LINEAGE, content=encode(body), headers={"content-encoding": encoding})
+    assert response.status_code == 201
+    assert read_bodies(log) == [body]
 
 
 @pytest.mark.parametrize(
     "payload",
     [
-        b"[%s, %s]" % (event(producer="a"), event(producer="b")),
-        b"%s\n%s\n" % (event(producer="a"), event(producer="b")),
-        b"%s\r\n\r\n%s" % (event(producer="a"), event(producer="b")),
+        b"[%s, %s]" % (make_event(producer="a"), make_event(producer="b")),
+        b"%s\n%s\n" % (make_event(producer="a"), make_event(producer="b")),
+        b"%s\r\n\r\n%s" % (make_event(producer="a"), make_event(producer="b")),
     ],
 )
-def test_several_events_may_come_at_once(payload: bytes, client: TestClient, log: LogWriter) -> None:
+def test_accepts_several_events_in_one_request(payload: bytes, client: TestClient, log: LogWriter) -> None:
     assert client.post(LINEAGE, content=payload).status_code == 201
-    assert bodies(log) == [event(producer="a"), event(producer="b")]
+    assert read_bodies(log) == [make_event(producer="a"), make_event(producer="b")]
 
 
-def test_several_large_events_may_come_at_once(client: TestClient, log: LogWriter) -> None:
-    sent = [large(1, producer=name) for name in "abc"]
-    assert client.post(LINEAGE, content=b"\n".join(sent)).status_code == 201
+def test_accepts_several_large_events_in_one_request(client: TestClient, log: LogWriter) -> None:
+    events = [make_large_event(1, producer=name) for name in "abc"]
+    assert client.post(LINEAGE, content=b"\n".join(events)).status_code == 201
     assert (
-        client.post(LINEAGE, content=b"[%s]" % b",".join(large(1, producer=name) for name in "de")).status_code == 201
+        client.post(
+            LINEAGE, content=b"[%s]" % b",".join(make_large_event(1, producer=name) for name in "de")
+        ).status_code
+        == 201
     )
-    assert bodies(log) == [large(1, producer=name) for name in "abcde"]
+    assert read_bodies(log) == [make_large_event(1, producer=name) for name in "abcde"]
 
 
 @pytest.mark.parametrize("indent", [None, 2])
-@pytest.mark.parametrize("around", [b"", b"\r\n \t"])
-def test_a_large_event_is_kept_as_a_small_one_would_be(
-    indent: int | None, around: bytes, client: TestClient, log: LogWriter
+@pytest.mark.parametrize("whitespace", [b"", b"\r\n \t"])
+def test_stores_a_large_event_like_a_small_one(
+    indent: int | None, whitespace: bytes, client: TestClient, log: LogWriter
 ) -> None:
     facets = {"plan": {"text": "é" * (1 << 20)}}
     body = json.dumps({**EVENT, "run": {"runId": "r", "facets": facets}}, indent=indent, ensure_ascii=False).encode()
-    assert client.post(LINEAGE, content=around + body + around).status_code == 201
+    assert client.post(LINEAGE, content=whitespace + body + whitespace).status_code == 201
     assert client.post(LINEAGE, content=body).status_code == 201
-    assert bodies(log) == [body.replace(b"\n", b" ")]
+    assert read_bodies(log) == [body.replace(b"\n", b" ")]
     assert list((log.folder / "spool").iterdir()) == []
 
 
@@ -142,158 +147,158 @@ def test_a_large_event_is_kept_as_a_small_one_would_be(
     [
         (b'{"job": {"namespace": "n", "name": "j"}}', "no_time"),
         (b'{"eventTime": "2026-01-01T10:00:00Z"}', "no_identity"),
-        (event(schemaURL="https://openlineage.io/spec/9-0-0/OpenLineage.json"), "unknown_schema"),
+        (make_event(schemaURL="https://openlineage.io/spec/9-0-0/OpenLineage.json"), "unknown_schema"),
         (b'{"x": "%s"}' % (b"y" * (1 << 20)), "no_time"),
     ],
 )
-def test_what_a_mend_could_read_is_kept_as_a_dead_letter(
+def test_accepts_an_invalid_json_object_as_a_dead_letter(
     body: bytes, reason: str, client: TestClient, log: LogWriter
 ) -> None:
-    answer = client.post(LINEAGE, content=body)
-    assert (answer.status_code, answer.headers["clew-dead-letter"]) == (201, reason)
-    assert bodies(log) == [body]
+    response = client.post(LINEAGE, content=body)
+    assert (response.status_code, response.headers["clew-dead-letter"]) == (201, reason)
+    assert read_bodies(log) == [body]
 
 
-NEVER = {
-    "nothing": (b"", "not_json"),
-    "truncated": (event()[:-5], "not_json"),
-    "words": (b"hello", "not_json"),
-    "text behind": (event() + b"}", "not_json"),
-    "bad text": (event().replace(b'"r"', b'"\xe9"'), "not_utf8"),
-    "a number": (b"7", "not_an_object"),
-    "deep": (b'{"x": ' + b"[" * 10_000 + b"]" * 10_000 + b"}", "too_deep"),
-    "large and truncated": (large(1)[:-5], "not_json"),
-    "large and bad text": (large(1).replace(b'"r"', b'"\xe9"'), "not_utf8"),
-    "large and deep": (b'{"x": "%s", "y": %s}' % (b"x" * (1 << 20), b"[" * 10_000 + b"]" * 10_000), "too_deep"),
+REJECTED_BODIES = {
+    "empty": (b"", "not_json"),
+    "truncated": (make_event()[:-5], "not_json"),
+    "plain text": (b"hello", "not_json"),
+    "trailing text": (make_event() + b"}", "not_json"),
+    "invalid UTF-8": (make_event().replace(b'"r"', b'"\xe9"'), "not_utf8"),
+    "number": (b"7", "not_an_object"),
+    "deeply nested": (b'{"x": ' + b"[" * 10_000 + b"]" * 10_000 + b"}", "too_deep"),
+    "large, truncated": (make_large_event(1)[:-5], "not_json"),
+    "large, invalid UTF-8": (make_large_event(1).replace(b'"r"', b'"\xe9"'), "not_utf8"),
+    "large, deeply nested": (b'{"x": "%s", "y": %s}' % (b"x" * (1 << 20), b"[" * 10_000 + b"]" * 10_000), "too_deep"),
 }
 
 
-@pytest.mark.parametrize(("body", "reason"), NEVER.values(), ids=NEVER)
-def test_what_can_never_be_an_event_is_refused(body: bytes, reason: str, client: TestClient, log: LogWriter) -> None:
-    answer = client.post(LINEAGE, content=body)
-    assert answer.status_code == 400
-    assert reason in answer.json()["message"]
-    assert bodies(log) == []
-    assert client.post(LINEAGE, content=event()).status_code == 201
+@pytest.mark.parametrize(("body", "reason"), REJECTED_BODIES.values(), ids=REJECTED_BODIES)
+def test_rejects_bodies_that_are_not_json_objects(body: bytes, reason: str, client: TestClient, log: LogWriter) -> None:
+    response = client.post(LINEAGE, content=body)
+    assert response.status_code == 400
+    assert reason in response.json()["message"]
+    assert read_bodies(log) == []
+    assert client.post(LINEAGE, content=make_event()).status_code == 201
 
 
-def test_of_several_events_the_sound_ones_are_stored(client: TestClient, log: LogWriter) -> None:
-    answer = client.post(LINEAGE, content=b"[%s, 7, 8]" % event())
-    assert answer.status_code == 400
-    assert "event 1 and 1 more of 3" in answer.json()["message"]
-    assert bodies(log) == [event()]
+def test_stores_the_valid_events_of_a_request(client: TestClient, log: LogWriter) -> None:
+    response = client.post(LINEAGE, content=b"[%s, 7, 8]" % make_event())
+    assert response.status_code == 400
+    assert "event 1 and 1 more of 3" in response.json()["message"]
+    assert read_bodies(log) == [make_event()]
 
 
-def test_duplicate_keys_are_kept_as_they_came(client: TestClient, log: LogWriter) -> None:
-    body = event()[:-1] + b', "producer": "a", "producer": "b"}'
+def test_stores_duplicate_keys_unchanged(client: TestClient, log: LogWriter) -> None:
+    body = make_event()[:-1] + b', "producer": "a", "producer": "b"}'
     assert client.post(LINEAGE, content=body).status_code == 201
-    assert bodies(log) == [body]
+    assert read_bodies(log) == [body]
 
 
-def test_a_batch_is_answered_event_by_event(client: TestClient, log: LogWriter) -> None:
-    answer = client.post(f"{LINEAGE}/batch", content=b'[%s, 7, {"x": 1}]' % event())
-    assert answer.status_code == 200
-    found = answer.json()
-    assert found["status"] == "partial_success"
-    assert found["summary"] == {"received": 3, "successful": 2, "failed": 1, "retriable": 0, "non_retriable": 1}
-    assert [(one["index"], one["retriable"]) for one in found["failed_events"]] == [(1, False)]
-    assert bodies(log) == [event(), b'{"x": 1}']
-    assert client.post(f"{LINEAGE}/batch", content=b"[%s]" % event()).json()["status"] == "success"
+def test_batch_response_has_a_result_per_event(client: TestClient, log: LogWriter) -> None:
+    response = client.post(f"{LINEAGE}/batch", content=b'[%s, 7, {"x": 1}]' % make_event())
+    assert response.status_code == 200
+    result = response.json()
+    assert result["status"] == "partial_success"
+    assert result["summary"] == {"received": 3, "successful": 2, "failed": 1, "retriable": 0, "non_retriable": 1}
+    assert [(failed["index"], failed["retriable"]) for failed in result["failed_events"]] == [(1, False)]
+    assert read_bodies(log) == [make_event(), b'{"x": 1}']
+    assert client.post(f"{LINEAGE}/batch", content=b"[%s]" % make_event()).json()["status"] == "success"
 
 
 @pytest.mark.parametrize(
     ("headers", "body", "status"),
     [
-        ({}, large(9), 413),
-        ({"content-encoding": "gzip"}, gzip.compress(large(9)), 413),
+        ({}, make_large_event(9), 413),
+        ({"content-encoding": "gzip"}, gzip.compress(make_large_event(9)), 413),
         ({"content-encoding": "zstd"}, zstandard.compress(b"0" * (1 << 30)), 413),
-        # 200 KB that would be 200 MB.
+        # 200 KB that decompress to 200 MB.
         ({"content-encoding": "gzip"}, gzip.compress(b"0" * 1_000_000) * 200, 413),
-        ({"content-encoding": "gzip"}, event(), 400),
-        ({"content-encoding": "zstd"}, event(), 400),
-        pytest.param({"content-encoding": "gzip"}, gzip.compress(event())[:-12], 400, id="a cut gzip"),
-        ({"content-encoding": "zstd"}, zstandard.compress(event())[:-3], 400),
-        ({"content-encoding": "br"}, event(), 415),
+        ({"content-encoding": "gzip"}, make_event(), 400),
+        ({"content-encoding": "zstd"}, make_event(), 400),
+        pytest.param({"content-encoding": "gzip"}, gzip.compress(make_event())[:-12], 400, id="truncated gzip"),
+        ({"content-encoding": "zstd"}, zstandard.compress(make_event())[:-3], 400),
+        ({"content-encoding": "br"}, make_event(), 415),
     ],
 )
-def test_a_body_that_is_too_much_or_not_what_it_says_is_refused(
+def test_rejects_oversized_and_badly_encoded_bodies(
     headers: dict[str, str], body: bytes, status: int, client: TestClient, log: LogWriter
 ) -> None:
-    answer = client.post(LINEAGE, content=body, headers=headers)
-    assert answer.status_code == status
-    assert answer.json()["message"]
-    assert bodies(log) == []
+    response = client.post(LINEAGE, content=body, headers=headers)
+    assert response.status_code == status
+    assert response.json()["message"]
+    assert read_bodies(log) == []
 
 
 @pytest.mark.parametrize(
-    ("kind", "body", "status"),
+    ("content_type", "body", "status"),
     [
-        ("application/json", event(), 201),
-        ("application/json; charset=utf-16", event(), 201),
-        ("application/x-ndjson", event(), 201),
-        ("text/plain", event(), 201),
-        ("image/png", event(), 201),
+        ("application/json", make_event(), 201),
+        ("application/json; charset=utf-16", make_event(), 201),
+        ("application/x-ndjson", make_event(), 201),
+        ("text/plain", make_event(), 201),
+        ("image/png", make_event(), 201),
         ("application/json", "é".encode("utf-16"), 400),
         ("application/x-www-form-urlencoded", b"event=%7B%7D", 400),
         ("multipart/form-data; boundary=b", b'--b\r\ncontent-disposition: form-data; name="e"\r\n\r\n{}\r\n--b--', 400),
         ("application/xml", b"<event/>", 400),
     ],
 )
-def test_what_a_body_is_counts_and_not_what_it_is_called(
-    kind: str, body: bytes, status: int, client: TestClient, log: LogWriter
+def test_ignores_the_content_type(
+    content_type: str, body: bytes, status: int, client: TestClient, log: LogWriter
 ) -> None:
-    answer = client.post(LINEAGE, content=body, headers={"content-type": kind})
-    assert answer.status_code == status
-    assert bodies(log) == ([body] if status == 201 else [])
-    assert status == 201 or "Invalid event: " in answer.json()["message"]
+    response = client.post(LINEAGE, content=body, headers={"content-type": content_type})
+    assert response.status_code == status
+    assert read_bodies(log) == ([body] if status == 201 else [])
+    assert status == 201 or "Invalid event: " in response.json()["message"]
 
 
-def test_a_full_disk_is_told_and_the_log_stays_readable(
-    client: TestClient, log: LogWriter, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(_: object) -> int:
+def test_reports_a_full_disk_and_recovers(client: TestClient, log: LogWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+    def raise_disk_full(_: object) -> int:
         raise ClewError("The log cannot be written: No space left on device.")
 
-    client.post(LINEAGE, content=event(producer="before"))
-    with monkeypatch.context() as changed:
-        changed.setattr(log, "write", full)
-        answer = client.post(LINEAGE, content=event())
-    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
-    assert "No space left" in answer.json()["message"]
-    assert client.post(LINEAGE, content=event()).status_code == 201
-    assert bodies(log) == [event(producer="before"), event()]
+    client.post(LINEAGE, content=make_event(producer="before"))
+    with monkeypatch.context() as patch:
+        patch.setattr(log, "write", raise_disk_full)
+        response = client.post(LINEAGE, content=make_event())
+    assert (response.status_code, response.headers["retry-after"]) == (503, "1")
+    assert "No space left" in response.json()["message"]
+    assert client.post(LINEAGE, content=make_event()).status_code == 201
+    assert read_bodies(log) == [make_event(producer="before"), make_event()]
 
 
-def test_a_slow_disk_is_answered_in_time(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    disk = HeldDisk(monkeypatch)
+def test_responds_503_when_the_disk_is_slow(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = BlockedDisk(monkeypatch)
     monkeypatch.setattr(group_commit, "ACK_TIMEOUT_SECONDS", 0.1)
-    answer = client.post(LINEAGE, content=event())
-    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
-    disk.let_go()
+    response = client.post(LINEAGE, content=make_event())
+    assert (response.status_code, response.headers["retry-after"]) == (503, "1")
+    disk.release()
 
 
-def test_lists_of_events_have_a_limit_of_their_own(
+def test_lists_of_events_have_a_separate_size_limit(
     client: TestClient, log: LogWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(app, "_MAX_IN_MEMORY_BYTES", 2 << 20)
-    payload = b"[%s, %s]" % (large(1, producer="a"), large(1, producer="b"))
+    payload = b"[%s, %s]" % (make_large_event(1, producer="a"), make_large_event(1, producer="b"))
     assert client.post(LINEAGE, content=payload).status_code == 400
     assert client.post(f"{LINEAGE}/batch", content=payload).status_code == 413
-    assert client.post(LINEAGE, content=large(3)).status_code == 201
-    assert bodies(log) == [large(3)]
+    assert client.post(LINEAGE, content=make_large_event(3)).status_code == 201
+    assert read_bodies(log) == [make_large_event(3)]
 
 
 @pytest.mark.usefixtures("client")
-def test_what_notebooks_write_is_taken_beside_it(log: LogWriter) -> None:
+def test_imports_notebook_streams_in_the_background(log: LogWriter) -> None:
     session = log.folder.parent / "streams" / "session"
     session.mkdir(parents=True)
-    (session / "marimo_lineage_events.jsonl").write_bytes(event() + b"\n" + event(producer="cut off")[:20])
+    (session / "marimo_lineage_events.jsonl").write_bytes(make_event() + b"\n" + make_event(producer="cut off")[:20])
     deadline = time.monotonic() + 20
-    while not bodies(log) and time.monotonic() < deadline:
+    while not read_bodies(log) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert [(line.body, line.source) for line in lines(log)] == [(event(), "session/marimo_lineage_events.jsonl")]
+    assert [(record.body, record.source) for record in read_records(log)] == [
+        (make_event(), "session/marimo_lineage_events.jsonl")
+    ]
 
 
-def test_it_says_that_it_is_alive(client: TestClient) -> None:
+def test_healthz(client: TestClient) -> None:
     assert client.get("/healthz").status_code == 200
     assert client.get(LINEAGE).status_code == 405

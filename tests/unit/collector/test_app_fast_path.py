@@ -1,4 +1,4 @@
-"""Small requests on a real port, where they do not go through ASGI: the answers are the same."""
+"""Tests of the collector's fast path on a real port: responses equal those of the ASGI path."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from starlette.responses import Response
 from starlette.testclient import TestClient
-from tests.support.disks import HeldDisk
-from tests.support.http_wire import Wire, serving
+from tests.support.disks import BlockedDisk
+from tests.support.http_wire import RawConnection, run_server
 
 from clew.collector import group_commit
 from clew.collector.app import Collector, RequestLimits, create_collector
@@ -27,20 +27,20 @@ from clew.server.fast_path import FastPath, FastPathProtocol
 LINEAGE = "/api/v1/lineage"
 
 
-def event(name: str = "r", **more: Any) -> bytes:
+def make_event(name: str = "r", **fields: Any) -> bytes:
     job = {"namespace": "n", "name": "j"}
-    return json.dumps({"eventTime": "2026-01-01T10:00:00Z", "run": {"runId": name}, "job": job, **more}).encode()
+    return json.dumps({"eventTime": "2026-01-01T10:00:00Z", "run": {"runId": name}, "job": job, **fields}).encode()
 
 
-def post(body: bytes, *headers: str, path: str = LINEAGE, version: str = "1.1") -> bytes:
+def make_post(body: bytes, *headers: str, path: str = LINEAGE, version: str = "1.1") -> bytes:
     lines = [f"POST {path} HTTP/{version}", "host: x", f"content-length: {len(body)}", *headers, "", ""]
     return "\r\n".join(lines).encode() + body
 
 
 @pytest.fixture
 def log(tmp_path: Path) -> Iterator[LogWriter]:
-    with LogWriter(tmp_path / "log") as opened:
-        yield opened
+    with LogWriter(tmp_path / "log") as writer:
+        yield writer
 
 
 @pytest.fixture
@@ -49,230 +49,245 @@ def app(log: LogWriter, tmp_path: Path) -> Collector:
 
 
 @pytest.fixture
-def wire(app: Collector) -> Iterator[Wire]:
+def connection(app: Collector) -> Iterator[RawConnection]:
     with (
-        serving(app, FastPath(app.fast_path_handlers)) as (port, _),
-        socket.create_connection(("127.0.0.1", port), timeout=20) as opened,
+        run_server(app, FastPath(app.fast_path_handlers)) as (port, _),
+        socket.create_connection(("127.0.0.1", port), timeout=20) as sock,
     ):
-        yield Wire(opened)
+        yield RawConnection(sock)
 
 
-def runs(log: LogWriter) -> list[str]:
-    parts = split_ranges(log.folder, 0, end_position(log.folder), 1 << 30)
-    return [json.loads(decode_record(text).body)["run"]["runId"] for part in parts for _, text in read_lines(part)]
+def read_run_ids(log: LogWriter) -> list[str]:
+    ranges = split_ranges(log.folder, 0, end_position(log.folder), 1 << 30)
+    return [json.loads(decode_record(text).body)["run"]["runId"] for range_ in ranges for _, text in read_lines(range_)]
 
 
-def test_one_connection_carries_many(wire: Wire, log: LogWriter) -> None:
+def test_serves_many_requests_on_one_connection(connection: RawConnection, log: LogWriter) -> None:
     for number in range(5):
-        ((status, headers, body),) = wire.ask(post(event(f"{number}"), "user-agent: producer/1"))
+        ((status, headers, body),) = connection.send(make_post(make_event(f"{number}"), "user-agent: producer/1"))
         assert (status, headers["content-length"], body) == (201, "0", b"")
         assert "date" in headers
-    assert runs(log) == ["0", "1", "2", "3", "4"]
+    assert read_run_ids(log) == ["0", "1", "2", "3", "4"]
 
 
 CASES = {
-    "stored": event(),
+    "stored": make_event(),
     "dead letter": b'{"job": {"namespace": "n", "name": "j"}}',
-    "no json": b"{",
-    "bad text": event().replace(b'"r"', b'"\xe9"'),
-    "deep": b'{"x": ' + b"[" * 10_000 + b"]" * 10_000 + b"}",
-    "nothing": b"",
-    "several": b"[%s, %s]" % (event("a"), event("b")),
-    "some": b"[%s, 7]" % event("a"),
-    "lines": event("a") + b"\n" + event("b"),
+    "not json": b"{",
+    "invalid UTF-8": make_event().replace(b'"r"', b'"\xe9"'),
+    "deeply nested": b'{"x": ' + b"[" * 10_000 + b"]" * 10_000 + b"}",
+    "empty": b"",
+    "list": b"[%s, %s]" % (make_event("a"), make_event("b")),
+    "list with an invalid event": b"[%s, 7]" % make_event("a"),
+    "lines": make_event("a") + b"\n" + make_event("b"),
 }
 
 
 @pytest.mark.parametrize("body", CASES.values(), ids=CASES)
-def test_answers_are_those_of_the_long_way(body: bytes, wire: Wire, tmp_path: Path) -> None:
-    ((status, headers, answered),) = wire.ask(post(body))
+def test_responses_equal_those_of_the_asgi_path(body: bytes, connection: RawConnection, tmp_path: Path) -> None:
+    ((status, headers, response_body),) = connection.send(make_post(body))
     with (
         LogWriter(tmp_path / "other") as other,
         TestClient(create_collector(other, RequestLimits(), tmp_path)) as client,
     ):
-        long_way = client.post(LINEAGE, content=body)
-    assert (status, answered) == (long_way.status_code, long_way.content)
-    assert headers.get("clew-dead-letter") == long_way.headers.get("clew-dead-letter")
+        expected = client.post(LINEAGE, content=body)
+    assert (status, response_body) == (expected.status_code, expected.content)
+    assert headers.get("clew-dead-letter") == expected.headers.get("clew-dead-letter")
 
 
-def test_what_is_not_plain_goes_the_long_way_on_the_same_connection(wire: Wire, log: LogWriter) -> None:
+def test_complex_requests_use_the_asgi_path_on_the_same_connection(connection: RawConnection, log: LogWriter) -> None:
     chunked = b"POST /api/v1/lineage HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n"
-    body = event("chunked")
-    large = event("large", producer="x" * 100_000)
-    for request in (post(event("a")), chunked % (len(body), body), post(large), post(event("b"))):
-        assert wire.ask(request)[0][0] == 201
-    assert wire.ask(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")[0][0] == 200
-    assert wire.ask(post(event("c"), path=f"{LINEAGE}/batch"))[0][0] == 200
-    assert runs(log) == ["a", "chunked", "large", "b", "c"]
+    body = make_event("chunked")
+    large = make_event("large", producer="x" * 100_000)
+    for request in (
+        make_post(make_event("a")),
+        chunked % (len(body), body),
+        make_post(large),
+        make_post(make_event("b")),
+    ):
+        assert connection.send(request)[0][0] == 201
+    assert connection.send(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")[0][0] == 200
+    assert connection.send(make_post(make_event("c"), path=f"{LINEAGE}/batch"))[0][0] == 200
+    assert read_run_ids(log) == ["a", "chunked", "large", "b", "c"]
 
 
-def test_requests_that_do_not_wait_are_answered_in_order(wire: Wire, log: LogWriter) -> None:
-    requests = [post(event(f"{number}") if number % 3 else b"{") for number in range(9)]
-    assert [status for status, _, _ in wire.ask(*requests)] == [400, 201, 201] * 3
-    assert runs(log) == [f"{number}" for number in range(9) if number % 3]
+def test_responds_to_pipelined_requests_in_order(connection: RawConnection, log: LogWriter) -> None:
+    requests = [make_post(make_event(f"{number}") if number % 3 else b"{") for number in range(9)]
+    assert [status for status, _, _ in connection.send(*requests)] == [400, 201, 201] * 3
+    assert read_run_ids(log) == [f"{number}" for number in range(9) if number % 3]
 
 
 @pytest.mark.parametrize("size", [1, 13, 200, 3000])
-def test_it_does_not_matter_how_requests_are_cut(size: int, wire: Wire, log: LogWriter) -> None:
+def test_accepts_requests_split_at_any_byte(size: int, connection: RawConnection, log: LogWriter) -> None:
     requests = [
-        post(event("a")),
-        post(b"{"),
-        post(event("b", producer="x" * 300)),
+        make_post(make_event("a")),
+        make_post(b"{"),
+        make_post(make_event("b", producer="x" * 300)),
         b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n",
-        post(event("c"), "content-encoding: identity"),
-        post(event("d")),
+        make_post(make_event("c"), "content-encoding: identity"),
+        make_post(make_event("d")),
     ]
-    whole = b"".join(requests)
-    wire.opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    for start in range(0, len(whole), size):
-        wire.opened.sendall(whole[start : start + size])
-    assert [wire.answer()[0] for _ in requests] == [201, 400, 201, 200, 201, 201]
-    assert runs(log) == ["a", "b", "c", "d"]
+    data = b"".join(requests)
+    connection.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for start in range(0, len(data), size):
+        connection.socket.sendall(data[start : start + size])
+    assert [connection.read_response()[0] for _ in requests] == [201, 400, 201, 200, 201, 201]
+    assert read_run_ids(log) == ["a", "b", "c", "d"]
 
 
-def sent_apart(wire: Wire, *pieces: bytes) -> None:
-    """Send pieces so that each is read by itself."""
-    wire.opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    for piece in pieces:
-        wire.opened.sendall(piece)
+def send_separately(connection: RawConnection, *chunks: bytes) -> None:
+    """Send chunks so that the server reads each one separately."""
+    connection.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for chunk in chunks:
+        connection.socket.sendall(chunk)
         threading.Event().wait(0.05)
 
 
-def test_a_body_may_come_after_its_head_and_with_the_next_request(wire: Wire, log: LogWriter) -> None:
-    requests = [post(event(name)) for name in "abcd"]
+def test_accepts_a_body_split_from_its_head(connection: RawConnection, log: LogWriter) -> None:
+    requests = [make_post(make_event(name)) for name in "abcd"]
     heads = [request.index(b"{") for request in requests]
     first, second = requests[0], requests[1]
-    sent_apart(wire, first[: heads[0]], first[heads[0] :])
-    assert wire.answer()[0] == 201
-    sent_apart(wire, second[: heads[1]], second[heads[1] : -5], second[-5:] + requests[2], requests[3])
-    assert [wire.answer()[0] for _ in range(3)] == [201] * 3
-    assert runs(log) == ["a", "b", "c", "d"]
+    send_separately(connection, first[: heads[0]], first[heads[0] :])
+    assert connection.read_response()[0] == 201
+    send_separately(connection, second[: heads[1]], second[heads[1] : -5], second[-5:] + requests[2], requests[3])
+    assert [connection.read_response()[0] for _ in range(3)] == [201] * 3
+    assert read_run_ids(log) == ["a", "b", "c", "d"]
 
 
-def test_a_body_that_does_not_come_is_not_waited_for(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert wire.ask(post(event("a")))[0][0] == 201
+def test_times_out_on_an_incomplete_body(connection: RawConnection, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert connection.send(make_post(make_event("a")))[0][0] == 201
     monkeypatch.setattr(FastPathProtocol, "request_timeout", 0.2)
-    sent_apart(wire, post(event("b"))[:-10], b" ")
-    status, _, body = wire.answer()
-    assert (status, b"did not arrive within" in body, wire.is_closed()) == (408, True, True)
+    send_separately(connection, make_post(make_event("b"))[:-10], b" ")
+    status, _, body = connection.read_response()
+    assert (status, b"did not arrive within" in body, connection.is_closed()) == (408, True, True)
 
 
-@pytest.mark.parametrize("request_", [post(event(), "connection: close"), post(event(), version="1.0")])
-def test_a_connection_is_closed_when_that_is_asked_for(request_: bytes, wire: Wire) -> None:
-    ((status, headers, _),) = wire.ask(request_)
-    assert (status, headers["connection"], wire.is_closed()) == (201, "close", True)
+@pytest.mark.parametrize(
+    "request_", [make_post(make_event(), "connection: close"), make_post(make_event(), version="1.0")]
+)
+def test_closes_the_connection_on_request(request_: bytes, connection: RawConnection) -> None:
+    ((status, headers, _),) = connection.send(request_)
+    assert (status, headers["connection"], connection.is_closed()) == (201, "close", True)
 
 
-def test_a_connection_is_closed_when_nothing_comes(app: Collector) -> None:
-    with serving(app, FastPath(app.fast_path_handlers)) as (port, server):
+def test_closes_an_idle_connection(app: Collector) -> None:
+    with run_server(app, FastPath(app.fast_path_handlers)) as (port, server):
         server.config.timeout_keep_alive = 1
-        with socket.create_connection(("127.0.0.1", port), timeout=20) as opened:
-            wire = Wire(opened)
-            # One timer for both: it starts with the first and counts from the second.
-            assert wire.ask(post(event("a")))[0][0] == 201
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as sock:
+            connection = RawConnection(sock)
+            # One timer for both requests: started by the first, measured from the second.
+            assert connection.send(make_post(make_event("a")))[0][0] == 201
             threading.Event().wait(0.6)
-            assert wire.ask(post(event("b")))[0][0] == 201
-            began = time.monotonic()
-            assert wire.is_closed()
-            assert time.monotonic() - began > 0.9
+            assert connection.send(make_post(make_event("b")))[0][0] == 201
+            start = time.monotonic()
+            assert connection.is_closed()
+            assert time.monotonic() - start > 0.9
 
 
-def test_keys_are_asked_for(log: LogWriter, tmp_path: Path) -> None:
+def test_checks_keys(log: LogWriter, tmp_path: Path) -> None:
     keys = KeyFile(tmp_path / "keys.json")
     key = keys.add("airflow", [Scope.WRITE], ["n"])
     app = create_collector(log, RequestLimits(), tmp_path, Authenticator(keys))
     with (
-        serving(app, FastPath(app.fast_path_handlers)) as (port, _),
-        socket.create_connection(("127.0.0.1", port), timeout=20) as opened,
+        run_server(app, FastPath(app.fast_path_handlers)) as (port, _),
+        socket.create_connection(("127.0.0.1", port), timeout=20) as sock,
     ):
-        wire = Wire(opened)
+        connection = RawConnection(sock)
         bearer = f"authorization: Bearer {key}"
-        answers = wire.ask(post(event()), post(event(), bearer), post(event(job={"namespace": "x"}), bearer))
-    assert [status for status, _, _ in answers] == [401, 201, 403]
-    assert answers[0][1]["www-authenticate"] == "Bearer"
+        responses = connection.send(
+            make_post(make_event()),
+            make_post(make_event(), bearer),
+            make_post(make_event(job={"namespace": "x"}), bearer),
+        )
+    assert [status for status, _, _ in responses] == [401, 201, 403]
+    assert responses[0][1]["www-authenticate"] == "Bearer"
 
 
-def test_behind_a_proxy_each_address_has_a_rate_of_its_own(log: LogWriter, tmp_path: Path) -> None:
+def test_rate_limit_per_forwarded_address(log: LogWriter, tmp_path: Path) -> None:
     app = create_collector(log, RequestLimits(requests_per_second=0.01), tmp_path)
     with (
-        serving(app, FastPath(app.fast_path_handlers)) as (port, _),
-        socket.create_connection(("127.0.0.1", port), timeout=20) as opened,
+        run_server(app, FastPath(app.fast_path_handlers)) as (port, _),
+        socket.create_connection(("127.0.0.1", port), timeout=20) as sock,
     ):
-        senders = [f"x-forwarded-for: 10.0.0.{number}" for number in (1, 2, 1)]
-        answers = Wire(opened).ask(*(post(event(f"{place}"), sender) for place, sender in enumerate(senders)))
-    assert [status for status, _, _ in answers] == [201, 201, 503]
-    assert b"10.0.0.1 sent more than" in answers[2][2]
+        headers = [f"x-forwarded-for: 10.0.0.{host}" for host in (1, 2, 1)]
+        responses = RawConnection(sock).send(
+            *(make_post(make_event(f"{number}"), header) for number, header in enumerate(headers))
+        )
+    assert [status for status, _, _ in responses] == [201, 201, 503]
+    assert b"10.0.0.1 sent more than" in responses[2][2]
 
 
-def test_tokens_may_have_to_wait_and_go_the_long_way(log: LogWriter, tmp_path: Path) -> None:
+def test_tokens_disable_the_fast_path(log: LogWriter, tmp_path: Path) -> None:
     assert (
         create_collector(log, RequestLimits(), tmp_path, Authenticator(None, lambda _: ANONYMOUS)).fast_path_handlers
         == {}
     )
 
 
-@pytest.mark.parametrize("fault", [ClewError("No space left on device."), RuntimeError("a fault of ours")])
-def test_whoever_waits_hears_of_a_fault(
-    fault: Exception, wire: Wire, log: LogWriter, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("error", [ClewError("No space left on device."), RuntimeError("internal error")])
+def test_reports_write_errors_to_the_client(
+    error: Exception, connection: RawConnection, log: LogWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_: object) -> int:
-        raise fault
+        raise error
 
-    with monkeypatch.context() as changed:
-        changed.setattr(log, "write", fail)
-        ((status, headers, body),) = wire.ask(post(event()))
-    assert (status, headers["retry-after"], str(fault) in body.decode()) == (503, "1", True)
-    assert wire.ask(post(event()))[0][0] == 201
+    with monkeypatch.context() as patch:
+        patch.setattr(log, "write", fail)
+        ((status, headers, body),) = connection.send(make_post(make_event()))
+    assert (status, headers["retry-after"], str(error) in body.decode()) == (503, "1", True)
+    assert connection.send(make_post(make_event()))[0][0] == 201
 
 
-def test_a_slow_disk_is_told_in_time(wire: Wire, log: LogWriter, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as changed:
-        disk = HeldDisk(changed)
-        changed.setattr(group_commit, "ACK_TIMEOUT_SECONDS", 0.1)
+def test_times_out_on_a_slow_disk(connection: RawConnection, log: LogWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        disk = BlockedDisk(patch)
+        patch.setattr(group_commit, "ACK_TIMEOUT_SECONDS", 0.1)
         for name in ("slow", "waits for it"):
-            ((status, _, body),) = wire.ask(post(event(name)))
+            ((status, _, body),) = connection.send(make_post(make_event(name)))
             assert (status, b"Timed out waiting for the log" in body) == (503, True)
-        disk.let_go()
-    assert wire.ask(post(event("next")))[0][0] == 201
-    assert runs(log) == ["slow", "waits for it", "next"]
+        disk.release()
+    assert connection.send(make_post(make_event("next")))[0][0] == 201
+    assert read_run_ids(log) == ["slow", "waits for it", "next"]
 
 
-def test_whoever_is_waiting_when_it_stops_is_answered(
+def test_responds_to_pending_requests_at_shutdown(
     app: Collector, log: LogWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    disk = HeldDisk(monkeypatch)
+    disk = BlockedDisk(monkeypatch)
     with (
-        serving(app, FastPath(app.fast_path_handlers)) as (port, server),
-        socket.create_connection(("127.0.0.1", port), timeout=20) as opened,
+        run_server(app, FastPath(app.fast_path_handlers)) as (port, server),
+        socket.create_connection(("127.0.0.1", port), timeout=20) as sock,
     ):
-        opened.sendall(post(event()))
-        assert disk.is_asked.wait(20)
+        sock.sendall(make_post(make_event()))
+        assert disk.fsync_requested.wait(20)
         server.should_exit = True
-        threading.Timer(0.3, disk.let_go).start()
-        status, headers, _ = Wire(opened).answer()
+        threading.Timer(0.3, disk.release).start()
+        status, headers, _ = RawConnection(sock).read_response()
         assert (status, headers["connection"]) == (201, "close")
-    assert runs(log) == ["r"]
+    assert read_run_ids(log) == ["r"]
 
 
-def test_whoever_has_gone_is_no_harm(app: Collector, log: LogWriter, monkeypatch: pytest.MonkeyPatch) -> None:
-    disk = HeldDisk(monkeypatch)
-    with serving(app, FastPath(app.fast_path_handlers)) as (port, _):
-        with socket.create_connection(("127.0.0.1", port), timeout=20) as opened:
-            opened.sendall(post(event()))
-            assert disk.is_asked.wait(20)
-        disk.let_go()
-        with socket.create_connection(("127.0.0.1", port), timeout=20) as opened:
-            assert Wire(opened).ask(post(event("next")))[0][0] == 201
-    assert runs(log) == ["r", "next"]
+def test_survives_a_client_that_disconnects(app: Collector, log: LogWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = BlockedDisk(monkeypatch)
+    with run_server(app, FastPath(app.fast_path_handlers)) as (port, _):
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as sock:
+            sock.sendall(make_post(make_event()))
+            assert disk.fsync_requested.wait(20)
+        disk.release()
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as sock:
+            assert RawConnection(sock).send(make_post(make_event("next")))[0][0] == 201
+    assert read_run_ids(log) == ["r", "next"]
 
 
-def test_a_bug_is_answered_too(app: Collector, wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object) -> Response:
+def test_responds_503_on_an_unexpected_exception(
+    app: Collector, connection: RawConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def raise_key_error(*_: object) -> Response:
         raise KeyError("a bug")
 
-    with monkeypatch.context() as changed:
-        changed.setattr("clew.collector.app.check_event", broken)
-        ((status, headers, _),) = wire.ask(post(event()))
+    with monkeypatch.context() as patch:
+        patch.setattr("clew.collector.app.check_event", raise_key_error)
+        ((status, headers, _),) = connection.send(make_post(make_event()))
     assert (status, headers["retry-after"]) == (503, "1")
-    assert wire.ask(post(event()))[0][0] == 201
+    assert connection.send(make_post(make_event()))[0][0] == 201
     assert app.fast_path_handlers

@@ -1,4 +1,4 @@
-"""Events that real producers wrote, sent over HTTP: all are stored, or kept as dead letters for a true reason."""
+"""Tests of ingesting the corpus of real events over HTTP."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ LINEAGE = "/api/v1/lineage"
 ENCODINGS: dict[str, Callable[[bytes], bytes]] = {"identity": bytes, "gzip": gzip.compress, "zstd": zstandard.compress}
 
 
-def is_true(reason: str, body: bytes) -> bool:
-    """Whether what is said of a dead letter can be seen without clew's own reader."""
+def is_correct_reason(reason: str, body: bytes) -> bool:
+    """Whether the reason of a dead letter is correct, checked without clew's parser."""
     event = json.loads(body)
     if reason == "no_time":
         return "eventTime" not in event
     return reason == "no_identity" and not {"run", "job", "dataset"} & event.keys()
 
 
-def test_all_events_of_the_corpus(shared: Path, tmp_path: Path) -> None:
+def test_accepts_all_events_of_the_corpus(shared: Path, tmp_path: Path) -> None:
     files = sorted((shared / "corpus").rglob("*.jsonl"))
     bodies = [line for file in files for line in file.read_bytes().splitlines() if line.strip()]
     assert len(bodies) > 100
-    dead = {}
+    dead_letters = {}
     with LogWriter(tmp_path / "log") as log, TestClient(create_collector(log, RequestLimits(), tmp_path)) as client:
-        for place, body in enumerate(bodies):
-            encoding = list(ENCODINGS)[place % len(ENCODINGS)]
+        for number, body in enumerate(bodies):
+            encoding = list(ENCODINGS)[number % len(ENCODINGS)]
             headers = {"content-encoding": encoding}
-            answer = client.post(LINEAGE, content=ENCODINGS[encoding](body), headers=headers)
-            assert answer.status_code == 201, body
-            if "clew-dead-letter" in answer.headers:
-                dead[body] = answer.headers["clew-dead-letter"]
-        again = client.post(f"{LINEAGE}/batch", content=b"[%s]" % b",".join(bodies)).json()
-    assert again["summary"]["successful"] == len(bodies)
-    assert [body for body, reason in dead.items() if not is_true(reason, body)] == []
-    parts = split_ranges(log.folder, 0, end_position(log.folder), 1 << 30)
-    found = [decode_record(text).body for part in parts for _, text in read_lines(part)]
-    assert found == list(dict.fromkeys(body.strip() for body in bodies))
+            response = client.post(LINEAGE, content=ENCODINGS[encoding](body), headers=headers)
+            assert response.status_code == 201, body
+            if "clew-dead-letter" in response.headers:
+                dead_letters[body] = response.headers["clew-dead-letter"]
+        batch = client.post(f"{LINEAGE}/batch", content=b"[%s]" % b",".join(bodies)).json()
+    assert batch["summary"]["successful"] == len(bodies)
+    assert [body for body, reason in dead_letters.items() if not is_correct_reason(reason, body)] == []
+    ranges = split_ranges(log.folder, 0, end_position(log.folder), 1 << 30)
+    stored = [decode_record(text).body for range_ in ranges for _, text in read_lines(range_)]
+    assert stored == list(dict.fromkeys(body.strip() for body in bodies))

@@ -1,4 +1,4 @@
-"""`clew.lineage`, `clew.explain` and `df.lineage`, asked in a process in which pandas is tracked."""
+"""Tests of `clew.lineage`, `clew.explain` and `df.lineage` in a process with tracked pandas."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ both = orders.merge(customers, on="cust")
 both["total"] = both["qty"] * 2
 top = both[both["total"] > 6].groupby("name").agg(s=("total", "sum")).reset_index()
 
-def fault_of(ask):
+def error_of(call):
     try:
-        return ask()
-    except ClewError as fault:
-        return str(fault)
+        return call()
+    except ClewError as error:
+        return str(error)
 """
 WITH_WIDGETS = """
 import clew.pandas
@@ -39,14 +39,14 @@ print(json.dumps({
     "graph": msgspec.to_builtins(clew.lineage(top, column="s").graph()),
     "pictures": [clew.lineage(top)._repr_html_() for _ in range(2)],
     "accessor": [repr(top.lineage), repr(clew.lineage(top)), repr(top.lineage("s"))],
-    "unknown": fault_of(lambda: clew.lineage(top, column="sum")),
+    "unknown": error_of(lambda: clew.lineage(top, column="sum")),
     "bundle": {kind: str(value) for kind, value in clew.lineage(top)._repr_mimebundle_()[0].items()},
     "accessor bundle": sorted(top.lineage._repr_mimebundle_()[0]),
     "displayed": [type(shown._display_()).__name__ for shown in (clew.lineage(top), top.lineage)],
     "selected": [seen, widget.selected],
 }))
 """
-# With the base install and pandas alone.
+# Only the base install and pandas.
 WITHOUT_WIDGETS = """
 absent = ["anywidget", "traitlets", "click", "rich", "zstandard", "pyarrow", "starlette"]
 sys.modules.update(dict.fromkeys(absent))
@@ -54,25 +54,25 @@ shown = clew.lineage(top)
 print(json.dumps({
     "bundle": sorted(shown._repr_mimebundle_()),
     "picture": shown.svg(),
-    "widget": fault_of(shown.widget),
+    "widget": error_of(shown.widget),
 }))
 """
 
 
-def printed(code: str) -> dict[str, Any]:
-    ended = subprocess.run([sys.executable, "-c", FRAMES + code], capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stderr
-    found: dict[str, Any] = json.loads(ended.stdout)
-    return found
+def run_code(code: str) -> dict[str, Any]:
+    process = subprocess.run([sys.executable, "-c", FRAMES + code], capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
+    result: dict[str, Any] = json.loads(process.stdout)
+    return result
 
 
 @pytest.fixture(scope="module")
-def told() -> dict[str, Any]:
-    return printed(WITH_WIDGETS)
+def output() -> dict[str, Any]:
+    return run_code(WITH_WIDGETS)
 
 
-def test_in_words_step_by_step(told: dict[str, Any]) -> None:
-    assert told["explained"].splitlines() == [
+def test_explain_in_sentences(output: dict[str, Any]) -> None:
+    assert output["explained"].splitlines() == [
         "series.s is copied from top.s.",
         "top.s is aggregated from both.total.",
         "both.total is computed from orders.qty.",
@@ -81,8 +81,8 @@ def test_in_words_step_by_step(told: dict[str, Any]) -> None:
     ]
 
 
-def test_of_one_column_as_text(told: dict[str, Any]) -> None:
-    assert told["text"].splitlines() == [
+def test_lineage_of_a_column_as_text(output: dict[str, Any]) -> None:
+    assert output["text"].splitlines() == [
         "name <- customers.name IDENTITY",
         "* <- orders.cust JOIN",
         "* <- customers.cust JOIN",
@@ -91,17 +91,17 @@ def test_of_one_column_as_text(told: dict[str, Any]) -> None:
     ]
 
 
-def test_of_one_column_as_a_graph(told: dict[str, Any]) -> None:
-    nodes, links = told["graph"]["nodes"], told["graph"]["links"]
+def test_lineage_of_a_column_as_a_graph(output: dict[str, Any]) -> None:
+    nodes, links = output["graph"]["nodes"], output["graph"]["links"]
 
-    def name(place: int, column: str | None) -> str:
-        return f"{nodes[place]['title']}.{column}"
+    def name(number: int, column: str | None) -> str:
+        return f"{nodes[number]['title']}.{column}"
 
-    found = {
+    actual = {
         (name(link["source"], link["source_column"]), name(link["target"], link["column"]), link["subtype"])
         for link in links
     }
-    assert found == {
+    assert actual == {
         ("both.total", "top.s", "AGGREGATION"),
         ("orders.qty", "both.total", "TRANSFORMATION"),
         ("both.total", "top.None", "FILTER"),
@@ -111,66 +111,66 @@ def test_of_one_column_as_a_graph(told: dict[str, Any]) -> None:
     }
 
 
-def test_as_a_picture_that_is_the_same_every_time(told: dict[str, Any]) -> None:
-    first, second = told["pictures"]
+def test_svg_is_deterministic(output: dict[str, Any]) -> None:
+    first, second = output["pictures"]
     assert first == second
     assert first.count('class="title"') == 4
     assert 'data-frame="both" data-column="total"' in first
     assert ' class="indirect"' in first
 
 
-def test_the_accessor_asks_the_same(told: dict[str, Any]) -> None:
-    by_accessor, by_function, of_column = told["accessor"]
+def test_accessor_equals_function(output: dict[str, Any]) -> None:
+    by_accessor, by_function, of_column = output["accessor"]
     assert by_accessor == by_function
     assert of_column.startswith("s <- orders.qty AGGREGATION\n")
 
 
-def test_a_column_that_is_not_there_is_a_sentence(told: dict[str, Any]) -> None:
-    assert told["unknown"] == "top has no column 'sum'.\nIts columns: name, s."
+def test_unknown_column_error(output: dict[str, Any]) -> None:
+    assert output["unknown"] == "top has no column 'sum'.\nIts columns: name, s."
 
 
-def test_jupyter_gets_the_widget_the_picture_and_the_text(told: dict[str, Any]) -> None:
-    bundle = told["bundle"]
+def test_mimebundle_has_widget_svg_and_text(output: dict[str, Any]) -> None:
+    bundle = output["bundle"]
     assert bundle.keys() == {"text/plain", "text/html", "application/vnd.jupyter.widget-view+json"}
-    assert sorted(bundle) == told["accessor bundle"]
+    assert sorted(bundle) == output["accessor bundle"]
     assert bundle["text/plain"].startswith("name <- customers.name IDENTITY")
     assert "<svg " in bundle["text/html"]
 
 
-def test_marimo_gets_the_widget(told: dict[str, Any]) -> None:
-    assert told["displayed"] == ["LineageWidget", "LineageWidget"]
+def test_marimo_displays_the_widget(output: dict[str, Any]) -> None:
+    assert output["displayed"] == ["LineageWidget", "LineageWidget"]
 
 
-def test_a_widgets_selection_is_a_value(told: dict[str, Any]) -> None:
-    chosen = {"node": 1, "frame": "both", "column": "total"}
-    assert told["selected"] == [[chosen], chosen]
+def test_widget_selection(output: dict[str, Any]) -> None:
+    selection = {"node": 1, "frame": "both", "column": "total"}
+    assert output["selected"] == [[selection], selection]
 
 
-def test_without_the_extra_the_picture_is_left() -> None:
-    told = printed(WITHOUT_WIDGETS)
-    assert told["bundle"] == ["text/html", "text/plain"]
-    assert told["picture"].startswith("<svg ")
-    assert told["widget"] == (
+def test_svg_without_the_widget_extra() -> None:
+    output = run_code(WITHOUT_WIDGETS)
+    assert output["bundle"] == ["text/html", "text/plain"]
+    assert output["picture"].startswith("<svg ")
+    assert output["widget"] == (
         "This needs the module 'anywidget', which is not installed.\nInstall it: pip install 'clew[widget]'"
     )
 
 
-def test_importing_clew_loads_nothing_of_this() -> None:
-    check = "import clew; clew.track; import sys; print([name for name in sys.modules if 'clew.display' in name])"
-    ended = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
-    assert ended.stdout == "[]\n"
+def test_importing_clew_does_not_import_display() -> None:
+    code = "import clew; clew.track; import sys; print([name for name in sys.modules if 'clew.display' in name])"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout == "[]\n"
 
 
 @pytest.mark.parametrize(
-    "given",
+    "imports",
     [
         "import clew; clew.track(); import pandas as pd",
         "import pandas as pd; import clew",
         "import clew, clew.pandas; import pandas as pd",
     ],
 )
-def test_every_frame_has_its_lineage_once_pandas_and_clew_have_met(given: str) -> None:
-    code = f"""{given}
+def test_accessor_is_registered_in_any_import_order(imports: str) -> None:
+    code = f"""{imports}
 frame = pd.DataFrame({{"x": [1]}})
 assert type(frame.lineage) is pd.DataFrame.lineage
 own = pd.DataFrame({{"lineage": [1, 2]}})
@@ -179,10 +179,10 @@ assert own.lineage.tolist() == own["lineage"].tolist() == [2, 3]
 frame.lineage = "mine"
 assert frame.lineage == "mine"
 """
-    ended = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
-    assert (ended.returncode, ended.stderr) == (0, "")
+    process = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
+    assert (process.returncode, process.stderr) == (0, "")
 
 
-def test_clew_alone_brings_no_pandas() -> None:
+def test_importing_clew_does_not_import_pandas() -> None:
     code = "import clew, sys; assert 'pandas' not in sys.modules and 'clew.pandas' not in sys.modules"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,4 +1,4 @@
-"""How much of the log is waiting."""
+"""Tests of the lag of the event log and of positions."""
 
 from __future__ import annotations
 
@@ -24,38 +24,38 @@ def log(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def starts(folder: Path) -> list[int]:
-    return [seq for part in split_ranges(folder, 0, 1 << 30, 1 << 30) for seq, _ in read_lines(part)]
+def record_positions(folder: Path) -> list[int]:
+    return [seq for range_ in split_ranges(folder, 0, 1 << 30, 1 << 30) for seq, _ in read_lines(range_)]
 
 
-@pytest.mark.parametrize("taken", range(COUNT + 1))
-def test_events_beyond_a_position_are_counted(log: Path, taken: int) -> None:
+@pytest.mark.parametrize("ingested", range(COUNT + 1))
+def test_counts_events_after_a_position(log: Path, ingested: int) -> None:
     end = sum(path.stat().st_size for path in log.glob("*.ndjson"))
-    position = [*starts(log), end][taken]
-    assert measure_lag(log, position) == Lag(position, end, end - position, COUNT - taken, is_estimate=False)
+    position = [*record_positions(log), end][ingested]
+    assert measure_lag(log, position) == Lag(position, end, end - position, COUNT - ingested, is_estimate=False)
 
 
-def test_of_much_that_is_waiting_only_a_part_is_counted(log: Path) -> None:
-    lag = measure_lag(log, 0, max_scan_bytes=starts(log)[4])
+def test_estimates_the_events_of_a_long_lag(log: Path) -> None:
+    lag = measure_lag(log, 0, max_scan_bytes=record_positions(log)[4])
     assert (lag.events, lag.is_estimate) == (COUNT, True)
 
 
-def test_a_log_that_is_shorter_than_the_position_has_nothing_waiting(log: Path) -> None:
+def test_a_log_shorter_than_the_position_has_no_lag(log: Path) -> None:
     lag = measure_lag(log, 1 << 40)
     assert (lag.bytes, lag.events) == (0, 0)
     assert lag.end < lag.position
 
 
-def test_there_may_be_no_log_yet(tmp_path: Path) -> None:
+def test_a_missing_log_has_no_lag(tmp_path: Path) -> None:
     assert measure_lag(tmp_path / "log", 0) == Lag(0, 0, 0, 0, is_estimate=False)
 
 
-def test_the_position_after_an_event_is_where_the_next_one_starts(log: Path) -> None:
+def test_next_position_is_the_start_of_the_next_event(log: Path) -> None:
     end = sum(path.stat().st_size for path in log.glob("*.ndjson"))
-    assert [next_position(log, seq) for seq in starts(log)] == [*starts(log)[1:], end]
+    assert [next_position(log, seq) for seq in record_positions(log)] == [*record_positions(log)[1:], end]
 
 
-def test_what_notebooks_wrote_since_the_last_run_is_waiting(tmp_path: Path) -> None:
+def test_pending_stream_bytes_counts_notebook_events_since_the_last_import(tmp_path: Path) -> None:
     stream = tmp_path / "streams" / "aaaa1111" / "marimo_runtime.jsonl"
     stream.parent.mkdir(parents=True)
     stream.write_bytes(b'{"a": 1}\n')

@@ -1,4 +1,4 @@
-"""Ranges of the log: every line is read exactly once, wherever it is cut."""
+"""Tests of log segments, byte ranges and records."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ from clew.events.ids import event_id
 texts = st.lists(st.binary(max_size=30).map(lambda text: text.replace(b"\n", b"?")), max_size=12)
 
 
-def write(folder: Path, files: list[list[bytes]], torn: bytes = b"") -> list[tuple[int, bytes]]:
-    """Segments with the lines given; gives each line with its position."""
+def write_segments(folder: Path, files: list[list[bytes]], torn: bytes = b"") -> list[tuple[int, bytes]]:
+    """Write segments of lines, and return each line with its position."""
     position, expected = 0, []
-    for number, found in enumerate(files):
-        path, at = segment_path(folder, position), position
-        path.write_bytes(b"".join(line + b"\n" for line in found) + (torn if number == len(files) - 1 else b""))
-        for line in found:
-            expected.append((at, line))
-            at += len(line) + 1
-        position = at
+    for index, lines in enumerate(files):
+        path, offset = segment_path(folder, position), position
+        path.write_bytes(b"".join(line + b"\n" for line in lines) + (torn if index == len(files) - 1 else b""))
+        for line in lines:
+            expected.append((offset, line))
+            offset += len(line) + 1
+        position = offset
     return expected
 
 
 @given(st.lists(texts.filter(bool), min_size=1, max_size=3), st.binary(max_size=9), st.integers(1, 80), st.data())
-def test_every_line_is_read_once(
+def test_reads_every_line_once(
     tmp_path_factory: pytest.TempPathFactory, files: list[list[bytes]], torn: bytes, target: int, data: st.DataObject
 ) -> None:
     folder = tmp_path_factory.mktemp("log")
-    expected = write(folder, files, torn.replace(b"\n", b"?"))
+    expected = write_segments(folder, files, torn.replace(b"\n", b"?"))
     end = end_position(folder)
     cuts = sorted(data.draw(st.sets(st.integers(0, end), max_size=4)))
-    steps = zip([0, *cuts], [*cuts, end], strict=True)
-    parts = [part for start, stop in steps for part in split_ranges(folder, start, stop, target)]
-    assert [line for part in parts for line in read_lines(part)] == expected
-    assert all(part.end - part.start <= target for part in parts)
+    bounds = zip([0, *cuts], [*cuts, end], strict=True)
+    ranges = [range_ for start, stop in bounds for range_ in split_ranges(folder, start, stop, target)]
+    assert [line for range_ in ranges for line in read_lines(range_)] == expected
+    assert all(range_.end - range_.start <= target for range_ in ranges)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_every_line_is_read_once(
         (b"a" * 65_536 + b"\n", 65_537),
     ],
 )
-def test_a_torn_tail_does_not_count(text: bytes, size: int, tmp_path: Path) -> None:
+def test_complete_size_excludes_a_torn_tail(text: bytes, size: int, tmp_path: Path) -> None:
     path = tmp_path / "segment"
     path.write_bytes(text)
     assert complete_size(path) == size
@@ -79,37 +79,37 @@ def test_a_folder_without_segments_is_an_empty_log(tmp_path: Path) -> None:
         assert split_ranges(folder, 0, 100, 10) == []
 
 
-def test_an_empty_last_segment_is_no_range(tmp_path: Path) -> None:
-    write(tmp_path, [[b"one", b"two"], []])
+def test_an_empty_last_segment_has_no_range(tmp_path: Path) -> None:
+    write_segments(tmp_path, [[b"one", b"two"], []])
     assert end_position(tmp_path) == 8
-    assert [part.end for part in split_ranges(tmp_path, 0, 8, 100)] == [8]
+    assert [range_.end for range_ in split_ranges(tmp_path, 0, 8, 100)] == [8]
 
 
-def test_what_is_appended_while_it_is_read_is_left_for_later(tmp_path: Path) -> None:
-    write(tmp_path, [[b"one", b"two"]])
-    part = SegmentRange(str(segment_path(tmp_path, 0)), 0, 0, 4)
-    assert list(read_lines(part)) == [(0, b"one")]
+def test_does_not_read_beyond_the_end_of_a_range(tmp_path: Path) -> None:
+    write_segments(tmp_path, [[b"one", b"two"]])
+    range_ = SegmentRange(str(segment_path(tmp_path, 0)), 0, 0, 4)
+    assert list(read_lines(range_)) == [(0, b"one")]
 
 
 HEAD = b'{"at":"2026-01-01T00:00:00+00:00","stream":"openlineage","source":"s"'
 ID = "0123456789abcdef" * 2
 
 
-@pytest.mark.parametrize(("given", "identity"), [(b"", None), (b',"id":"%s"' % ID.encode(), ID)])
-def test_a_line_as_it_is_written_needs_no_second_look(given: bytes, identity: str | None) -> None:
-    text = HEAD + given + b',"event":{"a":{"b":1}}}'
-    line = parse_record_fast(text)
-    assert line == decode_record(text)
-    assert line is not None
-    assert (line.id, line.body) == (identity, b'{"a":{"b":1}}')
+@pytest.mark.parametrize(("id_field", "expected_id"), [(b"", None), (b',"id":"%s"' % ID.encode(), ID)])
+def test_fast_parser_reads_records_of_the_writer(id_field: bytes, expected_id: str | None) -> None:
+    text = HEAD + id_field + b',"event":{"a":{"b":1}}}'
+    record = parse_record_fast(text)
+    assert record == decode_record(text)
+    assert record is not None
+    assert (record.id, record.body) == (expected_id, b'{"a":{"b":1}}')
 
 
-@pytest.mark.parametrize("given", [b"", b',"id":null', b',"id":""', b',"id":"mine"', b',"id":"%s0"' % ID.encode()])
-def test_an_id_that_a_line_does_not_have_is_made_of_its_event(given: bytes) -> None:
-    assert record_event_id(HEAD + given + b',"event":{"a":1}}') == event_id(b'{"a":1}')
+@pytest.mark.parametrize("id_field", [b"", b',"id":null', b',"id":""', b',"id":"mine"', b',"id":"%s0"' % ID.encode()])
+def test_computes_a_missing_or_invalid_id(id_field: bytes) -> None:
+    assert record_event_id(HEAD + id_field + b',"event":{"a":1}}') == event_id(b'{"a":1}')
 
 
-def test_an_id_that_a_line_has_is_not_made_again() -> None:
+def test_uses_the_id_of_the_record() -> None:
     assert record_event_id(HEAD + b',"id":"%s","event":{"a":1}}' % ID.encode()) == ID
 
 
@@ -139,13 +139,13 @@ def test_an_id_that_a_line_has_is_not_made_again() -> None:
         b"",
     ],
 )
-def test_a_line_is_taken_as_written_only_if_it_is(text: bytes) -> None:
-    line = parse_record_fast(text)
-    assert line is None or not is_json(line.body) or line == decode_record(text)
+def test_fast_parser_rejects_other_records(text: bytes) -> None:
+    record = parse_record_fast(text)
+    assert record is None or not is_json(record.body) or record == decode_record(text)
 
 
 def is_json(body: bytes) -> bool:
-    """Whether bytes can be opened."""
+    """Whether a body is valid JSON."""
     try:
         msgspec.json.decode(body)
     except msgspec.DecodeError:

@@ -1,4 +1,4 @@
-"""The log keeps what it has acknowledged, once, byte for byte."""
+"""Tests of the log writer: acknowledged events are stored once, byte for byte."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.errors import ClewError
-from clew.eventlog import segments as segments_of_log
+from clew.eventlog import segments as segments_module
 from clew.eventlog.segments import (
     LogRecord,
     decode_record,
@@ -33,39 +33,39 @@ from clew.events.ids import event_id
 from clew.events.streams import Stream
 
 
-def received(*bodies: bytes) -> list[IncomingEvent]:
+def incoming_events(*bodies: bytes) -> list[IncomingEvent]:
     return [IncomingEvent(Stream.OPENLINEAGE, "test", body) for body in bodies]
 
 
-def lines(folder: Path) -> list[LogRecord]:
-    parts = split_ranges(folder, 0, end_position(folder), 1 << 20)
-    return [decode_record(text) for part in parts for _, text in read_lines(part)]
+def read_records(folder: Path) -> list[LogRecord]:
+    ranges = split_ranges(folder, 0, end_position(folder), 1 << 20)
+    return [decode_record(text) for range_ in ranges for _, text in read_lines(range_)]
 
 
-def bodies(folder: Path) -> list[bytes]:
-    return [line.body for line in lines(folder)]
+def read_bodies(folder: Path) -> list[bytes]:
+    return [record.body for record in read_records(folder)]
 
 
-def test_what_has_been_read_is_let_go_and_read_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segments_of_log, "_RELEASE_BYTES", 10_000)
-    sent = [b'"%d %s"' % (number, b"x" * (number * 997 % 30_000)) for number in range(200)]
+def test_reads_all_records_while_pages_are_released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segments_module, "_RELEASE_BYTES", 10_000)
+    events = [b'"%d %s"' % (number, b"x" * (number * 997 % 30_000)) for number in range(200)]
     with LogWriter(tmp_path) as log:
-        log.append(received(*sent))
-    parts = split_ranges(tmp_path, 0, end_position(tmp_path), 700_000)
-    assert len(parts) > 3
-    assert [decode_record(text).body for part in parts for _, text in read_lines(part)] == sent
+        log.append(incoming_events(*events))
+    ranges = split_ranges(tmp_path, 0, end_position(tmp_path), 700_000)
+    assert len(ranges) > 3
+    assert [decode_record(text).body for range_ in ranges for _, text in read_lines(range_)] == events
 
 
-@pytest.mark.parametrize("most", [1, 7, 100, 5000])
-def test_what_is_taken_piece_by_piece_is_whole(most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def reluctant(file: int, parts: Sequence[bytes]) -> int:
-        return os.write(file, b"".join(parts)[:most])
+@pytest.mark.parametrize("max_bytes", [1, 7, 100, 5000])
+def test_completes_partial_writes(max_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write_partially(file: int, buffers: Sequence[bytes]) -> int:
+        return os.write(file, b"".join(buffers)[:max_bytes])
 
-    monkeypatch.setattr(os, "writev", reluctant)
-    sent = [b'"%d %s"' % (number, b"x" * number) for number in range(30)]
+    monkeypatch.setattr(os, "writev", write_partially)
+    events = [b'"%d %s"' % (number, b"x" * number) for number in range(30)]
     with LogWriter(tmp_path) as log:
-        log.append(received(*sent, b"no json"))
-    assert bodies(tmp_path) == [*sent, b"no json"]
+        log.append(incoming_events(*events, b"no json"))
+    assert read_bodies(tmp_path) == [*events, b"no json"]
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_what_is_taken_piece_by_piece_is_whole(most: int, tmp_path: Path, monkey
         (b'{\r\n  "a": 1\n}\n', b'{    "a": 1 }'),
         ('{"ä": "ö"}'.encode(), '{"ä": "ö"}'.encode()),
         (b"null", b"null"),
-        # What is no JSON keeps every byte, line breaks and all.
+        # Bodies that are not JSON are stored unchanged, including line breaks.
         (b"not\njson\r\n", b"not\njson\r\n"),
         (b'{"a": "x\ny"}', b'{"a": "x\ny"}'),
         (b"\xff\xfe\x00", b"\xff\xfe\x00"),
@@ -85,129 +85,135 @@ def test_what_is_taken_piece_by_piece_is_whole(most: int, tmp_path: Path, monkey
         (b"[" * 10_000 + b"]" * 10_000, b"[" * 10_000 + b"]" * 10_000),
     ],
 )
-def test_a_body_comes_back(body: bytes, stored: bytes, tmp_path: Path) -> None:
+def test_reads_back_a_body(body: bytes, stored: bytes, tmp_path: Path) -> None:
     with LogWriter(tmp_path) as log:
-        assert log.append(received(body)) == 1
-    assert bodies(tmp_path) == [stored]
+        assert log.append(incoming_events(body)) == 1
+    assert read_bodies(tmp_path) == [stored]
     assert segment_path(tmp_path, 0).read_bytes().count(b"\n") == 1
 
 
 @given(st.lists(st.binary(min_size=1), unique=True, max_size=20))
-def test_any_bytes_come_back(tmp_path_factory: pytest.TempPathFactory, sent: list[bytes]) -> None:
+def test_reads_back_any_bytes(tmp_path_factory: pytest.TempPathFactory, events: list[bytes]) -> None:
     folder = tmp_path_factory.mktemp("log")
     with LogWriter(folder, segment_bytes=200) as log:
-        stored = sum(log.append(received(body)) for body in sent)
-    found = bodies(folder)
-    assert len(found) == stored
-    assert set(found) <= {*sent, *(body.strip(b" \t\r\n") for body in sent)}
+        stored_count = sum(log.append(incoming_events(body)) for body in events)
+    stored_bodies = read_bodies(folder)
+    assert len(stored_bodies) == stored_count
+    assert set(stored_bodies) <= {*events, *(body.strip(b" \t\r\n") for body in events)}
 
 
-def test_a_line_says_when_and_whence(tmp_path: Path) -> None:
+def test_fields_of_a_record(tmp_path: Path) -> None:
     with LogWriter(tmp_path) as log:
-        log.append([IncomingEvent(Stream.RUNTIME, "6ac33987/marimo_runtime.jsonl", b"{}"), *received(b"no json")])
-    texts = [msgspec.json.decode(text) for text in segment_path(tmp_path, 0).read_bytes().splitlines()]
-    known = {"at", "stream", "source", "id"}
-    assert [set(text) for text in texts] == [known | {"event"}, known | {"bytes"}]
-    assert (texts[0]["stream"], texts[0]["source"]) == ("runtime", "6ac33987/marimo_runtime.jsonl")
-    assert [text["id"] for text in texts] == [event_id(b"{}"), event_id(b"no json")]
+        log.append(
+            [IncomingEvent(Stream.RUNTIME, "6ac33987/marimo_runtime.jsonl", b"{}"), *incoming_events(b"no json")]
+        )
+    records = [msgspec.json.decode(line) for line in segment_path(tmp_path, 0).read_bytes().splitlines()]
+    fields = {"at", "stream", "source", "id"}
+    assert [set(record) for record in records] == [fields | {"event"}, fields | {"bytes"}]
+    assert (records[0]["stream"], records[0]["source"]) == ("runtime", "6ac33987/marimo_runtime.jsonl")
+    assert [record["id"] for record in records] == [event_id(b"{}"), event_id(b"no json")]
 
 
-def test_empty_bodies_are_no_events(tmp_path: Path) -> None:
+def test_ignores_empty_bodies(tmp_path: Path) -> None:
     with LogWriter(tmp_path) as log:
-        assert log.append(received(b"")) == 0
-    assert bodies(tmp_path) == []
+        assert log.append(incoming_events(b"")) == 0
+    assert read_bodies(tmp_path) == []
 
 
-def test_an_event_sent_again_is_stored_once(tmp_path: Path) -> None:
+def test_stores_a_duplicate_once(tmp_path: Path) -> None:
     with LogWriter(tmp_path) as log:
-        assert log.append(received(b"1", b"2", b"1", b" 1 \n", b"no json", b"no json")) == 3
-        assert log.append(received(b"2", b"3")) == 1
+        assert log.append(incoming_events(b"1", b"2", b"1", b" 1 \n", b"no json", b"no json")) == 3
+        assert log.append(incoming_events(b"2", b"3")) == 1
     with LogWriter(tmp_path) as log:
-        assert log.append(received(b"1", b"3", b"no json", b"4")) == 1
-    assert bodies(tmp_path) == [b"1", b"2", b"no json", b"3", b"4"]
+        assert log.append(incoming_events(b"1", b"3", b"no json", b"4")) == 1
+    assert read_bodies(tmp_path) == [b"1", b"2", b"no json", b"3", b"4"]
 
 
-def test_only_the_last_events_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deduplication_window_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("clew.eventlog.writer._DEDUP_WINDOW_EVENTS", 2)
     with LogWriter(tmp_path) as log:
-        log.append(received(b"1", b"2", b"3"))
-        assert log.append(received(b"1", b"3")) == 1
+        log.append(incoming_events(b"1", b"2", b"3"))
+        assert log.append(incoming_events(b"1", b"3")) == 1
 
 
 @pytest.mark.parametrize("torn", [b"{", b'{"at":"2026"', b"x" * 200_000])
-def test_a_torn_tail_is_ignored_and_cut_off_at_the_next_opening(torn: bytes, tmp_path: Path) -> None:
+def test_ignores_a_torn_tail_and_truncates_it_on_open(torn: bytes, tmp_path: Path) -> None:
     with LogWriter(tmp_path) as log:
-        log.append(received(b"1"))
+        log.append(incoming_events(b"1"))
         end = log.position
     with segment_path(tmp_path, 0).open("ab") as file:
         file.write(torn)
-    assert bodies(tmp_path) == [b"1"]
+    assert read_bodies(tmp_path) == [b"1"]
     assert end_position(tmp_path) == end
     with LogWriter(tmp_path) as log:
         assert log.position == end
-        log.append(received(b"2"))
-    assert bodies(tmp_path) == [b"1", b"2"]
+        log.append(incoming_events(b"2"))
+    assert read_bodies(tmp_path) == [b"1", b"2"]
 
 
-def test_segments_follow_each_other_without_a_gap(tmp_path: Path) -> None:
-    sent = [b"%d" % number for number in range(50)]
-    for body in sent:
+def test_segments_are_contiguous(tmp_path: Path) -> None:
+    events = [b"%d" % number for number in range(50)]
+    for body in events:
         with LogWriter(tmp_path, segment_bytes=300) as log:
-            log.append(received(body))
-    found = list_segments(tmp_path)
-    assert len(found) > 5
-    assert [segment.end for segment in found[:-1]] == [segment.base for segment in found[1:]]
-    assert bodies(tmp_path) == sent
+            log.append(incoming_events(body))
+    segments = list_segments(tmp_path)
+    assert len(segments) > 5
+    assert [segment.end for segment in segments[:-1]] == [segment.base for segment in segments[1:]]
+    assert read_bodies(tmp_path) == events
     with LogWriter(tmp_path, segment_bytes=300) as log:
-        assert log.append(received(*sent)) == 0
+        assert log.append(incoming_events(*events)) == 0
 
 
-def test_a_segment_ends_when_it_is_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_starts_a_segment_after_the_maximum_age(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     start = datetime(2026, 1, 1, tzinfo=UTC)
     for hours in (0, 23, 24, 25, 49, 50):
-        moment = start + timedelta(hours=hours)
-        monkeypatch.setattr("clew.eventlog.writer.datetime", SimpleNamespace(now=lambda _, moment=moment: moment))
-        # Opened anew each time: what counts is when its first event came, not when it was opened.
+        now = start + timedelta(hours=hours)
+        monkeypatch.setattr("clew.eventlog.writer.datetime", SimpleNamespace(now=lambda _, now=now: now))
+        # Reopened each time: the age is that of the first event, not of the writer.
         with LogWriter(tmp_path, segment_age=timedelta(days=1)) as log:
-            log.append(received(b"%d" % hours))
-    held = [path.read_bytes().count(b"\n") for path in sorted(tmp_path.glob("*.ndjson"))]
-    assert held == [2, 2, 2]
-    assert bodies(tmp_path) == [b"0", b"23", b"24", b"25", b"49", b"50"]
+            log.append(incoming_events(b"%d" % hours))
+    event_counts = [path.read_bytes().count(b"\n") for path in sorted(tmp_path.glob("*.ndjson"))]
+    assert event_counts == [2, 2, 2]
+    assert read_bodies(tmp_path) == [b"0", b"23", b"24", b"25", b"49", b"50"]
 
 
-def test_a_segment_that_cannot_be_begun_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retries_a_segment_that_could_not_be_created(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with LogWriter(tmp_path, segment_bytes=1) as log:
-        log.append(received(b"1"))
-        with monkeypatch.context() as full:
-            full.setattr("clew.eventlog.writer._sync_folder", no_room)
+        log.append(incoming_events(b"1"))
+        with monkeypatch.context() as patch:
+            patch.setattr("clew.eventlog.writer._sync_folder", raise_disk_full)
             for _ in range(2):
                 with pytest.raises(ClewError, match="No space left"):
-                    log.append(received(b"2"))
-        assert log.append(received(b"2", b"3")) == 2
-    assert bodies(tmp_path) == [b"1", b"2", b"3"]
+                    log.append(incoming_events(b"2"))
+        assert log.append(incoming_events(b"2", b"3")) == 2
+    assert read_bodies(tmp_path) == [b"1", b"2", b"3"]
 
 
-def no_room(_: Path) -> None:
+def raise_disk_full(_: Path) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def test_a_line_that_nobody_wrote_is_an_event_itself(tmp_path: Path) -> None:
-    appended = [b'{"eventTime": "2026-01-01T10:00:00Z"}', b"garbage", b'{"at":"?","stream":"s","source":"t","event":1}']
-    segment_path(tmp_path, 0).write_bytes(b"".join(line + b"\n" for line in appended))
-    assert bodies(tmp_path) == appended
-    assert {line.source for line in lines(tmp_path)} == {"log"}
+def test_reads_foreign_lines_as_events(tmp_path: Path) -> None:
+    foreign_lines = [
+        b'{"eventTime": "2026-01-01T10:00:00Z"}',
+        b"garbage",
+        b'{"at":"?","stream":"s","source":"t","event":1}',
+    ]
+    segment_path(tmp_path, 0).write_bytes(b"".join(line + b"\n" for line in foreign_lines))
+    assert read_bodies(tmp_path) == foreign_lines
+    assert {record.source for record in read_records(tmp_path)} == {"log"}
     with LogWriter(tmp_path) as log:
-        assert log.append(received(b"garbage", b"2")) == 1
+        assert log.append(incoming_events(b"garbage", b"2")) == 1
 
 
-def test_a_second_writer_is_refused(tmp_path: Path) -> None:
+def test_rejects_a_second_writer(tmp_path: Path) -> None:
     with LogWriter(tmp_path), pytest.raises(ClewError, match="Another process is writing"), LogWriter(tmp_path):
         pass
     with LogWriter(tmp_path) as log:
-        assert log.append(received(b"1")) == 1
+        assert log.append(incoming_events(b"1")) == 1
 
 
-def test_a_log_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
+def test_reports_a_log_that_cannot_be_created(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with (
         pytest.raises(ClewError, match=r"Cannot write to the log .*: Not a directory"),
@@ -216,23 +222,23 @@ def test_a_log_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
         pass
 
 
-def test_what_could_not_be_synced_is_not_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def failing(_: int) -> None:
+def test_does_not_store_events_that_could_not_be_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: int) -> None:
         raise OSError(5, "Input/output error")
 
     with LogWriter(tmp_path) as log:
-        log.append(received(b"1"))
+        log.append(incoming_events(b"1"))
         with monkeypatch.context() as patch:
-            patch.setattr(os, "fdatasync", failing)
+            patch.setattr(os, "fdatasync", fail)
             with pytest.raises(ClewError, match=r"Input/output error. No event of this batch was stored"):
-                log.append(received(b"2", b"3"))
-        assert bodies(tmp_path) == [b"1"]
-        assert log.append(received(b"3")) == 1
-    assert bodies(tmp_path) == [b"1", b"3"]
+                log.append(incoming_events(b"2", b"3"))
+        assert read_bodies(tmp_path) == [b"1"]
+        assert log.append(incoming_events(b"3")) == 1
+    assert read_bodies(tmp_path) == [b"1", b"3"]
 
 
-# A full disk, as the kernel tells of one: no file may grow beyond 4 KB.
-WRITE_BEYOND_THE_LIMIT = """
+# Emulates a full disk with the kernel's limit of the file size: 4 KB.
+WRITE_WITH_FILE_SIZE_LIMIT = """
 import resource, signal, sys
 from pathlib import Path
 from clew.eventlog.writer import IncomingEvent, LogWriter
@@ -247,17 +253,19 @@ with LogWriter(Path(sys.argv[1])) as log:
     for _ in range(2):
         try:
             log.append([large])
-        except ClewError as fault:
-            print(fault.message.rpartition(": ")[2])
+        except ClewError as error:
+            print(error.message.rpartition(": ")[2])
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
     print(log.append([large]), log.append([large]))
 """
 
 
-@pytest.mark.skipif(resource.getrlimit(resource.RLIMIT_FSIZE)[1] != resource.RLIM_INFINITY, reason="files are limited")
-def test_what_was_not_stored_is_not_remembered(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", WRITE_BEYOND_THE_LIMIT, str(tmp_path)]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    refused = "File too large. No event of this batch was stored."
-    assert ended.stdout.splitlines() == [refused, refused, "1 0"], ended.stderr
-    assert [len(body) for body in bodies(tmp_path)] == [1, 8002]
+@pytest.mark.skipif(
+    resource.getrlimit(resource.RLIMIT_FSIZE)[1] != resource.RLIM_INFINITY, reason="the file size is limited"
+)
+def test_stores_an_event_after_a_failed_write(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", WRITE_WITH_FILE_SIZE_LIMIT, str(tmp_path)]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    error = "File too large. No event of this batch was stored."
+    assert process.stdout.splitlines() == [error, error, "1 0"], process.stderr
+    assert [len(body) for body in read_bodies(tmp_path)] == [1, 8002]

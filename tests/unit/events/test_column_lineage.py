@@ -1,4 +1,4 @@
-"""The edges that a columnLineage facet states."""
+"""Tests of the edges of columnLineage facets."""
 
 from __future__ import annotations
 
@@ -12,24 +12,27 @@ from clew.events.column_lineage import parse_column_lineage
 SOURCE = {"namespace": "n", "name": "t", "field": "x"}
 
 
-def stated(facet: Any) -> list[tuple[str | None, str | None, str, str | None]]:
+def parse_edges(facet: Any) -> list[tuple[str | None, str | None, str, str | None]]:
     edges = parse_column_lineage(json.dumps(facet).encode())
     return [(edge.column, edge.source_column, edge.type, edge.subtype) for edge in edges]
 
 
-def how(kind: str | None, subtype: str | None = None, **more: Any) -> dict[str, Any]:
-    return {**SOURCE, "transformations": [{"type": kind, "subtype": subtype, **more}]}
+def source_with_transformation(kind: str | None, subtype: str | None = None, **rest: Any) -> dict[str, Any]:
+    return {**SOURCE, "transformations": [{"type": kind, "subtype": subtype, **rest}]}
 
 
 @pytest.mark.parametrize(
     ("facet", "edges"),
     [
         ({"fields": {"a": {"inputFields": [SOURCE]}}}, [("a", "x", "DIRECT", None)]),
-        ({"fields": {"a": {"inputFields": [how("INDIRECT", "FILTER")]}}}, [("a", "x", "INDIRECT", "FILTER")]),
-        ({"fields": {"a": {"inputFields": [how(None)]}}}, [("a", "x", "DIRECT", None)]),
-        ({"dataset": [how("INDIRECT", "SORT")]}, [(None, "x", "INDIRECT", "SORT")]),
+        (
+            {"fields": {"a": {"inputFields": [source_with_transformation("INDIRECT", "FILTER")]}}},
+            [("a", "x", "INDIRECT", "FILTER")],
+        ),
+        ({"fields": {"a": {"inputFields": [source_with_transformation(None)]}}}, [("a", "x", "DIRECT", None)]),
+        ({"dataset": [source_with_transformation("INDIRECT", "SORT")]}, [(None, "x", "INDIRECT", "SORT")]),
         ({"fields": {"a": {"inputFields": [{"namespace": "n", "name": "t"}]}}}, [("a", None, "DIRECT", None)]),
-        # As written before facet version 1-2-0.
+        # The form before facet version 1-2-0.
         (
             {"fields": {"a": {"inputFields": [SOURCE], "transformationType": None}}},
             [("a", "x", "DIRECT", None)],
@@ -39,19 +42,29 @@ def how(kind: str | None, subtype: str | None = None, **more: Any) -> dict[str, 
             [("a", "x", "DIRECT", "IDENTITY")],
         ),
         (
-            {"fields": {"a": {"inputFields": [how("INDIRECT", "SORT")], "transformationType": "IDENTITY"}}},
+            {
+                "fields": {
+                    "a": {
+                        "inputFields": [source_with_transformation("INDIRECT", "SORT")],
+                        "transformationType": "IDENTITY",
+                    }
+                }
+            },
             [("a", "x", "INDIRECT", "SORT")],
         ),
         (
             {"fields": {"a": {"inputFields": [SOURCE, 7], "transformationType": "IDENTITY"}}},
             [("a", "x", "DIRECT", "IDENTITY")],
         ),
-        # A flawed source, column or part costs no more than itself.
+        # Only a malformed source, column or part is ignored.
         ({"fields": {"a": {"inputFields": [{"name": "t"}, SOURCE]}}}, [("a", "x", "DIRECT", None)]),
         ({"fields": {"a": 7, "b": {"inputFields": [SOURCE]}}}, [("b", "x", "DIRECT", None)]),
         ({"fields": {"a": {"inputFields": 7}}, "dataset": [SOURCE]}, [(None, "x", "DIRECT", None)]),
         ({"fields": [], "dataset": [SOURCE]}, [(None, "x", "DIRECT", None)]),
-        ({"fields": {"a": {"inputFields": [how("DIRECT", masking="no"), SOURCE]}}}, [("a", "x", "DIRECT", None)]),
+        (
+            {"fields": {"a": {"inputFields": [source_with_transformation("DIRECT", masking="no"), SOURCE]}}},
+            [("a", "x", "DIRECT", None)],
+        ),
         ({"fields": None}, []),
         ({}, []),
         (None, []),
@@ -59,19 +72,19 @@ def how(kind: str | None, subtype: str | None = None, **more: Any) -> dict[str, 
         ([], []),
     ],
 )
-def test_edges(facet: Any, edges: list[tuple[str | None, str | None, str, str | None]]) -> None:
-    assert stated(facet) == edges
+def test_parse_column_lineage(facet: Any, edges: list[tuple[str | None, str | None, str, str | None]]) -> None:
+    assert parse_edges(facet) == edges
 
 
-def test_each_transformation_is_an_edge() -> None:
+def test_one_edge_per_transformation() -> None:
     source = {**SOURCE, "transformations": [{"type": "DIRECT", "subtype": "IDENTITY"}, {"type": "INDIRECT"}]}
-    assert stated({"fields": {"a": {"inputFields": [source]}}}) == [
+    assert parse_edges({"fields": {"a": {"inputFields": [source]}}}) == [
         ("a", "x", "DIRECT", "IDENTITY"),
         ("a", "x", "INDIRECT", None),
     ]
 
 
-def test_what_was_masked_before_masking_could_be_said() -> None:
+def test_legacy_masked_transformation() -> None:
     column = {"inputFields": [SOURCE], "transformationType": "MASKED", "transformationDescription": "md5(x)"}
     (edge,) = parse_column_lineage(json.dumps({"fields": {"a": column}}).encode())
     assert (edge.type, edge.subtype, edge.description, edge.masking) == ("DIRECT", None, "md5(x)", True)

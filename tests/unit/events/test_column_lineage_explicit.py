@@ -1,4 +1,4 @@
-"""What lineage facets say: of which target, and from which sources."""
+"""Tests of explicit lineage: targets and sources of lineage facets."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from clew.events.column_lineage import (
 )
 from clew.events.openlineage import decode_openlineage
 
-T = {"type": "DATASET", "namespace": "n", "name": "t"}
-S = {"type": "DATASET", "namespace": "n", "name": "s"}
+TARGET = {"type": "DATASET", "namespace": "n", "name": "t"}
+SOURCE = {"type": "DATASET", "namespace": "n", "name": "s"}
 FILTER = {"type": "INDIRECT", "subtype": "FILTER"}
-OWN, OTHER = {"type": "JOB"}, {"type": "JOB", "namespace": "n", "name": "other"}
+OWN_JOB, OTHER_JOB = {"type": "JOB"}, {"type": "JOB", "namespace": "n", "name": "other"}
 
 
 def facet(*entries: Any) -> bytes:
@@ -28,15 +28,18 @@ def facet(*entries: Any) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("said", "edges"),
+    ("facet", "edges"),
     [
-        ({"inputs": [S]}, [(None, "s", None, "DIRECT", None)]),
-        ({"inputs": [{**S, "field": "x"}]}, [(None, "s", "x", "DIRECT", None)]),
-        ({"inputs": [{**S, "field": "x", "transformations": [FILTER]}]}, [(None, "s", "x", "INDIRECT", "FILTER")]),
-        ({"fields": {"c": {"inputs": [{**S, "field": "x"}]}}}, [("c", "s", "x", "DIRECT", None)]),
-        ({"fields": {"c": {"inputs": [S]}}}, [("c", "s", None, "DIRECT", None)]),
+        ({"inputs": [SOURCE]}, [(None, "s", None, "DIRECT", None)]),
+        ({"inputs": [{**SOURCE, "field": "x"}]}, [(None, "s", "x", "DIRECT", None)]),
+        ({"inputs": [{**SOURCE, "field": "x", "transformations": [FILTER]}]}, [(None, "s", "x", "INDIRECT", "FILTER")]),
+        ({"fields": {"c": {"inputs": [{**SOURCE, "field": "x"}]}}}, [("c", "s", "x", "DIRECT", None)]),
+        ({"fields": {"c": {"inputs": [SOURCE]}}}, [("c", "s", None, "DIRECT", None)]),
         (
-            {"inputs": [S], "fields": {"c": {"inputs": [{**S, "transformations": [{"type": "DIRECT"}, FILTER]}]}}},
+            {
+                "inputs": [SOURCE],
+                "fields": {"c": {"inputs": [{**SOURCE, "transformations": [{"type": "DIRECT"}, FILTER]}]}},
+            },
             [
                 (None, "s", None, "DIRECT", None),
                 ("c", "s", None, "DIRECT", None),
@@ -44,57 +47,60 @@ def facet(*entries: Any) -> bytes:
             ],
         ),
         ({"inputs": []}, []),
-        # Jobs are no columns; a flawed source costs no more than itself.
-        ({"inputs": [OWN, OTHER, S]}, [(None, "s", None, "DIRECT", None)]),
+        # Jobs are not sources of columns; only a malformed source is ignored.
+        ({"inputs": [OWN_JOB, OTHER_JOB, SOURCE]}, [(None, "s", None, "DIRECT", None)]),
         (
-            {"inputs": [{"type": "DATASET", "name": "s"}, 7, {**S, "type": "TOPIC"}, S]},
+            {"inputs": [{"type": "DATASET", "name": "s"}, 7, {**SOURCE, "type": "TOPIC"}, SOURCE]},
             [(None, "s", None, "DIRECT", None)],
         ),
         ({"inputs": [{"namespace": "n", "name": "s"}]}, [(None, "s", None, "DIRECT", None)]),
-        ({"inputs": 7, "fields": {"c": 7, "d": {"inputs": [S]}}}, [("d", "s", None, "DIRECT", None)]),
-        # It says nothing, or takes back what was said.
+        ({"inputs": 7, "fields": {"c": 7, "d": {"inputs": [SOURCE]}}}, [("d", "s", None, "DIRECT", None)]),
+        # No assertion, or a retraction.
         ({}, None),
         ({"fields": {}}, None),
         ({"inputs": None}, None),
-        ({"inputs": [S], "_deleted": True}, None),
+        ({"inputs": [SOURCE], "_deleted": True}, None),
     ],
 )
-def test_edges(said: dict[str, Any], edges: list[tuple[str | None, ...]] | None) -> None:
-    found = parse_asserted_edges(b"lineage " + json.dumps(said).encode())
-    short = (
+def test_parse_asserted_edges(facet: dict[str, Any], edges: list[tuple[str | None, ...]] | None) -> None:
+    asserted = parse_asserted_edges(b"lineage " + json.dumps(facet).encode())
+    actual = (
         None
-        if found is None
-        else [(edge.column, edge.source_name, edge.source_column, edge.type, edge.subtype) for edge in found]
+        if asserted is None
+        else [(edge.column, edge.source_name, edge.source_column, edge.type, edge.subtype) for edge in asserted]
     )
-    assert short == edges
+    assert actual == edges
 
 
 @pytest.mark.parametrize(
     ("entries", "targets"),
     [
-        ([{**T, "inputs": [S]}], ["t"]),
-        ([{**T, "inputs": []}, {**S, "inputs": []}], ["t", "s"]),
-        # An entry that carries no lineage, that names no target, or a job.
-        ([T, {"type": "DATASET", "name": "t", "inputs": []}, {**OTHER, "inputs": [S]}, 7, None], []),
+        ([{**TARGET, "inputs": [SOURCE]}], ["t"]),
+        ([{**TARGET, "inputs": []}, {**SOURCE, "inputs": []}], ["t", "s"]),
+        # An entry without inputs, without a complete target, or of a job.
+        ([TARGET, {"type": "DATASET", "name": "t", "inputs": []}, {**OTHER_JOB, "inputs": [SOURCE]}, 7, None], []),
     ],
 )
-def test_statements_of_a_job(entries: list[Any], targets: list[str]) -> None:
-    assert [statement.dataset_name for statement in parse_explicit_assertions(facet(*entries))] == targets
+def test_parse_explicit_assertions(entries: list[Any], targets: list[str]) -> None:
+    assert [assertion.dataset_name for assertion in parse_explicit_assertions(facet(*entries))] == targets
 
 
-@pytest.mark.parametrize("flawed", [b"{}", b"null", b'{"entries": {}}', b'{"entries": null}', b"[]"])
-def test_a_flawed_facet_says_nothing(flawed: bytes) -> None:
-    assert list(parse_explicit_assertions(flawed)) == []
+@pytest.mark.parametrize("malformed", [b"{}", b"null", b'{"entries": {}}', b'{"entries": null}', b"[]"])
+def test_malformed_facet_has_no_assertions(malformed: bytes) -> None:
+    assert list(parse_explicit_assertions(malformed)) == []
 
 
-def test_links_name_the_own_job() -> None:
-    entries = facet({**OWN, "inputs": [S, OTHER]}, {**T, "inputs": [OWN, OTHER, {"type": "JOB", "name": "x"}]})
+def test_parse_links_resolves_the_own_job() -> None:
+    entries = facet(
+        {**OWN_JOB, "inputs": [SOURCE, OTHER_JOB]},
+        {**TARGET, "inputs": [OWN_JOB, OTHER_JOB, {"type": "JOB", "name": "x"}]},
+    )
     own, target = parse_links(entries, ("n", "own"))
     assert (own.target, own.sources) == (("JOB", "n", "own"), (("DATASET", "n", "s"), ("JOB", "n", "other")))
     assert (target.target, target.sources) == (("DATASET", "n", "t"), (("JOB", "n", "other"), ("JOB", "n", "own")))
 
 
-COLUMNS = {"fields": {"c": {"inputFields": [{"namespace": "n", "name": "s", "field": "x"}]}}}
+COLUMN_LINEAGE = {"fields": {"c": {"inputFields": [{"namespace": "n", "name": "s", "field": "x"}]}}}
 
 
 def event(**parts: Any) -> Any:
@@ -108,23 +114,23 @@ def job(*entries: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("parts", "implied"),
     [
-        ({"outputs": [{**T, "facets": {"columnLineage": COLUMNS}}]}, {("n", "s")}),
-        ({"outputs": [{**T, "facets": {"columnLineage": COLUMNS}}], "inputs": [S]}, set()),
-        ({"inputs": [{**T, "facets": {"columnLineage": COLUMNS}}]}, set()),
-        ({"job": job({**T, "inputs": [S]})}, {("n", "s")}),
-        ({"job": job({**OWN, "inputs": [S]})}, {("n", "s")}),
-        ({"job": job({**OTHER, "inputs": [S]})}, set()),
-        ({"outputs": [{**T, "facets": {"lineage": {"inputs": [S]}}}]}, {("n", "s")}),
-        ({"outputs": [T]}, set()),
+        ({"outputs": [{**TARGET, "facets": {"columnLineage": COLUMN_LINEAGE}}]}, {("n", "s")}),
+        ({"outputs": [{**TARGET, "facets": {"columnLineage": COLUMN_LINEAGE}}], "inputs": [SOURCE]}, set()),
+        ({"inputs": [{**TARGET, "facets": {"columnLineage": COLUMN_LINEAGE}}]}, set()),
+        ({"job": job({**TARGET, "inputs": [SOURCE]})}, {("n", "s")}),
+        ({"job": job({**OWN_JOB, "inputs": [SOURCE]})}, {("n", "s")}),
+        ({"job": job({**OTHER_JOB, "inputs": [SOURCE]})}, set()),
+        ({"outputs": [{**TARGET, "facets": {"lineage": {"inputs": [SOURCE]}}}]}, {("n", "s")}),
+        ({"outputs": [TARGET]}, set()),
     ],
 )
-def test_implied_inputs(parts: dict[str, Any], implied: set[tuple[str, str]]) -> None:
+def test_find_implied_inputs(parts: dict[str, Any], implied: set[tuple[str, str]]) -> None:
     assert find_implied_inputs(event(run={"runId": "r"}, **parts)) == implied
 
 
-def test_the_same_body_is_two_statements_in_two_facets() -> None:
+def test_edge_set_id_depends_on_the_facet_name() -> None:
     both: dict[str, Any] = {"lineage": {"inputs": []}, "columnLineage": {"inputs": []}}
-    explicit, columns = parse_assertions(event(dataset={**T, "facets": both}))
+    explicit, columns = parse_assertions(event(dataset={**TARGET, "facets": both}))
     assert (explicit.origin, columns.origin) == ("lineage", "columnLineage")
     assert explicit.body == columns.body
     assert compute_edge_set_id(explicit.tagged_body) != compute_edge_set_id(columns.tagged_body)

@@ -1,4 +1,4 @@
-"""What facets of runs and jobs say, sound or not."""
+"""Tests of parsing facets of runs and jobs, valid and malformed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from clew.events.facets import (
     parse_source_code_location,
 )
 
-UNSAID = (None, None, None)
+NO_ANCESTOR = (None, None, None)
 
 
 @pytest.mark.parametrize(
@@ -35,27 +35,27 @@ UNSAID = (None, None, None)
         (b"[" * 100_000, {}),
     ],
 )
-def test_a_facet_is_an_object_or_says_nothing(facet: bytes, value: dict[str, Any]) -> None:
+def test_decode_facet(facet: bytes, value: dict[str, Any]) -> None:
     assert decode_facet(facet) == value
 
 
 @pytest.mark.parametrize(
     ("path", "text"), [(("a", "b"), "x"), (("a",), None), (("a", "b", "c"), None), (("n",), None), (("none",), None)]
 )
-def test_only_a_text_is_found(path: tuple[str, ...], text: str | None) -> None:
+def test_get_str(path: tuple[str, ...], text: str | None) -> None:
     assert get_str({"a": {"b": "x"}, "n": 1}, *path) == text
 
 
-def test_a_small_facet_is_read_once_and_a_large_one_is_not_kept() -> None:
-    seen: list[int] = []
+def test_cached_by_bytes_caches_small_facets_only() -> None:
+    calls: list[int] = []
 
     @cached_by_bytes
-    def read(facet: bytes) -> int:
-        seen.append(len(facet))
+    def measure(facet: bytes) -> int:
+        calls.append(len(facet))
         return len(facet)
 
-    assert [read(b"x"), read(b"x"), read(b"x" * 9999), read(b"x" * 9999)] == [1, 1, 9999, 9999]
-    assert seen == [1, 9999, 9999]
+    assert [measure(b"x"), measure(b"x"), measure(b"x" * 9999), measure(b"x" * 9999)] == [1, 1, 9999, 9999]
+    assert calls == [1, 9999, 9999]
 
 
 @pytest.mark.parametrize(
@@ -63,23 +63,25 @@ def test_a_small_facet_is_read_once_and_a_large_one_is_not_kept() -> None:
     [
         (
             {"run": {"runId": "p"}, "job": {"namespace": "n", "name": "j"}},
-            ("p", "n", "j", *UNSAID),
+            ("p", "n", "j", *NO_ANCESTOR),
             [("p", ("n", "j"))],
         ),
-        ({"run": {"runId": "p"}, "job": {"name": "j"}}, ("p", None, "j", *UNSAID), [("p", None)]),
-        ({"job": {"namespace": "n", "name": "j"}}, (None, "n", "j", *UNSAID), []),
+        ({"run": {"runId": "p"}, "job": {"name": "j"}}, ("p", None, "j", *NO_ANCESTOR), [("p", None)]),
+        ({"job": {"namespace": "n", "name": "j"}}, (None, "n", "j", *NO_ANCESTOR), []),
         ({"run": {"runId": "p"}, "root": {"run": {"runId": "q"}}}, ("p", None, None, "q", None, None), "pq"),
-        ({"run": {"runId": 7}, "root": None}, UNSAID * 2, []),
-        ({"run": "p", "job": [], "root": "q"}, UNSAID * 2, []),
-        ({"run": {"runId": ""}}, ("", None, None, *UNSAID), []),
-        ({"_deleted": True, "run": {"runId": "p"}}, UNSAID * 2, []),
-        ("p", UNSAID * 2, []),
+        ({"run": {"runId": 7}, "root": None}, NO_ANCESTOR * 2, []),
+        ({"run": "p", "job": [], "root": "q"}, NO_ANCESTOR * 2, []),
+        ({"run": {"runId": ""}}, ("", None, None, *NO_ANCESTOR), []),
+        ({"_deleted": True, "run": {"runId": "p"}}, NO_ANCESTOR * 2, []),
+        ("p", NO_ANCESTOR * 2, []),
     ],
 )
-def test_parents(facet: object, names: tuple[str | None, ...], ancestors: list[tuple[str, Any]] | str) -> None:
-    found = parse_parent(json.dumps(facet).encode())
-    assert found.names == names
-    assert list(found.runs) == [one if isinstance(one, tuple) else (one, None) for one in ancestors]
+def test_parse_parent(facet: object, names: tuple[str | None, ...], ancestors: list[tuple[str, Any]] | str) -> None:
+    parent = parse_parent(json.dumps(facet).encode())
+    assert parent.names == names
+    assert list(parent.runs) == [
+        ancestor if isinstance(ancestor, tuple) else (ancestor, None) for ancestor in ancestors
+    ]
 
 
 @pytest.mark.parametrize(
@@ -91,11 +93,11 @@ def test_parents(facet: object, names: tuple[str | None, ...], ancestors: list[t
         ([], (None, None)),
     ],
 )
-def test_nominal_times(facet: object, times: tuple[int | None, int | None]) -> None:
+def test_parse_nominal_time(facet: object, times: tuple[int | None, int | None]) -> None:
     assert parse_nominal_time(json.dumps(facet).encode()) == times
 
 
-def test_errors() -> None:
+def test_parse_run_error() -> None:
     assert parse_run_error(b'{"message": "no", "programmingLanguage": "SQL", "stackTrace": "..."}') == ("no", "SQL")
     assert parse_run_error(b'{"message": null}') == (None, None)
 
@@ -111,11 +113,11 @@ def test_errors() -> None:
         ({"_deleted": True, "url": "u"}, None),
     ],
 )
-def test_locations(facet: object, location: str | None) -> None:
+def test_parse_source_code_location(facet: object, location: str | None) -> None:
     assert parse_source_code_location(json.dumps(facet).encode()) == location
 
 
-def test_types_and_descriptions_of_jobs() -> None:
+def test_parse_job_type_and_description() -> None:
     facet = b'{"processingType": "BATCH", "integration": "SPARK", "jobType": 3}'
     assert parse_job_type(facet) == (None, "SPARK", "BATCH")
     assert parse_description(b'{"description": "Loads."}') == "Loads."

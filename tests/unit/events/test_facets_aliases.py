@@ -1,4 +1,4 @@
-"""Names that mean the same dataset, and what it is called."""
+"""Tests of resolving aliases of datasets to canonical names."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ symlinks = st.lists(st.tuples(names, names), max_size=10)
 
 
 @pytest.mark.parametrize(
-    ("pairs", "nodes"),
+    ("pairs", "canonical_names"),
     [
         ([], {}),
         ([(A, A)], {}),
         ([(A, B)], {A: A, B: A}),
-        # The one that bears the facet gives the name, be it the greater.
+        # The dataset with the facet gives the canonical name, even if it is the greater one.
         ([(B, A)], {A: B, B: B}),
         ([(A, B), (B, A)], {A: A, B: A}),
-        # A chain, and two that share a symlink.
+        # A chain, and two datasets with a common symlink.
         ([(B, C), (C, D), (A, B)], {A: A, B: A, C: A, D: A}),
         ([(C, D), (B, D)], {B: B, C: B, D: B}),
         ([(A, B), (C, D)], {A: A, B: A, C: C, D: C}),
     ],
 )
-def test_nodes(pairs: list[tuple[Name, Name]], nodes: dict[Name, Name]) -> None:
-    assert resolve_aliases(pairs) == nodes
+def test_resolve_aliases(pairs: list[tuple[Name, Name]], canonical_names: dict[Name, Name]) -> None:
+    assert resolve_aliases(pairs) == canonical_names
 
 
 @given(pairs=symlinks, data=st.data())
-def test_the_order_does_not_matter(pairs: list[tuple[Name, Name]], data: st.DataObject) -> None:
+def test_resolve_aliases_is_independent_of_order(pairs: list[tuple[Name, Name]], data: st.DataObject) -> None:
     shuffled = data.draw(st.permutations(pairs)) + data.draw(st.permutations(pairs))
     assert resolve_aliases(shuffled) == resolve_aliases(pairs)
 
 
 @given(pairs=symlinks)
-def test_what_is_linked_is_one_node_that_is_called_by_a_bearer(pairs: list[tuple[Name, Name]]) -> None:
-    nodes = resolve_aliases(pairs)
-    assert all(nodes.get(one, one) == nodes.get(other, other) for one, other in pairs)
-    assert set(nodes.values()) <= {bearer for bearer, _ in pairs}
-    assert all(nodes[node] == node for node in nodes.values())
+def test_linked_names_have_one_canonical_name_with_a_symlinks_facet(pairs: list[tuple[Name, Name]]) -> None:
+    canonical_names = resolve_aliases(pairs)
+    assert all(canonical_names.get(name, name) == canonical_names.get(alias, alias) for name, alias in pairs)
+    assert set(canonical_names.values()) <= {name for name, _ in pairs}
+    assert all(canonical_names[canonical_name] == canonical_name for canonical_name in canonical_names.values())
 
 
-def test_a_long_chain_is_followed_to_its_end() -> None:
-    chain = [("n", f"{place:05}") for place in range(20_000)]
-    nodes = resolve_aliases(pairwise(chain))
-    assert set(nodes.values()) == {chain[0]}
+def test_resolve_aliases_follows_long_chains() -> None:
+    chain = [("n", f"{number:05}") for number in range(20_000)]
+    canonical_names = resolve_aliases(pairwise(chain))
+    assert set(canonical_names.values()) == {chain[0]}

@@ -1,4 +1,4 @@
-"""Schemas are named by their content, and rows are counted where a count is one."""
+"""Tests of parsing schemas, row counts, tags and owners, and of job versions."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from clew.events.ids import compute_job_version
         (b'{"fields": [], "_deleted": true}', None),
     ],
 )
-def test_the_fields_of_a_schema(facet: bytes, fields: str | None) -> None:
-    found = parse_schema(facet)
-    assert (None if found is None else found.fields) == fields
+def test_parse_schema(facet: bytes, fields: str | None) -> None:
+    schema = parse_schema(facet)
+    assert (None if schema is None else schema.fields) == fields
 
 
-def test_the_same_fields_are_the_same_schema() -> None:
+def test_equal_fields_give_equal_schemas() -> None:
     facets = (b'{"fields": [{"name": "a"}]}', b'{"x": 1, "fields":[{"name":"a"}]}', b'{"fields": [{"name": "b"}]}')
-    one, same, other = map(parse_schema, facets)
-    assert one == same != other
+    schema, equal_schema, other_schema = map(parse_schema, facets)
+    assert schema == equal_schema != other_schema
 
 
 @pytest.mark.parametrize(
@@ -46,11 +46,11 @@ def test_the_same_fields_are_the_same_schema() -> None:
         ("[]", None),
     ],
 )
-def test_row_counts(count: str, rows: int | None) -> None:
+def test_parse_row_count(count: str, rows: int | None) -> None:
     assert parse_row_count(f'{{"rowCount": {count}}}'.encode()) == rows
 
 
-def test_tags_and_owners_that_are_none_are_left_out() -> None:
+def test_parse_tags_and_owners_ignores_malformed_items() -> None:
     tags = b'{"tags": [{"key": "k", "value": "v", "source": "s", "field": "f"}, {"value": "v"}, 5, {"key": "bare"}]}'
     assert parse_tags(tags) == [("f", "k", "v", "s"), (None, "bare", None, None)]
     assert parse_owners(b'{"owners": [{"name": "n", "type": "t"}, {"type": "t"}, {"name": "m"}]}') == [
@@ -61,7 +61,7 @@ def test_tags_and_owners_that_are_none_are_left_out() -> None:
     assert parse_owners(b"[]") == []
 
 
-def test_a_version_does_not_depend_on_order_or_repetition_but_on_all_parts() -> None:
+def test_job_version_depends_on_all_parts_but_not_on_order() -> None:
     job, a, b = ("n", "j"), ("n", "a"), ("n", "b")
     version = compute_job_version(job, [a, b], [b], "here")
     assert version == compute_job_version(job, [b, a, b], [b], "here")

@@ -1,4 +1,4 @@
-"""Other names of a dataset, and what became of it."""
+"""Tests of parsing symlinks and lifecycle changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ A, B = {"namespace": "n", "name": "a", "type": "TABLE"}, {"namespace": "n", "nam
     [
         ({"identifiers": [A]}, (("n", "a"),)),
         ({"identifiers": [B, A, B]}, (("n", "a"), ("n", "b"))),
-        # A flawed identifier costs no more than itself.
+        # Only a malformed identifier is ignored.
         ({"identifiers": [{"name": "x"}, 7, A]}, (("n", "a"),)),
         ({"identifiers": [A], "_deleted": True}, ()),
         ({"identifiers": [A], "_deleted": None}, (("n", "a"),)),
@@ -27,7 +27,7 @@ A, B = {"namespace": "n", "name": "a", "type": "TABLE"}, {"namespace": "n", "nam
         ("text", ()),
     ],
 )
-def test_identifiers(facet: Any, identifiers: tuple[tuple[str, str], ...]) -> None:
+def test_parse_symlinks(facet: Any, identifiers: tuple[tuple[str, str], ...]) -> None:
     assert parse_symlinks(json.dumps(facet).encode()) == identifiers
 
 
@@ -38,7 +38,7 @@ def test_identifiers(facet: Any, identifiers: tuple[tuple[str, str], ...]) -> No
         ({"lifecycleStateChange": "RENAME", "previousIdentifier": B}, ("RENAME", "n", "b")),
         ({"lifecycleStateChange": "RENAME", "previousIdentifier": {"name": "b"}}, ("RENAME", None, None)),
         ({"lifecycleStateChange": "RENAME"}, ("RENAME", None, None)),
-        # Only a rename has a name before.
+        # Only a rename has a previous name.
         ({"lifecycleStateChange": "ALTER", "previousIdentifier": B}, ("ALTER", None, None)),
         ({"lifecycleStateChange": "DROP", "_deleted": True}, None),
         ({"lifecycleStateChange": 7}, None),
@@ -47,5 +47,5 @@ def test_identifiers(facet: Any, identifiers: tuple[tuple[str, str], ...]) -> No
         (None, None),
     ],
 )
-def test_lifecycle_changes(facet: Any, change: tuple[str | None, ...] | None) -> None:
+def test_parse_lifecycle_change(facet: Any, change: tuple[str | None, ...] | None) -> None:
     assert parse_lifecycle_change(json.dumps(facet).encode()) == change

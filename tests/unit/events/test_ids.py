@@ -1,4 +1,4 @@
-"""Ids follow from the bytes, and from nothing else."""
+"""Tests of ids: they depend only on the bytes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ documents = st.recursive(
 
 
 @given(documents, st.sampled_from([None, 1, "\t", "\r\n"]))
-def test_a_document_on_one_line_says_the_same(document: object, indent: int | str | None) -> None:
+def test_to_single_line_preserves_the_document(document: object, indent: int | str | None) -> None:
     text = json.dumps(document, indent=indent).replace("\n", "\r\n").encode()
     line = to_single_line(text)
     assert json.loads(line) == document
@@ -25,19 +25,19 @@ def test_a_document_on_one_line_says_the_same(document: object, indent: int | st
     assert to_single_line(line) == line
 
 
-def test_the_id_is_the_same_on_every_machine() -> None:
-    # As what `sha256sum` prints begins.
+def test_event_id_is_deterministic() -> None:
+    # The first 32 characters of the output of `sha256sum`.
     assert event_id(b'{"a": 1}') == "f9d86028c6e0d64e225186f96acb6933"
 
 
 @pytest.mark.parametrize("size", [0, 1, 2046, 2047, 2048, 4094, 4095, 100_000])
-def test_the_id_is_the_same_whoever_makes_it(size: int) -> None:
+def test_content_id_holding_gil_equals_event_id(size: int) -> None:
     body = bytes(range(256)) * (size // 256 + 1)
     assert (
         content_id_holding_gil(body[:size]) == content_id_holding_gil(memoryview(body)[:size]) == event_id(body[:size])
     )
 
 
-@pytest.mark.parametrize(("one", "other"), [(b"{}", b"{ }"), (b'{"a":1}', b'{"a":1.0}'), (b"", b" ")])
-def test_other_bytes_are_another_event(one: bytes, other: bytes) -> None:
-    assert event_id(one) != event_id(other)
+@pytest.mark.parametrize(("first", "second"), [(b"{}", b"{ }"), (b'{"a":1}', b'{"a":1.0}'), (b"", b" ")])
+def test_event_id_depends_on_every_byte(first: bytes, second: bytes) -> None:
+    assert event_id(first) != event_id(second)

@@ -1,4 +1,4 @@
-"""What is taken of an OpenLineage event, and what is refused."""
+"""Tests of decoding OpenLineage events."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ SPEC = "https://openlineage.io/spec"
 
 
 def event(**parts: Any) -> bytes:
-    whole = {"eventTime": TIME, "run": {"runId": "r"}, "job": {"namespace": "n", "name": "j"}, **parts}
-    return json.dumps(whole).encode()
+    all_parts = {"eventTime": TIME, "run": {"runId": "r"}, "job": {"namespace": "n", "name": "j"}, **parts}
+    return json.dumps(all_parts).encode()
 
 
 def names(datasets: list[Any] | None) -> list[str]:
@@ -41,12 +41,12 @@ def names(datasets: list[Any] | None) -> list[str]:
         ({"run": 7, "job": "j", "dataset": {"namespace": "n", "name": "d"}}, "DATASET"),
     ],
 )
-def test_the_shape_tells_the_kind(parts: dict[str, Any], kind: str) -> None:
+def test_kind_of_an_event(parts: dict[str, Any], kind: str) -> None:
     assert decode_openlineage(event(**parts)).kind == kind
 
 
 @pytest.mark.parametrize(
-    ("parts", "kept"),
+    ("parts", "condition"),
     [
         ({"eventType": 7}, lambda e: e.event_type is None),
         ({"eventType": "WHATEVER"}, lambda e: e.event_type == "WHATEVER"),
@@ -62,32 +62,32 @@ def test_the_shape_tells_the_kind(parts: dict[str, Any], kind: str) -> None:
         ({"unknown": {"a": [1]}}, lambda e: e.kind == "RUN"),
     ],
 )
-def test_a_flaw_costs_no_more_than_itself(parts: dict[str, Any], kept: Any) -> None:
-    opened = decode_openlineage(event(**parts))
-    assert kept(opened)
-    assert opened.run is not None
-    assert opened.run.run_id
+def test_malformed_part_is_ignored(parts: dict[str, Any], condition: Any) -> None:
+    decoded = decode_openlineage(event(**parts))
+    assert condition(decoded)
+    assert decoded.run is not None
+    assert decoded.run.run_id
 
 
-def test_the_sound_facets_of_a_flawed_event_are_kept_byte_for_byte() -> None:
+def test_facets_of_a_malformed_event_are_preserved_byte_for_byte() -> None:
     body = b'{"eventTime": "%s", "producer": 7, "run": {"runId": "r", "facets": {"odd": {"x" :1.50,  "y":"\\u00e9" }}}}'
     run = decode_openlineage(body % TIME.encode()).run
     assert run is not None
     assert bytes((run.facets or {})["odd"]) == b'{"x" :1.50,  "y":"\\u00e9" }'
 
 
-def test_of_keys_that_stand_twice_the_last_counts() -> None:
+def test_last_of_duplicate_keys_counts() -> None:
     body = b'{"eventTime": "x", "eventTime": "%s", "run": {"runId": "a", "runId": "b", "facets": {"f": 1, "f": 2}}}'
     run = decode_openlineage(body % TIME.encode()).run
     assert run is not None
     assert (run.run_id, bytes((run.facets or {})["f"])) == ("b", b"2")
 
 
-def test_an_event_of_ten_megabytes_is_opened() -> None:
+def test_decodes_an_event_of_ten_megabytes() -> None:
     facet = {"plan": "x" * 10_000_000}
-    opened = decode_openlineage(event(run={"runId": "r", "facets": {"spark.logicalPlan": facet}}))
-    assert opened.run is not None
-    assert len(bytes((opened.run.facets or {})["spark.logicalPlan"])) > 10_000_000
+    decoded = decode_openlineage(event(run={"runId": "r", "facets": {"spark.logicalPlan": facet}}))
+    assert decoded.run is not None
+    assert len(bytes((decoded.run.facets or {})["spark.logicalPlan"])) > 10_000_000
 
 
 def deep(levels: int, **parts: Any) -> bytes:
@@ -101,59 +101,63 @@ def without(name: str) -> bytes:
 
 
 REJECTED = {
-    "no text": (b"\xff\xfe{}", RejectionReason.NOT_UTF8),
-    "bad text in a facet": (
+    "not UTF-8": (b"\xff\xfe{}", RejectionReason.NOT_UTF8),
+    "invalid UTF-8 in a facet": (
         event(run={"runId": "r", "facets": {"f": "?"}}).replace(b"?", b"\xe9"),
         RejectionReason.NOT_UTF8,
     ),
-    "bad text in a flawed event": (event(producer=7, x="?").replace(b"?", b"\xe9"), RejectionReason.NOT_UTF8),
-    "nothing": (b"", RejectionReason.NOT_JSON),
-    "words": (b"not json", RejectionReason.NOT_JSON),
-    "cut off": (event()[:-20], RejectionReason.NOT_JSON),
-    "flawed, then cut off": (b'{"eventTime": 7, "run": {"runId": "r"', RejectionReason.NOT_JSON),
+    "invalid UTF-8 in a malformed event": (event(producer=7, x="?").replace(b"?", b"\xe9"), RejectionReason.NOT_UTF8),
+    "empty": (b"", RejectionReason.NOT_JSON),
+    "not JSON": (b"not json", RejectionReason.NOT_JSON),
+    "truncated": (event()[:-20], RejectionReason.NOT_JSON),
+    "malformed and truncated": (b'{"eventTime": 7, "run": {"runId": "r"', RejectionReason.NOT_JSON),
     "NaN": (event(x="?").replace(b'"?"', b"NaN"), RejectionReason.NOT_JSON),
     "NaN in a facet": (
         event(run={"runId": "r", "facets": {"f": "?"}}).replace(b'"?"', b"NaN"),
         RejectionReason.NOT_JSON,
     ),
-    "text behind": (event() + b" trailing", RejectionReason.NOT_JSON),
-    "text behind a flawed event": (event(producer=7) + b"}", RejectionReason.NOT_JSON),
+    "trailing text": (event() + b" trailing", RejectionReason.NOT_JSON),
+    "trailing text after a malformed event": (event(producer=7) + b"}", RejectionReason.NOT_JSON),
     "half a surrogate pair": (event(x="?").replace(b"?", b"\\ud800"), RejectionReason.NOT_JSON),
     "byte order mark": ("\ufeff".encode() + event(), RejectionReason.NOT_JSON),
-    "a list": (b"[1, 2]", RejectionReason.NOT_AN_OBJECT),
-    "a text": (b'"text"', RejectionReason.NOT_AN_OBJECT),
+    "list": (b"[1, 2]", RejectionReason.NOT_AN_OBJECT),
+    "string": (b'"text"', RejectionReason.NOT_AN_OBJECT),
     "null": (b"null", RejectionReason.NOT_AN_OBJECT),
-    "deep": (deep(10_000), RejectionReason.TOO_DEEP),
-    "flawed and deep": (deep(10_000, producer=7), RejectionReason.TOO_DEEP),
+    "too deep": (deep(10_000), RejectionReason.TOO_DEEP),
+    "malformed and too deep": (deep(10_000, producer=7), RejectionReason.TOO_DEEP),
     "no time": (without("eventTime"), RejectionReason.NO_TIME),
     "time is null": (event(eventTime=None), RejectionReason.NO_TIME),
     "time is a number": (event(eventTime=1767261600000), RejectionReason.NO_TIME),
     "time is a word": (event(eventTime="yesterday"), RejectionReason.NO_TIME),
-    "time before all times": (event(eventTime="0001-01-01T00:00:00+14:00"), RejectionReason.NO_TIME),
+    "time out of range": (event(eventTime="0001-01-01T00:00:00+14:00"), RejectionReason.NO_TIME),
     "no identity": (b'{"eventTime": "2026-01-01T10:00:00Z"}', RejectionReason.NO_IDENTITY),
-    "half identities": (event(run={}, job={"name": "j"}, dataset={"namespace": "n"}), RejectionReason.NO_IDENTITY),
+    "incomplete identities": (
+        event(run={}, job={"name": "j"}, dataset={"namespace": "n"}),
+        RejectionReason.NO_IDENTITY,
+    ),
     "empty run id": (event(run={"runId": ""}, job=None), RejectionReason.NO_IDENTITY),
-    "newer model": (event(schemaURL=f"{SPEC}/3-0-0/OpenLineage.json"), RejectionReason.UNKNOWN_SCHEMA),
-    "absurd model": (event(schemaURL=f"{SPEC}/{'9' * 9999}-0-0/OpenLineage.json"), RejectionReason.UNKNOWN_SCHEMA),
+    "newer spec": (event(schemaURL=f"{SPEC}/3-0-0/OpenLineage.json"), RejectionReason.UNKNOWN_SCHEMA),
+    "invalid spec version": (
+        event(schemaURL=f"{SPEC}/{'9' * 9999}-0-0/OpenLineage.json"),
+        RejectionReason.UNKNOWN_SCHEMA,
+    ),
 }
 
 
-@pytest.mark.parametrize("look", [streams.decode_event, streams.validate_event])
+@pytest.mark.parametrize("function", [streams.decode_event, streams.validate_event])
 @pytest.mark.parametrize(("body", "reason"), REJECTED.values(), ids=REJECTED)
-def test_what_can_never_be_stored_is_rejected(
-    body: bytes, reason: RejectionReason, look: Callable[[str, bytes], Any]
-) -> None:
-    with pytest.raises(RejectedError) as fault:
-        look("openlineage", body)
-    assert fault.value.reason == reason
-    assert len(fault.value.detail) < 200
+def test_rejects_invalid_events(body: bytes, reason: RejectionReason, function: Callable[[str, bytes], Any]) -> None:
+    with pytest.raises(RejectedError) as error:
+        function("openlineage", body)
+    assert error.value.reason == reason
+    assert len(error.value.detail) < 200
 
 
-def fault_of(look: Callable[[str, bytes], Any], body: bytes) -> tuple[RejectionReason, str] | None:
+def rejection_of(function: Callable[[str, bytes], Any], body: bytes) -> tuple[RejectionReason, str] | None:
     try:
-        look("openlineage", body)
-    except RejectedError as fault:
-        return fault.reason, fault.detail
+        function("openlineage", body)
+    except RejectedError as error:
+        return error.reason, error.detail
     return None
 
 
@@ -165,20 +169,20 @@ EVENTS = st.dictionaries(st.sampled_from(PARTS), SCALARS | OBJECTS | st.lists(OB
 
 
 @given(EVENTS, st.booleans())
-def test_a_glance_rejects_what_a_look_rejects(parts: dict[str, Any], has_time: bool) -> None:
+def test_validate_event_equals_decode_event(parts: dict[str, Any], has_time: bool) -> None:
     body = json.dumps({**parts, **({"eventTime": TIME} if has_time else {})}).encode()
-    assert fault_of(streams.validate_event, body) == fault_of(streams.decode_event, body)
+    assert rejection_of(streams.validate_event, body) == rejection_of(streams.decode_event, body)
 
 
 @pytest.mark.parametrize(
     ("facet", "version"),
     [({"datasetVersion": "3"}, "3"), ({"datasetVersion": 3}, None), ({}, None), (None, None), ("3", None)],
 )
-def test_a_dataset_has_the_version_of_its_facet(facet: Any, version: str | None) -> None:
+def test_parse_dataset_version(facet: Any, version: str | None) -> None:
     dataset = {"namespace": "n", "name": "d", "facets": {"version": facet}}
-    opened: Event = decode_openlineage(event(outputs=[dataset]))
-    assert [parse_dataset_version(one.facets) for one in opened.outputs or ()] == [version]
+    decoded: Event = decode_openlineage(event(outputs=[dataset]))
+    assert [parse_dataset_version(output.facets) for output in decoded.outputs or ()] == [version]
 
 
-def test_a_dataset_without_facets_has_no_version() -> None:
+def test_parse_dataset_version_without_facets() -> None:
     assert parse_dataset_version(None) is None

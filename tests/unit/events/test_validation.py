@@ -1,3 +1,5 @@
+"""Tests of JSON Schema validation of events."""
+
 from __future__ import annotations
 
 import sys
@@ -49,32 +51,36 @@ OPENLINEAGE: dict[str, Any] = {
     "session_id": "12c3604f",
     "emitted_at": TIME,
 }
-GOOD: dict[StreamName, dict[str, Any]] = {"runtime": RUNTIME, "dataframe": DATAFRAME, "openlineage": OPENLINEAGE}
+VALID_EVENTS: dict[StreamName, dict[str, Any]] = {
+    "runtime": RUNTIME,
+    "dataframe": DATAFRAME,
+    "openlineage": OPENLINEAGE,
+}
 
 
-@pytest.mark.parametrize("stream", GOOD)
-def test_the_documents_own_shape_is_valid(stream: StreamName) -> None:
-    assert schema_violations(GOOD[stream], stream) == []
+@pytest.mark.parametrize("stream", VALID_EVENTS)
+def test_valid_events_have_no_violations(stream: StreamName) -> None:
+    assert schema_violations(VALID_EVENTS[stream], stream) == []
 
 
-@pytest.mark.parametrize("stream", GOOD)
+@pytest.mark.parametrize("stream", VALID_EVENTS)
 def test_unknown_fields_are_allowed(stream: StreamName) -> None:
-    assert schema_violations({**GOOD[stream], "of_tomorrow": {"x": 1}}, stream) == []
+    assert schema_violations({**VALID_EVENTS[stream], "unknown_field": {"x": 1}}, stream) == []
 
 
-@pytest.mark.parametrize("stream", GOOD)
-def test_an_event_is_known_by_what_it_says(stream: StreamName) -> None:
-    assert detect_stream(GOOD[stream]) == stream
+@pytest.mark.parametrize("stream", VALID_EVENTS)
+def test_detect_stream(stream: StreamName) -> None:
+    assert detect_stream(VALID_EVENTS[stream]) == stream
     assert detect_stream({"event_type": "something"}) is None
     assert detect_stream([1]) is None
 
 
 @pytest.mark.parametrize(
-    ("stream", "field"), [(stream, field) for stream in GOOD for field in load_schema(stream)["required"]]
+    ("stream", "field"), [(stream, field) for stream in VALID_EVENTS for field in load_schema(stream)["required"]]
 )
-def test_each_required_field_is_required(stream: StreamName, field: str) -> None:
-    event = {key: value for key, value in GOOD[stream].items() if key != field}
-    assert any(field in fault.message for fault in schema_violations(event, stream))
+def test_missing_required_field_is_a_violation(stream: StreamName, field: str) -> None:
+    event = {key: value for key, value in VALID_EVENTS[stream].items() if key != field}
+    assert any(field in violation.message for violation in schema_violations(event, stream))
 
 
 @pytest.mark.parametrize(
@@ -96,11 +102,11 @@ def test_each_required_field_is_required(stream: StreamName, field: str) -> None
         ),
     ],
 )
-def test_faults_say_where(stream: StreamName, change: dict[str, Any], path: str) -> None:
-    assert path in {fault.path for fault in schema_violations({**GOOD[stream], **change}, stream)}
+def test_violations_have_a_path(stream: StreamName, change: dict[str, Any], path: str) -> None:
+    assert path in {violation.path for violation in schema_violations({**VALID_EVENTS[stream], **change}, stream)}
 
 
-def test_without_the_extra_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_extra_error(monkeypatch: pytest.MonkeyPatch) -> None:
     validation._validator.cache_clear()
     monkeypatch.setitem(sys.modules, "jsonschema_rs", None)
     with pytest.raises(MissingExtraError, match="jsonschema_rs"):

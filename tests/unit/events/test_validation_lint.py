@@ -1,4 +1,4 @@
-"""What a producer is told that the schemas let pass."""
+"""Tests of lint warnings about events that are valid by schema."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SPEC = "https://openlineage.io/spec/facets/1-0-0/X.json"
 SCHEMAS = "https://github.com/acme/lineage"
 
 
-def told(event: dict[str, Any]) -> list[tuple[str, str]]:
+def lint(event: dict[str, Any]) -> list[tuple[str, str]]:
     return [(rule, path) for rule, path, _ in lint_event(event)]
 
 
@@ -34,12 +34,12 @@ def told(event: dict[str, Any]) -> list[tuple[str, str]]:
         ({"run": [], "job": "x", "inputs": {}, "outputs": [3], "schemaURL": 7}, []),
     ],
 )
-def test_what_is_said_of_an_event(event: dict[str, Any], expected: list[tuple[str, str]]) -> None:
-    assert told(event) == expected
+def test_lint_event(event: dict[str, Any], expected: list[tuple[str, str]]) -> None:
+    assert lint(event) == expected
 
 
 @pytest.mark.parametrize(
-    ("address", "is_on_a_branch"),
+    ("url", "is_on_branch"),
     [
         (SPEC, False),
         (f"{SCHEMAS}/blob/main/x.json", True),
@@ -55,8 +55,8 @@ def test_what_is_said_of_an_event(event: dict[str, Any], expected: list[tuple[st
         ("https://example.com/main/x.json", False),
     ],
 )
-def test_a_schema_on_a_branch_is_told_from_one_that_cannot_change(address: str, is_on_a_branch: bool) -> None:
-    assert bool(told({"schemaURL": address})) is is_on_a_branch
+def test_warns_about_schema_urls_on_a_branch(url: str, is_on_branch: bool) -> None:
+    assert bool(lint({"schemaURL": url})) is is_on_branch
 
 
 @pytest.mark.parametrize(
@@ -69,9 +69,9 @@ def test_a_schema_on_a_branch_is_told_from_one_that_cannot_change(address: str, 
         ([None, "OTHER"], ["run-start", "run-end"]),
     ],
 )
-def test_runs_without_a_beginning_or_an_end(kinds: list[str | None], missing: list[str]) -> None:
-    runs = RunPairingCheck()
-    runs.add({"job": {}})
+def test_warns_about_runs_without_start_or_end(kinds: list[str | None], missing: list[str]) -> None:
+    check = RunPairingCheck()
+    check.add({"job": {}})
     for kind in kinds:
-        runs.add({"run": {"runId": RUN}, "eventType": kind})
-    assert [(rule, path) for rule, path, _ in runs.warnings()] == [(rule, RUN) for rule in missing]
+        check.add({"run": {"runId": RUN}, "eventType": kind})
+    assert [(rule, path) for rule, path, _ in check.warnings()] == [(rule, RUN) for rule in missing]

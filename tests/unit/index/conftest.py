@@ -1,4 +1,4 @@
-"""What tests of the index share."""
+"""Fixtures of the index tests."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from clew.index.writer import IndexWriter
 
 
 @pytest.fixture(scope="module")
-def file_sink(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IndexWriter]:
-    """For laws that take thousands of batches; what PostgreSQL then holds is held against the file's."""
-    with IndexWriter(tmp_path_factory.mktemp("index") / "index.sqlite") as opened:
-        # Thousands of small transactions, none of which has to survive.
-        opened._database.execute("pragma synchronous = off")
-        opened._database.execute("pragma journal_mode = memory")
-        yield opened
+def sqlite_writer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IndexWriter]:
+    """Open an index in a SQLite file without durability, for properties with thousands of batches."""
+    with IndexWriter(tmp_path_factory.mktemp("index") / "index.sqlite") as writer:
+        # Thousands of small transactions; durability is not needed.
+        writer._database.execute("pragma synchronous = off")
+        writer._database.execute("pragma journal_mode = memory")
+        yield writer
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])
-def sink(request: pytest.FixtureRequest) -> Iterator[IndexWriter]:
-    """An index in a file, then one in a database."""
+def index_writer(request: pytest.FixtureRequest) -> Iterator[IndexWriter]:
+    """Open an index: in SQLite, then in PostgreSQL."""
     if request.param == "sqlite":
-        yield request.getfixturevalue("file_sink")
+        yield request.getfixturevalue("sqlite_writer")
         return
-    places: Any = request.getfixturevalue("postgres_places")
-    with IndexWriter(places.empty("sink")) as opened:
-        yield opened
+    schemas: Any = request.getfixturevalue("postgres_schemas")
+    with IndexWriter(schemas.empty("sink")) as writer:
+        yield writer

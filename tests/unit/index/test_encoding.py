@@ -1,4 +1,4 @@
-"""The facet that an entity has: the last received, whole, byte for byte."""
+"""Tests of facet encoding and merging: the last facet received counts, whole and byte for byte."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from clew.index.extract.extractor import ChangeExtractor
 from clew.index.queries.reader import IndexReader
 from clew.index.writer import IndexWriter
 
-pack, unpack = FacetEncoder().encode, FacetDecoder().decode
+encode, decode = FacetEncoder().encode, FacetDecoder().decode
 
 
-stored = st.builds(StoredFacet, st.text(), st.integers(0, 2**62), st.integers(-(2**62), 2**62), st.binary())
+stored_facets = st.builds(StoredFacet, st.text(), st.integers(0, 2**62), st.integers(-(2**62), 2**62), st.binary())
 
 
-@given(st.lists(stored))
-def test_facets_come_back(facets: list[StoredFacet]) -> None:
-    assert unpack(pack(facets)) == facets
+@given(st.lists(stored_facets))
+def test_encode_decode_round_trip(facets: list[StoredFacet]) -> None:
+    assert decode(encode(facets)) == facets
 
 
 @pytest.mark.parametrize(
@@ -41,24 +41,24 @@ def test_facets_come_back(facets: list[StoredFacet]) -> None:
         (b"{}", False),
     ],
 )
-def test_only_a_facet_that_says_so_is_deleted(facet: bytes, is_deleted: bool) -> None:
+def test_deleted_marker_must_be_true(facet: bytes, is_deleted: bool) -> None:
     assert StoredFacet.of("schema", 1, 0, facet).body == (DELETED if is_deleted else facet)
 
 
-def test_bodies_are_read_by_many_threads() -> None:
+def test_decode_is_thread_safe() -> None:
     bodies = [b'{"n": %d, "text": "%s"}' % (number, b"x" * number * 50) for number in range(200)]
     facets = [[StoredFacet("schema", 1, 0, body)] for body in bodies]
     with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(unpack, [pack(some) for some in facets] * 5)) == facets * 5
+        assert list(pool.map(decode, [encode(group) for group in facets] * 5)) == facets * 5
 
 
-def facet(name: str, seq: int, body: bytes, version: str | None = None, at: int = 0) -> FacetsRow:
-    return said(StoredFacet.of(name, seq, at, body), version=version)
+def facet(name: str, seq: int, body: bytes, version: str | None = None, event_time: int = 0) -> FacetsRow:
+    return facets_row(StoredFacet.of(name, seq, event_time, body), version=version)
 
 
-def said(*facets: StoredFacet, version: str | None = None) -> FacetsRow:
+def facets_row(*facets: StoredFacet, version: str | None = None) -> FacetsRow:
     last = max(facet.seq for facet in facets)
-    return FacetsRow("dataset", entity_key("n", "d", version), last, pack(facets))
+    return FacetsRow("dataset", entity_key("n", "d", version), last, encode(facets))
 
 
 @pytest.mark.parametrize(
@@ -72,21 +72,21 @@ def said(*facets: StoredFacet, version: str | None = None) -> FacetsRow:
         ([facet("other", 1, b"1")], "schema", None),
     ],
 )
-def test_the_last_facet_counts(rows: list[FacetsRow], name: str, body: bytes | None, place: IndexLocation) -> None:
-    with IndexWriter(place) as sink:
+def test_last_facet_counts(rows: list[FacetsRow], name: str, body: bytes | None, index_location: IndexLocation) -> None:
+    with IndexWriter(index_location) as index_writer:
         for number, row in enumerate(rows):
-            sink.apply(str(number), ChangeSet(facets=[row]))
-    with IndexReader(place) as reader:
+            index_writer.apply(str(number), ChangeSet(facets=[row]))
+    with IndexReader(index_location) as reader:
         assert reader.dataset_facet("n", "d", None, name) == body
 
 
-def test_a_facet_of_the_first_notebook_format_has_the_name_of_today(place: IndexLocation) -> None:
-    with IndexWriter(place) as sink:
+def test_facet_alias_is_stored_under_its_canonical_name(index_location: IndexLocation) -> None:
+    with IndexWriter(index_location) as index_writer:
         for seq, name in enumerate(("dataQualityMetrics", "columnMetrics")):
-            observer = ChangeExtractor()
-            observer.add(decode_openlineage(dataset_event(name, seq)), f"{seq:032x}", seq)
-            sink.apply(str(seq), observer.changes())
-    with IndexReader(place) as reader:
+            extractor = ChangeExtractor()
+            extractor.add(decode_openlineage(dataset_event(name, seq)), f"{seq:032x}", seq)
+            index_writer.apply(str(seq), extractor.changes())
+    with IndexReader(index_location) as reader:
         assert reader.dataset_facet("n", "d", None, "dataQualityMetrics") == b'{"rowCount": 1}'
         assert reader.dataset_facet("n", "d", None, "columnMetrics") is None
 
@@ -97,28 +97,30 @@ def dataset_event(facet_name: str, count: int) -> bytes:
     return b'{"eventTime": "2026-01-01T10:00:00Z", "dataset": %s}' % dataset
 
 
-def test_a_dictionary_is_learnt_once_and_what_it_packed_is_read_by_who_came_before(place: IndexLocation) -> None:
+def test_dictionary_is_trained_once_and_used_by_open_readers(
+    index_location: IndexLocation,
+) -> None:
     def schema(number: int) -> bytes:
         return (
             b'{"_producer": "https://example.org/producer", "fields": [{"name": "column_%d", "type": "int"}]}' % number
         )
 
     samples = [schema(number) for number in range(MIN_TRAINING_SAMPLES)]
-    with IndexWriter(place) as sink:
-        assert sink.dictionary is None
+    with IndexWriter(index_location) as index_writer:
+        assert index_writer.dictionary is None
         facets = [StoredFacet(f"f{number}", number, 0, body) for number, body in enumerate(samples)]
-        sink.apply("0", ChangeSet(facets=[said(*facets)]))
-        learnt = sink.dictionary
-        assert learnt is not None
-        with IndexReader(place) as reader:
-            news = [StoredFacet("late", 9, 0, schema(7777))]
-            late = FacetEncoder(learnt).encode(news)
-            assert len(late) < len(pack(news))
+        index_writer.apply("0", ChangeSet(facets=[facets_row(*facets)]))
+        dictionary = index_writer.dictionary
+        assert dictionary is not None
+        with IndexReader(index_location) as reader:
+            new_facets = [StoredFacet("late", 9, 0, schema(7777))]
+            encoded = FacetEncoder(dictionary).encode(new_facets)
+            assert len(encoded) < len(encode(new_facets))
             key = entity_key("n", "d", None)
-            sink.apply("1", ChangeSet(facets=[FacetsRow("dataset", key, 9, late)]))
+            index_writer.apply("1", ChangeSet(facets=[FacetsRow("dataset", key, 9, encoded)]))
             assert reader.dataset_facet("n", "d", None, "late") == schema(7777)
             assert reader.dataset_facet("n", "d", None, "f3") == samples[3]
-        assert sink.dictionary == learnt
+        assert index_writer.dictionary == dictionary
 
 
 @pytest.mark.parametrize(
@@ -128,8 +130,8 @@ def test_a_dictionary_is_learnt_once_and_what_it_packed_is_read_by_who_came_befo
         (FacetOrder.EVENT_TIME, {"a": b"1", "b": b"1", "c": b"3", "d": b"2"}),
     ],
 )
-def test_facets_of_an_entity_are_merged_name_by_name(
-    order: FacetOrder, expected: dict[str, bytes], place: IndexLocation
+def test_facets_of_an_entity_are_merged_by_name(
+    order: FacetOrder, expected: dict[str, bytes], index_location: IndexLocation
 ) -> None:
     batches = [
         [StoredFacet("a", 1, 50, b"1"), StoredFacet("b", 1, 50, b"1")],
@@ -137,32 +139,32 @@ def test_facets_of_an_entity_are_merged_name_by_name(
         [StoredFacet("a", 3, 30, b"3"), StoredFacet("c", 3, 30, b"3")],
     ]
     orders = [batches, batches[::-1], [*batches, batches[0]]]
-    for number, given_in in enumerate(orders):
-        with IndexWriter(place, order) as sink:
-            for batch, facets in enumerate(given_in):
-                sink.apply(str(batch), ChangeSet(facets=[said(*facets, version=str(number))]))
-        with IndexReader(place) as reader:
+    for number, ordered_batches in enumerate(orders):
+        with IndexWriter(index_location, order) as index_writer:
+            for batch, facets in enumerate(ordered_batches):
+                index_writer.apply(str(batch), ChangeSet(facets=[facets_row(*facets, version=str(number))]))
+        with IndexReader(index_location) as reader:
             assert reader.facets("dataset", "n", "d", str(number)) == expected
 
 
-def test_a_sink_merges_with_a_dictionary_that_another_has_learnt(place: IndexLocation) -> None:
-    news = [StoredFacet("late", 9, 0, b'{"n": 1}')]
-    with IndexWriter(place) as sink, IndexWriter(place) as backfill:
+def test_merges_facets_encoded_with_a_dictionary_of_another_writer(index_location: IndexLocation) -> None:
+    facets = [StoredFacet("late", 9, 0, b'{"n": 1}')]
+    with IndexWriter(index_location) as index_writer, IndexWriter(index_location) as backfill:
         backfill.train_dictionary(
             [b'{"_producer": "https://example.org/producer", "n": %d}' % n for n in range(MIN_TRAINING_SAMPLES)]
         )
-        learnt = backfill.dictionary
-        assert learnt is not None
+        dictionary = backfill.dictionary
+        assert dictionary is not None
         key = entity_key("n", "d", None)
-        backfill.apply("0", ChangeSet(facets=[FacetsRow("dataset", key, 9, FacetEncoder(learnt).encode(news))]))
-        sink.apply("1", ChangeSet(facets=[facet("early", 1, b"1")]))
-    with IndexReader(place) as reader:
+        backfill.apply("0", ChangeSet(facets=[FacetsRow("dataset", key, 9, FacetEncoder(dictionary).encode(facets))]))
+        index_writer.apply("1", ChangeSet(facets=[facet("early", 1, b"1")]))
+    with IndexReader(index_location) as reader:
         assert reader.facets("dataset", "n", "d", None) == {"early": b"1", "late": b'{"n": 1}'}
 
 
-def test_a_name_of_today_and_an_earlier_name_of_it_are_one_facet() -> None:
-    observer = ChangeExtractor()
+def test_facet_and_its_alias_are_merged() -> None:
+    extractor = ChangeExtractor()
     for seq, name in enumerate(("columnMetrics", "dataQualityMetrics", "columnMetrics")):
-        observer.add(decode_openlineage(dataset_event(name, seq)), f"{seq:032x}", seq)
-    (row,) = observer.changes().facets
-    assert unpack(row.body) == [StoredFacet("dataQualityMetrics", 2, 1767261600000000, b'{"rowCount": 2}')]
+        extractor.add(decode_openlineage(dataset_event(name, seq)), f"{seq:032x}", seq)
+    (row,) = extractor.changes().facets
+    assert decode(row.body) == [StoredFacet("dataQualityMetrics", 2, 1767261600000000, b'{"rowCount": 2}')]

@@ -1,4 +1,4 @@
-"""An index made in one go: there whole, with all its indexes, or not at all."""
+"""Tests of IndexWriter and build_and_swap: an index is replaced completely or not at all."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ JOB = JobRow("shop", "daily", first_event_at=1, last_event_at=1, first_seq=1, la
 OTHER = JobRow("shop", "nightly", first_event_at=1, last_event_at=1, first_seq=2, last_seq=2)
 
 
-def jobs(path: Path) -> list[str]:
+def job_names(path: Path) -> list[str]:
     database = connect_reader(path)
     try:
         return [row["name"] for row in database.execute("select name from jobs order by name")]
@@ -22,7 +22,7 @@ def jobs(path: Path) -> list[str]:
         database.close()
 
 
-def structure(path: Path) -> set[tuple[str, ...]]:
+def schema_objects(path: Path) -> set[tuple[str, ...]]:
     database = connect_reader(path)
     try:
         return {tuple(row) for row in database.execute("select type, name from sqlite_master")}
@@ -33,45 +33,45 @@ def structure(path: Path) -> set[tuple[str, ...]]:
 @pytest.fixture
 def index(tmp_path: Path) -> Path:
     path = tmp_path / "index.sqlite"
-    with IndexWriter(path) as sink:
-        sink.apply("app/0", ChangeSet(jobs=[JOB]))
+    with IndexWriter(path) as index_writer:
+        index_writer.apply("app/0", ChangeSet(jobs=[JOB]))
     return path
 
 
-def begin_a_draft(path: Path) -> None:
-    with build_and_swap(path) as sink:
-        sink.apply("rebuild/0", ChangeSet(jobs=[OTHER]))
+def build_and_fail(path: Path) -> None:
+    with build_and_swap(path) as index_writer:
+        index_writer.apply("rebuild/0", ChangeSet(jobs=[OTHER]))
         raise RuntimeError("no more")
 
 
-def test_a_draft_replaces_the_index_when_it_is_whole(index: Path) -> None:
-    with build_and_swap(index) as sink:
-        sink.apply("rebuild/0", ChangeSet(jobs=[OTHER]))
-        assert jobs(index) == ["daily"]
-    assert jobs(index) == ["nightly"]
+def test_build_and_swap_replaces_the_index_on_success(index: Path) -> None:
+    with build_and_swap(index) as index_writer:
+        index_writer.apply("rebuild/0", ChangeSet(jobs=[OTHER]))
+        assert job_names(index) == ["daily"]
+    assert job_names(index) == ["nightly"]
     assert [path.name for path in index.parent.iterdir() if "draft" in path.name] == []
 
 
-def test_it_has_all_that_an_index_has(index: Path, tmp_path: Path) -> None:
-    with build_and_swap(tmp_path / "new.sqlite") as sink:
-        sink.apply("rebuild/0", ChangeSet(jobs=[JOB]))
-    assert structure(tmp_path / "new.sqlite") == structure(index)
+def test_build_and_swap_creates_all_schema_objects(index: Path, tmp_path: Path) -> None:
+    with build_and_swap(tmp_path / "new.sqlite") as index_writer:
+        index_writer.apply("rebuild/0", ChangeSet(jobs=[JOB]))
+    assert schema_objects(tmp_path / "new.sqlite") == schema_objects(index)
     writer = connect_writer(tmp_path / "new.sqlite")
     assert writer.execute("pragma journal_mode").fetchone()[0] == "wal"
     assert writer.execute("pragma integrity_check").fetchone()[0] == "ok"
     writer.close()
 
 
-def test_a_draft_that_fails_leaves_the_index_as_it_was(index: Path) -> None:
+def test_failed_build_leaves_the_index_unchanged(index: Path) -> None:
     with pytest.raises(RuntimeError, match="no more"):
-        begin_a_draft(index)
-    assert jobs(index) == ["daily"]
+        build_and_fail(index)
+    assert job_names(index) == ["daily"]
     assert [path.name for path in index.parent.iterdir() if "draft" in path.name] == []
 
 
-def test_what_an_interrupted_draft_left_is_not_taken_up(index: Path) -> None:
-    with IndexWriter(index.with_name("index.sqlite.draft")) as left:
-        left.apply("rebuild/0", ChangeSet(jobs=[JOB]))
-    with build_and_swap(index) as sink:
-        sink.apply("rebuild/0", ChangeSet(jobs=[OTHER]))
-    assert jobs(index) == ["nightly"]
+def test_leftover_of_an_interrupted_build_is_discarded(index: Path) -> None:
+    with IndexWriter(index.with_name("index.sqlite.draft")) as leftover:
+        leftover.apply("rebuild/0", ChangeSet(jobs=[JOB]))
+    with build_and_swap(index) as index_writer:
+        index_writer.apply("rebuild/0", ChangeSet(jobs=[OTHER]))
+    assert job_names(index) == ["nightly"]

@@ -1,4 +1,4 @@
-"""Rows into files, cut by bytes."""
+"""Tests of FileWriter: rows are written to files by size."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ def writer(root: Path, flush_bytes: int = 1000) -> FileWriter:
     return FileWriter(str(root), {"events": frozenset({"body"})}, flush_bytes=flush_bytes)
 
 
-def test_files_are_written_when_enough_has_come_together(tmp_path: Path) -> None:
-    writing = writer(tmp_path)
-    assert list(writing.add({"events": batch("small"), "other": batch()})) == []
-    (first,) = writing.add({"events": batch("x" * 1000)})
-    assert list(writing.flush()) == []
+def test_writes_a_file_when_the_flush_size_is_reached(tmp_path: Path) -> None:
+    file_writer = writer(tmp_path)
+    assert list(file_writer.add({"events": batch("small"), "other": batch()})) == []
+    (first,) = file_writer.add({"events": batch("x" * 1000)})
+    assert list(file_writer.flush()) == []
     (path,) = (tmp_path / "events").iterdir()
     assert (first.table, first.name, first.rows, first.size) == ("events", path.name, 2, path.stat().st_size)
     assert pq.read_table(path)["body"].to_pylist() == ["small", "x" * 1000]
     assert not (tmp_path / "other").exists()
 
 
-def test_every_table_has_its_own_file(tmp_path: Path) -> None:
-    writing = writer(tmp_path)
-    assert list(writing.add({"events": batch("a"), "other": batch("b", "c")})) == []
-    assert sorted((file.table, file.rows) for file in writing.flush()) == [("events", 1), ("other", 2)]
+def test_writes_one_file_per_table(tmp_path: Path) -> None:
+    file_writer = writer(tmp_path)
+    assert list(file_writer.add({"events": batch("a"), "other": batch("b", "c")})) == []
+    assert sorted((file.table, file.rows) for file in file_writer.flush()) == [("events", 1), ("other", 2)]
 
 
 def test_large_columns_have_no_statistics_and_no_dictionary(tmp_path: Path) -> None:
-    writing = writer(tmp_path, flush_bytes=0)
-    (file,) = writing.add({"events": batch("a", "b")})
+    file_writer = writer(tmp_path, flush_bytes=0)
+    (file,) = file_writer.add({"events": batch("a", "b")})
     columns = pq.ParquetFile(tmp_path / "events" / file.name).metadata.row_group(0)
     key, body = columns.column(0), columns.column(1)
     assert key.statistics is not None
@@ -53,16 +53,18 @@ def test_large_columns_have_no_statistics_and_no_dictionary(tmp_path: Path) -> N
     assert not any("DICTIONARY" in encoding for encoding in body.encodings)
 
 
-def test_rows_of_megabytes_stand_in_row_groups_of_their_own(tmp_path: Path) -> None:
-    writing = writer(tmp_path, flush_bytes=1 << 40)
-    assert list(writing.add({"events": batch(*("x" * (5 << 20),) * 3), "other": batch("small", "y" * 100_000)})) == []
-    files = {file.table: pq.ParquetFile(tmp_path / file.table / file.name) for file in writing.flush()}
+def test_large_rows_are_written_to_separate_row_groups(tmp_path: Path) -> None:
+    file_writer = writer(tmp_path, flush_bytes=1 << 40)
+    assert (
+        list(file_writer.add({"events": batch(*("x" * (5 << 20),) * 3), "other": batch("small", "y" * 100_000)})) == []
+    )
+    files = {file.table: pq.ParquetFile(tmp_path / file.table / file.name) for file in file_writer.flush()}
     assert {name: file.metadata.num_row_groups for name, file in files.items()} == {"events": 3, "other": 1}
     assert files["events"].read()["key"].to_pylist() == [0, 1, 2]
 
 
 class SmallDisk(io.BytesIO):
-    """Has room for the beginning of a file."""
+    """A disk with space for the first 100 bytes of a file."""
 
     def write(self, content: Any) -> int:
         if self.tell() + len(content) > 100:
@@ -70,8 +72,8 @@ class SmallDisk(io.BytesIO):
         return super().write(content)
 
 
-def test_a_full_disk_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LocalStorage, "write_parquet", lambda _folder, _name, write: write(SmallDisk()))
-    writing = writer(tmp_path)
+    file_writer = writer(tmp_path)
     with pytest.raises(OSError, match="No space left on device"):
-        list(writing.add({"events": batch("x" * 1000)}))
+        list(file_writer.add({"events": batch("x" * 1000)}))

@@ -1,4 +1,4 @@
-"""Statistics are true bounds: a reader that trusts them skips no row."""
+"""Tests of file statistics: they are true bounds, so that pruning skips no row."""
 
 from __future__ import annotations
 
@@ -25,39 +25,39 @@ VALUES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
 }
 
 
-def bounds(kind: pa.DataType, values: list[Any]) -> dict[str, Any]:
-    return told(pa.table({"c": pa.array(values, kind)}))
+def column_statistics(kind: pa.DataType, values: list[Any]) -> dict[str, Any]:
+    return table_statistics(pa.table({"c": pa.array(values, kind)}))
 
 
-def told(rows: pa.Table, large: frozenset[str] = frozenset()) -> dict[str, Any]:
+def table_statistics(rows: pa.Table, large: frozenset[str] = frozenset()) -> dict[str, Any]:
     footers: list[pq.FileMetaData] = []
     pq.write_table(rows, io.BytesIO(), row_group_size=3, metadata_collector=footers)
-    found: dict[str, Any] = json.loads(compute_statistics(rows, large, footers[-1]))
-    return found
+    statistics: dict[str, Any] = json.loads(compute_statistics(rows, large, footers[-1]))
+    return statistics
 
 
-def order(value: Any) -> Any:
-    """What Delta compares: texts by their bytes."""
+def sort_key(value: Any) -> Any:
+    """Return the sort key of Delta: strings compare by their UTF-8 bytes."""
     return value.encode() if isinstance(value, str) else value
 
 
-def read(bound: Any, kind: pa.DataType) -> Any:
+def parse_bound(bound: Any, kind: pa.DataType) -> Any:
     return datetime.fromisoformat(bound) if pa.types.is_timestamp(kind) else bound
 
 
 @pytest.mark.parametrize("name", VALUES)
 @given(data=st.data())
-def test_no_value_lies_outside(name: str, data: st.DataObject) -> None:
+def test_values_are_within_bounds(name: str, data: st.DataObject) -> None:
     kind, strategy = VALUES[name]
     values = data.draw(st.lists(st.none() | strategy, max_size=8))
-    found = bounds(kind, values)
-    known = [value for value in values if value is not None]
-    assert found["numRecords"] == len(values)
-    assert found["nullCount"] == {"c": len(values) - len(known)}
-    assert found["minValues"].keys() == found["maxValues"].keys()
-    if "c" in found["minValues"]:
-        low, high = read(found["minValues"]["c"], kind), read(found["maxValues"]["c"], kind)
-        assert all(order(low) <= order(value) <= order(high) for value in known)
+    statistics = column_statistics(kind, values)
+    not_null = [value for value in values if value is not None]
+    assert statistics["numRecords"] == len(values)
+    assert statistics["nullCount"] == {"c": len(values) - len(not_null)}
+    assert statistics["minValues"].keys() == statistics["maxValues"].keys()
+    if "c" in statistics["minValues"]:
+        low, high = parse_bound(statistics["minValues"]["c"], kind), parse_bound(statistics["maxValues"]["c"], kind)
+        assert all(sort_key(low) <= sort_key(value) <= sort_key(high) for value in not_null)
 
 
 @pytest.mark.parametrize(
@@ -71,34 +71,34 @@ def test_no_value_lies_outside(name: str, data: st.DataObject) -> None:
         (pa.timestamp("us", tz="UTC"), [datetime.max.replace(tzinfo=UTC)]),
     ],
 )
-def test_where_no_bound_can_be_told_none_is(kind: pa.DataType, values: list[Any]) -> None:
-    assert bounds(kind, values)["minValues"] == {}
+def test_no_bounds_without_values_or_order(kind: pa.DataType, values: list[Any]) -> None:
+    assert column_statistics(kind, values)["minValues"] == {}
 
 
-def test_milliseconds_are_rounded_outwards() -> None:
-    moments = [datetime(2026, 1, 1, 10, 0, 0, 1999, UTC), datetime(2026, 1, 1, 10, 0, 0, 5001, UTC)]
-    found = bounds(pa.timestamp("us", tz="UTC"), moments)
-    assert (found["minValues"]["c"], found["maxValues"]["c"]) == (
+def test_timestamps_are_rounded_outwards_to_milliseconds() -> None:
+    timestamps = [datetime(2026, 1, 1, 10, 0, 0, 1999, UTC), datetime(2026, 1, 1, 10, 0, 0, 5001, UTC)]
+    statistics = column_statistics(pa.timestamp("us", tz="UTC"), timestamps)
+    assert (statistics["minValues"]["c"], statistics["maxValues"]["c"]) == (
         "2026-01-01T10:00:00.001Z",
         "2026-01-01T10:00:00.006Z",
     )
 
 
-def test_of_a_long_text_its_beginning_is_the_bound() -> None:
-    found = bounds(pa.string(), ["a" * 100, "b" * 100])
-    assert (found["minValues"]["c"], found["maxValues"]["c"]) == ("a" * 64, "b" * 64 + "\U0010ffff")
+def test_bounds_of_long_strings_are_truncated() -> None:
+    statistics = column_statistics(pa.string(), ["a" * 100, "b" * 100])
+    assert (statistics["minValues"]["c"], statistics["maxValues"]["c"]) == ("a" * 64, "b" * 64 + "\U0010ffff")
 
 
-def test_bounds_are_of_all_row_groups() -> None:
-    found = bounds(pa.string(), ["d", "c", "b", None, None, None, "f", "a", "e"])
-    assert (found["minValues"]["c"], found["maxValues"]["c"]) == ("a", "f")
+def test_bounds_cover_all_row_groups() -> None:
+    statistics = column_statistics(pa.string(), ["d", "c", "b", None, None, None, "f", "a", "e"])
+    assert (statistics["minValues"]["c"], statistics["maxValues"]["c"]) == ("a", "f")
 
 
-def test_of_texts_that_are_too_long_for_a_footer_bounds_are_told() -> None:
-    found = bounds(pa.string(), ["b", "a" * 10_000])
-    assert (found["minValues"]["c"], found["maxValues"]["c"]) == ("a" * 64, "b")
+def test_bounds_of_strings_too_long_for_the_footer() -> None:
+    statistics = column_statistics(pa.string(), ["b", "a" * 10_000])
+    assert (statistics["minValues"]["c"], statistics["maxValues"]["c"]) == ("a" * 64, "b")
 
 
-def test_large_and_nested_columns_have_none() -> None:
+def test_no_bounds_of_large_and_nested_columns() -> None:
     rows = pa.table({"body": ["x"], "list": [[1]], "n": [1]})
-    assert told(rows, frozenset({"body"}))["minValues"] == {"n": 1}
+    assert table_statistics(rows, frozenset({"body"}))["minValues"] == {"n": 1}

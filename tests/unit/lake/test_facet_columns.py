@@ -1,4 +1,4 @@
-"""A facet that cannot be read says why, whatever stands beside it; one that can says nothing."""
+"""Tests of facet validation in batches: one error per malformed facet, independent of the others."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from clew.lake.facet_columns import FacetValidator, StringBuffer
 
 BASE = '"_producer":"https://example.org/p","_schemaURL":"https://example.org/s.json"'
 TIME = "2026-01-01T00:00:00Z"
-SHAPES = {"run": RUN_FACET_SPECS, "job": JOB_FACET_SPECS, "dataset": DATASET_FACET_SPECS}
+SPECS = {"run": RUN_FACET_SPECS, "job": JOB_FACET_SPECS, "dataset": DATASET_FACET_SPECS}
 
-SOUND = {
+VALID = {
     "run": {
         "parent": [
             '{"run":{"runId":"r"}}',
@@ -26,7 +26,7 @@ SOUND = {
         "errorMessage": ['{"message":"m","stackTrace":null}'],
         "tags": ['{"tags":[]}', "{}"],
         "own": ['{"tags":7}', '{"fields":7}'],
-        # Standard for datasets, and anyone's own here.
+        # A standard facet of datasets, a custom facet here.
         "schema": ['{"fields":7}'],
     },
     "job": {
@@ -48,7 +48,7 @@ SOUND = {
         "outputStatistics": ['{"size":7,"rowCount":-1}', '{"rowCount":null}'],
     },
 }
-FLAWED = {
+MALFORMED = {
     "run": {
         "parent": [
             ("{}", "missing:run.runId"),
@@ -90,66 +90,66 @@ FLAWED = {
     },
 }
 CASES = [
-    *((kind, name, facet, None) for kind in SOUND for name, all_ in SOUND[kind].items() for facet in all_),
-    *((kind, name, *case) for kind in FLAWED for name, cases in FLAWED[kind].items() for case in cases),
+    *((kind, name, facet, None) for kind in VALID for name, all_ in VALID[kind].items() for facet in all_),
+    *((kind, name, *case) for kind in MALFORMED for name, cases in MALFORMED[kind].items() for case in cases),
 ]
 
 
-def flaws_of(rows: list[tuple[str, str]], shapes: Mapping[str, FacetSpec]) -> list[str | None]:
+def find_errors(rows: list[tuple[str, str]], specs: Mapping[str, FacetSpec]) -> list[str | None]:
     names, facets = zip(*rows, strict=True)
-    found: list[str | None] = (
-        FacetValidator(shapes).find_errors(names, StringBuffer([facet.encode() for facet in facets])).to_pylist()
+    errors: list[str | None] = (
+        FacetValidator(specs).find_errors(names, StringBuffer([facet.encode() for facet in facets])).to_pylist()
     )
-    return found
+    return errors
 
 
-@pytest.mark.parametrize(("kind", "name", "facet", "flaw"), CASES)
-def test_a_facet_alone(kind: str, name: str, facet: str, flaw: str | None) -> None:
-    assert flaws_of([(name, facet)], SHAPES[kind]) == [flaw]
+@pytest.mark.parametrize(("kind", "name", "facet", "error"), CASES)
+def test_single_facet(kind: str, name: str, facet: str, error: str | None) -> None:
+    assert find_errors([(name, facet)], SPECS[kind]) == [error]
 
 
-@pytest.mark.parametrize("kind", SHAPES)
+@pytest.mark.parametrize("kind", SPECS)
 @pytest.mark.parametrize("seed", range(5))
-def test_facets_side_by_side(kind: str, seed: int) -> None:
+def test_mixed_facets(kind: str, seed: int) -> None:
     cases = [case[1:] for case in CASES if case[0] == kind]
-    several = Random(seed).choices(cases, k=300)
-    found = flaws_of([(name, facet) for name, facet, _ in several], SHAPES[kind])
-    assert found == [flaw for *_, flaw in several]
+    sample = Random(seed).choices(cases, k=300)
+    errors = find_errors([(name, facet) for name, facet, _ in sample], SPECS[kind])
+    assert errors == [error for *_, error in sample]
 
 
-def test_facets_that_all_begin_differently() -> None:
+def test_facets_with_distinct_prefixes() -> None:
     rows = [
         ("schema", f'{{"_producer":"{number}","fields":{"7" if number % 5 == 0 else "[]"}}}') for number in range(99)
     ]
     expected = ["not_a_list:fields" if number % 5 == 0 else None for number in range(99)]
-    assert flaws_of(rows, DATASET_FACET_SPECS) == expected
+    assert find_errors(rows, DATASET_FACET_SPECS) == expected
 
 
-def test_every_standard_facet_has_a_flawed_case() -> None:
-    of_elsewhere = {("job", "tags"), ("dataset", "tags"), ("dataset", "ownership")}
-    counting = {("dataset", "columnMetrics"), ("dataset", "inputStatistics")}
-    known = {(kind, name) for kind, shapes in SHAPES.items() for name in shapes}
-    assert known - of_elsewhere - counting == {case[:2] for case in CASES if case[3]} - {("run", "own")}
+def test_every_standard_facet_has_a_malformed_case() -> None:
+    covered_elsewhere = {("job", "tags"), ("dataset", "tags"), ("dataset", "ownership")}
+    statistics = {("dataset", "columnMetrics"), ("dataset", "inputStatistics")}
+    standard = {(kind, name) for kind, specs in SPECS.items() for name in specs}
+    assert standard - covered_elsewhere - statistics == {case[:2] for case in CASES if case[3]} - {("run", "own")}
 
 
-def test_no_facets_have_no_flaws() -> None:
+def test_no_facets_have_no_errors() -> None:
     assert FacetValidator(RUN_FACET_SPECS).find_errors([], StringBuffer([])).to_pylist() == []
 
 
-def test_what_one_batch_tells_holds_for_the_next() -> None:
-    flaws = FacetValidator(RUN_FACET_SPECS)
-    sound, flawed = '{"run":{"runId":"r"}}', '{"run":{"runId":7}}'
-    batches = [[sound], [sound, flawed], [flawed, sound]]
-    found = [
-        flaws.find_errors(["parent"] * len(batch), StringBuffer(list(map(str.encode, batch)))).to_pylist()
+def test_validator_is_reusable_across_batches() -> None:
+    validator = FacetValidator(RUN_FACET_SPECS)
+    valid, malformed = '{"run":{"runId":"r"}}', '{"run":{"runId":7}}'
+    batches = [[valid], [valid, malformed], [malformed, valid]]
+    errors = [
+        validator.find_errors(["parent"] * len(batch), StringBuffer(list(map(str.encode, batch)))).to_pylist()
         for batch in batches
     ]
-    assert found == [[None], [None, "not_a_string:run.runId"], ["not_a_string:run.runId", None]]
+    assert errors == [[None], [None, "not_a_string:run.runId"], ["not_a_string:run.runId", None]]
 
 
-def test_long_openings_are_not_kept_in_memory() -> None:
-    flaws = FacetValidator(RUN_FACET_SPECS)
+def test_long_prefixes_are_not_cached() -> None:
+    validator = FacetValidator(RUN_FACET_SPECS)
     for letter in "abcd":
         facet = f'{{"about":"{letter * 1_000_000}","tags":[]}}'
-        assert flaws.find_errors(["tags"], StringBuffer([facet.encode()])).to_pylist() == [None]
-    assert max(map(len, chain.from_iterable(flaws._valid_prefixes.values())), default=0) < 10_000
+        assert validator.find_errors(["tags"], StringBuffer([facet.encode()])).to_pylist() == [None]
+    assert max(map(len, chain.from_iterable(validator._valid_prefixes.values())), default=0) < 10_000

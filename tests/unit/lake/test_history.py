@@ -1,4 +1,4 @@
-"""What the lake's log tells of batches and sizes."""
+"""Tests of recent batches and table sizes, read from the Delta log."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def append(lake: Lake, name: str, number: int, rows: int) -> None:
     lake.append(name, table.schema, [*writer.add({name: batch}), *writer.flush()], BatchId("app", number))
 
 
-def test_batches_and_sizes(tmp_path: Path) -> None:
+def test_recent_batches_and_table_sizes(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     lake.create_or_validate()
     for number in range(7):
@@ -46,9 +46,9 @@ def test_batches_and_sizes(tmp_path: Path) -> None:
     assert sizes["run_facets"] == TableSize("run_facets", 0, 0, 0)
 
 
-def test_a_look_loads_no_heavy_module() -> None:
+def test_status_does_not_import_heavy_modules() -> None:
     code = (
         "import sys, clew.cli.commands.pipeline, clew.pipeline.status; print({'pyarrow', 'pyspark'} & set(sys.modules))"
     )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout == "set()\n"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout == "set()\n"

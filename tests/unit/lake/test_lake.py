@@ -1,4 +1,4 @@
-"""The lake: a batch is committed once, and a newer lake is left alone."""
+"""Tests of the lake: a batch is committed once, and incompatible lakes are rejected."""
 
 from __future__ import annotations
 
@@ -21,86 +21,88 @@ NAME = "rejected_events"
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
-    made = Lake(tmp_path / "lake")
-    made.create_or_validate()
-    return made
+    new_lake = Lake(tmp_path / "lake")
+    new_lake.create_or_validate()
+    return new_lake
 
 
 def folder(lake: Lake) -> Path:
     return Path(str(lake.root))
 
 
-def written(lake: Lake, *event_ids: str, table: str = NAME) -> list[DataFile]:
-    columns = {name: [None] * len(event_ids) for name in REJECTED_EVENTS.schema.names}
-    rows = pa.RecordBatch.from_pydict({**columns, "event_id": list(event_ids)}, schema=REJECTED_EVENTS.schema)
+def write_rows(lake: Lake, *row_ids: str, table: str = NAME) -> list[DataFile]:
+    columns = {name: [None] * len(row_ids) for name in REJECTED_EVENTS.schema.names}
+    rows = pa.RecordBatch.from_pydict({**columns, "event_id": list(row_ids)}, schema=REJECTED_EVENTS.schema)
     writer = FileWriter(str(lake.root), LARGE_COLUMNS)
     return [*writer.add({table: rows}), *writer.flush()]
 
 
-def ids(lake: Lake, name: str = NAME) -> list[str]:
+def event_ids(lake: Lake, name: str = NAME) -> list[str]:
     table = Lake(lake.root).table(name)
     assert table is not None
     return sorted(table.to_pyarrow_table(columns=["event_id"])["event_id"].to_pylist())
 
 
-def test_a_new_lake_has_all_event_tables_and_says_its_format(lake: Lake) -> None:
+def test_new_lake_has_all_event_tables_and_a_manifest(lake: Lake) -> None:
     assert lake.row_counts() == dict.fromkeys(EVENT_TABLE_NAMES, 0)
-    marker = json.loads((folder(lake) / "manifest.json").read_text())
-    assert (marker["format_version"], marker["written_by"]) == (2, __version__)
-    assert marker["tables"] == list(SOURCE_TABLE_NAMES)
-    assert marker["facet_order"] == "received"
+    manifest = json.loads((folder(lake) / "manifest.json").read_text())
+    assert (manifest["format_version"], manifest["written_by"]) == (2, __version__)
+    assert manifest["tables"] == list(SOURCE_TABLE_NAMES)
+    assert manifest["facet_order"] == "received"
     lake.create_or_validate()
-    assert json.loads((folder(lake) / "manifest.json").read_text()) == marker, "its id stays"
+    assert json.loads((folder(lake) / "manifest.json").read_text()) == manifest, "the manifest must not change"
 
 
-def test_the_same_batch_is_committed_once(lake: Lake) -> None:
-    first, again = written(lake, "a"), written(lake, "a")
+def test_same_batch_is_committed_once(lake: Lake) -> None:
+    first, again = write_rows(lake, "a"), write_rows(lake, "a")
     assert lake.append(NAME, REJECTED_EVENTS.schema, first, BatchId("app", 0))
     assert not lake.append(NAME, REJECTED_EVENTS.schema, again, BatchId("app", 0))
     assert not Lake(lake.root).append(NAME, REJECTED_EVENTS.schema, again, BatchId("app", 0))
     lake.delete_uncommitted(again)
-    assert ids(lake) == ["a"]
+    assert event_ids(lake) == ["a"]
     assert [Path(path).name for path in lake.files(NAME)] == [first[0].name]
     assert len(list((folder(lake) / NAME).glob("*.parquet"))) == 1
 
 
-def test_other_batches_and_other_pipelines_add(lake: Lake) -> None:
+def test_other_batches_and_applications_are_appended(lake: Lake) -> None:
     for identity, batch in (("a", BatchId("app", 0)), ("b", BatchId("app", 1)), ("c", BatchId("other", 0))):
-        assert lake.append(NAME, REJECTED_EVENTS.schema, written(lake, identity), batch)
-    assert ids(lake) == ["a", "b", "c"]
+        assert lake.append(NAME, REJECTED_EVENTS.schema, write_rows(lake, identity), batch)
+    assert event_ids(lake) == ["a", "b", "c"]
     assert lake.row_counts()[NAME] == 3
 
 
-def test_a_derived_table_is_made_and_replaced(lake: Lake) -> None:
+def test_replace_creates_and_replaces_a_derived_table(lake: Lake) -> None:
     assert lake.table("runs") is None
     assert lake.files("runs") == []
     for number, identity in enumerate(("a", "b")):
-        lake.replace("runs", REJECTED_EVENTS.schema, written(lake, identity, table="runs"), BatchId("derived", number))
-    assert ids(lake, "runs") == ["b"]
+        lake.replace(
+            "runs", REJECTED_EVENTS.schema, write_rows(lake, identity, table="runs"), BatchId("derived", number)
+        )
+    assert event_ids(lake, "runs") == ["b"]
     assert lake.row_counts()["runs"] == 1
 
 
-def test_the_lake_knows_whether_derived_tables_follow_from_its_events(lake: Lake) -> None:
+def test_is_up_to_date_compares_derived_tables_with_events(lake: Lake) -> None:
     state = lake.source_fingerprint()
     assert not lake.is_up_to_date(state)
     for name in DERIVED_TABLE_NAMES:
         lake.replace(name, REJECTED_EVENTS.schema, [], state)
     assert lake.is_up_to_date(state)
-    lake.append(NAME, REJECTED_EVENTS.schema, written(lake, "a"), BatchId("app", 0))
+    lake.append(NAME, REJECTED_EVENTS.schema, write_rows(lake, "a"), BatchId("app", 0))
     assert lake.source_fingerprint() != state
     assert not lake.is_up_to_date(lake.source_fingerprint())
 
 
-def test_another_delta_reader_skips_by_the_statistics(lake: Lake) -> None:
+def test_statistics_are_readable_by_delta_lake(lake: Lake) -> None:
     for number, identity in enumerate(("a", "z")):
-        lake.append(NAME, REJECTED_EVENTS.schema, written(lake, identity), BatchId("app", number))
-    found = DeltaTable(str(lake.root / NAME)).to_pyarrow_dataset().to_table(columns=["event_id"])
-    assert sorted(found["event_id"].to_pylist()) == ["a", "z"]
+        lake.append(NAME, REJECTED_EVENTS.schema, write_rows(lake, identity), BatchId("app", number))
+    rows = DeltaTable(str(lake.root / NAME)).to_pyarrow_dataset().to_table(columns=["event_id"])
+    assert sorted(rows["event_id"].to_pylist()) == ["a", "z"]
     actions = pa.table(DeltaTable(str(lake.root / NAME)).get_add_actions(flatten=True))
     assert sorted(actions["min.event_id"].to_pylist()) == ["a", "z"]
 
 
-def test_a_lake_keeps_its_facet_order(tmp_path: Path) -> None:
+def test_facet_order_of_a_lake_is_fixed(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     lake.create_or_validate(FacetOrder.EVENT_TIME)
     lake.create_or_validate()
@@ -111,8 +113,8 @@ def test_a_lake_keeps_its_facet_order(tmp_path: Path) -> None:
     assert "clew index rebuild --facet-order received" in str(raised.value)
 
 
-def test_derived_tables_of_another_facet_order_are_behind(lake: Lake) -> None:
-    lake.append(NAME, REJECTED_EVENTS.schema, written(lake, "a"), BatchId("app", 0))
+def test_derived_tables_are_out_of_date_after_a_change_of_facet_order(lake: Lake) -> None:
+    lake.append(NAME, REJECTED_EVENTS.schema, write_rows(lake, "a"), BatchId("app", 0))
     for order in (FacetOrder.EVENT_TIME, FacetOrder.RECEIVED):
         for name in DERIVED_TABLE_NAMES:
             lake.replace(name, REJECTED_EVENTS.schema, [], lake.source_fingerprint())
@@ -121,15 +123,15 @@ def test_derived_tables_of_another_facet_order_are_behind(lake: Lake) -> None:
         assert not lake.is_up_to_date(lake.source_fingerprint())
 
 
-def test_files_are_named_as_they_are(tmp_path: Path) -> None:
+def test_files_returns_unescaped_paths(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "a folder, 100% é")
     lake.create_or_validate()
-    lake.append(NAME, REJECTED_EVENTS.schema, written(lake, "a"), BatchId("app", 0))
+    lake.append(NAME, REJECTED_EVENTS.schema, write_rows(lake, "a"), BatchId("app", 0))
     assert [Path(file).exists() for file in lake.files(NAME)] == [True]
 
 
 @pytest.mark.parametrize(
-    ("marker", "sentence"),
+    ("manifest", "message"),
     [
         (
             '{"format_version": 3, "written_by": "9.9.9"}',
@@ -142,15 +144,15 @@ def test_files_are_named_as_they_are(tmp_path: Path) -> None:
         ('{"format_version": "new"}', "is not a valid lake manifest"),
     ],
 )
-def test_a_lake_that_cannot_be_read_is_left_as_it_is(lake: Lake, marker: str, sentence: str) -> None:
-    (folder(lake) / "manifest.json").write_text(marker)
+def test_rejects_an_incompatible_lake_and_leaves_it_unchanged(lake: Lake, manifest: str, message: str) -> None:
+    (folder(lake) / "manifest.json").write_text(manifest)
     before = {path: path.stat().st_mtime_ns for path in folder(lake).rglob("*")}
-    with pytest.raises(ClewError, match=sentence):
+    with pytest.raises(ClewError, match=message):
         Lake(lake.root).create_or_validate()
     assert {path: path.stat().st_mtime_ns for path in folder(lake).rglob("*")} == before
 
 
-def test_a_lake_of_format_1_is_rejected_with_the_command_that_recreates_it(lake: Lake) -> None:
+def test_rejects_a_lake_of_format_1_and_names_the_command(lake: Lake) -> None:
     (folder(lake) / "manifest.json").unlink()
     (folder(lake) / "clew.json").write_text('{"format": 1, "written_by": "0.0.9", "id": "a"}')
     before = {path: path.stat().st_mtime_ns for path in folder(lake).rglob("*")}
@@ -161,13 +163,13 @@ def test_a_lake_of_format_1_is_rejected_with_the_command_that_recreates_it(lake:
     assert {path: path.stat().st_mtime_ns for path in folder(lake).rglob("*")} == before
 
 
-def test_a_lake_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
+def test_reports_a_lake_that_cannot_be_created(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ClewError, match=r"lake .* is not writable: Not a directory"):
         Lake(tmp_path / "file" / "lake").create_or_validate()
 
 
-def test_an_interrupted_making_is_taken_up_again(tmp_path: Path) -> None:
+def test_interrupted_creation_is_resumed(tmp_path: Path) -> None:
     Lake(tmp_path).create_or_validate()
     (tmp_path / "manifest.json").unlink()
     Lake(tmp_path).create_or_validate()

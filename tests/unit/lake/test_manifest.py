@@ -1,4 +1,4 @@
-"""Half a lake is told from a whole one before anything is written to it."""
+"""Tests of the integrity check: an incomplete lake is rejected before anything is written."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAME = "rejected_events"
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A lake with a row, and a derived table."""
+    """Return a lake with one row and a derived table."""
     lake = Lake(tmp_path / "lake")
     lake.create_or_validate()
     for name in (NAME, "runs"):
@@ -31,56 +31,59 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "lake"
 
 
-def without_file(table: str) -> Callable[[Path], object]:
+def remove_file(table: str) -> Callable[[Path], object]:
     return lambda root: next((root / table).glob("*.parquet")).unlink()
 
 
-def without_marker_and_table(root: Path) -> None:
+def remove_manifest_and_table(root: Path) -> None:
     (root / "manifest.json").unlink()
     shutil.rmtree(root / "lineage_events")
 
 
-DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
-    "a table": (lambda root: shutil.rmtree(root / "lineage_events"), r"has no table lineage_events\.\n.*Restore"),
-    "the commits of a table": (
+DAMAGE_CASES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "missing table": (lambda root: shutil.rmtree(root / "lineage_events"), r"has no table lineage_events\.\n.*Restore"),
+    "missing _delta_log": (
         lambda root: shutil.rmtree(root / NAME / "_delta_log"),
         "has no folder _delta_log",
     ),
-    "a file": (without_file(NAME), r"rejected_events lacks 1 of its 1 files, e\.g\. part-.*\.parquet"),
-    "a file of a derived table": (without_file("runs"), r"runs lacks 1 of its 1 files.*\nDelete the folder .*runs"),
-    "the marker and a table": (without_marker_and_table, "has no table lineage_events"),
-    "sense": (
+    "missing file": (remove_file(NAME), r"rejected_events lacks 1 of its 1 files, e\.g\. part-.*\.parquet"),
+    "missing file of a derived table": (
+        remove_file("runs"),
+        r"runs lacks 1 of its 1 files.*\nDelete the folder .*runs",
+    ),
+    "missing manifest and table": (remove_manifest_and_table, "has no table lineage_events"),
+    "malformed commit": (
         lambda root: (root / NAME / "_delta_log" / f"{1:020}.json").write_text("{"),
         r"rejected_events cannot be read: ",
     ),
 }
 
 
-@pytest.mark.parametrize(("damage", "sentence"), DAMAGES.values(), ids=DAMAGES)
-def test_what_a_lake_has_lost_is_said_and_nothing_is_made_beside_the_rest(
-    damage: Callable[[Path], object], sentence: str, root: Path
+@pytest.mark.parametrize(("damage", "message"), DAMAGE_CASES.values(), ids=DAMAGE_CASES)
+def test_rejects_a_damaged_lake_and_leaves_it_unchanged(
+    damage: Callable[[Path], object], message: str, root: Path
 ) -> None:
     damage(root)
     before = sorted(root.rglob("*"))
-    with pytest.raises(ClewError, match=sentence):
+    with pytest.raises(ClewError, match=message):
         Lake(root).create_or_validate()
     assert sorted(root.rglob("*")) == before
     with pytest.raises(ClewError):
         check_integrity(root)
 
 
-def test_a_lake_of_an_older_clew_gets_an_id_and_tables_that_are_new(root: Path) -> None:
+def test_older_manifest_gets_an_id_and_new_tables(root: Path) -> None:
     shutil.rmtree(root / "lineage_events")
     (root / "manifest.json").write_text('{"format_version": 2, "written_by": "0.0.1"}')
     Lake(root).create_or_validate()
-    marker = json.loads((root / "manifest.json").read_text())
-    assert marker["id"]
-    assert "lineage_events" in marker["tables"]
+    manifest = json.loads((root / "manifest.json").read_text())
+    assert manifest["id"]
+    assert "lineage_events" in manifest["tables"]
     assert Lake(root).row_counts()["lineage_events"] == 0
     assert Lake(root).row_counts()[NAME] == 1
 
 
-def test_a_lake_whose_making_was_interrupted_is_made(tmp_path: Path) -> None:
+def test_interrupted_creation_is_completed(tmp_path: Path) -> None:
     Lake(tmp_path).create_or_validate()
     (tmp_path / "manifest.json").unlink()
     shutil.rmtree(tmp_path / "lineage_events")

@@ -1,4 +1,4 @@
-"""The lock of a lake in a bucket: one holder, whom others can name, and who must give signs of life."""
+"""Tests of leases in S3: one holder at a time, which must renew its lease."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ from clew.lake.storage import open_s3_storage
 from clew.pipeline.locks import LockedError, acquire_lock, read_lock_holder
 
 NAME = ".lock"
-# Over before anyone looks.
-OVER = -10.0
+# A lease that has expired when it is acquired.
+EXPIRED = -10.0
 
 
 @pytest.fixture
-def objects(bucket: BucketUrl) -> S3Storage:
+def storage(bucket: BucketUrl) -> S3Storage:
     return open_s3_storage(bucket)
 
 
-def test_the_holder_is_named_as_long_as_it_holds(bucket: BucketUrl, objects: S3Storage) -> None:
-    place = bucket / NAME
-    assert read_lock_holder(place) is None
-    with acquire_lock(place) as require:
-        require()
-        assert str(read_lock_holder(place)).startswith(f"process {os.getpid()} on {socket.gethostname()}, since 20")
-        sentence = rf"Another pipeline is running on {bucket} \(process {os.getpid()} on"
-        with pytest.raises(LockedError, match=sentence), acquire_lock(place):
+def test_lock_holder_is_reported_while_locked(bucket: BucketUrl, storage: S3Storage) -> None:
+    location = bucket / NAME
+    assert read_lock_holder(location) is None
+    with acquire_lock(location) as check_lock:
+        check_lock()
+        assert str(read_lock_holder(location)).startswith(f"process {os.getpid()} on {socket.gethostname()}, since 20")
+        message = rf"Another pipeline is running on {bucket} \(process {os.getpid()} on"
+        with pytest.raises(LockedError, match=message), acquire_lock(location):
             pass
-        with pytest.raises(LockedError, match="its lock expires"), acquire_lock(place):
+        with pytest.raises(LockedError, match="its lock expires"), acquire_lock(location):
             pass
-    assert read_lock_holder(place) is None
-    assert list(objects.list_files()) == [], "neither the lock nor a probe is left"
-    with acquire_lock(place):
+    assert read_lock_holder(location) is None
+    assert list(storage.list_files()) == [], "lock and probe must be deleted"
+    with acquire_lock(location):
         pass
 
 
-def test_only_one_of_two_gets_it(objects: S3Storage) -> None:
-    first, second = Lease(objects, NAME), Lease(objects, NAME)
+def test_only_one_lease_is_acquired(storage: S3Storage) -> None:
+    first, second = Lease(storage, NAME), Lease(storage, NAME)
     assert first.try_acquire()
     assert not second.try_acquire()
     first.check()
@@ -51,31 +51,31 @@ def test_only_one_of_two_gets_it(objects: S3Storage) -> None:
         second.check()
 
 
-def test_a_lock_without_signs_of_life_is_taken_over(objects: S3Storage) -> None:
-    dead, first, second = Lease(objects, NAME, OVER), Lease(objects, NAME), Lease(objects, NAME)
-    assert dead.try_acquire()
-    assert read_lease(objects, NAME) is None, "whose time is over holds nothing"
+def test_expired_lease_is_taken_over(storage: S3Storage) -> None:
+    expired, first, second = Lease(storage, NAME, EXPIRED), Lease(storage, NAME), Lease(storage, NAME)
+    assert expired.try_acquire()
+    assert read_lease(storage, NAME) is None, "an expired lease has no holder"
     assert first.try_acquire()
     assert not second.try_acquire()
     with pytest.raises(LeaseLostError, match="another process may hold it"):
-        dead.check()
+        expired.check()
 
 
-def test_of_two_that_take_a_lock_over_one_wins(objects: S3Storage) -> None:
-    assert Lease(objects, NAME, OVER).try_acquire()
-    found = objects.get_object(NAME)
-    first, second = Lease(objects, NAME), Lease(objects, NAME)
-    assert first._replace(found) is not None
-    assert second._replace(found) is None
+def test_only_one_takes_over_an_expired_lease(storage: S3Storage) -> None:
+    assert Lease(storage, NAME, EXPIRED).try_acquire()
+    stored = storage.get_object(NAME)
+    first, second = Lease(storage, NAME), Lease(storage, NAME)
+    assert first._replace(stored) is not None
+    assert second._replace(stored) is None
 
 
-def test_a_sign_of_life_keeps_it(objects: S3Storage) -> None:
-    lease, other = Lease(objects, NAME), Lease(objects, NAME)
+def test_renewed_lease_is_kept(storage: S3Storage) -> None:
+    lease, other = Lease(storage, NAME), Lease(storage, NAME)
     assert lease.try_acquire()
-    before = objects.get_object(NAME)
+    before = storage.get_object(NAME)
     lease.renew()
     lease.renew()
-    after = objects.get_object(NAME)
+    after = storage.get_object(NAME)
     assert before is not None
     assert after is not None
     assert before.etag != after.etag
@@ -83,8 +83,8 @@ def test_a_sign_of_life_keeps_it(objects: S3Storage) -> None:
     assert not other.try_acquire()
 
 
-def test_a_sign_whose_answer_was_lost_is_known_again(objects: S3Storage) -> None:
-    lease = Lease(objects, NAME)
+def test_renew_after_a_lost_response(storage: S3Storage) -> None:
+    lease = Lease(storage, NAME)
     assert lease.try_acquire()
     stale = lease._etag
     lease.renew()
@@ -93,26 +93,26 @@ def test_a_sign_whose_answer_was_lost_is_known_again(objects: S3Storage) -> None
     lease.check()
 
 
-def test_a_lock_whose_making_was_not_answered_is_known_again(objects: S3Storage) -> None:
-    lease = Lease(objects, NAME)
+def test_acquire_again_after_a_lost_response(storage: S3Storage) -> None:
+    lease = Lease(storage, NAME)
     assert lease.try_acquire()
     assert lease.try_acquire()
     lease.check()
 
 
-def test_who_was_asleep_too_long_has_lost_it_and_does_not_take_it_back(objects: S3Storage) -> None:
-    asleep, other = Lease(objects, NAME, OVER), Lease(objects, NAME)
-    assert asleep.try_acquire()
+def test_expired_lease_is_not_renewed(storage: S3Storage) -> None:
+    expired, other = Lease(storage, NAME, EXPIRED), Lease(storage, NAME)
+    assert expired.try_acquire()
     assert other.try_acquire()
-    asleep.renew()
+    expired.renew()
     with pytest.raises(LeaseLostError):
-        asleep.check()
-    asleep._release()
-    assert read_lease(objects, NAME) is not None, "it is the other's"
+        expired.check()
+    expired._release()
+    assert read_lease(storage, NAME) is not None, "the lease of the other must not be released"
 
 
-def test_without_a_network_it_holds_until_its_time_is_over(objects: S3Storage, monkeypatch: pytest.MonkeyPatch) -> None:
-    lease = Lease(objects, NAME)
+def test_lease_is_valid_until_expiry_without_network(storage: S3Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    lease = Lease(storage, NAME)
     assert lease.try_acquire()
 
     def fail(*_: object) -> None:
@@ -128,31 +128,31 @@ def test_without_a_network_it_holds_until_its_time_is_over(objects: S3Storage, m
             lease.check()
 
 
-def test_a_thread_gives_the_signs(objects: S3Storage) -> None:
-    lease = Lease(objects, NAME, 0.2)
+def test_hold_renews_in_a_thread(storage: S3Storage) -> None:
+    lease = Lease(storage, NAME, 0.2)
     assert lease.try_acquire()
     with lease.hold():
-        while (found := objects.get_object(NAME)) is not None and b'"heartbeat":2' not in found.content:
+        while (stored := storage.get_object(NAME)) is not None and b'"heartbeat":2' not in stored.content:
             pass
-    assert objects.get_object(NAME) is None
+    assert storage.get_object(NAME) is None
 
 
-def test_time_is_told_by_the_store(objects: S3Storage) -> None:
-    assert Lease(objects, NAME).try_acquire()
-    found = objects.get_object(NAME)
-    assert found is not None
-    assert timedelta(0) <= Lease(objects, NAME)._now() - found.written_at < timedelta(minutes=5)
+def test_now_is_the_time_of_the_object_store(storage: S3Storage) -> None:
+    assert Lease(storage, NAME).try_acquire()
+    stored = storage.get_object(NAME)
+    assert stored is not None
+    assert timedelta(0) <= Lease(storage, NAME)._now() - stored.written_at < timedelta(minutes=5)
 
 
-def test_what_cannot_be_read_is_a_lock_of_an_unknown_holder(bucket: BucketUrl, objects: S3Storage) -> None:
-    objects.add(NAME, b"no claim")
+def test_malformed_lock_has_an_unknown_holder(bucket: BucketUrl, storage: S3Storage) -> None:
+    storage.add(NAME, b"no claim")
     with pytest.raises(LockedError, match="unknown process"), acquire_lock(bucket / NAME):
         pass
 
 
-def test_without_the_lock_nothing_is_committed(bucket: BucketUrl, objects: S3Storage) -> None:
+def test_commit_fails_without_the_lease(bucket: BucketUrl, storage: S3Storage) -> None:
     Lake(bucket).create_or_validate()
-    lease = Lease(objects, NAME, OVER)
+    lease = Lease(storage, NAME, EXPIRED)
     assert lease.try_acquire()
     lake = Lake(bucket, lease.check)
     version = lake.storage.open_table("runtime_events").version()

@@ -1,4 +1,4 @@
-"""Tables made by another clew: columns that are missing are added, columns that are not known are left alone."""
+"""Tests of schema evolution: missing columns are added, unknown columns are kept."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from clew.lake.scan import ValueRange, scan_range
 from clew.lake.schemas import LARGE_COLUMNS, RUN_FACETS
 
 NAME = RUN_FACETS.name
-NEW = ("large_facet_bytes", "facet_error")
-OLD = pa.schema([field for field in RUN_FACETS.schema if field.name not in NEW])
-LATER = RUN_FACETS.schema.append(pa.field("later", pa.string()))
-OTHER = OLD.append(pa.field("later", pa.string()))
+NEW_COLUMNS = ("large_facet_bytes", "facet_error")
+OLD_SCHEMA = pa.schema([field for field in RUN_FACETS.schema if field.name not in NEW_COLUMNS])
+LATER_SCHEMA = RUN_FACETS.schema.append(pa.field("later", pa.string()))
+OTHER_SCHEMA = OLD_SCHEMA.append(pa.field("later", pa.string()))
 
 
 def write(lake: Lake, schema: pa.Schema, uuid: str, name: str = NAME, **values: Any) -> list[DataFile]:
@@ -31,8 +31,8 @@ def write(lake: Lake, schema: pa.Schema, uuid: str, name: str = NAME, **values: 
     return [*writer.add({name: rows}), *writer.flush()]
 
 
-def made_with(schema: pa.Schema, root: Path) -> Lake:
-    """A lake as a clew with that schema has left it."""
+def create_lake(schema: pa.Schema, root: Path) -> Lake:
+    """Return a lake written with a schema."""
     lake = Lake(root)
     lake.append(NAME, schema, write(lake, schema, "theirs"), BatchId("app", 0))
     return lake
@@ -43,87 +43,89 @@ def columns(lake: Lake) -> list[str]:
 
 
 def rows(lake: Lake, *names: str) -> list[tuple[Any, ...]]:
-    found = DeltaTable(str(lake.root / NAME)).to_pyarrow_table().to_pylist()
-    return sorted(tuple(row[name] for name in ("uuid", *names)) for row in found)
+    table = DeltaTable(str(lake.root / NAME)).to_pyarrow_table().to_pylist()
+    return sorted(tuple(row[name] for name in ("uuid", *names)) for row in table)
 
 
 @pytest.mark.parametrize(
-    ("theirs", "then"),
+    ("existing", "expected"),
     [
         (RUN_FACETS.schema, RUN_FACETS.schema.names),
-        (OLD, [*OLD.names, *NEW]),
-        (LATER, LATER.names),
-        (OTHER, [*OTHER.names, *NEW]),
+        (OLD_SCHEMA, [*OLD_SCHEMA.names, *NEW_COLUMNS]),
+        (LATER_SCHEMA, LATER_SCHEMA.names),
+        (OTHER_SCHEMA, [*OTHER_SCHEMA.names, *NEW_COLUMNS]),
     ],
-    ids=["the same", "fewer", "more", "others"],
+    ids=["same", "fewer columns", "more columns", "other columns"],
 )
-def test_a_table_of_another_clew_takes_our_rows(theirs: pa.Schema, then: list[str], tmp_path: Path) -> None:
-    made_with(theirs, tmp_path)
+def test_append_to_a_table_with_another_schema(existing: pa.Schema, expected: list[str], tmp_path: Path) -> None:
+    create_lake(existing, tmp_path)
     lake = Lake(tmp_path)
     for number in (1, 2):
         files = write(lake, RUN_FACETS.schema, f"ours {number}", facet_error="null")
         assert lake.append(NAME, RUN_FACETS.schema, files, BatchId("app", number))
-    assert columns(lake) == then
+    assert columns(lake) == expected
     assert rows(lake, "facet_error") == [("ours 1", "null"), ("ours 2", "null"), ("theirs", None)]
     compact_tables(lake)
     assert rows(lake, "facet_error") == [("ours 1", "null"), ("ours 2", "null"), ("theirs", None)]
-    found = scan_range(lake, RUN_FACETS, ValueRange("seq", 1, 1)).to_table()
-    assert found.schema.equals(RUN_FACETS.schema)
-    assert sorted(found["uuid"].to_pylist()) == ["ours 1", "ours 2", "theirs"]
+    scanned = scan_range(lake, RUN_FACETS, ValueRange("seq", 1, 1)).to_table()
+    assert scanned.schema.equals(RUN_FACETS.schema)
+    assert sorted(scanned["uuid"].to_pylist()) == ["ours 1", "ours 2", "theirs"]
 
 
-def test_an_old_table_is_read_before_anything_is_added(tmp_path: Path) -> None:
-    lake = made_with(OLD, tmp_path)
-    found = scan_range(lake, RUN_FACETS, ValueRange("run_uuid", "r", "r")).to_table()
-    assert [(row["uuid"], row["facet_error"]) for row in found.to_pylist()] == [("theirs", None)]
+def test_scan_of_a_table_with_missing_columns(tmp_path: Path) -> None:
+    lake = create_lake(OLD_SCHEMA, tmp_path)
+    scanned = scan_range(lake, RUN_FACETS, ValueRange("run_uuid", "r", "r")).to_table()
+    assert [(row["uuid"], row["facet_error"]) for row in scanned.to_pylist()] == [("theirs", None)]
 
 
-def test_a_death_between_the_columns_and_the_rows_is_made_good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lake = made_with(OLD, tmp_path)
+def test_append_after_a_failure_between_alter_and_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = create_lake(OLD_SCHEMA, tmp_path)
     files = write(lake, RUN_FACETS.schema, "ours")
     with monkeypatch.context() as patch:
-        patch.setattr(DeltaTable, "create_write_transaction", dying)
+        patch.setattr(DeltaTable, "create_write_transaction", fail)
         with pytest.raises(DeltaError, match="went down"):
             lake.append(NAME, RUN_FACETS.schema, files, BatchId("app", 1))
     assert rows(lake) == [("theirs",)]
-    again = Lake(tmp_path)
-    assert again.append(NAME, RUN_FACETS.schema, files, BatchId("app", 1))
-    assert not again.append(NAME, RUN_FACETS.schema, files, BatchId("app", 1))
+    reopened = Lake(tmp_path)
+    assert reopened.append(NAME, RUN_FACETS.schema, files, BatchId("app", 1))
+    assert not reopened.append(NAME, RUN_FACETS.schema, files, BatchId("app", 1))
     assert rows(lake) == [("ours",), ("theirs",)]
-    assert columns(lake) == [*OLD.names, *NEW]
+    assert columns(lake) == [*OLD_SCHEMA.names, *NEW_COLUMNS]
 
 
-def dying(*_: object, **__: object) -> None:
+def fail(*_: object, **__: object) -> None:
     raise DeltaError("the machine went down")
 
 
-def test_two_that_widen_a_table_at_once_both_get_in(tmp_path: Path) -> None:
-    made_with(OLD, tmp_path)
+def test_concurrent_schema_changes(tmp_path: Path) -> None:
+    create_lake(OLD_SCHEMA, tmp_path)
     lakes = [Lake(tmp_path) for _ in range(4)]
     for lake in lakes:
         assert lake.table(NAME) is not None
 
-    def append(place: int) -> bool:
-        files = write(lakes[place], RUN_FACETS.schema, f"ours {place}")
-        return lakes[place].append(NAME, RUN_FACETS.schema, files, BatchId(f"app {place}", 0))
+    def append(number: int) -> bool:
+        files = write(lakes[number], RUN_FACETS.schema, f"ours {number}")
+        return lakes[number].append(NAME, RUN_FACETS.schema, files, BatchId(f"app {number}", 0))
 
     with ThreadPoolExecutor(len(lakes)) as pool:
         assert list(pool.map(append, range(len(lakes)))) == [True] * len(lakes)
     assert len(rows(lakes[0])) == len(lakes) + 1
 
 
-def test_columns_are_looked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lake = made_with(OLD, tmp_path)
+def test_schema_is_compared_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = create_lake(OLD_SCHEMA, tmp_path)
     lake.append(NAME, RUN_FACETS.schema, write(lake, RUN_FACETS.schema, "ours"), BatchId("app", 1))
-    monkeypatch.setattr(TableAlterer, "add_columns", dying)
-    monkeypatch.setattr(DeltaTable, "schema", dying)
+    monkeypatch.setattr(TableAlterer, "add_columns", fail)
+    monkeypatch.setattr(DeltaTable, "schema", fail)
     assert lake.append(NAME, RUN_FACETS.schema, write(lake, RUN_FACETS.schema, "more"), BatchId("app", 2))
 
 
-@pytest.mark.parametrize("theirs", [OLD, LATER, OTHER], ids=["fewer", "more", "others"])
-def test_a_derived_table_gets_its_new_columns_with_its_new_rows(theirs: pa.Schema, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "existing", [OLD_SCHEMA, LATER_SCHEMA, OTHER_SCHEMA], ids=["fewer columns", "more columns", "other columns"]
+)
+def test_replace_changes_the_schema(existing: pa.Schema, tmp_path: Path) -> None:
     lake = Lake(tmp_path)
-    for number, schema in enumerate((theirs, RUN_FACETS.schema)):
+    for number, schema in enumerate((existing, RUN_FACETS.schema)):
         lake.replace("runs", schema, write(lake, schema, str(number), "runs"), BatchId("derived", number))
     table = DeltaTable(str(tmp_path / "runs"))
     assert [field.name for field in table.schema().fields] == RUN_FACETS.schema.names

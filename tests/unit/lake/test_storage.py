@@ -1,4 +1,4 @@
-"""A folder and a place in a bucket: what one does with files, the other does."""
+"""Tests of storage: local folders and S3 behave alike."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ ROWS = pa.table({"seq": [1, 2, 3], "name": ["a", "b", None]})
 
 
 @pytest.fixture(params=["folder", "bucket"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> LakeLocation:
-    found: LakeLocation = tmp_path / "lake" if request.param == "folder" else request.getfixturevalue("bucket")
-    return found
+def lake_location(request: pytest.FixtureRequest, tmp_path: Path) -> LakeLocation:
+    location: LakeLocation = tmp_path / "lake" if request.param == "folder" else request.getfixturevalue("bucket")
+    return location
 
 
-def write(where: Any) -> None:
-    pq.write_table(ROWS, where)
+def write(target: Any) -> None:
+    pq.write_table(ROWS, target)
 
 
-def test_it_is_known_by_its_path_or_url(place: LakeLocation) -> None:
-    kind = LocalStorage if isinstance(place, Path) else S3Storage
-    assert isinstance(open_storage(place), kind)
-    assert open_storage(str(place)) is open_storage(place)
-    assert open_storage(place).is_local == isinstance(place, Path)
+def test_open_storage_selects_the_class_by_location(lake_location: LakeLocation) -> None:
+    kind = LocalStorage if isinstance(lake_location, Path) else S3Storage
+    assert isinstance(open_storage(lake_location), kind)
+    assert open_storage(str(lake_location)) is open_storage(lake_location)
+    assert open_storage(lake_location).is_local == isinstance(lake_location, Path)
 
 
-def test_files_are_written_read_listed_and_removed(place: LakeLocation) -> None:
-    storage = open_storage(place)
+def test_write_read_list_and_remove_files(lake_location: LakeLocation) -> None:
+    storage = open_storage(lake_location)
     assert (storage.read("a"), list(storage.list_files()), storage.list_folders(), storage.has_folder()) == (
         None,
         [],
@@ -57,7 +57,7 @@ def test_files_are_written_read_listed_and_removed(place: LakeLocation) -> None:
     storage.replace("a", b"first")
     storage.replace("a", b"second")
     assert storage.read("a") == b"second"
-    assert open_storage(place / ".reports").read("one") == b"1"
+    assert open_storage(lake_location / ".reports").read("one") == b"1"
     assert [(entry.name, entry.size) for entry in storage.list_files()] == [("a", 6)]
     assert all(abs(entry.written_at - time.time()) < 600 for entry in storage.list_files())
     assert storage.list_folders() == [".reports"]
@@ -68,58 +68,69 @@ def test_files_are_written_read_listed_and_removed(place: LakeLocation) -> None:
     assert storage.read("a") is None
 
 
-def test_parquet_is_written_and_read_back(place: LakeLocation) -> None:
-    storage = open_storage(place)
+def test_write_and_read_parquet(lake_location: LakeLocation) -> None:
+    storage = open_storage(lake_location)
     size = storage.write_parquet("t/x.parquet", write)
-    assert [entry.size for entry in open_storage(place / "t").list_files()] == [size]
+    assert [entry.size for entry in open_storage(lake_location / "t").list_files()] == [size]
     assert pq.read_table(storage.parquet_source("t/x.parquet"), partitioning=None) == ROWS
-    assert pq.read_metadata(open_parquet(str(place / "t" / "x.parquet"))).num_rows == 3
-    open_storage(place / "t").write_parquet("y.parquet", write)
-    both = open_storage(place / "t").dataset(["x.parquet", "y.parquet"], ROWS.schema)
+    assert pq.read_metadata(open_parquet(str(lake_location / "t" / "x.parquet"))).num_rows == 3
+    open_storage(lake_location / "t").write_parquet("y.parquet", write)
+    both = open_storage(lake_location / "t").dataset(["x.parquet", "y.parquet"], ROWS.schema)
     assert both.to_table(columns=["seq"], filter=pc.field("name") == "b")["seq"].to_pylist() == [2, 2]
 
 
-def test_parquet_that_fails_leaves_nothing(place: LakeLocation) -> None:
-    def fail(where: Any) -> None:
-        write(where)
+def test_failed_parquet_write_leaves_no_file(lake_location: LakeLocation) -> None:
+    def fail(target: Any) -> None:
+        write(target)
         raise OSError("full")
 
     with pytest.raises(OSError, match="full"):
-        open_storage(place).write_parquet("t/x.parquet", fail)
-    assert list(open_storage(place / "t").list_files()) == []
+        open_storage(lake_location).write_parquet("t/x.parquet", fail)
+    assert list(open_storage(lake_location / "t").list_files()) == []
 
 
-def test_a_lake_is_made_filled_and_whole(place: LakeLocation) -> None:
-    lake = Lake(place)
+def test_lake_in_storage_passes_the_integrity_check(lake_location: LakeLocation) -> None:
+    lake = Lake(lake_location)
     lake.create_or_validate()
-    writer = FileWriter(str(place), LARGE_COLUMNS)
+    writer = FileWriter(str(lake_location), LARGE_COLUMNS)
     row = pa.RecordBatch.from_pylist([{"event_id": "a"}], schema=REJECTED_EVENTS.schema)
     for number in (0, 0, 1):
         files = [*writer.add({REJECTED_EVENTS.name: row}), *writer.flush()]
         if not lake.append(REJECTED_EVENTS.name, REJECTED_EVENTS.schema, files, BatchId("app", number)):
             lake.delete_uncommitted(files)
-    check_integrity(place)
-    assert Lake(place).row_counts()[REJECTED_EVENTS.name] == 2
-    assert {path.rpartition("/")[0] for path in lake.files(REJECTED_EVENTS.name)} == {str(place / REJECTED_EVENTS.name)}
-    assert len([one for one in open_storage(place / REJECTED_EVENTS.name).list_files() if "part-" in one.name]) == 2
-    assert REJECTED_EVENTS.name in table_names(place)
-    assert count_pending_backfill(place) == 0
-    open_storage(place / REJECTED_EVENTS.name).remove(lake.files(REJECTED_EVENTS.name)[0].rpartition("/")[2])
+    check_integrity(lake_location)
+    assert Lake(lake_location).row_counts()[REJECTED_EVENTS.name] == 2
+    assert {path.rpartition("/")[0] for path in lake.files(REJECTED_EVENTS.name)} == {
+        str(lake_location / REJECTED_EVENTS.name)
+    }
+    assert (
+        len(
+            [
+                entry
+                for entry in open_storage(lake_location / REJECTED_EVENTS.name).list_files()
+                if "part-" in entry.name
+            ]
+        )
+        == 2
+    )
+    assert REJECTED_EVENTS.name in table_names(lake_location)
+    assert count_pending_backfill(lake_location) == 0
+    open_storage(lake_location / REJECTED_EVENTS.name).remove(lake.files(REJECTED_EVENTS.name)[0].rpartition("/")[2])
     with pytest.raises(ClewError, match="lacks 1 of its 2 files"):
-        check_integrity(place)
+        check_integrity(lake_location)
 
 
-def test_a_table_that_is_gone_is_missed(place: LakeLocation) -> None:
-    Lake(place).create_or_validate()
-    # In a bucket there is no folder without something in it.
-    commits = open_storage(place / REJECTED_EVENTS.name / "_delta_log")
+def test_integrity_check_reports_a_missing_table(lake_location: LakeLocation) -> None:
+    Lake(lake_location).create_or_validate()
+    # A bucket has no empty folders.
+    commits = open_storage(lake_location / REJECTED_EVENTS.name / "_delta_log")
     for entry in list(commits.list_files()):
         commits.remove(entry.name)
     with pytest.raises(ClewError, match=r"rejected_events cannot be read|has no table rejected_events"):
-        check_integrity(place)
+        check_integrity(lake_location)
 
 
-def test_an_object_is_made_once_and_exchanged_only_if_unchanged(bucket: BucketUrl) -> None:
+def test_conditional_puts(bucket: BucketUrl) -> None:
     objects = open_s3_storage(bucket)
     first = objects.put_if_absent("one", b"1")
     assert first is not None
@@ -127,13 +138,13 @@ def test_an_object_is_made_once_and_exchanged_only_if_unchanged(bucket: BucketUr
     second = objects.put_if_match("one", b"2", first)
     assert second is not None
     assert objects.put_if_match("one", b"3", first) is None
-    found = objects.get_object("one")
-    assert found is not None
-    assert (found.content, found.etag) == (b"2", second)
+    stored = objects.get_object("one")
+    assert stored is not None
+    assert (stored.content, stored.etag) == (b"2", second)
     assert objects.put_if_match("none", b"", first) is None
 
 
-def test_two_who_commit_at_once_do_not_overwrite_each_other(bucket: BucketUrl) -> None:
+def test_concurrent_commits_are_not_lost(bucket: BucketUrl) -> None:
     Lake(bucket).create_or_validate()
     writer = FileWriter(str(bucket), LARGE_COLUMNS)
     row = pa.RecordBatch.from_pylist([{"event_id": "a"}], schema=REJECTED_EVENTS.schema)
@@ -147,7 +158,7 @@ def test_two_who_commit_at_once_do_not_overwrite_each_other(bucket: BucketUrl) -
 
 
 @pytest.mark.parametrize(
-    ("said", "sentence"),
+    ("error_text", "message"),
     [
         ("<Code>NoSuchBucket</Code>", "the bucket does not exist"),
         ("Server returned non-2xx status code: 403 Forbidden: <Code>AccessDenied</Code>", "access was denied"),
@@ -160,33 +171,33 @@ def test_two_who_commit_at_once_do_not_overwrite_each_other(bucket: BucketUrl) -
         ("Something else.\nand more", r"Generic S3 error: Something else\."),
     ],
 )
-def test_what_is_wrong_with_a_bucket_is_a_sentence(said: str, sentence: str) -> None:
-    wanted = rf"The lake s3://b/l cannot be used: .*{sentence}"
-    with pytest.raises(ClewError, match=wanted), translate_s3_errors(BucketUrl("s3://b/l")):
-        raise OSError(f"Generic S3 error: {said}")
+def test_s3_errors_are_translated(error_text: str, message: str) -> None:
+    expected = rf"The lake s3://b/l cannot be used: .*{message}"
+    with pytest.raises(ClewError, match=expected), translate_s3_errors(BucketUrl("s3://b/l")):
+        raise OSError(f"Generic S3 error: {error_text}")
 
 
-def test_faults_that_are_not_the_buckets_stay_as_they_are() -> None:
+def test_other_errors_are_not_translated() -> None:
     with pytest.raises(BrokenPipeError), translate_s3_errors(BucketUrl("s3://b/l")):
         raise BrokenPipeError
 
 
-USES: dict[str, Callable[[Storage], object]] = {
+OPERATIONS: dict[str, Callable[[Storage], object]] = {
     "read": lambda storage: storage.read("manifest.json"),
     "write": lambda storage: storage.add("a", b""),
     "list": lambda storage: storage.list_files(),
-    "look for": lambda storage: storage.has_folder(),
+    "has_folder": lambda storage: storage.has_folder(),
     "open": lambda storage: storage.open_table("runs"),
 }
 
 
-@pytest.mark.parametrize("use", USES.values(), ids=USES)
-def test_a_bucket_that_is_not_there(use: Callable[[Storage], object], bucket: BucketUrl) -> None:
+@pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
+def test_missing_bucket_error(operation: Callable[[Storage], object], bucket: BucketUrl) -> None:
     with pytest.raises(ClewError, match="the bucket does not exist"):
-        use(open_storage(f"s3://not-{bucket.bucket}/lake"))
+        operation(open_storage(f"s3://not-{bucket.bucket}/lake"))
 
 
-def test_a_store_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_object_store_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
@@ -196,7 +207,7 @@ def test_a_store_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
         open_storage("s3://nobody-answers/lake").read("manifest.json")
 
 
-def test_without_the_extra_its_name_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_extra_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "clew.lake.s3")
     monkeypatch.setitem(sys.modules, "obstore", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'clew\[s3\]'"):

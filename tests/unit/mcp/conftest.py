@@ -1,4 +1,4 @@
-"""The index of a small notebook run, and of a large one."""
+"""Fixtures of MCP tests: indexes of a small and of a large notebook run."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 
 
 @pytest.fixture
-def shop(story: Any) -> Path:
+def shop(notebook_events: Any) -> Path:
     """Return the index of a notebook that reads a file, computes a column, fails once, and writes a file."""
-    session = story.session("6ac33987", "shop")
+    session = notebook_events.session("6ac33987", "shop")
     session.run("START")
     columns = {"price": [("orders.csv", "price")], "qty": [("orders.csv", "qty")]}
     session.operation("load", "orders@1", columns, code="pd.read_csv('orders.csv')")
@@ -26,15 +26,15 @@ def shop(story: Any) -> Path:
     session.operation("margin", "margin@1", {}, error="'cost'")
     session.operation("save", "totals.parquet", {"total": [("orders@2", "total")]}, code="orders.to_parquet(path)")
     session.run("FAIL")
-    path: Path = story.tell()
+    path: Path = notebook_events.index_events()
     return path
 
 
 @pytest.fixture
-def large(story: Any) -> Path:
+def large(notebook_events: Any) -> Path:
     """Return the index of a run far larger than a small budget."""
-    session = story.session()
+    session = notebook_events.session()
     for number in range(200):
         session.operation(f"step_{number}", f"frame_{number}", {"column": [("orders.csv", "price")]})
-    path: Path = story.tell()
+    path: Path = notebook_events.index_events()
     return path

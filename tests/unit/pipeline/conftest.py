@@ -1,4 +1,4 @@
-"""A pipeline without Spark: batches of the log, taken in by the very code that runs on workers and driver."""
+"""Fixtures of a pipeline without Spark: the code of workers and driver runs in this process."""
 
 from __future__ import annotations
 
@@ -15,47 +15,47 @@ from clew.index.writer import IndexWriter
 from clew.lake.lake import Lake
 from clew.pipeline.ingest import BatchIngestor, IngestStats
 
-Take = Callable[..., IngestStats]
+IngestLog = Callable[..., IngestStats]
 
 
-class Ranges:
-    """Stands in for a DataFrame of byte ranges: what is mapped over it is called in this process."""
+class LocalRanges:
+    """In-process stand-in for a DataFrame of byte ranges."""
 
     def __init__(self, batches: list[pa.RecordBatch]) -> None:
         self._batches = batches
 
     @classmethod
-    def of(cls, parts: list[SegmentRange]) -> Self:
-        return cls([pa.RecordBatch.from_pylist([asdict(part)]) for part in parts])
+    def from_ranges(cls, ranges: list[SegmentRange]) -> Self:
+        return cls([pa.RecordBatch.from_pylist([asdict(range_)]) for range_ in ranges])
 
-    def mapInArrow(  # noqa: N802  # as Spark names it
-        self, work: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], _: object
-    ) -> Ranges:
-        return Ranges(list(work(iter(self._batches))))
+    def mapInArrow(  # noqa: N802  # Spark's name
+        self, function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], _: object
+    ) -> LocalRanges:
+        return LocalRanges(list(function(iter(self._batches))))
 
-    def toArrow(self) -> pa.Table:  # noqa: N802  # as Spark names it
+    def toArrow(self) -> pa.Table:  # noqa: N802  # Spark's name
         return pa.Table.from_batches(self._batches)
 
 
 @pytest.fixture
 def home(tmp_path: Any) -> DataDir:
-    """A home with an empty lake."""
-    made = DataDir(tmp_path / "home").create()
-    Lake(made.lake).create_or_validate()
-    return made
+    """Create a data directory with an empty lake."""
+    data_dir = DataDir(tmp_path / "home").create()
+    Lake(data_dir.lake).create_or_validate()
+    return data_dir
 
 
 @pytest.fixture
-def take(home: DataDir) -> Take:
-    """Takes in what the log holds beyond a position, as a batch of its own or as one that was interrupted."""
-    last = -1
+def ingest_log(home: DataDir) -> IngestLog:
+    """Return a function that ingests the log from a position on, as a new batch or as a retry."""
+    batch_id = -1
 
-    def taken(start: int = 0, *, is_again: bool = False) -> IngestStats:
-        nonlocal last
-        last += not is_again
-        parts: Any = Ranges.of(split_ranges(home.log, start, end_position(home.log), 1 << 20))
-        with IndexWriter(home.index) as index, BatchIngestor(Lake(home.lake), index, "app") as ingest:
-            ingest(parts, last)
-        return ingest.stats
+    def run(start: int = 0, *, is_retry: bool = False) -> IngestStats:
+        nonlocal batch_id
+        batch_id += not is_retry
+        ranges: Any = LocalRanges.from_ranges(split_ranges(home.log, start, end_position(home.log), 1 << 20))
+        with IndexWriter(home.index) as index, BatchIngestor(Lake(home.lake), index, "app") as ingestor:
+            ingestor(ranges, batch_id)
+        return ingestor.stats
 
-    return taken
+    return run

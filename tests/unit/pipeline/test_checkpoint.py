@@ -1,4 +1,4 @@
-"""Which parts of the log are raw: chosen once, and the same when a batch comes again."""
+"""Tests of the raw-only ranges of a checkpoint."""
 
 from __future__ import annotations
 
@@ -8,46 +8,46 @@ import pytest
 
 from clew.pipeline.checkpoint import RawOnlyRanges, is_in_ranges, ranges_after, update_ranges
 
-OPEN = 2**63 - 1
+NO_END = 2**63 - 1
 
 
 @pytest.mark.parametrize(
     ("choices", "expected"),
     [
         ([(0, False)], ()),
-        ([(0, True)], ((0, OPEN),)),
-        ([(0, True), (0, True)], ((0, OPEN),)),
-        ([(0, True), (50, True)], ((0, 50), (50, OPEN))),
+        ([(0, True)], ((0, NO_END),)),
+        ([(0, True), (0, True)], ((0, NO_END),)),
+        ([(0, True), (50, True)], ((0, 50), (50, NO_END))),
         ([(0, True), (50, False)], ((0, 50),)),
-        ([(0, True), (50, False), (80, True)], ((0, 50), (80, OPEN))),
+        ([(0, True), (50, False), (80, True)], ((0, 50), (80, NO_END))),
         ([(10, False), (20, True), (20, False)], ()),
         ([(40, True), (0, False)], ()),
     ],
 )
-def test_a_choice_holds_from_its_position_on(
+def test_raw_only_applies_from_its_position_on(
     choices: list[tuple[int, bool]], expected: RawOnlyRanges, tmp_path: Path
 ) -> None:
-    spans: RawOnlyRanges = ()
+    ranges: RawOnlyRanges = ()
     for position, is_raw_only in choices:
-        spans = update_ranges(tmp_path / "checkpoint", position, is_raw_only=is_raw_only)
-    assert spans == expected
-    # A call that chooses nothing new reads what was chosen, up to where it begins itself.
-    assert update_ranges(tmp_path / "checkpoint", OPEN, is_raw_only=False) == expected
+        ranges = update_ranges(tmp_path / "checkpoint", position, is_raw_only=is_raw_only)
+    assert ranges == expected
+    # A later call without raw-only returns the ranges before its position.
+    assert update_ranges(tmp_path / "checkpoint", NO_END, is_raw_only=False) == expected
 
 
 @pytest.mark.parametrize(("seq", "expected"), [(0, True), (49, True), (50, False), (79, False), (80, True)])
-def test_a_span_ends_before_its_end(seq: int, expected: bool) -> None:
-    assert is_in_ranges(seq, ((0, 50), (80, OPEN))) is expected
+def test_range_end_is_exclusive(seq: int, expected: bool) -> None:
+    assert is_in_ranges(seq, ((0, 50), (80, NO_END))) is expected
 
 
 @pytest.mark.parametrize(
     ("seq", "expected"),
-    [(-1, ((0, 50), (80, OPEN))), (10, ((11, 50), (80, OPEN))), (49, ((80, OPEN),)), (90, ((91, OPEN),))],
+    [(-1, ((0, 50), (80, NO_END))), (10, ((11, 50), (80, NO_END))), (49, ((80, NO_END),)), (90, ((91, NO_END),))],
 )
-def test_what_a_backfill_has_passed_is_no_longer_raw(seq: int, expected: RawOnlyRanges) -> None:
-    assert ranges_after(seq, ((0, 50), (80, OPEN))) == expected
+def test_ranges_after_removes_backfilled_positions(seq: int, expected: RawOnlyRanges) -> None:
+    assert ranges_after(seq, ((0, 50), (80, NO_END))) == expected
 
 
-def test_nothing_is_written_where_nothing_is_raw(tmp_path: Path) -> None:
+def test_writes_no_file_without_raw_only_ranges(tmp_path: Path) -> None:
     update_ranges(tmp_path / "checkpoint", 10, is_raw_only=False)
     assert not (tmp_path / "checkpoint").exists()

@@ -1,4 +1,4 @@
-"""The last batches are remembered, and no more than that."""
+"""Tests of the batch history of a checkpoint."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from pathlib import Path
 from clew.pipeline.checkpoint import BatchRecord, append_batch_record, read_batch_records
 
 
-def batch(number: int) -> BatchRecord:
+def make_record(number: int) -> BatchRecord:
     return BatchRecord("app", number, 1_000, 0.5, 10, 1, 2, {"lineage_events": 10}, 400)
 
 
-def test_batches_are_remembered_in_order_up_to_a_number(tmp_path: Path) -> None:
+def test_retains_the_last_50_batches_in_order(tmp_path: Path) -> None:
     for number in range(60):
-        append_batch_record(tmp_path, batch(number))
-    assert read_batch_records(tmp_path) == [batch(number) for number in range(10, 60)]
+        append_batch_record(tmp_path, make_record(number))
+    assert read_batch_records(tmp_path) == [make_record(number) for number in range(10, 60)]
 
 
-def test_a_lost_or_broken_note_is_no_fault(tmp_path: Path) -> None:
+def test_ignores_a_missing_or_corrupt_history(tmp_path: Path) -> None:
     assert read_batch_records(tmp_path) == []
-    append_batch_record(tmp_path, batch(1))
+    append_batch_record(tmp_path, make_record(1))
     (tmp_path / "batch_history.json").write_text("[{")
     assert read_batch_records(tmp_path) == []
-    append_batch_record(tmp_path, batch(2))
-    assert read_batch_records(tmp_path) == [batch(2)]
+    append_batch_record(tmp_path, make_record(2))
+    assert read_batch_records(tmp_path) == [make_record(2)]

@@ -1,4 +1,4 @@
-"""The lock of a lake: one holder, whom others can name."""
+"""Tests of the lake lock."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from clew.errors import ClewError
 from clew.pipeline.locks import acquire_lock, read_lock_holder
 
 
-def test_the_holder_is_named_as_long_as_it_holds(tmp_path: Path) -> None:
+def test_names_the_holder_of_the_lock(tmp_path: Path) -> None:
     path = tmp_path / "lake" / ".lock"
     assert read_lock_holder(path) is None
     with acquire_lock(path):
@@ -28,7 +28,7 @@ def test_the_holder_is_named_as_long_as_it_holds(tmp_path: Path) -> None:
         pass
 
 
-def test_a_holder_that_has_not_said_who_it_is_is_a_holder(tmp_path: Path) -> None:
+def test_reports_an_unknown_holder(tmp_path: Path) -> None:
     path = tmp_path / ".lock"
     with acquire_lock(path):
         path.write_text("")

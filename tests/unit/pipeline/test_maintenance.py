@@ -1,4 +1,4 @@
-"""The caretaker beside a stream: does what is due, says what it could not do, and never fails the stream."""
+"""Tests of background maintenance."""
 
 from __future__ import annotations
 
@@ -18,62 +18,62 @@ from clew.lake.lake import Lake
 from clew.pipeline.ingest import IngestStats
 from clew.pipeline.maintenance import BackgroundMaintenance, MaintenanceConfig, MaintenanceStats
 
-Take = Callable[..., IngestStats]
-ENOUGH = 4
+IngestLog = Callable[..., IngestStats]
+TRIGGER_FILES = 4
 
 
 @pytest.fixture
-def fill(home: DataDir, take: Take) -> Callable[[int], None]:
-    """Takes in so many batches of one event each."""
+def add_batches(home: DataDir, ingest_log: IngestLog) -> Callable[[int], None]:
+    """Return a function that ingests a number of batches of one event each."""
 
-    def filled(count: int) -> None:
+    def add(count: int) -> None:
         for _ in range(count):
             start = end_position(home.log)
             event = {"eventTime": "2026-01-01T10:00:00Z", "run": {"runId": f"run at {start}"}}
             with LogWriter(home.log) as log:
                 log.append([IncomingEvent(Stream.OPENLINEAGE, "test", json.dumps(event).encode())])
-            take(start)
+            ingest_log(start)
 
-    return filled
+    return add
 
 
-def caretaker(home: DataDir, **care: Any) -> BackgroundMaintenance:
+def create_maintenance(home: DataDir, **config: Any) -> BackgroundMaintenance:
     return BackgroundMaintenance(
-        home.lake, lambda _: True, lambda _: None, MaintenanceConfig(compaction_trigger_files=ENOUGH, **care)
+        home.lake, lambda _: True, lambda _: None, MaintenanceConfig(compaction_trigger_files=TRIGGER_FILES, **config)
     )
 
 
-def test_files_are_merged_when_so_many_are_new(home: DataDir, fill: Callable[[int], None]) -> None:
-    keeper = caretaker(home)
-    found = []
-    for count in (ENOUGH - 1, 1, ENOUGH - 1, 1):
-        fill(count)
-        keeper.compact_and_vacuum()
-        found.append((keeper.stats.compactions, len(Lake(home.lake).files("lineage_events"))))
-    assert found == [(0, 3), (1, 1), (1, 4), (2, 1)]
-    assert Lake(home.lake).row_counts()["lineage_events"] == 2 * ENOUGH
+def test_compacts_after_enough_new_files(home: DataDir, add_batches: Callable[[int], None]) -> None:
+    maintenance = create_maintenance(home)
+    compactions_and_files = []
+    for count in (TRIGGER_FILES - 1, 1, TRIGGER_FILES - 1, 1):
+        add_batches(count)
+        maintenance.compact_and_vacuum()
+        compactions_and_files.append((maintenance.stats.compactions, len(Lake(home.lake).files("lineage_events"))))
+    assert compactions_and_files == [(0, 3), (1, 1), (1, 4), (2, 1)]
+    assert Lake(home.lake).row_counts()["lineage_events"] == 2 * TRIGGER_FILES
 
 
 @pytest.mark.parametrize(
-    ("care", "done"),
+    ("config", "expected"),
     [
         ({}, MaintenanceStats()),
         ({"refresh_interval_seconds": 0.0}, MaintenanceStats(refreshes=1)),
         ({"vacuum_interval_seconds": 0.0}, MaintenanceStats(vacuums=1)),
     ],
 )
-def test_what_is_due_is_done(
-    care: dict[str, float], done: MaintenanceStats, home: DataDir, fill: Callable[[int], None]
+def test_runs_due_tasks(
+    config: dict[str, float], expected: MaintenanceStats, home: DataDir, add_batches: Callable[[int], None]
 ) -> None:
-    fill(1)
-    keeper = caretaker(home, **care)
-    keeper.compact_and_vacuum()
-    keeper.refresh_if_due()
-    assert keeper.stats == done
+    add_batches(1)
+    maintenance = create_maintenance(home, **config)
+    maintenance.compact_and_vacuum()
+    maintenance.refresh_if_due()
+    assert maintenance.stats == expected
     assert Lake(home.lake).row_counts()["lineage_events"] == 1
 
 
-def test_a_long_refresh_is_not_done_again_at_once(home: DataDir, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_the_share_of_time_spent_on_refreshes(home: DataDir, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     monkeypatch.setattr("time.monotonic", lambda: now)
 
@@ -82,40 +82,42 @@ def test_a_long_refresh_is_not_done_again_at_once(home: DataDir, monkeypatch: py
         now += 60
         return True
 
-    keeper = BackgroundMaintenance(home.lake, refresh, lambda _: None, MaintenanceConfig(refresh_interval_seconds=1))
+    maintenance = BackgroundMaintenance(
+        home.lake, refresh, lambda _: None, MaintenanceConfig(refresh_interval_seconds=1)
+    )
     counts = []
-    for moment in (2, 70, 60 + 60 / 0.05 - 1, 60 + 60 / 0.05 + 3):
-        now = moment
-        keeper.refresh_if_due()
-        counts.append(keeper.stats.refreshes)
+    for second in (2, 70, 60 + 60 / 0.05 - 1, 60 + 60 / 0.05 + 3):
+        now = second
+        maintenance.refresh_if_due()
+        counts.append(maintenance.stats.refreshes)
     assert counts == [1, 1, 1, 2]
 
 
-@pytest.mark.parametrize(("keep_log", "asked"), [(None, []), (timedelta(days=30), [timedelta(days=30)])])
-def test_the_log_is_kept_short_if_it_is_told_to(
-    keep_log: timedelta | None, asked: list[timedelta], home: DataDir
+@pytest.mark.parametrize(("log_retention", "expected"), [(None, []), (timedelta(days=30), [timedelta(days=30)])])
+def test_expires_the_log_if_configured(
+    log_retention: timedelta | None, expected: list[timedelta], home: DataDir
 ) -> None:
-    dropped: list[timedelta] = []
-    care = MaintenanceConfig(vacuum_interval_seconds=0.0, log_retention=keep_log)
+    calls: list[timedelta] = []
+    config = MaintenanceConfig(vacuum_interval_seconds=0.0, log_retention=log_retention)
     BackgroundMaintenance(
-        home.lake, lambda _: True, lambda _: None, care, expire_log=dropped.append
+        home.lake, lambda _: True, lambda _: None, config, expire_log=calls.append
     ).compact_and_vacuum()
-    assert dropped == asked
+    assert calls == expected
 
 
-def test_a_fault_is_said_and_stays_with_the_caretaker(home: DataDir) -> None:
-    said, is_said = [], Event()
+def test_reports_an_error_and_continues(home: DataDir) -> None:
+    messages, has_message = [], Event()
 
     def refresh(_: Lake) -> bool:
         raise RuntimeError("no room")
 
-    def say(text: str) -> None:
-        said.append(text)
-        is_said.set()
+    def report(message: str) -> None:
+        messages.append(message)
+        has_message.set()
 
     with BackgroundMaintenance(
-        home.lake, refresh, say, MaintenanceConfig(poll_interval_seconds=0.0, refresh_interval_seconds=0.0)
-    ) as keeper:
-        assert is_said.wait(30)
-    assert said == ["Maintenance failed; ingestion continues: no room"]
-    assert keeper.stats.errors == 1
+        home.lake, refresh, report, MaintenanceConfig(poll_interval_seconds=0.0, refresh_interval_seconds=0.0)
+    ) as maintenance:
+        assert has_message.wait(30)
+    assert messages == ["Maintenance failed; ingestion continues: no room"]
+    assert maintenance.stats.errors == 1

@@ -1,4 +1,4 @@
-"""Upkeep as a command does it: what it refuses, and what it leaves to a pipeline at work."""
+"""Tests of the maintenance command."""
 
 from __future__ import annotations
 
@@ -19,65 +19,65 @@ from clew.pipeline.locks import acquire_lock
 from clew.pipeline.maintenance import run_maintenance
 from clew.pipeline.status import read_status
 
-Take = Callable[..., IngestStats]
-WEEK = 7 * 24
+IngestLog = Callable[..., IngestStats]
+WEEK_HOURS = 7 * 24
 
 
 @pytest.fixture
-def filled(home: DataDir, take: Take) -> DataDir:
-    """Three batches of an event each, and derived tables that follow from them."""
+def filled_home(home: DataDir, ingest_log: IngestLog) -> DataDir:
+    """Create a data directory with three batches of one event each, and up-to-date derived tables."""
     for number in range(3):
         start = end_position(home.log)
         event = {"eventTime": f"2026-01-01T10:00:0{number}Z", "run": {"runId": "r"}}
         with LogWriter(home.log) as log:
             log.append([IncomingEvent(Stream.OPENLINEAGE, "test", json.dumps(event).encode())])
-        take(start)
+        ingest_log(start)
     lake = Lake(home.lake)
     for name in DERIVED_TABLE_NAMES:
         lake.replace(name, RUN_FACETS.schema, [], lake.source_fingerprint())
     return home
 
 
-def test_files_are_merged_and_a_week_of_versions_kept(filled: DataDir) -> None:
-    done = run_maintenance(filled, WEEK)
-    assert done.compacted["lineage_events"] == (3, 1)
-    assert set(done.vacuumed.values()) == {(0, 0)}
-    assert (done.is_refreshed, done.is_refresh_deferred) == (False, False)
+def test_compacts_and_retains_a_week_of_versions(filled_home: DataDir) -> None:
+    result = run_maintenance(filled_home, WEEK_HOURS)
+    assert result.compacted["lineage_events"] == (3, 1)
+    assert set(result.vacuumed.values()) == {(0, 0)}
+    assert (result.is_refreshed, result.is_refresh_deferred) == (False, False)
 
 
-def test_forced_nothing_but_the_newest_version_is_kept(filled: DataDir) -> None:
-    done = run_maintenance(filled, 0, is_forced=True)
-    assert done.vacuumed["lineage_events"][0] == 3
-    assert len(list((filled.lake_folder / "lineage_events").glob("*.parquet"))) == 1
-    assert {table.name: table.rows for table in read_status(filled).tables}["lineage_events"] == 3
+def test_forced_vacuum_retains_only_the_newest_version(filled_home: DataDir) -> None:
+    result = run_maintenance(filled_home, 0, is_forced=True)
+    assert result.vacuumed["lineage_events"][0] == 3
+    assert len(list((filled_home.lake_folder / "lineage_events").glob("*.parquet"))) == 1
+    assert {table.name: table.rows for table in read_status(filled_home).tables}["lineage_events"] == 3
 
 
-def test_beside_a_pipeline_it_merges_and_leaves_derived_tables_to_it(filled: DataDir, take: Take) -> None:
-    with LogWriter(filled.log) as log:
+def test_compacts_but_defers_the_refresh_while_a_pipeline_runs(filled_home: DataDir, ingest_log: IngestLog) -> None:
+    with LogWriter(filled_home.log) as log:
         log.append([IncomingEvent(Stream.OPENLINEAGE, "test", b"no event")])
-    take()
-    with acquire_lock(filled.lake / ".lock"):
-        done = run_maintenance(filled, WEEK)
-    assert done.compacted["lineage_events"] == (3, 1)
-    assert (done.is_refreshed, done.is_refresh_deferred) == (False, True)
+    ingest_log()
+    with acquire_lock(filled_home.lake / ".lock"):
+        result = run_maintenance(filled_home, WEEK_HOURS)
+    assert result.compacted["lineage_events"] == (3, 1)
+    assert (result.is_refreshed, result.is_refresh_deferred) == (False, True)
 
 
-def test_beside_a_pipeline_young_files_are_not_removed(filled: DataDir) -> None:
-    before = sorted(filled.lake_folder.rglob("*.*"))
+def test_rejects_a_forced_vacuum_while_a_pipeline_runs(filled_home: DataDir) -> None:
+    before = sorted(filled_home.lake_folder.rglob("*.*"))
     with (
-        acquire_lock(filled.lake / ".lock"),
+        acquire_lock(filled_home.lake / ".lock"),
         pytest.raises(ClewError, match=r"A pipeline is running .* would be deleted"),
     ):
-        run_maintenance(filled, 0, is_forced=True)
-    assert sorted(set(filled.lake_folder.rglob("*.*")) - {filled.lake_folder / ".lock"}) == before
+        run_maintenance(filled_home, 0, is_forced=True)
+    assert sorted(set(filled_home.lake_folder.rglob("*.*")) - {filled_home.lake_folder / ".lock"}) == before
 
 
 @pytest.mark.parametrize(
-    ("hours", "is_forced", "sentence"),
+    ("hours", "is_forced", "message"),
     [(0, False, "may delete files that a running query reads"), (23, False, "add --force"), (-1, True, "is not valid")],
 )
-def test_a_retention_that_is_refused(filled: DataDir, hours: int, is_forced: bool, sentence: str) -> None:
-    before = sorted(filled.lake_folder.rglob("*"))
-    with pytest.raises(UsageError, match=sentence):
-        run_maintenance(filled, hours, is_forced=is_forced)
-    assert sorted(filled.lake_folder.rglob("*")) == before
+def test_rejects_an_unsafe_retention(filled_home: DataDir, hours: int, is_forced: bool, message: str) -> None:
+    before = sorted(filled_home.lake_folder.rglob("*"))
+    with pytest.raises(UsageError, match=message):
+        run_maintenance(filled_home, hours, is_forced=is_forced)
+    assert sorted(filled_home.lake_folder.rglob("*")) == before

@@ -1,4 +1,4 @@
-"""What was received too long ago leaves lake, index and log; what comes afterwards goes on as before."""
+"""Tests of retention in lake, index and log."""
 
 from __future__ import annotations
 
@@ -21,141 +21,141 @@ from clew.pipeline.ingest import IngestStats
 from clew.pipeline.locks import LockedError, acquire_lock
 from clew.pipeline.maintenance import expire_events, expire_log_segments, run_maintenance
 
-Take = Callable[..., IngestStats]
-Receive = Callable[..., None]
-LARGE = "x" * 100_000
+IngestLog = Callable[..., IngestStats]
+IngestEvent = Callable[..., None]
+LARGE_TEXT = "x" * 100_000
 
 
 @pytest.fixture
-def receive(home: DataDir, take: Take) -> Receive:
-    """Takes in an event that was received so many days ago, in a segment of its own."""
+def ingest_event(home: DataDir, ingest_log: IngestLog) -> IngestEvent:
+    """Return a function that ingests an event received some days ago, in a separate segment."""
 
-    def received(days: int, name: str) -> None:
+    def ingest(days: int, name: str) -> None:
         position = end_position(home.log)
-        append(home, days, name)
-        take(position)
-        note_taken(home)
+        append_event(home, days, name)
+        ingest_log(position)
+        mark_ingested(home)
 
-    return received
+    return ingest
 
 
-def append(home: DataDir, days: int, name: str) -> None:
-    """Append an event that was received so many days ago, in a segment of its own."""
-    facets = {"note": {"text": name}, "plan": {"text": LARGE}}
+def append_event(home: DataDir, days: int, name: str) -> None:
+    """Append an event received some days ago, in a separate segment."""
+    facets = {"note": {"text": name}, "plan": {"text": LARGE_TEXT}}
     event = {"eventTime": "2026-01-01T10:00:00Z", "run": {"runId": name, "facets": facets}}
-    with pytest.MonkeyPatch.context() as then, LogWriter(home.log, segment_bytes=1) as log:
-        then.setattr("clew.eventlog.writer.datetime", _At(datetime.now(UTC) - timedelta(days=days)))
+    with pytest.MonkeyPatch.context() as patch, LogWriter(home.log, segment_bytes=1) as log:
+        patch.setattr("clew.eventlog.writer.datetime", _FixedClock(datetime.now(UTC) - timedelta(days=days)))
         log.append([IncomingEvent(Stream.OPENLINEAGE, "test", json.dumps(event).encode())])
 
 
-class _At:
-    def __init__(self, moment: datetime) -> None:
-        self._moment = moment
+class _FixedClock:
+    def __init__(self, now: datetime) -> None:
+        self._moment = now
 
     def now(self, _: object) -> datetime:
         return self._moment
 
 
-def note_taken(home: DataDir) -> None:
+def mark_ingested(home: DataDir) -> None:
     for name in ("offsets", "commits"):
         path = home.checkpoint / "log" / name / "0"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f'v1\n{{}}\n{{"position":{end_position(home.log)}}}')
 
 
-def runs(home: DataDir, table: str = "lineage_events") -> list[str]:
-    found = Lake(home.lake).table(table)
-    assert found is not None
-    return sorted(found.to_pyarrow_table()["run_uuid"].to_pylist())
+def read_runs(home: DataDir, table: str = "lineage_events") -> list[str]:
+    delta_table = Lake(home.lake).table(table)
+    assert delta_table is not None
+    return sorted(delta_table.to_pyarrow_table()["run_uuid"].to_pylist())
 
 
-@pytest.mark.parametrize("is_merged", [False, True], ids=["a file each", "one file"])
-def test_only_what_is_younger_is_left(home: DataDir, receive: Receive, is_merged: bool) -> None:
+@pytest.mark.parametrize("is_compacted", [False, True], ids=["separate files", "one file"])
+def test_deletes_events_older_than_the_retention(home: DataDir, ingest_event: IngestEvent, is_compacted: bool) -> None:
     for days, name in ((100, "old"), (95, "older than it looks"), (80, "young"), (0, "new")):
-        receive(days, name)
-    if is_merged:
+        ingest_event(days, name)
+    if is_compacted:
         compact_tables(Lake(home.lake))
     end = end_position(home.log)
-    dropped = expire_events(home, timedelta(days=90))
-    assert runs(home) == ["new", "young"]
-    assert runs(home, "run_facets") == ["new"] * 2 + ["young"] * 2
+    expired = expire_events(home, timedelta(days=90))
+    assert read_runs(home) == ["new", "young"]
+    assert read_runs(home, "run_facets") == ["new"] * 2 + ["young"] * 2
     assert Lake(home.lake).row_counts()["large_facets"] == 2
     assert (
-        dropped.deleted_rows["lineage_events"],
-        dropped.deleted_rows["run_facets"],
-        dropped.deleted_rows["large_facets"],
+        expired.deleted_rows["lineage_events"],
+        expired.deleted_rows["run_facets"],
+        expired.deleted_rows["large_facets"],
     ) == (2, 4, 2)
-    assert dropped.segments == 2
-    assert end_position(home.log) == end, "numbers go on where they were"
-    assert not home.index_file.exists(), "it would know what is gone"
+    assert expired.segments == 2
+    assert end_position(home.log) == end, "positions continue"
+    assert not home.index_file.exists(), "it would still contain deleted events"
 
 
-def test_what_comes_afterwards_is_taken_in(home: DataDir, receive: Receive) -> None:
-    receive(100, "old")
+def test_ingests_events_after_expiry(home: DataDir, ingest_event: IngestEvent) -> None:
+    ingest_event(100, "old")
     expire_events(home, timedelta(days=90))
-    receive(0, "new")
-    assert runs(home) == ["new"]
+    ingest_event(0, "new")
+    assert read_runs(home) == ["new"]
 
 
-def test_nothing_old_is_nothing_done(home: DataDir, receive: Receive) -> None:
-    receive(10, "young")
+def test_changes_nothing_without_old_events(home: DataDir, ingest_event: IngestEvent) -> None:
+    ingest_event(10, "young")
     versions = {name: Lake(home.lake).table(name).version() for name in Lake(home.lake).row_counts()}  # type: ignore[union-attr]
     assert expire_events(home, timedelta(days=90)) == maintenance.RetentionResult()
     assert {name: Lake(home.lake).table(name).version() for name in versions} == versions  # type: ignore[union-attr]
     assert home.index_file.exists()
 
 
-def test_not_under_a_pipeline_at_work(home: DataDir, receive: Receive) -> None:
-    receive(100, "old")
+def test_rejects_expiry_while_a_pipeline_runs(home: DataDir, ingest_event: IngestEvent) -> None:
+    ingest_event(100, "old")
     with (
         acquire_lock(home.lake / ".lock"),
         pytest.raises(LockedError, match=r"Another pipeline is running .*process \d+"),
     ):
         expire_events(home, timedelta(days=90))
-    assert runs(home) == ["old"]
+    assert read_runs(home) == ["old"]
 
 
-def test_what_was_not_taken_in_stays_in_the_log(home: DataDir, receive: Receive) -> None:
+def test_drop_segments_retains_segments_not_ingested(home: DataDir, ingest_event: IngestEvent) -> None:
     for name in ("a", "b", "c"):
-        receive(100, name)
-    found = list_segments(home.log)
-    assert drop_segments(home.log, datetime.now(UTC), found[1].end - 1) == (1, found[0].end)
-    assert list_segments(home.log) == found[1:]
-    assert drop_segments(home.log, datetime.now(UTC), found[-1].end)[0] == len(found) - 2
-    assert list_segments(home.log) == found[-1:], "the last one tells where the next event will stand"
+        ingest_event(100, name)
+    segments = list_segments(home.log)
+    assert drop_segments(home.log, datetime.now(UTC), segments[1].end - 1) == (1, segments[0].end)
+    assert list_segments(home.log) == segments[1:]
+    assert drop_segments(home.log, datetime.now(UTC), segments[-1].end)[0] == len(segments) - 2
+    assert list_segments(home.log) == segments[-1:], "the last segment has the next position"
 
 
-def test_the_log_alone_may_be_kept_short(home: DataDir, receive: Receive) -> None:
+def test_expires_only_the_log(home: DataDir, ingest_event: IngestEvent) -> None:
     for days, name in ((100, "old"), (50, "young"), (0, "new")):
-        receive(days, name)
+        ingest_event(days, name)
     end = end_position(home.log)
-    # Beside a pipeline at work.
+    # While a pipeline runs.
     with acquire_lock(home.lake / ".lock"):
-        dropped = expire_log_segments(home, timedelta(days=30))
-    assert (dropped.deleted_rows, dropped.segments) == ({}, 2)
-    assert runs(home) == ["new", "old", "young"]
+        expired = expire_log_segments(home, timedelta(days=30))
+    assert (expired.deleted_rows, expired.segments) == ({}, 2)
+    assert read_runs(home) == ["new", "old", "young"]
     assert home.index_file.exists()
     assert end_position(home.log) == end
-    receive(0, "newer")
-    assert runs(home) == ["new", "newer", "old", "young"]
+    ingest_event(0, "newer")
+    assert read_runs(home) == ["new", "newer", "old", "young"]
 
 
-def test_segments_stay_until_lake_and_index_have_them(home: DataDir, receive: Receive) -> None:
-    receive(100, "old")
-    receive(90, "less old")
-    taken = end_position(home.log)
-    append(home, days=80, name="waiting")
-    append(home, days=0, name="new")
+def test_retains_segments_until_lake_and_index_have_them(home: DataDir, ingest_event: IngestEvent) -> None:
+    ingest_event(100, "old")
+    ingest_event(90, "less old")
+    ingested = end_position(home.log)
+    append_event(home, days=80, name="waiting")
+    append_event(home, days=0, name="new")
     assert expire_log_segments(home, timedelta(days=30)).segments == 2
-    assert list_segments(home.log)[0].base == taken
-    # As a crash leaves it: Spark is done with a batch that the index has not got yet.
-    note_taken(home)
+    assert list_segments(home.log)[0].base == ingested
+    # State after a crash: Spark has committed a batch that is missing in the index.
+    mark_ingested(home)
     assert expire_log_segments(home, timedelta(days=30)).segments == 0
 
 
-def test_upkeep_keeps_the_log_short_if_it_is_told_to(home: DataDir, receive: Receive) -> None:
-    receive(100, "old")
-    receive(0, "new")
+def test_maintenance_expires_the_log_if_configured(home: DataDir, ingest_event: IngestEvent) -> None:
+    ingest_event(100, "old")
+    ingest_event(0, "new")
     lake = Lake(home.lake)
     for name in DERIVED_TABLE_NAMES:
         lake.replace(name, RUN_FACETS.schema, [], lake.source_fingerprint())

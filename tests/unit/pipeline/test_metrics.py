@@ -1,4 +1,4 @@
-"""The pipeline's numbers as Prometheus reads them."""
+"""Tests of the pipeline's Prometheus metrics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from clew.pipeline.checkpoint import BatchRecord
 from clew.pipeline.metrics import PipelineMetrics
 
 
-def samples(text: str) -> dict[str, float]:
+def parse_samples(text: str) -> dict[str, float]:
     return {
         sample.name + "".join(f" {value}" for value in sample.labels.values()): sample.value
         for family in text_string_to_metric_families(text)
@@ -27,15 +27,15 @@ def samples(text: str) -> dict[str, float]:
 
 @pytest.fixture
 def metrics(home: DataDir) -> PipelineMetrics:
-    """Of two events in the log, one is taken in."""
+    """Metrics of a log with two events, one of them ingested."""
     with LogWriter(home.log) as log:
         log.append([IncomingEvent(Stream.OPENLINEAGE, "test", b"1")])
         position = log.position
         log.append([IncomingEvent(Stream.OPENLINEAGE, "test", b"2")])
-    made = PipelineMetrics(home)
-    made(BatchRecord("app", 0, 0, 0.3, 1, 2, 3, {"run_facets": 4}, position))
-    made.maintenance_stats.compactions = 5
-    return made
+    pipeline_metrics = PipelineMetrics(home)
+    pipeline_metrics(BatchRecord("app", 0, 0, 0.3, 1, 2, 3, {"run_facets": 4}, position))
+    pipeline_metrics.maintenance_stats.compactions = 5
+    return pipeline_metrics
 
 
 EXPECTED = {
@@ -53,30 +53,30 @@ EXPECTED = {
 }
 
 
-def check(text: str) -> None:
-    found = samples(text)
-    assert {name: found[name] for name in EXPECTED} == EXPECTED
-    assert found["clew_log_lag_bytes"] > 0
-    assert found["clew_seconds_since_last_batch"] >= 0
+def check_metrics(text: str) -> None:
+    values = parse_samples(text)
+    assert {name: values[name] for name in EXPECTED} == EXPECTED
+    assert values["clew_log_lag_bytes"] > 0
+    assert values["clew_seconds_since_last_batch"] >= 0
 
 
-def test_they_are_written_to_a_file(metrics: PipelineMetrics, tmp_path: Path) -> None:
+def test_writes_metrics_to_a_file(metrics: PipelineMetrics, tmp_path: Path) -> None:
     metrics.write(tmp_path / "clew.prom")
-    check((tmp_path / "clew.prom").read_text())
+    check_metrics((tmp_path / "clew.prom").read_text())
     with pytest.raises(ClewError, match=r"Metrics cannot be written to .*nowhere.*: No such file"):
         metrics.write(tmp_path / "nowhere" / "clew.prom")
 
 
-def test_they_are_served(metrics: PipelineMetrics) -> None:
-    with metrics.serve("127.0.0.1", 0) as port, urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
-        check(answer.read().decode())
+def test_serves_metrics(metrics: PipelineMetrics) -> None:
+    with metrics.serve("127.0.0.1", 0) as port, urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as response:
+        check_metrics(response.read().decode())
 
 
-def test_a_port_in_use_is_a_sentence(metrics: PipelineMetrics) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
+def test_reports_a_port_in_use(metrics: PipelineMetrics) -> None:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        sock.listen()
+        port = sock.getsockname()[1]
         with (
             pytest.raises(ClewError, match=rf"Metrics cannot be served on 127\.0\.0\.1:{port}: Address .*in use\."),
             metrics.serve("127.0.0.1", port),

@@ -1,4 +1,4 @@
-"""Parts of different homes are not worked on together."""
+"""Tests of the consistency checks of a data directory."""
 
 from __future__ import annotations
 
@@ -23,77 +23,75 @@ EVENT = json.dumps({"eventTime": "2026-01-01T10:00:00Z", "run": {"runId": "r"}})
 
 
 @pytest.fixture
-def filled(home: DataDir, take: Callable[..., IngestStats]) -> DataDir:
-    """A home with one event, of which Spark has noted that it was taken in."""
+def filled_home(home: DataDir, ingest_log: Callable[..., IngestStats]) -> DataDir:
+    """Create a data directory with one event that Spark has committed."""
     with LogWriter(home.log) as log:
         log.append([IncomingEvent(Stream.OPENLINEAGE, "test", EVENT)])
         position = log.position
-    take()
+    ingest_log()
     for name in ("offsets", "commits"):
         path = home.checkpoint / "log" / name / "0"
         path.parent.mkdir(parents=True)
         path.write_text(f'v1\n{{}}\n{{"position":{position}}}')
-    look(home)
+    run_checks(home)
     return home
 
 
-def look(home: DataDir) -> None:
+def run_checks(home: DataDir) -> None:
     lake = Lake(home.lake)
     lake.create_or_validate()
     with IndexWriter(home.index) as index:
         check_consistency(home, lake, index)
 
 
-def another_lake(home: DataDir) -> None:
+def replace_lake(home: DataDir) -> None:
     shutil.rmtree(home.lake_folder)
     Lake(home.lake).create_or_validate()
 
 
-def another_log(home: DataDir) -> None:
+def delete_log(home: DataDir) -> None:
     shutil.rmtree(home.log)
 
 
-def unread_events_deleted(home: DataDir) -> None:
+def delete_unread_events(home: DataDir) -> None:
     path = segment_path(home.log, 0)
     path.replace(segment_path(home.log, 10 * path.stat().st_size))
 
 
-def an_emptied_lake(home: DataDir) -> None:
-    another_lake(home)
+def empty_lake(home: DataDir) -> None:
+    replace_lake(home)
     shutil.rmtree(home.checkpoint)
 
 
-DISAGREEMENTS: dict[str, tuple[Callable[[DataDir], None], str]] = {
-    "another lake": (
-        another_lake,
+INCONSISTENCIES: dict[str, tuple[Callable[[DataDir], None], str]] = {
+    "other lake": (
+        replace_lake,
         r"checkpoint .* belongs to the lake [\w-]{36}, last seen at .*; .* is the lake .*--lake",
     ),
-    "a shorter log": (
-        another_log,
+    "shorter log": (
+        delete_log,
         r"The log .* ends at 0, before the offset \d+ that was already ingested\.\nRestore",
     ),
-    "a log without what was unread": (unread_events_deleted, r"begins at [\d,]+; events from \d+ on were not ingested"),
-    "an index that knows more": (an_emptied_lake, r"has 1 events, but the lake .* has 0\.\n.*Move the index away"),
+    "log without unread events": (delete_unread_events, r"begins at [\d,]+; events from \d+ on were not ingested"),
+    "index ahead of the lake": (empty_lake, r"has 1 events, but the lake .* has 0\.\n.*Move the index away"),
 }
 
 
-@pytest.mark.parametrize(("change", "sentence"), DISAGREEMENTS.values(), ids=DISAGREEMENTS)
-def test_what_does_not_belong_together_is_refused(
-    change: Callable[[DataDir], None], sentence: str, filled: DataDir
-) -> None:
-    change(filled)
-    with pytest.raises(ClewError, match=rf"(?s){sentence}"):
-        look(filled)
+@pytest.mark.parametrize(("change", "message"), INCONSISTENCIES.values(), ids=INCONSISTENCIES)
+def test_rejects_inconsistent_parts(change: Callable[[DataDir], None], message: str, filled_home: DataDir) -> None:
+    change(filled_home)
+    with pytest.raises(ClewError, match=rf"(?s){message}"):
+        run_checks(filled_home)
 
 
-@pytest.mark.parametrize("lost", ["checkpoint", "index.sqlite"])
-def test_what_can_be_made_anew_may_be_gone(lost: str, filled: DataDir) -> None:
-    path = filled.root / lost
+@pytest.mark.parametrize("missing", ["checkpoint", "index.sqlite"])
+def test_accepts_a_missing_checkpoint_or_index(missing: str, filled_home: DataDir) -> None:
+    path = filled_home.root / missing
     shutil.rmtree(path) if path.is_dir() else path.unlink()
-    look(filled)
+    run_checks(filled_home)
 
 
-def test_a_home_that_was_moved_still_belongs_together(filled: DataDir, tmp_path: Path) -> None:
+def test_accepts_a_moved_data_dir(filled_home: DataDir, tmp_path: Path) -> None:
     moved = DataDir(tmp_path / "moved")
-    filled.root.rename(moved.root)
-    look(moved)
+    filled_home.root.rename(moved.root)
+    run_checks(moved)

@@ -1,4 +1,4 @@
-"""Facets that are filled in later: answers are the same before, meanwhile and afterwards, and nothing is doubled."""
+"""Tests of the backfill: results are the same before, during and after it, without duplicates."""
 
 from __future__ import annotations
 
@@ -42,36 +42,36 @@ pytestmark = pytest.mark.slow
 
 CASES = sorted((ROOT / "tests" / "cases" / "pipeline").glob("*/events.ndjson"))
 GENERATE = runpy.run_path(str(ROOT / "bench" / "generate.py"))
-ALL_RAW: RawOnlyRanges = ((0, 1 << 62),)
+ALL_RAW_ONLY: RawOnlyRanges = ((0, 1 << 62),)
 CHUNK_BYTES = 256 << 10
 
-Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+MapFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-class Rows:
-    """Stands in for a DataFrame: what is mapped over it is called in this process, a partition at a time."""
+class LocalRows:
+    """In-process stand-in for a DataFrame, evaluated one partition at a time."""
 
     def __init__(self, partitions: list[list[pa.RecordBatch]]) -> None:
         self._partitions = partitions
 
-    def mapInArrow(self, work: Work, _: object) -> Rows:  # noqa: N802  # as Spark names it
-        return Rows([list(work(iter(partition))) for partition in self._partitions])
+    def mapInArrow(self, function: MapFunction, _: object) -> LocalRows:  # noqa: N802  # Spark's name
+        return LocalRows([list(function(iter(partition))) for partition in self._partitions])
 
-    def toArrow(self) -> pa.Table:  # noqa: N802  # as Spark names it
+    def toArrow(self) -> pa.Table:  # noqa: N802  # Spark's name
         return pa.Table.from_batches([batch for partition in self._partitions for batch in partition])
 
 
-class HereSpark:
-    """Stands in for a session of two workers."""
+class LocalSpark:
+    """Stand-in for a Spark session with two workers."""
 
-    sparkContext = SimpleNamespace(defaultParallelism=2)  # noqa: N815  # as Spark names it
+    sparkContext = SimpleNamespace(defaultParallelism=2)  # noqa: N815  # Spark's name
 
-    def range(self, start: int, end: int, step: int, _: int) -> Rows:
-        places = range(start, end, step)
-        return Rows([[pa.RecordBatch.from_pydict({"id": pa.array([place], pa.int64())})] for place in places])
+    def range(self, start: int, end: int, step: int, _: int) -> LocalRows:
+        ids = range(start, end, step)
+        return LocalRows([[pa.RecordBatch.from_pydict({"id": pa.array([id_], pa.int64())})] for id_ in ids])
 
 
-def event(number: int, **more: Any) -> bytes:
+def make_event(number: int, **fields: Any) -> bytes:
     facets: dict[str, Any] = {"note": {"text": number}, "flawed": number}
     if number % 4 == 0:
         facets["plan"] = {"text": "x" * 100_000}
@@ -84,7 +84,7 @@ def event(number: int, **more: Any) -> bytes:
         "outputFacets": {"outputStatistics": {"rowCount": number}},
     }
     lineage = {"fields": {"c": {"inputFields": [{"namespace": "n", "name": "s", "field": "c"}]}}}
-    written = {**dataset, "facets": {**dataset["facets"], "columnLineage": lineage}}  # type: ignore[dict-item]
+    output = {**dataset, "facets": {**dataset["facets"], "columnLineage": lineage}}  # type: ignore[dict-item]
     job = {"namespace": "n", "name": f"j{number % 3}", "facets": {"jobType": {"jobType": "T", "integration": "I"}}}
     run = {"runId": f"run-{number // 4}", "facets": facets}
     body = {
@@ -93,243 +93,249 @@ def event(number: int, **more: Any) -> bytes:
         "run": run,
         "job": job,
         "inputs": [{**dataset, "outputFacets": {}, "inputFacets": {"dataQualityMetrics": {"rowCount": 1}}}],
-        "outputs": [written],
-        **more,
+        "outputs": [output],
+        **fields,
     }
     return json.dumps({key: value for key, value in body.items() if value is not None}).encode()
 
 
-def special_events() -> list[bytes]:
-    declared = [event(number, run=None, eventType=None) for number in range(3)]
-    subjects = [event(number, run=None, job=None, inputs=None, outputs=None) for number in range(3)]
+def make_special_events() -> list[bytes]:
+    job_events = [make_event(number, run=None, eventType=None) for number in range(3)]
+    dataset_events = [make_event(number, run=None, job=None, inputs=None, outputs=None) for number in range(3)]
     dataset = {"namespace": "n", "name": "d0", "facets": {"schema": {"fields": []}, "symlinks": {"identifiers": []}}}
-    subjects = [json.dumps({**json.loads(body), "dataset": dataset}).encode() for body in subjects]
+    dataset_events = [json.dumps({**json.loads(body), "dataset": dataset}).encode() for body in dataset_events]
     parent = {"run": {"runId": "run-0"}, "job": {"namespace": "n", "name": "j0"}}
-    child = event(50, run={"runId": "child", "facets": {"parent": parent}})
-    return [*(event(number) for number in range(24)), *declared, *subjects, child]
+    child = make_event(50, run={"runId": "child", "facets": {"parent": parent}})
+    return [*(make_event(number) for number in range(24)), *job_events, *dataset_events, child]
 
 
 @pytest.fixture(scope="module")
 def bodies() -> list[bytes]:
     cases = [body for case in CASES for body in case.read_bytes().splitlines()]
-    return [*cases, *islice(GENERATE["events"](60, 3), 60), *special_events()]
+    return [*cases, *islice(GENERATE["generate_events"](60, 3), 60), *make_special_events()]
 
 
 @pytest.fixture(scope="module")
-def whole(bodies: list[bytes], tmp_path_factory: pytest.TempPathFactory) -> DataDir:
-    """A home that has taken everything in at once."""
+def full_home(bodies: list[bytes], tmp_path_factory: pytest.TempPathFactory) -> DataDir:
+    """Create a data directory with all events fully ingested."""
     home = DataDir(tmp_path_factory.mktemp("whole"))
     with LogWriter(home.log) as log:
         log.append(IncomingEvent(guess_stream(body), "test", body) for body in bodies)
-    take(home)
+    ingest_log(home)
     return home
 
 
 @pytest.fixture
-def raw(whole: DataDir, tmp_path: Path) -> DataDir:
-    """A home that has taken the same log in raw."""
+def raw_home(full_home: DataDir, tmp_path: Path) -> DataDir:
+    """Create a data directory with the same log, ingested raw-only."""
     home = DataDir(tmp_path / "raw")
-    shutil.copytree(whole.log, home.log)
-    take(home, ALL_RAW)
+    shutil.copytree(full_home.log, home.log)
+    ingest_log(home, ALL_RAW_ONLY)
     return home
 
 
-def take(home: DataDir, raw_spans: RawOnlyRanges = (), batches: int = 3) -> None:
+def ingest_log(home: DataDir, raw_only_ranges: RawOnlyRanges = (), batches: int = 3) -> None:
     lake = Lake(home.create().lake)
     lake.create_or_validate()
     end = end_position(home.log)
     cuts = [end * number // batches for number in range(batches + 1)]
-    with IndexWriter(home.index) as index, BatchIngestor(lake, index, "app", raw_only_ranges=raw_spans) as ingest:
+    with (
+        IndexWriter(home.index) as index,
+        BatchIngestor(lake, index, "app", raw_only_ranges=raw_only_ranges) as ingestor,
+    ):
         for number, (start, stop) in enumerate(pairwise(cuts)):
-            parts = [
-                pa.RecordBatch.from_pylist([asdict(part)]) for part in split_ranges(home.log, start, stop, 1 << 20)
+            batches_of_ranges = [
+                pa.RecordBatch.from_pylist([asdict(range_)]) for range_ in split_ranges(home.log, start, stop, 1 << 20)
             ]
-            rows: Any = Rows([parts])
-            ingest(rows, number)
+            rows: Any = LocalRows([batches_of_ranges])
+            ingestor(rows, number)
 
 
-def fill(
-    home: DataDir, chunk_bytes: int = CHUNK_BYTES, report: Callable[[BackfillProgress], None] = lambda _: None
+def backfill(
+    home: DataDir, chunk_bytes: int = CHUNK_BYTES, on_progress: Callable[[BackfillProgress], None] = lambda _: None
 ) -> BackfillProgress:
-    spark: Any = HereSpark()
+    spark: Any = LocalSpark()
     with IndexWriter(home.index) as index:
-        return BackfillRunner(spark, Lake(home.lake), index, chunk_bytes=chunk_bytes, on_progress=report)()
+        return BackfillRunner(spark, Lake(home.lake), index, chunk_bytes=chunk_bytes, on_progress=on_progress)()
 
 
-def runs(home: DataDir) -> list[str]:
+def read_run_ids(home: DataDir) -> list[str]:
     index = connect_reader(home.index_file)
     names = [row["run_uuid"] for row in index.execute("select run_uuid from runs order by run_uuid")]
     index.close()
     return names
 
 
-def answers(home: DataDir, names: list[str]) -> dict[str, bytes]:
+def load_facets(home: DataDir, names: list[str]) -> dict[str, bytes]:
     lake = Lake(home.lake)
     return {name: msgspec.json.encode(load_run_facets(lake, name)) for name in names}
 
 
-def record(home: DataDir) -> dict[str, list[str]]:
-    """All rows of event tables and index, but for what says how they came in."""
+def read_tables(home: DataDir) -> dict[str, list[str]]:
+    """Read all rows of event tables and index, without the columns that depend on how they were ingested."""
     lake = Lake(home.lake)
-    found = {}
+    tables = {}
     for table in EVENT_TABLES:
         delta = lake.table(table.name)
         rows = [] if delta is None else delta.to_pyarrow_table().to_pylist()
-        found[table.name] = sorted(str({**row, "is_raw_only": None}) for row in rows)
+        tables[table.name] = sorted(str({**row, "is_raw_only": None}) for row in rows)
     index = connect_reader(home.index_file)
     names = [row["name"] for row in index.execute("select name from sqlite_master where type in ('table', 'view')")]
     for name in set(names) - {"meta", "batches", "zstd_dictionaries"}:
         rows = (
             index_facets(index) if name == "facets" else [dict(row) for row in index.execute(f"select * from {name}")]
         )
-        found[f"index.{name}"] = sorted(str({**row, "batch": None}) for row in rows)
+        tables[f"index.{name}"] = sorted(str({**row, "batch": None}) for row in rows)
     index.close()
-    return found
+    return tables
 
 
-def test_answers_are_the_same_before_meanwhile_and_afterwards(whole: DataDir, raw: DataDir) -> None:
-    names = runs(whole)
-    expected = answers(whole, names)
+def test_facets_are_the_same_before_during_and_after(full_home: DataDir, raw_home: DataDir) -> None:
+    names = read_run_ids(full_home)
+    expected = load_facets(full_home, names)
     assert sum(len(msgspec.json.decode(body)["facets"]) for body in expected.values()) > 100
-    assert not any(Lake(raw.lake).row_counts()[table.name] for table in FACET_TABLES)
-    assert answers(raw, names) == expected
-    left = []
+    assert not any(Lake(raw_home.lake).row_counts()[table.name] for table in FACET_TABLES)
+    assert load_facets(raw_home, names) == expected
+    remaining = []
 
-    def look(done: BackfillProgress) -> None:
-        left.append(done.remaining)
-        some = names[len(left) :: 16]
-        assert answers(raw, some) == {name: expected[name] for name in some}
+    def check_sample(progress: BackfillProgress) -> None:
+        remaining.append(progress.remaining)
+        sample = names[len(remaining) :: 16]
+        assert load_facets(raw_home, sample) == {name: expected[name] for name in sample}
 
-    done = fill(raw, report=look)
-    assert done.chunks == len(left) > 3
-    assert done.events == len(record(raw)["lineage_events"])
-    assert left == sorted(left, reverse=True)
-    assert left[-1] == 0
-    assert answers(raw, names) == expected
+    progress = backfill(raw_home, on_progress=check_sample)
+    assert progress.chunks == len(remaining) > 3
+    assert progress.events == len(read_tables(raw_home)["lineage_events"])
+    assert remaining == sorted(remaining, reverse=True)
+    assert remaining[-1] == 0
+    assert load_facets(raw_home, names) == expected
 
 
-def test_a_filled_lake_and_its_index_are_as_if_all_had_been_taken_in_at_once(whole: DataDir, raw: DataDir) -> None:
-    assert record(raw) != record(whole)
-    fill(raw)
-    found, expected = record(raw), record(whole)
-    assert found.keys() == expected.keys()
+def test_result_equals_a_full_ingest(full_home: DataDir, raw_home: DataDir) -> None:
+    assert read_tables(raw_home) != read_tables(full_home)
+    backfill(raw_home)
+    actual, expected = read_tables(raw_home), read_tables(full_home)
+    assert actual.keys() == expected.keys()
     for name, rows in expected.items():
-        assert found[name] == rows, name
+        assert actual[name] == rows, name
 
 
-def test_a_filled_lake_is_known_to_be_filled(raw: DataDir, monkeypatch: pytest.MonkeyPatch) -> None:
-    lake = Lake(raw.lake)
+def test_records_that_nothing_is_pending(raw_home: DataDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = Lake(raw_home.lake)
     events = lake.row_counts()["lineage_events"]
     assert has_pending_backfill(lake, read_backfilled_ranges(lake))
-    assert count_pending_backfill(raw.lake) == events
-    told: list[bool] = []
-    fill(raw, report=lambda done: told.append(count_pending_backfill(raw.lake) == done.remaining))
-    assert all(told)
+    assert count_pending_backfill(raw_home.lake) == events
+    matches: list[bool] = []
+    backfill(
+        raw_home,
+        on_progress=lambda progress: matches.append(count_pending_backfill(raw_home.lake) == progress.remaining),
+    )
+    assert all(matches)
     assert not has_pending_backfill(lake, read_backfilled_ranges(lake))
-    assert count_pending_backfill(raw.lake) == 0
-    assert fill(raw).chunks == 0
+    assert count_pending_backfill(raw_home.lake) == 0
+    assert backfill(raw_home).chunks == 0
     monkeypatch.setattr(facets, "find_pending_positions", None)
     assert load_run_facets(lake, "run-1").facets
 
 
-def test_merged_files_are_filled_alike(whole: DataDir, raw: DataDir) -> None:
-    compact_tables(Lake(raw.lake))
-    fill(raw)
-    assert record(raw) == record(whole)
+def test_backfills_compacted_files(full_home: DataDir, raw_home: DataDir) -> None:
+    compact_tables(Lake(raw_home.lake))
+    backfill(raw_home)
+    assert read_tables(raw_home) == read_tables(full_home)
 
 
 @pytest.mark.parametrize("call", range(1, 13))
-def test_an_interrupted_backfill_goes_on(
-    call: int, whole: DataDir, raw: DataDir, monkeypatch: pytest.MonkeyPatch
+def test_resumes_after_an_interruption(
+    call: int, full_home: DataDir, raw_home: DataDir, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with failing_at(call, monkeypatch), pytest.raises(OSError, match="went down"):
-        fill(raw)
-    names = runs(whole)[::32]
-    assert answers(raw, names) == answers(whole, names)
-    # Other settings than before: what was begun is done as it was begun.
-    fill(raw, chunk_bytes=10 * CHUNK_BYTES)
-    assert record(raw) == record(whole)
+    with fail_at(call, monkeypatch), pytest.raises(OSError, match="went down"):
+        backfill(raw_home)
+    names = read_run_ids(full_home)[::32]
+    assert load_facets(raw_home, names) == load_facets(full_home, names)
+    # With another chunk size: a started chunk is finished unchanged.
+    backfill(raw_home, chunk_bytes=10 * CHUNK_BYTES)
+    assert read_tables(raw_home) == read_tables(full_home)
 
 
 @contextmanager
-def failing_at(call: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Die before the n-th write to a table or to the index."""
-    left = [call]
+def fail_at(call: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Raise an error before the n-th write to a table or to the index."""
+    remaining_calls = [call]
 
-    def failing(write: Callable[..., object]) -> Callable[..., object]:
+    def count_calls(write: Callable[..., object]) -> Callable[..., object]:
         def wrapped(*arguments: object) -> object:
-            left[0] -= 1
-            if left[0] == 0:
+            remaining_calls[0] -= 1
+            if remaining_calls[0] == 0:
                 raise OSError("the machine went down")
             return write(*arguments)
 
         return wrapped
 
     with monkeypatch.context() as patch:
-        patch.setattr(Lake, "append", failing(Lake.append))
-        patch.setattr(IndexWriter, "apply", failing(IndexWriter.apply))
+        patch.setattr(Lake, "append", count_calls(Lake.append))
+        patch.setattr(IndexWriter, "apply", count_calls(IndexWriter.apply))
         yield
 
 
-def test_events_that_come_in_meanwhile_are_filled_too(whole: DataDir, raw: DataDir) -> None:
-    later = [event(number, session_id="later") for number in range(100, 108)]
-    for home in (copied(whole, raw.root.parent / "twin"), raw):
+def test_backfills_events_that_arrive_during_it(full_home: DataDir, raw_home: DataDir) -> None:
+    new_events = [make_event(number, session_id="later") for number in range(100, 108)]
+    for home in (copy_home(full_home, raw_home.root.parent / "twin"), raw_home):
         with LogWriter(home.log) as log:
-            log.append(IncomingEvent(guess_stream(body), "test", body) for body in later)
-    twin = DataDir(raw.root.parent / "twin")
-    start = end_position(whole.log)
-    take_more(twin, start, ())
-    is_told = False
+            log.append(IncomingEvent(guess_stream(body), "test", body) for body in new_events)
+    reference = DataDir(raw_home.root.parent / "twin")
+    start = end_position(full_home.log)
+    ingest_batch(reference, start, ())
+    is_ingested = False
 
-    def bring(_: BackfillProgress) -> None:
-        nonlocal is_told
-        if not is_told:
-            is_told = True
-            take_more(raw, start, ALL_RAW)
+    def ingest_once(_: BackfillProgress) -> None:
+        nonlocal is_ingested
+        if not is_ingested:
+            is_ingested = True
+            ingest_batch(raw_home, start, ALL_RAW_ONLY)
 
-    fill(raw, report=bring)
-    names = [name for name in runs(twin) if name.startswith("run-2")]
-    assert answers(raw, names) == answers(twin, names)
-    assert len(record(raw)["run_facets"]) == len(record(twin)["run_facets"])
+    backfill(raw_home, on_progress=ingest_once)
+    names = [name for name in read_run_ids(reference) if name.startswith("run-2")]
+    assert load_facets(raw_home, names) == load_facets(reference, names)
+    assert len(read_tables(raw_home)["run_facets"]) == len(read_tables(reference)["run_facets"])
 
 
-def copied(home: DataDir, root: Path) -> DataDir:
+def copy_home(home: DataDir, root: Path) -> DataDir:
     shutil.copytree(home.root, root)
     return DataDir(root)
 
 
-def take_more(home: DataDir, start: int, raw_spans: RawOnlyRanges) -> None:
-    parts = [
-        pa.RecordBatch.from_pylist([asdict(part)])
-        for part in split_ranges(home.log, start, end_position(home.log), 1 << 20)
+def ingest_batch(home: DataDir, start: int, raw_only_ranges: RawOnlyRanges) -> None:
+    batches = [
+        pa.RecordBatch.from_pylist([asdict(range_)])
+        for range_ in split_ranges(home.log, start, end_position(home.log), 1 << 20)
     ]
-    rows: Any = Rows([parts])
+    rows: Any = LocalRows([batches])
     with (
         IndexWriter(home.index) as index,
-        BatchIngestor(Lake(home.lake), index, "app", raw_only_ranges=raw_spans) as ingest,
+        BatchIngestor(Lake(home.lake), index, "app", raw_only_ranges=raw_only_ranges) as ingestor,
     ):
-        ingest(rows, 99)
+        ingestor(rows, 99)
 
 
 @pytest.mark.parametrize(
-    ("name", "bound", "what"),
+    ("name", "limit", "message"),
     [("MAX_RAW_EVENTS", 3, "has 4 events"), ("MAX_RAW_BYTES", 1 << 10, "more than 0 MB of events")],
 )
-def test_a_run_with_too_many_raw_events_asks_for_a_backfill(
-    name: str, bound: int, what: str, raw: DataDir, monkeypatch: pytest.MonkeyPatch
+def test_error_of_a_run_with_too_many_raw_events_names_the_backfill(
+    name: str, limit: int, message: str, raw_home: DataDir, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(facets, name, bound)
-    with pytest.raises(TooManyRawEventsError, match=what) as raised:
-        load_run_facets(Lake(raw.lake), "run-1")
+    monkeypatch.setattr(facets, name, limit)
+    with pytest.raises(TooManyRawEventsError, match=message) as raised:
+        load_run_facets(Lake(raw_home.lake), "run-1")
     assert raised.value.hint is not None
     assert "clew pipeline backfill" in raised.value.hint
-    fill(raw)
-    assert load_run_facets(Lake(raw.lake), "run-1").facets
+    backfill(raw_home)
+    assert load_run_facets(Lake(raw_home.lake), "run-1").facets
 
 
-def test_a_second_backfill_is_told_who_is_at_work(raw: DataDir) -> None:
+def test_rejects_a_second_backfill(raw_home: DataDir) -> None:
     with (
-        acquire_lock(raw.lake / BACKFILL_LOCK, "backfill"),
+        acquire_lock(raw_home.lake / BACKFILL_LOCK, "backfill"),
         pytest.raises(ClewError, match="Another backfill is running"),
     ):
-        run_backfill(raw)
+        run_backfill(raw_home)

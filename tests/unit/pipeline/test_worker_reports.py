@@ -1,4 +1,4 @@
-"""Reports of workers: what is too large to be held with others is put aside, and opened once."""
+"""Tests of worker reports: large changes are spilled to files and read once."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from clew.pipeline.worker_reports import SpilledChanges, spill_changes
 ROWS = [StaticLineageRow("author", 7)]
 
 
-def put(root: Path) -> list[str]:
+def spill(root: Path) -> list[str]:
     changes = ChangeSet(events=[(7, "e")], rejected=[(8, "r")], static_lineage=list(ROWS))
-    told = spill_changes(changes, str(root))
-    assert told.changes == ChangeSet(events=[(7, "e")], rejected=[(8, "r")])
-    return told.spilled
+    report = spill_changes(changes, str(root))
+    assert report.changes == ChangeSet(events=[(7, "e")], rejected=[(8, "r")])
+    return report.spilled
 
 
-def test_changes_that_are_put_aside_come_back_once(tmp_path: Path) -> None:
-    paths = [*put(tmp_path), *put(tmp_path)]
-    aside = SpilledChanges(paths)
-    assert len(aside) == 2
-    assert list(aside) == [ChangeSet(static_lineage=ROWS)] * 2
+def test_spilled_changes_are_read_once(tmp_path: Path) -> None:
+    paths = [*spill(tmp_path), *spill(tmp_path)]
+    spilled = SpilledChanges(paths)
+    assert len(spilled) == 2
+    assert list(spilled) == [ChangeSet(static_lineage=ROWS)] * 2
     assert [path for path in paths if Path(path).exists()] == []
 
 
-def test_what_is_put_aside_can_be_discarded(tmp_path: Path) -> None:
-    told = spill_changes(ChangeSet(static_lineage=ROWS), str(tmp_path))
-    told.delete_spilled()
-    assert [path for path in told.spilled if Path(path).exists()] == []
+def test_deletes_spilled_changes(tmp_path: Path) -> None:
+    report = spill_changes(ChangeSet(static_lineage=ROWS), str(tmp_path))
+    report.delete_spilled()
+    assert [path for path in report.spilled if Path(path).exists()] == []

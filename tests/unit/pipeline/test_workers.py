@@ -1,4 +1,4 @@
-"""Large events: what is noted of them is put aside as it comes, and the index takes it all the same."""
+"""Tests of event workers with large events."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from tests.reference.events import log_lines
-from tests.reference.expected import INDEX, differences, expected
-from tests.reference.query_context import index_tables, kept_in_index
+from tests.reference.expected import INDEX, differences, expected_tables
+from tests.reference.query_context import index_tables, restrict_to_index
 
 from clew.data_dir import DataDir
 from clew.eventlog.segments import end_position
@@ -24,11 +24,11 @@ from clew.pipeline.spark.dataframes import write_events
 from clew.pipeline.worker_reports import WorkerReport
 from clew.pipeline.workers import EventWorker
 
-Take = Callable[..., IngestStats]
+IngestLog = Callable[..., IngestStats]
 
 
-def event(number: int) -> bytes:
-    """One of five of a run; together they are not what each of them says."""
+def make_event(number: int) -> bytes:
+    """One of five events of a run that differ in lineage and facets."""
     lineage = {"fields": {f"c{number}": {"inputFields": [{"namespace": "n", "name": "in", "field": "c"}]}}}
     return json.dumps(
         {
@@ -41,56 +41,56 @@ def event(number: int) -> bytes:
     ).encode()
 
 
-def append(home: DataDir, *bodies: bytes) -> None:
+def append_events(home: DataDir, *bodies: bytes) -> None:
     with LogWriter(home.log) as log:
         log.append_duplicates([IncomingEvent(Stream.OPENLINEAGE, "test", body) for body in bodies])
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> list[WorkerReport]:
-    """What workers tell, if every event is a large one and two of them are too much."""
-    found: list[WorkerReport] = []
+def reports(monkeypatch: pytest.MonkeyPatch) -> list[WorkerReport]:
+    """Collect the reports of workers for which every event is large and two exceed the limit."""
+    collected: list[WorkerReport] = []
     monkeypatch.setattr(worker, "LARGE_EVENT_BYTES", 0)
     for limit in ("BYTES_PER_BATCH", "MAX_LARGE_EVENTS_BYTES"):
-        monkeypatch.setattr(worker, limit, 2 * len(event(0)))
+        monkeypatch.setattr(worker, limit, 2 * len(make_event(0)))
 
     def write(ranges: Any, worker: EventWorker) -> WorkerReport:
-        found.append(write_events(ranges, worker))
-        return found[-1]
+        collected.append(write_events(ranges, worker))
+        return collected[-1]
 
     monkeypatch.setattr(ingest, "write_events", write)
-    return found
+    return collected
 
 
-def left_over(home: DataDir) -> list[Path]:
+def list_spilled_files(home: DataDir) -> list[Path]:
     return list((home.lake_folder / WORKER_REPORTS_DIR).iterdir())
 
 
-def test_the_index_takes_all_that_was_put_aside(home: DataDir, take: Take, told: list[WorkerReport]) -> None:
-    append(home, *map(event, range(12)), b"no event at all")
-    taken = take()
-    assert (taken.events, taken.rejected) == (12, 1)
-    assert len(told[0].spilled) >= 5
-    assert told[0].changes.lineage_assertions == []
-    wanted = kept_in_index(expected(list(log_lines(home.log)), INDEX))
-    assert differences(index_tables(home.index_file, wanted), wanted) == {}
-    assert left_over(home) == []
+def test_index_receives_all_spilled_changes(home: DataDir, ingest_log: IngestLog, reports: list[WorkerReport]) -> None:
+    append_events(home, *map(make_event, range(12)), b"no event at all")
+    stats = ingest_log()
+    assert (stats.events, stats.rejected) == (12, 1)
+    assert len(reports[0].spilled) >= 5
+    assert reports[0].changes.lineage_assertions == []
+    tables = restrict_to_index(expected_tables(list(log_lines(home.log)), INDEX))
+    assert differences(index_tables(home.index_file, tables), tables) == {}
+    assert list_spilled_files(home) == []
 
 
-def test_what_is_written_twice_is_taken_once(home: DataDir, take: Take, told: list[WorkerReport]) -> None:
-    append(home, *map(event, range(6)))
-    take()
+def test_ingests_duplicates_once(home: DataDir, ingest_log: IngestLog, reports: list[WorkerReport]) -> None:
+    append_events(home, *map(make_event, range(6)))
+    ingest_log()
     end = end_position(home.log)
-    append(home, *map(event, range(4, 8)))
-    taken = take(end)
-    assert (taken.events, taken.duplicates, len(told)) == (2, 2, 3)
-    wanted = kept_in_index(expected(list(log_lines(home.log)), INDEX))
-    assert differences(index_tables(home.index_file, wanted), wanted) == {}
-    assert left_over(home) == []
+    append_events(home, *map(make_event, range(4, 8)))
+    stats = ingest_log(end)
+    assert (stats.events, stats.duplicates, len(reports)) == (2, 2, 3)
+    tables = restrict_to_index(expected_tables(list(log_lines(home.log)), INDEX))
+    assert differences(index_tables(home.index_file, tables), tables) == {}
+    assert list_spilled_files(home) == []
 
 
-def test_usual_events_are_told_at_once(home: DataDir, take: Take, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_does_not_spill_small_events(home: DataDir, ingest_log: IngestLog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "MAX_LARGE_EVENTS_BYTES", 1)
-    monkeypatch.setattr(worker, "spill_changes", lambda *_: pytest.fail("nothing is large"))
-    append(home, *map(event, range(12)))
-    assert take().events == 12
+    monkeypatch.setattr(worker, "spill_changes", lambda *_: pytest.fail("no event is large"))
+    append_events(home, *map(make_event, range(12)))
+    assert ingest_log().events == 12

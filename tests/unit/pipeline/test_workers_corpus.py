@@ -1,4 +1,4 @@
-"""Events that real producers wrote go through the pipeline: each is stored, and each of its facets can be read back."""
+"""Tests of ingesting the corpus of real events through the pipeline."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.reference import stored
 from tests.reference.events import lineage_events, log_lines
-from tests.reference.expected import Tables, differences, expected
+from tests.reference.expected import Tables, differences, expected_tables
 from tests.reference.query_context import lake_tables
 
 from clew.data_dir import DataDir
@@ -23,14 +23,14 @@ EVENT_TABLES: Tables = {
 }
 
 
-def test_all_are_stored_byte_for_byte(home: DataDir, take: Callable[..., IngestStats], shared: Path) -> None:
+def test_stores_the_corpus_byte_for_byte(home: DataDir, ingest_log: Callable[..., IngestStats], shared: Path) -> None:
     files = sorted((shared / "corpus").rglob("*.jsonl"))
     bodies = [line for file in files for line in file.read_bytes().splitlines()]
     with LogWriter(home.log) as log:
         log.append(IncomingEvent(Stream.OPENLINEAGE, "corpus", body) for body in bodies)
-    taken = take()
+    stats = ingest_log()
     lines = list(log_lines(home.log))
-    wanted = expected(lines, EVENT_TABLES)
-    assert differences(lake_tables(home.lake_folder, wanted), wanted) == {}
-    assert (taken.events, taken.rejected) == (len(set(bodies)), 0)
+    tables = expected_tables(lines, EVENT_TABLES)
+    assert differences(lake_tables(home.lake_folder, tables), tables) == {}
+    assert (stats.events, stats.rejected) == (len(set(bodies)), 0)
     assert {event.text.encode() for event in lineage_events(lines)} == {body.strip() for body in bodies}

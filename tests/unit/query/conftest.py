@@ -1,4 +1,4 @@
-"""Questions are asked of both databases, one after the other."""
+"""Fixtures of query tests: every test runs on SQLite and on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.event_generator import World
+from tests.support.event_generator import Scenario
 
 from clew.data_dir import IndexLocation
 
 
 @pytest.fixture
-def world(tmp_path: Path, place: IndexLocation) -> World:
-    """Return an empty world."""
-    return World(tmp_path, place)
+def scenario(tmp_path: Path, index_location: IndexLocation) -> Scenario:
+    """Return an empty scenario."""
+    return Scenario(tmp_path, index_location)
 
 
 @pytest.fixture
-def story(story: Any, place: IndexLocation) -> Any:
-    """Return an empty story, to be filled with sessions."""
-    story.index = place
-    return story
+def notebook_events(notebook_events: Any, index_location: IndexLocation) -> Any:
+    """Return an empty collection of notebook sessions."""
+    notebook_events.index = index_location
+    return notebook_events

@@ -1,4 +1,4 @@
-"""The layered layout: the same picture every time, nothing on top of anything, no graph that hangs it."""
+"""Tests of the layered graph layout: deterministic, without overlaps, and terminating on any graph."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def _sizes(count: int) -> dict[str, Size]:
 
 
 def _dag(count: int, seed: int = 7) -> Edges:
-    """Each node depends on one or two of the forty before it: the shape of a real pipeline, not of noise."""
-    chance = random.Random(seed)
-    near = {i: chance.sample(range(max(0, i - 40), i), k=min(i, 1 + (i % 5 < 2))) for i in range(1, count)}
-    return [(f"n{source}", f"n{target}") for target, sources in near.items() for source in sources]
+    """Return edges where each node depends on one or two of the forty nodes before it, as in a real pipeline."""
+    rng = random.Random(seed)
+    sources_of = {i: rng.sample(range(max(0, i - 40), i), k=min(i, 1 + (i % 5 < 2))) for i in range(1, count)}
+    return [(f"n{source}", f"n{target}") for target, sources in sources_of.items() for source in sources]
 
 
 SHAPES: dict[str, tuple[int, Edges]] = {
@@ -45,14 +45,14 @@ def _overlap(a: Box, b: Box) -> bool:
 
 
 @shapes
-def test_every_node_has_a_place_and_none_overlaps(count: int, edges: Edges) -> None:
+def test_places_every_node_without_overlaps(count: int, edges: Edges) -> None:
     boxes = compute_layered_layout(_sizes(count), edges)
     assert boxes.keys() == _sizes(count).keys()
     assert [pair for pair in combinations(boxes, 2) if _overlap(boxes[pair[0]], boxes[pair[1]])] == []
 
 
 @shapes
-def test_the_same_graph_gives_the_same_picture(count: int, edges: Edges) -> None:
+def test_is_deterministic(count: int, edges: Edges) -> None:
     assert compute_layered_layout(_sizes(count), edges) == compute_layered_layout(_sizes(count), list(edges))
 
 
@@ -63,14 +63,14 @@ def test_data_flows_from_left_to_right(name: str) -> None:
     assert all(boxes[source].right < boxes[target].x for source, target in edges)
 
 
-def test_neighbours_keep_their_distance() -> None:
+def test_spacing_between_neighbours() -> None:
     spacing = Spacing(layer=50, node=12)
     boxes = compute_layered_layout({name: Size(100, 30) for name in "abc"}, [("a", "b"), ("a", "c")], spacing)
     assert boxes["b"].x - boxes["a"].right == spacing.layer
     assert abs(boxes["b"].y - boxes["c"].y) == 30 + spacing.node
 
 
-def test_a_node_stands_level_with_its_neighbours() -> None:
+def test_centres_a_node_between_its_neighbours() -> None:
     boxes = compute_layered_layout(
         {name: Size(100, 30) for name in "abcd"}, [("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")]
     )
@@ -78,13 +78,13 @@ def test_a_node_stands_level_with_its_neighbours() -> None:
     assert middle["a"] == middle["d"] == pytest.approx((middle["b"] + middle["c"]) / 2)
 
 
-def test_what_is_waited_for_stands_next_to_the_first_that_needs_it() -> None:
+def test_places_a_source_next_to_its_first_consumer() -> None:
     edges = [("a", "b"), ("b", "c"), ("c", "d"), ("y", "z"), ("z", "d")]
     boxes = compute_layered_layout({name: Size(100, 30) for name in "abcdyz"}, edges)
     assert (boxes["y"].x, boxes["z"].x) == (boxes["b"].x, boxes["c"].x)
 
 
-def test_a_chain_of_five_thousand_does_not_exceed_the_stack() -> None:
+def test_a_chain_of_5000_nodes_does_not_exceed_the_stack() -> None:
     boxes = compute_layered_layout(_sizes(5000), [(f"n{i}", f"n{i + 1}") for i in range(4999)])
     assert len({box.x for box in boxes.values()}) == 5000
 
@@ -93,6 +93,6 @@ def test_a_chain_of_five_thousand_does_not_exceed_the_stack() -> None:
     ("hops", "expected"),
     [(0, {"c"}), (1, {"b", "c", "d"}), (2, {"a", "b", "c", "d", "e"}), (9, {"a", "b", "c", "d", "e"})],
 )
-def test_a_neighbourhood_goes_up_and_down_but_never_sideways(hops: int, expected: set[str]) -> None:
+def test_neighbourhood_excludes_siblings(hops: int, expected: set[str]) -> None:
     edges = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "e"), ("b", "sibling"), ("stranger", "d")]
     assert set(nodes_within_hops("c", edges, hops)) == expected

@@ -1,4 +1,4 @@
-"""Pictures that grow: what is there stays, what comes finds room, groups keep to their bands."""
+"""Tests of extending a layout and of grouping it into bands."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ def _overlapping(boxes: dict[str, Box]) -> list[tuple[str, str]]:
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.sampled_from([-1, 1]), st.lists(sizes, max_size=6)), max_size=8))
-def test_whoever_opens_whatever_nothing_moves_or_overlaps(openings: list[tuple[int, int, list[Size]]]) -> None:
+def test_extending_moves_and_overlaps_nothing(expansions: list[tuple[int, int, list[Size]]]) -> None:
     boxes = compute_layered_layout(
         {"a": Size(200, 80), "b": Size(160, 48), "c": Size(200, 120)}, [("a", "b"), ("b", "c")], SPACING
     )
-    for number, (place, side, new) in enumerate(openings):
-        anchor = list(boxes)[place % len(boxes)]
-        step = {f"{number}-{i}": size for i, size in enumerate(new)}
-        after = extend_layout(
-            boxes, anchor, [step, {f"far {name}": size for name, size in step.items()}], side, SPACING
+    for number, (position, side, new_sizes) in enumerate(expansions):
+        anchor = list(boxes)[position % len(boxes)]
+        layer = {f"{number}-{i}": size for i, size in enumerate(new_sizes)}
+        extended = extend_layout(
+            boxes, anchor, [layer, {f"far {name}": size for name, size in layer.items()}], side, SPACING
         )
-        assert boxes.items() <= after.items()
-        assert _overlapping(after) == []
-        boxes = after
+        assert boxes.items() <= extended.items()
+        assert _overlapping(extended) == []
+        boxes = extended
 
 
-def test_what_is_opened_stands_beside_its_anchor() -> None:
+def test_new_nodes_are_beside_their_anchor() -> None:
     boxes = {"a": Box(0, 0, 200, 80)}
-    after = extend_layout(boxes, "a", [{"job": Size(160, 48)}, {"table": Size(200, 100)}], 1, SPACING)
-    assert after["job"] == Box(260, 16, 160, 48)
-    assert after["table"] == Box(480, -10, 200, 100)
+    extended = extend_layout(boxes, "a", [{"job": Size(160, 48)}, {"table": Size(200, 100)}], 1, SPACING)
+    assert extended["job"] == Box(260, 16, 160, 48)
+    assert extended["table"] == Box(480, -10, 200, 100)
     assert extend_layout(boxes, "a", [{"job": Size(160, 48)}], -1, SPACING)["job"].x == -220
 
 
-def test_each_group_has_a_band_of_its_own() -> None:
+def test_each_group_has_its_own_band() -> None:
     links = [("a", "x"), ("x", "b"), ("b", "y"), ("c", "y")]
     boxes = compute_layered_layout({name: Size(200, 60) for name in "abcxy"}, links, SPACING)
     group_of = {"a": "wh", "b": "wh", "c": "wh", "x": "jobs", "y": "jobs"}
@@ -53,7 +53,7 @@ def test_each_group_has_a_band_of_its_own() -> None:
     assert {name: box.x for name, box in banded_boxes.items()} == {name: box.x for name, box in boxes.items()}
     assert _overlapping(banded_boxes) == []
     frames = [
-        bounding_box([banded_boxes[name] for name in group_of if group_of[name] == one], 16, 20)
-        for one in ("wh", "jobs")
+        bounding_box([banded_boxes[name] for name in group_of if group_of[name] == group], 16, 20)
+        for group in ("wh", "jobs")
     ]
     assert not _overlap(*frames)

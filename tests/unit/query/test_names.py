@@ -1,4 +1,4 @@
-"""From what a person types to what is meant."""
+"""Tests of resolving typed dataset and column names."""
 
 from __future__ import annotations
 
@@ -22,38 +22,39 @@ COLUMNS = {
     "/old/orders.csv": ["price"],
 }
 
-Open = Callable[..., IndexReader]
+OpenIndex = Callable[..., IndexReader]
 
 
 @pytest.fixture
-def opened(tmp_path: Path) -> Iterator[Open]:
+def open_index(tmp_path: Path) -> Iterator[OpenIndex]:
     readers = []
 
-    def make(changes: ChangeSet) -> IndexReader:
-        with IndexWriter(tmp_path / "index") as sink:
-            sink.apply("0", changes)
+    def open_reader(changes: ChangeSet) -> IndexReader:
+        with IndexWriter(tmp_path / "index") as writer:
+            writer.apply("0", changes)
         readers.append(IndexReader(tmp_path / "index"))
         return readers[-1]
 
-    yield make
+    yield open_reader
     for reader in readers:
         reader.close()
 
 
-def stated(found: dict[str, list[str]]) -> tuple[list[AssertionRow], list[EdgeRow]]:
-    """Of each column of each file that it was made from the customers' id."""
-    statements = [
-        AssertionRow("r", "file", name, "", "columnLineage", 1, 1, "r", None, None, None, name) for name in found
+def lineage_rows(columns_by_file: dict[str, list[str]]) -> tuple[list[AssertionRow], list[EdgeRow]]:
+    """Return assertions and edges that derive each column of each file from the customers' id."""
+    assertions = [
+        AssertionRow("r", "file", name, "", "columnLineage", 1, 1, "r", None, None, None, name)
+        for name in columns_by_file
     ]
     edges = [
-        EdgeRow(name, place, column, "file", "/data/customers.csv", "id", "DIRECT", None, None, None)
-        for name, columns in found.items()
-        for place, column in enumerate(columns)
+        EdgeRow(name, position, column, "file", "/data/customers.csv", "id", "DIRECT", None, None, None)
+        for name, columns in columns_by_file.items()
+        for position, column in enumerate(columns)
     ]
-    return statements, edges
+    return assertions, edges
 
 
-def schema(dataset: str, *columns: str) -> FacetsRow:
+def schema_facets(dataset: str, *columns: str) -> FacetsRow:
     fields = ", ".join(f'{{"name": "{column}"}}' for column in columns)
     key = entity_key("file", dataset, None)
     facet = StoredFacet("schema", 1, 1, f'{{"fields": [{fields}]}}'.encode())
@@ -61,14 +62,14 @@ def schema(dataset: str, *columns: str) -> FacetsRow:
 
 
 @pytest.fixture
-def index(opened: Open) -> IndexReader:
-    return opened(
+def index(open_index: OpenIndex) -> IndexReader:
+    return open_index(
         ChangeSet(
             datasets=[DatasetRow("file", name, 1, 1, 1, 1) for name in FILES]
             + [DatasetRow("marimo", name, 1, 1, 1, 1) for name in ("orders/df", "nb/orders")],
-            lineage_assertions=stated(COLUMNS)[0],
-            edge_sets=stated(COLUMNS)[1],
-            facets=[schema("/data/customers.csv", "name"), schema("s3/a:b", "c")],
+            lineage_assertions=lineage_rows(COLUMNS)[0],
+            edge_sets=lineage_rows(COLUMNS)[1],
+            facets=[schema_facets("/data/customers.csv", "name"), schema_facets("s3/a:b", "c")],
         )
     )
 
@@ -85,7 +86,7 @@ def index(opened: Open) -> IndexReader:
         ("orders/df", "orders/df"),
     ],
 )
-def test_a_dataset_is_found(index: IndexReader, text: str, name: str) -> None:
+def test_resolves_a_dataset(index: IndexReader, text: str, name: str) -> None:
     assert resolve_dataset(index, text).name == name
 
 
@@ -103,12 +104,12 @@ def test_a_dataset_is_found(index: IndexReader, text: str, name: str) -> None:
         ("a:b:c", "s3/a:b", "c"),
     ],
 )
-def test_a_column_is_found(index: IndexReader, text: str, dataset: str, column: str) -> None:
+def test_resolves_a_column(index: IndexReader, text: str, dataset: str, column: str) -> None:
     assert find_column(index, text) == (DatasetName("file", dataset), column)
 
 
 @pytest.mark.parametrize(
-    ("text", "sentence", "hint"),
+    ("text", "message", "hint"),
     [
         ("custmers.csv.id", "no dataset 'custmers.csv'", "Did you mean customers.csv"),
         ("nothing.like.it", "no dataset 'nothing.like'", "Available: customers.csv, daily.v2.parquet, "),
@@ -126,26 +127,26 @@ def test_a_column_is_found(index: IndexReader, text: str, dataset: str, column: 
         ("df.x", "no column of df 'x'", "Nothing was recorded yet"),
     ],
 )
-def test_what_is_not_found_is_answered_with_a_way_on(index: IndexReader, text: str, sentence: str, hint: str) -> None:
-    with pytest.raises(UsageError) as fault:
+def test_rejects_an_unresolvable_column_with_a_hint(index: IndexReader, text: str, message: str, hint: str) -> None:
+    with pytest.raises(UsageError) as error:
         find_column(index, text)
-    assert sentence in fault.value.message
-    assert hint in (fault.value.hint or "")
-    assert fault.value.exit_code == 2
+    assert message in error.value.message
+    assert hint in (error.value.hint or "")
+    assert error.value.exit_code == 2
 
 
-def test_an_empty_index_says_so(opened: Open) -> None:
+def test_reports_an_empty_index(open_index: OpenIndex) -> None:
     with pytest.raises(UsageError, match=r"no dataset 'a'\.\nNothing was recorded yet: run `clew demo`"):
-        find_column(opened(ChangeSet()), "a.b")
+        find_column(open_index(ChangeSet()), "a.b")
 
 
-def test_long_lists_are_cut_and_counted(opened: Open) -> None:
-    index = opened(ChangeSet(datasets=[DatasetRow(f"n{number}", "t", 1, 1, 1, 1) for number in range(9)]))
+def test_truncates_a_long_list_of_matches(open_index: OpenIndex) -> None:
+    index = open_index(ChangeSet(datasets=[DatasetRow(f"n{number}", "t", 1, 1, 1, 1) for number in range(9)]))
     with pytest.raises(UsageError, match=r"'t' matches 9 datasets: n0:t, n1:t, n2:t, n3:t, n4:t and 4 more\."):
         resolve_dataset(index, "t")
 
 
 @pytest.mark.parametrize(("name", "short"), [("/a/b.csv", "b.csv"), ("b", "b"), ("/a/b/", "b"), ("orders/df", "df")])
-def test_names_long_and_short(name: str, short: str) -> None:
+def test_short_and_full_names(name: str, short: str) -> None:
     assert short_name(DatasetName("n", name)) == short
     assert full_name(DatasetName("n", name)) == f"n:{name}"

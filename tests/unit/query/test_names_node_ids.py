@@ -1,4 +1,4 @@
-"""Ids of nodes: names that hold colons and digits are found, others are told what is like them."""
+"""Tests of node id parsing: names with colons and digits, and suggestions for unknown names."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from clew.query.names import MalformedNodeIdError, UnknownNameError, resolve_fie
 
 
 @pytest.fixture
-def named(world: Any) -> Any:
-    world.events.append(
+def indexed_scenario(scenario: Any) -> Any:
+    scenario.events.append(
         {
             "eventTime": "2026-01-01T10:00:00Z",
             "eventType": "COMPLETE",
@@ -29,8 +29,8 @@ def named(world: Any) -> Any:
             ],
         }
     )
-    world.tell()
-    return world
+    scenario.index_events()
+    return scenario
 
 
 @pytest.mark.parametrize(
@@ -48,17 +48,19 @@ def named(world: Any) -> Any:
         ),
     ],
 )
-def test_the_split_that_is_known_is_meant(named: Any, holdings: QueryResources, text: str, expected: Node) -> None:
-    assert named.events
-    with holdings.reader() as index:
+def test_splits_a_node_id_at_the_indexed_name(
+    indexed_scenario: Any, resources: QueryResources, text: str, expected: Node
+) -> None:
+    assert indexed_scenario.events
+    with resources.reader() as index:
         assert resolve_node_id(index, text) == expected
 
 
-def test_a_field_may_hold_colons_too(named: Any, holdings: QueryResources) -> None:
-    assert named.events
-    with holdings.reader() as index:
-        found = resolve_field_id(index, "datasetField:arn:aws:glue:eu-1:42:table/shop:orders:a:b")
-        assert found == Column("arn:aws:glue:eu-1:42", "table/shop:orders", "a:b")
+def test_resolves_a_field_name_with_colons(indexed_scenario: Any, resources: QueryResources) -> None:
+    assert indexed_scenario.events
+    with resources.reader() as index:
+        column = resolve_field_id(index, "datasetField:arn:aws:glue:eu-1:42:table/shop:orders:a:b")
+        assert column == Column("arn:aws:glue:eu-1:42", "table/shop:orders", "a:b")
         with pytest.raises(UnknownNameError, match="Did you mean a:b"):
             resolve_field_id(index, "datasetField:arn:aws:glue:eu-1:42:table/shop:orders:a:c")
 
@@ -66,16 +68,16 @@ def test_a_field_may_hold_colons_too(named: Any, holdings: QueryResources) -> No
 @pytest.mark.parametrize(
     "text", ["", ":", "dataset", "dataset:", "dataset:x", "table:a:b", "run:1", "dataset::", "::::"]
 )
-def test_what_names_nothing_is_said_to_be_malformed(named: Any, holdings: QueryResources, text: str) -> None:
-    assert named.events
-    with holdings.reader() as index, pytest.raises(MalformedNodeIdError):
+def test_rejects_a_malformed_node_id(indexed_scenario: Any, resources: QueryResources, text: str) -> None:
+    assert indexed_scenario.events
+    with resources.reader() as index, pytest.raises(MalformedNodeIdError):
         resolve_node_id(index, text)
 
 
-def test_an_unknown_name_is_told_what_is_like_it(named: Any, holdings: QueryResources) -> None:
-    assert named.events
+def test_suggests_similar_names_for_an_unknown_name(indexed_scenario: Any, resources: QueryResources) -> None:
+    assert indexed_scenario.events
     with (
-        holdings.reader() as index,
+        resources.reader() as index,
         pytest.raises(UnknownNameError, match="Did you mean postgres://host:5432:2024_orders"),
     ):
         resolve_node_id(index, "dataset:postgres://host:5432:2024_order")

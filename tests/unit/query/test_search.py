@@ -1,4 +1,4 @@
-"""Searching: by every kind of text, ranked, paged, up to date with the index."""
+"""Tests of search: indexed text, ranking, paging and refresh."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from clew.query.context import QueryResources, sidecar_path
 from clew.query.search import Hits, search_entities
 
 
-def found(holdings: QueryResources, text: str, **how: Any) -> Hits:
-    with holdings.reader() as index:
-        return search_entities(holdings.search_index, index, text, **how)
+def search(resources: QueryResources, text: str, **options: Any) -> Hits:
+    with resources.reader() as index:
+        return search_entities(resources.search_index, index, text, **options)
 
 
-def names(hits: Hits) -> list[str]:
+def hit_names(hits: Hits) -> list[str]:
     return [hit.name for hit in hits.hits]
 
 
 @pytest.fixture
-def shop(world: Any) -> Any:
-    described = {
+def shop(scenario: Any) -> Any:
+    dataset_facets = {
         "orders": {
             "schema": {"fields": [{"name": "customer_id", "type": "int", "description": "who bought"}]},
             "documentation": {"description": "All purchases since the beginning"},
@@ -30,10 +30,10 @@ def shop(world: Any) -> Any:
         }
     }
     sql = {"sql": {"query": "select sum(price) from orders where channel = 'web'"}}
-    world.run("loadOrders", "raw", "orders", dataset_facets=described)
-    world.run("total", "orders", "totals_of_orders", facets=sql)
-    world.tell()
-    return world
+    scenario.run("loadOrders", "raw", "orders", dataset_facets=dataset_facets)
+    scenario.run("total", "orders", "totals_of_orders", facets=sql)
+    scenario.index_events()
+    return scenario
 
 
 @pytest.mark.parametrize(
@@ -53,62 +53,66 @@ def shop(world: Any) -> Any:
         ("", []),
     ],
 )
-def test_every_kind_of_text_is_found(shop: Any, holdings: QueryResources, text: str, expected: list[str]) -> None:
+def test_searches_names_descriptions_columns_tags_and_sql(
+    shop: Any, resources: QueryResources, text: str, expected: list[str]
+) -> None:
     assert shop.events
-    hits = found(holdings, text)
-    assert sorted(names(hits)) == sorted(expected)
-    assert names(hits)[:1] == expected[:1]
+    hits = search(resources, text)
+    assert sorted(hit_names(hits)) == sorted(expected)
+    assert hit_names(hits)[:1] == expected[:1]
     assert hits.total == len(expected)
 
 
-def test_pages_and_kinds(shop: Any, holdings: QueryResources) -> None:
+def test_pages_and_filters_by_kind_and_namespace(shop: Any, resources: QueryResources) -> None:
     assert shop.events
-    everything = names(found(holdings, "orders"))
-    paged = [name for offset in range(4) for name in names(found(holdings, "orders", limit=1, offset=offset))]
-    assert paged == everything
-    assert names(found(holdings, "orders", kind="job")) == ["loadOrders", "total"]
-    assert names(found(holdings, "orders", namespace="db")) == ["orders", "totals_of_orders"]
+    all_names = hit_names(search(resources, "orders"))
+    paged_names = [
+        name for offset in range(4) for name in hit_names(search(resources, "orders", limit=1, offset=offset))
+    ]
+    assert paged_names == all_names
+    assert hit_names(search(resources, "orders", kind="job")) == ["loadOrders", "total"]
+    assert hit_names(search(resources, "orders", namespace="db")) == ["orders", "totals_of_orders"]
 
 
-def test_what_is_not_there_is_told_what_is_like_it(shop: Any, holdings: QueryResources) -> None:
+def test_suggests_a_similar_word(shop: Any, resources: QueryResources) -> None:
     assert shop.events
-    assert found(holdings, "purchasse").did_you_mean == ("purchases",)
+    assert search(resources, "purchasse").did_you_mean == ("purchases",)
 
 
-def test_a_run_is_found_by_its_id(shop: Any, holdings: QueryResources) -> None:
+def test_finds_a_run_by_its_id(shop: Any, resources: QueryResources) -> None:
     run = shop.events[1]["run"]["runId"]
-    assert [(hit.kind, hit.name) for hit in found(holdings, run).hits] == [("run", "total")]
+    assert [(hit.kind, hit.name) for hit in search(resources, run).hits] == [("run", "total")]
 
 
-def test_what_comes_later_is_found_and_what_is_said_no_more_is_not(shop: Any, holdings: QueryResources) -> None:
-    assert names(found(holdings, "purchases")) == ["orders"]
+def test_refreshes_after_new_events(shop: Any, resources: QueryResources) -> None:
+    assert hit_names(search(resources, "purchases")) == ["orders"]
     shop.dataset("orders", documentation={"description": "Sales"})
     shop.run("archive", "orders", "cellar")
-    shop.tell()
-    assert names(found(holdings, "purchases")) == []
-    assert names(found(holdings, "sales")) == ["orders"]
-    assert names(found(holdings, "cellar")) == ["cellar"]
+    shop.index_events()
+    assert hit_names(search(resources, "purchases")) == []
+    assert hit_names(search(resources, "sales")) == ["orders"]
+    assert hit_names(search(resources, "cellar")) == ["cellar"]
 
 
-def test_a_file_that_is_none_is_made_anew(shop: Any, holdings: QueryResources) -> None:
+def test_recreates_a_corrupt_search_index(shop: Any, resources: QueryResources) -> None:
     sidecar_path(shop.index, "search").write_bytes(b"no database" * 100)
-    assert names(found(holdings, "purchases")) == ["orders"]
+    assert hit_names(search(resources, "purchases")) == ["orders"]
 
 
-def test_who_is_brief_takes_in_what_is_called_so_and_says_that_there_is_more(
+def test_one_shot_search_indexes_matching_names_and_reports_incompleteness(
     shop: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("clew.query.search_index._BATCH_SIZE", 1)
-    with QueryResources(shop.index, is_one_shot=True) as brief:
-        first = found(brief, "totals")
-        assert (names(first), first.is_complete) == (["totals_of_orders"], False)
-        assert names(found(brief, "channel")) == []
-        brief.search_index.refresh()
-        whole = found(brief, "channel")
-        assert (names(whole), whole.is_complete) == (["total"], True)
-    with QueryResources(shop.index, is_one_shot=True) as brief:
-        assert found(brief, "channel").is_complete
+    with QueryResources(shop.index, is_one_shot=True) as resources:
+        first = search(resources, "totals")
+        assert (hit_names(first), first.is_complete) == (["totals_of_orders"], False)
+        assert hit_names(search(resources, "channel")) == []
+        resources.search_index.refresh()
+        second = search(resources, "channel")
+        assert (hit_names(second), second.is_complete) == (["total"], True)
+    with QueryResources(shop.index, is_one_shot=True) as resources:
+        assert search(resources, "channel").is_complete
     shop.run("another", "orders", "more_totals")
-    shop.tell()
-    with QueryResources(shop.index, is_one_shot=True) as brief:
-        assert "more_totals" in names(found(brief, "more"))
+    shop.index_events()
+    with QueryResources(shop.index, is_one_shot=True) as resources:
+        assert "more_totals" in hit_names(search(resources, "more"))

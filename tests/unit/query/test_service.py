@@ -1,4 +1,4 @@
-"""Every question is asked of everything that real producers wrote: each has an answer, and they agree."""
+"""Tests of all query operations on a corpus of events from real producers."""
 
 from __future__ import annotations
 
@@ -27,47 +27,49 @@ from clew.query.search_index import split_identifier
 def index(shared: Path, tmp_path: Path) -> Path:
     files = sorted((shared / "corpus").rglob("*.jsonl"))
     bodies = dict.fromkeys(line.strip() for file in files for line in file.read_bytes().splitlines())
-    observer = ChangeExtractor()
+    extractor = ChangeExtractor()
     for seq, body in enumerate(bodies):
-        observer.add(decode_openlineage(body), event_id(body), seq)
-    with IndexWriter(tmp_path / "index.sqlite") as sink:
-        sink.apply("corpus/0", observer.changes())
+        extractor.add(decode_openlineage(body), event_id(body), seq)
+    with IndexWriter(tmp_path / "index.sqlite") as writer:
+        writer.apply("corpus/0", extractor.changes())
     return tmp_path / "index.sqlite"
 
 
-def test_every_job_and_dataset_has_its_documents_and_its_lineage(index: Path) -> None:
-    with QueryResources(index) as holdings, holdings.reader() as reader:
-        graph = holdings.get_job_graph(reader)[1]
-        named = [Node("dataset", *name) for name in reader.recent_datasets(10_000)]
-        named += [Node("job", *name) for name in reader.recent_jobs(10_000)]
-        assert len(named) > 100
-        for node in named:
-            assert resolve_node_id(reader, node.id) == node
-            document = describe_job if node.kind == "job" else describe_dataset
-            assert msgspec.json.encode(document(reader, node.namespace, node.name))
-            plain = traverse_lineage(holdings, reader, node.id)
-            rolled = traverse_lineage(
-                holdings, reader, node.id, view_options=ViewOptions(roll_up="root", include_frames=True)
+def test_describes_and_traverses_every_job_and_dataset(index: Path) -> None:
+    with QueryResources(index) as resources, resources.reader() as reader:
+        graph = resources.get_job_graph(reader)[1]
+        entities = [Node("dataset", *name) for name in reader.recent_datasets(10_000)]
+        entities += [Node("job", *name) for name in reader.recent_jobs(10_000)]
+        assert len(entities) > 100
+        for entity in entities:
+            assert resolve_node_id(reader, entity.id) == entity
+            describe = describe_job if entity.kind == "job" else describe_dataset
+            assert msgspec.json.encode(describe(reader, entity.namespace, entity.name))
+            flat = traverse_lineage(resources, reader, entity.id)
+            rolled_up = traverse_lineage(
+                resources, reader, entity.id, view_options=ViewOptions(roll_up="root", include_frames=True)
             )
-            assert len(rolled.nodes) <= len(plain.nodes) + len(graph.children())
-            ids = {one.id for one in plain.nodes}
-            assert all(edge.start in ids and edge.end in ids for edge in plain.edges)
-            if node.kind == "dataset":
-                assert analyze_impact(holdings, reader, node.id).start == node.id
+            assert len(rolled_up.nodes) <= len(flat.nodes) + len(graph.children())
+            ids = {node.id for node in flat.nodes}
+            assert all(edge.start in ids and edge.end in ids for edge in flat.edges)
+            if entity.kind == "dataset":
+                assert analyze_impact(resources, reader, entity.id).start == entity.id
 
 
-def test_every_run_has_its_document_and_its_lineage_and_differs_from_the_next(index: Path) -> None:
-    with QueryResources(index) as holdings, holdings.reader() as reader:
+def test_describes_traverses_and_diffs_every_run(index: Path) -> None:
+    with QueryResources(index) as resources, resources.reader() as reader:
         runs = [row["run_uuid"] for row in reader.query("select run_uuid from all_runs")]
         for run, other in pairwise(runs):
             assert describe_run(reader, run).id == run
-            assert traverse_lineage(holdings, reader, f"run:{run}").nodes[0].id == f"run:{run}"
+            assert traverse_lineage(resources, reader, f"run:{run}").nodes[0].id == f"run:{run}"
             assert diff_runs(reader, run, other).left == run
 
 
-def test_everything_is_found_by_its_name(index: Path) -> None:
-    with QueryResources(index) as holdings, holdings.reader() as reader:
+def test_search_finds_every_dataset_by_name(index: Path) -> None:
+    with QueryResources(index) as resources, resources.reader() as reader:
         for namespace, name in reader.recent_datasets(10_000):
             if any(character.isalnum() for character in name):
-                hits = search_entities(holdings.search_index, reader, split_identifier(name), kind="dataset", limit=200)
-                assert (namespace, name) in {(hit.namespace, hit.name) for hit in hits.hits}
+                result = search_entities(
+                    resources.search_index, reader, split_identifier(name), kind="dataset", limit=200
+                )
+                assert (namespace, name) in {(hit.namespace, hit.name) for hit in result.hits}

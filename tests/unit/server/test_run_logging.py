@@ -1,4 +1,4 @@
-"""Lines on stderr."""
+"""Tests of log lines on stderr."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clew.server.run import configure_logging
 
 
 @pytest.fixture(autouse=True)
-def _own_handlers() -> Iterator[None]:
+def _restored_logging() -> Iterator[None]:
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     yield
@@ -21,22 +21,22 @@ def _own_handlers() -> Iterator[None]:
     logging.getLogger("clew").setLevel(logging.NOTSET)
 
 
-def test_json_lines_carry_facts_and_traces(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_lines_have_fields_and_traces(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logging(as_json=True)
     log = logging.getLogger("clew.collector")
-    log.info("refused: %s", 'a "quoted"\nline', extra={"fields": {"status": 503}})
+    log.info("rejected: %s", 'a "quoted"\nline', extra={"fields": {"status": 503}})
     try:
         raise ValueError("no room")  # noqa: TRY301
     except ValueError:
-        log.exception("a fault")
-    logging.getLogger("other").info("kept quiet")
+        log.exception("an error")
+    logging.getLogger("other").info("not logged")
     first, second = map(json.loads, capsys.readouterr().err.splitlines())
     assert (first["level"], first["logger"], first["status"]) == ("info", "clew.collector", 503)
-    assert first["message"] == 'refused: a "quoted"\nline'
+    assert first["message"] == 'rejected: a "quoted"\nline'
     assert "ValueError: no room" in second["trace"]
 
 
-def test_people_get_text(capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_lines(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logging(as_json=False)
     logging.getLogger("clew").warning("a thing")
     assert capsys.readouterr().err.endswith(" WARNING a thing\n")

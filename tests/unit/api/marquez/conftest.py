@@ -1,4 +1,4 @@
-"""A home that is filled as a real one is: events in the log, taken into the index by the code that runs on workers."""
+"""Fixtures of Marquez API tests: a data directory with a log and an index."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Event = dict[str, Any]
 
 
 class Shop:
-    """A home, what is sent to it, and its API; its index may be in a database."""
+    """A data directory with its API client; its index may be in a database."""
 
     def __init__(self, root: Path, index: IndexLocation | None = None) -> None:
         self.home = DataDir(root, None, index.text if isinstance(index, DatabaseUrl) else None).create()
@@ -36,116 +36,121 @@ class Shop:
         self.client = TestClient(build_read_app(self.home))
 
     def send(self, events: Iterable[Event | bytes]) -> None:
-        """Store events, and take them in."""
+        """Append events to the log and index them."""
         bodies = [event if isinstance(event, bytes) else json.dumps(event).encode() for event in events]
         with LogWriter(self.home.log) as log:
             log.append([IncomingEvent(guess_stream(body), "test", body) for body in bodies])
-        self.take()
+        self.index_new_events()
 
-    def take(self) -> None:
-        """Take in what the log has got since the last time."""
+    def index_new_events(self) -> None:
+        """Index the events appended since the last call."""
         end = end_position(self.home.log)
-        with IndexWriter(self.home.index) as sink:
-            observer = ChangeExtractor(sink.dictionary)
-            for part in split_ranges(self.home.log, self._position, end, max(1, end)):
-                for seq, line in read_lines(part):
-                    received = decode_record(line)
-                    body = received.body
+        with IndexWriter(self.home.index) as writer:
+            extractor = ChangeExtractor(writer.dictionary)
+            for log_range in split_ranges(self.home.log, self._position, end, max(1, end)):
+                for seq, line in read_lines(log_range):
+                    record = decode_record(line)
+                    body = record.body
                     try:
-                        observer.add(decode_event(received.stream, body), event_id(body), seq)
+                        extractor.add(decode_event(record.stream, body), event_id(body), seq)
                     except RejectedError:
-                        observer.add(None, event_id(body), seq)
-            sink.apply(f"test/{self._batches}", observer.changes())
+                        extractor.add(None, event_id(body), seq)
+            writer.apply(f"test/{self._batches}", extractor.changes())
         self._position = end
         self._batches += 1
 
     def rebuild(self) -> None:
-        """Lose the index, and build it from the log."""
+        """Delete the index and rebuild it from the log."""
         open_backend(self.home.index).remove()
         self._position = 0
-        self.take()
+        self.index_new_events()
 
     def get(self, path: str, status: int = 200, **params: Any) -> Any:
-        """Ask; the answer as a value."""
-        return self.ask("GET", path, status, **params)
+        """Send a GET request and return the decoded response."""
+        return self.request("GET", path, status, **params)
 
-    def ask(self, method: str, path: str, status: int = 200, body: Any = None, **params: Any) -> Any:
-        """Send a request; the answer as a value."""
-        answer = self.client.request(method, f"/api/v1{path}", params=params or None, json=body)
-        assert answer.status_code == status, answer.text
-        assert not answer.content or answer.headers["content-type"] == "application/json"
-        return answer.json() if answer.content else None
+    def request(self, method: str, path: str, status: int = 200, body: Any = None, **params: Any) -> Any:
+        """Send a request and return the decoded response."""
+        response = self.client.request(method, f"/api/v1{path}", params=params or None, json=body)
+        assert response.status_code == status, response.text
+        assert not response.content or response.headers["content-type"] == "application/json"
+        return response.json() if response.content else None
 
 
 def run_id(name: str) -> str:
-    """The id of a run that tests call by a name."""
+    """Return the run id for a test name."""
     return str(uuid5(NAMESPACE_OID, name))
 
 
 def dataset(
-    name: str, columns: str = "", sources: dict[str, list[tuple[str, str]]] | None = None, **more: Any
+    name: str, columns: str = "", sources: dict[str, list[tuple[str, str]]] | None = None, **extra: Any
 ) -> Event:
-    """A dataset of the warehouse; `sources` says of which columns each of its columns is made."""
-    facets: Event = {"dataSource": {"name": "warehouse", "uri": "postgres://db:5432/shop"}, **more.pop("facets", {})}
+    """Return a dataset of the warehouse; `sources` has the source columns of each column."""
+    facets: Event = {"dataSource": {"name": "warehouse", "uri": "postgres://db:5432/shop"}, **extra.pop("facets", {})}
     if columns:
         facets["schema"] = {"fields": [{"name": column, "type": "int"} for column in columns.split()]}
     if sources:
-        how = [{"type": "DIRECT", "subtype": "AGGREGATION", "description": "sum", "masking": False}]
+        transformations = [{"type": "DIRECT", "subtype": "AGGREGATION", "description": "sum", "masking": False}]
         facets["columnLineage"] = {
             "fields": {
                 column: {
                     "inputFields": [
-                        {"namespace": "postgres://db:5432", "name": table, "field": field, "transformations": how}
-                        for table, field in found
+                        {
+                            "namespace": "postgres://db:5432",
+                            "name": table,
+                            "field": source_column,
+                            "transformations": transformations,
+                        }
+                        for table, source_column in fields
                     ]
                 }
-                for column, found in sources.items()
+                for column, fields in sources.items()
             }
         }
-    return {"namespace": "postgres://db:5432", "name": name, "facets": facets, **more}
+    return {"namespace": "postgres://db:5432", "name": name, "facets": facets, **extra}
 
 
-def event(kind: str, minute: int, run: str, job: str = "daily.load", **more: Any) -> Event:
-    """An event of a run."""
-    parent = more.pop("parent", None)
-    facets = {"nominalTime": {"nominalStartTime": "2026-01-01T00:00:00Z"}, **more.pop("run_facets", {})}
+def event(kind: str, minute: int, run: str, job: str = "daily.load", **extra: Any) -> Event:
+    """Return a run event."""
+    parent = extra.pop("parent", None)
+    facets = {"nominalTime": {"nominalStartTime": "2026-01-01T00:00:00Z"}, **extra.pop("run_facets", {})}
     if parent:
         facets["parent"] = {"run": {"runId": run_id(parent)}, "job": {"namespace": "shop", "name": "daily"}}
     return {
         "eventType": kind,
         "eventTime": f"2026-01-01T10:{minute:02}:00Z",
         "run": {"runId": run_id(run), "facets": facets},
-        "job": {"namespace": "shop", "name": job, "facets": more.pop("job_facets", {})},
+        "job": {"namespace": "shop", "name": job, "facets": extra.pop("job_facets", {})},
         "producer": "https://example.org/tests",
-        **more,
+        **extra,
     }
 
 
 @pytest.fixture
-def empty_shop(tmp_path: Path, place: IndexLocation) -> Iterator[Shop]:
-    """A home in which nothing has happened."""
-    shop = Shop(tmp_path / "home", place)
+def empty_shop(tmp_path: Path, index_location: IndexLocation) -> Iterator[Shop]:
+    """Create an empty data directory."""
+    shop = Shop(tmp_path / "home", index_location)
     with shop.client:
         yield shop
 
 
 @pytest.fixture
 def shop(empty_shop: Shop) -> Shop:
-    """A home of its own for a test that changes it."""
-    return filled(empty_shop)
+    """Create a data directory with the sample events, for a test that changes it."""
+    return send_sample_events(empty_shop)
 
 
 @pytest.fixture(scope="session", params=["sqlite", "postgres"])
 def shared_shop(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
-    """The same for all tests that only ask."""
-    index = None if request.param == "sqlite" else request.getfixturevalue("postgres_places").empty("shop")
-    shop = filled(Shop(tmp_path_factory.mktemp("shop") / "home", index))
+    """Create a data directory with the sample events, shared by all tests that only read."""
+    index = None if request.param == "sqlite" else request.getfixturevalue("postgres_schemas").empty("shop")
+    shop = send_sample_events(Shop(tmp_path_factory.mktemp("shop") / "home", index))
     with shop.client:
         yield shop
 
 
-def filled(empty_shop: Shop) -> Shop:
-    """Two jobs of a parent: one loads orders, twice, the other sums them up; and one that failed."""
+def send_sample_events(empty_shop: Shop) -> Shop:
+    """Send events of two child jobs, one that loads orders twice and one that sums them, and of a failed job."""
     orders = dataset("public.orders", "id price")
     totals = dataset("public.totals", "total", {"total": [("public.orders", "price")]})
     kind = {"jobType": {"processingType": "BATCH", "integration": "DBT", "jobType": "MODEL"}}

@@ -1,4 +1,4 @@
-"""What cannot be answered is refused with a sentence, and nothing is a fault of the server."""
+"""Tests of errors of Marquez's API: status codes, messages, unavailable and locked indexes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.unit.api.marquez.conftest import Shop, dataset, event, filled, run_id
+from tests.unit.api.marquez.conftest import Shop, dataset, event, run_id, send_sample_events
 
 from clew.api.marquez.app import READ_ROUTES
 from clew.data_dir import DatabaseUrl, IndexLocation
@@ -25,7 +25,7 @@ PG = "postgres%3A%2F%2Fdb%3A5432"
 
 
 @pytest.mark.parametrize(
-    ("path", "status", "words"),
+    ("path", "status", "message"),
     [
         ("/namespaces/nowhere", 404, "Namespace 'nowhere' not found."),
         ("/sources/none", 404, "Source 'none' not found."),
@@ -70,9 +70,9 @@ PG = "postgres%3A%2F%2Fdb%3A5432"
         ("/events", 404, "HTTP 404 Not Found"),
     ],
 )
-def test_a_refusal_says_why(shared_shop: Shop, path: str, status: int, words: str) -> None:
-    found = shared_shop.get(path, status)
-    assert words in (found["message"] if "message" in found else found["errors"][0])
+def test_error_messages(shared_shop: Shop, path: str, status: int, message: str) -> None:
+    body = shared_shop.get(path, status)
+    assert message in (body["message"] if "message" in body else body["errors"][0])
 
 
 @pytest.mark.parametrize(
@@ -93,102 +93,102 @@ def test_a_refusal_says_why(shared_shop: Shop, path: str, status: int, words: st
         ("DELETE", "/tags", None, 405),
     ],
 )
-def test_what_cannot_be_changed(shop: Shop, method: str, path: str, body: Any, status: int) -> None:
-    assert shop.ask(method, path, status, body)
+def test_rejects_an_invalid_change(shop: Shop, method: str, path: str, body: Any, status: int) -> None:
+    assert shop.request(method, path, status, body)
 
 
 @pytest.mark.parametrize(
     ("namespace", "name"),
     [("postgres://db:5432", "1st:table"), ("a:b:c", "d:e"), ("s3://bucket", "/2026/01:02"), ("x", "7")],
 )
-def test_names_with_colons_and_digits_are_nodes(empty_shop: Shop, namespace: str, name: str) -> None:
+def test_node_ids_with_colons_and_digits(empty_shop: Shop, namespace: str, name: str) -> None:
     output = {**dataset("t"), "namespace": namespace, "name": name}
     empty_shop.send([event("COMPLETE", 1, "one", outputs=[output])])
-    found = empty_shop.get("/lineage", nodeId=f"dataset:{namespace}:{name}")
-    assert [node["id"] for node in found["graph"]] == [f"dataset:{namespace}:{name}", "job:shop:daily.load"]
+    response = empty_shop.get("/lineage", nodeId=f"dataset:{namespace}:{name}")
+    assert [node["id"] for node in response["graph"]] == [f"dataset:{namespace}:{name}", "job:shop:daily.load"]
 
 
-def test_times_beyond_all_events(shared_shop: Shop) -> None:
+def test_parameters_out_of_range(shared_shop: Shop) -> None:
     assert shared_shop.get("/events/lineage", after="2999-01-01T00:00:00Z") == {"events": [], "totalCount": 0}
     assert shared_shop.get("/jobs", limit=10**30, offset=10**30)["jobs"] == []
     assert len(shared_shop.get("/lineage", nodeId="job:shop:daily.sum", depth=10**30)["graph"]) == 5
 
 
-def test_no_index_yet(tmp_path: Path, postgres_places: Any) -> None:
-    for place in (None, postgres_places.missing("nothing")):
-        found = Shop(tmp_path / "home", place).get("/jobs", 503)
-        assert "There is no index at" in found["message"]
+def test_a_missing_index_is_503(tmp_path: Path, postgres_schemas: Any) -> None:
+    for index_location in (None, postgres_schemas.missing("nothing")):
+        body = Shop(tmp_path / "home", index_location).get("/jobs", 503)
+        assert "There is no index at" in body["message"]
 
 
-def test_a_server_that_cannot_be_reached(tmp_path: Path) -> None:
-    nowhere = Shop(tmp_path / "home", DatabaseUrl("postgresql://me:secret@127.0.0.1:1/x", tmp_path))
+def test_an_unreachable_database_is_503(tmp_path: Path) -> None:
+    shop = Shop(tmp_path / "home", DatabaseUrl("postgresql://me:secret@127.0.0.1:1/x", tmp_path))
     for path in ("/api/v1/jobs", "/api/v2beta/search/jobs?q=a", "/api/v2/datasets", "/api/v2/pages/activity"):
-        answer = nowhere.client.get(path)
-        assert answer.status_code == 503
-        assert "Cannot connect to the index postgresql://me@127.0.0.1:1/x: " in answer.text
+        response = shop.client.get(path)
+        assert response.status_code == 503
+        assert "Cannot connect to the index postgresql://me@127.0.0.1:1/x: " in response.text
 
 
-def test_connections_that_are_lost_are_made_anew(tmp_path: Path, postgres_places: Any) -> None:
-    own = f"clew-{os.getpid()}"
-    place = DatabaseUrl(f"{postgres_places.empty().text}&application_name={own}", tmp_path)
-    shop = filled(Shop(tmp_path / "home", place))
+def test_reconnects_after_lost_connections(tmp_path: Path, postgres_schemas: Any) -> None:
+    application_name = f"clew-{os.getpid()}"
+    index_location = DatabaseUrl(f"{postgres_schemas.empty().text}&application_name={application_name}", tmp_path)
+    shop = send_sample_events(Shop(tmp_path / "home", index_location))
     paths = ("/api/v1/jobs", "/api/v1/lineage?nodeId=job:shop:daily.sum", "/api/v2/datasets", "/api/v2/pages/activity")
     with shop.client as client:
         before = [client.get(path).content for path in paths]
-        with psycopg.connect(libpq_url(postgres_places.empty("other"), 5)) as other:
+        with psycopg.connect(libpq_url(postgres_schemas.empty("other"), 5)) as other:
             query = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = %s"
-            assert len(other.execute(query, (own,)).fetchall()) >= 2
+            assert len(other.execute(query, (application_name,)).fetchall()) >= 2
         assert [client.get(path).content for path in paths] == before
 
 
-def test_an_index_that_takes_the_place_of_the_one_before(shop: Shop) -> None:
+def test_a_rebuilt_index_is_used(shop: Shop) -> None:
     assert shop.get("/jobs")["totalCount"] == 4
     shop.rebuild()
     assert shop.get("/jobs")["totalCount"] == 4
 
 
-def test_a_file_that_is_no_index(tmp_path: Path) -> None:
+def test_a_corrupt_index_file_is_503(tmp_path: Path) -> None:
     shop = Shop(tmp_path)
     shop.home.index_file.write_bytes(b"no database, but a file that is as long as any")
     assert "is not a clew index" in shop.get("/jobs", 503)["message"]
 
 
 @contextmanager
-def locked(place: IndexLocation) -> Iterator[None]:
-    """While another has the whole index to itself."""
-    if isinstance(place, Path):
-        with closing(sqlite3.connect(place)) as other:
+def lock_index(index_location: IndexLocation) -> Iterator[None]:
+    """Hold an exclusive lock on the index."""
+    if isinstance(index_location, Path):
+        with closing(sqlite3.connect(index_location)) as other:
             other.execute("pragma locking_mode = exclusive")
             other.execute("begin immediate")
             other.execute("insert into meta values ('x', 'y')")
             other.execute("commit")
             yield
     else:
-        with psycopg.connect(libpq_url(place, 5)) as other:
-            other.execute(f"lock table {parse_schema_name(place)}.meta in access exclusive mode")
+        with psycopg.connect(libpq_url(index_location, 5)) as other:
+            other.execute(f"lock table {parse_schema_name(index_location)}.meta in access exclusive mode")
             yield
 
 
-def test_a_locked_index_is_not_waited_for(shop: Shop) -> None:
+def test_a_locked_index_is_503_without_waiting(shop: Shop) -> None:
     paths = ("/api/v1/jobs", "/api/v2/datasets", "/api/v2/notebook-runs", "/api/v2/pages/activity")
-    with locked(shop.home.index):
-        answers = [shop.client.get(path) for path in paths]
-    assert answers[0].headers["retry-after"] == "1"
-    for answer in answers:
-        assert answer.status_code == 503
-        assert re.search("database is locked|canceling statement due to lock timeout", answer.text)
+    with lock_index(shop.home.index):
+        responses = [shop.client.get(path) for path in paths]
+    assert responses[0].headers["retry-after"] == "1"
+    for response in responses:
+        assert response.status_code == 503
+        assert re.search("database is locked|canceling statement due to lock timeout", response.text)
     assert [shop.client.get(path).status_code for path in paths] == [200] * len(paths)
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_no_text_in_any_place_is_a_fault(shared_shop: Shop, data: st.DataObject) -> None:
-    path = data.draw(st.sampled_from(READ_ROUTES))
+def test_no_input_causes_a_server_error(shared_shop: Shop, data: st.DataObject) -> None:
+    route = data.draw(st.sampled_from(READ_ROUTES))
     text = st.text(max_size=12)
-    parts = [data.draw(text) if part == "*" else part for part in path.pattern]
+    parts = [data.draw(text) if part == "*" else part for part in route.pattern]
     names = st.sampled_from("limit offset depth type period timezone q nodeId runId before after sort filter".split())
     values = text | st.sampled_from(["dataset:a:b", "-1", "run", "DAY", "WEEK", "99999999999999999999"])
     params = data.draw(st.dictionaries(names, values, max_size=4))
-    where = "/".join(quote(part, safe="") for part in parts)
-    answer = shared_shop.client.get(f"/api/{where}", params=params)
-    assert answer.status_code < 500
+    url_path = "/".join(quote(part, safe="") for part in parts)
+    response = shared_shop.client.get(f"/api/{url_path}", params=params)
+    assert response.status_code < 500

@@ -1,4 +1,4 @@
-"""Graphs as Marquez gives them: the same nodes, edges that follow the data, and none that was lost."""
+"""Tests of lineage graphs of Marquez's API."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ ORDERS, TOTALS = "postgres://db:5432:public.orders", "postgres://db:5432:public.
 LOAD, SUM, CHECK = "job:shop:daily.load", "job:shop:daily.sum", "job:shop:hourly.check"
 
 
-def nodes(answer: Any) -> list[str]:
-    return [node["id"] for node in answer["graph"]]
+def node_ids(response: Any) -> list[str]:
+    return [node["id"] for node in response["graph"]]
 
 
 @pytest.mark.parametrize(
-    ("start", "depth", "found"),
+    ("start", "depth", "expected"),
     [
         (LOAD, 0, [f"dataset:{ORDERS}", LOAD]),
         (LOAD, 1, [f"dataset:{ORDERS}", f"dataset:{TOTALS}", LOAD, SUM]),
@@ -27,11 +27,11 @@ def nodes(answer: Any) -> list[str]:
         ("job:shop:daily", 20, ["job:shop:daily"]),
     ],
 )
-def test_what_is_around(shared_shop: Shop, start: str, depth: int, found: list[str]) -> None:
-    assert nodes(shared_shop.get("/lineage", nodeId=start, depth=depth)) == found
+def test_depth_limits_the_graph(shared_shop: Shop, start: str, depth: int, expected: list[str]) -> None:
+    assert node_ids(shared_shop.get("/lineage", nodeId=start, depth=depth)) == expected
 
 
-def test_edges_follow_the_data(shared_shop: Shop) -> None:
+def test_edges_follow_the_data_flow(shared_shop: Shop) -> None:
     graph = {node["id"]: node for node in shared_shop.get("/lineage", nodeId=SUM)["graph"]}
     assert graph[SUM]["inEdges"] == [{"origin": f"dataset:{ORDERS}", "destination": SUM}]
     assert graph[SUM]["outEdges"] == [{"origin": SUM, "destination": f"dataset:{TOTALS}"}]
@@ -39,7 +39,7 @@ def test_edges_follow_the_data(shared_shop: Shop) -> None:
     assert [field["name"] for field in graph[f"dataset:{TOTALS}"]["data"]["fields"]] == ["total"]
 
 
-def test_a_cycle_ends(empty_shop: Shop) -> None:
+def test_terminates_on_a_cycle(empty_shop: Shop) -> None:
     a, b = dataset("a"), dataset("b")
     empty_shop.send(
         [
@@ -48,8 +48,8 @@ def test_a_cycle_ends(empty_shop: Shop) -> None:
             event("COMPLETE", 3, "three", "forth", inputs=[a], outputs=[b]),
         ]
     )
-    found = empty_shop.get("/lineage", nodeId="job:shop:back", depth=1000)
-    assert nodes(found) == [
+    graph = empty_shop.get("/lineage", nodeId="job:shop:back", depth=1000)
+    assert node_ids(graph) == [
         "dataset:postgres://db:5432:a",
         "dataset:postgres://db:5432:b",
         "job:shop:back",
@@ -58,48 +58,48 @@ def test_a_cycle_ends(empty_shop: Shop) -> None:
     assert len(empty_shop.get("/runlineage/upstream", runId=run_id("three"), depth=1000)["runs"]) == 3
 
 
-def test_a_loop_of_symlinks_is_one_dataset(empty_shop: Shop) -> None:
+def test_a_cycle_of_symlinks_is_one_dataset(empty_shop: Shop) -> None:
     def link(name: str) -> dict[str, Any]:
         return {"symlinks": {"identifiers": [{"namespace": "postgres://db:5432", "name": name, "type": "TABLE"}]}}
 
-    one, other = dataset("a", facets=link("b")), dataset("b", facets=link("a"))
-    empty_shop.send([event("COMPLETE", 1, "one", "x", inputs=[one], outputs=[other])])
-    assert nodes(empty_shop.get("/lineage", nodeId="dataset:postgres://db:5432:b")) == [
+    source, target = dataset("a", facets=link("b")), dataset("b", facets=link("a"))
+    empty_shop.send([event("COMPLETE", 1, "one", "x", inputs=[source], outputs=[target])])
+    assert node_ids(empty_shop.get("/lineage", nodeId="dataset:postgres://db:5432:b")) == [
         "dataset:postgres://db:5432:a",
         "job:shop:x",
     ]
 
 
-def test_columns_upstream_and_both_ways(shared_shop: Shop) -> None:
+def test_column_lineage_upstream_and_downstream(shared_shop: Shop) -> None:
     total, price = f"datasetField:{TOTALS}:total", f"datasetField:{ORDERS}:price"
-    up = shared_shop.get("/column-lineage", nodeId=total)["graph"]
-    assert [node["id"] for node in up] == [price, total]
-    assert up[1]["inEdges"] == [{"origin": total, "destination": price}]
-    assert up[0]["outEdges"] == [{"origin": price, "destination": total}]
-    data = up[1]["data"]
+    graph = shared_shop.get("/column-lineage", nodeId=total)["graph"]
+    assert [node["id"] for node in graph] == [price, total]
+    assert graph[1]["inEdges"] == [{"origin": total, "destination": price}]
+    assert graph[0]["outEdges"] == [{"origin": price, "destination": total}]
+    data = graph[1]["data"]
     assert (data["field"], data["fieldType"], data["inputFields"][0]["transformationType"]) == (
         "total",
         "int",
         "AGGREGATION",
     )
-    assert nodes(shared_shop.get("/column-lineage", nodeId=price)) == [price]
-    assert nodes(shared_shop.get("/column-lineage", nodeId=price, withDownstream="true")) == [price, total]
-    assert nodes(shared_shop.get("/column-lineage", nodeId=SUM)) == [price, total]
-    assert nodes(shared_shop.get("/column-lineage", nodeId=f"dataset:{TOTALS}")) == [price, total]
+    assert node_ids(shared_shop.get("/column-lineage", nodeId=price)) == [price]
+    assert node_ids(shared_shop.get("/column-lineage", nodeId=price, withDownstream="true")) == [price, total]
+    assert node_ids(shared_shop.get("/column-lineage", nodeId=SUM)) == [price, total]
+    assert node_ids(shared_shop.get("/column-lineage", nodeId=f"dataset:{TOTALS}")) == [price, total]
     version = shared_shop.get("/namespaces/postgres%3A%2F%2Fdb%3A5432/datasets/public.totals")["currentVersion"]
-    assert nodes(shared_shop.get("/column-lineage", nodeId=f"{total}#{version}")) == [price, total]
+    assert node_ids(shared_shop.get("/column-lineage", nodeId=f"{total}#{version}")) == [price, total]
     shared_shop.get("/column-lineage", 404, nodeId=f"{total}#{run_id('none')}")
 
 
-def test_a_run_that_reads_what_no_run_made(empty_shop: Shop) -> None:
+def test_run_input_without_a_producer(empty_shop: Shop) -> None:
     empty_shop.send([event("COMPLETE", 1, "one", inputs=[dataset("from outside")])])
-    (found,) = empty_shop.get("/runlineage/upstream", runId=run_id("one"))["runs"]
-    assert found["inputs"] == [
+    (run,) = empty_shop.get("/runlineage/upstream", runId=run_id("one"))["runs"]
+    assert run["inputs"] == [
         {"namespace": "postgres://db:5432", "name": "from outside", "version": None, "producedByRunId": None}
     ]
 
 
-def test_the_nodes_of_many_jobs_are_those_of_a_plain_search(empty_shop: Shop) -> None:
+def test_nodes_match_a_reference_search(empty_shop: Shop) -> None:
     links = [(job, f"t{job * 7 % 23}", f"t{job * 5 % 29}") for job in range(40)]
     empty_shop.send(
         [
@@ -108,11 +108,11 @@ def test_the_nodes_of_many_jobs_are_those_of_a_plain_search(empty_shop: Shop) ->
         ]
     )
     for depth in (0, 1, 3, 20):
-        found = nodes(empty_shop.get("/lineage", nodeId="job:shop:j3", depth=depth))
-        assert found == sorted(plainly_around("j3", depth, links))
+        ids = node_ids(empty_shop.get("/lineage", nodeId="job:shop:j3", depth=depth))
+        assert ids == sorted(reference_node_ids("j3", depth, links))
 
 
-def plainly_around(start: str, depth: int, links: list[tuple[int, str, str]]) -> set[str]:
+def reference_node_ids(start: str, depth: int, links: list[tuple[int, str, str]]) -> set[str]:
     uses: dict[str, set[str]] = {f"j{job}": {source, target} for job, source, target in links}
     used_by: defaultdict[str, set[str]] = defaultdict(set)
     for job, tables in uses.items():

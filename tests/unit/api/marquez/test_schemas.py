@@ -1,4 +1,4 @@
-"""Documents under Marquez's paths: its fields in its order, with the values that it gets wrong put right."""
+"""Tests of the documents of Marquez's API: fields in Marquez's order, with correct values."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WAREHOUSE = "/namespaces/postgres%3A%2F%2Fdb%3A5432/datasets"
 
 
 @pytest.mark.parametrize(
-    ("path", "inside", "fields"),
+    ("path", "keys", "fields"),
     [
         ("/namespaces", ("namespaces", 0), "name createdAt updatedAt ownerName description isHidden"),
         ("/namespaces/shop", (), "name createdAt updatedAt ownerName description isHidden"),
@@ -53,80 +53,82 @@ WAREHOUSE = "/namespaces/postgres%3A%2F%2Fdb%3A5432/datasets"
         ("/search?q=ord", ("results", 0), "type name updatedAt namespace nodeId"),
     ],
 )
-def test_fields_are_those_of_marquez_in_its_order(
-    shared_shop: Shop, path: str, inside: tuple[Any, ...], fields: str
-) -> None:
-    found = shared_shop.get(path)
-    for step in inside:
-        found = found[step]
-    assert list(found) == fields.split()
+def test_fields_are_in_the_order_of_marquez(shared_shop: Shop, path: str, keys: tuple[Any, ...], fields: str) -> None:
+    value = shared_shop.get(path)
+    for key in keys:
+        value = value[key]
+    assert list(value) == fields.split()
 
 
-def test_a_run(shared_shop: Shop) -> None:
-    found = shared_shop.get(f"/jobs/runs/{run_id('sum-1')}")
-    orders, totals = found["inputDatasetVersions"], found["outputDatasetVersions"]
-    assert (found["state"], found["startedAt"], found["endedAt"], found["durationMs"]) == (
+def test_run_document(shared_shop: Shop) -> None:
+    run = shared_shop.get(f"/jobs/runs/{run_id('sum-1')}")
+    orders, totals = run["inputDatasetVersions"], run["outputDatasetVersions"]
+    assert (run["state"], run["startedAt"], run["endedAt"], run["durationMs"]) == (
         "COMPLETED",
         "2026-01-01T10:03:00Z",
         "2026-01-01T10:05:00Z",
         120_000,
     )
-    assert found["nominalStartTime"] == "2026-01-01T00:00:00Z"
-    assert found["args"] == {
+    assert run["nominalStartTime"] == "2026-01-01T00:00:00Z"
+    assert run["args"] == {
         "nominal_start_time": "2026-01-01T00:00:00Z",
         "run_id": run_id("day-1"),
         "name": "daily",
         "namespace": "shop",
     }
-    assert set(found["facets"]) == {"nominalTime", "parent"}
-    assert [one["datasetVersionId"]["name"] for one in (*orders, *totals)] == ["public.orders", "public.totals"]
+    assert set(run["facets"]) == {"nominalTime", "parent"}
+    assert [version["datasetVersionId"]["name"] for version in (*orders, *totals)] == ["public.orders", "public.totals"]
 
 
-def test_a_late_start_does_not_make_a_run_go_on(shop: Shop) -> None:
+def test_a_late_start_does_not_reopen_a_run(shop: Shop) -> None:
     shop.send([event("START", 0, "sum-1", "daily.sum"), event("RUNNING", 4, "sum-1", "daily.sum")])
-    found = shop.get(f"/jobs/runs/{run_id('sum-1')}")
-    assert (found["state"], found["startedAt"]) == ("COMPLETED", "2026-01-01T10:00:00Z")
+    run = shop.get(f"/jobs/runs/{run_id('sum-1')}")
+    assert (run["state"], run["startedAt"]) == ("COMPLETED", "2026-01-01T10:00:00Z")
 
 
-def test_a_job_shows_its_own_last_run_and_not_its_parents(shared_shop: Shop) -> None:
-    found = shared_shop.get("/namespaces/shop/jobs/daily.sum")
-    assert found["latestRun"]["id"] == run_id("sum-1")
-    assert (found["simpleName"], found["parentJobName"]) == ("sum", "daily")
-    assert found["inputs"] == [{"namespace": "postgres://db:5432", "name": "public.orders"}]
+def test_a_job_has_its_own_latest_run(shared_shop: Shop) -> None:
+    job = shared_shop.get("/namespaces/shop/jobs/daily.sum")
+    assert job["latestRun"]["id"] == run_id("sum-1")
+    assert (job["simpleName"], job["parentJobName"]) == ("sum", "daily")
+    assert job["inputs"] == [{"namespace": "postgres://db:5432", "name": "public.orders"}]
     assert [run["id"] for run in shared_shop.get("/namespaces/shop/jobs/daily.load")["latestRuns"]] == [
         run_id("load-2"),
         run_id("load-1"),
     ]
 
 
-def test_a_start_without_datasets_takes_no_edges_away(shop: Shop) -> None:
+def test_a_start_without_datasets_removes_no_edges(shop: Shop) -> None:
     shop.send([event("START", 20, "sum-2", "daily.sum")])
-    found = shop.get("/namespaces/shop/jobs/daily.sum")
-    assert (found["latestRun"]["state"], len(found["inputs"]), len(found["outputs"])) == ("RUNNING", 1, 1)
+    job = shop.get("/namespaces/shop/jobs/daily.sum")
+    assert (job["latestRun"]["state"], len(job["inputs"]), len(job["outputs"])) == ("RUNNING", 1, 1)
 
 
-def test_one_id_names_a_version_wherever_it_stands_and_can_be_asked_for(shared_shop: Shop) -> None:
-    written = shared_shop.get(f"/jobs/runs/{run_id('load-1')}")["outputDatasetVersions"][0]["datasetVersionId"][
+def test_a_dataset_version_has_one_id_everywhere(shared_shop: Shop) -> None:
+    written_version = shared_shop.get(f"/jobs/runs/{run_id('load-1')}")["outputDatasetVersions"][0]["datasetVersionId"][
         "version"
     ]
-    read = shared_shop.get(f"/jobs/runs/{run_id('sum-1')}")["inputDatasetVersions"][0]["datasetVersionId"]["version"]
-    listed = shared_shop.get(f"{WAREHOUSE}/public.orders/versions")
+    read_version = shared_shop.get(f"/jobs/runs/{run_id('sum-1')}")["inputDatasetVersions"][0]["datasetVersionId"][
+        "version"
+    ]
+    versions = shared_shop.get(f"{WAREHOUSE}/public.orders/versions")
     current = shared_shop.get(f"{WAREHOUSE}/public.orders")["currentVersion"]
     upstream = shared_shop.get("/runlineage/upstream", runId=run_id("sum-1"))["runs"][0]["inputs"][0]
-    assert written == read == listed["versions"][1]["version"] == upstream["version"]
-    assert (current, listed["totalCount"]) == (listed["versions"][0]["version"], 2)
-    assert shared_shop.get(f"{WAREHOUSE}/public.orders/versions/{written}")["createdByRun"]["id"] == run_id("load-1")
+    assert written_version == read_version == versions["versions"][1]["version"] == upstream["version"]
+    assert (current, versions["totalCount"]) == (versions["versions"][0]["version"], 2)
+    assert shared_shop.get(f"{WAREHOUSE}/public.orders/versions/{written_version}")["createdByRun"]["id"] == run_id(
+        "load-1"
+    )
     assert upstream["producedByRunId"] == run_id("load-1")
 
 
-def test_versions_of_jobs_resolve_as_well(shared_shop: Shop) -> None:
+def test_resolves_job_versions(shared_shop: Shop) -> None:
     job = shared_shop.get("/namespaces/shop/jobs/daily.sum")
-    found = shared_shop.get(f"/namespaces/shop/jobs/daily.sum/versions/{job['currentVersion']}")
-    assert found["latestRun"]["id"] == run_id("sum-1")
-    assert job["latestRun"]["jobVersion"] == found["id"]
+    version = shared_shop.get(f"/namespaces/shop/jobs/daily.sum/versions/{job['currentVersion']}")
+    assert version["latestRun"]["id"] == run_id("sum-1")
+    assert job["latestRun"]["jobVersion"] == version["id"]
 
 
-def test_transformations_are_kept(shared_shop: Shop) -> None:
+def test_column_lineage_has_transformations(shared_shop: Shop) -> None:
     (column,) = shared_shop.get(f"{WAREHOUSE}/public.totals")["columnLineage"]
     (source,) = column["inputFields"]
     assert (column["name"], source["dataset"], source["field"]) == ("total", "public.orders", "price")
@@ -139,9 +141,9 @@ def test_transformations_are_kept(shared_shop: Shop) -> None:
 def test_every_dataset_of_a_page_has_its_facets(empty_shop: Shop) -> None:
     outputs = [dataset(f"t{number:02}", "id") for number in range(30)]
     empty_shop.send([event("COMPLETE", 1, "wide", outputs=outputs)])
-    found = empty_shop.get(WAREHOUSE, limit=25)
-    assert (len(found["datasets"]), found["totalCount"]) == (25, 30)
-    assert all(set(one["facets"]) == {"dataSource", "schema"} for one in found["datasets"])
+    page = empty_shop.get(WAREHOUSE, limit=25)
+    assert (len(page["datasets"]), page["totalCount"]) == (25, 30)
+    assert all(set(item["facets"]) == {"dataSource", "schema"} for item in page["datasets"])
 
 
 @pytest.mark.parametrize(
@@ -153,49 +155,49 @@ def test_every_dataset_of_a_page_has_its_facets(empty_shop: Shop) -> None:
         (["ABORTED"], set()),
     ],
 )
-def test_the_total_is_that_of_the_filter(shared_shop: Shop, states: list[str], jobs: set[str]) -> None:
-    found = shared_shop.get("/jobs", lastRunStates=states)
-    assert ({job["name"] for job in found["jobs"]}, found["totalCount"]) == (jobs, len(jobs))
+def test_total_count_respects_the_filter(shared_shop: Shop, states: list[str], jobs: set[str]) -> None:
+    page = shared_shop.get("/jobs", lastRunStates=states)
+    assert ({job["name"] for job in page["jobs"]}, page["totalCount"]) == (jobs, len(jobs))
 
 
-def test_jobs_come_the_last_changed_first_page_by_page(shared_shop: Shop) -> None:
-    names = [shared_shop.get("/namespaces/shop/jobs", limit=1, offset=place)["jobs"][0]["name"] for place in range(4)]
+def test_pages_of_jobs_are_ordered_by_update_time(shared_shop: Shop) -> None:
+    names = [shared_shop.get("/namespaces/shop/jobs", limit=1, offset=offset)["jobs"][0]["name"] for offset in range(4)]
     assert names == ["hourly.check", "daily.load", "daily.sum", "daily"]
     assert shared_shop.get("/namespaces/nowhere/jobs") == {"jobs": [], "totalCount": 0}
 
 
-def test_a_run_that_is_only_known_as_a_parent(shared_shop: Shop) -> None:
+def test_state_of_a_run_known_only_as_a_parent(shared_shop: Shop) -> None:
     assert shared_shop.get(f"/jobs/runs/{run_id('day-1')}")["state"] == "NEW"
 
 
-def test_a_dataset_is_found_by_all_its_names(empty_shop: Shop) -> None:
+def test_finds_a_dataset_by_any_of_its_names(empty_shop: Shop) -> None:
     link = {"symlinks": {"identifiers": [{"namespace": "hive", "name": "shop.orders", "type": "TABLE"}]}}
     empty_shop.send([event("COMPLETE", 1, "one", outputs=[dataset("public.orders", "id", facets=link)])])
-    found = empty_shop.get("/namespaces/hive/datasets/shop.orders")
-    assert (found["name"], found["physicalName"]) == ("shop.orders", "public.orders")
-    assert found["currentVersion"] == empty_shop.get(f"{WAREHOUSE}/public.orders")["currentVersion"]
+    document = empty_shop.get("/namespaces/hive/datasets/shop.orders")
+    assert (document["name"], document["physicalName"]) == ("shop.orders", "public.orders")
+    assert document["currentVersion"] == empty_shop.get(f"{WAREHOUSE}/public.orders")["currentVersion"]
 
 
-def test_long_answers_are_packed_for_who_can_open_them(shared_shop: Shop) -> None:
-    packed = shared_shop.client.get("/api/v1/jobs")
+def test_compresses_long_responses_if_accepted(shared_shop: Shop) -> None:
+    compressed = shared_shop.client.get("/api/v1/jobs")
     plain = shared_shop.client.get("/api/v1/jobs", headers={"accept-encoding": "identity"})
-    assert (packed.headers["content-encoding"], plain.headers.get("content-encoding")) == ("gzip", None)
-    assert packed.content == plain.content
-    assert int(packed.headers["content-length"]) < len(plain.content)
+    assert (compressed.headers["content-encoding"], plain.headers.get("content-encoding")) == ("gzip", None)
+    assert compressed.content == plain.content
+    assert int(compressed.headers["content-length"]) < len(plain.content)
 
 
-def test_events_are_given_as_they_came(shop: Shop) -> None:
+def test_returns_events_as_received(shop: Shop) -> None:
     raw = b'{"eventType": "START",  "eventTime":"2026-01-02T10:00:00.000Z","run":{"runId":"r 1"},"x": 1.0}'
     shop.send([raw])
-    answer = shop.client.get("/api/v1/events/lineage?limit=1&after=2026-01-02T00:00:00Z")
-    assert answer.content == b'{"events":[' + raw + b'],"totalCount":1}'
-    listed = shop.get("/events/lineage", limit=3, before="2026-01-02T00:00:00Z")
-    assert [one["eventTime"][11:16] for one in listed["events"]] == ["10:10", "10:09", "10:08"]
+    response = shop.client.get("/api/v1/events/lineage?limit=1&after=2026-01-02T00:00:00Z")
+    assert response.content == b'{"events":[' + raw + b'],"totalCount":1}'
+    page = shop.get("/events/lineage", limit=3, before="2026-01-02T00:00:00Z")
+    assert [item["eventTime"][11:16] for item in page["events"]] == ["10:10", "10:09", "10:08"]
     first = shop.get("/events/lineage", limit=1, sortDirection="asc")
     assert (first["events"][0]["eventTime"][11:16], first["totalCount"]) == ("10:01", 9)
 
 
-def test_a_search_finds_parts_of_names_and_sorts(shared_shop: Shop) -> None:
+def test_search_matches_substrings_and_sorts(shared_shop: Shop) -> None:
     assert shared_shop.get("/search", q="DAILY.")["totalCount"] == 2
     by_time = shared_shop.get("/search", q="daily", sort="updated_at", filter="job", limit=1)
     assert (by_time["totalCount"], by_time["results"][0]["nodeId"]) == (3, "job:shop:daily.load")
@@ -203,20 +205,20 @@ def test_a_search_finds_parts_of_names_and_sorts(shared_shop: Shop) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "word", "name", "marked"),
+    ("kind", "word", "name", "highlights"),
     [
         ("datasets", "ord", "public.orders", {"name": ["public.<em>ord</em>ers"]}),
         ("datasets", "price", "public.orders", {"facets.schema.fields.name": ["<em>price</em>"]}),
         ("jobs", "FRAUD", "daily.score", {"facets.sql.query": ["select * from <em>fraud</em>_cases"]}),
     ],
 )
-def test_a_search_for_words_says_where_they_stand(shop: Shop, kind: str, word: str, name: str, marked: Any) -> None:
+def test_full_text_search_highlights_matches(shop: Shop, kind: str, word: str, name: str, highlights: Any) -> None:
     sql = {"sql": {"query": "select * from fraud_cases"}}
     shop.send([event("COMPLETE", 20, "score-1", "daily.score", job_facets=sql)])
-    found = shop.client.get(f"/api/v2beta/search/{kind}?q={word}").json()
-    place = [hit["name"] for hit in found["hits"]].index(name)
-    assert found["highlights"][place] == marked
-    hit = found["hits"][place]
+    response = shop.client.get(f"/api/v2beta/search/{kind}?q={word}").json()
+    position = [hit["name"] for hit in response["hits"]].index(name)
+    assert response["highlights"][position] == highlights
+    hit = response["hits"][position]
     assert hit["eventType"] == "COMPLETE"
     if kind == "jobs":
         assert (hit["run_id"], hit["type"], list(hit["runFacets"])) == (run_id("score-1"), "BATCH", ["nominalTime"])
@@ -227,11 +229,13 @@ def test_a_search_for_words_says_where_they_stand(shop: Shop, kind: str, word: s
         assert list(hit) == fields
 
 
-def test_sources_by_the_schemes_of_their_urls(empty_shop: Shop) -> None:
-    named = [dataset("a", facets={"dataSource": {"name": "old", "uri": "jdbc:mysql://db:3306/shop"}}), dataset("b")]
-    empty_shop.send([event("COMPLETE", 1, "one", outputs=[*named, {"namespace": "file", "name": "c"}])])
-    found = [(one["name"], one["type"], one["connectionUrl"]) for one in empty_shop.get("/sources")["sources"]]
-    assert found == [
+def test_source_type_is_the_scheme_of_its_url(empty_shop: Shop) -> None:
+    datasets = [dataset("a", facets={"dataSource": {"name": "old", "uri": "jdbc:mysql://db:3306/shop"}}), dataset("b")]
+    empty_shop.send([event("COMPLETE", 1, "one", outputs=[*datasets, {"namespace": "file", "name": "c"}])])
+    sources = [
+        (source["name"], source["type"], source["connectionUrl"]) for source in empty_shop.get("/sources")["sources"]
+    ]
+    assert sources == [
         ("default", "UNKNOWN", ""),
         ("old", "MYSQL", "jdbc:mysql://db:3306/shop"),
         ("warehouse", "POSTGRES", "postgres://db:5432/shop"),

@@ -1,4 +1,4 @@
-"""What people change by hand: shown at once, in the log, and there again after the index was lost."""
+"""Tests of changes through Marquez's API: visible at once, logged, and restored by a rebuild."""
 
 from __future__ import annotations
 
@@ -15,104 +15,108 @@ ORDERS = "/namespaces/postgres%3A%2F%2Fdb%3A5432/datasets/public.orders"
 LOAD = "/namespaces/shop/jobs/daily.load"
 
 
-def states(shop: Shop, path: str, status: int = 200) -> list[Any]:
-    """What a path answers at once, when the pipeline has taken the change, and after a rebuild."""
-    found = [shop.get(path, status)]
-    shop.take()
-    found.append(shop.get(path, status))
+def responses_over_time(shop: Shop, path: str, status: int = 200) -> list[Any]:
+    """Return the responses of a path at once, after indexing, and after a rebuild."""
+    responses = [shop.get(path, status)]
+    shop.index_new_events()
+    responses.append(shop.get(path, status))
     shop.rebuild()
-    return [*found, shop.get(path, status)]
+    return [*responses, shop.get(path, status)]
 
 
-def test_tags_of_a_dataset_a_field_and_a_job(shop: Shop) -> None:
-    assert shop.ask("POST", f"{ORDERS}/tags/PII")["tags"] == ["PII"]
-    tagged = shop.ask("POST", f"{ORDERS}/fields/price/tags/money")
+def test_tags_a_dataset_a_field_and_a_job(shop: Shop) -> None:
+    assert shop.request("POST", f"{ORDERS}/tags/PII")["tags"] == ["PII"]
+    tagged = shop.request("POST", f"{ORDERS}/fields/price/tags/money")
     assert [field["tags"] for field in tagged["fields"]] == [[], ["MONEY"]]
-    assert shop.ask("POST", f"{LOAD}/tags/nightly run")["tags"] == ["nightly run"]
-    assert [one["tags"] for one in states(shop, ORDERS)] == [["PII"]] * 3
-    assert [one["fields"][1]["tags"] for one in states(shop, ORDERS)] == [["MONEY"]] * 3
-    assert [one["tags"] for one in states(shop, LOAD)] == [["nightly run"]] * 3
+    assert shop.request("POST", f"{LOAD}/tags/nightly run")["tags"] == ["nightly run"]
+    assert [document["tags"] for document in responses_over_time(shop, ORDERS)] == [["PII"]] * 3
+    assert [document["fields"][1]["tags"] for document in responses_over_time(shop, ORDERS)] == [["MONEY"]] * 3
+    assert [document["tags"] for document in responses_over_time(shop, LOAD)] == [["nightly run"]] * 3
     assert [tag["name"] for tag in shop.get("/tags")["tags"]] == ["MONEY", "PII", "nightly run"]
 
 
-def test_a_tag_is_taken_off_again(shop: Shop) -> None:
+def test_removes_a_tag(shop: Shop) -> None:
     for method in ("POST", "DELETE"):
-        shop.ask(method, f"{ORDERS}/tags/PII")
-        shop.ask(method, f"{ORDERS}/fields/price/tags/money")
-        shop.ask(method, f"{LOAD}/tags/slow")
-    assert [(one["tags"], one["fields"][1]["tags"]) for one in states(shop, ORDERS)] == [([], [])] * 3
+        shop.request(method, f"{ORDERS}/tags/PII")
+        shop.request(method, f"{ORDERS}/fields/price/tags/money")
+        shop.request(method, f"{LOAD}/tags/slow")
+    assert [(document["tags"], document["fields"][1]["tags"]) for document in responses_over_time(shop, ORDERS)] == [
+        ([], [])
+    ] * 3
     assert shop.get(LOAD)["tags"] == []
 
 
-def test_tags_that_producers_send_stand_beside_those_of_people(shop: Shop) -> None:
-    shop.ask("POST", f"{ORDERS}/tags/PII")
-    sent = dataset("public.orders", facets={"tags": {"tags": [{"key": "gold", "value": "true"}]}})
-    shop.send([event("COMPLETE", 30, "load-3", outputs=[sent])])
+def test_merges_tags_of_producers_and_users(shop: Shop) -> None:
+    shop.request("POST", f"{ORDERS}/tags/PII")
+    output = dataset("public.orders", facets={"tags": {"tags": [{"key": "gold", "value": "true"}]}})
+    shop.send([event("COMPLETE", 30, "load-3", outputs=[output])])
     assert shop.get(ORDERS)["tags"] == ["PII", "gold"]
-    assert shop.ask("DELETE", f"{ORDERS}/tags/gold")["tags"] == ["PII"]
-    shop.send([event("COMPLETE", 31, "load-4", outputs=[sent])])
+    assert shop.request("DELETE", f"{ORDERS}/tags/gold")["tags"] == ["PII"]
+    shop.send([event("COMPLETE", 31, "load-4", outputs=[output])])
     assert shop.get(ORDERS)["tags"] == ["PII"]
 
 
-def test_a_tag_is_made_with_what_it_means(shop: Shop) -> None:
-    assert shop.ask("PUT", "/tags/PII", body={"description": "Of a person"})["description"] == "Of a person"
-    assert states(shop, "/tags") == [{"tags": [{"name": "PII", "description": "Of a person"}]}] * 3
+def test_creates_a_tag_with_a_description(shop: Shop) -> None:
+    assert shop.request("PUT", "/tags/PII", body={"description": "Of a person"})["description"] == "Of a person"
+    assert responses_over_time(shop, "/tags") == [{"tags": [{"name": "PII", "description": "Of a person"}]}] * 3
 
 
 @pytest.mark.parametrize(
     ("path", "node"), [(ORDERS, "dataset:postgres://db:5432:public.orders"), (LOAD, "job:shop:daily.load")]
 )
-def test_what_is_deleted_is_not_shown_until_an_event_tells_of_it(shop: Shop, path: str, node: str) -> None:
-    listed = path.rpartition("/")[0]
-    key = listed.rpartition("/")[2]
-    before = shop.get(listed)["totalCount"]
-    shop.ask("DELETE", path)
-    assert states(shop, path, 404)[0]["code"] == 404
-    found = shop.get(listed)
-    assert found["totalCount"] == len(found[key]) == before - 1
+def test_a_deleted_entity_is_hidden_until_its_next_event(shop: Shop, path: str, node: str) -> None:
+    list_path = path.rpartition("/")[0]
+    key = list_path.rpartition("/")[2]
+    before = shop.get(list_path)["totalCount"]
+    shop.request("DELETE", path)
+    assert responses_over_time(shop, path, 404)[0]["code"] == 404
+    page = shop.get(list_path)
+    assert page["totalCount"] == len(page[key]) == before - 1
     nodes = [node["id"] for node in shop.get("/lineage", nodeId="job:shop:daily.sum")["graph"]]
     assert node not in nodes
     shop.send([event("COMPLETE", 40, "load-9", outputs=[dataset("public.orders", "id price")])])
     assert shop.get(path)["name"] in path
-    assert shop.get(listed)["totalCount"] == before
+    assert shop.get(list_path)["totalCount"] == before
 
 
-def test_a_namespace_is_hidden_with_all_in_it(shop: Shop) -> None:
-    assert shop.ask("DELETE", "/namespaces/shop")["isHidden"]
+def test_deleting_a_namespace_hides_its_jobs(shop: Shop) -> None:
+    assert shop.request("DELETE", "/namespaces/shop")["isHidden"]
     assert shop.get("/namespaces/shop/jobs") == {"jobs": [], "totalCount": 0}
-    assert [one["isHidden"] for one in states(shop, "/namespaces/shop")] == [True] * 3
+    assert [namespace["isHidden"] for namespace in responses_over_time(shop, "/namespaces/shop")] == [True] * 3
     shop.send([event("START", 50, "load-9")])
     assert not shop.get("/namespaces/shop")["isHidden"]
 
 
-def test_a_namespace_and_a_source_are_made(shop: Shop) -> None:
-    made = shop.ask("PUT", "/namespaces/team-a", body={"ownerName": "ann", "description": "All of ours"})
-    assert (made["ownerName"], made["description"], made["isHidden"]) == ("ann", "All of ours", False)
-    assert [one["ownerName"] for one in states(shop, "/namespaces/team-a")] == ["ann"] * 3
-    shop.ask("PUT", "/sources/lake", body={"type": "s3", "connectionUrl": "s3://lake"})
-    assert [(one["type"], one["connectionUrl"]) for one in states(shop, "/sources/lake")] == [("S3", "s3://lake")] * 3
+def test_creates_a_namespace_and_a_source(shop: Shop) -> None:
+    namespace = shop.request("PUT", "/namespaces/team-a", body={"ownerName": "ann", "description": "All of ours"})
+    assert (namespace["ownerName"], namespace["description"], namespace["isHidden"]) == ("ann", "All of ours", False)
+    assert [document["ownerName"] for document in responses_over_time(shop, "/namespaces/team-a")] == ["ann"] * 3
+    shop.request("PUT", "/sources/lake", body={"type": "s3", "connectionUrl": "s3://lake"})
+    assert [
+        (document["type"], document["connectionUrl"]) for document in responses_over_time(shop, "/sources/lake")
+    ] == [("S3", "s3://lake")] * 3
 
 
-def test_a_change_is_an_event_in_the_log_that_others_can_read(shop: Shop) -> None:
+def test_a_change_is_an_event_in_the_log(shop: Shop) -> None:
     start = end_position(shop.home.log)
-    shop.ask("POST", f"{ORDERS}/tags/PII")
+    shop.request("POST", f"{ORDERS}/tags/PII")
     parts = split_ranges(shop.home.log, start, end_position(shop.home.log), 1 << 20)
     (body,) = [decode_record(line).body for part in parts for _, line in read_lines(part)]
     assert json.loads(body)["dataset"]["namespace"] == "clew"
-    shop.take()
-    assert "clew" not in [one["name"] for one in shop.get("/namespaces")["namespaces"]]
+    shop.index_new_events()
+    assert "clew" not in [namespace["name"] for namespace in shop.get("/namespaces")["namespaces"]]
 
 
-def test_nothing_can_be_changed_while_another_writes_the_log(shop: Shop) -> None:
+def test_a_change_is_503_while_another_process_writes_the_log(shop: Shop) -> None:
     with LogWriter(shop.home.log):
-        answer = shop.client.post(f"/api/v1{ORDERS}/tags/PII")
-    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
-    assert "clew serve --collect" in answer.json()["message"]
+        response = shop.client.post(f"/api/v1{ORDERS}/tags/PII")
+    assert (response.status_code, response.headers["retry-after"]) == (503, "1")
+    assert "clew serve --collect" in response.json()["message"]
     assert shop.get(ORDERS)["tags"] == []
 
 
-def test_where_notes_are_kept_is_shown_nowhere(shop: Shop) -> None:
-    lists = (
+def test_the_dataset_of_changes_is_hidden(shop: Shop) -> None:
+    paths = (
         "/api/v1/namespaces",
         "/api/v1/namespaces/clew/datasets",
         "/api/v1/search?q=note",
@@ -125,25 +129,29 @@ def test_where_notes_are_kept_is_shown_nowhere(shop: Shop) -> None:
         "/api/v2/pages/datasets",
         "/api/v2/pages/search?text=note",
     )
-    before = [asked(shop, path) for path in lists]
-    shop.ask("POST", f"{ORDERS}/tags/PII")
-    shop.take()
-    assert [asked(shop, path) for path in lists] == before
+    before = [get_json(shop, path) for path in paths]
+    shop.request("POST", f"{ORDERS}/tags/PII")
+    shop.index_new_events()
+    assert [get_json(shop, path) for path in paths] == before
     shop.get("/namespaces/clew/datasets/notes", 404)
     assert shop.get("/lineage", nodeId="dataset:clew:notes") == {"graph": []}
 
 
-def asked(shop: Shop, path: str) -> Any:
-    found = shop.client.get(path).json()
-    return {key: value for key, value in found.items() if key != "indexedUpTo"} if isinstance(found, dict) else found
+def get_json(shop: Shop, path: str) -> Any:
+    response = shop.client.get(path).json()
+    return (
+        {key: value for key, value in response.items() if key != "indexedUpTo"}
+        if isinstance(response, dict)
+        else response
+    )
 
 
-def test_a_namespace_of_that_name_is_like_any_other(shop: Shop) -> None:
-    own = {**event("COMPLETE", 20, "own"), "job": {"namespace": "clew", "name": "nightly"}}
-    shop.send([{**own, "outputs": [{"namespace": "clew", "name": "books"}]}])
-    shop.ask("POST", f"{ORDERS}/tags/PII")
-    shop.take()
+def test_a_user_namespace_named_clew_is_visible(shop: Shop) -> None:
+    run_event = {**event("COMPLETE", 20, "own"), "job": {"namespace": "clew", "name": "nightly"}}
+    shop.send([{**run_event, "outputs": [{"namespace": "clew", "name": "books"}]}])
+    shop.request("POST", f"{ORDERS}/tags/PII")
+    shop.index_new_events()
     assert shop.get("/namespaces/clew")["createdAt"] == "2026-01-01T10:20:00Z"
-    assert [one["name"] for one in shop.get("/namespaces/clew/jobs")["jobs"]] == ["nightly"]
-    found = shop.get("/namespaces/clew/datasets")
-    assert ([one["name"] for one in found["datasets"]], found["totalCount"]) == (["books"], 1)
+    assert [entity["name"] for entity in shop.get("/namespaces/clew/jobs")["jobs"]] == ["nightly"]
+    page = shop.get("/namespaces/clew/datasets")
+    assert ([entity["name"] for entity in page["datasets"]], page["totalCount"]) == (["books"], 1)

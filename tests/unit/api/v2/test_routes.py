@@ -1,4 +1,4 @@
-"""`/api/v2`: questions over HTTP, and what becomes of bad ones."""
+"""Tests of `/api/v2`: operations, conditional requests and errors."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from clew.query.context import QueryResources
 from clew.query.service import NotebookService
 
 
-def client_of(index: Path, holdings: QueryResources) -> TestClient:
-    app = create_app(lambda: NotebookService(index), operation_routes(holdings))
+def create_client(index: Path, resources: QueryResources) -> TestClient:
+    app = create_app(lambda: NotebookService(index), operation_routes(resources))
     return TestClient(app, raise_server_exceptions=False)
 
 
 @pytest.fixture
-def shop(world: Any) -> Any:
-    described = {
+def shop(scenario: Any) -> Any:
+    dataset_facets = {
         "orders": {
             "schema": {"fields": [{"name": "id"}, {"name": "price"}]},
             "documentation": {"description": "All purchases"},
@@ -31,113 +31,116 @@ def shop(world: Any) -> Any:
     }
     columns = {"orders": {"id": "raw.id", "price": "raw.price"}}
     for run in ("1", "2", "3"):
-        world.run("load", "raw", "orders", run=run, columns=columns, dataset_facets=described, rows=int(run))
-    world.run("total", "orders", "totals", columns={"totals": {"sum": "orders.price", "": "orders.id!FILTER"}})
-    world.tell()
-    return world
+        scenario.run("load", "raw", "orders", run=run, columns=columns, dataset_facets=dataset_facets, rows=int(run))
+    scenario.run("total", "orders", "totals", columns={"totals": {"sum": "orders.price", "": "orders.id!FILTER"}})
+    scenario.index_events()
+    return scenario
 
 
 @pytest.fixture
-def client(shop: Any, holdings: QueryResources) -> Iterator[TestClient]:
-    with client_of(shop.index, holdings) as made:
-        yield made
+def client(shop: Any, resources: QueryResources) -> Iterator[TestClient]:
+    with create_client(shop.index, resources) as test_client:
+        yield test_client
 
 
-def asked(client: TestClient, path: str, **parameters: Any) -> Any:
-    answer = client.get(f"/api/v2/{path}", params=parameters)
-    assert answer.status_code == 200, answer.text
-    return answer.json()
+def get_json(client: TestClient, path: str, **parameters: Any) -> Any:
+    response = client.get(f"/api/v2/{path}", params=parameters)
+    assert response.status_code == 200, response.text
+    return response.json()
 
 
 def test_lineage_of_a_dataset(client: TestClient) -> None:
-    found = asked(client, "lineage", nodeId="dataset:db:totals", direction="upstream")
-    assert [(node["id"], node["distance"]) for node in found["nodes"]] == [
+    lineage = get_json(client, "lineage", nodeId="dataset:db:totals", direction="upstream")
+    assert [(node["id"], node["distance"]) for node in lineage["nodes"]] == [
         ("dataset:db:totals", 0),
         ("job:jobs:total", -1),
         ("dataset:db:orders", -2),
         ("job:jobs:load", -3),
         ("dataset:db:raw", -4),
     ]
-    assert {"from": "job:jobs:load", "to": "dataset:db:orders", "kind": "WRITE"} in found["edges"]
-    assert found["indexedUpTo"]["position"] == 3
+    assert {"from": "job:jobs:load", "to": "dataset:db:orders", "kind": "WRITE"} in lineage["edges"]
+    assert lineage["indexedUpTo"]["position"] == 3
 
 
 @pytest.mark.parametrize(
     "parameters", [{"nodeId": "datasetField:db:totals:sum"}, {"nodeId": "dataset:db:totals", "column": "sum"}]
 )
 def test_lineage_of_a_column(client: TestClient, parameters: dict[str, str]) -> None:
-    found = asked(client, "lineage", direction="upstream", **parameters)
-    told = [(node["name"], node["column"], node["dependencyType"]) for node in found["nodes"]]
-    assert told == [
+    lineage = get_json(client, "lineage", direction="upstream", **parameters)
+    nodes = [(node["name"], node["column"], node["dependencyType"]) for node in lineage["nodes"]]
+    assert nodes == [
         ("totals", "sum", "DIRECT"),
         ("orders", "price", "DIRECT"),
         ("orders", "id", "INDIRECT"),
         ("raw", "price", "DIRECT"),
     ]
-    before = asked(client, "lineage", direction="upstream", asOf="2026-01-01T10:02:30Z", **parameters)
+    before = get_json(client, "lineage", direction="upstream", asOf="2026-01-01T10:02:30Z", **parameters)
     assert len(before["nodes"]) == 1
-    since = asked(client, "lineage", direction="upstream", asOf="2026-01-01T11:00:00+00:00", **parameters)
-    assert {node["id"] for node in since["nodes"]} == {node["id"] for node in found["nodes"]}
+    after = get_json(client, "lineage", direction="upstream", asOf="2026-01-01T11:00:00+00:00", **parameters)
+    assert {node["id"] for node in after["nodes"]} == {node["id"] for node in lineage["nodes"]}
 
 
 def test_lineage_of_a_run(client: TestClient, shop: Any) -> None:
     last = shop.events[-1]["run"]["runId"]
-    found = asked(client, "lineage", nodeId=f"run:{last}", direction="upstream")
-    assert [node["id"] for node in found["nodes"]] == [f"run:{last}", f"run:{shop.run_id('3')}"]
-    assert found["edges"][0]["dataset"] == "dataset:db:orders"
+    lineage = get_json(client, "lineage", nodeId=f"run:{last}", direction="upstream")
+    assert [node["id"] for node in lineage["nodes"]] == [f"run:{last}", f"run:{shop.run_id('3')}"]
+    assert lineage["edges"][0]["dataset"] == "dataset:db:orders"
 
 
-def test_the_way_between_two_nodes_whichever_way_it_goes(client: TestClient) -> None:
-    found = asked(client, "path", **{"from": "dataset:db:totals", "to": "dataset:db:raw"})
-    assert found["direction"] == "upstream"
-    assert [node["name"] for node in found["nodes"]] == ["raw", "load", "orders", "total", "totals"]
+def test_path_in_either_direction(client: TestClient) -> None:
+    path = get_json(client, "path", **{"from": "dataset:db:totals", "to": "dataset:db:raw"})
+    assert path["direction"] == "upstream"
+    assert [node["name"] for node in path["nodes"]] == ["raw", "load", "orders", "total", "totals"]
 
 
-def test_what_a_column_breaks(client: TestClient) -> None:
-    found = asked(client, "impact", nodeId="dataset:db:raw", column="id")
-    told = [(one["dataset"]["name"], one["distance"], one["dependencyType"], one["jobs"]) for one in found["affected"]]
-    assert told == [("orders", 1, "DIRECT", ["job:jobs:load"]), ("totals", 2, "INDIRECT", ["job:jobs:total"])]
-    assert (found["direct"], found["indirect"]) == (1, 1)
+def test_impact_of_a_column(client: TestClient) -> None:
+    impact = get_json(client, "impact", nodeId="dataset:db:raw", column="id")
+    affected = [
+        (dataset["dataset"]["name"], dataset["distance"], dataset["dependencyType"], dataset["jobs"])
+        for dataset in impact["affected"]
+    ]
+    assert affected == [("orders", 1, "DIRECT", ["job:jobs:load"]), ("totals", 2, "INDIRECT", ["job:jobs:total"])]
+    assert (impact["direct"], impact["indirect"]) == (1, 1)
 
 
-def test_documents_and_pages(client: TestClient, shop: Any) -> None:
-    assert asked(client, "dataset", nodeId="dataset:db:orders")["description"] == "All purchases"
-    assert asked(client, "job", nodeId="job:jobs:load")["latestRun"]["id"] == shop.run_id("3")
-    assert asked(client, f"runs/{shop.run_id('2')}")["outputs"][0]["rowCount"] == 2
-    page = asked(client, "runs", nodeId="job:jobs:load", limit=1)
-    pages = [run["id"] for run in page["runs"]]
+def test_documents_and_paged_lists(client: TestClient, shop: Any) -> None:
+    assert get_json(client, "dataset", nodeId="dataset:db:orders")["description"] == "All purchases"
+    assert get_json(client, "job", nodeId="job:jobs:load")["latestRun"]["id"] == shop.run_id("3")
+    assert get_json(client, f"runs/{shop.run_id('2')}")["outputs"][0]["rowCount"] == 2
+    page = get_json(client, "runs", nodeId="job:jobs:load", limit=1)
+    run_ids = [run["id"] for run in page["runs"]]
     while page["next"] is not None:
-        page = asked(client, "runs", nodeId="job:jobs:load", limit=1, cursor=page["next"])
-        pages += [run["id"] for run in page["runs"]]
-    assert sorted(pages) == sorted(shop.run_id(name) for name in "123")
-    first = asked(client, "datasets", limit=2)
-    rest = asked(client, "datasets", cursor=first["next"])
-    assert [one["name"] for one in (*first["datasets"], *rest["datasets"])] == ["orders", "raw", "totals"]
+        page = get_json(client, "runs", nodeId="job:jobs:load", limit=1, cursor=page["next"])
+        run_ids += [run["id"] for run in page["runs"]]
+    assert sorted(run_ids) == sorted(shop.run_id(name) for name in "123")
+    first = get_json(client, "datasets", limit=2)
+    rest = get_json(client, "datasets", cursor=first["next"])
+    assert [item["name"] for item in (*first["datasets"], *rest["datasets"])] == ["orders", "raw", "totals"]
     assert rest["next"] is None
-    assert [one["name"] for one in asked(client, "jobs", namespace="jobs")["jobs"]] == ["load", "total"]
+    assert [item["name"] for item in get_json(client, "jobs", namespace="jobs")["jobs"]] == ["load", "total"]
 
 
-def test_search_facets_and_differences(client: TestClient, shop: Any) -> None:
-    assert asked(client, "search", q="purch")["hits"][0]["id"] == "dataset:db:orders"
-    assert asked(client, "facets", nodeId="dataset:db:orders", name="documentation")["facets"] == {
+def test_search_facets_and_diffs(client: TestClient, shop: Any) -> None:
+    assert get_json(client, "search", q="purch")["hits"][0]["id"] == "dataset:db:orders"
+    assert get_json(client, "facets", nodeId="dataset:db:orders", name="documentation")["facets"] == {
         "documentation": {"description": "All purchases"}
     }
-    diff = asked(client, "diff", left=f"run:{shop.run_id('1')}", right=f"run:{shop.run_id('3')}")
+    diff = get_json(client, "diff", left=f"run:{shop.run_id('1')}", right=f"run:{shop.run_id('3')}")
     assert diff["runs"]["outputs"]["changed"][0]["rowCount"] == {"left": 1, "right": 3}
-    assert asked(client, "diff", nodeId="dataset:db:orders")["versions"]["difference"]["rowCount"]["right"] == 3
+    assert get_json(client, "diff", nodeId="dataset:db:orders")["versions"]["difference"]["rowCount"]["right"] == 3
 
 
-def test_who_has_the_answer_already_is_not_sent_it_again(client: TestClient, shop: Any) -> None:
+def test_conditional_request_is_304_until_a_change(client: TestClient, shop: Any) -> None:
     url = "/api/v2/dataset?nodeId=dataset:db:orders"
-    tag = client.get(url).headers["etag"]
-    assert client.get(url, headers={"if-none-match": tag}).status_code == 304
+    etag = client.get(url).headers["etag"]
+    assert client.get(url, headers={"if-none-match": etag}).status_code == 304
     shop.dataset("orders", documentation={"description": "Other"})
-    shop.tell()
-    assert client.get(url, headers={"if-none-match": tag}).status_code == 200
+    shop.index_events()
+    assert client.get(url, headers={"if-none-match": etag}).status_code == 200
 
 
 @pytest.mark.parametrize(
-    ("path", "status", "words"),
+    ("path", "status", "text"),
     [
         ("lineage", 400, "Missing parameter 'nodeId'"),
         ("lineage?nodeId=dataset:db:order", 404, "Did you mean db:orders"),
@@ -171,46 +174,46 @@ def test_who_has_the_answer_already_is_not_sent_it_again(client: TestClient, sho
         ("nothing", 404, ""),
     ],
 )
-def test_bad_questions_are_told_what_is_wrong(client: TestClient, path: str, status: int, words: str) -> None:
-    answer = client.get(f"/api/v2/{path}")
-    assert answer.status_code == status, answer.text
+def test_rejects_an_invalid_request(client: TestClient, path: str, status: int, text: str) -> None:
+    response = client.get(f"/api/v2/{path}")
+    assert response.status_code == status, response.text
     if status != 200:
-        assert answer.headers["content-type"] == "application/problem+json"
-        assert words in f"{answer.json()['title']} {answer.json()['detail']}"
+        assert response.headers["content-type"] == "application/problem+json"
+        assert text in f"{response.json()['title']} {response.json()['detail']}"
 
 
-def test_without_an_index_and_while_it_is_built_anew(world: Any, holdings: QueryResources) -> None:
-    with client_of(world.index, holdings) as client:
+def test_a_missing_index_is_503(scenario: Any, resources: QueryResources) -> None:
+    with create_client(scenario.index, resources) as client:
         assert client.get("/api/v2/status").status_code == 503
-        world.run("load", "raw", "orders")
-        world.tell()
+        scenario.run("load", "raw", "orders")
+        scenario.index_events()
         assert client.get("/api/v2/lineage?nodeId=dataset:db:raw").status_code == 200
-        for ending in ("", "-wal", "-shm"):
-            world.index.with_name(world.index.name + ending).unlink(missing_ok=True)
+        for suffix in ("", "-wal", "-shm"):
+            scenario.index.with_name(scenario.index.name + suffix).unlink(missing_ok=True)
         assert client.get("/api/v2/lineage?nodeId=dataset:db:raw").status_code == 503
 
 
-def test_a_locked_index_is_said_to_be_so(shop: Any, holdings: QueryResources) -> None:
-    with client_of(shop.index, holdings) as client:
+def test_a_locked_index_is_503(shop: Any, resources: QueryResources) -> None:
+    with create_client(shop.index, resources) as client:
         writer = sqlite3.connect(shop.index, isolation_level=None)
         try:
             writer.execute("pragma journal_mode = delete")
             writer.execute("begin exclusive")
-            answer = client.get("/api/v2/status")
+            response = client.get("/api/v2/status")
         finally:
             writer.close()
-        assert answer.status_code == 503
-        assert "locked" in answer.json()["title"]
+        assert response.status_code == 503
+        assert "locked" in response.json()["title"]
         assert client.get("/api/v2/status").status_code == 200
 
 
-def test_an_index_that_is_built_anew_is_another(shop: Any, holdings: QueryResources) -> None:
-    with client_of(shop.index, holdings) as client:
-        assert len(asked(client, "lineage", nodeId="dataset:db:raw")["nodes"]) == 5
-        for ending in ("", "-wal", "-shm"):
-            shop.index.with_name(shop.index.name + ending).unlink(missing_ok=True)
-        fresh = type(shop)(shop.index.parent)
-        fresh.run("load", "raw", "orders")
-        fresh.tell()
-        assert len(asked(client, "lineage", nodeId="dataset:db:raw")["nodes"]) == 3
-        assert asked(client, "search", q="totals")["total"] == 0
+def test_a_rebuilt_index_replaces_cached_data(shop: Any, resources: QueryResources) -> None:
+    with create_client(shop.index, resources) as client:
+        assert len(get_json(client, "lineage", nodeId="dataset:db:raw")["nodes"]) == 5
+        for suffix in ("", "-wal", "-shm"):
+            shop.index.with_name(shop.index.name + suffix).unlink(missing_ok=True)
+        rebuilt = type(shop)(shop.index.parent)
+        rebuilt.run("load", "raw", "orders")
+        rebuilt.index_events()
+        assert len(get_json(client, "lineage", nodeId="dataset:db:raw")["nodes"]) == 3
+        assert get_json(client, "search", q="totals")["total"] == 0

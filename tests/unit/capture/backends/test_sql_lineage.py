@@ -1,4 +1,4 @@
-"""Lineage of SQL: what a query's text says, and queries that DuckDB runs over frames, files and tables."""
+"""Tests of SQL lineage: parsed queries, and DuckDB queries over frames, files and tables."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from clew.capture.backends.sql_lineage import Dependencies, parse_query
 from clew.capture.diagnostics import error_counts
 from clew.capture.lineage.transformations import transformations
 
-# Its types say that a query may give nothing.
+# Its type hints say that a query may return None.
 database: Any = duckdb
 TABLES = {"orders": ["id", "cust", "price", "qty"], "cust": ["id", "name", "region"]}
 
 
-def told(uses: Dependencies) -> str:
-    """The uses of columns as the cases write them."""
-    found = [
+def format_dependencies(uses: Dependencies) -> str:
+    """Format dependencies as in the cases."""
+    lines = [
         f"{table}.{column} {subtype}"
         for (table, column), flags in uses.items()
         for _, subtype in transformations(flags)
     ]
-    return ", ".join(sorted(found))
+    return ", ".join(sorted(lines))
 
 
 @pytest.mark.parametrize(
@@ -112,14 +112,14 @@ def told(uses: Dependencies) -> str:
         ("select * from 'data/y.parquet'", {"*": "file:data/y.parquet.* IDENTITY"}, ""),
     ],
 )
-def test_what_a_query_says(query: str, columns: dict[str, str], rows: str) -> None:
-    reading = parse_query(query, TABLES)
-    assert {name: told(uses) for name, uses in reading.columns.items()} == columns
-    assert told(reading.rows) == rows
+def test_parse_query(query: str, columns: dict[str, str], rows: str) -> None:
+    query_lineage = parse_query(query, TABLES)
+    assert {name: format_dependencies(uses) for name, uses in query_lineage.columns.items()} == columns
+    assert format_dependencies(query_lineage.rows) == rows
 
 
 def edges(target: Any, **frames: Any) -> set[str]:
-    """Edges back to frames as they are now."""
+    """Return the edges back to the current versions of frames."""
     tokens = [clew.version(frame, name=name) for name, frame in frames.items()]
     return {
         f"{edge.column} {edge.source}.{edge.source_column} {edge.subtype}"
@@ -127,7 +127,7 @@ def edges(target: Any, **frames: Any) -> set[str]:
     }
 
 
-def test_frames_of_both_libraries_by_their_names() -> None:
+def test_query_over_pandas_and_polars_frames() -> None:
     orders = pd.DataFrame({"Price": [9.5, 3.0], "qty": [2, 0], "cust": [1, 1]})
     people = pl.DataFrame({"id": [1, 2], "name": ["a", "b"]})
     text = "select Price * qty as Amount, name from orders join people on cust = people.id where qty > 0"
@@ -144,7 +144,7 @@ def test_frames_of_both_libraries_by_their_names() -> None:
     assert error_counts() == {}
 
 
-def test_a_relation_is_a_frame_for_the_next_query() -> None:
+def test_query_over_a_relation() -> None:
     orders = pd.DataFrame({"id": [1, 2], "qty": [2, 0]})
     part = database.sql("select id, qty * 2 as double from orders where id > 1")
     assert part.shape == (1, 2)
@@ -152,14 +152,14 @@ def test_a_relation_is_a_frame_for_the_next_query() -> None:
     assert edges(out, orders=orders) == {"more orders.qty TRANSFORMATION", "None orders.id FILTER"}
 
 
-KEPT = "k t.k IDENTITY, v t.v IDENTITY, w t.w IDENTITY"
+ALL_COLUMNS = "k t.k IDENTITY, v t.v IDENTITY, w t.w IDENTITY"
 
 
 @pytest.mark.parametrize(
-    ("verbs", "expected"),
+    ("expression", "expected"),
     [
-        ("r.filter('v > 1')", f"{KEPT}, None t.v FILTER"),
-        ("r.filter(duckdb.ColumnExpression('v') > duckdb.ConstantExpression(1))", f"{KEPT}, None t.v FILTER"),
+        ("r.filter('v > 1')", f"{ALL_COLUMNS}, None t.v FILTER"),
+        ("r.filter(duckdb.ColumnExpression('v') > duckdb.ConstantExpression(1))", f"{ALL_COLUMNS}, None t.v FILTER"),
         ("r.project('k, v * w as x')", "k t.k IDENTITY, x t.v TRANSFORMATION, x t.w TRANSFORMATION"),
         ("r.select('k', duckdb.ColumnExpression('w'))", "k t.k IDENTITY, w t.w IDENTITY"),
         ("r.aggregate('k, sum(v) as s', 'k')", "k t.k IDENTITY, s t.v AGGREGATION, None t.k GROUP_BY"),
@@ -174,27 +174,27 @@ KEPT = "k t.k IDENTITY, v t.v IDENTITY, w t.w IDENTITY"
         ("r.project('v').sum('v')", "sum(v) t.v TRANSFORMATION"),
     ],
 )
-def test_verbs_of_relations(verbs: str, expected: str) -> None:
+def test_relation_methods(expression: str, expected: str) -> None:
     t = pd.DataFrame({"k": [1, 2], "v": [2, 0], "w": [1, 1]})
     u = pd.DataFrame({"k": [1, 2], "x": [5, 6]})
-    given = {"t": t, "duckdb": duckdb, "r": database.sql("select * from t"), "s": database.sql("select * from u")}
-    assert edges(eval(verbs, given).df(), t=t, u=u) == set(expected.split(", "))
+    namespace = {"t": t, "duckdb": duckdb, "r": database.sql("select * from t"), "s": database.sql("select * from u")}
+    assert edges(eval(expression, namespace).df(), t=t, u=u) == set(expected.split(", "))
     assert error_counts() == {}
 
 
-def test_verbs_without_a_rule_are_opaque() -> None:
+def test_relation_methods_without_a_rule_are_opaque() -> None:
     t = pd.DataFrame({"a": [1, 2], "b": [3, 4]})
     u = pd.DataFrame({"a": [1, 2], "c": [3, 4]})
     start = [clew.version(t, name="t"), clew.version(u, name="u")]
     one, other = database.sql("select * from t").set_alias("one"), database.sql("select * from u").set_alias("other")
     for relation in (one.join(other, "one.a = other.a"), one.except_(one.filter("a > 1")), one.row_number("over ()")):
-        found = clew.lineage(relation.df(), until=start).edges()
-        assert found
-        assert all(edge.opaque for edge in found if edge.column is not None)
+        relation_edges = clew.lineage(relation.df(), until=start).edges()
+        assert relation_edges
+        assert all(edge.opaque for edge in relation_edges if edge.column is not None)
     assert error_counts() == {}
 
 
-def test_a_frame_is_read_as_it_was_when_the_query_ran() -> None:
+def test_query_uses_the_frame_version_at_execution() -> None:
     orders = pd.DataFrame({"a": [1, 2], "b": [3, 4]})
     before = clew.version(orders, name="orders")
     out = database.sql("select a from orders").df()
@@ -216,7 +216,7 @@ def test_tables_and_files(tmp_path: Path) -> None:
     assert edges(str(tmp_path / "out.parquet")) == {f"double {source}.b TRANSFORMATION", rows}
 
 
-def test_relations_over_files_and_files_of_relations(tmp_path: Path) -> None:
+def test_relations_read_and_write_files(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text("a,b\n1,2\n")
     relation = database.read_csv(str(tmp_path / "in.csv"))
     relation.filter("b > 0").write_parquet(str(tmp_path / "out.parquet"))
@@ -227,27 +227,27 @@ def test_relations_over_files_and_files_of_relations(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_nothing_of_duckdb_outlives_it() -> None:
-    """Some releases say so on stderr when the process ends."""
+def test_duckdb_objects_are_released_at_exit() -> None:
+    """Some DuckDB releases report leaked objects on stderr at exit."""
     code = "import clew; clew.track(); import duckdb; one = duckdb.sql('select 1 as a'); duckdb.sql('from one').df()"
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ended.stderr == ""
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stderr == ""
 
 
-def test_what_cannot_be_taken_apart_is_marked() -> None:
+def test_unparsable_statement_is_opaque() -> None:
     orders = pd.DataFrame({"a": [1, 2]})
     start = clew.version(orders, name="orders")
     out = database.sql("summarize orders").df()
-    found = clew.lineage(out, until=[start]).edges()
-    assert {(edge.source, edge.source_column, edge.opaque) for edge in found} == {("orders", "a", True)}
+    opaque_edges = clew.lineage(out, until=[start]).edges()
+    assert {(edge.source, edge.source_column, edge.opaque) for edge in opaque_edges} == {("orders", "a", True)}
 
 
-def test_errors_are_duckdbs_own() -> None:
+def test_duckdb_errors_are_unchanged() -> None:
     with pytest.raises(duckdb.CatalogException):
         database.sql("select * from no_such_table")
 
 
-def test_queries_are_told(run_cells: Any) -> None:
+def test_queries_are_captured(run_cells: Any) -> None:
     streams = run_cells(
         "import duckdb\norders = pd.DataFrame({'k': [1, 1], 'v': [2, 3]})",
         "totals = duckdb.sql('select k, sum(v) as total from orders group by k').df()",
@@ -255,6 +255,6 @@ def test_queries_are_told(run_cells: Any) -> None:
     query, fetch = streams["marimo_dataframe_lineage"][1:]
     assert (query["operation_method"], query["operation_type"]) == ("sql", "aggregation")
     assert fetch["output_dataframes"][0]["variable_name"] == "totals"
-    told_edges = {(edge["column"], edge["source_column"], edge["subtype"]) for edge in query["column_lineage_edges"]}
-    assert told_edges == {("k", "k", "IDENTITY"), ("total", "v", "AGGREGATION"), (None, "k", "GROUP_BY")}
+    query_edges = {(edge["column"], edge["source_column"], edge["subtype"]) for edge in query["column_lineage_edges"]}
+    assert query_edges == {("k", "k", "IDENTITY"), ("total", "v", "AGGREGATION"), (None, "k", "GROUP_BY")}
     assert error_counts() == {}

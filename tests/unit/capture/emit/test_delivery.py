@@ -1,11 +1,11 @@
-"""Streams over HTTP: everything arrives, however often the endpoint is down, and nothing waits for it."""
+"""Tests of delivery over HTTP: every event arrives after failures, and capture does not wait for it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from tests.support.event_receivers import Taker
+from tests.support.event_receivers import EventReceiver
 
 from clew.capture.emit.delivery import DeliveryEndpoint, SpoolSender, find_endpoint, init_delivery_state
 from clew.capture.emit.files import DATAFRAME, FILES, LINEAGE, RUNTIME, SPARK, STATE_FOLDER
@@ -24,23 +24,23 @@ def write(folder: Path, count: int, start: int = 0) -> None:
             file.writelines(b'{"stream": "%s", "n": %d}\n' % (name.encode(), n) for n in range(start, start + count))
 
 
-def begun(folder: Path, url: str) -> SpoolSender:
+def start_sender(folder: Path, url: str) -> SpoolSender:
     folder.mkdir(exist_ok=True)
-    delivery = SpoolSender(folder, DeliveryEndpoint(url, api_key="k1"))
-    assert delivery.acquire()
-    return delivery
+    sender = SpoolSender(folder, DeliveryEndpoint(url, api_key="k1"))
+    assert sender.acquire()
+    return sender
 
 
-def test_each_stream_goes_to_its_own_path_and_nothing_is_left_behind(tmp_path: Path) -> None:
-    taker, folder = Taker(), tmp_path / "out"
-    with taker.listening() as url:
-        delivery = begun(folder, url)
+def test_sends_each_stream_to_its_path_and_removes_its_state(tmp_path: Path) -> None:
+    receiver, folder = EventReceiver(), tmp_path / "out"
+    with receiver.listen() as url:
+        sender = start_sender(folder, url)
         write(folder, 3)
-        assert delivery.poll()
-        delivery.close()
+        assert sender.poll()
+        sender.close()
     for name, path in PATHS.items():
-        assert taker.bodies(path) == (folder / name).read_bytes().splitlines()
-    assert taker.keys == {"Bearer k1"}
+        assert receiver.bodies(path) == (folder / name).read_bytes().splitlines()
+    assert receiver.authorizations == {"Bearer k1"}
     assert {path.name for path in folder.iterdir()} == set(FILES)
 
 
@@ -49,80 +49,80 @@ def spark_event(kind: str, run: str, job_type: str) -> bytes:
     return b'{"eventType": "%s", "run": {"runId": "%s"}, "job": %s}\n' % (kind.encode(), run.encode(), job)
 
 
-def test_what_a_spark_session_tells_is_awaited_to_its_end(tmp_path: Path) -> None:
-    taker, folder = Taker(), tmp_path / "out"
-    with taker.listening() as url:
+def test_waits_for_the_end_of_spark_applications(tmp_path: Path) -> None:
+    receiver, folder = EventReceiver(), tmp_path / "out"
+    with receiver.listen() as url:
         init_delivery_state(folder)
         first, job = spark_event("START", "a", "APPLICATION"), spark_event("START", "j", "RDD_JOB")
         last = spark_event("COMPLETE", "a", "APPLICATION")
         (folder / SPARK).write_bytes(first + b"no event\n" + job)
-        delivery = begun(folder, url)
-        assert delivery.poll()
-        assert delivery.has_running_apps
+        sender = start_sender(folder, url)
+        assert sender.poll()
+        assert sender.has_running_apps
         with (folder / SPARK).open("ab") as file:
             file.write(last)
-        assert delivery.poll()
-        assert not delivery.has_running_apps
-        delivery.close()
-    assert taker.bodies(PATHS[LINEAGE]) == (folder / SPARK).read_bytes().splitlines()
+        assert sender.poll()
+        assert not sender.has_running_apps
+        sender.close()
+    assert receiver.bodies(PATHS[LINEAGE]) == (folder / SPARK).read_bytes().splitlines()
 
 
-def test_an_endpoint_of_somebody_else_gets_openlineage_alone(tmp_path: Path) -> None:
-    taker, folder = Taker(lambda path: 201 if path == PATHS[LINEAGE] else 404), tmp_path / "out"
-    with taker.listening() as url:
-        delivery = begun(folder, url)
+def test_sends_only_openlineage_to_other_endpoints(tmp_path: Path) -> None:
+    receiver, folder = EventReceiver(lambda path: 201 if path == PATHS[LINEAGE] else 404), tmp_path / "out"
+    with receiver.listen() as url:
+        sender = start_sender(folder, url)
         write(folder, 2)
-        assert delivery.poll()
-        delivery.close()
-    assert len(taker.taken) == 2
+        assert sender.poll()
+        sender.close()
+    assert len(receiver.received) == 2
     assert not (folder / STATE_FOLDER).exists()
 
 
 @pytest.mark.parametrize("status", [401, 404, 408, 429, 500, 503])
-def test_what_is_not_taken_is_sent_again_by_the_next(tmp_path: Path, status: int) -> None:
-    answers = iter([201, status])
-    taker, folder = Taker(lambda _: next(answers, 201)), tmp_path / "out"
-    with taker.listening() as url:
-        delivery = begun(folder, url)
+def test_next_sender_retries_failed_events(tmp_path: Path, status: int) -> None:
+    statuses = iter([201, status])
+    receiver, folder = EventReceiver(lambda _: next(statuses, 201)), tmp_path / "out"
+    with receiver.listen() as url:
+        sender = start_sender(folder, url)
         write(folder, 2)
-        assert not delivery.poll()
-        assert delivery.pending_bytes()
-        delivery.close()
-        later = begun(folder, url)
-        assert later.poll()
-        assert not later.pending_bytes()
-        later.close()
-    assert taker.bodies(PATHS[LINEAGE]) == (folder / LINEAGE).read_bytes().splitlines()
+        assert not sender.poll()
+        assert sender.pending_bytes()
+        sender.close()
+        next_sender = start_sender(folder, url)
+        assert next_sender.poll()
+        assert not next_sender.pending_bytes()
+        next_sender.close()
+    assert receiver.bodies(PATHS[LINEAGE]) == (folder / LINEAGE).read_bytes().splitlines()
 
 
-def test_an_event_that_is_refused_does_not_hold_up_the_others(tmp_path: Path) -> None:
-    answers = iter([400])
-    taker, folder = Taker(lambda _: next(answers, 201)), tmp_path / "out"
-    with taker.listening() as url:
-        delivery = begun(folder, url)
+def test_rejected_event_does_not_block_others(tmp_path: Path) -> None:
+    statuses = iter([400])
+    receiver, folder = EventReceiver(lambda _: next(statuses, 201)), tmp_path / "out"
+    with receiver.listen() as url:
+        sender = start_sender(folder, url)
         write(folder, 3)
-        assert delivery.poll()
-        assert delivery.state.rejected == 1
-        delivery.close()
-    assert len(taker.bodies(PATHS[LINEAGE])) == 2
+        assert sender.poll()
+        assert sender.state.rejected == 1
+        sender.close()
+    assert len(receiver.bodies(PATHS[LINEAGE])) == 2
 
 
-def test_an_endpoint_that_is_down_and_up_again(tmp_path: Path) -> None:
-    taker, folder = Taker(), tmp_path / "out"
-    with taker.listening() as url:
-        delivery = begun(folder, url)
+def test_sends_after_the_endpoint_is_up_again(tmp_path: Path) -> None:
+    receiver, folder = EventReceiver(), tmp_path / "out"
+    with receiver.listen() as url:
+        sender = start_sender(folder, url)
         write(folder, 1)
-        assert delivery.poll()
+        assert sender.poll()
     write(folder, 1, start=1)
-    assert not delivery.poll()
-    with taker.listening(int(url.rsplit(":", 1)[1])):
-        assert delivery.poll()
-    delivery.close()
-    assert taker.bodies(PATHS[LINEAGE]) == (folder / LINEAGE).read_bytes().splitlines()
+    assert not sender.poll()
+    with receiver.listen(int(url.rsplit(":", 1)[1])):
+        assert sender.poll()
+    sender.close()
+    assert receiver.bodies(PATHS[LINEAGE]) == (folder / LINEAGE).read_bytes().splitlines()
 
 
-def test_a_folder_is_sent_by_one_at_a_time(tmp_path: Path) -> None:
-    first = begun(tmp_path / "out", "http://127.0.0.1:9")
+def test_one_sender_per_folder(tmp_path: Path) -> None:
+    first = start_sender(tmp_path / "out", "http://127.0.0.1:9")
     second = SpoolSender(tmp_path / "out", DeliveryEndpoint("http://127.0.0.1:9"))
     assert not second.acquire()
     first.close()
@@ -164,7 +164,7 @@ transport:
         ({"OPENLINEAGE_URL": "http://here"}, "facets:\n  environment_variables: []\n", DeliveryEndpoint("http://here")),
     ],
 )
-def test_the_endpoint_is_found_as_openlineage_clients_find_it(
+def test_find_endpoint_follows_openlineage_configuration(
     environment: dict[str, str],
     config: str | None,
     expected: DeliveryEndpoint | None,
@@ -180,6 +180,6 @@ def test_the_endpoint_is_found_as_openlineage_clients_find_it(
     assert find_endpoint() == expected
 
 
-def test_a_base_path_is_kept() -> None:
+def test_endpoint_target_keeps_the_base_path() -> None:
     endpoint = DeliveryEndpoint("https://lineage.example.org/base/", "/api/v1/lineage")
     assert endpoint.target(LINEAGE) == "/base/api/v1/lineage"

@@ -1,3 +1,5 @@
+"""Tests of redaction of secrets in code and of values in types."""
+
 from __future__ import annotations
 
 import pytest
@@ -6,7 +8,7 @@ from clew.capture.emit.redaction import redact, redact_type
 
 
 @pytest.mark.parametrize(
-    ("text", "safe"),
+    ("text", "redacted"),
     [
         ("postgresql://ann:s3cret@db:5432/shop", "postgresql://ann:***@db:5432/shop"),
         ("create_engine('mysql+pymysql://u:p%40ss@h/d')", "create_engine('mysql+pymysql://u:***@h/d')"),
@@ -32,8 +34,8 @@ from clew.capture.emit.redaction import redact, redact_type
         ("k = '-----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY-----'", "k = '***'"),
     ],
 )
-def test_secrets_are_replaced(text: str, safe: str) -> None:
-    assert redact(text) == safe
+def test_secrets_are_replaced(text: str, redacted: str) -> None:
+    assert redact(text) == redacted
 
 
 @pytest.mark.parametrize(
@@ -51,12 +53,12 @@ def test_secrets_are_replaced(text: str, safe: str) -> None:
         "https://example.org/data.csv?page=2",
     ],
 )
-def test_other_code_is_left_as_it_is(text: str) -> None:
+def test_other_code_is_unchanged(text: str) -> None:
     assert redact(text) == text
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("type_text", "redacted"),
     [
         ("ENUM('Ann', 'it''s)')", "ENUM"),
         ("STRUCT(a ENUM('Ann'), b INTEGER)[]", "STRUCT(a ENUM, b INTEGER)[]"),
@@ -67,5 +69,5 @@ def test_other_code_is_left_as_it_is(text: str) -> None:
         ("category", "category"),
     ],
 )
-def test_a_type_is_told_without_its_values(given: str, told: str) -> None:
-    assert redact_type(given) == told
+def test_redact_type_removes_values(type_text: str, redacted: str) -> None:
+    assert redact_type(type_text) == redacted

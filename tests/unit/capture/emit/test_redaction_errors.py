@@ -1,4 +1,4 @@
-"""What an exception says is told, and the data that it speaks of is not."""
+"""Tests of error messages: data values are redacted."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from clew.capture.emit.redaction import describe_failure
 PEOPLE = pd.DataFrame({"name": ["Ann Zebra", "Bob Yak"], "age": [31, 42]})
 
 
-class UnspeakableError(Exception):
+class RaisingError(Exception):
     def __str__(self) -> str:
         raise RuntimeError
 
 
-def told(source: str) -> str:
+def redacted_message(source: str) -> str:
     code = compile(source, "/home/user/book.py", "exec")
     namespace: dict[str, Any] = {"pd": pd, "pl": pl, "duckdb": duckdb, "people": PEOPLE}
     try:
         exec(code, namespace)
-    except Exception as error:  # noqa: BLE001 - any may be asked for
+    except Exception as error:  # noqa: BLE001 - a case may raise any error
         return describe_failure(error, source).message
     pytest.fail("nothing was raised")
 
@@ -66,16 +66,16 @@ def told(source: str) -> str:
         ("raise RuntimeError('password=hunter2 was refused')", "password=*** was refused"),
     ],
 )
-def test_data_is_left_out_of_messages(source: str, message: str) -> None:
-    assert told(source) == message
+def test_messages_contain_no_data(source: str, message: str) -> None:
+    assert redacted_message(source) == message
 
 
-def test_a_message_that_is_cut_off_shows_no_half_of_a_value() -> None:
+def test_truncated_message_contains_no_partial_value() -> None:
     assert describe_failure(ValueError("x" * 9995 + " 'Ann Zebra'"), "").message == "x" * 9995 + " '***"
 
 
-def test_an_exception_that_cannot_speak() -> None:
-    assert describe_failure(UnspeakableError(), "").message == "(no message: RuntimeError)"
+def test_exception_without_a_message() -> None:
+    assert describe_failure(RaisingError(), "").message == "(no message: RuntimeError)"
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_an_exception_that_cannot_speak() -> None:
         "people['name'].map({}.__getitem__)",
     ],
 )
-def test_no_message_of_a_library_holds_data(source: str) -> None:
-    message = told(source)
+def test_library_messages_contain_no_data(source: str) -> None:
+    message = redacted_message(source)
     assert message
     assert not {"Ann", "Zebra", "Bob", "Yak"} & set(message.replace("'", " ").replace('"', " ").split())

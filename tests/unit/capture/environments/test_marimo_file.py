@@ -1,3 +1,5 @@
+"""Tests of reading marimo notebook files."""
+
 from __future__ import annotations
 
 import ast
@@ -6,7 +8,7 @@ import pytest
 
 from clew.capture.environments.marimo_file import Notebook
 
-BOOK = """
+SOURCE = """
 import marimo
 app = marimo.App(width="medium")
 
@@ -30,14 +32,19 @@ def double(x):
 """
 
 
-def book() -> Notebook:
-    found = Notebook.from_tree(ast.parse(BOOK))
-    assert found is not None
-    return found
+def parse_notebook() -> Notebook:
+    notebook = Notebook.from_tree(ast.parse(SOURCE))
+    assert notebook is not None
+    return notebook
 
 
 def test_cells_are_read_in_order() -> None:
-    assert [(cell.index, cell.name) for cell in book().cells] == [(1, "setup"), (2, "load"), (3, None), (4, "double")]
+    assert [(cell.index, cell.name) for cell in parse_notebook().cells] == [
+        (1, "setup"),
+        (2, "load"),
+        (3, None),
+        (4, "double"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -50,16 +57,16 @@ def test_cells_are_read_in_order() -> None:
         ("something = 'else'", None),
     ],
 )
-def test_a_cell_is_found_by_what_its_source_means(source: str, index: int | None) -> None:
-    found = book().find(source)
-    assert (found.index if found is not None else None) == index
+def test_find_compares_syntax_trees(source: str, index: int | None) -> None:
+    cell = parse_notebook().find(source)
+    assert (cell.index if cell is not None else None) == index
 
 
-def test_a_script_is_no_notebook() -> None:
+def test_script_is_not_a_notebook() -> None:
     assert Notebook.from_tree(ast.parse("print(1)")) is None
 
 
-def test_a_cell_is_found_whatever_the_indentation_of_its_texts() -> None:
+def test_find_ignores_indentation_of_strings() -> None:
     source = (
         "import marimo\napp = marimo.App()\n@app.cell\ndef totals(mo, orders):\n"
         '    totals = mo.sql(\n        f"""\n        SELECT *\n        FROM orders\n        """\n    )\n'
@@ -67,6 +74,6 @@ def test_a_cell_is_found_whatever_the_indentation_of_its_texts() -> None:
     )
     notebook = Notebook.from_tree(ast.parse(source))
     assert notebook is not None
-    found = notebook.find('totals = mo.sql(\n    f"""\n    SELECT *\n    FROM orders\n    """\n)')
-    assert found is not None
-    assert found.name == "totals"
+    cell = notebook.find('totals = mo.sql(\n    f"""\n    SELECT *\n    FROM orders\n    """\n)')
+    assert cell is not None
+    assert cell.name == "totals"

@@ -1,4 +1,4 @@
-"""What a Spark session is given so that OpenLineage's listener reports to the cell that made it; no JVM is needed."""
+"""Tests of the Spark properties for OpenLineage's listener; no JVM is needed."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_parents_are_the_cell_and_the_session(execution: Execution, tmp_path: Pa
         ({}, "--packages io.openlineage:openlineage-spark_2.13:1.40.0 pyspark-shell", True),
     ],
 )
-def test_nothing_without_the_jar(
+def test_no_properties_without_the_jar(
     execution: Execution,
     monkeypatch: pytest.MonkeyPatch,
     options: dict[str, str],
@@ -63,34 +63,32 @@ def test_nothing_without_the_jar(
     assert bool(listener_properties(options, execution)) == is_configured
 
 
-def test_what_the_user_chose_stays(execution: Execution, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_user_settings_are_kept(execution: Execution, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENLINEAGE_URL", "http://localhost:5000")
-    own = {
+    options = {
         **PACKAGE,
         "spark.extraListeners": "my.Listener",
         "spark.openlineage.parentRunId": "mine",
         "spark.openlineage.transport.type": "console",
     }
-    found = listener_properties(own, execution)
-    assert found["spark.extraListeners"] == f"my.Listener,{LISTENER}"
-    assert not any("arent" in name for name in found)
-    assert not any("transport" in name for name in found)
+    properties = listener_properties(options, execution)
+    assert properties["spark.extraListeners"] == f"my.Listener,{LISTENER}"
+    assert not any("arent" in name for name in properties)
+    assert not any("transport" in name for name in properties)
 
 
 @pytest.mark.parametrize(("worker", "is_sent"), [("", True), ("off", False)])
-def test_events_for_an_endpoint_wait_in_the_file_for_the_worker(
+def test_events_are_spooled_to_a_file_for_the_worker(
     execution: Execution, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, worker: str, is_sent: bool
 ) -> None:
     monkeypatch.setenv("OPENLINEAGE_URL", "http://localhost:5000")
     monkeypatch.setenv("CLEW_WORKER", worker)
-    found = listener_properties(PACKAGE, execution)
-    assert found["spark.openlineage.transport.type"] == "file"
+    properties = listener_properties(PACKAGE, execution)
+    assert properties["spark.openlineage.transport.type"] == "file"
     assert pending_folders(tmp_path) == ([tmp_path / execution.session.session_id] if is_sent else [])
 
 
-def test_the_jar_may_lie_among_those_of_spark(
-    execution: Execution, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_jar_is_found_in_spark_home(execution: Execution, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
     assert not listener_properties({}, execution)
     (tmp_path / "jars").mkdir()
@@ -99,7 +97,7 @@ def test_the_jar_may_lie_among_those_of_spark(
 
 
 @pytest.mark.usefixtures("execution")
-def test_defaults_of_spark_count_as_what_the_user_chose(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_spark_defaults_are_user_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     (tmp_path / "spark-defaults.conf").write_text(
         "# ours\nspark.jars.packages  io.openlineage:openlineage-spark_2.13:1.40.0\n"
@@ -113,7 +111,7 @@ def test_defaults_of_spark_count_as_what_the_user_chose(monkeypatch: pytest.Monk
     assert error_counts() == {}
 
 
-def test_a_builder_is_prepared(execution: Execution) -> None:
+def test_configure_builder(execution: Execution) -> None:
     builder: Any = SparkSession.Builder()
     for name, value in PACKAGE.items():
         builder.config(name, value)

@@ -1,3 +1,5 @@
+"""Tests of the source map."""
+
 from __future__ import annotations
 
 import sys
@@ -14,30 +16,30 @@ from clew.capture.introspection.source_map import (
 )
 
 
-def place_of(source: str) -> SourceLocation:
-    """Where `mark()` is called in `source`."""
-    found: list[SourceLocation] = []
+def locate_mark(source: str) -> SourceLocation:
+    """Return the location of the `mark()` call in `source`."""
+    locations: list[SourceLocation] = []
     sources = SourceMap()
     code = compile(source, "<cell>", "exec")
     sources.add_cell(source, code.co_filename, first_line_of(code))
 
     class Marked:
         def __getitem__(self, key: object) -> Marked:
-            return note(self)
+            return record(self)
 
         def __setitem__(self, key: object, value: object) -> None:
-            note(self)
+            record(self)
 
         def mark(self, *_: object, **__: object) -> Marked:
-            return note(self)
+            return record(self)
 
-    def note(marked: Marked) -> Marked:
+    def record(marked: Marked) -> Marked:
         frame = sys._getframe(2)
-        found.append(sources.locate(position_of(frame.f_code, frame.f_lasti)))
+        locations.append(sources.locate(position_of(frame.f_code, frame.f_lasti)))
         return marked
 
     exec(code, {"m": Marked(), "f": lambda value: value})
-    return found[-1]
+    return locations[-1]
 
 
 @pytest.mark.parametrize(
@@ -58,13 +60,13 @@ def place_of(source: str) -> SourceLocation:
     ],
 )
 def test_text_lines_and_target(source: str, text: str, lines: tuple[int, int], target: str | None) -> None:
-    place = place_of(source)
-    assert (place.text, (place.line, place.end_line), place.target) == (text, lines, target)
+    location = locate_mark(source)
+    assert (location.text, (location.line, location.end_line), location.target) == (text, lines, target)
 
 
-def test_a_functions_variable_is_not_the_notebooks() -> None:
-    assert not place_of("def g():\n    t = m.mark()\ng()").is_top_level
-    assert place_of("if True:\n    t = m.mark()").is_top_level
+def test_variable_of_a_function_is_not_top_level() -> None:
+    assert not locate_mark("def g():\n    t = m.mark()\ng()").is_top_level
+    assert locate_mark("if True:\n    t = m.mark()").is_top_level
 
 
 @pytest.mark.parametrize(
@@ -76,27 +78,29 @@ def test_a_functions_variable_is_not_the_notebooks() -> None:
     ],
 )
 def test_parameters_are_names_and_literals(source: str, parameters: dict[str, Any]) -> None:
-    assert place_of(source).parameters == parameters
+    assert locate_mark(source).parameters == parameters
 
 
-def test_code_at_its_place_in_a_file_counts_from_its_cell() -> None:
+def test_lines_count_from_the_start_of_the_cell() -> None:
     cell = "x = 1\nout = mark()"
     sources = SourceMap()
     code = compile("\n" * 40 + cell, "book.py", "exec")
     sources.add_cell(cell, code.co_filename, first_line_of(code))
     offsets = [start for start, _, line in code.co_lines() if line == 42]
-    found = [sources.locate(position_of(code, instruction)) for instruction in range(offsets[0], len(code.co_code), 2)]
-    assert ("mark()", 2, "out") in {(place.text, place.line, place.target) for place in found}
+    locations = [
+        sources.locate(position_of(code, instruction)) for instruction in range(offsets[0], len(code.co_code), 2)
+    ]
+    assert ("mark()", 2, "out") in {(location.text, location.line, location.target) for location in locations}
 
 
-def test_a_cell_that_was_edited_takes_the_place_of_the_old_one() -> None:
+def test_edited_cell_replaces_the_old_one() -> None:
     sources = SourceMap()
     for cell in ("out = old()", "# said\nout = new()", "out = old()"):
         code = compile(cell, "cell.py", "exec")
         sources.add_cell(cell, code.co_filename, first_line_of(code))
-        found = {sources.locate(position_of(code, place)).text for place in range(0, len(code.co_code), 2)}
-        assert cell.removeprefix("# said\n").removeprefix("out = ") in found
+        texts = {sources.locate(position_of(code, offset)).text for offset in range(0, len(code.co_code), 2)}
+        assert cell.removeprefix("# said\n").removeprefix("out = ") in texts
 
 
-def test_unknown_code_is_nowhere() -> None:
+def test_unknown_code_has_no_location() -> None:
     assert SourceMap().locate(None) is UNKNOWN_LOCATION

@@ -1,3 +1,5 @@
+"""Tests of is_user_code."""
+
 from __future__ import annotations
 
 import json
@@ -11,12 +13,12 @@ from clew.capture.introspection import user_code
 from clew.capture.introspection.user_code import is_user_code
 
 
-def code_in(filename: str) -> bool:
+def is_user_file(filename: str) -> bool:
     return is_user_code(compile("1", filename, "exec"))
 
 
 @pytest.mark.parametrize(
-    ("filename", "is_users"),
+    ("filename", "expected"),
     [
         ("/home/ann/book.py", True),
         ("/tmp/marimo_1/__marimo__cell_Hbol_.py", True),
@@ -30,14 +32,12 @@ def code_in(filename: str) -> bool:
         ("/opt/venv/lib/python3.11/site-packages/seaborn/axes.py", False),
     ],
 )
-def test_whose_code_it_is(filename: str, is_users: bool) -> None:
-    assert code_in(filename) == is_users
+def test_is_user_code(filename: str, expected: bool) -> None:
+    assert is_user_file(filename) == expected
 
 
-def test_what_was_installed_into_any_folder_of_the_path_is_a_librarys(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_packages_in_any_folder_of_the_path_are_libraries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "seaborn-1.dist-info").mkdir()
     (tmp_path / "seaborn-1.dist-info" / "RECORD").write_text("")
     monkeypatch.syspath_prepend(tmp_path)
-    assert not code_in(str(tmp_path / "seaborn" / "axes.py"))
+    assert not is_user_file(str(tmp_path / "seaborn" / "axes.py"))

@@ -1,3 +1,5 @@
+"""Tests of dataset names of files and tables."""
+
 from __future__ import annotations
 
 import io
@@ -30,7 +32,7 @@ def test_relative_paths_are_made_absolute(tmp_path: Path, monkeypatch: pytest.Mo
     assert dataset_at("in.csv") == ("file", str(tmp_path / "in.csv"))
 
 
-def test_an_open_file_is_its_path_and_a_buffer_has_none(tmp_path: Path) -> None:
+def test_open_file_has_its_path_and_a_buffer_has_none(tmp_path: Path) -> None:
     path = tmp_path / "in.csv"
     path.write_text("a\n1\n")
     with path.open() as file:
@@ -50,7 +52,7 @@ def test_tables_are_named_by_their_server(connection: str, namespace: str, name:
     assert table_dataset(connection, "orders") == (namespace, name)
 
 
-def test_a_schema_is_part_of_the_name() -> None:
+def test_table_name_includes_the_schema() -> None:
     assert table_dataset("postgresql://db/shop", "sales.orders") == ("postgres://db:5432", "shop.sales.orders")
 
 
@@ -62,11 +64,11 @@ def test_a_schema_is_part_of_the_name() -> None:
         (ExternalDataset("sqlite", ":memory:.orders"), "sqlite:///:memory:.orders"),
     ],
 )
-def test_a_uri_is_one_whatever_the_name(dataset: ExternalDataset, uri: str) -> None:
+def test_uri_is_percent_encoded(dataset: ExternalDataset, uri: str) -> None:
     assert dataset.uri == uri
 
 
-def test_a_sqlite_table_is_named_by_its_file(tmp_path: Path) -> None:
+def test_sqlite_table_name_includes_the_file(tmp_path: Path) -> None:
     connection = sqlite3.connect(tmp_path / "shop.db")
     for table in ("orders", "main.orders"):
         assert table_dataset(connection, table) == ("sqlite", f"{tmp_path / 'shop.db'}.orders")
@@ -81,5 +83,5 @@ def test_a_sqlite_table_is_named_by_its_file(tmp_path: Path) -> None:
         ('SELECT a FROM "shop"."orders" o JOIN people p ON true', ["shop.orders", "people"]),
     ],
 )
-def test_tables_of_a_query(query: str, tables: list[str]) -> None:
+def test_tables_in_query(query: str, tables: list[str]) -> None:
     assert tables_in_query(query) == tables

@@ -1,4 +1,4 @@
-"""`clew config`, `clew doctor` and `clew completion`."""
+"""Tests of `clew config`, `clew doctor` and `clew completion`."""
 
 from __future__ import annotations
 

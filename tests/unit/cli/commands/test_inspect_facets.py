@@ -1,4 +1,4 @@
-"""`clew facets`: facets of a run from the lake, of a job or a dataset from the index."""
+"""Tests of `clew facets`: facets of a run from the lake, of a job or a dataset from the index."""
 
 from __future__ import annotations
 

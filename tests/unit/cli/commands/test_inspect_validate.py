@@ -1,4 +1,4 @@
-"""`clew validate`: schema errors and warnings of event files."""
+"""Tests of `clew validate`: schema errors and warnings of event files."""
 
 from __future__ import annotations
 

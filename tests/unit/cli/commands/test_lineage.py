@@ -1,4 +1,4 @@
-"""`clew downstream`, `path`, `impact`, `diff`, `search` and `export` on the run of a small notebook."""
+"""Tests of `clew downstream`, `path`, `impact`, `diff`, `search` and `export` on the run of a small notebook."""
 
 from __future__ import annotations
 
@@ -113,14 +113,14 @@ def test_impact_distinguishes_direct_and_indirect(home: Path) -> None:
 
 
 @pytest.fixture
-def two_sessions(story: Any) -> Path:
+def two_sessions(notebook_events: Any) -> Path:
     """Index two sessions of a notebook, the second with another column and other code."""
     for session_id, columns in (("aaaa1111", ["price"]), ("bbbb2222", ["price", "tax"])):
-        session = story.session(session_id)
+        session = notebook_events.session(session_id)
         session.run("START")
         session.operation("load", "sales.parquet", {name: [("orders.csv", name)] for name in columns})
         session.run("COMPLETE")
-    path: Path = story.tell()
+    path: Path = notebook_events.index_events()
     return path.parent
 
 
@@ -196,10 +196,10 @@ def test_user_error_is_reported_with_hint(arguments: tuple[str, ...], message: s
         invoke(home, *arguments)
 
 
-def test_ambiguous_name_lists_candidates(story: Any) -> None:
+def test_ambiguous_name_lists_candidates(notebook_events: Any) -> None:
     for notebook in ("one", "two"):
-        story.session(f"{notebook:x<8}", notebook).operation("load", "df@1", {"id": [("orders.csv", "id")]})
-    home = story.tell().parent
+        notebook_events.session(f"{notebook:x<8}", notebook).operation("load", "df@1", {"id": [("orders.csv", "id")]})
+    home = notebook_events.index_events().parent
     with pytest.raises(UsageError, match="'df' matches 2 datasets: marimo:two/df, marimo:one/df"):
         invoke(home, "downstream", "df")
 

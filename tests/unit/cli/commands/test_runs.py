@@ -1,4 +1,4 @@
-"""`clew runs`: recent, failed and slow runs."""
+"""Tests of `clew runs`: recent, failed and slow runs."""
 
 from __future__ import annotations
 

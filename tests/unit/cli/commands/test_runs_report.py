@@ -1,4 +1,4 @@
-"""`clew report`: reports from the index as text, JSON, Markdown and HTML."""
+"""Tests of `clew report`: reports from the index as text, JSON, Markdown and HTML."""
 
 from __future__ import annotations
 

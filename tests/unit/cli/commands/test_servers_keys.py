@@ -1,4 +1,4 @@
-"""`clew keys`, and the authentication options of `clew collect`."""
+"""Tests of `clew keys` and of the authentication options of `clew collect`."""
 
 from __future__ import annotations
 

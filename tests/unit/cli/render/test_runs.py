@@ -1,4 +1,4 @@
-"""Text of `clew pipeline status`."""
+"""Tests of the text of `clew pipeline status`."""
 
 from __future__ import annotations
 

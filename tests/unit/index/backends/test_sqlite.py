@@ -1,4 +1,4 @@
-"""Opening an index: what is missing, newer or no index at all ends in a sentence."""
+"""Tests of opening an index in SQLite: missing, newer and invalid files give an error message."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def set_format(path: Path, value: str) -> None:
     connection.close()
 
 
-def test_it_is_made_once_and_opened_again(index: Path) -> None:
+def test_existing_index_is_reopened(index: Path) -> None:
     connect_writer(index).close()
     with IndexReader(index) as reader:
         assert reader.meta("format") == str(INDEX_FORMAT)
@@ -34,18 +34,18 @@ def test_it_is_made_once_and_opened_again(index: Path) -> None:
         assert reader.datasets() == []
 
 
-def test_a_relative_path_is_opened(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_opens_a_relative_path(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(index.parent)
     IndexReader(Path(index.name)).close()
 
 
-def test_no_index_says_how_it_comes_to_be(tmp_path: Path) -> None:
+def test_missing_index_error_names_the_command(tmp_path: Path) -> None:
     with pytest.raises(MissingIndexError, match=r"no index at .*index\.sqlite\.\nRun `clew demo`"):
         connect_reader(tmp_path / "index.sqlite")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_empty_file_is_no_index_yet(tmp_path: Path) -> None:
+def test_empty_file_is_a_missing_index(tmp_path: Path) -> None:
     (tmp_path / "index.sqlite").touch()
     with pytest.raises(MissingIndexError):
         connect_reader(tmp_path / "index.sqlite")
@@ -55,25 +55,25 @@ def test_an_empty_file_is_no_index_yet(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("connect", [connect_reader, connect_writer])
 @pytest.mark.parametrize(
-    ("value", "sentence"),
+    ("value", "message"),
     [
         ("7", "has format 7; this clew reads up to format 6.\nUpgrade: "),
         ("1", "has the old format 1; this clew needs format 6.\nRun `clew index rebuild`."),
         ("new", "is not a clew index: its format is 'new'"),
     ],
 )
-def test_another_format_is_refused_and_left_alone(
-    index: Path, connect: type[sqlite3.Connection], value: str, sentence: str
+def test_rejects_another_format_and_leaves_the_file_unchanged(
+    index: Path, connect: type[sqlite3.Connection], value: str, message: str
 ) -> None:
     set_format(index, value)
     before = index.read_bytes()
-    with pytest.raises(ClewError, match=sentence):
+    with pytest.raises(ClewError, match=message):
         connect(index)
     assert index.read_bytes() == before
 
 
 @pytest.mark.parametrize("connect", [connect_reader, connect_writer])
-def test_another_file_is_refused(tmp_path: Path, connect: type[sqlite3.Connection]) -> None:
+def test_rejects_a_file_that_is_not_a_database(tmp_path: Path, connect: type[sqlite3.Connection]) -> None:
     path = tmp_path / "index.sqlite"
     path.write_bytes(b"These are no tables. " * 100)
     with pytest.raises(ClewError, match=r"is not a clew index: file is not a database"):
@@ -81,25 +81,25 @@ def test_another_file_is_refused(tmp_path: Path, connect: type[sqlite3.Connectio
 
 
 @pytest.mark.parametrize(("connect", "action"), [(connect_reader, "read"), (connect_writer, "write")])
-def test_a_folder_is_no_index(tmp_path: Path, connect: type[sqlite3.Connection], action: str) -> None:
+def test_rejects_a_folder(tmp_path: Path, connect: type[sqlite3.Connection], action: str) -> None:
     with pytest.raises(ClewError, match=f"Cannot {action} the index .*: "):
         connect(tmp_path)
 
 
-def test_an_index_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
+def test_reports_an_index_that_cannot_be_created(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ClewError, match=r"Cannot write the index .*: (File exists|Not a directory)"):
         connect_writer(tmp_path / "file" / "deeper" / "index.sqlite")
 
 
-def test_a_reader_cannot_write(index: Path) -> None:
+def test_reader_is_read_only(index: Path) -> None:
     reader = connect_reader(index)
     with pytest.raises(sqlite3.OperationalError, match="readonly"):
         reader.execute("delete from meta")
     reader.close()
 
 
-def test_readers_see_whole_transactions(index: Path) -> None:
+def test_reader_sees_only_committed_transactions(index: Path) -> None:
     writer, reader = connect_writer(index), connect_reader(index)
     count = "select count(*) from events"
     with transaction(writer):

@@ -1,4 +1,4 @@
-"""Which facet of a name counts: the last received, or the last by its event's time, whatever the batches were."""
+"""Tests of facet order: the last facet by receipt or by event time counts, independent of batches."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def event(number: int, minute: int) -> bytes:
     lineage = {"fields": {"out": {"inputFields": [source]}}}
     output = {"namespace": "n", "name": "out", "facets": {"columnLineage": lineage, "note": {"n": number}}}
     run = {"runId": "r", "facets": {"note": {"n": number}}}
-    moment = f"2026-01-01T10:0{minute}:00Z"
-    return json.dumps({"eventTime": moment, "run": run, "outputs": [output]}).encode()
+    event_time = f"2026-01-01T10:0{minute}:00Z"
+    return json.dumps({"eventTime": event_time, "run": run, "outputs": [output]}).encode()
 
 
 EVENTS = [event(number, minute) for number, minute in enumerate(MINUTES)]
 
 
-def batches() -> Iterator[list[list[int]]]:
+def batch_splits() -> Iterator[list[list[int]]]:
     yield [[0, 1, 2, 3]]
     yield [[0, 1], [2, 3]]
     yield [[2, 3], [0, 1]]
@@ -40,15 +40,15 @@ def batches() -> Iterator[list[list[int]]]:
 
 
 @pytest.mark.parametrize("order", FacetOrder)
-def test_the_order_decides_and_batches_do_not(order: FacetOrder, tmp_path: Path) -> None:
-    for case, parts in enumerate(batches()):
+def test_facet_order_decides_independent_of_batches(order: FacetOrder, tmp_path: Path) -> None:
+    for case, parts in enumerate(batch_splits()):
         path = tmp_path / str(case)
-        with IndexWriter(path, order) as sink:
-            for place, numbers in enumerate(parts):
-                observer = ChangeExtractor(None, order)
+        with IndexWriter(path, order) as index_writer:
+            for batch, numbers in enumerate(parts):
+                extractor = ChangeExtractor(None, order)
                 for number in numbers:
-                    observer.add(decode_openlineage(EVENTS[number]), f"{number:032x}", number)
-                sink.apply(f"app/{place}", observer.changes())
+                    extractor.add(decode_openlineage(EVENTS[number]), f"{number:032x}", number)
+                index_writer.apply(f"app/{batch}", extractor.changes())
         winner = WINNERS[order]
         with IndexReader(path) as index:
             assert index.facets("run", "r") == {"note": json.dumps({"n": winner}).encode()}, parts
@@ -57,7 +57,7 @@ def test_the_order_decides_and_batches_do_not(order: FacetOrder, tmp_path: Path)
             assert [edge["source_column"] for edge in edges] == [f"c{winner}"], parts
 
 
-def test_of_two_at_one_time_the_later_received_counts() -> None:
+def test_sort_key_breaks_ties_by_receipt() -> None:
     assert FacetOrder.EVENT_TIME.sort_key(3, 7) > FacetOrder.EVENT_TIME.sort_key(2, 7)
     assert FacetOrder.EVENT_TIME.sort_key(1, 8) > FacetOrder.EVENT_TIME.sort_key(2, 7)
     assert FacetOrder.RECEIVED.sort_key(3, 7) > FacetOrder.RECEIVED.sort_key(2, 8)

@@ -1,4 +1,4 @@
-"""A cell whose end was never seen: it may run still, or be lost."""
+"""Tests of the states of notebook cells without an end event: running or lost."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def session_run(kind: str, session: str = "s", parent: str | None = None) -> dic
         ([cell("start", "b", 2), cell("start", "a", 1), cell("error", "a", 3)], {"a": "failed", "b": "running"}),
     ],
 )
-def test_a_cell_is_lost_once_its_session_has_ended_or_gone_on(
-    log: list[dict[str, Any]], states: dict[str, str], place: IndexLocation
+def test_unfinished_cell_is_lost_after_session_end_or_a_later_cell(
+    log: list[dict[str, Any]], states: dict[str, str], index_location: IndexLocation
 ) -> None:
-    observer = ChangeExtractor()
+    extractor = ChangeExtractor()
     for seq, event in enumerate(log):
         stream = "runtime" if "event_type" in event else "openlineage"
-        observer.add(decode_event(stream, json.dumps(event).encode()), f"{seq:032x}", seq)
-    with IndexWriter(place) as sink:
-        sink.apply("test/0", observer.changes())
-    with IndexReader(place) as reader:
+        extractor.add(decode_event(stream, json.dumps(event).encode()), f"{seq:032x}", seq)
+    with IndexWriter(index_location) as index_writer:
+        index_writer.apply("test/0", extractor.changes())
+    with IndexReader(index_location) as reader:
         assert {row["execution_id"]: row["state"] for row in reader.cells("s")} == states

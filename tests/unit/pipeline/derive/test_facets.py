@@ -1,4 +1,4 @@
-"""Rows that name bodies of megabytes are opened one at a time."""
+"""Tests of splitting record batches at rows with large facets."""
 
 from __future__ import annotations
 
@@ -21,9 +21,13 @@ LARGE = f"{REF_MARKER}/somewhere#0"
         ([f"columnLineage {LARGE}", None], [1, 1]),
     ],
 )
-def test_rows_are_cut_behind_each_that_names_a_body(facets: list[str | None], sizes: list[int]) -> None:
-    others = ["{}"] * len(facets)
-    columns = {"n": list(range(len(facets))), "a": pa.array(facets, pa.string()), "b": pa.array(others, pa.string())}
-    parts = list(_split_at_large_facets(pa.RecordBatch.from_pydict(columns), ["b", "a"]))
-    assert [part.num_rows for part in parts] == sizes
-    assert [number for part in parts for number in part.column("n").to_pylist()] == columns["n"]
+def test_splits_after_each_row_with_a_large_facet(facets: list[str | None], sizes: list[int]) -> None:
+    small_facets = ["{}"] * len(facets)
+    columns = {
+        "n": list(range(len(facets))),
+        "a": pa.array(facets, pa.string()),
+        "b": pa.array(small_facets, pa.string()),
+    }
+    batches = list(_split_at_large_facets(pa.RecordBatch.from_pydict(columns), ["b", "a"]))
+    assert [batch.num_rows for batch in batches] == sizes
+    assert [number for batch in batches for number in batch.column("n").to_pylist()] == columns["n"]

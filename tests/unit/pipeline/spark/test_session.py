@@ -1,14 +1,16 @@
+"""Tests of the root cause of Spark errors."""
+
 from __future__ import annotations
 
 import pytest
 
 from clew.pipeline.spark.session import root_cause
 
-STANDING = "\n=== Streaming Query ===\nIdentifier: [id = 1]\nCurrent State: ACTIVE\nThread State: RUNNABLE\n"
+QUERY_STATE = "\n=== Streaming Query ===\nIdentifier: [id = 1]\nCurrent State: ACTIVE\nThread State: RUNNABLE\n"
 
 
 @pytest.mark.parametrize(
-    ("text", "sentence"),
+    ("text", "cause"),
     [
         ("", "unknown"),
         ("Job aborted.\n\n", "Job aborted."),
@@ -18,9 +20,9 @@ STANDING = "\n=== Streaming Query ===\nIdentifier: [id = 1]\nCurrent State: ACTI
             "Task 0 failed: Python worker exited unexpectedly (crashed).\n  at a.b\nCaused by: java.io.EOFException\n",
             "Python worker exited unexpectedly. The system may have killed it because of low memory.",
         ),
-        (f"[STREAM_FAILED] The task was lost{STANDING}", "[STREAM_FAILED] The task was lost"),
-        (f"MemoryError: too much{STANDING}Error of the past", "MemoryError: too much"),
+        (f"[STREAM_FAILED] The task was lost{QUERY_STATE}", "[STREAM_FAILED] The task was lost"),
+        (f"MemoryError: too much{QUERY_STATE}Error of the past", "MemoryError: too much"),
     ],
 )
-def test_the_line_that_a_person_can_act_on(text: str, sentence: str) -> None:
-    assert root_cause(text) == sentence
+def test_root_cause(text: str, cause: str) -> None:
+    assert root_cause(text) == cause

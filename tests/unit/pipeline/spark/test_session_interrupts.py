@@ -1,3 +1,5 @@
+"""Tests of deferring Ctrl-C."""
+
 from __future__ import annotations
 
 import signal
@@ -10,61 +12,61 @@ import pytest
 from clew.pipeline.spark.session import defer_keyboard_interrupt
 
 
-def test_ctrl_c_takes_effect_at_the_end() -> None:
-    done: list[str] = []
+def test_defers_ctrl_c_to_the_end() -> None:
+    completed: list[str] = []
     with pytest.raises(KeyboardInterrupt):
-        start(done, times=1)
-    assert done == ["started"]
+        interrupt(completed, times=1)
+    assert completed == ["done"]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_ctrl_c_twice_takes_effect_at_once() -> None:
-    done: list[str] = []
+def test_second_ctrl_c_raises_immediately() -> None:
+    completed: list[str] = []
     with pytest.raises(KeyboardInterrupt):
-        start(done, times=2)
-    assert not done
+        interrupt(completed, times=2)
+    assert not completed
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def start(done: list[str], times: int) -> None:
+def interrupt(completed: list[str], times: int) -> None:
     with defer_keyboard_interrupt():
         for _ in range(times):
             signal.raise_signal(signal.SIGINT)
-        done.append("started")
+        completed.append("done")
 
 
-def test_nothing_is_raised_when_nobody_interrupts() -> None:
+def test_raises_nothing_without_ctrl_c() -> None:
     with defer_keyboard_interrupt():
         pass
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_a_handler_that_is_set_meanwhile_stays() -> None:
-    with handler_after_the_test():
+def test_does_not_replace_a_handler_set_in_the_block() -> None:
+    with restored_sigint_handler():
         with defer_keyboard_interrupt():
             signal.signal(signal.SIGINT, signal.SIG_IGN)
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
-def test_who_ignores_ctrl_c_still_does() -> None:
-    with handler_after_the_test():
+def test_ignored_ctrl_c_remains_ignored() -> None:
+    with restored_sigint_handler():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         with defer_keyboard_interrupt():
             signal.raise_signal(signal.SIGINT)
             assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
-def test_another_thread_may_not_set_handlers_and_does_not() -> None:
-    def held() -> bool:
+def test_sets_no_handler_in_other_threads() -> None:
+    def run_deferred() -> bool:
         with defer_keyboard_interrupt():
             return True
 
     with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(held).result()
+        assert pool.submit(run_deferred).result()
 
 
 @contextmanager
-def handler_after_the_test() -> Iterator[None]:
+def restored_sigint_handler() -> Iterator[None]:
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""The folder in which Spark's launcher finds Spark."""
+"""Tests of SPARK_HOME during the start of a session."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clew.pipeline.spark import session
 from clew.pipeline.spark.session import spark_home_without_zip
 
 
-def test_it_is_the_installed_one_without_its_zip(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_is_the_installed_spark_without_the_python_zip(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SPARK_HOME", raising=False)
     with spark_home_without_zip():
         home = Path(os.environ["SPARK_HOME"])
@@ -22,14 +22,14 @@ def test_it_is_the_installed_one_without_its_zip(monkeypatch: pytest.MonkeyPatch
     assert "SPARK_HOME" not in os.environ
 
 
-def test_who_names_another_gets_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_does_not_override_spark_home(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_HOME", "elsewhere")
     with spark_home_without_zip():
         assert os.environ["SPARK_HOME"] == "elsewhere"
     assert os.environ["SPARK_HOME"] == "elsewhere"
 
 
-def test_without_links_it_is_found_as_usual(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_sets_nothing_if_links_cannot_be_created(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("SPARK_HOME", raising=False)
     (tmp_path / "jars").touch()
     monkeypatch.setattr(session, "temporary_folder", lambda _: tmp_path)

@@ -1,4 +1,4 @@
-"""The process that workers are forked from: it has what they need, and no more."""
+"""Tests of the daemon that forks Python workers."""
 
 from __future__ import annotations
 
@@ -28,17 +28,15 @@ print(main.__globals__["__name__"] == trims_heap_after.__module__)
     [
         pytest.param("pyspark.worker", {EVENT_WORKER_ENV: "1"}, True, id="events"),
         pytest.param("pyspark.worker", {}, False, id="ranges"),
-        pytest.param("pyspark.sql.worker.other", {EVENT_WORKER_ENV: "1"}, False, id="another kind"),
+        pytest.param("pyspark.sql.worker.other", {EVENT_WORKER_ENV: "1"}, False, id="other worker"),
     ],
 )
-def test_workers_find_what_they_need_and_never_load_pandas(
-    worker: str, environment: dict[str, str], is_loaded: bool
-) -> None:
-    found = subprocess.run(
+def test_preloads_event_workers_without_pandas(worker: str, environment: dict[str, str], is_loaded: bool) -> None:
+    process = subprocess.run(
         [sys.executable, "-c", CODE.format(worker=worker)],
         capture_output=True,
         text=True,
         check=True,
         env={**os.environ, **environment},
     )
-    assert found.stdout.split() == [str(is_loaded), "False", str(is_loaded)], "and such a worker gives memory back"
+    assert process.stdout.split() == [str(is_loaded), "False", str(is_loaded)], "event workers also trim the heap"

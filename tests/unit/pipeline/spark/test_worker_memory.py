@@ -1,4 +1,4 @@
-"""Memory goes back to the system when there is much of it, and only then."""
+"""Tests of returning worker memory to the system."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ import pytest
 from clew.pipeline.spark import worker_memory
 
 
-@pytest.mark.parametrize(("held", "is_given_back"), [(64 << 20, False), (512 << 20, True)])
-def test_a_process_that_holds_much_gives_it_back_after_its_work(
-    held: int, is_given_back: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("resident_bytes", "is_trimmed"), [(64 << 20, False), (512 << 20, True)])
+def test_trims_the_heap_after_a_large_task(
+    resident_bytes: int, is_trimmed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done: list[str] = []
-    monkeypatch.setattr(worker_memory, "_resident_bytes", lambda: held)
-    monkeypatch.setattr(worker_memory, "trim_heap", lambda: done.append("given back"))
-    worker_memory.trims_heap_after(done.append)("worked")
-    assert done == ["worked", "given back"][: 1 + is_given_back]
+    calls: list[str] = []
+    monkeypatch.setattr(worker_memory, "_resident_bytes", lambda: resident_bytes)
+    monkeypatch.setattr(worker_memory, "trim_heap", lambda: calls.append("trim"))
+    worker_memory.trims_heap_after(calls.append)("task")
+    assert calls == ["task", "trim"][: 1 + is_trimmed]
 
 
-def test_it_keeps_it_for_a_task_like_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    done: list[str] = []
+def test_skip_trim_after_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
     monkeypatch.setattr(worker_memory, "_resident_bytes", lambda: 512 << 20)
-    monkeypatch.setattr(worker_memory, "trim_heap", lambda: done.append("given back"))
+    monkeypatch.setattr(worker_memory, "trim_heap", lambda: calls.append("trim"))
     worker_memory.trims_heap_after(worker_memory.skip_trim_after_task)()
-    assert done == []
-    worker_memory.trims_heap_after(done.append)("worked otherwise")
-    assert done == ["worked otherwise", "given back"]
+    assert calls == []
+    worker_memory.trims_heap_after(calls.append)("second task")
+    assert calls == ["second task", "trim"]
 
 
-def test_a_process_knows_what_it_holds_and_can_give_back() -> None:
+def test_resident_bytes_is_plausible() -> None:
     worker_memory.trim_heap()
     assert 1 << 20 < worker_memory._resident_bytes() < 1 << 40

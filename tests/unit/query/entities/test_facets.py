@@ -1,4 +1,4 @@
-"""Facets of a run whose events were taken in raw: from these events, as long as no backfill has filled them in."""
+"""Tests of facets of raw-only runs, which are read from the events until a backfill."""
 
 from __future__ import annotations
 
@@ -28,54 +28,54 @@ from clew.query.service import NotebookService
 
 
 @pytest.fixture
-def raw(world: Any, tmp_path: Path) -> Path:
+def raw_lake(scenario: Any, tmp_path: Path) -> Path:
     """Create a lake and an index with two events of a run, without facets."""
     for kind, facet in (("START", {"x": 1}), ("COMPLETE", {"x": 2})):
-        world.run("load", "raw", "orders", run="1", kind=kind, run_facets={"own": facet})
-    lake, observer, rows = Lake(tmp_path / "lake"), RawOnlyExtractor(), LineageTableBuilder()
+        scenario.run("load", "raw", "orders", run="1", kind=kind, run_facets={"own": facet})
+    lake, extractor, rows = Lake(tmp_path / "lake"), RawOnlyExtractor(), LineageTableBuilder()
     lake.create_or_validate()
-    for seq, event in enumerate(world.events):
+    for seq, event in enumerate(scenario.events):
         body = json.dumps(event).encode()
-        observer.add(decode_openlineage(body), event_id(body), seq)
+        extractor.add(decode_openlineage(body), event_id(body), seq)
         arrival = ReceivedEvent(event_id(body), seq, datetime(2026, 1, 2, tzinfo=UTC), "test", body)
         rows.add_raw(decode_openlineage(body), arrival)
     writer = FileWriter(str(lake.root), LARGE_COLUMNS)
     files = [*writer.add(rows.drain()), *writer.flush()]
     for table in EVENT_TABLES:
         lake.append(table.name, table.schema, [file for file in files if file.table == table.name], BatchId("app", 0))
-    with IndexWriter(world.index) as sink:
-        sink.apply("app/0", observer.changes())
+    with IndexWriter(scenario.index) as index_writer:
+        index_writer.apply("app/0", extractor.changes())
     return Path(str(lake.root))
 
 
-def test_a_run_has_its_facets_before_a_backfill(world: Any, holdings: QueryResources, raw: Path) -> None:
-    with holdings.reader() as index:
-        assert find_run_facets(index, world.run_id("1"), None) == {}
-        found = find_run_facets(index, world.run_id("1"), raw)
-        assert {name: json.loads(bytes(facet)) for name, facet in found.items()} == {"own": {"x": 2}}
-        assert find_run_facets(index, world.run_id("other"), raw) == {}
-        # Whoever has no lake has no facets that are only there.
-        assert find_run_facets(index, world.run_id("1"), raw / "nothing") == {}
+def test_reads_run_facets_before_a_backfill(scenario: Any, resources: QueryResources, raw_lake: Path) -> None:
+    with resources.reader() as index:
+        assert find_run_facets(index, scenario.run_id("1"), None) == {}
+        facets = find_run_facets(index, scenario.run_id("1"), raw_lake)
+        assert {name: json.loads(bytes(facet)) for name, facet in facets.items()} == {"own": {"x": 2}}
+        assert find_run_facets(index, scenario.run_id("other"), raw_lake) == {}
+        # Without a lake there are no facets of raw-only events.
+        assert find_run_facets(index, scenario.run_id("1"), raw_lake / "nothing") == {}
 
 
-def test_more_raw_events_than_a_look_may_cost_are_refused(
-    world: Any, holdings: QueryResources, raw: Path, monkeypatch: pytest.MonkeyPatch
+def test_refuses_to_parse_too_many_raw_events(
+    scenario: Any, resources: QueryResources, raw_lake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lake_facets, "MAX_RAW_EVENTS", 1)
-    with holdings.reader() as index, pytest.raises(ClewError, match="too many to parse on demand"):
-        find_run_facets(index, world.run_id("1"), raw)
+    with resources.reader() as index, pytest.raises(ClewError, match="too many to parse on demand"):
+        find_run_facets(index, scenario.run_id("1"), raw_lake)
 
 
-def test_a_server_answers_with_facets_of_raw_events(world: Any, raw: Path) -> None:
-    with QueryResources(world.index, raw) as holdings:
-        app = create_app(lambda: NotebookService(world.index), operation_routes(holdings))
+def test_server_returns_facets_of_raw_events(scenario: Any, raw_lake: Path) -> None:
+    with QueryResources(scenario.index, raw_lake) as resources:
+        app = create_app(lambda: NotebookService(scenario.index), operation_routes(resources))
         with TestClient(app) as client:
             for _ in range(2):
-                assert client.get(f"/api/v2/runs/{world.run_id('1')}").json()["facets"] == {"own": {"x": 2}}
-        with holdings.reader() as index:
-            assert holdings.has_pending_backfill(index)
+                assert client.get(f"/api/v2/runs/{scenario.run_id('1')}").json()["facets"] == {"own": {"x": 2}}
+        with resources.reader() as index:
+            assert resources.has_pending_backfill(index)
 
 
-def test_without_a_lake_there_is_no_history() -> None:
+def test_facet_history_requires_a_lake() -> None:
     with pytest.raises(ClewError, match="no facet history"):
         get_facet_history(None, "job", ("n", "j"), "sql")

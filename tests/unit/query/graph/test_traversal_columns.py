@@ -1,4 +1,4 @@
-"""Walks over columns: values are followed, influences named; renames, frames and whole datasets included."""
+"""Tests of column graph traversal: DIRECT and INDIRECT edges, renames, symlinks and frames."""
 
 from __future__ import annotations
 
@@ -11,42 +11,42 @@ from clew.query.graph.nodes import Column
 from clew.query.graph.traversal import Direction, IndirectPolicy, traverse_columns
 
 
-def text(column: Column) -> str:
+def column_text(column: Column) -> str:
     return f"{column.dataset}.{column.column or '*'}"
 
 
-def walked(
-    holdings: QueryResources,
+def distances(
+    resources: QueryResources,
     start: str,
     direction: Direction = "upstream",
-    influence: IndirectPolicy = "report",
+    indirect: IndirectPolicy = "report",
     *,
-    has_frames: bool = False,
+    include_frames: bool = False,
     depth: int = 20,
 ) -> dict[str, tuple[int, str]]:
     table, _, name = start.rpartition(".")
-    before, mark, own = table.partition(":")
-    with holdings.reader() as index:
-        graph = holdings.get_column_graph(index)[1]
-    number = graph.find(Column(*((before, own) if mark else ("db", table)), name))
+    namespace, separator, own_name = table.partition(":")
+    with resources.reader() as index:
+        graph = resources.get_column_graph(index)[1]
+    number = graph.find(Column(*((namespace, own_name) if separator else ("db", table)), name))
     assert number is not None
-    found = traverse_columns(graph, [number], direction, indirect=influence, include_frames=has_frames, depth=depth)
-    return {text(graph.column(one.number)): (one.distance, one.dependency_type[0]) for one in found.columns}
+    result = traverse_columns(graph, [number], direction, indirect=indirect, include_frames=include_frames, depth=depth)
+    return {column_text(graph.column(node.number)): (node.distance, node.dependency_type[0]) for node in result.columns}
 
 
 @pytest.fixture
-def shop(world: Any) -> Any:
-    world.run("load", "raw", "orders", columns={"orders": {"id": "raw.id", "price": "raw.price", "day": "raw.day"}})
+def shop(scenario: Any) -> Any:
+    scenario.run("load", "raw", "orders", columns={"orders": {"id": "raw.id", "price": "raw.price", "day": "raw.day"}})
     columns = {"totals": {"sum": "orders.price", "": "orders.day!GROUP_BY"}}
-    world.run("total", "orders", "totals", columns=columns)
-    world.run("show", "totals", "report", columns={"report": {"total": "totals.sum"}})
-    world.tell()
-    return world
+    scenario.run("total", "orders", "totals", columns=columns)
+    scenario.run("show", "totals", "report", columns={"report": {"total": "totals.sum"}})
+    scenario.index_events()
+    return scenario
 
 
-def test_values_are_followed_upstream_and_influences_named(shop: Any, holdings: QueryResources) -> None:
+def test_follows_direct_edges_and_reports_indirect_edges(shop: Any, resources: QueryResources) -> None:
     assert shop.events
-    assert walked(holdings, "report.total") == {
+    assert distances(resources, "report.total") == {
         "report.total": (0, "D"),
         "totals.sum": (-1, "D"),
         "orders.price": (-2, "D"),
@@ -56,25 +56,25 @@ def test_values_are_followed_upstream_and_influences_named(shop: Any, holdings: 
 
 
 @pytest.mark.parametrize(
-    ("influence", "expected"),
+    ("indirect", "expected"),
     [
         ("report", {"raw.day": (0, "D"), "orders.day": (1, "D"), "totals.*": (2, "I")}),
         ("follow", {"raw.day": (0, "D"), "orders.day": (1, "D"), "totals.*": (2, "I"), "report.total": (3, "I")}),
     ],
 )
-def test_an_influence_breaks_what_takes_values_from_what_it_had_a_say_in(
-    shop: Any, holdings: QueryResources, influence: IndirectPolicy, expected: dict[str, tuple[int, str]]
+def test_indirect_policy_reports_or_follows_indirect_edges(
+    shop: Any, resources: QueryResources, indirect: IndirectPolicy, expected: dict[str, tuple[int, str]]
 ) -> None:
     assert shop.events
-    assert walked(holdings, "raw.day", "downstream", influence) == expected
+    assert distances(resources, "raw.day", "downstream", indirect) == expected
 
 
-def test_a_renamed_column_is_the_same(world: Any, holdings: QueryResources) -> None:
-    world.run("load", "raw", "old", columns={"old": {"id": "raw.id"}})
-    world.rename("old", "new")
-    world.rename("new", "newest")
-    world.tell()
-    assert walked(holdings, "newest.id") == {
+def test_follows_renames(scenario: Any, resources: QueryResources) -> None:
+    scenario.run("load", "raw", "old", columns={"old": {"id": "raw.id"}})
+    scenario.rename("old", "new")
+    scenario.rename("new", "newest")
+    scenario.index_events()
+    assert distances(resources, "newest.id") == {
         "newest.id": (0, "D"),
         "new.id": (-1, "D"),
         "old.id": (-2, "D"),
@@ -82,37 +82,37 @@ def test_a_renamed_column_is_the_same(world: Any, holdings: QueryResources) -> N
     }
 
 
-def test_a_column_of_another_name_is_the_same_node(world: Any, holdings: QueryResources) -> None:
-    world.run("write", "raw", "path", columns={"path": {"id": "raw.id"}})
-    world.run("read", "table", "report", columns={"report": {"id": "table.id"}})
-    world.symlink("path", "table")
-    world.tell()
-    assert set(walked(holdings, "report.id")) == {"report.id", "path.id", "raw.id"}
-    assert walked(holdings, "table.id") == walked(holdings, "path.id")
+def test_symlinked_columns_are_one_node(scenario: Any, resources: QueryResources) -> None:
+    scenario.run("write", "raw", "path", columns={"path": {"id": "raw.id"}})
+    scenario.run("read", "table", "report", columns={"report": {"id": "table.id"}})
+    scenario.symlink("path", "table")
+    scenario.index_events()
+    assert set(distances(resources, "report.id")) == {"report.id", "path.id", "raw.id"}
+    assert distances(resources, "table.id") == distances(resources, "path.id")
 
 
-def test_only_what_a_job_said_last_counts(world: Any, holdings: QueryResources) -> None:
-    world.run("build", "a", "out", columns={"out": {"x": "a.x"}}, minute=1)
-    world.run("build", "b", "out", columns={"out": {"x": "b.x"}}, minute=2)
-    world.run("late", "a", "out", columns={"out": {"x": "c.x"}}, minute=0)
-    world.tell()
-    assert set(walked(holdings, "out.x")) == {"out.x", "b.x", "c.x"}
+def test_uses_only_the_latest_assertion_of_a_job(scenario: Any, resources: QueryResources) -> None:
+    scenario.run("build", "a", "out", columns={"out": {"x": "a.x"}}, minute=1)
+    scenario.run("build", "b", "out", columns={"out": {"x": "b.x"}}, minute=2)
+    scenario.run("late", "a", "out", columns={"out": {"x": "c.x"}}, minute=0)
+    scenario.index_events()
+    assert set(distances(resources, "out.x")) == {"out.x", "b.x", "c.x"}
 
 
-def test_a_variable_used_again_does_not_mix_what_it_held(orders: Any) -> None:
-    with QueryResources(orders.index) as holdings:
-        assert walked(holdings, "file:/data/totals.parquet.sum") == {
+def test_does_not_mix_versions_of_a_variable(orders: Any) -> None:
+    with QueryResources(orders.index) as resources:
+        assert distances(resources, "file:/data/totals.parquet.sum") == {
             "/data/totals.parquet.sum": (0, "D"),
             "/data/orders.csv.price": (-1, "D"),
             "/data/orders.csv.id": (-1, "I"),
         }
-        told = walked(holdings, "file:/data/totals.parquet.sum", has_frames=True)
-    assert told["orders/totals@1.sum"] == (-1, "D")
-    assert told["orders/df@1.price"] == (-3, "D")
+        with_frames = distances(resources, "file:/data/totals.parquet.sum", include_frames=True)
+    assert with_frames["orders/totals@1.sum"] == (-1, "D")
+    assert with_frames["orders/df@1.price"] == (-3, "D")
 
 
-def test_columns_in_a_circle_end(world: Any, holdings: QueryResources) -> None:
-    world.run("there", "a", "b", columns={"b": {"x": "a.x"}})
-    world.run("back", "b", "a", columns={"a": {"x": "b.x"}})
-    world.tell()
-    assert walked(holdings, "a.x", "both", "follow") == {"a.x": (0, "D"), "b.x": (-1, "D")}
+def test_terminates_on_a_cycle(scenario: Any, resources: QueryResources) -> None:
+    scenario.run("there", "a", "b", columns={"b": {"x": "a.x"}})
+    scenario.run("back", "b", "a", columns={"a": {"x": "b.x"}})
+    scenario.index_events()
+    assert distances(resources, "a.x", "both", "follow") == {"a.x": (0, "D"), "b.x": (-1, "D")}

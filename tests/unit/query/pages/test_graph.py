@@ -1,4 +1,4 @@
-"""What the page's views are drawn from, over two weeks of a small shop."""
+"""Tests of the documents of the web UI's views, with two weeks of sample events."""
 
 from __future__ import annotations
 
@@ -29,68 +29,68 @@ MARGIN = EntityName(WAREHOUSE, "finance.margin")
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])
-def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> IndexLocation:
+def index_location(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> IndexLocation:
     is_file = request.param == "sqlite"
     file = tmp_path_factory.mktemp("shop") / "index.sqlite"
-    path: IndexLocation = file if is_file else request.getfixturevalue("postgres_places").empty("views")
-    observer = ChangeExtractor()
+    index_location: IndexLocation = file if is_file else request.getfixturevalue("postgres_schemas").empty("views")
+    extractor = ChangeExtractor()
     for seq, event in enumerate(SHOP["events"]()):
-        observer.add(decode_event(Stream.OPENLINEAGE, json.dumps(event).encode()), f"{seq:032x}", seq)
-    with IndexWriter(path) as sink:
-        sink.apply("shop/0", observer.changes())
-    return path
+        extractor.add(decode_event(Stream.OPENLINEAGE, json.dumps(event).encode()), f"{seq:032x}", seq)
+    with IndexWriter(index_location) as writer:
+        writer.apply("shop/0", extractor.changes())
+    return index_location
 
 
 @pytest.fixture(scope="module")
-def index(path: IndexLocation) -> Iterator[PageQueries]:
-    with PageQueries(path) as opened:
-        yield opened
+def index(index_location: IndexLocation) -> Iterator[PageQueries]:
+    with PageQueries(index_location) as queries:
+        yield queries
 
 
 @pytest.fixture(scope="module")
-def holdings(path: IndexLocation) -> Iterator[QueryResources]:
-    with QueryResources(path) as opened:
-        yield opened
+def resources(index_location: IndexLocation) -> Iterator[QueryResources]:
+    with QueryResources(index_location) as query_resources:
+        yield query_resources
 
 
 def _node(name: str) -> GraphNodeRef:
     return GraphNodeRef("dataset", EntityName(WAREHOUSE, name))
 
 
-def _picture(found: graph.LineageGraphView) -> dict[str, Box]:
-    return {node.label: node.box for node in found.nodes}
+def _boxes_by_label(view: graph.LineageGraphView) -> dict[str, Box]:
+    return {node.label: node.box for node in view.nodes}
 
 
-def test_a_dataset_tells_where_each_column_comes_from(index: PageQueries) -> None:
+def test_dataset_view_has_the_sources_of_each_column(index: PageQueries) -> None:
     view = build_dataset_view(index, MARGIN)
-    origins = {column.name: [(one.dataset.name, one.column) for one in column.sources] for column in view.columns}
+    origins = {column.name: [(item.dataset.name, item.column) for item in column.sources] for column in view.columns}
     assert origins["margin_pct"] == [
         ("erp.allocated", "cost"),
         ("shop.revenue", "revenue"),
         ("shop.revenue", "day"),
     ]
     assert origins["orders"] == []
-    assert [one.node.name for one in view.producers] == ["finance.load_daily"]
+    assert [item.node.name for item in view.producers] == ["finance.load_daily"]
     assert len(view.consumers) == 12
-    assert [one.has_new_schema for one in view.versions].count(True) == 1
-    assert {one.name: len(one.points) for one in view.series} == {"rows": 14, "bytes": 14, "nulls in margin_pct": 14}
+    assert [item.has_new_schema for item in view.versions].count(True) == 1
+    assert {item.name: len(item.points) for item in view.series} == {"rows": 14, "bytes": 14, "nulls in margin_pct": 14}
     assert "schema" in view.facets
 
 
-def test_an_unknown_name_is_answered_with_what_was_meant(index: PageQueries) -> None:
-    with pytest.raises(UnknownNameError, match=r"no dataset 'finance\.margn'") as fault:
+def test_suggests_a_similar_name_for_an_unknown_dataset(index: PageQueries) -> None:
+    with pytest.raises(UnknownNameError, match=r"no dataset 'finance\.margn'") as error:
         build_dataset_view(index, EntityName(WAREHOUSE, "finance.margn"))
-    assert "finance.margin" in (fault.value.hint or "")
+    assert "finance.margin" in (error.value.hint or "")
 
 
-def test_a_job_and_its_runs(index: PageQueries) -> None:
+def test_job_and_run_views(index: PageQueries) -> None:
     view = build_job_view(index, EntityName("airflow", "bi.refresh"))
     assert (view.run_total, [run.state for run in view.runs].count("FAILED")) == (14, 2)
     failed = build_run_view(index, next(run.run_uuid for run in view.runs if run.state == "FAILED"))
     assert failed.error == "relation bi.dashboard is locked"
     assert failed.previous is not None
     assert failed.previous.state == "COMPLETED"
-    assert [one.dataset.name for one in failed.inputs] == ["finance.margin"]
+    assert [use.dataset.name for use in failed.inputs] == ["finance.margin"]
 
 
 def test_two_runs_of_a_job_differ_in_rows_and_columns(index: PageQueries) -> None:
@@ -102,56 +102,56 @@ def test_two_runs_of_a_job_differ_in_rows_and_columns(index: PageQueries) -> Non
     ]
 
 
-def test_lists_say_how_much_there_is(index: PageQueries) -> None:
-    found = build_activity(index)
-    assert (len(found.runs.items), found.runs.total) == (8, found.counts.runs)
+def test_lists_have_totals(index: PageQueries) -> None:
+    activity = build_activity(index)
+    assert (len(activity.runs.items), activity.runs.total) == (8, activity.counts.runs)
     assert list_runs(index, "", "FAILED", 50).total == 2
     assert list_jobs(index, "report", 3).total == 11
     assert [len(list_datasets(index, "", 5).items), list_datasets(index, "MARGIN", 5).total] == [5, 1]
 
 
-def test_search_goes_by_name_then_by_what_mentions_it(index: PageQueries, holdings: QueryResources) -> None:
-    found = search_all(index, holdings, "margin").items
-    assert [(one.kind, one.column or one.name.name) for one in found][:3] == [
+def test_search_ranks_names_before_text_matches(index: PageQueries, resources: QueryResources) -> None:
+    items = search_all(index, resources, "margin").items
+    assert [(item.kind, item.column or item.name.name) for item in items][:3] == [
         ("dataset", "finance.margin"),
         ("column", "margin_pct"),
         ("column", "margin_pct"),
     ]
-    assert ("text_match", "finance.load_daily") in [(one.kind, one.name.name) for one in found]
-    assert search_all(index, holdings, "  ").items == ()
+    assert ("text_match", "finance.load_daily") in [(item.kind, item.name.name) for item in items]
+    assert search_all(index, resources, "  ").items == ()
 
 
-def test_the_graph_begins_with_one_hop_and_counts_the_rest(index: PageQueries) -> None:
-    found = graph.build_lineage_graph(index, graph.GraphRequest(_node("finance.margin")))
-    nodes = {node.label: node for node in found.nodes}
+def test_graph_starts_with_one_hop_and_counts_hidden_nodes(index: PageQueries) -> None:
+    view = graph.build_lineage_graph(index, graph.GraphRequest(_node("finance.margin")))
+    nodes = {node.label: node for node in view.nodes}
     assert {"erp.allocated", "shop.revenue", "finance.load_daily"} <= nodes.keys()
     assert "erp.costs" not in nodes
     assert (nodes["erp.allocated"].hidden_upstream, nodes["finance.margin"].hidden_downstream) == (1, 4)
-    lit = {
-        (nodes_of(found, edge.source.state), edge.source.column) for edge in found.edges if edge.target.column == "cost"
+    sources = {
+        (_label_at(view, edge.source.state), edge.source.column) for edge in view.edges if edge.target.column == "cost"
     }
-    assert lit == {("erp.allocated", "cost")}
+    assert sources == {("erp.allocated", "cost")}
 
 
-def nodes_of(found: graph.LineageGraphView, place: int) -> str:
-    return found.nodes[place].label
+def _label_at(view: graph.LineageGraphView, position: int) -> str:
+    return view.nodes[position].label
 
 
-def test_opening_a_node_moves_nothing(index: PageQueries) -> None:
+def test_expanding_a_node_moves_nothing(index: PageQueries) -> None:
     before = graph.build_lineage_graph(index, graph.GraphRequest(_node("finance.margin")))
-    openings = (graph.Expansion("down", _node("finance.margin")), graph.Expansion("up", _node("erp.allocated")))
-    after = graph.build_lineage_graph(index, graph.GraphRequest(_node("finance.margin"), openings))
-    assert _picture(before).items() <= _picture(after).items()
-    assert {"erp.costs", "bi.dashboard", "report.out_00"} <= _picture(after).keys()
+    expansions = (graph.Expansion("down", _node("finance.margin")), graph.Expansion("up", _node("erp.allocated")))
+    after = graph.build_lineage_graph(index, graph.GraphRequest(_node("finance.margin"), expansions))
+    assert _boxes_by_label(before).items() <= _boxes_by_label(after).items()
+    assert {"erp.costs", "bi.dashboard", "report.out_00"} <= _boxes_by_label(after).keys()
     assert all(node.hidden_upstream == node.hidden_downstream == 0 for node in after.nodes)
 
 
-def test_as_of_a_time_only_what_was_known_is_there(index: PageQueries) -> None:
-    whole = graph.build_lineage_graph(index, graph.GraphRequest(_node("finance.margin"), depth=20))
-    assert whole.time_range.first is not None
-    early = whole.time_range.first + timedelta(minutes=6)
-    found = graph.build_lineage_graph(index, graph.GraphRequest(_node("finance.margin"), depth=20, as_of=early))
-    assert {node.label for node in found.nodes} == {
+def test_as_of_excludes_later_events(index: PageQueries) -> None:
+    full = graph.build_lineage_graph(index, graph.GraphRequest(_node("finance.margin"), depth=20))
+    assert full.time_range.first is not None
+    early = full.time_range.first + timedelta(minutes=6)
+    view = graph.build_lineage_graph(index, graph.GraphRequest(_node("finance.margin"), depth=20, as_of=early))
+    assert {node.label for node in view.nodes} == {
         "erp.costs",
         "erp.allocate",
         "erp.allocated",
@@ -161,29 +161,29 @@ def test_as_of_a_time_only_what_was_known_is_there(index: PageQueries) -> None:
     }
 
 
-def test_the_path_between_two_has_nothing_else(index: PageQueries, holdings: QueryResources) -> None:
+def test_path_graph_has_only_the_path(index: PageQueries, resources: QueryResources) -> None:
     names = ["erp.costs", "erp.allocate", "erp.allocated", "finance.load_daily", "finance.margin", "bi.refresh"]
-    there = graph.build_path_graph(index, holdings, _node("erp.costs"), _node("bi.dashboard"))
-    back = graph.build_path_graph(index, holdings, _node("bi.dashboard"), _node("erp.costs"))
-    assert sorted(_picture(there)) == sorted(_picture(back)) == sorted([*names, "bi.dashboard"])
+    forward = graph.build_path_graph(index, resources, _node("erp.costs"), _node("bi.dashboard"))
+    backward = graph.build_path_graph(index, resources, _node("bi.dashboard"), _node("erp.costs"))
+    assert sorted(_boxes_by_label(forward)) == sorted(_boxes_by_label(backward)) == sorted([*names, "bi.dashboard"])
     with pytest.raises(UnknownNameError, match="No path between"):
-        graph.build_path_graph(index, holdings, _node("erp.costs"), _node("wide.target"))
+        graph.build_path_graph(index, resources, _node("erp.costs"), _node("wide.target"))
 
 
 @pytest.mark.parametrize("name", [*SHOP["NAMES"].values(), "a/b:c?d&e=f %2F", ""], ids=repr)
-def test_a_node_is_one_text_and_back(name: str) -> None:
+def test_node_id_round_trip(name: str) -> None:
     node = GraphNodeRef("job", EntityName(name, name or "x"))
     assert GraphNodeRef.parse(node.id) == node
 
 
-def test_a_notebook_carries_columns_from_file_to_file() -> None:
+def test_notebook_edges_connect_input_and_output_files() -> None:
     sample = runpy.run_path(str(PAGE_TESTS / "orders_run.py"))
-    ways = edges_through_notebook(sample["orders_run"](), EntityName("marimo", "orders"))
-    revenue = [way for way in ways if way.column == "net_revenue"]
-    direct = {(way.source.name.rsplit("/", 1)[-1], way.source_column) for way in revenue if way.type == "DIRECT"}
+    edges = edges_through_notebook(sample["orders_run"](), EntityName("marimo", "orders"))
+    revenue = [edge for edge in edges if edge.column == "net_revenue"]
+    direct = {(edge.source.name.rsplit("/", 1)[-1], edge.source_column) for edge in revenue if edge.type == "DIRECT"}
     assert {("orders.csv", "price"), ("orders.csv", "qty")} <= direct
-    assert any('paid["price"] * paid["qty"]' in way.code for way in revenue)
-    assert {way.subtype for way in revenue if way.type == "INDIRECT"} <= {
+    assert any('paid["price"] * paid["qty"]' in edge.code for edge in revenue)
+    assert {edge.subtype for edge in revenue if edge.type == "INDIRECT"} <= {
         "FILTER",
         "JOIN",
         "GROUP_BY",

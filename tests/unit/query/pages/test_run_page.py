@@ -1,4 +1,4 @@
-"""The page of a run: exact states and edges, the answer in words, what is cut and said so."""
+"""Tests of the run page document: states, edges, explanation and truncation."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from clew.query.pages.run_page_model import ColumnAddress, PageEdge, Port, RunPa
 
 SAMPLE = runpy.run_path(str(ROOT / "tests" / "e2e" / "page" / "orders_run.py"))
 GOLDEN = ROOT / "web" / "test" / "orders-page.json"
-Book: Any = SAMPLE["Book"]
-Influence: Any = SAMPLE["Influence"]
+RunBuilder: Any = SAMPLE["RunBuilder"]
+EdgeSpec: Any = SAMPLE["EdgeSpec"]
 
 
 @pytest.fixture(scope="module")
 def page() -> RunPage:
-    made: RunPage = SAMPLE["orders_page"]()
-    return made
+    sample_page: RunPage = SAMPLE["orders_page"]()
+    return sample_page
 
 
-def _named(page: RunPage, port: Port) -> str:
+def _port_name(page: RunPage, port: Port) -> str:
     state = page.states[port.state]
     return f"{state.label}{'' if state.version is None else '@' + state.version}.{port.column}"
 
 
 def _edges_to(page: RunPage, name: str) -> set[str]:
-    return {_named(page, edge.source) for edge in page.edges if _named(page, edge.target) == name}
+    return {_port_name(page, edge.source) for edge in page.edges if _port_name(page, edge.target) == name}
 
 
-def test_the_header_says_what_happened(page: RunPage) -> None:
+def test_header(page: RunPage) -> None:
     header = page.header
     assert (header.notebook, header.state, header.cell_count, header.failed_count) == ("orders.py", "FAILED", 12, 1)
     assert (header.started_at, header.peak_memory_mb) == (datetime(2026, 11, 15, 14, 2, 11, tzinfo=UTC), 438.95)
@@ -58,17 +58,17 @@ def test_the_header_says_what_happened(page: RunPage) -> None:
         ("daily_revenue.parquet.net_revenue", {"daily@1.net_revenue"}),
     ],
 )
-def test_edges_join_exact_versions(page: RunPage, column: str, sources: set[str]) -> None:
+def test_edges_connect_exact_versions(page: RunPage, column: str, sources: set[str]) -> None:
     assert _edges_to(page, column) == sources
 
 
-def test_a_variable_in_three_versions_is_three_states(page: RunPage) -> None:
+def test_each_version_of_a_variable_is_a_state(page: RunPage) -> None:
     states = [(state.version, state.producer) for state in page.states if state.label == "net"]
     assert [version for version, _ in states] == ["1", "2", "3"]
     assert len({producer for _, producer in states}) == 3
 
 
-def test_lanes_link_files_to_cells_and_cells_to_cells(page: RunPage) -> None:
+def test_lanes_link_files_and_cells(page: RunPage) -> None:
     titles = {f"cell:{i}": cell.title for i, cell in enumerate(page.cells)}
     titles |= {f"state:{i}": state.label for i, state in enumerate(page.states)}
     assert {(titles[link.source], titles[link.target]) for link in page.lanes.links} == {
@@ -88,7 +88,7 @@ def test_lanes_link_files_to_cells_and_cells_to_cells(page: RunPage) -> None:
     }
 
 
-def test_the_answer_is_a_sentence(page: RunPage) -> None:
+def test_explanation_sentence(page: RunPage) -> None:
     assert page.explanation is not None
     assert [
         (part.kind, part.text, part.cell, part.line) for part in page.explanation.sentence if part.kind != "code"
@@ -114,13 +114,13 @@ def test_the_answer_is_a_sentence(page: RunPage) -> None:
     ]
 
 
-def test_the_tree_has_the_line_of_code_on_each_hop(page: RunPage) -> None:
+def test_each_step_of_the_tree_has_its_line_of_code(page: RunPage) -> None:
     assert page.explanation is not None
-    hop, way = page.explanation.tree, []
-    while hop.upstream:
-        hop = hop.upstream[0]
-        way.append((hop.label, hop.version, hop.column, None if hop.cell is None else hop.cell + 1, hop.line))
-    assert way == [
+    step, steps = page.explanation.tree, []
+    while step.upstream:
+        step = step.upstream[0]
+        steps.append((step.label, step.version, step.column, None if step.cell is None else step.cell + 1, step.line))
+    assert steps == [
         ("daily", "1", "net_revenue", 12, 1),
         ("net", "3", "net_revenue", 11, 1),
         ("net", "2", "net_revenue", 10, 1),
@@ -131,41 +131,41 @@ def test_the_tree_has_the_line_of_code_on_each_hop(page: RunPage) -> None:
     ]
 
 
-def test_a_guess_is_counted() -> None:
+def test_explanation_counts_inferred_edges() -> None:
     run: NotebookRun = SAMPLE["orders_run"]()
     state = next(op.outputs[0] for op in run.operations if op.outputs[0].version == "3")
-    page = build_run_page(run, upstream=SAMPLE["trace"](run, state, "segment"))
+    page = build_run_page(run, upstream=SAMPLE["trace_upstream"](run, state, "segment"))
     assert page.explanation is not None
     assert page.explanation.sentence[-1].text.endswith("1 inferred")
     assert page.explanation.tree.upstream[0].flag == "opaque"
 
 
-def test_the_error_stands_at_its_line(page: RunPage) -> None:
+def test_error_has_its_line(page: RunPage) -> None:
     cell = next(cell for cell in page.cells if cell.state == "failed")
     assert cell.error is not None
     assert (cell.error.type, cell.error.message, cell.error.line) == ("KeyError", "'cost'", 2)
     assert 2 in cell.shown_lines
 
 
-def test_the_time_bar_adds_up(page: RunPage) -> None:
+def test_time_shares_add_up_to_one(page: RunPage) -> None:
     assert sum(cell.share for cell in page.cells) == pytest.approx(1, abs=0.001)
     assert [cell.offset for cell in page.cells] == sorted(cell.offset for cell in page.cells)
 
 
-def test_a_cell_run_again_reads_what_was_made_last() -> None:
-    book = Book()
-    file = book.file("a.csv", 3, "x:int64")
+def test_a_cell_run_again_reads_the_latest_version() -> None:
+    builder = RunBuilder()
+    file = builder.file("a.csv", 3, "x:int64")
     for _ in range(2):
-        book.cell("load", 'a = pd.read_csv("a.csv")')
-        frame = book.step("read_csv", "io", [file], book.frame("a", 1, 3, "x:int64"), [Influence("x", "x")])
-        book.cell("double", "b = a * 2")
-        book.step("mul", "transformation", [frame], book.frame("b", 1, 3, "x:int64"), [Influence("x", "x")])
-    page = build_run_page(book.run([file], []))
+        builder.cell("load", 'a = pd.read_csv("a.csv")')
+        frame = builder.step("read_csv", "io", [file], builder.frame("a", 1, 3, "x:int64"), [EdgeSpec("x", "x")])
+        builder.cell("double", "b = a * 2")
+        builder.step("mul", "transformation", [frame], builder.frame("b", 1, 3, "x:int64"), [EdgeSpec("x", "x")])
+    page = build_run_page(builder.run([file], []))
     assert [op.inputs for op in page.operations] == [(0,), (1,), (0,), (3,)]
     assert [link.source for link in page.lanes.links] == ["state:0", "cell:0", "state:0", "cell:2"]
 
 
-def test_cells_are_followed_in_run_order_whatever_the_clocks_say() -> None:
+def test_orders_operations_by_cell_execution() -> None:
     run: NotebookRun = SAMPLE["orders_run"]()
     page = build_run_page(structs.replace(run, operations=run.operations[::-1]))
     in_order = build_run_page(run)
@@ -173,86 +173,86 @@ def test_cells_are_followed_in_run_order_whatever_the_clocks_say() -> None:
     assert page.lanes.links[:6] == in_order.lanes.links[:6]
 
 
-def test_a_run_that_wrote_nothing_has_its_last_frame_in_focus() -> None:
+def test_focus_of_a_run_without_writes_is_its_last_frame() -> None:
     run: NotebookRun = SAMPLE["orders_run"]()
     page = build_run_page(structs.replace(run, writes=(), operations=run.operations[:3], edges=run.edges[:18]))
     assert page.focus is not None
-    assert _named(page, page.focus) == "returns@1.reason"
+    assert _port_name(page, page.focus) == "returns@1.reason"
 
 
-def test_a_file_overwritten_is_read_before_and_written_after() -> None:
-    book = Book()
-    file = book.file("a.csv", 3, "x:int64")
-    book.cell("load", 'a = pd.read_csv("a.csv")')
-    frame = book.step("read_csv", "io", [file], book.frame("a", 1, 3, "x:int64"), [Influence("x", "x")])
-    book.cell("save", 'a.to_csv("a.csv")')
-    book.step("to_csv", "io", [frame], file, [Influence("x", "x")])
-    page = build_run_page(book.run([file], [file]))
+def test_an_overwritten_file_is_two_states() -> None:
+    builder = RunBuilder()
+    file = builder.file("a.csv", 3, "x:int64")
+    builder.cell("load", 'a = pd.read_csv("a.csv")')
+    frame = builder.step("read_csv", "io", [file], builder.frame("a", 1, 3, "x:int64"), [EdgeSpec("x", "x")])
+    builder.cell("save", 'a.to_csv("a.csv")')
+    builder.step("to_csv", "io", [frame], file, [EdgeSpec("x", "x")])
+    page = build_run_page(builder.run([file], [file]))
     assert (page.lanes.reads.items, page.lanes.writes.items) == ((0,), (2,))
     assert page.edges[-1] == PageEdge(Port(1, "x"), Port(2, "x"), "DIRECT", "IDENTITY", None, 1)
 
 
-def test_a_column_that_only_an_edge_names_is_a_port() -> None:
-    book = Book()
-    file = book.file("a.csv", None, "")
-    book.cell("load", 'a = pd.read_csv("a.csv")')
-    book.step("read_csv", "io", [file], book.frame("a", 1, None, ""), [Influence("x", "x")])
-    page = build_run_page(book.run([file], []))
+def test_a_column_named_only_by_an_edge_is_a_port() -> None:
+    builder = RunBuilder()
+    file = builder.file("a.csv", None, "")
+    builder.cell("load", 'a = pd.read_csv("a.csv")')
+    builder.step("read_csv", "io", [file], builder.frame("a", 1, None, ""), [EdgeSpec("x", "x")])
+    page = build_run_page(builder.run([file], []))
     assert [state.columns for state in page.states] == [(Field("x"),), (Field("x"),)]
 
 
-def test_without_an_answer_the_last_traced_column_written_is_in_focus() -> None:
+def test_default_focus_is_the_last_traced_column_written() -> None:
     page = build_run_page(SAMPLE["orders_run"]())
     assert page.explanation is None
     assert page.focus is not None
-    assert _named(page, page.focus) == "daily_revenue.parquet.orders"
+    assert _port_name(page, page.focus) == "daily_revenue.parquet.orders"
 
 
 @pytest.mark.parametrize(("version", "expected"), [(None, "net@3.price"), ("1", "net@1.price")])
-def test_a_focus_without_a_version_means_the_last(version: str | None, expected: str) -> None:
+def test_focus_without_a_version_is_the_latest_version(version: str | None, expected: str) -> None:
     page = build_run_page(
         SAMPLE["orders_run"](), focus=ColumnAddress(DatasetName("marimo", "orders/net"), version, "price")
     )
     assert page.focus is not None
-    assert _named(page, page.focus) == expected
+    assert _port_name(page, page.focus) == expected
 
 
-def test_an_unknown_focus_is_said() -> None:
+def test_rejects_an_unknown_focus() -> None:
     with pytest.raises(UsageError, match=r"No column 'net · nothing' in this run of orders\.py"):
         build_run_page(
             SAMPLE["orders_run"](), focus=ColumnAddress(DatasetName("marimo", "orders/net"), None, "nothing")
         )
 
 
-def test_an_empty_run_is_a_page() -> None:
+def test_page_of_an_empty_run() -> None:
     page = build_run_page(NotebookRun("6ac33987", None, "empty.py", "RUNNING", None, None, (), (), (), (), ()))
     assert (page.focus, page.header.duration_ms, page.header.peak_memory_mb, page.lanes.height) == (None, None, None, 0)
 
 
-def test_what_is_cut_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, most in {"MAX_CARDS": 2, "MAX_CELLS": 5, "MAX_EDGES": 10}.items():
-        monkeypatch.setattr(module, name, most)
+def test_counts_truncated_items(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, limit in {"MAX_CARDS": 2, "MAX_CELLS": 5, "MAX_EDGES": 10}.items():
+        monkeypatch.setattr(module, name, limit)
     page = build_run_page(SAMPLE["orders_run"]())
     assert (len(page.lanes.reads.items), page.lanes.reads.total) == (2, 3)
     assert (page.lanes.cells.items, page.lanes.cells.total) == ((7, 8, 9, 10, 11), 12)
     assert (len(page.edges), page.edge_total) == (10, len(SAMPLE["orders_run"]().edges))
 
 
-def test_a_thousand_executions_stay_one_page() -> None:
-    book = Book()
+def test_limits_the_cells_of_a_long_run() -> None:
+    builder = RunBuilder()
     for _ in range(1000):
-        book.cell(None, "x = 1")
-    page = build_run_page(book.run([], []))
+        builder.cell(None, "x = 1")
+    page = build_run_page(builder.run([], []))
     assert (len(page.lanes.cells.items), page.lanes.cells.total) == (module.MAX_CELLS, 1000)
 
 
 @pytest.mark.parametrize("name", ["x" * 400, "🧵 naïve", "مرحبا", "</script>", "a\u2028b", ""])
-def test_any_name_goes_through(name: str) -> None:
-    book = Book(notebook=f"{name}.py")
-    file = book.file("a.csv", 1, "")
-    book.cell(name, "pass")
-    book.step("read_csv", "io", [file], book.frame(name, 1, 1, ""), [Influence(name, name)])
-    page = build_run_page(book.run([file], []))
+def test_any_name_round_trips(name: str) -> None:
+    builder = RunBuilder(notebook=f"{name}.py")
+    file = builder.file("a.csv", 1, "")
+    builder.cell(name, "pass")
+    builder.step("read_csv", "io", [file], builder.frame(name, 1, 1, ""), [EdgeSpec(name, name)])
+    page = build_run_page(builder.run([file], []))
     assert msgspec.json.decode(msgspec.json.encode(page), type=RunPage) == page
 
 
@@ -260,7 +260,7 @@ def test_any_name_goes_through(name: str) -> None:
     ("name", "frames", "expected"),
     [("load", [], "load"), ("_", ["a"], "a"), (None, ["a", "b"], "a, b"), (None, [], "cell c1")],
 )
-def test_a_cell_is_called_what_its_author_would(name: str | None, frames: list[str], expected: str) -> None:
+def test_cell_title(name: str | None, frames: list[str], expected: str) -> None:
     cell = CellExecution("00000001", "c1", name, 1, "", "completed", None, None, None, None, None)
     assert module._title(cell, frames) == expected
 
@@ -278,15 +278,15 @@ def test_a_cell_is_called_what_its_author_would(name: str | None, frames: list[s
         ("file", "/", "/"),
     ],
 )
-def test_a_dataset_is_called_what_its_author_would(namespace: str, name: str, label: str) -> None:
+def test_dataset_display_name(namespace: str, name: str, label: str) -> None:
     assert display_name(DatasetName(namespace, name)) == label
 
 
-def test_the_same_run_gives_the_same_page(page: RunPage) -> None:
+def test_is_deterministic(page: RunPage) -> None:
     assert SAMPLE["orders_page"]() == page
 
 
-def test_the_sample_of_the_front_end_is_current(page: RunPage) -> None:
+def test_sample_page_of_the_frontend_is_current(page: RunPage) -> None:
     assert msgspec.json.decode(GOLDEN.read_bytes()) == msgspec.json.decode(msgspec.json.encode(page)), (
         "renew it: python tests/e2e/page/orders_run.py > web/test/orders-page.json"
     )

@@ -1,4 +1,4 @@
-"""What the user sees is the same with and without capture: results, warnings and where they point."""
+"""Tests of patched pandas: results, warnings and their locations are the same with and without capture."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def outcome(snippet: str) -> tuple[Any, ...]:
             exec(compile(snippet, "<snippet>", "exec"), namespace)
         except Exception as raised:  # noqa: BLE001 - whatever pandas raises must be the same
             error = (type(raised), str(raised))
-    left = {
+    frames = {
         name: value.to_json(date_format="iso")
         for name, value in namespace.items()
         if isinstance(value, (pd.DataFrame, pd.Series))
     }
-    return error, [(w.category, str(w.message), w.filename, w.lineno) for w in caught], left
+    return error, [(w.category, str(w.message), w.filename, w.lineno) for w in caught], frames
 
 
 @pytest.mark.parametrize("snippet", SNIPPETS.values(), ids=SNIPPETS.keys())
@@ -63,12 +63,12 @@ def test_same_outcome_under_capture(snippet: str) -> None:
     assert error_counts() == {}
 
 
-def test_docstrings_and_signatures_stay() -> None:
+def test_docstrings_and_signatures_are_unchanged() -> None:
     assert (pd.DataFrame.merge.__doc__ or "").lstrip().startswith("Merge DataFrame")
     assert pd.DataFrame.merge.__name__ == "merge"
 
 
-def test_capture_can_be_taken_out() -> None:
+def test_untrack_removes_all_patches() -> None:
     assert hasattr(pd.DataFrame.merge, "__wrapped__")
     untrack()
     assert not hasattr(pd.DataFrame.head, "__wrapped__")

@@ -1,4 +1,4 @@
-"""Lineage of polars frames, eager and lazy: each case is an expression over two frames, run for real."""
+"""Tests of lineage of eager and lazy polars frames: each case is an expression over two frames."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import clew
 from clew.capture.diagnostics import error_counts
 from clew.capture.emit import column_metrics
 
-KEPT = "k <- t.k IDENTITY, v <- t.v IDENTITY, w <- t.w IDENTITY"
+ALL_COLUMNS = "k <- t.k IDENTITY, v <- t.v IDENTITY, w <- t.w IDENTITY"
 
 CASES = [
     (
@@ -21,8 +21,8 @@ CASES = [
         "k <- t.k IDENTITY, c <- t.v TRANSFORMATION, c <- t.w TRANSFORMATION",
     ),
     ("t.filter(pl.col('v') > 1).select('k')", "k <- t.k IDENTITY, * <- t.v FILTER"),
-    ("t.filter(k='a')", f"{KEPT}, * <- t.k FILTER"),
-    ("t.with_columns(s=pl.col('v').sum().over('k'))", f"{KEPT}, s <- t.v AGGREGATION, s <- t.k WINDOW"),
+    ("t.filter(k='a')", f"{ALL_COLUMNS}, * <- t.k FILTER"),
+    ("t.with_columns(s=pl.col('v').sum().over('k'))", f"{ALL_COLUMNS}, s <- t.v AGGREGATION, s <- t.k WINDOW"),
     (
         "t.with_columns(f=pl.when(pl.col('w') > 4).then(pl.col('v')).otherwise(0)).select('f')",
         "f <- t.v TRANSFORMATION, f <- t.w CONDITIONAL",
@@ -40,7 +40,7 @@ CASES = [
     ("t.group_by('k').mean()", "k <- t.k IDENTITY, v <- t.v AGGREGATION, w <- t.w AGGREGATION, * <- t.k GROUP_BY"),
     (
         "t.join(u, on='k', how='left')",
-        f"{KEPT}, x <- u.x IDENTITY, v_right <- u.v IDENTITY, * <- t.k JOIN, * <- u.k JOIN",
+        f"{ALL_COLUMNS}, x <- u.x IDENTITY, v_right <- u.v IDENTITY, * <- t.k JOIN, * <- u.k JOIN",
     ),
     (
         "t.select('k').join(u.select('k'), on='k', how='full', coalesce=True)",
@@ -65,9 +65,9 @@ CASES = [
         "t.group_by('k').agg(pl.selectors.numeric().mean().name.prefix('m_'))",
         "k <- t.k IDENTITY, m_v <- t.v AGGREGATION, m_w <- t.w AGGREGATION, * <- t.k GROUP_BY",
     ),
-    ("t.group_by('k').head(1)", f"{KEPT}, * <- t.k GROUP_BY"),
+    ("t.group_by('k').head(1)", f"{ALL_COLUMNS}, * <- t.k GROUP_BY"),
     ("t.join_where(u, pl.col('w') > pl.col('x')).select('x')", "x <- u.x IDENTITY, * <- t.w JOIN, * <- u.x JOIN"),
-    ("t.vstack(t.reverse())", KEPT),
+    ("t.vstack(t.reverse())", ALL_COLUMNS),
     ("u.select('k').hstack([u['x']])", "k <- u.k IDENTITY, x <- u.x IDENTITY"),
     ("t.select(pl.struct('v').alias('s')).unnest('s')", "v <- t.v TRANSFORMATION"),
     ("t.select(pl.col('v').rolling_mean(2), pl.col('w').quantile(0.5))", "v <- t.v AGGREGATION, w <- t.w AGGREGATION"),
@@ -86,7 +86,7 @@ CASES = [
 ]
 
 
-def told(target: Any, **frames: Any) -> set[str]:
+def format_edges(target: Any, **frames: Any) -> set[str]:
     tokens = [clew.version(frame, name=name) for name, frame in frames.items()]
     return {
         f"{'*' if edge.column is None else edge.column} <- {edge.source}.{edge.source_column} {edge.subtype}"
@@ -95,14 +95,14 @@ def told(target: Any, **frames: Any) -> set[str]:
 
 
 @pytest.mark.parametrize(("code", "expected"), CASES, ids=[code for code, _ in CASES])
-def test_a_frame(code: str, expected: str) -> None:
+def test_expression(code: str, expected: str) -> None:
     t = pl.DataFrame({"k": ["a", "a", "b"], "v": [1.0, 2.0, 3.0], "w": [4, 5, 6]})
     u = pl.DataFrame({"k": ["a", "b"], "x": [1, 2], "v": [0, 1]})
-    assert told(eval(code), t=t, u=u) == set(expected.split(", "))
+    assert format_edges(eval(code), t=t, u=u) == set(expected.split(", "))
     assert error_counts() == {}
 
 
-def test_a_function_is_opaque() -> None:
+def test_python_function_is_opaque() -> None:
     t = pl.DataFrame({"v": [1.0, 2.0]})
     start = clew.version(t, name="t")
     out = t.select(pl.col("v").map_elements(abs, return_dtype=pl.Float64))
@@ -110,22 +110,22 @@ def test_a_function_is_opaque() -> None:
     assert (edge.source_column, edge.subtype, edge.opaque) == ("v", "TRANSFORMATION", True)
 
 
-def test_files(tmp_path: Path) -> None:
+def test_file_lineage(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text("a,b\n1,2\n")
     pl.scan_csv(tmp_path / "in.csv").filter(pl.col("b") > 1).select("a").collect().write_parquet(
         tmp_path / "out.parquet"
     )
     source = f"file:{tmp_path}/in.csv"
-    assert told(str(tmp_path / "out.parquet")) == {f"a <- {source}.a IDENTITY", f"* <- {source}.b FILTER"}
+    assert format_edges(str(tmp_path / "out.parquet")) == {f"a <- {source}.a IDENTITY", f"* <- {source}.b FILTER"}
 
 
-def test_from_pandas_and_back() -> None:
+def test_pandas_round_trip() -> None:
     frame = pd.DataFrame({"a": [1, 2], "b": [3, 4]})
     out = pl.from_pandas(frame).with_columns(c=pl.col("a") + pl.col("b")).to_pandas()
-    assert told(out[["c"]], frame=frame) == {"c <- frame.a TRANSFORMATION", "c <- frame.b TRANSFORMATION"}
+    assert format_edges(out[["c"]], frame=frame) == {"c <- frame.a TRANSFORMATION", "c <- frame.b TRANSFORMATION"}
 
 
-def test_a_plan_is_told_step_by_step_when_it_is_collected(run_cells: Any) -> None:
+def test_collected_plan_gives_one_event_per_step(run_cells: Any) -> None:
     streams = run_cells(
         "import polars as pl\nt = pl.DataFrame({'k': [1, 1], 'v': [2, 3]})",
         "plan = t.lazy().filter(pl.col('v') > 2).select('k')\nout = plan.collect()",
@@ -136,7 +136,7 @@ def test_a_plan_is_told_step_by_step_when_it_is_collected(run_cells: Any) -> Non
     assert error_counts() == {}
 
 
-def test_errors_are_polars_own() -> None:
+def test_polars_errors_are_unchanged() -> None:
     t = pl.DataFrame({"v": [1.0]})
     with pytest.raises(pl.exceptions.ColumnNotFoundError):
         t.select("nope")
@@ -146,13 +146,13 @@ def test_errors_are_polars_own() -> None:
 
 
 @pytest.fixture
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let metrics take their time: polars starts its threads when it is first asked."""
+def no_metrics_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Raise the time limit of metrics: polars starts its threads on first use."""
     monkeypatch.setattr(column_metrics, "_MIN_SECONDS", 60.0)
 
 
-@pytest.mark.usefixtures("patient")
-def test_warnings_point_at_the_users_line() -> None:
+@pytest.mark.usefixtures("no_metrics_deadline")
+def test_warnings_have_the_users_location() -> None:
     t = pl.DataFrame({"k": ["a", "b"], "v": [1, 2]})
     with pytest.warns(UserWarning, match="Sortedness") as caught:
         t.join_asof(t, on="v", by="k")
@@ -162,8 +162,8 @@ def test_warnings_point_at_the_users_line() -> None:
 def test_metrics_of_named_frames(run_cells: Any) -> None:
     source = "df = pl.DataFrame({'n': [1, 2, None], 't': ['secret', 'words', 'secret'], 'l': [[1], [1], [2]]})"
     events = run_cells(source, namespace={"pl": pl})["marimo_lineage_events"]
-    found = next(event["outputs"][0]["facets"]["dataQualityMetrics"] for event in events if event["outputs"])
-    assert (found["rowCount"], found["columnMetrics"]) == (
+    metrics = next(event["outputs"][0]["facets"]["dataQualityMetrics"] for event in events if event["outputs"])
+    assert (metrics["rowCount"], metrics["columnMetrics"]) == (
         3,
         {
             "n": {"nullCount": 1, "distinctCount": 2, "min": 1.0, "max": 2.0},
@@ -174,13 +174,13 @@ def test_metrics_of_named_frames(run_cells: Any) -> None:
     assert error_counts() == {}
 
 
-@pytest.mark.usefixtures("patient")
-def test_metrics_of_many_rows_are_sampled_and_say_so(run_cells: Any) -> None:
+@pytest.mark.usefixtures("no_metrics_deadline")
+def test_metrics_of_many_rows_are_sampled(run_cells: Any) -> None:
     source = "big = pl.DataFrame({'n': range(200_000), 'o': pl.Series([object()] * 200_000, dtype=pl.Object)})"
     events = run_cells(source, namespace={"pl": pl})["marimo_lineage_events"]
-    found = next(event["outputs"][0]["facets"]["dataQualityMetrics"] for event in events if event["outputs"])
-    assert found["sampled"] is True
-    assert found["columnMetrics"] == {
+    metrics = next(event["outputs"][0]["facets"]["dataQualityMetrics"] for event in events if event["outputs"])
+    assert metrics["sampled"] is True
+    assert metrics["columnMetrics"] == {
         "n": {"nullCount": 0, "distinctCount": 10_000, "min": 0.0, "max": 199_999.0},
         "o": {"nullCount": 0},
     }

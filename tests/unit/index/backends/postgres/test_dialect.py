@@ -1,4 +1,4 @@
-"""What PostgreSQL says otherwise than SQLite."""
+"""Tests of the translation from SQLite SQL to PostgreSQL."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from clew.index.backends.postgres.dialect import schema_to_postgres, to_postgres
         ("select a from t where b like ?1 escape '!'", "select a from t where b collate \"C\" ilike $1 escape '!'"),
     ],
 )
-def test_statements(statement: str, expected: str) -> None:
+def test_to_postgres(statement: str, expected: str) -> None:
     assert to_postgres(statement) == expected
 
 
@@ -48,5 +48,5 @@ def test_statements(statement: str, expected: str) -> None:
         ("create view if not exists v as select 1;", "create or replace view v as select 1;"),
     ],
 )
-def test_schemas(statement: str, expected: str) -> None:
+def test_schema_to_postgres(statement: str, expected: str) -> None:
     assert schema_to_postgres(statement) == expected

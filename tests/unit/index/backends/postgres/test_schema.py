@@ -1,4 +1,4 @@
-"""An index built anew in PostgreSQL: as a schema aside, which takes the place of the old one when it is whole."""
+"""Tests of rebuilding an index in PostgreSQL: a staging schema replaces the old one when it is complete."""
 
 from __future__ import annotations
 
@@ -21,104 +21,104 @@ INDEXES = "select tablename, indexname from pg_indexes where schemaname = curren
 
 
 @pytest.fixture
-def index(postgres_places: Any) -> Iterator[DatabaseUrl]:
-    place: DatabaseUrl = postgres_places.missing("drafts")
-    with IndexWriter(place) as sink:
-        sink.apply("app/0", ChangeSet(jobs=[job("daily")]))
-    yield place
-    open_backend(place).remove()
+def index(postgres_schemas: Any) -> Iterator[DatabaseUrl]:
+    location: DatabaseUrl = postgres_schemas.missing("drafts")
+    with IndexWriter(location) as index_writer:
+        index_writer.apply("app/0", ChangeSet(jobs=[job("daily")]))
+    yield location
+    open_backend(location).remove()
 
 
 def job(name: str) -> JobRow:
     return JobRow("shop", name, first_event_at=1, last_event_at=1, first_seq=1, last_seq=1)
 
 
-def jobs(reader: IndexReader) -> list[str]:
+def job_names(reader: IndexReader) -> list[str]:
     return [row["name"] for row in reader.query("select name from jobs order by name")]
 
 
-def rebuilt(place: DatabaseUrl, name: str) -> None:
-    with build_and_swap(place) as sink:
-        sink.apply("rebuild/0", ChangeSet(jobs=[job(name)]))
+def rebuild(location: DatabaseUrl, name: str) -> None:
+    with build_and_swap(location) as index_writer:
+        index_writer.apply("rebuild/0", ChangeSet(jobs=[job(name)]))
 
 
-def others_wait(postgres: str) -> bool:
+def has_waiting_lock(postgres: str) -> bool:
     with psycopg.connect(postgres) as connection:
-        found = connection.execute("select count(*) from pg_locks where mode = 'AccessExclusiveLock' and not granted")
-        return found.fetchone() != (0,)
+        result = connection.execute("select count(*) from pg_locks where mode = 'AccessExclusiveLock' and not granted")
+        return result.fetchone() != (0,)
 
 
-def schemas(postgres: str) -> list[str]:
+def schema_names(postgres: str) -> list[str]:
     with psycopg.connect(postgres) as connection:
         return [name for (name,) in connection.execute(SCHEMAS)]
 
 
-def test_readers_go_on_and_see_the_new_one_when_it_is_whole(index: DatabaseUrl, postgres: str) -> None:
+def test_readers_see_the_new_index_after_the_swap(index: DatabaseUrl, postgres: str) -> None:
     with IndexReader(index) as reader, IndexReader(index) as other:
         identity = reader.version().identity
         indexes = [tuple(row) for row in reader.query(INDEXES)]
         with ThreadPoolExecutor(1) as pool:
             with reader.snapshot():
-                assert jobs(reader) == ["daily"]
-                done = pool.submit(rebuilt, index, "nightly")
-                # It waits for the end of the question, and lets other questions be asked.
-                while not others_wait(postgres):
-                    assert not done.done()
-                assert jobs(reader) == ["daily"]
+                assert job_names(reader) == ["daily"]
+                future = pool.submit(rebuild, index, "nightly")
+                # The swap waits for the open snapshot and does not block other readers.
+                while not has_waiting_lock(postgres):
+                    assert not future.done()
+                assert job_names(reader) == ["daily"]
                 with other.snapshot():
-                    assert jobs(other) == ["daily"]
-            done.result()
-        assert jobs(reader) == jobs(other) == ["nightly"]
+                    assert job_names(other) == ["daily"]
+            future.result()
+        assert job_names(reader) == job_names(other) == ["nightly"]
         assert reader.version().identity != identity
         assert [tuple(row) for row in reader.query(INDEXES)] == indexes
-    assert schemas(postgres) == ["drafts"]
+    assert schema_names(postgres) == ["drafts"]
 
 
-def begin_a_draft(place: DatabaseUrl) -> None:
-    with build_and_swap(place) as sink:
-        sink.apply("rebuild/0", ChangeSet(jobs=[job("nightly")]))
+def build_and_fail(location: DatabaseUrl) -> None:
+    with build_and_swap(location) as index_writer:
+        index_writer.apply("rebuild/0", ChangeSet(jobs=[job("nightly")]))
         raise RuntimeError("no more")
 
 
-def test_a_draft_that_fails_leaves_the_index_as_it_was(index: DatabaseUrl, postgres: str) -> None:
+def test_failed_build_leaves_the_index_unchanged(index: DatabaseUrl, postgres: str) -> None:
     with pytest.raises(RuntimeError, match="no more"):
-        begin_a_draft(index)
+        build_and_fail(index)
     with IndexReader(index) as reader:
-        assert jobs(reader) == ["daily"]
-    assert schemas(postgres) == ["drafts"]
+        assert job_names(reader) == ["daily"]
+    assert schema_names(postgres) == ["drafts"]
 
 
-def test_what_an_interrupted_draft_left_is_not_taken_up(index: DatabaseUrl) -> None:
-    left = DatabaseUrl(f"{index.text}_staging", index.folder)
-    with IndexWriter(left) as sink:
-        sink.apply("rebuild/0", ChangeSet(jobs=[job("left")]))
-    with build_and_swap(index) as sink:
-        sink.apply("rebuild/0", ChangeSet(jobs=[job("nightly")]))
+def test_leftover_of_an_interrupted_build_is_discarded(index: DatabaseUrl) -> None:
+    leftover = DatabaseUrl(f"{index.text}_staging", index.folder)
+    with IndexWriter(leftover) as index_writer:
+        index_writer.apply("rebuild/0", ChangeSet(jobs=[job("left")]))
+    with build_and_swap(index) as index_writer:
+        index_writer.apply("rebuild/0", ChangeSet(jobs=[job("nightly")]))
     with IndexReader(index) as reader:
-        assert jobs(reader) == ["nightly"]
+        assert job_names(reader) == ["nightly"]
 
 
-def test_there_need_be_no_old_one(index: DatabaseUrl) -> None:
+def test_build_without_an_existing_index(index: DatabaseUrl) -> None:
     open_backend(index).remove()
-    with build_and_swap(index) as sink:
-        sink.apply("rebuild/0", ChangeSet(jobs=[job("nightly")]))
+    with build_and_swap(index) as index_writer:
+        index_writer.apply("rebuild/0", ChangeSet(jobs=[job("nightly")]))
     with IndexReader(index) as reader:
-        assert jobs(reader) == ["nightly"]
+        assert job_names(reader) == ["nightly"]
 
 
-def test_facets_are_read_by_the_dictionary_of_the_index_that_is_there(index: DatabaseUrl) -> None:
+def test_reader_uses_the_dictionary_of_the_new_index(index: DatabaseUrl) -> None:
     def facet(word: str) -> bytes:
         return b'{"words": "%s"}' % b" ".join(b"%s_%d" % (word.encode(), number) for number in range(20))
 
-    def described(sink: IndexWriter, word: str) -> None:
-        sink.train_dictionary([facet(f"{word}_{number % 7}") for number in range(MIN_TRAINING_SAMPLES)])
-        body = FacetEncoder(sink.dictionary).encode([StoredFacet("documentation", 1, 1, facet(f"{word}_3"))])
-        sink.apply("app/1", ChangeSet(facets=[FacetsRow("job", entity_key("shop", "daily"), 1, body)]))
+    def add_facet(index_writer: IndexWriter, word: str) -> None:
+        index_writer.train_dictionary([facet(f"{word}_{number % 7}") for number in range(MIN_TRAINING_SAMPLES)])
+        body = FacetEncoder(index_writer.dictionary).encode([StoredFacet("documentation", 1, 1, facet(f"{word}_3"))])
+        index_writer.apply("app/1", ChangeSet(facets=[FacetsRow("job", entity_key("shop", "daily"), 1, body)]))
 
-    with IndexWriter(index) as sink:
-        described(sink, "old")
+    with IndexWriter(index) as index_writer:
+        add_facet(index_writer, "old")
     with IndexReader(index) as reader:
         assert reader.facets("job", "shop", "daily") == {"documentation": facet("old_3")}
-        with build_and_swap(index) as sink:
-            described(sink, "new")
+        with build_and_swap(index) as index_writer:
+            add_facet(index_writer, "new")
         assert reader.facets("job", "shop", "daily") == {"documentation": facet("new_3")}

@@ -1,4 +1,4 @@
-"""Opening an index in PostgreSQL: what is missing, newer, of others or out of reach ends in a sentence."""
+"""Tests of opening an index in PostgreSQL: missing, newer, foreign and unreachable ones give an error message."""
 
 from __future__ import annotations
 
@@ -25,35 +25,35 @@ Execute = Callable[[str], Any]
 
 
 @pytest.fixture
-def index(postgres_places: Any) -> DatabaseUrl:
-    place: DatabaseUrl = postgres_places.empty("store")
-    return place
+def index(postgres_schemas: Any) -> DatabaseUrl:
+    location: DatabaseUrl = postgres_schemas.empty("store")
+    return location
 
 
 @pytest.fixture
-def missing(postgres_places: Any) -> Iterator[DatabaseUrl]:
-    place: DatabaseUrl = postgres_places.missing("none_yet")
-    yield place
-    open_backend(place).remove()
+def missing(postgres_schemas: Any) -> Iterator[DatabaseUrl]:
+    location: DatabaseUrl = postgres_schemas.missing("none_yet")
+    yield location
+    open_backend(location).remove()
 
 
 @pytest.fixture
 def execute(postgres: str) -> Iterator[Execute]:
-    """Run a statement as the owner of the server."""
+    """Yield a function that runs a statement as the owner of the server."""
     with psycopg.connect(postgres, autocommit=True) as connection:
         yield connection.execute
 
 
-def read(place: DatabaseUrl) -> None:
-    IndexReader(place).close()
+def read(location: DatabaseUrl) -> None:
+    IndexReader(location).close()
 
 
-def write(place: DatabaseUrl) -> None:
-    with IndexWriter(place):
+def write(location: DatabaseUrl) -> None:
+    with IndexWriter(location):
         pass
 
 
-def test_it_is_made_once_and_opened_again(missing: DatabaseUrl) -> None:
+def test_existing_index_is_reopened(missing: DatabaseUrl) -> None:
     with pytest.raises(MissingIndexError, match=r"no index at postgresql://.*none_yet.*\.\nRun `clew demo`"):
         read(missing)
     write(missing)
@@ -68,36 +68,36 @@ def test_it_is_made_once_and_opened_again(missing: DatabaseUrl) -> None:
 
 @pytest.mark.parametrize("use", [read, write])
 @pytest.mark.parametrize(
-    ("value", "sentence"),
+    ("value", "message"),
     [
         ("99", f"has format 99; this clew reads up to format {INDEX_FORMAT}.\nUpgrade: "),
         ("1", f"has the old format 1; this clew needs format {INDEX_FORMAT}.\nRun `clew index rebuild`."),
         ("new", "is not a clew index: its format is 'new'"),
     ],
 )
-def test_another_format_is_refused(
-    missing: DatabaseUrl, execute: Execute, use: Callable[[DatabaseUrl], None], value: str, sentence: str
+def test_rejects_another_format(
+    missing: DatabaseUrl, execute: Execute, use: Callable[[DatabaseUrl], None], value: str, message: str
 ) -> None:
     write(missing)
     execute(f"update none_yet.meta set value = '{value}' where key = 'format'")
-    with pytest.raises(ClewError, match=re.escape(sentence)):
+    with pytest.raises(ClewError, match=re.escape(message)):
         use(missing)
 
 
-def test_a_schema_of_others_is_left_alone(missing: DatabaseUrl, execute: Execute) -> None:
+def test_rejects_a_schema_with_other_tables(missing: DatabaseUrl, execute: Execute) -> None:
     execute("create schema none_yet; create table none_yet.invoices (number integer)")
     with pytest.raises(ClewError, match=r"contains invoices, which is not part of the index\.\nUse .*schema=NAME"):
         write(missing)
     assert execute("select count(*) from none_yet.invoices").fetchone() == (0,)
 
 
-def test_a_reader_cannot_write(index: DatabaseUrl) -> None:
+def test_reader_is_read_only(index: DatabaseUrl) -> None:
     with IndexReader(index) as reader, pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
         reader.query("delete from meta")
 
 
 @pytest.mark.parametrize(
-    ("text", "sentence"),
+    ("text", "message"),
     [
         (
             "postgresql://me:secret@127.0.0.1:1/clew",
@@ -109,18 +109,18 @@ def test_a_reader_cannot_write(index: DatabaseUrl) -> None:
         ("postgresql://127.0.0.1:1/clew?password=secret", "Cannot connect to the index"),
     ],
 )
-def test_what_is_out_of_reach_is_told_without_the_password(text: str, sentence: str, tmp_path: Path) -> None:
-    with pytest.raises(ClewError, match=sentence) as fault:
+def test_connection_errors_do_not_contain_the_password(text: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ClewError, match=message) as error:
         read(DatabaseUrl(text, tmp_path))
-    assert "secret" not in str(fault.value)
+    assert "secret" not in str(error.value)
 
 
-def test_a_malformed_url_is_a_wrong_call(tmp_path: Path) -> None:
+def test_malformed_url_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         parse_schema_name(DatabaseUrl("postgresql:///clew?schema=pg_catalog", tmp_path))
 
 
-def test_who_has_no_rights_is_told_which(index: DatabaseUrl, missing: DatabaseUrl, execute: Execute) -> None:
+def test_permission_errors_name_the_needed_rights(index: DatabaseUrl, missing: DatabaseUrl, execute: Execute) -> None:
     execute("drop role if exists guest; create role guest login")
     try:
         with pytest.raises(ClewError, match=r"Cannot write the index .*: permission denied .*\nA writer must own"):
@@ -134,38 +134,38 @@ def test_who_has_no_rights_is_told_which(index: DatabaseUrl, missing: DatabaseUr
         execute("drop owned by guest; drop role guest")
 
 
-def as_guest(place: DatabaseUrl) -> DatabaseUrl:
-    return DatabaseUrl(f"{place.text}&user=guest", place.folder)
+def as_guest(location: DatabaseUrl) -> DatabaseUrl:
+    return DatabaseUrl(f"{location.text}&user=guest", location.folder)
 
 
-def test_a_lost_connection_is_made_again(index: DatabaseUrl, execute: Execute) -> None:
-    with IndexWriter(index) as sink, IndexReader(index) as reader:
-        end_session(execute, reader)
-        end_session(execute, sink)
+def test_lost_connection_is_reopened(index: DatabaseUrl, execute: Execute) -> None:
+    with IndexWriter(index) as index_writer, IndexReader(index) as reader:
+        terminate_session(execute, reader)
+        terminate_session(execute, index_writer)
         assert reader.datasets() == []
-        sink.apply("app/0", ChangeSet(jobs=[JOB]))
+        index_writer.apply("app/0", ChangeSet(jobs=[JOB]))
         with reader.snapshot():
             assert reader.has_job("shop", "daily")
-            end_session(execute, reader)
+            terminate_session(execute, reader)
             with pytest.raises(ClewError, match=r"Cannot connect to the index .*: "):
                 reader.has_job("shop", "daily")
         with reader.snapshot():
             assert reader.has_job("shop", "daily")
 
 
-def test_a_batch_whose_connection_is_lost_leaves_nothing(index: DatabaseUrl, execute: Execute) -> None:
-    def ended() -> Iterator[ChangeSet]:
-        end_session(execute, sink)
+def test_batch_is_rolled_back_when_the_connection_is_lost(index: DatabaseUrl, execute: Execute) -> None:
+    def spilled() -> Iterator[ChangeSet]:
+        terminate_session(execute, index_writer)
         yield ChangeSet(jobs=[JOB])
 
-    with IndexWriter(index) as sink:
+    with IndexWriter(index) as index_writer:
         with pytest.raises(ClewError, match=r"Cannot write the index: .*\nThe batch was rolled back\."):
-            sink.apply("app/0", ChangeSet(events=[(0, "e0")], jobs=[JOB]), ended())
-        assert sink.event_count == 0
-        sink.apply("app/0", ChangeSet(events=[(0, "e0")], jobs=[JOB]))
-        assert sink.event_count == 1
+            index_writer.apply("app/0", ChangeSet(events=[(0, "e0")], jobs=[JOB]), spilled())
+        assert index_writer.event_count == 0
+        index_writer.apply("app/0", ChangeSet(events=[(0, "e0")], jobs=[JOB]))
+        assert index_writer.event_count == 1
 
 
-def end_session(execute: Execute, user: IndexWriter | IndexReader) -> None:
+def terminate_session(execute: Execute, user: IndexWriter | IndexReader) -> None:
     database: Any = user._database
     execute(f"select pg_terminate_backend({database.connection.info.backend_pid}, 5000)")

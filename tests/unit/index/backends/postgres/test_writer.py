@@ -1,4 +1,4 @@
-"""Several who write one index, and one who is killed while writing."""
+"""Tests of concurrent and killed writers of an index in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from clew.index.changes import ChangeSet, JobRow
 from clew.index.queries.reader import IndexReader
 from clew.index.writer import IndexWriter
 
-# Applies a batch, of which the second half does not come before it is killed.
+# Apply the first half of a batch and wait to be killed.
 HALF_A_BATCH = """
 import sys
 from pathlib import Path
@@ -29,44 +29,44 @@ def second_half():
     sys.stdin.read()
     yield ChangeSet()
 
-with IndexWriter(DatabaseUrl(sys.argv[1], Path(sys.argv[2]))) as sink:
+with IndexWriter(DatabaseUrl(sys.argv[1], Path(sys.argv[2]))) as index_writer:
     changes = ChangeSet(events=[(1, "e0")], jobs=[JobRow("n", "killed", 1, 1, 1, 1)])
-    sink.apply("app/0", changes, second_half())
+    index_writer.apply("app/0", changes, second_half())
 """
 
 
 @pytest.fixture
-def index(postgres_places: Any) -> DatabaseUrl:
-    place: DatabaseUrl = postgres_places.empty("writers")
-    return place
+def index(postgres_schemas: Any) -> DatabaseUrl:
+    location: DatabaseUrl = postgres_schemas.empty("writers")
+    return location
 
 
 def job(name: str, seq: int) -> JobRow:
     return JobRow("n", name, first_event_at=seq, last_event_at=seq, first_seq=seq, last_seq=seq)
 
 
-def test_a_writer_that_is_killed_leaves_nothing_and_holds_no_one_up(index: DatabaseUrl) -> None:
+def test_killed_writer_is_rolled_back_and_releases_its_lock(index: DatabaseUrl) -> None:
     command = [sys.executable, "-c", HALF_A_BATCH, index.text, str(index.folder)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as writer:
-        assert writer.stdout is not None
-        assert writer.stdout.readline() == b"half\n"
-        os.kill(writer.pid, signal.SIGKILL)
-    with IndexWriter(index) as sink, IndexReader(index) as reader:
-        sink.apply("app/1", ChangeSet(events=[(2, "f0")], jobs=[job("whole", 2)]))
-        assert sink.event_count == 1
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"half\n"
+        os.kill(process.pid, signal.SIGKILL)
+    with IndexWriter(index) as index_writer, IndexReader(index) as reader:
+        index_writer.apply("app/1", ChangeSet(events=[(2, "f0")], jobs=[job("whole", 2)]))
+        assert index_writer.event_count == 1
         assert [row["name"] for row in reader.query("select name from jobs")] == ["whole"]
 
 
-def test_writers_take_turns(index: DatabaseUrl) -> None:
-    """Each batch touches the same rows, in another order: without a lock they would wait for each other for ever."""
+def test_concurrent_writers_do_not_deadlock(index: DatabaseUrl) -> None:
+    """Each batch updates the same rows in another order, which deadlocks without a lock."""
     names = [f"job {number}" for number in range(20)]
 
     def write(writer: int) -> None:
-        with IndexWriter(index) as sink:
+        with IndexWriter(index) as index_writer:
             for batch in range(5):
                 seq = 10 * batch + writer
                 rows = [job(name, seq) for name in (names if writer % 2 else reversed(names))]
-                sink.apply(f"app {writer}/{batch}", ChangeSet(events=[(seq, f"{seq:032x}")], jobs=rows))
+                index_writer.apply(f"app {writer}/{batch}", ChangeSet(events=[(seq, f"{seq:032x}")], jobs=rows))
 
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(write, range(3)))
