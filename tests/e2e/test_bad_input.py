@@ -106,7 +106,7 @@ def _truncate_log(home: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "message", "hint"),
     [
-        (_delete_table, "has no table run_facets", "which recreates them from the log"),
+        (_delete_table, "has no table run_facets", "which reads the log again"),
         (_delete_delta_log, "has no folder _delta_log", "Restore it from a backup"),
         (_delete_data_file, "lacks 1 of its", "Restore it from a backup"),
         (_delete_lake, "belongs to the lake", "--lake PATH"),

@@ -19,6 +19,7 @@ from clew.data_dir import LakeLocation
 from clew.errors import ClewError
 from clew.lake.data_files import DataFile, compute_statistics, written_footer
 from clew.lake.lake import WORKER_REPORTS_DIR, ActiveFile, Lake, active_files, replace_files
+from clew.lake.manifest import RECREATE_HINT
 from clew.lake.schemas import (
     DERIVED_TABLE_NAMES,
     EVENT_GRAIN_TABLES,
@@ -160,11 +161,7 @@ def _inspect_files(folder: LakeLocation, files: list[ActiveFile]) -> list[SizedF
         return [inspect_file(folder, file) for file in files]
     except (OSError, pa.ArrowInvalid) as error:
         message = f"A file of the table {folder.name} cannot be read: {error}."
-        hint = (
-            "Restore it from a backup; or move lake, index and checkpoint away and run `clew pipeline run`,"
-            " which recreates them from the log."
-        )
-        raise ClewError(message, hint=hint) from error
+        raise ClewError(message, hint=f"Restore it from a backup. {RECREATE_HINT}") from error
 
 
 def _select_files(files: list[SizedFile], target_bytes: int, *, is_gradual: bool) -> list[SizedFile]:

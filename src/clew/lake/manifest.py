@@ -22,6 +22,10 @@ LAKE_FORMAT_VERSION: Final = 2
 _FILE: Final = "manifest.json"
 # Name of the manifest in format 1.
 _OLD_FILE: Final = "clew.json"
+RECREATE_HINT: Final = (
+    "To recreate it, move lake, index and checkpoint away and run `clew pipeline run`, which reads the log again."
+    " Events that are no longer in the log are lost."
+)
 
 
 @dataclass(frozen=True)
@@ -67,11 +71,10 @@ def _check_format(root: LakeLocation, manifest: LakeManifest) -> None:
         f" clew {__version__} reads format {LAKE_FORMAT_VERSION}."
     )
     upgrade = "Nothing was changed. Upgrade: pip install -U clew."
-    recreate = (
-        "Nothing was changed. Keep the log; move lake, index and checkpoint away and run `clew pipeline run`,"
-        " which recreates them from the log."
+    raise ClewError(
+        message,
+        hint=upgrade if manifest.format_version > LAKE_FORMAT_VERSION else f"Nothing was changed. {RECREATE_HINT}",
     )
-    raise ClewError(message, hint=upgrade if manifest.format_version > LAKE_FORMAT_VERSION else recreate)
 
 
 def write_manifest(root: LakeLocation, tables: Iterable[str], facet_order: FacetOrder | None = None) -> LakeManifest:
@@ -100,14 +103,10 @@ def _parse(path: LakeLocation, text: bytes) -> LakeManifest:
         return LakeManifest(int(version), str(values.get("written_by", "unknown")), values.get("id"), tables, order)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         message = f"{path} is not a valid lake manifest."
-        hint = "Restore the file from a backup; or recreate lake, index and checkpoint with `clew pipeline run`."
-        raise ClewError(message, hint=hint) from error
+        raise ClewError(message, hint=f"Restore the file from a backup. {RECREATE_HINT}") from error
 
 
-_RESTORE_HINT = (
-    "Nothing was changed. Restore it from a backup; or move lake, index and checkpoint away and run"
-    " `clew pipeline run`, which recreates them from the log."
-)
+_RESTORE_HINT = f"Nothing was changed. Restore it from a backup. {RECREATE_HINT}"
 
 
 def check_integrity(root: LakeLocation) -> None:

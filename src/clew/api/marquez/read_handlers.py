@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
@@ -28,6 +28,8 @@ from clew.query.entities.catalog import Catalog, EntityMatch, Interval, daily_in
 from clew.query.entities.model import CatalogDataset, CatalogJob, CatalogRun, Facets, Name
 from clew.query.search import search_entities, split_words
 from clew.query.search_index import EntityKind
+
+Entity = TypeVar("Entity", CatalogDataset, CatalogJob)
 
 _STATES = ("NEW", "RUNNING", "COMPLETED", "ABORTED", "FAILED")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -87,12 +89,7 @@ def get_dataset(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
 
 def require_dataset(catalog: Catalog, request: MarquezRequest) -> CatalogDataset:
     """Return the dataset of the path, or raise 404."""
-    name = request.path_args[0], request.path_args[1]
-    dataset = catalog.dataset(name)
-    if dataset is None:
-        _require_namespace(catalog, name[0])
-        raise not_found_error("Dataset", name[1])
-    return dataset
+    return _require("Dataset", catalog.dataset, catalog, request)
 
 
 def get_dataset_versions(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
@@ -128,12 +125,7 @@ def get_job(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
 
 def require_job(catalog: Catalog, request: MarquezRequest) -> CatalogJob:
     """Return the job of the path, or raise 404."""
-    name = request.path_args[0], request.path_args[1]
-    job = catalog.job(name)
-    if job is None:
-        _require_namespace(catalog, name[0])
-        raise not_found_error("Job", name[1])
-    return job
+    return _require("Job", catalog.job, catalog, request)
 
 
 def get_job_versions(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
@@ -269,6 +261,18 @@ def _states(request: MarquezRequest) -> list[str] | None:
     for state in states:
         MarquezRequest((), f"lastRunStates={state}".encode()).enum_param("lastRunStates", _STATES)
     return states
+
+
+def _require(
+    kind: str, find: Callable[[tuple[str, str]], Entity | None], catalog: Catalog, request: MarquezRequest
+) -> Entity:
+    """Return the entity of the path, or raise 404 for it or for its namespace."""
+    namespace, name = request.path_args[:2]
+    entity = find((namespace, name))
+    if entity is None:
+        _require_namespace(catalog, namespace)
+        raise not_found_error(kind, name)
+    return entity
 
 
 def _require_namespace(catalog: Catalog, name: str) -> None:

@@ -89,11 +89,6 @@ class FrameLineage:
         )
 
 
-def frame_lineage(target: Any, until: Iterable[FrameSnapshot] = ()) -> FrameLineage:
-    """Return the lineage of a frame, a Series or a file written by this process, back to the snapshots in `until`."""
-    return FrameLineage(target_version(target), until)
-
-
 def target_version(target: Any) -> FrameVersion:
     """Return the version of a frame, a Series or a file written by this process; raise for anything else."""
     state = _state_of(target)
@@ -241,4 +236,4 @@ def _compose_rows(rows: Provenance, composed: dict[FrameVersion, _ComposedLineag
     return union(*sources)
 
 
-__all__ = ["INDIRECT", "Edge", "FrameLineage", "FrameSnapshot", "frame_lineage", "version"]
+__all__ = ["INDIRECT", "Edge", "FrameLineage", "FrameSnapshot", "version"]
