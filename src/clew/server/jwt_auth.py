@@ -5,11 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
-from urllib.error import URLError
+from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
-from urllib.request import urlopen
 
 import jwt
 import msgspec
@@ -27,17 +26,18 @@ _FETCH_SECONDS = 5.0
 _MAX_AGE_SECONDS = 600.0
 _MIN_RELOAD_SECONDS = 10.0
 _LOOPBACK = {"127.0.0.1", "::1", "localhost"}
+_Keys: TypeAlias = dict[str | None, jwt.PyJWK]
 
 
 class JwtAuthenticator:
     """Callable that verifies a token by issuer and audience and returns its principal."""
 
     def __init__(self, jwks: str, issuer: str, audience: str) -> None:
-        self._jwks_location = jwks
+        self._load_jwks = _jwks_loader(jwks)
         self._issuer = issuer
         self._audience = audience
         self._loading = threading.Lock()
-        self._keys = _load_jwks(jwks)
+        self._keys = self._load_jwks()
         self._loaded_at = time.monotonic()
         self._load_error: ClewError | None = None
 
@@ -75,31 +75,30 @@ class JwtAuthenticator:
                 return
             self._loaded_at = time.monotonic()
             try:
-                self._keys, self._load_error = _load_jwks(self._jwks_location), None
+                self._keys, self._load_error = self._load_jwks(), None
             except ClewError as error:
                 # Loaded keys stay valid.
                 self._load_error = error
                 _LOG.warning("%s", error)
 
 
-def _load_jwks(location: str) -> dict[str | None, jwt.PyJWK]:
-    try:
-        key_set = jwt.PyJWKSet.from_json(_read_text(location))
-    except (OSError, URLError, ValueError, jwt.PyJWTError) as error:
-        message = f"Cannot read the JWKS from {location}: {error}."
-        raise ClewError(message, hint="Pass a JWKS file or URL with --jwks.") from error
-    return {key.key_id: key for key in key_set.keys}
-
-
-def _read_text(location: str) -> str:
+def _jwks_loader(location: str) -> Callable[[], _Keys]:
     url = urlsplit(location)
-    if url.scheme not in {"http", "https"}:
-        return Path(location).read_text(encoding="utf-8")
     if url.scheme == "http" and url.hostname not in _LOOPBACK:
         raise UsageError(f"Insecure JWKS URL {location}: plain http is allowed only for localhost.", hint="Use https.")
-    with urlopen(location, timeout=_FETCH_SECONDS) as response:  # noqa: S310  # the scheme is one of two
-        body: bytes = response.read()
-    return body.decode()
+    is_url = url.scheme in {"http", "https"}
+    # Without the client's cache: it drops the keys that expire while the issuer is unavailable.
+    client = jwt.PyJWKClient(location, cache_jwk_set=False, timeout=_FETCH_SECONDS) if is_url else None
+
+    def load() -> _Keys:
+        try:
+            key_set = client.get_jwk_set() if client else jwt.PyJWKSet.from_json(Path(location).read_text("utf-8"))
+        except (OSError, ValueError, jwt.PyJWTError) as error:
+            message = f"Cannot read the JWKS from {location}: {error}."
+            raise ClewError(message, hint="Pass a JWKS file or URL with --jwks.") from error
+        return {key.key_id: key for key in key_set.keys}
+
+    return load
 
 
 def _scopes(claims: dict[str, Any]) -> frozenset[Scope]:
