@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from typing import Annotated, TypeAlias, TypeVar
 
 import msgspec
-from msgspec import Struct
-from starlette.exceptions import HTTPException
+from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from clew.api.v2.operation import RequestParameters, parse_parameters, parse_timestamp
 from clew.data_dir import LakeLocation
+from clew.errors import MalformedError
 from clew.index.queries.lists import PageQueries
 from clew.query.context import QueryResources
 from clew.query.diff import RunChanges, compare_runs
@@ -35,6 +36,56 @@ from clew.query.pages.lists import (
 )
 
 MAX_PAGE_LIMIT = 500
+_PageLimit: TypeAlias = Annotated[int, Meta(ge=1, le=MAX_PAGE_LIMIT)]
+P = TypeVar("P", bound=Struct)
+
+
+class _ListParameters(RequestParameters):
+    text: str = ""
+    state: str = ""
+    limit: _PageLimit = 50
+
+
+class _NameParameters(RequestParameters):
+    namespace: str
+    name: str
+
+
+class _RunParameters(RequestParameters):
+    run_uuid: str
+
+
+class _ChangesParameters(RequestParameters):
+    session_id: str
+    since: str | None = None
+
+
+class _DiffParameters(RequestParameters):
+    before: str
+    after: str
+
+
+class _SearchParameters(RequestParameters):
+    text: str = ""
+
+
+class _GraphParameters(RequestParameters):
+    node: str
+    to: str | None = None
+    open: tuple[str, ...] = ()
+    depth: Annotated[int, Meta(ge=1, le=graph.MAX_DEPTH)] = 1
+    as_of: str = ""
+    group: bool = False
+
+
+class _EventParameters(EventFilter, frozen=True, forbid_unknown_fields=True):
+    before: Annotated[int, Meta(ge=0, le=2**63 - 1)] | None = None
+    limit: _PageLimit = 50
+
+
+class _EventPosition(RequestParameters):
+    stream: str
+    seq: int
 
 
 @dataclass(frozen=True)
@@ -49,53 +100,54 @@ class UiDependencies:
 
 def ui_routes(dependencies: UiDependencies) -> list[Route]:
     """Create the routes of all views."""
+    lake, resources = dependencies.lake, dependencies.resources
 
-    def from_index(build: Callable[[PageQueries, Request], Struct]) -> Callable[[Request], Response]:
+    def route(path: str, kind: type[P], build: Callable[[P], Struct]) -> Route:
         def endpoint(request: Request) -> Response:
+            return _json_response(build(_parse_request(kind, request)))
+
+        return Route(f"/api/v2/pages/{path}", endpoint)
+
+    def index_route(path: str, kind: type[P], build: Callable[[PageQueries, P], Struct]) -> Route:
+        def build_from_index(values: P) -> Struct:
             with dependencies.open_index() as index:
-                return _json_response(build(index, request))
+                return build(index, values)
 
-        return endpoint
+        return route(path, kind, build_from_index)
 
-    def list_events(request: Request) -> Response:
-        return _json_response(query_events(dependencies.lake, _event_filter(request)))
-
-    def get_event(request: Request) -> Response:
-        stream, seq = request.path_params["stream"], request.path_params["seq"]
-        return _json_response(read_event(dependencies.lake, stream, seq))
-
-    def health(_: Request) -> Response:
-        return _json_response(dependencies.status())
-
-    root = "/api/v2/pages"
     return [
-        Route(f"{root}/activity", from_index(lambda index, _: build_activity(index))),
-        Route(
-            f"{root}/datasets", from_index(lambda index, request: list_datasets(index, _text(request), _limit(request)))
+        index_route("activity", RequestParameters, lambda index, _: build_activity(index)),
+        index_route("datasets", _ListParameters, lambda index, values: list_datasets(index, values.text, values.limit)),
+        index_route("jobs", _ListParameters, lambda index, values: list_jobs(index, values.text, values.limit)),
+        index_route(
+            "runs", _ListParameters, lambda index, values: list_runs(index, values.text, values.state, values.limit)
         ),
-        Route(f"{root}/jobs", from_index(lambda index, request: list_jobs(index, _text(request), _limit(request)))),
-        Route(f"{root}/runs", from_index(_runs)),
-        Route(f"{root}/dataset", from_index(lambda index, request: build_dataset_view(index, _name(request)))),
-        Route(f"{root}/job", from_index(lambda index, request: build_job_view(index, _name(request)))),
-        Route(
-            f"{root}/run/{{run_uuid}}",
-            from_index(lambda index, request: build_run_view(index, request.path_params["run_uuid"])),
+        index_route("dataset", _NameParameters, lambda index, values: build_dataset_view(index, _name(values))),
+        index_route("job", _NameParameters, lambda index, values: build_job_view(index, _name(values))),
+        index_route("run/{runUuid}", _RunParameters, lambda index, values: build_run_view(index, values.run_uuid)),
+        index_route("changes/{sessionId}", _ChangesParameters, _changes),
+        index_route(
+            "diff",
+            _DiffParameters,
+            lambda index, values: build_run_changes(index, lake, values.before, values.after),
         ),
-        Route(f"{root}/changes/{{session_id}}", from_index(_changes)),
-        Route(f"{root}/diff", from_index(lambda index, request: _diff(index, dependencies.lake, request))),
-        Route(
-            f"{root}/search",
-            from_index(lambda index, request: search_all(index, dependencies.resources, _text(request))),
-        ),
-        Route(f"{root}/graph", from_index(lambda index, request: _graph(index, dependencies.resources, request))),
-        Route(f"{root}/events", list_events),
-        Route(f"{root}/events/{{stream}}/{{seq:int}}", get_event),
-        Route(f"{root}/health", health),
+        index_route("search", _SearchParameters, lambda index, values: search_all(index, resources, values.text)),
+        index_route("graph", _GraphParameters, lambda index, values: _graph(index, resources, values)),
+        route("events", _EventParameters, lambda values: query_events(lake, values)),
+        route("events/{stream}/{seq:int}", _EventPosition, lambda values: read_event(lake, values.stream, values.seq)),
+        route("health", RequestParameters, lambda _: dependencies.status()),
     ]
 
 
-def _runs(index: PageQueries, request: Request) -> Struct:
-    return list_runs(index, _text(request), request.query_params.get("state", ""), _limit(request))
+def _parse_request(kind: type[P], request: Request) -> P:
+    values = {**request.query_params, **request.path_params}
+    if "open" in values:
+        values["open"] = request.query_params.getlist("open")
+    return parse_parameters(kind, values)
+
+
+def _name(values: _NameParameters) -> EntityName:
+    return EntityName(values.namespace, values.name)
 
 
 class NoPreviousRun(Struct, frozen=True):
@@ -104,10 +156,9 @@ class NoPreviousRun(Struct, frozen=True):
     before: None = None
 
 
-def _changes(index: PageQueries, request: Request) -> RunChanges | NoPreviousRun:
+def _changes(index: PageQueries, values: _ChangesParameters) -> RunChanges | NoPreviousRun:
     """Compare a notebook run with the previous one, or with `since`."""
-    after = get_notebook_run(index, request.path_params["session_id"])
-    since = request.query_params.get("since")
+    after, since = get_notebook_run(index, values.session_id), values.since
     if since is None:
         runs = [session for session in list_sessions(index) if session.notebook == after.notebook]
         sessions = [session.session_id for session in runs]
@@ -116,25 +167,14 @@ def _changes(index: PageQueries, request: Request) -> RunChanges | NoPreviousRun
     return NoPreviousRun() if since is None else compare_runs(get_notebook_run(index, since), after)
 
 
-def _diff(index: PageQueries, lake: LakeLocation, request: Request) -> Struct:
-    return build_run_changes(index, lake, _required(request, "before"), _required(request, "after"))
-
-
-def _graph(index: PageQueries, resources: QueryResources, request: Request) -> Struct:
-    values = request.query_params
-    if "to" in values:
-        ends = GraphNodeRef.parse(_required(request, "node")), GraphNodeRef.parse(values["to"])
-        return graph.build_path_graph(index, resources, *ends, as_of=_parse_timestamp(values.get("asOf")))
-    expansions = tuple(_expansion(text) for text in values.getlist("open"))
+def _graph(index: PageQueries, resources: QueryResources, values: _GraphParameters) -> Struct:
+    node = GraphNodeRef.parse(values.node)
+    as_of = parse_timestamp("asOf", values.as_of) if values.as_of else None
+    if values.to is not None:
+        return graph.build_path_graph(index, resources, node, GraphNodeRef.parse(values.to), as_of=as_of)
+    expansions = tuple(map(_expansion, values.open))
     return graph.build_lineage_graph(
-        index,
-        graph.GraphRequest(
-            centre=GraphNodeRef.parse(_required(request, "node")),
-            expansions=expansions,
-            depth=_number(request, "depth", 1, graph.MAX_DEPTH),
-            as_of=_parse_timestamp(values.get("asOf")),
-            is_grouped=values.get("group") == "1",
-        ),
+        index, graph.GraphRequest(node, expansions, values.depth, as_of, is_grouped=values.group)
     )
 
 
@@ -142,61 +182,8 @@ def _expansion(text: str) -> graph.Expansion:
     side, _, node = text.partition(":")
     sides: dict[str, Side] = {"up": "up", "down": "down"}
     if side not in sides:
-        raise HTTPException(400, f"Invalid open={text!r}: use up:NODE or down:NODE.")
+        raise MalformedError(f"Invalid value {text[:100]!r} for open.", hint="Use up:NODE or down:NODE.")
     return graph.Expansion(sides[side], GraphNodeRef.parse(node))
-
-
-def _parse_timestamp(text: str | None) -> datetime | None:
-    try:
-        timestamp = None if not text else datetime.fromisoformat(text)
-    except ValueError as error:
-        raise HTTPException(400, f"Invalid time {text!r}: use a time such as 2026-01-31T14:00:00Z.") from error
-    return timestamp if timestamp is None or timestamp.tzinfo else timestamp.replace(tzinfo=UTC)
-
-
-def _event_filter(request: Request) -> EventFilter:
-    values = request.query_params
-    before = values.get("before")
-    if before is not None and not (before.isascii() and before.isdigit()):
-        raise HTTPException(400, f"Invalid before={before!r}: use the position of an event.")
-    return EventFilter(
-        stream=values.get("stream", "lineage"),
-        text=values.get("text", ""),
-        type=values.get("type", ""),
-        run=values.get("run", ""),
-        before=None if before is None else int(before),
-        limit=_limit(request),
-    )
-
-
-def _run_uuid(request: Request) -> str:
-    return str(request.path_params["run_uuid"])
-
-
-def _text(request: Request) -> str:
-    return request.query_params.get("text", "")
-
-
-def _limit(request: Request) -> int:
-    return _number(request, "limit", 50, MAX_PAGE_LIMIT)
-
-
-def _number(request: Request, name: str, default: int, maximum: int) -> int:
-    text = request.query_params.get(name, str(default))
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= maximum:
-        raise HTTPException(400, f"Invalid {name}={text!r}: use a number from 1 to {maximum}.")
-    return int(text)
-
-
-def _name(request: Request) -> EntityName:
-    return EntityName(_required(request, "namespace"), _required(request, "name"))
-
-
-def _required(request: Request, name: str) -> str:
-    value = request.query_params.get(name)
-    if value is None:
-        raise HTTPException(400, f"Missing parameter {name!r}.")
-    return value
 
 
 def _json_response(value: Struct) -> Response:

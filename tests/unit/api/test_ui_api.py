@@ -76,19 +76,24 @@ def test_each_view_has_a_document(client: TestClient, path: str, text: str) -> N
 @pytest.mark.parametrize(
     ("path", "status", "text"),
     [
-        ("datasets?limit=0", 400, "use a number from 1 to 500"),
-        ("jobs?limit=-1", 400, "use a number from 1 to 500"),
+        ("datasets?limit=0", 400, "Invalid value '0' for limit. Use a number from 1 to 500."),
+        ("jobs?limit=-1", 400, "Invalid value '-1' for limit. Use a number from 1 to 500."),
         ("dataset?name=x", 400, "Missing parameter 'namespace'."),
         (f"dataset?{MARGIN}x", 404, "Did you mean finance.margin?"),
         ("job?namespace=airflow&name=nobody", 404, "There is no job 'nobody'."),
         ("run/nothing", 404, "There is no run 'nothing'."),
         ("diff?before=a&after=b", 404, "'a'"),
         ("graph?node=rubbish", 404, "Invalid node id"),
-        (f"graph?node={NODE}&depth=1000000000", 400, "Invalid depth='1000000000'"),
-        (f"graph?node={NODE}&open=sideways:x", 400, "Invalid open='sideways:x'"),
-        (f"graph?node={NODE}&asOf=yesterday", 400, "Invalid time 'yesterday'"),
+        (
+            f"graph?node={NODE}&depth=1000000000",
+            400,
+            "Invalid value '1000000000' for depth. Use a number from 1 to 20.",
+        ),
+        (f"graph?node={NODE}&open=sideways:x", 400, "Invalid value 'sideways:x' for open. Use up:NODE or"),
+        (f"graph?node={NODE}&asOf=yesterday", 400, "Invalid value 'yesterday' for asOf. Use a time such"),
         (f"graph?node={NODE}&to=dataset%2Fa%2Fb", 404, "No path"),
-        ("events?before=x", 400, "Invalid before='x'"),
+        ("events?before=x", 400, "Invalid value 'x' for before. Use a number from 0 to"),
+        ("events?bevore=1", 400, "Unknown parameter 'bevore'. Did you mean before?"),
         ("events?stream=none", 404, "Unknown stream 'none'."),
         ("events/lineage/5", 404, "Event 5 does not exist"),
         ("changes/nothing", 404, "nothing"),
@@ -97,4 +102,4 @@ def test_each_view_has_a_document(client: TestClient, path: str, text: str) -> N
 def test_rejects_an_invalid_request(client: TestClient, path: str, status: int, text: str) -> None:
     response = client.get(f"/api/v2/pages/{path}")
     assert (response.status_code, response.headers["content-type"]) == (status, "application/problem+json")
-    assert text in response.json()["title"] + response.json()["detail"]
+    assert text in f"{response.json()['title']} {response.json()['detail']}"

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Annotated, Final, TypeAlias, TypeVar
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Meta, Raw, Struct
 
 from clew.api.v2.operation import (
     ApiOperation,
     CursorParam,
-    IntegerParam,
     NeedsThreadError,
     OperationContext,
-    Parameter,
-    StringParam,
+    RequestParameters,
+    TextParam,
+    decode_cursor,
     encode_cursor,
 )
 from clew.errors import MalformedError
@@ -45,10 +45,45 @@ from clew.query.lineage import IndexFreshness
 from clew.query.model import DatasetName
 from clew.query.names import DATASET, JOB, RUN, UnknownNameError, node_kind, resolve_node_id
 
-_CURSOR = CursorParam("cursor", "Cursor of the page: next of the previous response.")
-_LIMIT = IntegerParam("limit", "Maximum number of results.", minimum=1, maximum=1000, default_value=100)
-_NAMESPACE = StringParam("namespace", "Only this namespace.")
+_Limit: TypeAlias = Annotated[int, Meta(ge=1, le=1000, description="Maximum number of results.")]
+_DatasetId: TypeAlias = Annotated[
+    TextParam, Meta(description="Node id: dataset:NAMESPACE:NAME.", examples=["dataset:file:/data/orders.csv"])
+]
+_JobId: TypeAlias = Annotated[
+    TextParam, Meta(description="Node id: job:NAMESPACE:NAME.", examples=["job:marimo:orders"])
+]
+_NodeId: TypeAlias = Annotated[
+    TextParam,
+    Meta(
+        description="Node id: dataset:NAMESPACE:NAME, job:NAMESPACE:NAME or run:UUID.",
+        examples=["dataset:file:/data/orders.csv"],
+    ),
+]
 T = TypeVar("T")
+
+
+class _DatasetParameters(RequestParameters):
+    node_id: _DatasetId
+
+
+class _JobParameters(RequestParameters):
+    node_id: _JobId
+
+
+class _RunParameters(RequestParameters):
+    run_id: Annotated[TextParam, Meta(description="OpenLineage runId.")]
+
+
+class _ListParameters(RequestParameters):
+    namespace: Annotated[TextParam | None, Meta(description="Only this namespace.")] = None
+    limit: _Limit = 100
+    cursor: CursorParam = None
+
+
+class _RunListParameters(RequestParameters):
+    node_id: _JobId
+    limit: _Limit = 100
+    cursor: CursorParam = None
 
 
 class DatasetListResponse(Struct, frozen=True):
@@ -109,23 +144,22 @@ def _run(context: OperationContext) -> RunDetails:
 
 
 def _datasets(context: OperationContext) -> DatasetListResponse:
-    after = _CURSOR.check_values(context["cursor"], str, str) or ["", ""]
-    rows = entities.datasets_after(context.index, context["namespace"], (after[0], after[1]), context["limit"] + 1)
+    after = decode_cursor(context["cursor"], tuple[str, str]) or ("", "")
+    rows = entities.datasets_after(context.index, context["namespace"], after, context["limit"] + 1)
     return DatasetListResponse(
         *_page(rows, context["limit"], to_dataset_summary, lambda row: encode_cursor(row["namespace"], row["name"]))
     )
 
 
 def _jobs(context: OperationContext) -> JobListResponse:
-    after = _CURSOR.check_values(context["cursor"], str, str) or ["", ""]
-    rows = entities.jobs_after(context.index, context["namespace"], (after[0], after[1]), context["limit"] + 1)
+    after = decode_cursor(context["cursor"], tuple[str, str]) or ("", "")
+    rows = entities.jobs_after(context.index, context["namespace"], after, context["limit"] + 1)
     return JobListResponse(*_page(rows, context["limit"], to_job_summary, _name_cursor))
 
 
 def _runs(context: OperationContext) -> RunListResponse:
     node = _find_node(context, "job")
-    values = _CURSOR.check_values(context["cursor"], (int, type(None)), str)
-    before = None if values is None else (values[0], values[1])
+    before = decode_cursor(context["cursor"], tuple[int | None, str])
     rows = entities.runs_before(context.index, node.namespace, node.name, before, context["limit"] + 1)
     return RunListResponse(
         *_page(rows, context["limit"], to_run_summary, lambda row: encode_cursor(row["started_at"], row["run_uuid"]))
@@ -147,29 +181,22 @@ def _status(context: OperationContext) -> IndexStatusResponse:
     return IndexStatusResponse(IndexFreshness(progress.indexed_seq, progress.indexed_at), progress.last_batch)
 
 
-def _node_id(form: str, example: str) -> Parameter:
-    return StringParam("nodeId", f"Node id: {form}.", is_required=True, example=example)
-
-
-_DATASET_ID = _node_id("dataset:NAMESPACE:NAME", "dataset:file:/data/orders.csv")
-_JOB_ID = _node_id("job:NAMESPACE:NAME", "job:marimo:orders")
-
 ENTITY_OPERATIONS: Final = (
     ApiOperation(
         "dataset",
         "/api/v2/dataset",
         "Get a dataset by any of its names",
-        (_DATASET_ID,),
+        _DatasetParameters,
         DatasetDetails,
         _dataset,
         is_inline=True,
     ),
-    ApiOperation("job", "/api/v2/job", "Get a job", (_JOB_ID,), JobDetails, _job, is_inline=True),
+    ApiOperation("job", "/api/v2/job", "Get a job", _JobParameters, JobDetails, _job, is_inline=True),
     ApiOperation(
         "run",
         "/api/v2/runs/{runId}",
         "Get a run",
-        (StringParam("runId", "OpenLineage runId.", is_required=True, location="path"),),
+        _RunParameters,
         RunDetails,
         _run,
         is_inline=True,
@@ -178,16 +205,16 @@ ENTITY_OPERATIONS: Final = (
         "datasets",
         "/api/v2/datasets",
         "List datasets by name",
-        (_NAMESPACE, _LIMIT, _CURSOR),
+        _ListParameters,
         DatasetListResponse,
         _datasets,
     ),
-    ApiOperation("jobs", "/api/v2/jobs", "List jobs by name", (_NAMESPACE, _LIMIT, _CURSOR), JobListResponse, _jobs),
+    ApiOperation("jobs", "/api/v2/jobs", "List jobs by name", _ListParameters, JobListResponse, _jobs),
     ApiOperation(
         "runs",
         "/api/v2/runs",
         "List the runs of a job, newest first",
-        (_JOB_ID, _LIMIT, _CURSOR),
+        _RunListParameters,
         RunListResponse,
         _runs,
     ),
@@ -195,7 +222,7 @@ ENTITY_OPERATIONS: Final = (
         "status",
         "/api/v2/status",
         "Get the position of the index in the log",
-        (),
+        RequestParameters,
         IndexStatusResponse,
         _status,
         is_inline=True,
@@ -203,12 +230,32 @@ ENTITY_OPERATIONS: Final = (
 )
 
 
-_NODE = StringParam(
-    "nodeId",
-    "Node id: dataset:NAMESPACE:NAME, job:NAMESPACE:NAME or run:UUID.",
-    is_required=True,
-    example="dataset:file:/data/orders.csv",
-)
+class _FacetsParameters(RequestParameters):
+    node_id: _NodeId
+    name: Annotated[TextParam | None, Meta(description="Only this facet.")] = None
+    version: Annotated[
+        TextParam | None, Meta(description="Version of the dataset (default: the latest one with facets).")
+    ] = None
+
+
+class _FacetHistoryParameters(RequestParameters):
+    node_id: _NodeId
+    name: Annotated[TextParam, Meta(description="Name of the facet.", examples=["schema"])]
+    limit: Annotated[int, Meta(ge=1, le=200, description="Maximum number of results.")] = 20
+    cursor: CursorParam = None
+
+
+class _DiffParameters(RequestParameters):
+    left: Annotated[
+        TextParam | None, Meta(description="Run as run:UUID, or version of the dataset (default: the previous one).")
+    ] = None
+    right: Annotated[
+        TextParam | None, Meta(description="Run as run:UUID, or version of the dataset (default: the latest one).")
+    ] = None
+    node_id: Annotated[
+        TextParam | None,
+        Meta(description="Dataset, to compare its versions.", examples=["dataset:file:/data/orders.csv"]),
+    ] = None
 
 
 class FacetsResponse(Struct, frozen=True, rename="camel"):
@@ -282,7 +329,7 @@ def _history(context: OperationContext) -> FacetHistory:
         node = resolve_node_id(index, node_id)
         node_id, identity = node.id, (node.namespace, node.name)
     states = get_facet_history(context.resources.lake_location, kind, identity, context["name"])  # type: ignore[arg-type]
-    values = _CURSOR.check_values(context["cursor"], int)
+    values = decode_cursor(context["cursor"], tuple[int])
     start, limit = 0 if values is None else max(0, values[0]), context["limit"]
     versions = tuple(
         FacetVersion(
@@ -336,11 +383,7 @@ CHANGE_OPERATIONS: Final = (
         "facets",
         "/api/v2/facets",
         "Get the facets of a dataset, job or run",
-        (
-            _NODE,
-            StringParam("name", "Only this facet."),
-            StringParam("version", "Version of the dataset (default: the latest one with facets)."),
-        ),
+        _FacetsParameters,
         FacetsResponse,
         _facets,
     ),
@@ -348,12 +391,7 @@ CHANGE_OPERATIONS: Final = (
         "facetHistory",
         "/api/v2/facets/history",
         "Get the history of a facet",
-        (
-            _NODE,
-            StringParam("name", "Name of the facet.", is_required=True, example="schema"),
-            IntegerParam("limit", "Maximum number of results.", minimum=1, maximum=200, default_value=20),
-            _CURSOR,
-        ),
+        _FacetHistoryParameters,
         FacetHistory,
         _history,
     ),
@@ -361,11 +399,7 @@ CHANGE_OPERATIONS: Final = (
         "diff",
         "/api/v2/diff",
         "Compare two runs or two versions of a dataset",
-        (
-            StringParam("left", "Run as run:UUID, or version of the dataset (default: the previous one)."),
-            StringParam("right", "Run as run:UUID, or version of the dataset (default: the latest one)."),
-            StringParam("nodeId", "Dataset, to compare its versions.", example="dataset:file:/data/orders.csv"),
-        ),
+        _DiffParameters,
         DiffResponse,
         _diff,
     ),

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Final, get_args
+from typing import Annotated, Final, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta, Struct, field
 
 from clew.api.v2.operation import (
     ApiOperation,
-    BoolParam,
     CursorParam,
-    EnumParam,
-    IntegerParam,
     OperationContext,
-    StringParam,
+    RequestParameters,
+    TextParam,
     TimestampParam,
+    decode_cursor,
     encode_cursor,
+    parse_past_micros,
 )
 from clew.query.graph.traversal import MAX_HOPS, MAX_NODES, Direction
 from clew.query.graph.view import RollUp, ViewOptions
@@ -30,27 +30,61 @@ from clew.query.lineage import (
 )
 from clew.query.search import MAX_HITS, Hit, search_entities
 
-_NODE = StringParam(
-    "nodeId",
-    "Start node: dataset:NAMESPACE:NAME, job:NAMESPACE:NAME, datasetField:NAMESPACE:DATASET:FIELD or run:UUID.",
-    is_required=True,
-    example="dataset:file:/data/orders.csv",
-)
-_COLUMN = StringParam("column", "Column of the dataset; equivalent to a datasetField node.")
-_DEPTH = IntegerParam("depth", "Maximum number of hops.", minimum=0, maximum=MAX_HOPS, default_value=20)
-_LIMIT = IntegerParam("limit", "Maximum number of nodes.", minimum=1, maximum=MAX_NODES, default_value=1000)
-_FRAMES = BoolParam("frames", "Include in-memory frames instead of passing through them.")
-_ROLL_UP = EnumParam(
-    "rollUp",
-    "Replace child jobs by their parent or root job.",
-    choices=get_args(RollUp),
-    default_value="none",
-)
-_AS_OF = TimestampParam("asOf", "Lineage as of this time.")
+_Node: TypeAlias = Annotated[
+    TextParam,
+    Meta(
+        description="Start node: dataset:NAMESPACE:NAME, job:NAMESPACE:NAME, "
+        "datasetField:NAMESPACE:DATASET:FIELD or run:UUID.",
+        examples=["dataset:file:/data/orders.csv"],
+    ),
+]
+_Column: TypeAlias = Annotated[
+    TextParam | None, Meta(description="Column of the dataset; equivalent to a datasetField node.")
+]
+_Depth: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_HOPS, description="Maximum number of hops.")]
+_NodeLimit: TypeAlias = Annotated[int, Meta(ge=1, le=MAX_NODES, description="Maximum number of nodes.")]
+_Frames: TypeAlias = Annotated[bool, Meta(description="Include in-memory frames instead of passing through them.")]
+_RollUp: TypeAlias = Annotated[RollUp, Meta(description="Replace child jobs by their parent or root job.")]
+_AsOf: TypeAlias = Annotated[TimestampParam | None, Meta(description="Lineage as of this time.")]
+
+
+class _LineageParameters(RequestParameters):
+    node_id: _Node
+    column: _Column = None
+    direction: Annotated[Direction, Meta(description="Direction of the traversal.")] = "both"
+    depth: _Depth = 20
+    limit: _NodeLimit = 1000
+    as_of: _AsOf = None
+    roll_up: _RollUp = "none"
+    frames: _Frames = False
+
+
+class _PathParameters(RequestParameters):
+    source: Annotated[TextParam, Meta(description="Start node.", examples=["dataset:file:/data/orders.csv"])] = field(
+        name="from"
+    )
+    target: Annotated[TextParam, Meta(description="End node.", examples=["dataset:file:/data/totals.parquet"])] = field(
+        name="to"
+    )
+    as_of: _AsOf = None
+    roll_up: _RollUp = "none"
+    frames: _Frames = False
+
+
+class _ImpactParameters(RequestParameters):
+    node_id: _Node
+    column: _Column = None
+    depth: _Depth = 20
+    limit: _NodeLimit = 1000
+    frames: _Frames = False
 
 
 def _view_options(context: OperationContext) -> ViewOptions:
-    return ViewOptions(as_of=context["asOf"], roll_up=context["rollUp"], include_frames=context["frames"])
+    return ViewOptions(
+        as_of=parse_past_micros("asOf", context["asOf"]),
+        roll_up=context["rollUp"],
+        include_frames=context["frames"],
+    )
 
 
 def _limits(context: OperationContext) -> TraversalLimits:
@@ -89,16 +123,7 @@ LINEAGE_OPERATIONS: Final = (
         name="lineage",
         path="/api/v2/lineage",
         summary="Get upstream and downstream lineage of a dataset, job, column or run",
-        parameters=(
-            _NODE,
-            _COLUMN,
-            EnumParam("direction", "Direction of the traversal.", choices=get_args(Direction), default_value="both"),
-            _DEPTH,
-            _LIMIT,
-            _AS_OF,
-            _ROLL_UP,
-            _FRAMES,
-        ),
+        parameters=_LineageParameters,
         response_type=LineageResult,
         handler=_lineage,
     ),
@@ -106,13 +131,7 @@ LINEAGE_OPERATIONS: Final = (
         name="path",
         path="/api/v2/path",
         summary="Find a shortest path between two jobs or datasets, in the direction of the data flow",
-        parameters=(
-            StringParam("from", "Start node.", is_required=True, example="dataset:file:/data/orders.csv"),
-            StringParam("to", "End node.", is_required=True, example="dataset:file:/data/totals.parquet"),
-            _AS_OF,
-            _ROLL_UP,
-            _FRAMES,
-        ),
+        parameters=_PathParameters,
         response_type=PathResult,
         handler=_path,
     ),
@@ -120,14 +139,19 @@ LINEAGE_OPERATIONS: Final = (
         name="impact",
         path="/api/v2/impact",
         summary="Find what is affected by changing a column or dataset, directly or indirectly",
-        parameters=(_NODE, _COLUMN, _DEPTH, _LIMIT, _FRAMES),
+        parameters=_ImpactParameters,
         response_type=ImpactResult,
         handler=_impact,
     ),
 )
 
 
-_CURSOR = CursorParam("cursor", "Cursor of the page: next of the previous response.")
+class _SearchParameters(RequestParameters):
+    q: Annotated[TextParam, Meta(description="Words or prefixes of words; all must match.", examples=["orders"])]
+    kind: Annotated[Literal["dataset", "job"] | None, Meta(description="Only jobs or only datasets.")] = None
+    namespace: Annotated[TextParam | None, Meta(description="Only this namespace.")] = None
+    limit: Annotated[int, Meta(ge=1, le=200, description="Maximum number of results.")] = 20
+    cursor: CursorParam = None
 
 
 class SearchPage(Struct, frozen=True, rename="camel"):
@@ -141,7 +165,7 @@ class SearchPage(Struct, frozen=True, rename="camel"):
 
 
 def _search(context: OperationContext) -> SearchPage:
-    values = _CURSOR.check_values(context["cursor"], int)
+    values = decode_cursor(context["cursor"], tuple[int])
     offset, limit = 0 if values is None else max(0, min(values[0], MAX_HITS)), context["limit"]
     result = search_entities(
         context.resources.search_index,
@@ -167,13 +191,7 @@ SEARCH_OPERATIONS: Final = (
         "search",
         "/api/v2/search",
         "Search jobs and datasets by name, column, description, tag, code and facet; runs by id",
-        (
-            StringParam("q", "Words or prefixes of words; all must match.", is_required=True, example="orders"),
-            EnumParam("kind", "Only jobs or only datasets.", choices=("dataset", "job")),
-            StringParam("namespace", "Only this namespace."),
-            IntegerParam("limit", "Maximum number of results.", minimum=1, maximum=200, default_value=20),
-            _CURSOR,
-        ),
+        _SearchParameters,
         SearchPage,
         _search,
     ),

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Annotated, Final, Protocol, TypeAlias
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from clew.api.middleware import problem_response
-from clew.api.v2.operation import IntegerParam, OperationSpec, StringParam, parse_parameters
+from clew.api.v2.operation import OperationSpec, RequestParameters, TextParam, parse_parameters
 from clew.query.model import LineageStep, NotebookRun, SessionSummary, State
 from clew.query.pages.run_page import build_run_page
 from clew.query.pages.run_page_model import RunPage
@@ -62,26 +62,41 @@ class NotebookRunList(Struct, frozen=True, rename="camel"):
     total: int
 
 
-_COLUMN = StringParam("column", "Column to explain, as dataset.column.", example="totals.parquet.sum")
+_Column: TypeAlias = Annotated[
+    TextParam | None, Meta(description="Column to explain, as dataset.column.", examples=["totals.parquet.sum"])
+]
+
+
+class _ListParameters(RequestParameters):
+    limit: Annotated[int, Meta(ge=1, le=MAX_NOTEBOOK_RUNS, description="Maximum number of results.")] = (
+        MAX_NOTEBOOK_RUNS
+    )
+
+
+class _LatestParameters(RequestParameters):
+    column: _Column = None
+
+
+class _RunParameters(RequestParameters):
+    session_id: Annotated[TextParam, Meta(description="Session id of the run.")]
+    column: _Column = None
+
+
 _LIST: Final = OperationSpec(
     "notebookRuns",
     "/api/v2/notebook-runs",
     "List the newest notebook runs",
-    (
-        IntegerParam(
-            "limit", "Maximum number of results.", minimum=1, maximum=MAX_NOTEBOOK_RUNS, default_value=MAX_NOTEBOOK_RUNS
-        ),
-    ),
+    _ListParameters,
     NotebookRunList,
 )
 _LATEST: Final = OperationSpec(
-    "latestNotebookRun", "/api/v2/notebook-runs/latest", "Get the latest notebook run", (_COLUMN,), RunPage
+    "latestNotebookRun", "/api/v2/notebook-runs/latest", "Get the latest notebook run", _LatestParameters, RunPage
 )
 _RUN: Final = OperationSpec(
     "notebookRun",
     "/api/v2/notebook-runs/{sessionId}",
     "Get a notebook run with its cells",
-    (StringParam("sessionId", "Session id of the run.", is_required=True, location="path"), _COLUMN),
+    _RunParameters,
     RunPage,
 )
 NOTEBOOK_RUN_OPERATIONS: Final = (_LIST, _LATEST, _RUN)
@@ -91,21 +106,21 @@ def notebook_run_routes(open_source: OpenRunSource) -> list[Route]:
     """Create the routes; `open_source` is called for each request."""
 
     def list_runs(request: Request) -> Response:
-        limit = _parse_values(_LIST, request)["limit"]
+        limit = parse_parameters(_ListParameters, request.query_params).limit
         with open_source() as source:
             runs = source.runs()
         return _json_response(NotebookRunList(runs=tuple(map(_run_entry, runs[:limit])), total=len(runs)))
 
     def latest_run(request: Request) -> Response:
-        column = _parse_values(_LATEST, request)["column"]
+        column = parse_parameters(_LatestParameters, request.query_params).column
         with open_source() as source:
             run = source.latest_run()
             return _no_run_response(request) if run is None else _page_response(source, run, column)
 
     def get_run(request: Request) -> Response:
-        values = _parse_values(_RUN, request)
+        parameters = parse_parameters(_RunParameters, {**request.query_params, **request.path_params})
         with open_source() as source:
-            return _page_response(source, source.run(values["sessionId"]), values["column"])
+            return _page_response(source, source.run(parameters.session_id), parameters.column)
 
     # Not async: Starlette runs them in a thread pool.
     return [
@@ -113,10 +128,6 @@ def notebook_run_routes(open_source: OpenRunSource) -> list[Route]:
         Route(_LATEST.path, latest_run),
         Route(_RUN.path, get_run),
     ]
-
-
-def _parse_values(operation: OperationSpec, request: Request) -> dict[str, Any]:
-    return parse_parameters(operation.parameters, request.query_params, request.path_params)
 
 
 def _page_response(source: NotebookRunSource, run: NotebookRun, column: str | None) -> Response:

@@ -3,214 +3,119 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from difflib import get_close_matches
-from typing import Any, Final, Literal
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from clew.errors import MalformedError
+from clew.events.openlineage import parse_time, to_epoch_micros
 from clew.index.queries.reader import IndexReader
 from clew.query.context import QueryResources
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 # A plus sign in a query decodes to a space.
 _SPACE_BEFORE_OFFSET = re.compile(r" (\d\d:?\d\d)$")
-_MAX_LENGTH = 4096
+_INVALID_FIELD = re.compile(r"at `\$\.(\w+)")
+T = TypeVar("T")
+P = TypeVar("P", bound=Struct)
 
 
-@dataclass(frozen=True)
-class Parameter(ABC):
-    """Declared request parameter."""
-
-    name: str
-    description: str
-    is_required: bool = False
-    location: Literal["query", "path"] = "query"
-
-    @abstractmethod
-    def parse(self, text: str) -> Any:
-        """Parse a value; MalformedError if it is invalid."""
-
-    @abstractmethod
-    def schema(self) -> dict[str, Any]:
-        """Return the JSON Schema."""
-
-    @property
-    def default(self) -> Any:
-        """Value if the parameter is absent."""
-        return None
-
-    def _invalid(self, text: str, expected: str) -> MalformedError:
-        return MalformedError(f"Invalid value {text[:100]!r} for {self.name}.", hint=f"Use {expected}.")
+class RequestParameters(Struct, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Base of declared parameters: each field has a JSON Schema type and a description."""
 
 
-@dataclass(frozen=True)
-class StringParam(Parameter):
-    """Non-empty string."""
-
-    example: str | None = None
-
-    def parse(self, text: str) -> str:
-        """Return the string."""
-        if not text or len(text) > _MAX_LENGTH or "\x00" in text:
-            raise self._invalid(text, f"a string of 1 to {_MAX_LENGTH} characters")
-        return text
-
-    def schema(self) -> dict[str, Any]:
-        """Return the JSON Schema of a string."""
-        schema: dict[str, Any] = {"type": "string", "minLength": 1, "maxLength": _MAX_LENGTH}
-        return schema if self.example is None else {**schema, "examples": [self.example]}
+TextParam: TypeAlias = Annotated[str, Meta(min_length=1, max_length=4096, pattern=r"^[^\x00]*$")]
+CursorParam: TypeAlias = Annotated[
+    TextParam | None, Meta(description="Cursor of the page: next of the previous response.")
+]
+TimestampParam: TypeAlias = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 
 
-@dataclass(frozen=True)
-class IntegerParam(Parameter):
-    """Integer with bounds."""
-
-    minimum: int = 0
-    maximum: int = 0
-    default_value: int = 0
-
-    def parse(self, text: str) -> int:
-        """Parse the integer."""
-        # `int` alone accepts 1_000 and non-ASCII digits.
-        if not re.fullmatch(r"-?[0-9]{1,18}", text) or not self.minimum <= int(text) <= self.maximum:
-            raise self._invalid(text, f"a number from {self.minimum} to {self.maximum}")
-        return int(text)
-
-    def schema(self) -> dict[str, Any]:
-        """Return the JSON Schema of an integer."""
-        return {"type": "integer", "minimum": self.minimum, "maximum": self.maximum, "default": self.default_value}
-
-    @property
-    def default(self) -> int:
-        """Default value."""
-        return self.default_value
+def parameter_schemas(kind: type[Struct]) -> dict[str, dict[str, Any]]:
+    """Return the JSON Schema of each parameter."""
+    _, components = msgspec.json.schema_components([kind])
+    return {name: _parameter_schema(schema) for name, schema in components[kind.__name__]["properties"].items()}
 
 
-@dataclass(frozen=True)
-class EnumParam(Parameter):
-    """String from a fixed set."""
-
-    choices: tuple[str, ...] = ()
-    default_value: str | None = None
-
-    def parse(self, text: str) -> str:
-        """Return the string if it is one of the choices."""
-        if text not in self.choices:
-            raise self._invalid(text, f"one of {', '.join(self.choices)}")
-        return text
-
-    def schema(self) -> dict[str, Any]:
-        """Return the JSON Schema of an enum."""
-        schema: dict[str, Any] = {"type": "string", "enum": list(self.choices)}
-        return schema if self.default_value is None else {**schema, "default": self.default_value}
-
-    @property
-    def default(self) -> str | None:
-        """Default value."""
-        return self.default_value
+def _parameter_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a field without null: an optional parameter can be absent, but not null."""
+    if "anyOf" in schema:
+        schema = {key: value for key, value in schema.items() if key not in {"anyOf", "default"}} | schema["anyOf"][0]
+    return {"type": "string", **schema} if "enum" in schema else schema
 
 
-@dataclass(frozen=True)
-class BoolParam(Parameter):
-    """Boolean; false by default."""
-
-    def parse(self, text: str) -> bool:
-        """Parse the boolean."""
-        if text not in {"true", "false"}:
-            raise self._invalid(text, "true or false")
-        return text == "true"
-
-    def schema(self) -> dict[str, Any]:
-        """Return the JSON Schema of a boolean."""
-        return {"type": "boolean", "default": False}
-
-    @property
-    def default(self) -> bool:
-        """Default value."""
-        return False
+def parse_parameters(kind: type[P], values: Mapping[str, Any]) -> P:
+    """Parse the query and path parameters of a request; an undeclared name is an error."""
+    try:
+        return msgspec.convert(values, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise _malformed(kind, values, str(error)) from None
 
 
-@dataclass(frozen=True)
-class TimestampParam(Parameter):
-    """Past ISO 8601 timestamp; UTC without an offset."""
-
-    def parse(self, text: str) -> int:
-        """Parse to microseconds since 1970."""
-        try:
-            parsed = datetime.fromisoformat(_SPACE_BEFORE_OFFSET.sub(r"+\1", text))
-            timestamp = parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=UTC)
-            since = timestamp - _EPOCH
-        except (ValueError, OverflowError):
-            raise self._invalid(text, "a time such as 2026-01-31T12:00:00Z") from None
-        if timestamp > datetime.now(UTC):
-            raise self._invalid(text, "a time in the past")
-        return since // timedelta(microseconds=1)
-
-    def schema(self) -> dict[str, Any]:
-        """Return the JSON Schema of a timestamp."""
-        return {"type": "string", "format": "date-time"}
+def _malformed(kind: type[Struct], values: Mapping[str, Any], reason: str) -> MalformedError:
+    schemas = parameter_schemas(kind)
+    for name in values:
+        if name not in schemas:
+            close = get_close_matches(name, schemas, n=1)
+            valid = ", ".join(sorted(schemas)) or "none"
+            hint = f"Did you mean {close[0]}?" if close else f"Valid parameters: {valid}."
+            return MalformedError(f"Unknown parameter {name[:100]!r}.", hint=hint)
+    for field in msgspec.structs.fields(kind):
+        if field.required and field.encode_name not in values:
+            description = schemas[field.encode_name].get("description")
+            return MalformedError(f"Missing parameter {field.encode_name!r}.", hint=description)
+    name = _INVALID_FIELD.findall(reason)[0]
+    return _invalid(name, values[name], _describe_schema(schemas[name]))
 
 
-@dataclass(frozen=True)
-class CursorParam(Parameter):
-    """Cursor of a page: `next` of the previous response."""
+def _describe_schema(schema: dict[str, Any]) -> str:
+    if "enum" in schema:
+        return f"one of {', '.join(schema['enum'])}"
+    match schema.get("type"):
+        case "integer":
+            return f"a number from {schema['minimum']} to {schema['maximum']}"
+        case "boolean":
+            return "true or false"
+        case _:
+            return f"a string of {schema['minLength']} to {schema['maxLength']} characters without NUL"
 
-    def parse(self, text: str) -> list[Any]:
-        """Decode the values of the cursor."""
-        try:
-            values = msgspec.json.decode(base64.urlsafe_b64decode(text.encode("ascii")))
-        except (ValueError, binascii.Error, msgspec.DecodeError):
-            values = None
-        if not isinstance(values, list):
-            raise self._invalid(text, "the value of next from a previous response")
-        return values
 
-    def schema(self) -> dict[str, Any]:
-        """Return the JSON Schema of a string."""
-        return {"type": "string", "minLength": 1, "maxLength": _MAX_LENGTH}
+def _invalid(name: str, value: str, expected: str) -> MalformedError:
+    return MalformedError(f"Invalid value {value[:100]!r} for {name}.", hint=f"Use {expected}.")
 
-    def check_values(self, values: list[Any] | None, *types: type | tuple[type, ...]) -> list[Any] | None:
-        """Return the values if they have the types of this list's cursor."""
-        if values is None:
-            return None
-        if len(values) != len(types) or not all(map(isinstance, values, types)):
-            raise self._invalid("…", "a cursor of the same list")
-        return values
+
+def parse_timestamp(name: str, text: str) -> datetime:
+    """Parse an ISO 8601 timestamp; UTC without an offset."""
+    try:
+        return parse_time(_SPACE_BEFORE_OFFSET.sub(r"+\1", text))
+    except ValueError:
+        raise _invalid(name, text, "a time such as 2026-01-31T12:00:00Z") from None
+
+
+def parse_past_micros(name: str, text: str | None) -> int | None:
+    """Parse a past timestamp to microseconds since 1970."""
+    timestamp = None if text is None else parse_timestamp(name, text)
+    if text is not None and timestamp is not None and timestamp > datetime.now(UTC):
+        raise _invalid(name, text, "a time in the past")
+    return None if timestamp is None else to_epoch_micros(timestamp)
+
+
+def decode_cursor(text: str | None, kind: type[T]) -> T | None:
+    """Decode the values of a cursor of `encode_cursor`."""
+    try:
+        return None if text is None else msgspec.json.decode(base64.urlsafe_b64decode(text), type=kind)
+    except (ValueError, msgspec.DecodeError):
+        raise _invalid("cursor", text or "", "the value of next from a previous response of the same list") from None
 
 
 def encode_cursor(*values: object) -> str:
     """Encode the values of a cursor."""
     return base64.urlsafe_b64encode(msgspec.json.encode(values)).decode()
-
-
-def parse_parameters(
-    declared: tuple[Parameter, ...], query: Mapping[str, str], path: Mapping[str, str]
-) -> dict[str, Any]:
-    """Parse the parameters of a request; an undeclared name is an error."""
-    names = {parameter.name for parameter in declared if parameter.location == "query"}
-    for name in query:
-        if name not in names:
-            close = get_close_matches(name, names, n=1)
-            hint = f"Did you mean {close[0]}?" if close else f"Valid parameters: {', '.join(sorted(names)) or 'none'}."
-            raise MalformedError(f"Unknown parameter {name[:100]!r}.", hint=hint)
-    values: dict[str, Any] = {}
-    for parameter in declared:
-        text = (path if parameter.location == "path" else query).get(parameter.name)
-        if text is not None:
-            values[parameter.name] = parameter.parse(text)
-        elif parameter.is_required:
-            raise MalformedError(f"Missing parameter {parameter.name!r}.", hint=parameter.description)
-        else:
-            values[parameter.name] = parameter.default
-    return values
 
 
 class NeedsThreadError(Exception):
@@ -223,11 +128,13 @@ class OperationContext:
 
     resources: QueryResources
     index: IndexReader
-    values: dict[str, Any]
+    parameters: RequestParameters
     on_event_loop: bool = False
 
     def __getitem__(self, name: str) -> Any:
-        return self.values[name]
+        """Return a parameter by its name in requests."""
+        kind = type(self.parameters)
+        return getattr(self.parameters, kind.__struct_fields__[kind.__struct_encode_fields__.index(name)])
 
 
 @dataclass(frozen=True)
@@ -237,7 +144,7 @@ class OperationSpec:
     name: str
     path: str
     summary: str
-    parameters: tuple[Parameter, ...]
+    parameters: type[RequestParameters]
     response_type: type[Struct]
 
 

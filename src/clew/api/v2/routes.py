@@ -22,7 +22,7 @@ from clew.api.v2.operation import (
     NeedsThreadError,
     OperationContext,
     OperationSpec,
-    Parameter,
+    parameter_schemas,
     parse_parameters,
 )
 from clew.query.context import QueryResources
@@ -62,7 +62,7 @@ def _get_operation(
     return {
         "operationId": operation.name,
         "summary": operation.summary,
-        "parameters": [_parameter(parameter) for parameter in operation.parameters],
+        "parameters": _parameters(operation),
         "responses": {
             "200": {"description": operation.summary, "content": {"application/json": {"schema": response_schema}}},
             "304": {"description": "Not modified."},
@@ -71,14 +71,18 @@ def _get_operation(
     }
 
 
-def _parameter(parameter: Parameter) -> dict[str, Any]:
-    return {
-        "name": parameter.name,
-        "in": parameter.location,
-        "description": parameter.description,
-        "required": parameter.is_required,
-        "schema": parameter.schema(),
-    }
+def _parameters(operation: OperationSpec) -> list[dict[str, Any]]:
+    schemas = parameter_schemas(operation.parameters)
+    return [
+        {
+            "name": field.encode_name,
+            "in": "path" if f"{{{field.encode_name}}}" in operation.path else "query",
+            "description": schemas[field.encode_name].pop("description"),
+            "required": field.required,
+            "schema": schemas[field.encode_name],
+        }
+        for field in msgspec.structs.fields(operation.parameters)
+    ]
 
 
 OPERATIONS: Final = (*LINEAGE_OPERATIONS, *ENTITY_OPERATIONS, *SEARCH_OPERATIONS, *CHANGE_OPERATIONS)
@@ -104,9 +108,9 @@ def _endpoint(operation: ApiOperation, resources: QueryResources) -> Callable[[R
     encode = msgspec.json.Encoder().encode
 
     def respond(request: Request, *, on_event_loop: bool = False) -> Response:
-        values = parse_parameters(operation.parameters, request.query_params, request.path_params)
+        parameters = parse_parameters(operation.parameters, {**request.query_params, **request.path_params})
         with resources.reader() as index:
-            body = encode(operation.handler(OperationContext(resources, index, values, on_event_loop)))
+            body = encode(operation.handler(OperationContext(resources, index, parameters, on_event_loop)))
         return _response(request, body)
 
     async def in_threadpool(request: Request) -> Response:
