@@ -8,13 +8,14 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
 
 from clew import __version__
+from clew.capture.diagnostics import warn_once
 from clew.capture.emit.files import DATAFRAME, LINEAGE, RUNTIME, SPARK, STATE_FOLDER, logs_in
 
 _DEFAULT_PATH = "api/v1/lineage"
@@ -63,60 +64,45 @@ def find_endpoint() -> DeliveryEndpoint | None:
     return DeliveryEndpoint(url, path, os.environ.get("OPENLINEAGE_API_KEY") or None)
 
 
-def _from_transport(transport: dict[str, str]) -> DeliveryEndpoint | None:
-    url = transport.get("url", "")
+def _from_transport(transport: dict[str, Any]) -> DeliveryEndpoint | None:
+    url = str(transport.get("url"))
     if transport["type"] not in ("http", "async_http") or not _is_http(url):
         return None
-    names = ("apiKey", "apikey", "api_key")
-    key = next((value for name in names if (value := transport.get(f"auth.{name}"))), None)
+    auth, names = transport.get("auth"), ("apiKey", "apikey", "api_key")
+    keys = [str(auth[name]) for name in names if auth.get(name)] if isinstance(auth, dict) else []
     try:
         timeout = float(transport.get("timeout", _DEFAULT_TIMEOUT))
-    except ValueError:
+    except (TypeError, ValueError):
         timeout = _DEFAULT_TIMEOUT
-    return DeliveryEndpoint(url, transport.get("endpoint") or _DEFAULT_PATH, key, timeout)
+    return DeliveryEndpoint(url, str(transport.get("endpoint") or _DEFAULT_PATH), next(iter(keys), None), timeout)
 
 
 def _is_http(url: str) -> bool:
     return urlsplit(url).scheme in ("http", "https")
 
 
-def _transport_config() -> dict[str, str]:
+class _ClientConfig(Struct, frozen=True):
+    transport: dict[str, Any] | None = None
+
+
+def _transport_config() -> dict[str, Any]:
     paths = (os.environ.get("OPENLINEAGE_CONFIG"), "openlineage.yml", Path.home() / ".openlineage" / "openlineage.yml")
     for path in paths:
         if not path:
             continue
         try:
             text = Path(path).expanduser().read_text(encoding="utf-8")
+            config = msgspec.yaml.decode(text, type=_ClientConfig | None)
         except (OSError, UnicodeDecodeError):
             continue
-        prefix = "transport."
-        values = _parse_yaml_scalars(text)
-        return {name.removeprefix(prefix): value for name, value in values.items() if name.startswith(prefix)}
+        except ImportError:
+            warn_once(f"{path} is ignored without PyYAML: run `pip install pyyaml`, or set OPENLINEAGE_URL instead")
+            return {}
+        except msgspec.DecodeError as error:
+            warn_once(f"{path} is ignored: {error}")
+            return {}
+        return (config and config.transport) or {}
     return {}
-
-
-def _parse_yaml_scalars(text: str) -> dict[str, str]:
-    """Parse nested mappings of scalars to dotted names: the YAML subset an HTTP transport needs."""
-    scalars: dict[str, str] = {}
-    parents: list[tuple[int, str]] = []
-    for line in text.splitlines():
-        name, colon, value = line.strip().partition(":")
-        if not colon or name.startswith(("#", "-")):
-            continue
-        indent = len(line) - len(line.lstrip())
-        while parents and parents[-1][0] >= indent:
-            parents.pop()
-        parents.append((indent, name.strip("'\" ")))
-        plain = _parse_yaml_value(value.strip())
-        if plain:
-            scalars[".".join(part for _, part in parents)] = plain
-    return scalars
-
-
-def _parse_yaml_value(value: str) -> str:
-    if value[:1] in ("'", '"'):
-        return value[1:].partition(value[0])[0]
-    return "" if value.startswith("#") else value.partition(" #")[0].strip()
 
 
 class _JobType(Struct, frozen=True):

@@ -171,6 +171,8 @@ class Worker:
         if self._is_started or not is_worker_enabled():
             return
         self._is_started = True
+        # The worker has no stderr: warn about an unreadable configuration here.
+        find_endpoint()
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "CLEW_DISABLED": "1"}
         with contextlib.suppress(OSError, ValueError):
             self._process = subprocess.Popen(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 from tests.support.event_receivers import EventReceiver
 
+from clew.capture import diagnostics
 from clew.capture.emit.delivery import DeliveryEndpoint, SpoolSender, find_endpoint, init_delivery_state
 from clew.capture.emit.files import DATAFRAME, FILES, LINEAGE, RUNTIME, SPARK, STATE_FOLDER
 
@@ -160,7 +162,15 @@ transport:
             YML,
             DeliveryEndpoint("https://lineage.example.org/base", "api/v2/lineage", "k3y", 7.0),
         ),
+        (
+            {},
+            "transport: {type: async_http, url: 'http://here', timeout: soon, auth: {api_key: 7}}",
+            DeliveryEndpoint("http://here", api_key="7"),
+        ),
         ({"OPENLINEAGE_URL": "http://here"}, "transport:\n  type: console\n", None),
+        ({}, "transport: {type: http, url: 'http://here', auth: none}", DeliveryEndpoint("http://here")),
+        ({"OPENLINEAGE_URL": "http://here"}, "", DeliveryEndpoint("http://here")),
+        ({"OPENLINEAGE_URL": "http://here"}, "transport:\n", DeliveryEndpoint("http://here")),
         ({"OPENLINEAGE_URL": "http://here"}, "facets:\n  environment_variables: []\n", DeliveryEndpoint("http://here")),
     ],
 )
@@ -178,6 +188,34 @@ def test_find_endpoint_follows_openlineage_configuration(
     if config is not None:
         Path("openlineage.yml").write_text(config)
     assert find_endpoint() == expected
+
+
+@pytest.mark.parametrize(
+    ("config", "has_yaml", "warning"),
+    [
+        (YML, False, "openlineage.yml is ignored without PyYAML: run `pip install pyyaml`, or set OPENLINEAGE_URL"),
+        ("transport: [", True, "openlineage.yml is ignored: "),
+        ("transport: http", True, "Expected `object | null`, got `str` - at `$.transport`"),
+    ],
+)
+def test_warns_about_an_unreadable_configuration(
+    config: str,
+    has_yaml: bool,
+    warning: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(diagnostics, "_warned", set())
+    monkeypatch.setenv("OPENLINEAGE_URL", "http://here")
+    if not has_yaml:
+        monkeypatch.setitem(sys.modules, "yaml", None)
+    Path("openlineage.yml").write_text(config)
+    assert find_endpoint() == find_endpoint() == DeliveryEndpoint("http://here")
+    output = capsys.readouterr().err
+    assert warning in output
+    assert output.count("clew: ") == 1
 
 
 def test_endpoint_target_keeps_the_base_path() -> None:
