@@ -100,6 +100,7 @@ create table if not exists renames (
     namespace text not null, name text not null, to_namespace text not null, to_name text not null,
     renamed_at integer not null, last_seq integer not null, primary key (namespace, name)
 ) without rowid;
+create index if not exists renames_by_new_name on renames (to_namespace, to_name);
 
 -- `is_deleted`: dropped or renamed, and not written since, by event time, then by arrival. The event that drops a dataset
 -- may list it as output.

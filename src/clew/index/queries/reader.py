@@ -94,13 +94,16 @@ ALIASES_CTE = """with names (namespace, name) as (
     select ?1, ?2 union select other.namespace, other.name
     from dataset_aliases own join dataset_aliases other using (canonical_namespace, canonical_name)
     where own.namespace = ?1 and own.name = ?2)"""
-# The same, with names before renames.
+# The same, with names before renames. PostgreSQL allows one self-reference, and takes the collation of the first query.
 _ALIASES_AND_RENAMES_CTE = """with recursive names (namespace, name) as (
-    select ?1, ?2 union select other.namespace, other.name from names join dataset_aliases own using (namespace, name)
-    join dataset_aliases other
+    select namespace, name from dataset_aliases where false union select ?1, ?2
+    union select coalesce(other.namespace, renames.namespace), coalesce(other.name, renames.name)
+    from names join (select 0 as is_rename union all select 1) steps on true
+    left join dataset_aliases own on is_rename = 0 and (own.namespace, own.name) = (names.namespace, names.name)
+    left join dataset_aliases other
     on (other.canonical_namespace, other.canonical_name) = (own.canonical_namespace, own.canonical_name)
-    union select renames.namespace, renames.name from names
-    join renames on (to_namespace, to_name) = (names.namespace, names.name))"""
+    left join renames on is_rename = 1 and (to_namespace, to_name) = (names.namespace, names.name)
+    where coalesce(other.name, renames.name) is not null)"""
 
 _JOB_GRAPH_FINGERPRINT = """select
 (select count(*) || ' ' || max(first_seq) || ' ' || total(first_event_at) from job_edges),

@@ -15,14 +15,6 @@ from clew.index.backends.postgres.dialect import schema_to_postgres, to_postgres
         ("select group_concat(a, ',') || char(31)", "select string_agg(a, ',') || chr(31)"),
         ("select total(a), max(a) from t", "select sum(a), max(a) from t"),
         ("select a from t order by b desc, c", "select a from t order by b desc nulls last, c"),
-        (
-            "select a, b, max(c) from t where d = ?1\ngroup by 1, iif(a = ?1, b, '')",
-            (
-                "select distinct on (1, iif(a = $1, b, '')) a, b, c from t where d = $1"
-                " order by 1, iif(a = $1, b, ''), c desc nulls last"
-            ),
-        ),
-        ("select a, count(*), max(c) from t group by 1", "select a, count(*), max(c) from t group by 1"),
         ("select a from t cross join u on b = c", "select a from t join u on b = c"),
         ("select a from t where b like ?1 escape '!'", "select a from t where b collate \"C\" ilike $1 escape '!'"),
     ],
