@@ -34,6 +34,11 @@ def problem_response(request: Request, status: int, title: str, detail: str = ""
     )
 
 
+def json_response(value: Struct) -> Response:
+    """Create a response that clients revalidate, since the data changes."""
+    return Response(msgspec.json.encode(value), media_type="application/json", headers={"cache-control": "no-cache"})
+
+
 async def on_clew_error(request: Request, error: Exception) -> Response:
     """Map a ClewError to 400 (malformed value), 404 (unknown name) or 503."""
     if not isinstance(error, ClewError):

@@ -7,12 +7,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Annotated, TypeAlias, TypeVar
 
-import msgspec
 from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from clew.api.middleware import json_response
 from clew.api.v2.operation import RequestParameters, parse_parameters, parse_timestamp
 from clew.data_dir import LakeLocation
 from clew.errors import MalformedError
@@ -104,7 +104,7 @@ def ui_routes(dependencies: UiDependencies) -> list[Route]:
 
     def route(path: str, kind: type[P], build: Callable[[P], Struct]) -> Route:
         def endpoint(request: Request) -> Response:
-            return _json_response(build(_parse_request(kind, request)))
+            return json_response(build(_parse_request(kind, request)))
 
         return Route(f"/api/v2/pages/{path}", endpoint)
 
@@ -184,7 +184,3 @@ def _expansion(text: str) -> graph.Expansion:
     if side not in sides:
         raise MalformedError(f"Invalid value {text[:100]!r} for open.", hint="Use up:NODE or down:NODE.")
     return graph.Expansion(sides[side], GraphNodeRef.parse(node))
-
-
-def _json_response(value: Struct) -> Response:
-    return Response(msgspec.json.encode(value), media_type="application/json", headers={"cache-control": "no-cache"})

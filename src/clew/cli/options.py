@@ -20,38 +20,37 @@ _AGE_UNITS = {"d": "days", "h": "hours"}
 
 def home_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add `--home DIR`; the command receives a DataDir."""
-
-    @wraps(command)
-    def with_home(*args: Any, home: str | None, **kwargs: Any) -> Any:
-        return command(*args, home=DataDir.find(home), **kwargs)
-
-    return _home_flag_option(with_home)
+    return _home_flag_option(_with_data_dir(command))
 
 
 def index_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add `--home DIR` and `--index URL`; the command receives a DataDir."""
-
-    @wraps(command)
-    def with_index(*args: Any, home: str | None, index: str | None, **kwargs: Any) -> Any:
-        return command(*args, home=DataDir.find(home, index=index), **kwargs)
-
-    return _home_flag_option(_index_flag_option(with_index))
+    return _home_flag_option(_index_flag_option(_with_data_dir(command)))
 
 
 def lake_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add `--home DIR`, `--lake PATH|URL` and `--index URL`; the command receives a DataDir."""
 
     @wraps(command)
-    def with_lake(*args: Any, home: str | None, lake: str | None, index: str | None, **kwargs: Any) -> Any:
+    def with_lake(*args: Any, home: DataDir, **kwargs: Any) -> Any:
         from clew.lake.storage import translate_storage_errors
 
-        data_dir = DataDir.find(home, lake, index)
-        with translate_storage_errors(data_dir.lake):
-            return command(*args, home=data_dir, **kwargs)
+        with translate_storage_errors(home.lake):
+            return command(*args, home=home, **kwargs)
 
     help_text = "Lake directory or URL (s3://bucket/prefix). Default: CLEW_LAKE, or the directory lake below --home."
     flag_option = click.option("--lake", metavar="PATH|URL", default=None, help=help_text)
-    return _home_flag_option(flag_option(_index_flag_option(with_lake)))
+    return _home_flag_option(flag_option(_index_flag_option(_with_data_dir(with_lake))))
+
+
+def _with_data_dir(command: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(command)
+    def with_data_dir(
+        *args: Any, home: str | None, lake: str | None = None, index: str | None = None, **kwargs: Any
+    ) -> Any:
+        return command(*args, home=DataDir.find(home, lake, index), **kwargs)
+
+    return with_data_dir
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")

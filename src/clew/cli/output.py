@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,8 @@ import msgspec
 from rich.console import Console
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from clew.cli.progress import ProgressDisplay
 
 
@@ -48,6 +50,16 @@ def print_json(value: object) -> None:
     sys.stdout.buffer.flush()
 
 
+def new_table(*titles: str, right: Collection[str] = (), no_wrap: Collection[str] = ()) -> Table:
+    """Create a table without borders; the columns `right` are aligned to the right."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for title in titles:
+        table.add_column(title, justify="right" if title in right else "left", no_wrap=title in no_wrap)
+    return table
+
+
 @contextmanager
 def show_progress() -> Iterator[ProgressDisplay]:
     """Yield a progress reporter: a bar on a terminal, lines elsewhere."""
@@ -62,6 +74,11 @@ def show_progress() -> Iterator[ProgressDisplay]:
         return
     with Progress(*BarProgress.columns(), console=console, transient=True) as progress:
         yield BarProgress(progress)
+
+
+def shorten(text: str, length: int) -> str:
+    """Cut a text to a length, with an ellipsis."""
+    return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
 def format_duration(milliseconds: float | None) -> str:

@@ -15,6 +15,7 @@ import msgspec
 
 from clew.errors import ClewError, UsageError
 from clew.server.auth import Principal, Scope, UnauthenticatedError
+from clew.server.run import LOOPBACK
 
 _LOG = logging.getLogger(__name__)
 # Asymmetric only: with a shared secret, a verifier could also issue tokens.
@@ -25,7 +26,6 @@ _FETCH_SECONDS = 5.0
 # Keys are reloaded at this age, or for an unknown key id at most once per interval.
 _MAX_AGE_SECONDS = 600.0
 _MIN_RELOAD_SECONDS = 10.0
-_LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 _Keys: TypeAlias = dict[str | None, jwt.PyJWK]
 
 
@@ -84,7 +84,7 @@ class JwtAuthenticator:
 
 def _jwks_loader(location: str) -> Callable[[], _Keys]:
     url = urlsplit(location)
-    if url.scheme == "http" and url.hostname not in _LOOPBACK:
+    if url.scheme == "http" and url.hostname not in LOOPBACK:
         raise UsageError(f"Insecure JWKS URL {location}: plain http is allowed only for localhost.", hint="Use https.")
     is_url = url.scheme in {"http", "https"}
     # Without the client's cache: it drops the keys that expire while the issuer is unavailable.

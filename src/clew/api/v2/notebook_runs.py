@@ -7,13 +7,12 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Annotated, Final, Protocol, TypeAlias
 
-import msgspec
 from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from clew.api.middleware import problem_response
+from clew.api.middleware import json_response, problem_response
 from clew.api.v2.operation import OperationSpec, RequestParameters, TextParam, parse_parameters
 from clew.query.model import LineageStep, NotebookRun, SessionSummary, State
 from clew.query.pages.run_page import build_run_page
@@ -109,7 +108,7 @@ def notebook_run_routes(open_source: OpenRunSource) -> list[Route]:
         limit = parse_parameters(_ListParameters, request.query_params).limit
         with open_source() as source:
             runs = source.runs()
-        return _json_response(NotebookRunList(runs=tuple(map(_run_entry, runs[:limit])), total=len(runs)))
+        return json_response(NotebookRunList(runs=tuple(map(_run_entry, runs[:limit])), total=len(runs)))
 
     def latest_run(request: Request) -> Response:
         column = parse_parameters(_LatestParameters, request.query_params).column
@@ -131,7 +130,7 @@ def notebook_run_routes(open_source: OpenRunSource) -> list[Route]:
 
 
 def _page_response(source: NotebookRunSource, run: NotebookRun, column: str | None) -> Response:
-    return _json_response(build_run_page(run, upstream=None if column is None else source.upstream(column)))
+    return json_response(build_run_page(run, upstream=None if column is None else source.upstream(column)))
 
 
 def _no_run_response(request: Request) -> Response:
@@ -149,8 +148,3 @@ def _run_entry(run: SessionSummary) -> NotebookRunEntry:
         cell_count=run.cell_count,
         failed_cell_count=run.failed_cell_count,
     )
-
-
-def _json_response(value: Struct) -> Response:
-    # A running notebook changes.
-    return Response(msgspec.json.encode(value), media_type="application/json", headers={"cache-control": "no-cache"})

@@ -16,7 +16,9 @@ from clew.cli.output import (
     format_count,
     format_duration,
     format_megabytes,
+    new_table,
     print_json,
+    shorten,
     show_progress,
     stderr_console,
     stdout_console,
@@ -74,11 +76,8 @@ def runs_command(
 
 
 def _run_table(runs: list[JobRunSummary]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for title in ("started", "state", "duration", "job", "run", "error"):
-        table.add_column(
-            title, justify="right" if title == "duration" else "left", no_wrap=title not in {"job", "error"}
-        )
+    titles = ("started", "state", "duration", "job", "run", "error")
+    table = new_table(*titles, right={"duration"}, no_wrap={"started", "state", "duration", "run"})
     for run in runs:
         table.add_row(
             "" if run.started_at is None else f"{run.started_at:%Y-%m-%d %H:%M:%S}",
@@ -86,14 +85,9 @@ def _run_table(runs: list[JobRunSummary]) -> Table:
             "" if run.duration_ms is None else format_duration(run.duration_ms),
             run.job_name or "",
             run.session_id or run.run_uuid,
-            Text(_first_line(run.error), style="red"),
+            Text(shorten((run.error or "").strip().partition("\n")[0], _MAX_ERROR), style="red"),
         )
     return table
-
-
-def _first_line(error: str | None) -> str:
-    line = (error or "").strip().partition("\n")[0]
-    return line if len(line) <= _MAX_ERROR else f"{line[: _MAX_ERROR - 1]}…"
 
 
 @click.command("show")
@@ -158,8 +152,7 @@ def report_audit(session: str | None, as_json: bool, home: DataDir) -> None:  # 
     SESSION is a session id; by default the latest session is shown.
     """
     with NotebookService(home.index) as service:
-        run = service.latest_run() if session is None else service.run(session)
-    entries = build_timeline(_require_run(run))
+        entries = build_timeline(_load_run(service, session))
     if as_json:
         print_json(entries)
     else:
@@ -244,12 +237,6 @@ def report_lake(
         stdout_console().print(f"{report.path}  {report.title}, {format_count(report.rows, 'row')}")
 
 
-def _require_run(run: NotebookRun | None) -> NotebookRun:
-    if run is None:
-        raise EmptyIndexError.no_notebook_runs()
-    return run
-
-
 def _write_text(path: Path, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8")
@@ -258,15 +245,8 @@ def _write_text(path: Path, text: str) -> None:
     stderr_console().print(f"Wrote {path}")
 
 
-def _new_table(*columns: str, numbers: frozenset[str] = frozenset()) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for column in columns:
-        table.add_column(column, justify="right" if column in numbers else "left")
-    return table
-
-
 def _resource_table(sessions: list[SessionResources]) -> Table:
-    table = _new_table("session", "notebook", "cell", "state", "time", "memory", numbers=frozenset({"time", "memory"}))
+    table = new_table("session", "notebook", "cell", "state", "time", "memory", right={"time", "memory"})
     for session in sessions:
         cells = format_count(session.cell_count, "cell")
         table.add_row(
@@ -285,10 +265,10 @@ def _resource_table(sessions: list[SessionResources]) -> Table:
 
 
 def _timeline_table(entries: list[TimelineEntry]) -> Table:
-    table = _new_table("time", "event", "cell", "detail", "read", "wrote")
+    table = new_table("time", "event", "cell", "detail", "read", "wrote")
     for entry in entries:
         at = "" if entry.at is None else f"{entry.at:%Y-%m-%d %H:%M:%S.%f}"[:-3]
-        detail = entry.detail if len(entry.detail) <= _MAX_DETAIL else f"{entry.detail[: _MAX_DETAIL - 1]}…"
+        detail = shorten(entry.detail, _MAX_DETAIL)
         table.add_row(at, entry.kind, entry.cell, detail, _last_segments(entry.read), _last_segments(entry.wrote))
     return table
 
@@ -302,7 +282,7 @@ def _drift_parts(drift: DatasetDrift) -> Iterator[Table | str]:
     rows = f", {min(counts):,} to {max(counts):,} rows" if counts else ""
     summary = f"{format_count(len(drift.runs), 'read or write', 'reads and writes')}{rows}"
     yield f"{full_name(drift.dataset)}  {summary}"
-    table = _new_table("column", "type", "nulls", "distinct", "min", "max")
+    table = new_table("column", "type", "nulls", "distinct", "min", "max")
     for column in drift.columns:
         table.add_row(
             column.column, f"{column.type or ''}{'' if column.is_current else ' (removed)'}", *_metric_changes(column)

@@ -13,11 +13,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
 import click
-from rich.table import Table
 
 from clew.capture.emit.worker import expand_abandoned
 from clew.cli.options import home_option, index_option, json_option, lake_option, spark_options
-from clew.cli.output import print_json, stderr_console, stdout_console
+from clew.cli.output import new_table, print_json, stderr_console, stdout_console
 from clew.cli.server_options import ServerOptions, server_options
 from clew.data_dir import DataDir
 from clew.errors import ClewError, UsageError
@@ -225,7 +224,7 @@ def keys_list(as_json: bool, home: DataDir) -> None:  # noqa: FBT001
         fields = ("name", "id", "scopes", "namespaces", "added_at")
         print_json([{name: getattr(key, name) for name in fields} for key in keys])
         return
-    table = Table("name", "id", "scopes", "namespaces", "added", box=None, pad_edge=False)
+    table = new_table("name", "id", "scopes", "namespaces", "added")
     for key in keys:
         table.add_row(key.name, key.id, ", ".join(key.scopes), ", ".join(key.namespaces) or "all", key.added_at)
     stdout_console().print(table)

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from clew.cli.output import format_count, format_duration
+from clew.cli.output import format_count, format_duration, new_table, shorten
 from clew.query.exports import node_label
 from clew.query.model import ColumnLineageEdge, LineageStep
 from clew.query.names import full_name, short_name
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from clew.query.diff import CodeDiff, DatasetDiff, IoDiff, RunDiff, ValueChange, VersionDiff
     from clew.query.lineage import ImpactResult, LineageEdge, LineageNode, LineageResult
     from clew.query.lineage import PathResult as NodePath
-    from clew.query.model import DatasetName
     from clew.query.search import Hits
     from clew.query.service import ColumnPath
 
@@ -54,8 +53,7 @@ def _add_steps(branch: Tree, step: LineageStep) -> None:
 def _operation_line(operation: OperationStep) -> Text:
     first = operation.sources[0]
     code = "" if first.operation is None else " ".join(first.operation.code.split())
-    code = code if len(code) <= _MAX_CODE_WIDTH else f"{code[: _MAX_CODE_WIDTH - 1]}…"
-    line = Text.assemble((_location(first), "cyan"), "  ", (code, "italic"))
+    line = Text.assemble((_location(first), "cyan"), "  ", (shorten(code, _MAX_CODE_WIDTH), "italic"))
     return Text.assemble(line, "  ", _indirect_line(operation)) if operation.indirect else line
 
 
@@ -164,9 +162,7 @@ def column_path_text(result: ColumnPath) -> Iterator[str]:
 
 def impact_table(result: ImpactResult) -> Table:
     """Return a table with a row per affected dataset."""
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for title in ("dataset", "hops", "dependency", "columns", "jobs"):
-        table.add_column(title, justify="right" if title == "hops" else "left")
+    table = new_table("dataset", "hops", "dependency", "columns", "jobs", right={"hops"})
     for affected in result.affected:
         columns = ", ".join(node.column or "*" for node in affected.columns)
         jobs = ", ".join(job.rsplit(":", 1)[-1] for job in affected.jobs)
@@ -214,9 +210,9 @@ def _value_changes(changes: dict[str, ValueChange[str] | ValueChange[str | None]
 
 def _io_changes(verb: str, diff: IoDiff) -> Iterator[RenderableType]:
     for sign, style, datasets in (("+", "green", diff.added), ("-", "red", diff.removed)):
-        yield from (Text(f"{sign} {verb} {_short_dataset_name(dataset)}", style=style) for dataset in datasets)
+        yield from (Text(f"{sign} {verb} {short_name(dataset)}", style=style) for dataset in datasets)
     for change in diff.changed:
-        yield f"{verb} {_short_dataset_name(change.dataset)}:"
+        yield f"{verb} {short_name(change.dataset)}:"
         yield from _dataset_changes(change)
 
 
@@ -232,7 +228,7 @@ def _dataset_changes(diff: DatasetDiff) -> Iterator[RenderableType]:
     if diff.lineage is not None:
         for sign, style, edges in (("+", "green", diff.lineage.added), ("-", "red", diff.lineage.removed)):
             for edge in edges:
-                source = f"{_short_dataset_name(edge.source)}.{edge.source_column}"
+                source = f"{short_name(edge.source)}.{edge.source_column}"
                 text = f"  {sign} {edge.column or '*'} ← {source} {edge.subtype.lower()}"
                 yield Text(text, style=style)
 
@@ -245,10 +241,6 @@ def _code_changes(diff: CodeDiff) -> Iterator[RenderableType]:
         yield Text(f"  {line}", style=style)
     if len(lines) > _MAX_CODE_LINES:
         yield f"  … {len(lines) - _MAX_CODE_LINES} more lines; use --json for all"
-
-
-def _short_dataset_name(dataset: DatasetName) -> str:
-    return dataset.name.rstrip("/").rsplit("/", 1)[-1]
 
 
 def _node_text(node: LineageNode, edge: LineageEdge | None, remark: str = "") -> Text:

@@ -12,7 +12,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from clew.cli.output import format_bytes, format_count, format_duration, format_megabytes, format_shape
+from clew.cli.output import format_bytes, format_count, format_duration, format_megabytes, format_shape, new_table
 from clew.query.model import CellExecution, DatasetState, NotebookRun
 from clew.query.names import short_name
 from clew.query.notebooks.reports import (
@@ -40,9 +40,7 @@ def run_summary(run: NotebookRun) -> RenderableType:
 
 def cell_table(run: NotebookRun) -> Table:
     """Return a table of the cells in execution order."""
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for title in ("#", "cell", "state", "time", "memory", "outputs"):
-        table.add_column(title, justify="right" if title in {"#", "time", "memory"} else "left")
+    table = new_table("#", "cell", "state", "time", "memory", "outputs", right={"#", "time", "memory"})
     for cell in run.cells:
         table.add_row(
             "" if cell.index is None else str(cell.index),
@@ -133,7 +131,8 @@ def status_lines(status: PipelineStatus) -> Iterator[str]:
 
 def batch_table(batches: list[CommittedBatch]) -> Table:
     """Return a table of the last batches, newest first."""
-    table = _new_table("batch", "committed", "duration", "events/s", "rows")
+    titles = ("batch", "committed", "duration", "events/s", "rows")
+    table = new_table(*titles, no_wrap=titles)
     for batch in batches:
         rows = ", ".join(f"{name} {count:,}" for name, count in batch.rows.items())
         elapsed = "" if batch.seconds is None else format_duration(1000 * batch.seconds)
@@ -146,9 +145,8 @@ def batch_table(batches: list[CommittedBatch]) -> Table:
 
 def size_table(tables: list[TableSize]) -> Table:
     """Return a table with rows, files and size per lake table."""
-    table = _new_table("table", "rows", "files", "size")
-    for column in table.columns[1:]:
-        column.justify = "right"
+    titles = ("table", "rows", "files", "size")
+    table = new_table(*titles, right=titles[1:], no_wrap=titles)
     for table_size in tables:
         table.add_row(table_size.name, f"{table_size.rows:,}", f"{table_size.files:,}", format_bytes(table_size.bytes))
     return table
@@ -180,13 +178,6 @@ def _rejected_line(rejected: RejectionSummary) -> str:
 
 def _format_timestamp(milliseconds: int) -> str:
     return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="seconds")
-
-
-def _new_table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for column in columns:
-        table.add_column(column, no_wrap=True)
-    return table
 
 
 def documentation_markdown(documentation: NotebookDocumentation) -> str:
