@@ -34,7 +34,7 @@ def problem_response(request: Request, status: int, title: str, detail: str = ""
     )
 
 
-def json_response(value: Struct) -> Response:
+def struct_response(value: Struct) -> Response:
     """Create a response that clients revalidate, since the data changes."""
     return Response(msgspec.json.encode(value), media_type="application/json", headers={"cache-control": "no-cache"})
 

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from clew.api.middleware import json_response
+from clew.api.middleware import struct_response
 from clew.api.v2.operation import RequestParameters, parse_parameters, parse_timestamp
 from clew.data_dir import LakeLocation
 from clew.errors import MalformedError
@@ -104,7 +104,7 @@ def ui_routes(dependencies: UiDependencies) -> list[Route]:
 
     def route(path: str, kind: type[P], build: Callable[[P], Struct]) -> Route:
         def endpoint(request: Request) -> Response:
-            return json_response(build(_parse_request(kind, request)))
+            return struct_response(build(_parse_request(kind, request)))
 
         return Route(f"/api/v2/pages/{path}", endpoint)
 

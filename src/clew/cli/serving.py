@@ -64,6 +64,11 @@ def serve_all(home: DataDir, log: LogWriter, listener: socket, tls: Tls | None, 
     )
 
 
+def build_read_app(home: DataDir) -> Starlette:
+    """Build the application that reads the index and lake of a data directory."""
+    return build_app(home)[0]
+
+
 def build_app(home: DataDir, store: StoreEvent | None = None) -> tuple[Starlette, GetHandler]:
     """Build the application of a data directory, and its handler of the fast path.
 

@@ -147,6 +147,18 @@ def test_uses_cached_keys_while_the_provider_is_unavailable(provider: Any, monke
         authenticator(make_token(EC, "ES256", "ec"))
 
 
+def test_fetches_once_per_interval_while_the_provider_is_unavailable(provider: Any) -> None:
+    address, published = provider
+    authenticator = JwtAuthenticator(f"{address}/jwks.json", ISSUER, AUDIENCE)
+    del published["/jwks.json"]
+    authenticator._loaded_at -= jwt_module._MIN_RELOAD_SECONDS + 1
+    for _ in range(3):
+        with pytest.raises(ClewError, match="Cannot read the JWKS from"):
+            authenticator(make_token(EC, "ES256", "ec"))
+        assert authenticator(make_token()).name == "'airflow'"
+    assert published["count"] == "2"
+
+
 @pytest.mark.parametrize("location", ["{address}/none", "/no/such/file.json", "http://id.example.org/jwks.json"])
 def test_reports_an_unreachable_provider_at_startup(location: str, provider: Any) -> None:
     with pytest.raises(ClewError, match=r"Cannot read the JWKS from|Insecure JWKS URL"):

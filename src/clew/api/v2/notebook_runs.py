@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from clew.api.middleware import json_response, problem_response
+from clew.api.middleware import problem_response, struct_response
 from clew.api.v2.operation import OperationSpec, RequestParameters, TextParam, parse_parameters
 from clew.query.model import LineageStep, NotebookRun, SessionSummary, State
 from clew.query.pages.run_page import build_run_page
@@ -108,7 +108,7 @@ def notebook_run_routes(open_source: OpenRunSource) -> list[Route]:
         limit = parse_parameters(_ListParameters, request.query_params).limit
         with open_source() as source:
             runs = source.runs()
-        return json_response(NotebookRunList(runs=tuple(map(_run_entry, runs[:limit])), total=len(runs)))
+        return struct_response(NotebookRunList(runs=tuple(map(_run_entry, runs[:limit])), total=len(runs)))
 
     def latest_run(request: Request) -> Response:
         column = parse_parameters(_LatestParameters, request.query_params).column
@@ -130,7 +130,7 @@ def notebook_run_routes(open_source: OpenRunSource) -> list[Route]:
 
 
 def _page_response(source: NotebookRunSource, run: NotebookRun, column: str | None) -> Response:
-    return json_response(build_run_page(run, upstream=None if column is None else source.upstream(column)))
+    return struct_response(build_run_page(run, upstream=None if column is None else source.upstream(column)))
 
 
 def _no_run_response(request: Request) -> Response:

@@ -139,11 +139,11 @@ def demo_command(
     else:
         _print_demo(demo, home)
     if (not as_json and _confirm_serving()) if is_serving is None else is_serving:
-        from clew.cli.serving import build_app
+        from clew.cli.serving import build_read_app
         from clew.server.run import LOOPBACK, listen, serve
 
         with listen(LOOPBACK[0], port) as listener:
-            serve(build_app(home)[0], listener, stderr_console().print)
+            serve(build_read_app(home), listener, stderr_console().print)
 
 
 def _confirm_serving() -> bool:
