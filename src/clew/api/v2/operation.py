@@ -99,10 +99,12 @@ def parse_timestamp(name: str, text: str) -> datetime:
 
 def parse_past_micros(name: str, text: str | None) -> int | None:
     """Parse a past timestamp to microseconds since 1970."""
-    timestamp = None if text is None else parse_timestamp(name, text)
-    if text is not None and timestamp is not None and timestamp > datetime.now(UTC):
+    if text is None:
+        return None
+    timestamp = parse_timestamp(name, text)
+    if timestamp > datetime.now(UTC):
         raise _invalid(name, text, "a time in the past")
-    return None if timestamp is None else to_epoch_micros(timestamp)
+    return to_epoch_micros(timestamp)
 
 
 def decode_cursor(text: str | None, kind: type[T]) -> T | None:
