@@ -199,7 +199,7 @@ def _sessions(runs: int) -> ChangeSet:
             CellRow(
                 session, f"{number:04x}{cell:04x}", "orders.py", f"c{cell}", f"step_{cell}", cell, f"step_{cell}()",
                 time + cell * 1_000_000, time + cell * 1_000_000 + 500_000, 100.0, 110.0, 500.0, None, None, None,
-                "completed", seq, seq,
+                "completed", seq, seq, 1,
             )
             for cell in range(CELLS_PER_SESSION)
         ]  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Self
+from typing import Final, Self, get_args, get_type_hints
 
 from msgspec import Struct, field
 
@@ -13,7 +13,11 @@ class TableRow(Struct, array_like=True, gc=False):
 
 
 class RunRow(TableRow):
-    """A run. Each `…_seq` is the position of the event that decided the values before it."""
+    """A run.
+
+    Each `…_seq` is the position of the event that decided the values before it, and `…_order_time` its event time if
+    facets are ordered by event time.
+    """
 
     run_uuid: str
     job_namespace: str | None
@@ -36,14 +40,18 @@ class RunRow(TableRow):
     root_run_uuid: str | None = None
     root_job_namespace: str | None = None
     root_job_name: str | None = None
+    parent_order_time: int | None = None
     parent_seq: int | None = None
     nominal_start_at: int | None = None
     nominal_end_at: int | None = None
+    nominal_order_time: int | None = None
     nominal_seq: int | None = None
     error_message: str | None = None
     error_language: str | None = None
+    error_order_time: int | None = None
     error_seq: int | None = None
     source_code_location: str | None = None
+    source_code_location_order_time: int | None = None
     source_code_location_seq: int | None = None
     # Only of ended runs, computed from the events of this batch.
     job_version: str | None = None
@@ -64,8 +72,10 @@ class JobRow(TableRow):
     job_type: str | None = None
     integration: str | None = None
     processing_type: str | None = None
+    type_order_time: int | None = None
     type_seq: int | None = None
     description: str | None = None
+    description_order_time: int | None = None
     description_seq: int | None = None
 
 
@@ -159,6 +169,7 @@ class SymlinksRow(TableRow):
     name: str
     identifiers: str
     last_seq: int
+    order_time: int | None = None
 
 
 class RunIoRow(TableRow):
@@ -174,8 +185,10 @@ class RunIoRow(TableRow):
     session_id: str | None
     last_seq: int
     schema_id: str | None = None
+    schema_order_time: int | None = None
     schema_seq: int | None = None
     row_count: int | None = None
+    row_count_order_time: int | None = None
     row_count_seq: int | None = None
     is_implied: bool = False
 
@@ -194,6 +207,7 @@ class JobEdgeRow(TableRow):
     first_seq: int
     last_seq: int
     is_implied: bool = False
+    declared_order_time: int | None = None
     declared_seq: int | None = None
     is_observed: bool = True
     is_superseded: bool = False
@@ -214,6 +228,7 @@ class AssertionRow(TableRow):
     job_name: str | None
     session_id: str | None
     edge_set_id: str
+    order_time: int | None = None
 
 
 class JobDependenciesRow(TableRow):
@@ -226,6 +241,7 @@ class JobDependenciesRow(TableRow):
     event_time: int
     run_uuid: str | None
     upstream: str
+    order_time: int | None = None
 
 
 class StaticLineageRow(TableRow):
@@ -233,6 +249,7 @@ class StaticLineageRow(TableRow):
 
     asserted_by: str
     seq: int
+    order_time: int | None = None
 
 
 class RunEventRow(TableRow):
@@ -241,13 +258,6 @@ class RunEventRow(TableRow):
     event_time: int
     seq: int
     event_type: str
-
-
-class EventTimeRow(TableRow):
-    """Time of an event, if facets are ordered by event time."""
-
-    seq: int
-    event_time: int
 
 
 class EdgeRow(TableRow):
@@ -286,6 +296,7 @@ class CellRow(TableRow):
     state: str
     first_seq: int
     last_seq: int
+    state_rank: int
 
 
 class OperationRow(TableRow):
@@ -327,7 +338,6 @@ class ChangeSet(Struct):
 
     events: list[tuple[int, str]] = field(default_factory=list)
     rejected: list[tuple[int, str]] = field(default_factory=list)
-    event_times: list[EventTimeRow] = field(default_factory=list)
     run_events: list[RunEventRow] = field(default_factory=list)
     runs: list[RunRow] = field(default_factory=list)
     jobs: list[JobRow] = field(default_factory=list)
@@ -357,3 +367,13 @@ class ChangeSet(Struct):
             for name in cls.__struct_fields__:
                 getattr(result, name).extend(getattr(change_set, name))
         return result
+
+
+def _row_types() -> dict[str, type[TableRow]]:
+    hints = get_type_hints(ChangeSet)
+    row_types = {table: get_args(hint)[0] for table, hint in hints.items()}
+    return {table: kind for table, kind in row_types.items() if isinstance(kind, type) and issubclass(kind, TableRow)}
+
+
+# Row type of each table.
+ROW_TYPES: Final = _row_types()

@@ -2,7 +2,8 @@
 -- Tables `without rowid` are clustered by their keys. Tables with a row per run have a rowid instead: a batch appends its
 -- rows to a few pages, and secondary indexes store the rowid instead of the whole key.
 -- Times are microseconds since 1970. `seq` is the position of an event in the log; each `…_seq` is the position of the
--- event that decided the values before it, so that late batches can be compared.
+-- event that decided the values before it, so that late batches can be compared. `…_order_time` is the time of that event if
+-- facets are ordered by event time, and null if they are ordered by arrival.
 create table if not exists meta (key text primary key, value text not null) without rowid;
 
 -- Events in the lake and the batch that ingested them, to find duplicates. The ids are random, so a batch writes to pages
@@ -18,18 +19,16 @@ create table if not exists run_events (
     event_time integer not null, seq integer not null, event_type text not null, primary key (event_time, seq)
 ) without rowid;
 
--- Event time by seq. Filled only if facets are ordered by event time.
-create table if not exists event_times (seq integer primary key, event_time integer not null);
-
 -- `job_version` is set once a run has ended.
 create table if not exists runs (
     run_uuid text primary key, job_namespace text, job_name text, job_seq integer,
     state text not null, state_rank integer not null, state_at integer not null, state_seq integer not null,
     started_at integer, ended_at integer, first_event_at integer not null, last_event_at integer not null,
     parent_run_uuid text, parent_job_namespace text, parent_job_name text,
-    root_run_uuid text, root_job_namespace text, root_job_name text, parent_seq integer,
-    nominal_start_at integer, nominal_end_at integer, nominal_seq integer,
-    error_message text, error_language text, error_seq integer, source_code_location text, source_code_location_seq integer,
+    root_run_uuid text, root_job_namespace text, root_job_name text, parent_order_time integer, parent_seq integer,
+    nominal_start_at integer, nominal_end_at integer, nominal_order_time integer, nominal_seq integer,
+    error_message text, error_language text, error_order_time integer, error_seq integer,
+    source_code_location text, source_code_location_order_time integer, source_code_location_seq integer,
     session_id text, execution_id text, last_seq integer not null, job_version text
 );
 create index if not exists runs_by_job on runs (job_namespace, job_name, started_at);
@@ -40,7 +39,8 @@ create index if not exists runs_by_version on runs (job_version, ended_at) where
 
 create table if not exists jobs (
     namespace text not null, name text not null,
-    job_type text, integration text, processing_type text, type_seq integer, description text, description_seq integer,
+    job_type text, integration text, processing_type text, type_order_time integer, type_seq integer,
+    description text, description_order_time integer, description_seq integer,
     latest_run_uuid text, latest_run_at integer, latest_run_seq integer,
     first_event_at integer, last_event_at integer, first_seq integer not null, last_seq integer not null, primary key (namespace, name)
 ) without rowid;
@@ -58,13 +58,14 @@ create table if not exists referenced_jobs (
 create view if not exists all_runs as
 select *, 0 as is_placeholder from runs
 union all
-select run_uuid, job_namespace, job_name, job_seq, 'NEW', 0, null, null, null, null, null, null, null, null, null, null, null,
-    null, null, null, null, null, null, null, null, null, null, null, null, last_seq, null, 1
+select run_uuid, job_namespace, job_name, job_seq, 'NEW', 0, null, null, null, null, null, null, null, null, null,
+    null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
+    last_seq, null, 1
 from referenced_runs where not exists (select 1 from runs where runs.run_uuid = referenced_runs.run_uuid);
 create view if not exists all_jobs as
 select *, 0 as is_placeholder from jobs
 union all
-select namespace, name, null, null, null, null, null, null, null, null, null, null, null, first_seq, last_seq, 1
+select namespace, name, null, null, null, null, null, null, null, null, null, null, null, null, null, first_seq, last_seq, 1
 from referenced_jobs where not exists (
     select 1 from jobs where jobs.namespace = referenced_jobs.namespace and jobs.name = referenced_jobs.name
 );
@@ -114,7 +115,7 @@ from datasets left join renames using (namespace, name);
 
 -- Symlinks of datasets as JSON, and the canonical name of each name. A name without a row is canonical itself.
 create table if not exists symlinks (
-    namespace text not null, name text not null, identifiers text not null, last_seq integer not null,
+    namespace text not null, name text not null, identifiers text not null, order_time integer, last_seq integer not null,
     primary key (namespace, name)
 ) without rowid;
 create table if not exists dataset_aliases (
@@ -126,7 +127,8 @@ create index if not exists dataset_aliases_by_canonical_name on dataset_aliases 
 create table if not exists run_io (
     run_uuid text not null, direction text not null, dataset_namespace text not null, dataset_name text not null,
     dataset_version text not null, job_namespace text, job_name text, session_id text, last_seq integer not null,
-    schema_id text, schema_seq integer, row_count integer, row_count_seq integer, is_implied integer not null,
+    schema_id text, schema_order_time integer, schema_seq integer,
+    row_count integer, row_count_order_time integer, row_count_seq integer, is_implied integer not null,
     primary key (run_uuid, direction, dataset_namespace, dataset_name, dataset_version)
 );
 create index if not exists run_io_by_dataset on run_io (dataset_namespace, dataset_name, direction);
@@ -138,7 +140,7 @@ create table if not exists reported_job_edges (
     dataset_namespace text not null, dataset_name text not null,
     last_run_uuid text, first_event_at integer not null, last_event_at integer not null,
     first_seq integer not null, last_seq integer not null, is_implied integer not null,
-    declared_seq integer, is_observed integer not null, is_superseded integer not null,
+    declared_order_time integer, declared_seq integer, is_observed integer not null, is_superseded integer not null,
     primary key (job_namespace, job_name, direction, dataset_namespace, dataset_name)
 ) without rowid;
 create index if not exists reported_job_edges_by_dataset on reported_job_edges (dataset_namespace, dataset_name, direction);
@@ -151,7 +153,7 @@ from reported_job_edges where is_superseded = 0;
 -- lineage or columnLineage facet. A later assertion replaces it as a whole. A retracted one has an empty `edge_set_id`.
 create table if not exists lineage_assertions (
     asserted_by text not null, dataset_namespace text not null, dataset_name text not null, dataset_version text not null,
-    origin text not null, seq integer not null, event_time integer not null,
+    origin text not null, order_time integer, seq integer not null, event_time integer not null,
     run_uuid text, job_namespace text, job_name text, session_id text, edge_set_id text not null,
     primary key (asserted_by, dataset_namespace, dataset_name, dataset_version, origin)
 );
@@ -162,7 +164,7 @@ create index if not exists lineage_assertions_by_edge_set on lineage_assertions 
 -- Upstream jobs of a job by explicit lineage, as JSON.
 create table if not exists job_dependency_assertions (
     asserted_by text not null, job_namespace text not null, job_name text not null,
-    seq integer not null, event_time integer not null, run_uuid text, upstream text not null,
+    order_time integer, seq integer not null, event_time integer not null, run_uuid text, upstream text not null,
     primary key (asserted_by, job_namespace, job_name)
 ) without rowid;
 create view if not exists job_dependencies as
@@ -176,7 +178,9 @@ from (
 window edge as (partition by job_namespace, job_name, upstream_namespace, upstream_name), newest as (edge order by seq desc);
 
 -- Position of the last explicit lineage that a job declared without a run: it replaces all that the job declared before.
-create table if not exists static_lineage (asserted_by text primary key, seq integer not null) without rowid;
+create table if not exists static_lineage (
+    asserted_by text primary key, order_time integer, seq integer not null
+) without rowid;
 
 -- Most runs of a job assert the same edges: each distinct set is stored once.
 create table if not exists edge_sets (
@@ -213,8 +217,8 @@ where origin = 'lineage' or not exists (
 create table if not exists cell_executions (
     session_id text not null, execution_id text not null, notebook text, cell_id text, cell_name text, cell_index integer,
     cell_source text, started_at integer, ended_at integer, start_memory_mb real, end_memory_mb real, duration_ms real,
-    error_type text, error_message text, traceback text, state text not null, first_seq integer not null, last_seq integer not null,
-    primary key (session_id, execution_id)
+    error_type text, error_message text, traceback text, state text not null, state_rank integer not null,
+    first_seq integer not null, last_seq integer not null, primary key (session_id, execution_id)
 ) without rowid;
 
 create table if not exists operations (

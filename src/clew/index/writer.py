@@ -30,17 +30,16 @@ from clew.index.encoding import (
     merge_facets,
     train_dictionary,
 )
-from clew.index.merge_rules import MergeSpec, merge_specs
+from clew.index.merge_rules import MERGE_SPECS, MergeSpec
 
-# If facets are ordered by arrival, `event_times` is empty and the position alone decides.
-_PRECEDENCE = "coalesce((select event_times.event_time from event_times where event_times.seq = {seq}), 0), {seq}"
+_ORDER = "coalesce({row}.{prefix}order_time, 0), {row}.{prefix}seq"
 _DELETE_SUPERSEDED = f"""delete from {{table}}
-    where asserted_by = ?1 {{condition}} and ({_PRECEDENCE.format(seq="{table}.seq")})
-    < (select {_PRECEDENCE.format(seq="static_lineage.seq")} from static_lineage where asserted_by = ?1)"""  # noqa: S608
+    where asserted_by = ?1 {{condition}} and ({_ORDER.format(row="{table}", prefix="")})
+    < (select {_ORDER.format(row="static_lineage", prefix="")} from static_lineage where asserted_by = ?1)"""  # noqa: S608
 _OF_JOB = "job_namespace = ?1 and job_name = ?2 and declared_seq is not null"
 _MARK_SUPERSEDED = f"""update reported_job_edges set is_superseded = 1
-    where {_OF_JOB} and is_observed = 0 and ({_PRECEDENCE.format(seq="reported_job_edges.declared_seq")})
-    < (select {_PRECEDENCE.format(seq="last.declared_seq")} from reported_job_edges as last
+    where {_OF_JOB} and is_observed = 0 and ({_ORDER.format(row="reported_job_edges", prefix="declared_")})
+    < (select {_ORDER.format(row="last", prefix="declared_")} from reported_job_edges as last
         where {_OF_JOB} order by 1 desc, 2 desc limit 1)"""  # noqa: S608
 
 # Most events repeat the symlinks; triggers record a change.
@@ -149,7 +148,6 @@ class IndexWriter:
         self.location = location
         self._connect = connect or open_backend(location).writer
         self._order = order
-        self._merge_specs = merge_specs(order)
 
     def __enter__(self) -> Self:
         self._writer = self._connect()
@@ -245,7 +243,7 @@ class IndexWriter:
         changes = self._writer.sanitized(change_set)
         changes.edge_sets = [edge for edge in changes.edge_sets if edge.edge_set_id not in self._written_edge_sets]
         changes.schemas = [schema for schema in changes.schemas if schema.schema_id not in self._written_schemas]
-        for table in self._merge_specs:
+        for table in MERGE_SPECS:
             self._merge(table, getattr(changes, table))
         finalize_lineage(self._database, changes)
         fill_job_versions(self._database, {run.run_uuid for run in changes.runs})
@@ -254,7 +252,7 @@ class IndexWriter:
     def _merge(self, table: str, rows: Sequence[Struct]) -> None:
         if rows:
             names = type(rows[0]).__struct_fields__
-            self._writer.merge(table, self._merge_specs[table], names, list(map(astuple, rows)))
+            self._writer.merge(table, MERGE_SPECS[table], names, list(map(astuple, rows)))
 
     def _merge_blobs(self, existing: bytes, incoming: bytes) -> bytes:
         facets = self._decoder.decode(incoming)

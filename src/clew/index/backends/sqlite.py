@@ -16,7 +16,7 @@ from clew.index.backends.base import Database
 from clew.index.changes import ChangeSet, FacetsRow
 from clew.index.merge_rules import MergeSpec
 
-INDEX_FORMAT: Final = 6
+INDEX_FORMAT: Final = 7
 # A stream and a backfill may both write: one waits while the other merges a batch.
 BUSY_SECONDS: Final = 60.0
 # Larger than the defaults of SQLite: a batch reads pages all over the file, many of them repeatedly.

@@ -2,117 +2,164 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import cache
+from itertools import chain
+from typing import Any
+
 from clew.events.facets import FacetOrder
 from clew.events.notebook import DataFrameEvent, RuntimeEvent
 from clew.events.openlineage import Dataset, Event, parse_dataset_version, without_facets
-from clew.index.changes import ChangeSet, RunEventRow
+from clew.index.changes import ROW_TYPES, ChangeSet, EdgeRow, RunEventRow, TableRow
 from clew.index.encoding import dataset_key, entity_key, run_dataset_key
-from clew.index.extract.context import EventContext, EventPrecedence
-from clew.index.extract.datasets import DatasetCollector, FacetCollector, IoCollector, SchemaCollector
-from clew.index.extract.lineage import AssertionCollector, cell_row, operation_row
-from clew.index.extract.runs import (
-    DatasetDeclarationCollector,
-    JobCollector,
-    JobDeclarationCollector,
-    ParentReferenceCollector,
-    RunCollector,
+from clew.index.extract.context import EventContext
+from clew.index.extract.datasets import (
+    FacetCollector,
+    dataset_row,
+    facet_rows,
+    job_edge_row,
+    run_io_row,
+    schema_row,
 )
+from clew.index.extract.lineage import EdgeSet, cell_row, lineage_rows, operation_row
+from clew.index.extract.runs import (
+    dataset_declaration_row,
+    job_declaration_row,
+    job_row,
+    reference_rows,
+    run_row,
+)
+from clew.index.merge_rules import MERGE_SPECS, Reducer, compile_reducer
 from clew.index.writer import assign_job_versions
+
+# Rows of these tables are distinct, or distinct by the id of their edge set.
+_NOT_REDUCED = frozenset({"run_events", "edge_sets"})
+
+
+def extract_rows(context: EventContext) -> Iterator[TableRow | EdgeSet]:
+    """Yield the rows of an OpenLineage event; several rows may have the same key."""
+    event = context.event
+    if event.run is not None:
+        yield RunEventRow(context.event_time, context.seq, (event.event_type or "").upper())
+        yield run_row(event.run, context)
+        yield from reference_rows(event.run, context)
+    if event.job is not None:
+        yield job_row(event.job, context)
+        if event.run is None:
+            yield job_declaration_row(event.job, context)
+    for dataset in event.inputs or ():
+        yield from _io_rows("INPUT", dataset, context)
+    for dataset in event.outputs or ():
+        yield from _io_rows("OUTPUT", dataset, context)
+    if event.dataset is not None:
+        yield from _subject_rows(event.dataset, context)
+    yield from lineage_rows(context)
+
+
+def _io_rows(direction: str, dataset: Dataset, context: EventContext) -> Iterator[TableRow]:
+    """Yield the rows of an input or output."""
+    name = dataset.namespace, dataset.name
+    row = dataset_row(name, context)
+    if direction == "OUTPUT":
+        row.written_at, row.written_seq = context.event_time, context.seq
+    version = schema_id = None
+    if dataset.facets:
+        yield from facet_rows(row, dataset.facets, context)
+        version = parse_dataset_version(dataset.facets)
+        schema = schema_row(dataset.facets)
+        if schema is not None:
+            schema_id = schema.schema_id
+            yield schema
+    yield row
+    if context.run_uuid is not None:
+        yield run_io_row(direction, dataset, version, schema_id, context)
+    if context.event.job is not None:
+        yield job_edge_row((context.event.job.namespace, context.event.job.name), direction, name, context)
+
+
+def _subject_rows(dataset: Dataset, context: EventContext) -> Iterator[TableRow]:
+    """Yield the rows of the dataset of a DatasetEvent."""
+    row, schema = dataset_row((dataset.namespace, dataset.name), context), schema_row(dataset.facets)
+    if dataset.facets:
+        yield from facet_rows(row, dataset.facets, context)
+    yield row
+    if schema is not None:
+        yield schema
+    if context.run_uuid is None:
+        version = parse_dataset_version(dataset.facets)
+        declaration = dataset_declaration_row(dataset, version, None if schema is None else schema.schema_id, context)
+        if declaration is not None:
+            yield declaration
+
+
+@cache
+def _reducers() -> dict[type[TableRow], tuple[str, Reducer]]:
+    """Return the table and the compiled merge of each row type."""
+    return {
+        row_type: (table, compile_reducer(MERGE_SPECS[table], row_type))
+        for table, row_type in ROW_TYPES.items()
+        if table in MERGE_SPECS and table not in _NOT_REDUCED
+    }
 
 
 class ChangeExtractor:
-    """Collect the changes of the events of one worker, which arrive in the order of receipt."""
+    """Collect the changes of the events of one worker, reduced to one row per key."""
 
     def __init__(self, dictionary: bytes | None = None, order: FacetOrder = FacetOrder.RECEIVED) -> None:
+        self._order = order
         self._changes = ChangeSet()
-        self._precedence = EventPrecedence(order)
-        self._parent_references = ParentReferenceCollector()
-        self._runs = RunCollector(self._parent_references, self._precedence)
-        self._jobs = JobCollector(self._precedence)
-        self._schemas = SchemaCollector()
-        self._job_declarations = JobDeclarationCollector()
-        self._dataset_declarations = DatasetDeclarationCollector()
-        self._datasets = DatasetCollector(self._precedence)
-        self._io = IoCollector(self._schemas, self._precedence)
-        self._assertions = AssertionCollector(self._datasets, self._io, self._precedence)
         self._facets = FacetCollector(dictionary, order)
+        self._edge_sets: dict[str, list[EdgeRow]] = {}
+        self._rows: dict[str, dict[Any, Any]] = {table: {} for table in MERGE_SPECS}
+        self._reducers = {row_type: (self._rows[table], reduce) for row_type, (table, reduce) in _reducers().items()}
 
     def add(self, event: Event | RuntimeEvent | DataFrameEvent | None, event_id: str, seq: int) -> None:
         """Add an event; None for a rejected one."""
         (self._changes.rejected if event is None else self._changes.events).append((seq, event_id))
         if isinstance(event, Event):
-            self._add_openlineage(EventContext.of(event, seq))
+            context = EventContext.of(event, seq, self._order)
+            for row in extract_rows(context):
+                self._add_row(row)
+            self._add_facets(context)
         elif isinstance(event, RuntimeEvent):
-            self._changes.cell_executions.append(cell_row(event, seq))
+            self._add_row(cell_row(event, seq))
         elif isinstance(event, DataFrameEvent):
-            self._changes.operations.append(operation_row(event, event_id, seq))
+            self._add_row(operation_row(event, event_id, seq))
 
     def changes(self) -> ChangeSet:
         """Return the changes of all events."""
         changes = self._changes
-        changes.event_times = list(self._precedence.rows())
-        changes.runs, changes.jobs = list(self._runs.rows()), list(self._jobs.rows())
-        changes.referenced_runs, changes.referenced_jobs = (
-            list(self._parent_references.runs()),
-            list(self._parent_references.jobs()),
-        )
-        changes.job_declarations = list(self._job_declarations.rows())
-        changes.dataset_declarations = list(self._dataset_declarations.rows())
-        changes.datasets = list(self._datasets.rows())
-        changes.renames, changes.symlinks = list(self._datasets.renames()), list(self._datasets.symlinks())
-        changes.run_io, changes.reported_job_edges = list(self._io.run_io()), list(self._io.job_edges())
+        for table, rows in self._rows.items():
+            if table not in _NOT_REDUCED:
+                setattr(changes, table, list(rows.values()))
         assign_job_versions(changes.runs, changes.run_io)
-        # After the inputs and outputs, as these parse their schemas last.
-        changes.schemas = list(self._schemas.rows())
-        changes.lineage_assertions, changes.edge_sets = (
-            list(self._assertions.assertions()),
-            list(self._assertions.edges()),
-        )
-        changes.job_dependency_assertions = list(self._assertions.job_dependencies())
-        changes.static_lineage = list(self._assertions.static_lineage())
+        changes.edge_sets = list(chain.from_iterable(self._edge_sets.values()))
         changes.facets = list(self._facets.rows())
         return changes
 
-    def _add_openlineage(self, context: EventContext) -> None:
-        event = context.event
-        self._precedence.add(context)
-        if event.run is not None:
-            self._changes.run_events.append(
-                RunEventRow(context.event_time, context.seq, (event.event_type or "").upper())
-            )
-            self._runs.add(event.run, context)
-            self._facets.add("run", event.run.run_id, event.run.facets, context)
-        if event.job is not None:
-            self._jobs.add(event.job, context)
-            if event.run is None:
-                self._job_declarations.add(event.job, context)
-            self._facets.add("job", entity_key(event.job.namespace, event.job.name), event.job.facets, context)
-        for dataset in event.inputs or ():
-            self._io.add("INPUT", dataset, self._add_dataset(dataset, context), context)
-        for dataset in event.outputs or ():
-            self._io.add("OUTPUT", dataset, self._add_dataset(dataset, context), context)
-            self._datasets.add_write(dataset, context)
-        if event.dataset is not None:
-            version = self._add_dataset(event.dataset, context)
-            if event.run is None:
-                self._dataset_declarations.add(event.dataset, version, context, self._schemas)
-            elif event.dataset.facets:
-                self._schemas.add(event.dataset.facets)
-        self._assertions.add(context)
+    def _add_row(self, row: TableRow | EdgeSet) -> None:
+        if isinstance(row, EdgeSet):
+            if row.edges is not None:
+                self._edge_sets[row.edge_set_id] = row.edges
+        elif isinstance(row, RunEventRow):
+            self._changes.run_events.append(row)
+        else:
+            rows, reduce = self._reducers[type(row)]
+            reduce(rows, row)
 
-    def _add_dataset(self, dataset: Dataset, context: EventContext) -> str | None:
-        """Add a dataset and its facets, and return its version."""
-        version = parse_dataset_version(dataset.facets)
-        key = dataset_key(dataset.namespace, dataset.name, version)
-        self._datasets.add(dataset.namespace, dataset.name, context)
-        if dataset.facets:
-            self._datasets.add_facets(dataset, dataset.facets, context)
-            self._facets.add("dataset", key, dataset.facets, context)
-        if dataset.input_facets or dataset.output_facets:
-            io_key = run_dataset_key(context.run_uuid, key)
-            self._facets.add("input", io_key, dataset.input_facets, context)
-            self._facets.add("output", io_key, dataset.output_facets, context)
-        return version
+    def _add_facets(self, context: EventContext) -> None:
+        event, add = context.event, self._facets.add
+        if event.run is not None:
+            add("run", event.run.run_id, event.run.facets, context)
+        if event.job is not None:
+            add("job", entity_key(event.job.namespace, event.job.name), event.job.facets, context)
+        for dataset in (*(event.inputs or ()), *(event.outputs or ()), *((event.dataset,) if event.dataset else ())):
+            key = dataset_key(dataset.namespace, dataset.name, parse_dataset_version(dataset.facets))
+            add("dataset", key, dataset.facets, context)
+            if dataset.input_facets or dataset.output_facets:
+                io_key = run_dataset_key(context.run_uuid, key)
+                add("input", io_key, dataset.input_facets, context)
+                add("output", io_key, dataset.output_facets, context)
 
 
 class RawOnlyExtractor:

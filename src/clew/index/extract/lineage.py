@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from itertools import chain
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from msgspec import structs
@@ -26,13 +25,21 @@ from clew.events.column_lineage import (
 from clew.events.facets import Name, cached_by_bytes
 from clew.events.notebook import DataFrameEvent, FrameInfo, RuntimeEvent, frame_to_dict
 from clew.events.openlineage import parse_time, to_epoch_micros
-from clew.index.changes import AssertionRow, CellRow, EdgeRow, JobDependenciesRow, OperationRow, StaticLineageRow
+from clew.index.changes import (
+    AssertionRow,
+    CellRow,
+    EdgeRow,
+    JobDependenciesRow,
+    OperationRow,
+    StaticLineageRow,
+    TableRow,
+)
 from clew.index.encoding import entity_key
-from clew.index.extract.context import EventContext, EventPrecedence
-from clew.index.extract.datasets import DatasetCollector, IoCollector
+from clew.index.extract.context import EventContext
+from clew.index.extract.datasets import dataset_row, implied_io_row, job_edge_row
 
 
-class _ParsedAssertion(NamedTuple):
+class EdgeSet(NamedTuple):
     """Edges of an assertion; None if it is a retraction."""
 
     edge_set_id: str
@@ -42,107 +49,89 @@ class _ParsedAssertion(NamedTuple):
 
 # Most runs of a job assert the same lineage.
 @cached_by_bytes
-def _parse_tagged_body(tagged_body: bytes) -> _ParsedAssertion:
+def _parse_tagged_body(tagged_body: bytes) -> EdgeSet:
     edge_set_id, edges = compute_edge_set_id(tagged_body), parse_asserted_edges(tagged_body)
     if edges is None:
-        return _ParsedAssertion(edge_set_id, (), None)
+        return EdgeSet(edge_set_id, (), None)
     rows = [EdgeRow(edge_set_id, position, *structs.astuple(edge)) for position, edge in enumerate(edges)]
-    return _ParsedAssertion(edge_set_id, source_datasets(edges), rows)
+    return EdgeSet(edge_set_id, source_datasets(edges), rows)
 
 
-class AssertionCollector:
-    """Collect the last assertion of each asserter on each dataset, the edge sets, and implied inputs."""
+def lineage_rows(context: EventContext) -> Iterator[TableRow | EdgeSet]:
+    """Yield the rows of the event's lineage facets."""
+    assertions = parse_assertions(context.event)
+    if assertions:
+        yield from _assertion_rows(assertions, context)
+    job = context.event.job
+    if job is not None and job.facets and LINEAGE_FACET in job.facets:
+        yield from _explicit_lineage_rows(bytes(job.facets[LINEAGE_FACET]), (job.namespace, job.name), context)
 
-    def __init__(self, datasets: DatasetCollector, io: IoCollector, precedence: EventPrecedence) -> None:
-        self._precedence = precedence
-        self._datasets = datasets
-        self._io = io
-        self._assertions: dict[tuple[str, ...], AssertionRow] = {}
-        self._job_dependencies: dict[tuple[str, ...], JobDependenciesRow] = {}
-        self._static_lineage: dict[str, StaticLineageRow] = {}
-        self._edge_sets: dict[str, list[EdgeRow]] = {}
 
-    def add(self, context: EventContext) -> None:
-        """Add an event that may have lineage facets."""
-        assertions = parse_assertions(context.event)
-        if assertions:
-            self._add_assertions(assertions, context)
-        job = context.event.job
-        if job is not None and job.facets and LINEAGE_FACET in job.facets:
-            self._add_explicit_lineage(bytes(job.facets[LINEAGE_FACET]), (job.namespace, job.name), context)
-
-    def _add_assertions(self, assertions: Iterable[LineageAssertion], context: EventContext) -> None:
-        inputs = {(dataset.namespace, dataset.name) for dataset in context.event.inputs or ()}
-        for assertion in assertions:
-            parsed = _parse_tagged_body(assertion.tagged_body)
-            if parsed.edges is not None:
-                self._edge_sets[parsed.edge_set_id] = parsed.edges
-            self._add_assertion(assertion, RETRACTED if parsed.edges is None else parsed.edge_set_id, context)
-            for source in parsed.sources:
-                if source not in inputs:
-                    self._add_implied_input(source, context)
-
-    def _add_assertion(self, assertion: LineageAssertion, edge_set_id: str, context: EventContext) -> None:
+def _assertion_rows(assertions: Iterable[LineageAssertion], context: EventContext) -> Iterator[TableRow | EdgeSet]:
+    inputs = _listed_inputs(context)
+    for assertion in assertions:
+        edge_set = _parse_tagged_body(assertion.tagged_body)
+        yield edge_set
         dataset = assertion.dataset_namespace, assertion.dataset_name
-        key = _asserter(context), *dataset, assertion.dataset_version or "", assertion.origin
-        session_id = context.event.session_id
-        if self._supersedes(self._assertions.get(key), context):
-            self._assertions[key] = AssertionRow(
-                *key, context.seq, context.event_time, context.run_uuid, *context.job, session_id, edge_set_id
-            )
-        self._datasets.add(*dataset, context)
+        yield AssertionRow(
+            _asserter(context),
+            *dataset,
+            assertion.dataset_version or "",
+            assertion.origin,
+            context.seq,
+            context.event_time,
+            context.run_uuid,
+            *context.job,
+            context.event.session_id,
+            RETRACTED if edge_set.edges is None else edge_set.edge_set_id,
+            context.order_time,
+        )
+        yield dataset_row(dataset, context)
+        for source in edge_set.sources:
+            if source not in inputs:
+                yield from _implied_input_rows(source, context)
 
-    def _supersedes(
-        self, existing: AssertionRow | JobDependenciesRow | StaticLineageRow | None, context: EventContext
-    ) -> bool:
-        return existing is None or self._precedence.supersedes(context, existing.seq)
 
-    def _add_implied_input(self, source: Name, context: EventContext) -> None:
-        """Add an input that only lineage mentions."""
-        self._datasets.add(*source, context)
-        if context.event.kind != "DATASET":
-            self._io.add_implied_input(source, context)
+def _implied_input_rows(source: Name, context: EventContext) -> Iterator[TableRow]:
+    """Yield the rows of an input that only lineage mentions."""
+    yield dataset_row(source, context)
+    if context.event.kind != "DATASET":
+        if context.run_uuid is not None:
+            yield implied_io_row(source, context)
+        job = context.event.job
+        if job is not None:
+            yield job_edge_row((job.namespace, job.name), "INPUT", source, context, is_implied=True)
 
-    def _add_explicit_lineage(self, facet: bytes, own_job: Name, context: EventContext) -> None:
-        asserted_by = _asserter(context)
-        if context.run_uuid is None and self._supersedes(self._static_lineage.get(asserted_by), context):
-            self._static_lineage[asserted_by] = StaticLineageRow(asserted_by, context.seq)
-        for link in parse_links(facet, own_job):
-            if link.target.type == JOB:
-                self._add_job_dependencies(asserted_by, link, own_job, context)
-            else:
-                for job in filter_jobs(link.sources):
-                    self._io.add_job_edge(job, "OUTPUT", link.name, context)
 
-    def _add_job_dependencies(self, asserted_by: str, link: LineageLink, own_job: Name, context: EventContext) -> None:
-        key = asserted_by, *link.name
-        upstream = json.dumps(filter_jobs(link.sources))
-        if self._supersedes(self._job_dependencies.get(key), context):
-            self._job_dependencies[key] = JobDependenciesRow(
-                *key, context.seq, context.event_time, context.run_uuid, upstream
-            )
-        inputs = {(dataset.namespace, dataset.name) for dataset in context.event.inputs or ()}
-        for source in filter_datasets(link.sources):
-            self._datasets.add(*source, context)
-            self._io.add_job_edge(link.name, "INPUT", source, context)
-            if link.name == own_job and source not in inputs:
-                self._add_implied_input(source, context)
+def _explicit_lineage_rows(facet: bytes, own_job: Name, context: EventContext) -> Iterator[TableRow]:
+    asserted_by = _asserter(context)
+    if context.run_uuid is None:
+        yield StaticLineageRow(asserted_by, context.seq, context.order_time)
+    for link in parse_links(facet, own_job):
+        if link.target.type == JOB:
+            yield from _job_dependency_rows(asserted_by, link, own_job, context)
+        else:
+            for job in filter_jobs(link.sources):
+                yield job_edge_row(job, "OUTPUT", link.name, context, is_implied=True)
 
-    def assertions(self) -> Iterable[AssertionRow]:
-        """Return the last assertions."""
-        return self._assertions.values()
 
-    def edges(self) -> Iterable[EdgeRow]:
-        """Return the edges of all edge sets."""
-        return chain.from_iterable(self._edge_sets.values())
+def _job_dependency_rows(
+    asserted_by: str, link: LineageLink, own_job: Name, context: EventContext
+) -> Iterator[TableRow]:
+    upstream = json.dumps(filter_jobs(link.sources))
+    yield JobDependenciesRow(
+        asserted_by, *link.name, context.seq, context.event_time, context.run_uuid, upstream, context.order_time
+    )
+    inputs = _listed_inputs(context)
+    for source in filter_datasets(link.sources):
+        yield dataset_row(source, context)
+        yield job_edge_row(link.name, "INPUT", source, context, is_implied=True)
+        if link.name == own_job and source not in inputs:
+            yield from _implied_input_rows(source, context)
 
-    def job_dependencies(self) -> Iterable[JobDependenciesRow]:
-        """Return the upstream jobs of jobs."""
-        return self._job_dependencies.values()
 
-    def static_lineage(self) -> Iterable[StaticLineageRow]:
-        """Return the position of the last static lineage of each asserter."""
-        return self._static_lineage.values()
+def _listed_inputs(context: EventContext) -> set[Name]:
+    return {(dataset.namespace, dataset.name) for dataset in context.event.inputs or ()}
 
 
 def _asserter(context: EventContext) -> str:
@@ -155,6 +144,8 @@ def _asserter(context: EventContext) -> str:
 
 
 _CELL_STATES = {"cell_execution_error": "failed", "cell_execution_end": "completed"}
+# The greatest rank decides.
+_CELL_STATE_RANKS = {"running": 0, "completed": 1, "stopped": 2, "failed": 3}
 
 
 def cell_row(event: RuntimeEvent, seq: int) -> CellRow:
@@ -180,6 +171,7 @@ def cell_row(event: RuntimeEvent, seq: int) -> CellRow:
         error_message=None if error is None else error.error_message,
         traceback=None if error is None else error.traceback,
         state=state,
+        state_rank=_CELL_STATE_RANKS[state],
         first_seq=seq,
         last_seq=seq,
     )

@@ -1,4 +1,4 @@
-"""Rows of runs, jobs, parent references and job declarations."""
+"""Rows of runs, jobs, parent references and declarations."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import msgspec
 
 from clew.events.column_lineage import find_implied_inputs
 from clew.events.facets import (
-    ParentFacet,
-    RunRef,
     parse_description,
     parse_job_type,
     parse_lifecycle_change,
@@ -28,144 +26,18 @@ from clew.index.changes import (
     ReferencedRunRow,
     RunRow,
 )
-from clew.index.extract.context import EventContext, EventPrecedence, extend_range, max_or_none
-from clew.index.extract.datasets import SchemaCollector
+from clew.index.extract.context import EventContext
+
+_NO_FACETS: Facets = {}
 
 
-class JobCollector:
-    """Collect one row per job, merged event by event."""
-
-    def __init__(self, precedence: EventPrecedence) -> None:
-        self._precedence = precedence
-        self._jobs: dict[tuple[str, str], JobRow] = {}
-
-    def add(self, job: Job, context: EventContext) -> None:
-        """Add an event of a job."""
-        key = job.namespace, job.name
-        row = self._jobs.get(key)
-        if row is None:
-            row = self._jobs[key] = JobRow(*key, context.event_time, context.event_time, context.seq, context.seq)
-        _merge_into_job(row, context)
-        if job.facets:
-            self._add_facets(row, job.facets, context)
-
-    def rows(self) -> Iterable[JobRow]:
-        """Return the rows of all jobs."""
-        return self._jobs.values()
-
-    def _add_facets(self, row: JobRow, facets: Facets, context: EventContext) -> None:
-        if "jobType" in facets and self._precedence.supersedes(context, row.type_seq):
-            row.job_type, row.integration, row.processing_type = parse_job_type(bytes(facets["jobType"]))
-            row.type_seq = context.seq
-        if "documentation" in facets and self._precedence.supersedes(context, row.description_seq):
-            row.description = parse_description(bytes(facets["documentation"]))
-            row.description_seq = context.seq
-
-
-def _merge_into_job(row: JobRow, context: EventContext) -> None:
-    at = context.event_time
-    if context.run_uuid is not None and (row.latest_run_at is None or at >= row.latest_run_at):
-        row.latest_run_uuid, row.latest_run_at, row.latest_run_seq = context.run_uuid, at, context.seq
-    extend_range(row, context)
-
-
-class ParentReferenceCollector:
-    """Collect parent facets, each with the positions of its first and last event."""
-
-    def __init__(self) -> None:
-        self._spans: dict[ParentFacet, list[int]] = {}
-
-    def add(self, parent: ParentFacet, seq: int) -> None:
-        """Add a parent facet."""
-        span = self._spans.get(parent)
-        if span is None:
-            self._spans[parent] = [seq, seq]
-        else:
-            span[1] = seq
-
-    def runs(self) -> Iterable[ReferencedRunRow]:
-        """Return one row per referenced run, with the job of the first reference."""
-        rows: dict[str, ReferencedRunRow] = {}
-        for run, first, last in self._references():
-            row = rows.get(run.run_uuid)
-            if row is None:
-                row = rows[run.run_uuid] = ReferencedRunRow(run.run_uuid, None, None, None, last)
-            row.last_seq = max(row.last_seq, last)
-            if row.job_seq is None and run.job is not None:
-                row.job_namespace, row.job_name, row.job_seq = *run.job, first
-        return rows.values()
-
-    def jobs(self) -> Iterable[ReferencedJobRow]:
-        """Return one row per job of a referenced run."""
-        rows: dict[tuple[str, str], ReferencedJobRow] = {}
-        for run, first, last in self._references():
-            if run.job is not None:
-                row = rows.setdefault(run.job, ReferencedJobRow(*run.job, first, last))
-                row.last_seq = max(row.last_seq, last)
-        return rows.values()
-
-    def _references(self) -> Iterator[tuple[RunRef, int, int]]:
-        """Yield the references with first and last position, ordered by first position."""
-        for parent, (first, last) in self._spans.items():
-            for run in parent.runs:
-                yield run, first, last
-
-
-class RunCollector:
-    """Collect one row per run, merged event by event."""
-
-    def __init__(self, parent_references: ParentReferenceCollector, precedence: EventPrecedence) -> None:
-        self._parent_references = parent_references
-        self._precedence = precedence
-        self._runs: dict[str, RunRow] = {}
-
-    def add(self, run: Run, context: EventContext) -> None:
-        """Add an event of a run."""
-        row = self._runs.get(run.run_id)
-        if row is None:
-            row = self._runs[run.run_id] = _row(run.run_id, context)
-        else:
-            _merge_into_run(row, context)
-        if run.facets:
-            self._add_facets(row, run.facets, context)
-        job = context.event.job
-        if job is not None and job.facets:
-            self._add_source_code_location(row, job.facets, context)
-
-    def rows(self) -> Iterable[RunRow]:
-        """Return the rows of all runs."""
-        return self._runs.values()
-
-    def _add_source_code_location(self, row: RunRow, facets: Facets, context: EventContext) -> None:
-        if "sourceCodeLocation" in facets and self._precedence.supersedes(context, row.source_code_location_seq):
-            row.source_code_location, row.source_code_location_seq = (
-                parse_source_code_location(bytes(facets["sourceCodeLocation"])),
-                context.seq,
-            )
-
-    def _add_facets(self, row: RunRow, facets: Facets, context: EventContext) -> None:
-        supersedes, seq = self._precedence.supersedes, context.seq
-        if "parent" in facets:
-            parent = parse_parent(bytes(facets["parent"]))
-            self._parent_references.add(parent, seq)
-            if supersedes(context, row.parent_seq):
-                row.parent_run_uuid, row.parent_job_namespace, row.parent_job_name = parent.names[:3]
-                row.root_run_uuid, row.root_job_namespace, row.root_job_name = parent.names[3:]
-                row.parent_seq = seq
-        if "nominalTime" in facets and supersedes(context, row.nominal_seq):
-            row.nominal_start_at, row.nominal_end_at = parse_nominal_time(bytes(facets["nominalTime"]))
-            row.nominal_seq = seq
-        if "errorMessage" in facets and supersedes(context, row.error_seq):
-            row.error_message, row.error_language = parse_run_error(bytes(facets["errorMessage"]))
-            row.error_seq = seq
-
-
-def _row(run_uuid: str, context: EventContext) -> RunRow:
+def run_row(run: Run, context: EventContext) -> RunRow:
+    """Return the row of the event's run."""
     event, seq, at = context.event, context.seq, context.event_time
     kind = (event.event_type or "").upper()
     rank = STATE_RANKS.get(kind, 0)
-    return RunRow(
-        run_uuid=run_uuid,
+    row = RunRow(
+        run_uuid=run.run_id,
         job_namespace=context.job[0],
         job_name=context.job[1],
         job_seq=None if event.job is None else seq,
@@ -181,77 +53,83 @@ def _row(run_uuid: str, context: EventContext) -> RunRow:
         execution_id=event.execution_id,
         last_seq=seq,
     )
+    if run.facets:
+        _add_run_facets(row, run.facets, context)
+    location = (_NO_FACETS if event.job is None else event.job.facets or _NO_FACETS).get("sourceCodeLocation")
+    if location is not None:
+        row.source_code_location = parse_source_code_location(bytes(location))
+        row.source_code_location_order_time, row.source_code_location_seq = context.order_time, seq
+    return row
 
 
-def _merge_into_run(row: RunRow, context: EventContext) -> None:
-    """Merge another event into a row, like `MERGE_SPECS`."""
-    event, seq, at = context.event, context.seq, context.event_time
-    kind = (event.event_type or "").upper()
-    rank = STATE_RANKS.get(kind, 0)
-    if (rank, at) >= (row.state_rank, row.state_at):
-        row.state, row.state_rank, row.state_at, row.state_seq = RUN_STATES.get(kind, DEFAULT_STATE), rank, at, seq
-        row.ended_at = at if rank == TERMINAL_RANK else None
-    if kind == "START":
-        row.started_at = at if row.started_at is None else min(row.started_at, at)
-    if row.job_seq is None and event.job is not None:
-        row.job_namespace, row.job_name, row.job_seq = *context.job, seq
-    row.session_id = max_or_none(row.session_id, event.session_id)
-    row.execution_id = max_or_none(row.execution_id, event.execution_id)
-    extend_range(row, context)
+def _add_run_facets(row: RunRow, facets: Facets, context: EventContext) -> None:
+    if "parent" in facets:
+        names = parse_parent(bytes(facets["parent"])).names
+        row.parent_run_uuid, row.parent_job_namespace, row.parent_job_name = names[:3]
+        row.root_run_uuid, row.root_job_namespace, row.root_job_name = names[3:]
+        row.parent_order_time, row.parent_seq = context.order_time, context.seq
+    if "nominalTime" in facets:
+        row.nominal_start_at, row.nominal_end_at = parse_nominal_time(bytes(facets["nominalTime"]))
+        row.nominal_order_time, row.nominal_seq = context.order_time, context.seq
+    if "errorMessage" in facets:
+        row.error_message, row.error_language = parse_run_error(bytes(facets["errorMessage"]))
+        row.error_order_time, row.error_seq = context.order_time, context.seq
 
 
-class JobDeclarationCollector:
-    """Collect one row per job and version."""
-
-    def __init__(self) -> None:
-        self._versions: dict[tuple[str, str, str], JobDeclarationRow] = {}
-
-    def add(self, job: Job, context: EventContext) -> None:
-        """Add a JobEvent."""
-        event = context.event
-        inputs, outputs = _names(event.inputs) | find_implied_inputs(event), _names(event.outputs)
-        facet = (job.facets or {}).get("sourceCodeLocation")
-        location = None if facet is None else parse_source_code_location(bytes(facet))
-        key = job.namespace, job.name, compute_job_version((job.namespace, job.name), inputs, outputs, location)
-        row = self._versions.get(key)
-        if row is None:
-            at, seq = context.event_time, context.seq
-            self._versions[key] = JobDeclarationRow(
-                *key, _to_json(inputs), _to_json(outputs), location, at, at, seq, seq, seq
-            )
-        else:
-            _merge_into_declaration(row, context)
-
-    def rows(self) -> Iterable[JobDeclarationRow]:
-        """Return the rows of all declared versions."""
-        return self._versions.values()
+def reference_rows(run: Run, context: EventContext) -> Iterator[ReferencedRunRow | ReferencedJobRow]:
+    """Yield the parent and root runs that the event's run references, and their jobs."""
+    facet = (run.facets or _NO_FACETS).get("parent")
+    if facet is not None:
+        seq = context.seq
+        for parent in parse_parent(bytes(facet)).runs:
+            if parent.job is None:
+                yield ReferencedRunRow(parent.run_uuid, None, None, None, seq)
+            else:
+                yield ReferencedRunRow(parent.run_uuid, *parent.job, seq, seq)
+                yield ReferencedJobRow(*parent.job, seq, seq)
 
 
-class DatasetDeclarationCollector:
-    """Collect one row per dataset, schema and lifecycle state."""
+def job_row(job: Job, context: EventContext) -> JobRow:
+    """Return the row of the event's job."""
+    at, seq = context.event_time, context.seq
+    row = JobRow(job.namespace, job.name, at, at, seq, seq)
+    if context.run_uuid is not None:
+        row.latest_run_uuid, row.latest_run_at, row.latest_run_seq = context.run_uuid, at, seq
+    facets = job.facets
+    if facets:
+        if "jobType" in facets:
+            row.job_type, row.integration, row.processing_type = parse_job_type(bytes(facets["jobType"]))
+            row.type_order_time, row.type_seq = context.order_time, seq
+        if "documentation" in facets:
+            row.description = parse_description(bytes(facets["documentation"]))
+            row.description_order_time, row.description_seq = context.order_time, seq
+    return row
 
-    def __init__(self) -> None:
-        self._versions: dict[tuple[str, str, str, str], DatasetDeclarationRow] = {}
 
-    def add(self, dataset: Dataset, version: str | None, context: EventContext, schemas: SchemaCollector) -> None:
-        """Add the dataset of a DatasetEvent."""
-        facets = dataset.facets or {}
-        facet = facets.get("lifecycleStateChange")
-        change = None if facet is None else parse_lifecycle_change(bytes(facet))
-        schema_id, state = schemas.add(facets) or "", "" if change is None else change.state
-        if not schema_id and not state:
-            return
-        key = dataset.namespace, dataset.name, schema_id, state
-        row = self._versions.get(key)
-        if row is None:
-            self._versions[key] = DatasetDeclarationRow(*key, version, context.event_time, context.seq)
-        else:
-            row.version, row.last_seq = version, context.seq
-            row.created_at = min(row.created_at, context.event_time)
+def job_declaration_row(job: Job, context: EventContext) -> JobDeclarationRow:
+    """Return the job version that a JobEvent declares."""
+    event, at, seq = context.event, context.event_time, context.seq
+    inputs, outputs = _names(event.inputs) | find_implied_inputs(event), _names(event.outputs)
+    facet = (job.facets or _NO_FACETS).get("sourceCodeLocation")
+    location = None if facet is None else parse_source_code_location(bytes(facet))
+    version = compute_job_version((job.namespace, job.name), inputs, outputs, location)
+    return JobDeclarationRow(
+        job.namespace, job.name, version, _to_json(inputs), _to_json(outputs), location, at, at, seq, seq, seq
+    )
 
-    def rows(self) -> Iterable[DatasetDeclarationRow]:
-        """Return the rows of all declared versions."""
-        return self._versions.values()
+
+def dataset_declaration_row(
+    dataset: Dataset, version: str | None, schema_id: str | None, context: EventContext
+) -> DatasetDeclarationRow | None:
+    """Return the dataset version that a DatasetEvent declares; None if it has neither schema nor lifecycle state."""
+    facet = (dataset.facets or _NO_FACETS).get("lifecycleStateChange")
+    change = None if facet is None else parse_lifecycle_change(bytes(facet))
+    if schema_id is None and change is None:
+        return None
+    state = "" if change is None else change.state
+    return DatasetDeclarationRow(
+        dataset.namespace, dataset.name, schema_id or "", state, version, context.event_time, context.seq
+    )
 
 
 def _to_json(datasets: Iterable[Identity]) -> str:
@@ -262,10 +140,3 @@ def _to_json(datasets: Iterable[Identity]) -> str:
 
 def _names(datasets: list[Dataset] | None) -> set[Identity]:
     return {(dataset.namespace, dataset.name) for dataset in datasets or ()}
-
-
-def _merge_into_declaration(row: JobDeclarationRow, context: EventContext) -> None:
-    if context.event_time >= row.declared_at:
-        row.declared_at, row.declared_seq = context.event_time, context.seq
-    row.created_at = min(row.created_at, context.event_time)
-    row.last_seq = context.seq

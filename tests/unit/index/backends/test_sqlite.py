@@ -57,8 +57,8 @@ def test_empty_file_is_a_missing_index(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("7", "has format 7; this clew reads up to format 6.\nUpgrade: "),
-        ("1", "has the old format 1; this clew needs format 6.\nRun `clew index rebuild`."),
+        ("8", "has format 8; this clew reads up to format 7.\nUpgrade: "),
+        ("1", "has the old format 1; this clew needs format 7.\nRun `clew index rebuild`."),
         ("new", "is not a clew index: its format is 'new'"),
     ],
 )

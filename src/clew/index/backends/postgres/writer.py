@@ -15,7 +15,7 @@ from clew.errors import ClewError
 from clew.index.backends.postgres.connection import PostgresDatabase, database_error_message, sanitize_changes
 from clew.index.backends.postgres.schema import create_missing_tables, hold_lock
 from clew.index.changes import ChangeSet, FacetsRow
-from clew.index.merge_rules import MergeSpec, max_of
+from clew.index.merge_rules import MergeSpec
 
 _CREATE_STAGING = """create temporary table if not exists staging_{table} on commit delete rows
 as select *, 0 as merge_round from {table} with no data"""
@@ -23,7 +23,7 @@ _TYPES = """select attname, format_type(atttypid, null) from pg_attribute
 where attrelid = to_regclass($1) and attnum > 0 and not attisdropped"""
 _EXISTING_FACETS = """select kind, entity_key, body from facets
 join unnest($1::text[], $2::text[]) as incoming (kind, entity_key) using (kind, entity_key)"""
-_FACETS = MergeSpec(("kind", "entity_key"), {"last_seq": max_of, "body": lambda column: f"excluded.{column}"})
+_FACETS = MergeSpec(("kind", "entity_key"), {("last_seq",): "maximum", ("body",): "replaced"})
 _RETRY_HINT = "The batch was rolled back. Fix the cause and run it again: it continues where it stopped."
 
 
@@ -117,7 +117,7 @@ class PostgresWriter:
 def _merge_rounds(spec: MergeSpec, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[int]:
     """Return the position of each row among those of its key: one statement can merge only one row per key."""
     keys = list(map(itemgetter(*map(names.index, spec.key)), rows))
-    if not spec.columns or len(set(keys)) == len(keys):
+    if not spec.groups or len(set(keys)) == len(keys):
         return [0] * len(rows)
     rounds: list[int] = []
     seen: defaultdict[Any, int] = defaultdict(int)
