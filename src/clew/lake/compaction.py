@@ -26,9 +26,10 @@ from clew.lake.schemas import (
     EVENT_TABLE_NAMES,
     EVENT_TABLES,
     HIGH_CARDINALITY_COLUMNS,
+    TABLES_BY_NAME,
     Table,
 )
-from clew.lake.storage import Storage, open_parquet, open_storage
+from clew.lake.storage import Storage, open_storage
 
 # A look-up of one entity reads one row group.
 _MAX_ROWS_PER_GROUP = 64 << 10
@@ -58,8 +59,9 @@ def inspect_file(folder: LakeLocation, file: ActiveFile) -> SizedFile:
 
 def rewrite_sorted(folder: LakeLocation, table: Table, schema: pa.Schema, files: Iterable[ActiveFile]) -> DataFile:
     """Write the rows of `files` as one file sorted by the table's sort columns, without committing it."""
-    rows = pa.concat_tables(read_rows(folder, file.name, schema) for file in files).combine_chunks()
-    return write_sorted(folder, table, rows)
+    # Columns that are newer than a file are null.
+    rows = open_storage(folder).dataset([file.name for file in files], schema).to_table()
+    return write_sorted(folder, table, rows.combine_chunks())
 
 
 def write_sorted(folder: LakeLocation, table: Table, rows: pa.Table) -> DataFile:
@@ -78,15 +80,6 @@ def write_sorted(folder: LakeLocation, table: Table, rows: pa.Table) -> DataFile
     size = open_storage(folder).write_parquet(name, write)
     stats = compute_statistics(rows, table.large_text_columns, footers[-1])
     return DataFile(table.name, name, size, rows.num_rows, stats, int(time.time() * 1000))
-
-
-def read_rows(folder: LakeLocation, name: str, schema: pa.Schema) -> pa.Table:
-    """Read the rows of a file; columns that are newer than the file are null."""
-    rows = pq.read_table(open_storage(folder).parquet_source(name), partitioning=None)
-    missing = [field for field in schema if field.name not in rows.schema.names]
-    for field in missing:
-        rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
-    return rows.select(schema.names).cast(schema)
 
 
 def _writer(sink: Any, table: Table, schema: pa.Schema) -> pq.ParquetWriter:
@@ -216,17 +209,15 @@ def _delete_old_reports(reports: Storage) -> None:
             reports.remove(entry.name)
 
 
-# Columns with the receive time, of events and of facets.
-_RECEIVED_COLUMNS = ("received_at", "created_at")
-
-
 def find_expired_seqs(lake: Lake, cutoff: datetime) -> pa.Array:
     """Find the events received before `cutoff`, by `seq`."""
+    is_expired = pc.field("received_at") < pa.scalar(cutoff)
     seqs = [pa.array([], pa.int64())]
     for name in EVENT_GRAIN_TABLES:
-        for path in lake.files(name):
-            rows = pq.read_table(open_parquet(path), columns=["seq", "received_at"], partitioning=None)
-            seqs += rows.filter(pc.field("received_at") < pa.scalar(cutoff))["seq"].chunks
+        files = [file.rpartition("/")[2] for file in lake.files(name)]
+        if files:
+            events = open_storage(lake.root / name).dataset(files, TABLES_BY_NAME[name].schema)
+            seqs += events.to_table(columns=["seq"], filter=is_expired)["seq"].chunks
     return pa.concat_arrays(seqs)
 
 
@@ -235,10 +226,20 @@ def delete_rows_before(lake: Lake, cutoff: datetime, events: pa.Array) -> dict[s
 
     Events are deleted last, so that an interrupted deletion can be repeated.
     """
-    return {table.name: _delete(lake, table, cutoff, events) for table in EVENT_TABLES}
+    return {table.name: _delete(lake, table, _is_retained(table, cutoff, events)) for table in EVENT_TABLES}
 
 
-def _delete(lake: Lake, table: Table, cutoff: datetime, events: pa.Array) -> int:
+def _is_retained(table: Table, cutoff: datetime, events: pa.Array) -> pc.Expression:
+    """Return the condition of rows to keep: by receive time or, in `large_facets`, by event."""
+    column = next((name for name in ("received_at", "created_at") if name in table.schema.names), None)
+    if column is None:
+        return ~pc.field("seq").isin(events)
+    return (pc.field(column) >= pa.scalar(cutoff)) | pc.field(column).is_null()
+
+
+def _delete(lake: Lake, table: Table, is_retained: pc.Expression) -> int:
+    # Not `DeltaTable.delete` (deltalake 1.6): it writes string views, on which filters of pyarrow fail, and its files
+    # are not sorted.
     delta = lake.table(table.name)
     if delta is None:
         return 0
@@ -247,26 +248,13 @@ def _delete(lake: Lake, table: Table, cutoff: datetime, events: pa.Array) -> int
     added: list[DataFile] = []
     count = 0
     for file in active_files(delta):
-        is_retained = _is_retained(str(folder / file.name), cutoff, events)
-        expired = is_retained.length() - (pc.sum(is_retained).as_py() or 0)
-        if expired:
+        rows = open_storage(folder).dataset([file.name], schema)
+        retained, total = rows.count_rows(filter=is_retained), rows.count_rows()
+        if retained < total:
             removed.append(file)
-            count += expired
-            if expired < is_retained.length():
-                added.append(write_sorted(folder, table, read_rows(folder, file.name, schema).filter(is_retained)))
+            count += total - retained
+            if retained:
+                added.append(write_sorted(folder, table, rows.to_table(filter=is_retained)))
     if removed:
         replace_files(lake, table.name, removed, added, is_data_change=True)
     return count
-
-
-def _is_retained(path: str, cutoff: datetime, events: pa.Array) -> pa.ChunkedArray:
-    """Return for each row of a file whether it is retained."""
-    names = pq.read_schema(open_parquet(path)).names
-    time_column = next((name for name in _RECEIVED_COLUMNS if name in names), None)
-    if time_column is None:
-        return pc.invert(pc.is_in(_column(path, "seq"), value_set=events))
-    return pc.fill_null(pc.greater_equal(_column(path, time_column), pa.scalar(cutoff)), fill_value=True)
-
-
-def _column(path: str, name: str) -> pa.ChunkedArray:
-    return pq.read_table(open_parquet(path), columns=[name], partitioning=None)[name]

@@ -57,7 +57,7 @@ class Lake:
     def __init__(self, root: LakeLocation, check_lock: Callable[[], None] = lambda: None) -> None:
         self.root = root
         self.storage = open_storage(root)
-        self._check_lock = check_lock
+        self.check_lock = check_lock
         self._tables: dict[str, DeltaTable] = {}
         self._evolved: set[str] = set()
 
@@ -188,7 +188,7 @@ class Lake:
         mode: str,
         properties: CommitProperties,
     ) -> None:
-        self._check_lock()
+        self.check_lock()
         adds = [AddAction(file.name, file.size, {}, file.written_ms, True, file.stats) for file in files]  # noqa: FBT003
         delta_schema = DeltaSchema.from_arrow(schema)
         if table is None:
@@ -273,6 +273,7 @@ def replace_files(
     removes = [RemoveAction(file.name, is_data_change, now, file.size, {}) for file in removed]
     adds = [AddAction(file.name, file.size, {}, file.written_ms, is_data_change, file.stats) for file in added]
     for _ in range(_MAX_REPLACE_ATTEMPTS):
+        lake.check_lock()
         table = _table_containing(lake, name, removed)
         version = table.version()
         try:

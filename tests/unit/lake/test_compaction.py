@@ -15,9 +15,18 @@ import pytest
 from deltalake import DeltaTable
 
 from clew.errors import ClewError
-from clew.lake.compaction import compact_tables, inspect_file, rewrite_sorted, vacuum_tables
+from clew.lake.compaction import (
+    compact_tables,
+    delete_rows_before,
+    find_expired_seqs,
+    inspect_file,
+    rewrite_sorted,
+    vacuum_tables,
+)
 from clew.lake.data_files import FileWriter
 from clew.lake.lake import ActiveFile, BatchId, Lake, active_files, replace_files
+from clew.lake.manifest import check_integrity
+from clew.lake.scan import ValueRange, prune_files, scan_range
 from clew.lake.schemas import LARGE_COLUMNS, LINEAGE_EVENTS
 
 NAME = LINEAGE_EVENTS.name
@@ -50,6 +59,24 @@ def append(lake: Lake, number: int, job: str | None = None) -> None:
     rows = pa.RecordBatch.from_pylist([row], schema=LINEAGE_EVENTS.schema)
     files = [*writer.add({NAME: rows}), *writer.flush()]
     assert lake.append(NAME, LINEAGE_EVENTS.schema, files, BatchId("app", number))
+
+
+def append_received(lake: Lake, moments: list[datetime | None]) -> None:
+    """Append a file with one row per moment of receipt, of jobs in reverse order."""
+    events = [
+        {"seq": seq, "received_at": moment, "job_name": f"job {9 - seq}", "run_uuid": f"run {seq}"}
+        for seq, moment in enumerate(moments)
+    ]
+    writer = FileWriter(str(lake.root), LARGE_COLUMNS)
+    files = [
+        *writer.add({NAME: pa.RecordBatch.from_pylist(events, schema=LINEAGE_EVENTS.schema)}),
+        *writer.flush(),
+    ]
+    assert lake.append(NAME, LINEAGE_EVENTS.schema, files, BatchId("app", 0))
+
+
+def delete_before(lake: Lake, cutoff: datetime) -> int:
+    return delete_rows_before(lake, cutoff, find_expired_seqs(lake, cutoff))[NAME]
 
 
 def rows(lake: Lake) -> pa.Table:
@@ -151,6 +178,38 @@ def test_compaction_writes_no_statistics_of_event_bodies(lake: Lake) -> None:
     actions = pa.table(DeltaTable(folder(lake) / NAME).get_add_actions(flatten=True))
     assert actions["max.seq"].to_pylist() == [2]
     assert "max.event" not in actions.column_names or actions["max.event"].to_pylist() == [None]
+
+
+@pytest.mark.parametrize("location", ["folder", "bucket"])
+def test_files_can_be_scanned_and_compacted_after_a_deletion(location: str, request: pytest.FixtureRequest) -> None:
+    lake = Lake(request.getfixturevalue("tmp_path" if location == "folder" else "bucket"))
+    lake.create_or_validate()
+    append_received(lake, [START, START - timedelta(microseconds=1), None, START + timedelta(days=1)])
+    assert delete_before(lake, START) == 1
+    table = lake.table(NAME)
+    assert table is not None
+    retained = table.to_pyarrow_table(filesystem=lake.storage.filesystem(NAME))["seq"].to_pylist()
+    assert sorted(retained) == [0, 2, 3], "a row without a time of receipt is retained"
+    (file,) = active_files(table)
+    assert inspect_file(lake.root / NAME, file).is_sorted
+    for seq, count in ((0, 1), (1, 0), (3, 1)):
+        value_range = ValueRange("run_uuid", f"run {seq}", f"run {seq}")
+        assert scan_range(lake, LINEAGE_EVENTS, value_range).to_table(filter=value_range.filter()).num_rows == count
+    assert prune_files(lake, LINEAGE_EVENTS, ValueRange("seq", 4, 9)) == []
+    check_integrity(lake.root)
+    assert compact_tables(lake)[NAME] == (1, 1)
+    assert delete_before(lake, START) == 0
+
+
+def test_a_deletion_stops_if_the_lock_was_lost(lake: Lake) -> None:
+    append_received(lake, [START])
+
+    def check_lock() -> None:
+        raise ClewError("The lock was lost.")
+
+    with pytest.raises(ClewError, match="The lock was lost"):
+        delete_before(Lake(lake.root, check_lock), START + timedelta(days=1))
+    assert rows(lake)["seq"].to_pylist() == [0]
 
 
 def test_appends_during_compaction_are_neither_lost_nor_duplicated(lake: Lake) -> None:
