@@ -28,7 +28,7 @@ PACKAGE = ROOT / "src" / "clew"
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
 MAX_IMAGE_BYTES = 200_000
 # Set by clew for the processes that it starts itself.
-INTERNAL_VARIABLES = {"CLEW_PATH", "CLEW_DEMO_DATA", "CLEW_SESSION_ID", "CLEW_EVENT_WORKER"}
+INTERNAL_VARIABLES = {"CLEW_PATH", "CLEW_DEMO_DATA", "CLEW_SESSION_ID"}
 COMMON_OPTIONS = {"--help", "-h", "--version"}
 # Code spans of the architecture tables that are not Python names.
 NOT_FUNCTIONS = {"columnLineage", "dataset_facets"}

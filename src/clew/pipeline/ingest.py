@@ -19,7 +19,7 @@ from clew.lake.schemas import EVENT_GRAIN_TABLES, EVENT_TABLES
 from clew.pipeline.checkpoint import RawOnlyRanges
 from clew.pipeline.spark.dataframes import write_events
 from clew.pipeline.spark.session import RETRY_HINT
-from clew.pipeline.spark.worker_memory import trim_heap
+from clew.pipeline.spark.worker_daemon import trim_heap
 from clew.pipeline.worker_reports import SpilledChanges, WorkerReport
 from clew.pipeline.workers import EventWorker
 

@@ -24,7 +24,7 @@ from clew.lake.facet_parsers import expand_edges, has_wide_rows
 from clew.lake.scan import RowGroupPartition, StoredEvent, read_stored_events
 from clew.lake.schemas import DATAFRAME_EVENTS, LARGE_COLUMNS, LINEAGE_EVENTS, RUNTIME_EVENTS
 from clew.pipeline.checkpoint import RawOnlyRanges, is_in_ranges
-from clew.pipeline.spark.worker_memory import skip_trim_after_task, trim_heap
+from clew.pipeline.spark.worker_daemon import trim_heap
 from clew.pipeline.worker_reports import WorkerReport, encode_reports, spill_changes, tasks_of
 
 # Text per Arrow batch; by bytes, because an event may be 10 MB.
@@ -63,21 +63,22 @@ class EventWorker:
     def _reports(self, ranges: Iterator[pa.RecordBatch]) -> Iterator[WorkerReport]:
         writer = FileWriter(self._root, LARGE_COLUMNS)
         collectors = _ChangeCollectors(self._dictionary, self._order)
-        has_only_small_events = True
+        has_large_events = False
         for batch in ranges:
             for part in batch.to_pylist():
                 for rows in self._batches(SegmentRange(**part), collectors):
                     yield WorkerReport(files=list(writer.add(rows)))
                     if collectors.large_bytes:
-                        has_only_small_events = False
+                        has_large_events = True
                         # The decoded events are freed: rows are written, or in Arrow buffers.
                         trim_heap()
                     if collectors.large_bytes >= MAX_LARGE_EVENTS_BYTES:
                         yield WorkerReport(files=list(writer.flush()))
                         yield spill_changes(collectors.changes(), self._root)
         yield WorkerReport(files=list(writer.flush()), changes=collectors.changes())
-        if has_only_small_events:
-            skip_trim_after_task()
+        if has_large_events:
+            # Spark reuses workers: an idle one must not hold the memory of large events.
+            trim_heap()
 
     def _batches(self, part: SegmentRange, collectors: _ChangeCollectors) -> Iterator[dict[str, pa.RecordBatch]]:
         rows, buffered_bytes = EventTableBuilder(), 0
@@ -262,8 +263,8 @@ class RebuildWorker:
                 raw_observer.add(event, stored.event_id, stored.seq)
             else:
                 observer.add(event, stored.event_id, stored.seq)
-        if largest < LARGE_EVENT_BYTES:
-            skip_trim_after_task()
+        if largest >= LARGE_EVENT_BYTES:
+            trim_heap()
         return ChangeSet.concat([observer.changes(), raw_observer.changes()])
 
     def _is_pending_backfill(self, stored: StoredEvent) -> bool:

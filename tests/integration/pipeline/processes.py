@@ -1,4 +1,4 @@
-"""Process ids of the Python daemons and workers of this process's Spark."""
+"""Process ids of the Python workers of this process's Spark."""
 
 from __future__ import annotations
 
@@ -6,12 +6,6 @@ import os
 import subprocess
 
 from clew.pipeline.spark import worker_daemon
-
-
-def list_daemon_pids() -> set[int]:
-    """List the daemons that fork workers."""
-    parents = _daemons_and_workers()
-    return {pid for pid, parent in parents.items() if parent not in parents}
 
 
 def list_worker_pids() -> set[int]:

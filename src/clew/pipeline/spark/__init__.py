@@ -2,6 +2,6 @@
 
 - `session.py`: `SparkSession`, settings, warm-up, error translation
 - `java.py`: find a Java 17 or newer
-- `worker_daemon.py`, `worker_memory.py`: preload modules before Python workers fork; heap of the workers
+- `worker_daemon.py`: preload modules before Python workers fork; heap of the workers
 - `dataframes.py`: lake tables as DataFrames
 """

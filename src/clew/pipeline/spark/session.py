@@ -32,7 +32,6 @@ from clew.pipeline import log_source
 from clew.pipeline.log_source import LogSource
 from clew.pipeline.spark.dataframes import write_events
 from clew.pipeline.spark.java import environment, find_java, temporary_folder
-from clew.pipeline.spark.worker_daemon import EVENT_WORKER_ENV
 from clew.pipeline.workers import EventWorker
 
 MAX_SMALL_LAKE_BYTES: Final = 32 << 20
@@ -213,7 +212,7 @@ def build_session(
         raise ClewError(
             message, hint="Try CLEW_JAVA=bundled with 'clew[java]' installed, or another --master."
         ) from error
-    _register_source(session)
+    session.dataSource.register(LogSource)
     # Otherwise Spark computes the call site of each RDD from a stack trace. Inherited by threads.
     for kind in ("short", "long"):
         session.sparkContext.setLocalProperty(f"callSite.{kind}", "clew")
@@ -241,14 +240,6 @@ def _prepare_environment(launcher_dir: Path | None) -> None:
     os.environ.setdefault("MALLOC_ARENA_MAX", "2")
     # Otherwise numpy starts one idle thread per core in every Python process.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-
-
-def _register_source(session: SparkSession) -> None:
-    """Register the log data source with a worker pool separate from that of all other functions."""
-    environment = session.sparkContext.environment
-    environment.pop(EVENT_WORKER_ENV, None)
-    session.dataSource.register(LogSource)
-    environment[EVENT_WORKER_ENV] = "1"
 
 
 def _java_options() -> str:

@@ -1,10 +1,11 @@
-"""The process from which Spark forks Python workers, with all modules preloaded.
+"""The process from which Spark forks Python workers, with all modules preloaded; heap of the workers.
 
 Spark starts it as `python -m clew.pipeline.spark.worker_daemon pyspark.worker`. It saves one second of CPU per worker.
 """
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import sys
@@ -16,14 +17,8 @@ from types import ModuleType
 
 from pyspark.daemon import manager
 
-from clew.pipeline.spark.worker_memory import trims_heap_after, tune_malloc
-
-# Set for functions that process events. Spark has a worker pool per environment: in a shared pool, tasks of the data
-# source would trim the heap that the next batch reuses.
-EVENT_WORKER_ENV = "CLEW_EVENT_WORKER"
 _WORKER = "pyspark.worker"
-_PRELOAD = (_WORKER, "clew.pipeline.workers")
-_PRELOAD_SOURCE = (_WORKER, "clew.pipeline.log_source")
+_PRELOAD = (_WORKER, "clew.pipeline.log_source", "clew.pipeline.workers")
 
 
 class HidePandas(MetaPathFinder):
@@ -48,17 +43,19 @@ def preload(worker: str) -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if worker != _WORKER:
         return
-    is_event_worker = EVENT_WORKER_ENV in os.environ
-    for name in _PRELOAD if is_event_worker else _PRELOAD_SOURCE:
+    for name in _PRELOAD:
         import_module(name)
-    if is_event_worker:
-        # Spark reuses workers, and an idle worker must not hold the memory of its last task.
-        workers = sys.modules[_WORKER]
-        vars(workers)["main"] = trims_heap_after(vars(workers)["main"])
-        tune_malloc()
     # Workers create no reference cycles. Spark's loop collects garbage between tasks.
     gc.freeze()
     gc.disable()
+
+
+def trim_heap() -> None:
+    """Return free heap memory to the system, which glibc would hold for reuse."""
+    library = ctypes.CDLL(None)
+    # Only available in glibc.
+    if hasattr(library, "malloc_trim"):
+        library.malloc_trim(0)
 
 
 if __name__ == "__main__":
