@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Iterator
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from clew.pipeline.spark.dataframes import run_concurrently
+from clew.pipeline.spark.dataframes import map_ordered, run_concurrently
 
 
 @pytest.fixture
@@ -22,11 +25,57 @@ def test_returns_results_and_reports_progress(frames: dict[str, DataFrame]) -> N
     assert progress == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 
-def test_raises_an_error_after_all_jobs_ended(frames: dict[str, DataFrame]) -> None:
-    progress: list[tuple[int, int]] = []
-    with pytest.raises(ZeroDivisionError):
-        run_concurrently(lambda frame: 1 // frame.count(), frames, lambda *counts_done: progress.append(counts_done))
-    assert progress[-1] == (4, 4)
+@pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt])
+@pytest.mark.parametrize("is_planning", [True, False], ids=["planning", "running"])
+def test_an_error_cancels_other_jobs(spark: SparkSession, error: type[BaseException], is_planning: bool) -> None:
+    started, failed, ended = threading.Event(), threading.Event(), threading.Event()
+    fast, slow = spark.range(1), spark.range(1).mapInArrow(sleep_for_an_hour, "id long")
+
+    def run(frame: DataFrame) -> None:
+        if frame is fast:
+            assert started.wait(60)
+            return
+        started.set()
+        try:
+            if is_planning:
+                assert failed.wait(60)
+            frame.collect()
+        finally:
+            ended.set()
+
+    def fail(*_: int) -> None:
+        raise error
+
+    with pytest.raises(error):
+        run_concurrently(run, {"fast": fast, "slow": slow}, fail)
+    failed.set()
+    assert ended.wait(60)
+
+
+def sleep_for_an_hour(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        time.sleep(3600)
+        yield batch
+
+
+def test_map_ordered_cancels_jobs_of_a_closed_iterator(spark: SparkSession) -> None:
+    started, ended = threading.Event(), threading.Event()
+
+    def run(number: int) -> int:
+        if number:
+            started.set()
+            try:
+                spark.range(1).mapInArrow(sleep_for_an_hour, "id long").collect()
+            finally:
+                ended.set()
+        return number
+
+    cores = spark.sparkContext.defaultParallelism
+    results = map_ordered(run, [0, *range(1, cores + 1)], spark)
+    assert next(results) == 0
+    assert started.wait(60)
+    results.close()  # type: ignore[attr-defined]
+    assert ended.wait(60)
 
 
 def test_interrupt_does_not_wait_and_starts_no_job(frames: dict[str, DataFrame]) -> None:
@@ -47,6 +96,6 @@ def test_interrupt_does_not_wait_and_starts_no_job(frames: dict[str, DataFrame])
         run_concurrently(run, frames, interrupt)
     is_released.set()
     for thread in threading.enumerate():
-        if thread.name == "clew-job":
+        if thread.name.startswith("clew-job"):
             thread.join()
     assert "3" not in started

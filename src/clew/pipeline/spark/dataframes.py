@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from contextlib import suppress
 from functools import cache, reduce
-from threading import Thread
+from types import TracebackType
 from typing import Final, TypeVar
 
 import pyarrow as pa
@@ -110,29 +110,44 @@ T = TypeVar("T")
 _MAX_CONCURRENT_JOBS = 2
 
 
+class _JobPool(ThreadPoolExecutor):
+    """Threads that run Spark actions. If the `with` block fails or is interrupted, their jobs are cancelled."""
+
+    def __init__(self, spark: SparkSession, max_workers: int) -> None:
+        super().__init__(max_workers, thread_name_prefix="clew-job")
+        self._context = spark.sparkContext
+        self._group = f"clew-{uuid.uuid4()}"
+        # Threads inherit the local properties, such as the scheduler pool.
+        self._inherit = inheritable_thread_target(spark)
+
+    def submit_action(self, run: Callable[[S], T], item: S) -> Future[T]:
+        """Submit an action on an item."""
+        return self.submit(self._inherit(self._run), run, item)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self.shutdown(wait=False, cancel_futures=True)
+            # A thread that plans a query starts its job later, which `cancelJobGroup` of PySpark would not cancel.
+            self._context._jsc.sc().cancelJobGroupAndFutureJobs(self._group)  # noqa: SLF001
+        else:
+            self.shutdown()
+
+    def _run(self, run: Callable[[S], T], item: S) -> T:
+        self._context.setJobGroup(self._group, "clew", interruptOnCancel=True)
+        return run(item)
+
+
 def run_concurrently(
     run: Callable[[DataFrame], T], frames: Mapping[str, DataFrame], on_progress: Callable[[int, int], object]
 ) -> dict[str, T]:
-    """Apply `run` to each DataFrame concurrently; an error is raised when all jobs have ended."""
-    jobs: dict[str, Future[T]] = {name: Future() for name in frames}
-    pending = deque((jobs[name], frame) for name, frame in frames.items())
-
-    def work() -> None:
-        with suppress(IndexError):
-            while True:
-                _run_job(*pending.popleft(), run)
-
-    # Threads inherit the local properties, such as the scheduler pool.
-    session = next(iter(frames.values())).sparkSession
-    for _ in range(_MAX_CONCURRENT_JOBS):
-        # Daemon threads: an interrupted process would wait for a thread pool, and a job may run for minutes.
-        Thread(target=inheritable_thread_target(session)(work), name="clew-job", daemon=True).start()
-    try:
-        for done, _ in enumerate(as_completed(jobs.values()), 1):
+    """Apply `run` to each DataFrame concurrently; the first error cancels the other jobs."""
+    with _JobPool(next(iter(frames.values())).sparkSession, _MAX_CONCURRENT_JOBS) as pool:
+        jobs = {name: pool.submit_action(run, frame) for name, frame in frames.items()}
+        for done, job in enumerate(as_completed(jobs.values()), 1):
+            job.result()
             on_progress(done, len(jobs))
-    finally:
-        for job in jobs.values():
-            job.cancel()
     return {name: job.result() for name, job in jobs.items()}
 
 
@@ -140,25 +155,13 @@ def map_ordered(run: Callable[[S], T], items: Iterable[S], spark: SparkSession) 
     """Apply `run` to each item with one job per core; yield results in order, with a bounded number pending."""
     cores = spark.sparkContext.defaultParallelism
     running: deque[Future[T]] = deque()
-    run_inherited = inheritable_thread_target(spark)(run)
-    with ThreadPoolExecutor(cores, thread_name_prefix="clew-job") as pool:
-        try:
-            for item in items:
-                running.append(pool.submit(run_inherited, item))
-                if len(running) > cores:
-                    yield running.popleft().result()
-            while running:
+    with _JobPool(spark, cores) as pool:
+        for item in items:
+            running.append(pool.submit_action(run, item))
+            if len(running) > cores:
                 yield running.popleft().result()
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _run_job(job: Future[T], frame: DataFrame, run: Callable[[DataFrame], T]) -> None:
-    if job.set_running_or_notify_cancel():
-        try:
-            job.set_result(run(frame))
-        except BaseException as error:  # noqa: BLE001  # raised by Future.result
-            job.set_exception(error)
+        while running:
+            yield running.popleft().result()
 
 
 # Name of the cached DataFrame.
