@@ -22,7 +22,7 @@ from clew.index.writer import IndexWriter
 from clew.pipeline import ingest, workers
 from clew.pipeline.log_source import MAX_BYTES_PER_TASK
 from clew.pipeline.pipeline import Pipeline
-from clew.pipeline.workers import EventWorker
+from clew.pipeline.workers import EventTask, read_log_events
 
 _PROCESSES = 2
 
@@ -42,8 +42,8 @@ class EventIdExtractor:
         return self._changes
 
 
-class TableWorker(EventWorker):
-    """Worker of the pipeline without change extraction."""
+class TableTask(EventTask):
+    """Task of the pipeline without change extraction."""
 
     def __call__(self, ranges: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write the events of ranges; the function for `mapInArrow`."""
@@ -86,7 +86,7 @@ class EventIdIndex(IndexWriter):
 @contextmanager
 def without_index(pipeline: Pipeline) -> Iterator[Pipeline]:
     """Yield the pipeline without its index."""
-    with patch.object(ingest, "EventWorker", TableWorker):
+    with patch.object(ingest, "EventTask", TableTask):
         yield replace(pipeline, index=EventIdIndex(pipeline.home.index))
 
 
@@ -102,5 +102,5 @@ def measure_two_processes(log: Log, root: Path) -> Cost:
 
 
 def _write_range(range_: SegmentRange, root: str) -> None:
-    for _ in TableWorker(root)(iter([pa.RecordBatch.from_pylist([asdict(range_)])])):
+    for _ in TableTask(root, read_log_events)(iter([pa.RecordBatch.from_pylist([asdict(range_)])])):
         pass

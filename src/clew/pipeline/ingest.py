@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -21,7 +22,7 @@ from clew.pipeline.spark.dataframes import write_events
 from clew.pipeline.spark.session import RETRY_HINT
 from clew.pipeline.spark.worker_daemon import trim_heap
 from clew.pipeline.worker_reports import SpilledChanges, WorkerReport
-from clew.pipeline.workers import EventWorker
+from clew.pipeline.workers import EventTask, read_log_events
 
 
 class AsyncIndexWriter:
@@ -129,10 +130,8 @@ class BatchIngestor:
         self._index_writer.flush()
 
     def _write(self, ranges: DataFrame, duplicate_seqs: frozenset[int] = frozenset()) -> WorkerReport:
-        worker = EventWorker(
-            str(self._lake.root), duplicate_seqs, self._index.dictionary, self._raw_only_ranges, self._order
-        )
-        return write_events(ranges, worker)
+        read = partial(read_log_events, duplicate_seqs=duplicate_seqs, raw_only_ranges=self._raw_only_ranges)
+        return write_events(ranges, EventTask(str(self._lake.root), read, self._index.dictionary, self._order))
 
     def _find_duplicates(self, changes: ChangeSet, batch: str) -> frozenset[int]:
         """Find events, by `seq`, that are in the lake already or earlier in this batch.

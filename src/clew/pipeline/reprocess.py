@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -20,7 +21,6 @@ from clew.eventlog.writer import IncomingEvent, LogWriter, normalize_body
 from clew.events.decoding import RejectedError
 from clew.events.ids import event_id
 from clew.events.streams import Stream, decode_event
-from clew.index.changes import ChangeSet
 from clew.index.queries.reader import IndexReader
 from clew.index.writer import IndexWriter, build_and_swap
 from clew.lake.backfill_state import Chunk, find_pending_positions, has_pending_backfill, read_backfilled_ranges
@@ -35,12 +35,14 @@ from clew.pipeline.locks import BACKFILL_LOCK, LockedError, acquire_lock
 from clew.pipeline.progress import ProgressCallback, no_progress
 from clew.pipeline.spark.dataframes import map_ordered
 from clew.pipeline.spark.session import get_session, translate_spark_errors
-from clew.pipeline.worker_reports import WorkerReport, run_tasks
-from clew.pipeline.workers import BackfillWorker, RebuildWorker
+from clew.pipeline.worker_reports import SpilledChanges, WorkerReport, run_tasks
+from clew.pipeline.workers import EventTask, read_lake_events, read_raw_only_events
 
 APP_ID: Final = "clew-backfill"
 CHUNK_BYTES: Final = 128 << 20
 _PLAN = "backfill.json"
+# In commit order.
+_TABLES: Final = (LARGE_FACETS, *FACET_TABLES)
 
 
 class BackfillProgress(Struct):
@@ -168,11 +170,13 @@ class BackfillRunner:
         batch = BatchId(APP_ID, plan.number)
         written = self._write(plan, positions) if positions else WorkerReport()
         duplicate_files = []
-        for table in (LARGE_FACETS, *FACET_TABLES):
+        for table in _TABLES:
             files = [file for file in written.files if file.table == table.name]
             if files and not self._lake.append(table.name, table.schema, files, batch):
                 duplicate_files += files
-        self._index.apply(str(batch), written.changes)
+        # The event ids are in the index since they were ingested.
+        written.changes.events = []
+        self._index.apply(str(batch), written.changes, SpilledChanges(written.spilled))
         self._lake.delete_uncommitted(duplicate_files)
         self._lake.append(BACKFILLS.name, BACKFILLS.schema, self._record_chunk(plan, len(positions)), batch)
 
@@ -180,9 +184,10 @@ class BackfillRunner:
         """Write the facets of the chunk to files on the workers, without committing them."""
         files = prune_files(self._lake, LINEAGE_EVENTS, ValueRange("seq", plan.first_seq, plan.last_seq))
         chunks = _split(positions, self._spark.sparkContext.defaultParallelism)
-        order = self._lake.facet_order
-        worker = BackfillWorker(str(self._lake.root), files, chunks, self._index.dictionary, order)
-        return run_tasks(self._spark, worker, len(chunks))
+        root = str(self._lake.root)
+        read = partial(read_raw_only_events, root=root, files=files, chunks=chunks)
+        task = EventTask(root, read, self._index.dictionary, self._lake.facet_order, [table.name for table in _TABLES])
+        return run_tasks(self._spark, task, len(chunks))
 
     def _record_chunk(self, plan: _ChunkPlan, events: int) -> list[DataFile]:
         row = {**msgspec.structs.asdict(plan), "events": events, "finished_at": datetime.now(UTC)}
@@ -216,16 +221,16 @@ def load_index(
     backfilled = read_backfilled_ranges(lake)
     index.train_dictionary(sample_facets(lake))
 
-    def extract_changes(partition: RowGroupPartition) -> ChangeSet:
-        worker = RebuildWorker(str(lake.root), [partition], backfilled, index.dictionary, lake.facet_order)
-        return run_tasks(spark, worker, 1).changes
+    def extract_changes(partition: RowGroupPartition) -> WorkerReport:
+        read = partial(read_lake_events, partitions=[partition], backfilled=backfilled)
+        return run_tasks(spark, EventTask(str(lake.root), read, index.dictionary, lake.facet_order), 1)
 
     partitions = plan_partitions(lake, spark.sparkContext.defaultParallelism)
     count = 0
     with translate_spark_errors(), AsyncIndexWriter(index) as writer:
-        for number, changes in enumerate(map_ordered(extract_changes, partitions, spark)):
-            writer.apply(f"{BATCH_PREFIX}/{number}", changes)
-            count += len(changes.events) + len(changes.rejected)
+        for number, report in enumerate(map_ordered(extract_changes, partitions, spark)):
+            writer.apply(f"{BATCH_PREFIX}/{number}", report.changes, SpilledChanges(report.spilled))
+            count += len(report.changes.events) + len(report.changes.rejected)
             on_progress(f"Rebuilding the index from the lake: {count:,} events")
 
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
 from clew.index.changes import ChangeSet
 from clew.lake.data_files import DataFile
@@ -34,29 +34,22 @@ class WorkerReport(msgspec.Struct):
             reports.remove(name)
 
 
-REPORT_SCHEMA = StructType([StructField("report", BinaryType()), StructField("path", StringType())])
-_REPORT_ARROW_SCHEMA = pa.schema([("report", pa.binary()), ("path", pa.string())])
-# Larger reports are passed as files: through the JVM they cost three times as much.
-_MAX_INLINE_BYTES = 64 << 10
+# Reports are passed as files: through the JVM, they cost three times as much and fill its heap.
+REPORT_SCHEMA = StructType([StructField("path", StringType())])
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(WorkerReport).decode
 _decode_changes = msgspec.msgpack.Decoder(ChangeSet).decode
 
 
-def encode_reports(reports: Iterable[WorkerReport], root: str) -> Iterator[pa.RecordBatch]:
-    """Encode reports as Arrow rows on a worker."""
-    for report in reports:
-        data = _encode(report)
-        row = (None, _write_report_file(data, root)) if len(data) > _MAX_INLINE_BYTES else (data, None)
-        yield pa.RecordBatch.from_pylist(
-            [dict(zip(_REPORT_ARROW_SCHEMA.names, row, strict=True))], schema=_REPORT_ARROW_SCHEMA
-        )
+def encode_report(report: WorkerReport, root: str) -> pa.RecordBatch:
+    """Write the report of a task to a file; return its path as an Arrow row, or no row if the report is empty."""
+    paths = [] if report == WorkerReport() else [_write_report_file(_encode(report), root)]
+    return pa.RecordBatch.from_pydict({"path": pa.array(paths, pa.string())})
 
 
 def collect_reports(reports: DataFrame) -> WorkerReport:
     """Collect and merge all reports on the driver."""
-    rows = reports.toArrow().to_pylist()
-    decoded = [_decode(_pop_report_file(row["path"]) if row["report"] is None else row["report"]) for row in rows]
+    decoded = [_decode(_pop_report_file(path)) for path in reports.toArrow()["path"].to_pylist()]
     return WorkerReport(
         [file for report in decoded for file in report.files],
         ChangeSet.concat(report.changes for report in decoded),
@@ -77,12 +70,12 @@ class SpilledChanges:
         return (_decode_changes(_pop_report_file(path)) for path in self._paths)
 
 
-def spill_changes(changes: ChangeSet, root: str) -> WorkerReport:
-    """Spill a large change set to a file; the report contains only its event ids."""
-    report = WorkerReport(changes=ChangeSet(events=changes.events, rejected=changes.rejected))
+def spill_changes(report: WorkerReport, changes: ChangeSet, root: str) -> None:
+    """Spill a large change set to a file, and add its event ids to the report."""
+    report.changes.events += changes.events
+    report.changes.rejected += changes.rejected
     changes.events, changes.rejected = [], []
     report.spilled.append(_write_report_file(_encode(changes), root))
-    return report
 
 
 def run_tasks(spark: SparkSession, worker: Worker, count: int) -> WorkerReport:

@@ -1,10 +1,11 @@
-"""Spark tasks: parse events of a log range or of the lake, write table files, extract index changes."""
+"""Spark tasks: read events of the log or the lake, write table files, extract index changes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
 from functools import partial
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -12,20 +13,19 @@ from clew.eventlog.segments import LogRecord, SegmentRange, decode_record, parse
 from clew.events.decoding import Document, RejectedError
 from clew.events.facets import FacetOrder
 from clew.events.ids import event_id
-from clew.events.notebook import DataFrameEvent, RuntimeEvent
 from clew.events.openlineage import Event
 from clew.events.streams import AnyEvent, Stream, decode_event, decode_utf8
 from clew.index.changes import ChangeSet
 from clew.index.extract.extractor import ChangeExtractor, RawOnlyExtractor
 from clew.lake.backfill_state import BackfilledRanges, Chunk, decode_raw_events, read_chunk
 from clew.lake.data_files import FLUSH_BYTES, FileWriter
-from clew.lake.event_rows import EventTableBuilder, LineageTableBuilder, ReceivedEvent
+from clew.lake.event_rows import EventTableBuilder, ReceivedEvent
 from clew.lake.facet_parsers import expand_edges, has_wide_rows
 from clew.lake.scan import RowGroupPartition, StoredEvent, read_stored_events
-from clew.lake.schemas import DATAFRAME_EVENTS, LARGE_COLUMNS, LINEAGE_EVENTS, RUNTIME_EVENTS
+from clew.lake.schemas import DATAFRAME_EVENTS, EVENT_TABLE_NAMES, LARGE_COLUMNS, LINEAGE_EVENTS, RUNTIME_EVENTS
 from clew.pipeline.checkpoint import RawOnlyRanges, is_in_ranges
 from clew.pipeline.spark.worker_daemon import trim_heap
-from clew.pipeline.worker_reports import WorkerReport, encode_reports, spill_changes, tasks_of
+from clew.pipeline.worker_reports import WorkerReport, encode_report, spill_changes, tasks_of
 
 # Text per Arrow batch; by bytes, because an event may be 10 MB.
 BYTES_PER_BATCH = 4 << 20
@@ -36,77 +36,138 @@ MAX_LARGE_EVENTS_BYTES = 16 << 20
 _WIDE_FLUSH_BYTES = 16 << 20
 
 
-class EventWorker:
-    """Writes the events of log ranges to files below `root`, except duplicates.
+class TaskEvent(NamedTuple):
+    """An event to process: decoded, an error if it cannot be decoded, or None if it is stored as rejected."""
 
-    Lineage events within `raw_only_ranges` are written without their facets.
+    event: AnyEvent | RejectedError | None
+    origin: ReceivedEvent | StoredEvent
+    is_raw_only: bool = False
+    stream: str = Stream.OPENLINEAGE
+
+
+# Reads the events of a task in the order received.
+EventReader = Callable[[Iterator[pa.RecordBatch]], Iterator[TaskEvent]]
+
+
+class EventTask:
+    """Writes the rows of events to files below `root`, and extracts their index changes.
+
+    Only rows of `tables` are written, and none of stored events. Index changes of a raw-only event exclude its facets.
     """
 
     def __init__(
         self,
         root: str,
-        duplicate_seqs: frozenset[int] = frozenset(),
+        read: EventReader,
         dictionary: bytes | None = None,
-        raw_only_ranges: RawOnlyRanges = (),
         order: FacetOrder = FacetOrder.RECEIVED,
+        tables: Collection[str] = EVENT_TABLE_NAMES,
     ) -> None:
         self._root = root
-        self._duplicate_seqs = duplicate_seqs
+        self._read = read
         self._dictionary = dictionary
-        self._raw_only_ranges = raw_only_ranges
         self._order = order
+        self._tables = tables
+        self._has_large_events = False
 
-    def __call__(self, ranges: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run as the function of `mapInArrow`."""
-        return encode_reports(self._reports(ranges), self._root)
-
-    def _reports(self, ranges: Iterator[pa.RecordBatch]) -> Iterator[WorkerReport]:
-        writer = FileWriter(self._root, LARGE_COLUMNS)
-        collectors = _ChangeCollectors(self._dictionary, self._order)
-        has_large_events = False
-        for batch in ranges:
-            for part in batch.to_pylist():
-                for rows in self._batches(SegmentRange(**part), collectors):
-                    yield WorkerReport(files=list(writer.add(rows)))
-                    if collectors.large_bytes:
-                        has_large_events = True
-                        # The decoded events are freed: rows are written, or in Arrow buffers.
-                        trim_heap()
-                    if collectors.large_bytes >= MAX_LARGE_EVENTS_BYTES:
-                        yield WorkerReport(files=list(writer.flush()))
-                        yield spill_changes(collectors.changes(), self._root)
-        yield WorkerReport(files=list(writer.flush()), changes=collectors.changes())
-        if has_large_events:
+        yield encode_report(self._process(batches), self._root)
+        if self._has_large_events:
             # Spark reuses workers: an idle one must not hold the memory of large events.
             trim_heap()
 
-    def _batches(self, part: SegmentRange, collectors: _ChangeCollectors) -> Iterator[dict[str, pa.RecordBatch]]:
-        rows, buffered_bytes = EventTableBuilder(), 0
-        for seq, text in read_lines(part):
-            if seq in self._duplicate_seqs:
-                continue
-            self._process_line(seq, text, rows, collectors)
-            buffered_bytes += len(text)
-            if buffered_bytes >= BYTES_PER_BATCH:
-                yield rows.drain()
-                buffered_bytes = 0
-        yield rows.drain()
+    def _process(self, batches: Iterator[pa.RecordBatch]) -> WorkerReport:
+        report, writer = WorkerReport(), FileWriter(self._root, LARGE_COLUMNS)
+        collectors = _ChangeCollectors(self._dictionary, self._order)
+        for rows in self._batches(self._read(batches), collectors):
+            report.files += writer.add(rows)
+            if collectors.large_bytes:
+                self._has_large_events = True
+                # The decoded events are freed: rows are written, or in Arrow buffers.
+                trim_heap()
+            if collectors.large_bytes >= MAX_LARGE_EVENTS_BYTES:
+                report.files += writer.flush()
+                spill_changes(report, collectors.changes(), self._root)
+        report.files += writer.flush()
+        report.changes = ChangeSet.concat([report.changes, collectors.changes()])
+        return report
 
-    def _process_line(self, seq: int, text: bytes, rows: EventTableBuilder, collectors: _ChangeCollectors) -> None:
-        line, body, event = _decode_line(text)
-        received = ReceivedEvent(line.id or event_id(body), seq, datetime.fromisoformat(line.at), line.source, body)
-        if isinstance(event, RejectedError):
-            rows.reject(event, line.stream, received)
-            collectors.full.add(None, received.event_id, seq)
-            return
-        if isinstance(event, Event) and is_in_ranges(seq, self._raw_only_ranges):
-            rows.add_raw(event, received)
-            collectors.raw.add(event, received.event_id, seq)
+    def _batches(
+        self, events: Iterator[TaskEvent], collectors: _ChangeCollectors
+    ) -> Iterator[dict[str, pa.RecordBatch]]:
+        rows, buffered_bytes = EventTableBuilder(), 0
+        for item in events:
+            _add_rows(rows, item)
+            collectors.add(item)
+            buffered_bytes += len(item.origin.body or b"")
+            if buffered_bytes >= BYTES_PER_BATCH:
+                yield self._drain(rows)
+                buffered_bytes = 0
+        yield self._drain(rows)
+
+    def _drain(self, rows: EventTableBuilder) -> dict[str, pa.RecordBatch]:
+        return {name: batch for name, batch in rows.drain().items() if name in self._tables}
+
+
+def _add_rows(rows: EventTableBuilder, item: TaskEvent) -> None:
+    event, origin = item.event, item.origin
+    if event is None or isinstance(origin, StoredEvent):
+        return
+    if isinstance(event, RejectedError):
+        rows.reject(event, item.stream, origin)
+    elif isinstance(event, Event) and item.is_raw_only:
+        rows.add_raw(event, origin)
+    else:
+        rows.add(event, origin)
+
+
+class _ChangeCollectors:
+    """The change extractors of one task: for full and for raw-only events."""
+
+    def __init__(self, dictionary: bytes | None, order: FacetOrder) -> None:
+        self._new = partial(ChangeExtractor, dictionary, order)
+        self._reset()
+
+    def add(self, item: TaskEvent) -> None:
+        """Add the changes of an event."""
+        event, origin = item.event, item.origin
+        if isinstance(event, Event) and item.is_raw_only:
+            self._raw.add(event, origin.event_id, origin.seq)
         else:
-            rows.add(event, received)
-            collectors.full.add(event, received.event_id, seq)
-        if len(body) >= LARGE_EVENT_BYTES:
-            collectors.large_bytes += len(body)
+            self._full.add(None if isinstance(event, RejectedError) else event, origin.event_id, origin.seq)
+        size = len(origin.body or b"")
+        if size >= LARGE_EVENT_BYTES:
+            self.large_bytes += size
+
+    def changes(self) -> ChangeSet:
+        """Return the changes since the last call and reset."""
+        changes = ChangeSet.concat([self._full.changes(), self._raw.changes()])
+        self._reset()
+        return changes
+
+    def _reset(self) -> None:
+        self._full, self._raw = self._new(), RawOnlyExtractor()
+        self.large_bytes = 0
+
+
+def read_log_events(
+    batches: Iterator[pa.RecordBatch],
+    duplicate_seqs: frozenset[int] = frozenset(),
+    raw_only_ranges: RawOnlyRanges = (),
+) -> Iterator[TaskEvent]:
+    """Read the events of log ranges, except duplicates. Input rows are ranges."""
+    for batch in batches:
+        for part in batch.to_pylist():
+            for seq, text in read_lines(SegmentRange(**part)):
+                if seq not in duplicate_seqs:
+                    yield _read_line(seq, text, is_raw_only=is_in_ranges(seq, raw_only_ranges))
+
+
+def _read_line(seq: int, text: bytes, *, is_raw_only: bool) -> TaskEvent:
+    line, body, event = _decode_line(text)
+    received = ReceivedEvent(line.id or event_id(body), seq, datetime.fromisoformat(line.at), line.source, body)
+    return TaskEvent(event, received, is_raw_only, line.stream)
 
 
 def _decode_line(text: bytes) -> tuple[LogRecord, Document, AnyEvent | RejectedError]:
@@ -132,22 +193,39 @@ def _decode_event(
         return line, body, error
 
 
-class _ChangeCollectors:
-    """The change extractors of one task: for full and for raw-only events."""
+def read_raw_only_events(
+    batches: Iterator[pa.RecordBatch], root: str, files: Sequence[str], chunks: Sequence[Chunk]
+) -> Iterator[TaskEvent]:
+    """Read the raw-only events of chunks, to write their facets. Input rows are indices into `chunks`."""
+    for chunk in tasks_of(batches, chunks):
+        for event, received in decode_raw_events(read_chunk(root, files, chunk)):
+            yield TaskEvent(event, received)
 
-    def __init__(self, dictionary: bytes | None, order: FacetOrder) -> None:
-        self._new = partial(ChangeExtractor, dictionary, order)
-        self._reset()
 
-    def changes(self) -> ChangeSet:
-        """Return the changes since the last call and reset."""
-        changes = ChangeSet.concat([self.full.changes(), self.raw.changes()])
-        self._reset()
-        return changes
+_STREAMS = {
+    LINEAGE_EVENTS.name: Stream.OPENLINEAGE,
+    RUNTIME_EVENTS.name: Stream.RUNTIME,
+    DATAFRAME_EVENTS.name: Stream.DATAFRAME,
+}
 
-    def _reset(self) -> None:
-        self.full, self.raw = self._new(), RawOnlyExtractor()
-        self.large_bytes = 0
+
+def read_lake_events(
+    batches: Iterator[pa.RecordBatch], partitions: Sequence[RowGroupPartition], backfilled: BackfilledRanges
+) -> Iterator[TaskEvent]:
+    """Read the stored events of partitions. Input rows are indices into `partitions`."""
+    for partition in tasks_of(batches, partitions):
+        for stored in read_stored_events(partition):
+            is_pending = stored.is_raw_only and not backfilled.covers(stored.seq, stored.seq)
+            yield TaskEvent(_decode_stored(stored), stored, is_pending)
+
+
+def _decode_stored(stored: StoredEvent) -> AnyEvent | RejectedError | None:
+    if stored.body is None:
+        return None
+    try:
+        return decode_utf8(_STREAMS[stored.table], stored.body)
+    except RejectedError as error:
+        return error
 
 
 class TableWriteTask:
@@ -159,123 +237,15 @@ class TableWriteTask:
 
     def __call__(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run as the function of `mapInArrow`."""
-        return encode_reports(self._reports(rows), self._root)
+        yield encode_report(self._write(rows), self._root)
 
-    def _reports(self, rows: Iterator[pa.RecordBatch]) -> Iterator[WorkerReport]:
+    def _write(self, rows: Iterator[pa.RecordBatch]) -> WorkerReport:
+        report = WorkerReport()
         sizes = (FLUSH_BYTES, _WIDE_FLUSH_BYTES)
         narrow, wide = (FileWriter(self._root, LARGE_COLUMNS, flush_bytes=size) for size in sizes)
         for batch in rows:
             writer = wide if has_wide_rows(batch) else narrow
             for part in expand_edges(batch):
-                yield WorkerReport(files=list(writer.add({self._table: part})))
-        yield WorkerReport(files=[*narrow.flush(), *wide.flush()])
-
-
-class BackfillWorker:
-    """Writes the facets of raw-only events below `root`. Input rows are indices into `parts`."""
-
-    def __init__(
-        self,
-        root: str,
-        files: Sequence[str],
-        parts: Sequence[Chunk],
-        dictionary: bytes | None,
-        order: FacetOrder = FacetOrder.RECEIVED,
-    ) -> None:
-        self._root = root
-        self._files = files
-        self._parts = parts
-        self._dictionary = dictionary
-        self._order = order
-
-    def __call__(self, task_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Run as the function of `mapInArrow`."""
-        return encode_reports(self._reports(task_batches), self._root)
-
-    def _reports(self, task_batches: Iterator[pa.RecordBatch]) -> Iterator[WorkerReport]:
-        for part in tasks_of(task_batches, self._parts):
-            yield from self._fill(part)
-
-    def _fill(self, part: Chunk) -> Iterator[WorkerReport]:
-        # One per chunk: it expects events in the order received.
-        writer, observer = FileWriter(self._root, LARGE_COLUMNS), ChangeExtractor(self._dictionary, self._order)
-        for rows in self._batches(part, observer):
-            yield WorkerReport(files=list(writer.add(rows)))
-        changes = observer.changes()
-        # The event ids are in the index since they were ingested.
-        changes.events = []
-        yield WorkerReport(files=list(writer.flush()), changes=changes)
-
-    def _batches(self, part: Chunk, observer: ChangeExtractor) -> Iterator[dict[str, pa.RecordBatch]]:
-        rows, buffered_bytes = LineageTableBuilder(), 0
-        for event, received in decode_raw_events(read_chunk(self._root, self._files, part)):
-            rows.add(event, received)
-            observer.add(event, received.event_id, received.seq)
-            buffered_bytes += len(received.body)
-            if buffered_bytes >= BYTES_PER_BATCH:
-                yield _facets(rows)
-                buffered_bytes = 0
-        yield _facets(rows)
-
-
-def _facets(rows: LineageTableBuilder) -> dict[str, pa.RecordBatch]:
-    return {name: batch for name, batch in rows.drain().items() if name != LINEAGE_EVENTS.name}
-
-
-_STREAMS = {
-    LINEAGE_EVENTS.name: Stream.OPENLINEAGE,
-    RUNTIME_EVENTS.name: Stream.RUNTIME,
-    DATAFRAME_EVENTS.name: Stream.DATAFRAME,
-}
-
-
-class RebuildWorker:
-    """Extracts the index changes of partitions. Input rows are indices into `parts`."""
-
-    def __init__(
-        self,
-        root: str,
-        parts: Sequence[RowGroupPartition],
-        backfilled: BackfilledRanges,
-        dictionary: bytes | None,
-        order: FacetOrder,
-    ) -> None:
-        self._root = root
-        self._parts = parts
-        self._backfilled = backfilled
-        self._dictionary = dictionary
-        self._order = order
-
-    def __call__(self, task_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Run as the function of `mapInArrow`."""
-        return encode_reports(
-            (WorkerReport(changes=self._changes(part)) for part in tasks_of(task_batches, self._parts)), self._root
-        )
-
-    def _changes(self, part: RowGroupPartition) -> ChangeSet:
-        # One per partition: they expect events in the order received.
-        observer, raw_observer = ChangeExtractor(self._dictionary, self._order), RawOnlyExtractor()
-        largest = 0
-        for stored in read_stored_events(part):
-            largest = max(largest, len(stored.body or b""))
-            event = _decode(stored)
-            if isinstance(event, Event) and self._is_pending_backfill(stored):
-                raw_observer.add(event, stored.event_id, stored.seq)
-            else:
-                observer.add(event, stored.event_id, stored.seq)
-        if largest >= LARGE_EVENT_BYTES:
-            trim_heap()
-        return ChangeSet.concat([observer.changes(), raw_observer.changes()])
-
-    def _is_pending_backfill(self, stored: StoredEvent) -> bool:
-        return stored.is_raw_only and not self._backfilled.covers(stored.seq, stored.seq)
-
-
-def _decode(stored: StoredEvent) -> Event | RuntimeEvent | DataFrameEvent | None:
-    """Decode a stored event; None if it is rejected."""
-    if stored.body is None:
-        return None
-    try:
-        return decode_utf8(_STREAMS[stored.table], stored.body)
-    except RejectedError:
-        return None
+                report.files += writer.add({self._table: part})
+        report.files += [*narrow.flush(), *wide.flush()]
+        return report

@@ -25,7 +25,6 @@ from clew.data_dir import DataDir
 from clew.eventlog.segments import end_position, split_ranges
 from clew.eventlog.writer import IncomingEvent, LogWriter
 from clew.events.streams import Stream
-from clew.index.changes import ChangeSet
 from clew.index.writer import IndexWriter
 from clew.lake.lake import BatchId, Lake
 from clew.lake.schemas import EVENT_TABLES
@@ -73,28 +72,20 @@ def capture_twice(home: DataDir) -> None:
 
 def ingest(home: DataDir) -> None:
     """Ingest the log into lake and index with the pipeline's worker, as one batch."""
-    from clew.pipeline.workers import EventWorker
+    from clew.pipeline.worker_reports import WorkerReport
+    from clew.pipeline.workers import EventTask, read_log_events
 
     lake = Lake(home.lake)
     lake.create_or_validate()
     parts = [asdict(log_range) for log_range in split_ranges(home.log, 0, end_position(home.log), 1 << 30)]
-    reports = [
-        _decode_report(row)
-        for batch in EventWorker(str(home.lake))(iter([pa.RecordBatch.from_pylist(parts)]))
-        for row in batch.to_pylist()
-    ]
+    (row,) = EventTask(str(home.lake), read_log_events)(iter([pa.RecordBatch.from_pylist(parts)]))
+    (path,) = row["path"].to_pylist()
+    report = msgspec.msgpack.decode(Path(path).read_bytes(), type=WorkerReport)
     for table in EVENT_TABLES:
-        table_files = [file for report in reports for file in report.files if file.table == table.name]
+        table_files = [file for file in report.files if file.table == table.name]
         lake.append(table.name, table.schema, table_files, BatchId("shop", 0))
     with IndexWriter(home.index) as writer:
-        writer.apply("shop/0", ChangeSet.concat(report.changes for report in reports))
-
-
-def _decode_report(row: Json) -> Any:
-    from clew.pipeline.worker_reports import WorkerReport
-
-    report = row["report"] if row["report"] is not None else Path(row["path"]).read_bytes()
-    return msgspec.msgpack.decode(report, type=WorkerReport)
+        writer.apply("shop/0", report.changes)
 
 
 def events() -> Iterator[Json]:

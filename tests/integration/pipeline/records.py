@@ -20,7 +20,7 @@ from clew.index.backends.sqlite import connect_reader
 from clew.lake.lake import Lake
 from clew.pipeline.pipeline import open_pipeline
 from clew.pipeline.worker_reports import WorkerReport, collect_reports
-from clew.pipeline.workers import EventWorker
+from clew.pipeline.workers import EventTask
 
 TableRows = dict[str, list[str]]
 
@@ -87,7 +87,7 @@ class LocalReports:
         return pa.Table.from_batches(self._reports)
 
 
-def write_events_locally(ranges: DataFrame, worker: EventWorker) -> WorkerReport:
-    """Replace `write_events`: call the worker in this process."""
-    reports: Any = LocalReports(worker(iter(ranges.toArrow().to_batches())))
+def write_events_locally(ranges: DataFrame, task: EventTask) -> WorkerReport:
+    """Replace `write_events`: run the task in this process."""
+    reports: Any = LocalReports(task(iter(ranges.toArrow().to_batches())))
     return collect_reports(reports)

@@ -1,4 +1,4 @@
-"""Tests of the backfill: results are the same before, during and after it, without duplicates."""
+"""Tests of backfill and rebuild: results are the same as those of an ingest, without duplicates."""
 
 from __future__ import annotations
 
@@ -25,18 +25,21 @@ from clew.errors import ClewError
 from clew.eventlog.segments import end_position, split_ranges
 from clew.eventlog.writer import IncomingEvent, LogWriter
 from clew.index.backends.sqlite import connect_reader
+from clew.index.changes import ChangeSet
 from clew.index.writer import IndexWriter
 from clew.lake import facets
 from clew.lake.backfill_state import has_pending_backfill, read_backfilled_ranges
 from clew.lake.compaction import compact_tables
 from clew.lake.facets import TooManyRawEventsError, load_run_facets
 from clew.lake.history import count_pending_backfill
-from clew.lake.lake import Lake
+from clew.lake.lake import WORKER_REPORTS_DIR, Lake
 from clew.lake.schemas import EVENT_TABLES, FACET_TABLES
+from clew.pipeline import reprocess, workers
 from clew.pipeline.checkpoint import RawOnlyRanges
 from clew.pipeline.ingest import BatchIngestor
 from clew.pipeline.locks import BACKFILL_LOCK, acquire_lock
-from clew.pipeline.reprocess import BackfillProgress, BackfillRunner, run_backfill
+from clew.pipeline.reprocess import BackfillProgress, BackfillRunner, load_index, run_backfill
+from clew.pipeline.worker_reports import WorkerReport, spill_changes
 
 pytestmark = pytest.mark.slow
 
@@ -211,6 +214,16 @@ def test_facets_are_the_same_before_during_and_after(full_home: DataDir, raw_hom
     assert load_facets(raw_home, names) == expected
 
 
+@pytest.fixture(params=[False, True], ids=["small", "large"])
+def are_events_large(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Process events as they are, or each as a large one whose changes are spilled."""
+    if request.param:
+        for limit in ("LARGE_EVENT_BYTES", "BYTES_PER_BATCH", "MAX_LARGE_EVENTS_BYTES"):
+            monkeypatch.setattr(workers, limit, 1)
+    return bool(request.param)
+
+
+@pytest.mark.usefixtures("are_events_large")
 def test_result_equals_a_full_ingest(full_home: DataDir, raw_home: DataDir) -> None:
     assert read_tables(raw_home) != read_tables(full_home)
     backfill(raw_home)
@@ -218,6 +231,27 @@ def test_result_equals_a_full_ingest(full_home: DataDir, raw_home: DataDir) -> N
     assert actual.keys() == expected.keys()
     for name, rows in expected.items():
         assert actual[name] == rows, name
+
+
+def test_rebuilt_index_equals_the_index_of_the_ingest(
+    full_home: DataDir, tmp_path: Path, are_events_large: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = DataDir(tmp_path / "rebuilt")
+    shutil.copytree(full_home.lake_folder, home.create().lake_folder, dirs_exist_ok=True)
+    monkeypatch.setattr(reprocess, "map_ordered", lambda run, items, _: map(run, items))
+    spilled: list[str] = []
+
+    def record_spill(report: WorkerReport, changes: ChangeSet, root: str) -> None:
+        spill_changes(report, changes, root)
+        spilled.extend(report.spilled)
+
+    monkeypatch.setattr(workers, "spill_changes", record_spill)
+    spark: Any = LocalSpark()
+    with IndexWriter(home.index) as index:
+        load_index(spark, Lake(home.lake), index)
+    assert read_tables(home) == read_tables(full_home)
+    assert bool(spilled) is are_events_large
+    assert list((home.lake_folder / WORKER_REPORTS_DIR).iterdir()) == []
 
 
 def test_records_that_nothing_is_pending(raw_home: DataDir, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from clew.pipeline import workers as worker
 from clew.pipeline.ingest import IngestStats
 from clew.pipeline.spark.dataframes import write_events
 from clew.pipeline.worker_reports import WorkerReport
-from clew.pipeline.workers import EventWorker
+from clew.pipeline.workers import EventTask
 
 IngestLog = Callable[..., IngestStats]
 
@@ -54,8 +54,8 @@ def reports(monkeypatch: pytest.MonkeyPatch) -> list[WorkerReport]:
     for limit in ("BYTES_PER_BATCH", "MAX_LARGE_EVENTS_BYTES"):
         monkeypatch.setattr(worker, limit, 2 * len(make_event(0)))
 
-    def write(ranges: Any, worker: EventWorker) -> WorkerReport:
-        collected.append(write_events(ranges, worker))
+    def write(ranges: Any, task: EventTask) -> WorkerReport:
+        collected.append(write_events(ranges, task))
         return collected[-1]
 
     monkeypatch.setattr(ingest, "write_events", write)

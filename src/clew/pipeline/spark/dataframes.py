@@ -28,7 +28,7 @@ from clew.lake.schemas import FACET_TABLES, LARGE_FACETS, LINEAGE_EVENTS, TABLES
 from clew.lake.storage import open_parquet
 from clew.pipeline.progress import ProgressReporter
 from clew.pipeline.worker_reports import REPORT_SCHEMA, WorkerReport, collect_reports, tasks_of
-from clew.pipeline.workers import EventWorker, TableWriteTask
+from clew.pipeline.workers import EventTask, TableWriteTask
 
 EVENT_TABLES: Final[dict[str, StructType]] = {
     name: from_arrow_schema(table.schema) for name, table in TABLES_BY_NAME.items()
@@ -232,9 +232,9 @@ def event_dataframes(spark: SparkSession, lake: Lake) -> dict[str, DataFrame]:
     return {name: _with_precedence(name, table, lake.facet_order) for name, table in tables.items()}
 
 
-def write_events(ranges: DataFrame, worker: EventWorker) -> WorkerReport:
+def write_events(ranges: DataFrame, task: EventTask) -> WorkerReport:
     """Decode ranges of the log and write the rows to files on the workers, without committing them."""
-    return collect_reports(ranges.mapInArrow(worker, REPORT_SCHEMA))
+    return collect_reports(ranges.mapInArrow(task, REPORT_SCHEMA))
 
 
 def write_tables(tables: Mapping[str, DataFrame], root: LakeLocation, progress: ProgressReporter) -> list[DataFile]:

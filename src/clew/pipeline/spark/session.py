@@ -32,7 +32,7 @@ from clew.pipeline import log_source
 from clew.pipeline.log_source import LogSource
 from clew.pipeline.spark.dataframes import write_events
 from clew.pipeline.spark.java import environment, find_java, temporary_folder
-from clew.pipeline.workers import EventWorker
+from clew.pipeline.workers import EventTask, read_log_events
 
 MAX_SMALL_LAKE_BYTES: Final = 32 << 20
 # Measured on a lake of 200 events: all derived tables in 24 CPU-seconds instead of 54.
@@ -75,7 +75,8 @@ def warm_up(spark: SparkSession) -> None:
         with LogWriter(log, segment_bytes=1) as writer:
             for number in range(min(spark.sparkContext.defaultParallelism, _MAX_WORKERS)):
                 writer.append([IncomingEvent(Stream.OPENLINEAGE, "clew", _EVENT % number)])
-        write_events(spark.read.format(log_source.FORMAT_NAME).load(str(log)), EventWorker(str(lake)))
+        ranges = spark.read.format(log_source.FORMAT_NAME).load(str(log))
+        write_events(ranges, EventTask(str(lake), read_log_events))
 
 
 @contextmanager
