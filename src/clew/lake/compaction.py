@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from functools import lru_cache, partial
 from itertools import accumulate
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,7 +16,7 @@ from msgspec import Struct
 
 from clew.data_dir import LakeLocation
 from clew.errors import ClewError
-from clew.lake.data_files import DataFile, compute_statistics, written_footer
+from clew.lake.data_files import DataFile, write_data_file
 from clew.lake.lake import WORKER_REPORTS_DIR, ActiveFile, Lake, active_files, replace_files
 from clew.lake.manifest import RECREATE_HINT
 from clew.lake.schemas import (
@@ -25,7 +24,6 @@ from clew.lake.schemas import (
     EVENT_GRAIN_TABLES,
     EVENT_TABLE_NAMES,
     EVENT_TABLES,
-    HIGH_CARDINALITY_COLUMNS,
     TABLES_BY_NAME,
     Table,
 )
@@ -66,33 +64,17 @@ def rewrite_sorted(folder: LakeLocation, table: Table, schema: pa.Schema, files:
 
 def write_sorted(folder: LakeLocation, table: Table, rows: pa.Table) -> DataFile:
     """Write rows as one file sorted by the table's sort columns, without committing it."""
-    order = pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in table.sort_columns])
-    rows_per_group = _rows_per_group(rows)
-    footers: list[pq.FileMetaData] = []
-
-    def write(sink: Any) -> None:
-        with _writer(sink, table, rows.schema) as writer:
-            for start in range(0, rows.num_rows, rows_per_group):
-                writer.write_table(rows.take(order.slice(start, rows_per_group)), row_group_size=rows_per_group)
-        footers.append(written_footer(writer))
-
-    name = f"part-{uuid.uuid4().hex}.parquet"
-    size = open_storage(folder).write_parquet(name, write)
-    stats = compute_statistics(rows, table.large_text_columns, footers[-1])
-    return DataFile(table.name, name, size, rows.num_rows, stats, int(time.time() * 1000))
-
-
-def _writer(sink: Any, table: Table, schema: pa.Schema) -> pq.ParquetWriter:
-    column_names = [name for name in schema.names if name not in table.large_text_columns]
     ordering = [(name, "ascending") for name in table.sort_columns]
-    return pq.ParquetWriter(
-        sink,
-        schema,
-        compression="zstd",
+    order, rows_per_group = pc.sort_indices(rows, sort_keys=ordering), _rows_per_group(rows)
+    return write_data_file(
+        folder,
+        table.name,
+        rows,
+        (rows.take(order.slice(start, rows_per_group)) for start in range(0, rows.num_rows, rows_per_group)),
+        table.large_text_columns,
+        rows_per_group=rows_per_group,
         compression_level=_COMPRESSION_LEVEL,
-        use_dictionary=[name for name in column_names if name not in HIGH_CARDINALITY_COLUMNS],
-        write_statistics=column_names,
-        sorting_columns=pq.SortingColumn.from_ordering(schema, ordering, null_placement="at_end"),
+        sorting_columns=pq.SortingColumn.from_ordering(rows.schema, ordering, null_placement="at_end"),
     )
 
 

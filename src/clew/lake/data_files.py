@@ -7,7 +7,7 @@ import math
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from clew.data_dir import LakeLocation
 from clew.lake.schemas import HIGH_CARDINALITY_COLUMNS
 from clew.lake.storage import open_storage
 
@@ -24,14 +25,6 @@ from clew.lake.storage import open_storage
 _MAX_STRING_LENGTH = 64
 _MAX_CODE_POINT = "\U0010ffff"
 _MAX_TIMESTAMP = datetime.max.replace(tzinfo=UTC) - timedelta(milliseconds=1)
-
-
-def written_footer(writer: pq.ParquetWriter) -> pq.FileMetaData:
-    """Return the footer of a completely written file.
-
-    pyarrow's `metadata_collector` reads it even after a failure, which would hide the original error of a full disk.
-    """
-    return writer.writer.metadata
 
 
 def compute_statistics(rows: pa.Table, large: frozenset[str], footer: pq.FileMetaData) -> str:
@@ -147,24 +140,43 @@ class FileWriter:
         self._buffered_bytes = 0
 
     def _write(self, table: str, rows: pa.Table) -> DataFile:
-        name = f"part-{uuid.uuid4().hex}.parquet"
         large = self._large.get(table, frozenset())
-        footers: list[pq.FileMetaData] = []
+        return write_data_file(f"{self.root}/{table}", table, rows, [rows], large, rows_per_group=_rows_per_group(rows))
 
-        def write(sink: Any) -> None:
-            with pq.ParquetWriter(
-                sink,
-                rows.schema,
-                compression=_COMPRESSION,
-                use_dictionary=[name for name in rows.schema.names if name not in large | HIGH_CARDINALITY_COLUMNS],
-                write_statistics=[name for name in rows.schema.names if name not in large],
-            ) as writer:
-                writer.write_table(rows, row_group_size=_rows_per_group(rows))
-            footers.append(written_footer(writer))
 
-        size = open_storage(self.root).write_parquet(f"{table}/{name}", write)
-        stats = compute_statistics(rows, large, footers[-1])
-        return DataFile(table, name, size, rows.num_rows, stats, int(time.time() * 1000))
+def write_data_file(
+    folder: LakeLocation | str,
+    table: str,
+    rows: pa.Table,
+    parts: Iterable[pa.Table],
+    large: frozenset[str],
+    *,
+    rows_per_group: int | None,
+    **options: Any,
+) -> DataFile:
+    """Write rows, split into `parts`, as one Parquet file without committing it. `options` are those of the writer."""
+    name = f"part-{uuid.uuid4().hex}.parquet"
+    columns = [name for name in rows.schema.names if name not in large]
+    footers: list[pq.FileMetaData] = []
+
+    def write(sink: Any) -> None:
+        with pq.ParquetWriter(
+            sink,
+            rows.schema,
+            compression=_COMPRESSION,
+            use_dictionary=[name for name in columns if name not in HIGH_CARDINALITY_COLUMNS],
+            write_statistics=columns,
+            **options,
+        ) as writer:
+            for part in parts:
+                writer.write_table(part, row_group_size=rows_per_group)
+        # Not pyarrow's `metadata_collector`: it reads the footer even after a failure, which would hide the original
+        # error of a full disk.
+        footers.append(writer.writer.metadata)
+
+    size = open_storage(folder).write_parquet(name, write)
+    stats = compute_statistics(rows, large, footers[-1])
+    return DataFile(table, name, size, rows.num_rows, stats, int(time.time() * 1000))
 
 
 def _rows_per_group(rows: pa.Table) -> int | None:

@@ -169,11 +169,10 @@ def _rows_with_large_facets(batches: Mapping[str, pa.RecordBatch]) -> dict[str, 
 
 
 def _sorted_rows(rows: Iterable[Row], order: FacetOrder) -> list[Row]:
-    def sort_key(row: Row) -> tuple[tuple[int, int], str]:
-        # UUIDs order the facets of one event.
-        return order.sort_key(row["seq"], to_epoch_micros(row["lineage_event_time"])), row["uuid"]
-
-    return sorted(rows, key=sort_key)
+    # UUIDs order the facets of one event.
+    return sorted(
+        rows, key=lambda row: (order.sort_key(row["seq"], to_epoch_micros(row["lineage_event_time"])), row["uuid"])
+    )
 
 
 def _grouped(rows: Iterable[Row], *keys: str) -> Iterable[tuple[tuple[Any, ...], list[Row]]]:
@@ -228,12 +227,7 @@ def read_facet_history(lake: Lake, kind: EntityKind, identity: tuple[str, ...], 
     if len(positions) > MAX_HISTORY_ROWS:
         condition = condition & (pc.field("seq") >= sorted(positions)[-MAX_HISTORY_ROWS])
     rows = read_facet_rows_where(lake, table, value_range, condition).to_pylist()
-    order = lake.facet_order
-    return list(_states(sorted(rows, key=lambda row: _sort_key(row, order))))[::-1]
-
-
-def _sort_key(row: Row, order: FacetOrder) -> tuple[tuple[int, int], str]:
-    return order.sort_key(row["seq"], to_epoch_micros(row["lineage_event_time"])), row["uuid"]
+    return list(_states(_sorted_rows(rows, lake.facet_order)))[::-1]
 
 
 def _states(rows: Iterable[Row]) -> Iterable[FacetState]:

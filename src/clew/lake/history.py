@@ -1,4 +1,4 @@
-"""Table sizes, recent batches and pending backfills from the Delta log, without pyarrow, which is slow to load."""
+"""Table sizes, recent batches, rejected events and pending backfills, without pyarrow, which is slow to load."""
 
 from __future__ import annotations
 
@@ -111,6 +111,27 @@ def _batches(commit: bytes, table: str) -> Iterator[CommittedBatch]:
     for action in actions:
         if action.txn is not None:
             yield CommittedBatch(action.txn.app_id, action.txn.version, at_ms, {table: rows})
+
+
+_MAX_REJECTIONS = 5
+_NEWEST = "select source, reason, detail from rejected order by seq desc limit {}"
+
+
+class Rejection(Struct, frozen=True):
+    """Source and reason of a rejected event."""
+
+    source: str | None
+    reason: str | None
+    detail: str | None
+
+
+def recent_rejections(root: LakeLocation, count: int = _MAX_REJECTIONS) -> list[Rejection]:
+    """List the newest rejected events, at most five."""
+    if not count:
+        return []
+    query = QueryBuilder().register("rejected", open_storage(root).open_table("rejected_events"))
+    rows = query.execute(_NEWEST.format(min(count, _MAX_REJECTIONS))).read_all()
+    return [Rejection(**row) for row in rows.to_struct_array().to_pylist()]
 
 
 _COUNT = """select count(*) as events from lineage_events where is_raw_only and not exists (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,7 +27,7 @@ from clew.errors import ClewError, UsageError
 from clew.events.facets import FacetOrder
 from clew.lake.data_files import DataFile
 from clew.lake.manifest import check_no_stray_tables, check_tables, read_manifest, write_manifest
-from clew.lake.schemas import DERIVED_TABLE_NAMES, EVENT_TABLE_NAMES, SOURCE_TABLE_NAMES, SOURCE_TABLES
+from clew.lake.schemas import DERIVED_TABLE_NAMES, EVENT_TABLE_NAMES, SOURCE_TABLE_NAMES, SOURCE_TABLES, Table
 from clew.lake.storage import DELTA_LOG_DIR, open_storage, translate_storage_errors
 
 _DERIVED_APP_ID = "clew-derived"
@@ -138,6 +138,15 @@ class Lake:
         properties = CommitProperties(app_transactions=[Transaction(batch.app_id, batch.number)])
         self._commit(name, table, schema, files, "append", properties)
         return True
+
+    def append_tables(self, tables: Iterable[Table], files: Sequence[DataFile], batch: BatchId) -> list[DataFile]:
+        """Append files table by table; return files of tables to which the batch was already committed."""
+        already_committed = []
+        for table in tables:
+            table_files = [file for file in files if file.table == table.name]
+            if table_files and not self.append(table.name, table.schema, table_files, batch):
+                already_committed += table_files
+        return already_committed
 
     def replace(self, name: str, schema: pa.Schema, files: list[DataFile], batch: BatchId) -> None:
         """Overwrite a table with these files in the transaction of a batch."""

@@ -38,7 +38,7 @@ class Checkpoint:
     @property
     def last_committed_batch(self) -> int:
         """The number of the last committed batch."""
-        return max((int(path.name) for path in self.folder.glob("commits/*") if path.name.isdecimal()), default=-1)
+        return self._last_number("commits")
 
     @property
     def committed_offset(self) -> int:
@@ -48,8 +48,11 @@ class Checkpoint:
     @property
     def planned_offset(self) -> int:
         """The log offset up to which batches are planned: an uncommitted batch is repeated with the same range."""
-        planned = max((int(path.name) for path in self.folder.glob("offsets/*") if path.name.isdecimal()), default=-1)
-        return self.batch_end_offset(planned) or 0
+        return self.batch_end_offset(self._last_number("offsets")) or 0
+
+    def _last_number(self, folder: str) -> int:
+        numbers = (int(path.name) for path in self.folder.glob(f"{folder}/*") if path.name.isdecimal())
+        return max(numbers, default=NO_BATCH)
 
     def batch_end_offset(self, batch: int) -> int | None:
         """Return the end offset of a batch; None if Spark has deleted it."""
@@ -86,10 +89,7 @@ _decode_batches = msgspec.json.Decoder(list[BatchRecord]).decode
 
 def append_batch_record(checkpoint: Path, batch: BatchRecord) -> None:
     """Append a batch and drop the oldest."""
-    path = checkpoint / _HISTORY_FILE
-    temporary = path.with_suffix(".tmp")
-    temporary.write_bytes(msgspec.json.encode([*read_batch_records(checkpoint), batch][-_MAX_BATCHES:]))
-    temporary.replace(path)
+    _write(checkpoint / _HISTORY_FILE, [*read_batch_records(checkpoint), batch][-_MAX_BATCHES:])
 
 
 def read_batch_records(checkpoint: Path) -> list[BatchRecord]:
@@ -131,8 +131,8 @@ def ranges_after(seq: int, ranges: RawOnlyRanges) -> RawOnlyRanges:
     return tuple((max(start, seq + 1), end) for start, end in ranges if end > seq + 1)
 
 
-def _write(path: Path, ranges: RawOnlyRanges) -> None:
+def _write(path: Path, value: object) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".tmp")
-    temporary.write_bytes(msgspec.json.encode(ranges))
+    temporary.write_bytes(msgspec.json.encode(value))
     temporary.replace(path)

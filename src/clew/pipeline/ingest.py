@@ -120,7 +120,7 @@ class BatchIngestor:
             self._lake.delete_uncommitted(written.files)
             written.delete_spilled()
             written = self._write(ranges, duplicates)
-        duplicate_files = self._commit(written.files, batch)
+        duplicate_files = self._lake.append_tables(EVENT_TABLES, written.files, batch)
         self._index_writer.apply(str(batch), written.changes, SpilledChanges(written.spilled))
         self._lake.delete_uncommitted(duplicate_files)
         self._count(written.files, len(duplicates))
@@ -148,15 +148,6 @@ class BatchIngestor:
                 duplicates.add(seq)
             (rejected if is_rejected else ingested).add(identity)
         return frozenset(duplicates)
-
-    def _commit(self, files: list[DataFile], batch: BatchId) -> list[DataFile]:
-        """Commit table by table; return files of tables to which this batch was already committed."""
-        duplicate_files = []
-        for table in EVENT_TABLES:
-            table_files = [file for file in files if file.table == table.name]
-            if table_files and not self._lake.append(table.name, table.schema, table_files, batch):
-                duplicate_files += table_files
-        return duplicate_files
 
     def _count(self, files: list[DataFile], duplicates: int) -> None:
         self.stats.batches += 1

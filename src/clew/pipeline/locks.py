@@ -20,6 +20,7 @@ from clew.lake.storage import open_s3_storage
 if TYPE_CHECKING:
     from clew.lake.s3 import LeaseRecord
 
+PIPELINE_LOCK: Final = ".lock"
 # A backfill has a separate lock: it may run concurrently with a pipeline.
 BACKFILL_LOCK: Final = ".backfill.lock"
 # Reading the holder acquires the lock for an instant.

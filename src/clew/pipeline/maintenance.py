@@ -31,7 +31,7 @@ from clew.lake.lake import Lake
 from clew.lake.manifest import check_integrity
 from clew.lake.schemas import DERIVED_TABLE_NAMES, EVENT_TABLE_NAMES, EVENT_TABLES, Table
 from clew.pipeline.checkpoint import Checkpoint
-from clew.pipeline.locks import acquire_lock, read_lock_holder
+from clew.pipeline.locks import BACKFILL_LOCK, PIPELINE_LOCK, acquire_lock, read_lock_holder
 from clew.pipeline.progress import ProgressCallback, no_progress
 
 _HOUR = 3600.0
@@ -181,7 +181,7 @@ def expire_events(home: DataDir, age: timedelta) -> RetentionResult:
     """Delete events older than `age`. The index is deleted first: the next pipeline rebuilds it from the lake."""
     cutoff = datetime.now(UTC) - age
     # A running pipeline or backfill would write rows of deleted events.
-    with acquire_lock(home.lake / ".lock") as check_lock, acquire_lock(home.lake / ".backfill.lock", "backfill"):
+    with acquire_lock(home.lake / PIPELINE_LOCK) as check_lock, acquire_lock(home.lake / BACKFILL_LOCK, "backfill"):
         lake, result = Lake(home.lake, check_lock), RetentionResult()
         events = find_expired_seqs(lake, cutoff)
         if len(events):
@@ -217,19 +217,19 @@ def run_maintenance(
     """Run maintenance. A short retention needs `is_forced`; with `drop_older_than`, no pipeline may be running."""
     _check_retention(retention_hours, is_forced=is_forced)
     check_integrity(home.lake)
-    lock = home.lake / ".lock"
+    lock = home.lake / PIPELINE_LOCK
     is_short = retention_hours < MIN_SAFE_RETENTION_HOURS
     if is_short:
         _require_idle(home)
-    expired = _expire_events(home, drop_older_than, on_progress)
+    expired = RetentionResult()
+    if drop_older_than is not None:
+        on_progress("Deleting expired events")
+        expired = expire_events(home, drop_older_than)
     if log_retention is not None:
         on_progress("Deleting expired log segments")
         log_result = expire_log_segments(home, log_retention)
-        expired = RetentionResult(
-            expired.deleted_rows,
-            expired.segments + log_result.segments,
-            expired.segment_bytes + log_result.segment_bytes,
-        )
+        expired.segments += log_result.segments
+        expired.segment_bytes += log_result.segment_bytes
     lake = Lake(home.lake)
     on_progress("Compacting small files")
     compacted = compact_tables(lake)
@@ -243,13 +243,6 @@ def run_maintenance(
     return MaintenanceResult(compacted, vacuumed, is_stale and not is_running, is_stale and is_running, expired)
 
 
-def _expire_events(home: DataDir, age: timedelta | None, on_progress: ProgressCallback) -> RetentionResult:
-    if age is None:
-        return RetentionResult()
-    on_progress("Deleting expired events")
-    return expire_events(home, age)
-
-
 def _check_retention(hours: int, *, is_forced: bool) -> None:
     if hours < 0:
         raise UsageError(f"A retention of {hours} hours is not valid.", hint="Pass 0 or more.")
@@ -260,7 +253,7 @@ def _check_retention(hours: int, *, is_forced: bool) -> None:
 
 
 def _require_idle(home: DataDir) -> None:
-    holder = read_lock_holder(home.lake / ".lock")
+    holder = read_lock_holder(home.lake / PIPELINE_LOCK)
     if holder is not None:
         message = f"A pipeline is running on {home.lake} ({holder}): files that it is writing would be deleted."
         raise ClewError(message, hint=f"Stop it first, or keep at least {MIN_SAFE_RETENTION_HOURS} hours.")

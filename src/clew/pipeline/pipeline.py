@@ -24,7 +24,7 @@ from clew.pipeline import log_source
 from clew.pipeline.checkpoint import BatchRecord, Checkpoint, append_batch_record, ranges_after, update_ranges
 from clew.pipeline.derive.refresh import refresh_derived_tables
 from clew.pipeline.ingest import BatchIngestor, IngestStats
-from clew.pipeline.locks import BACKFILL_LOCK, acquire_lock
+from clew.pipeline.locks import BACKFILL_LOCK, PIPELINE_LOCK, acquire_lock
 from clew.pipeline.maintenance import BackgroundMaintenance, MaintenanceConfig, MaintenanceStats, expire_log_segments
 from clew.pipeline.preflight import check_consistency
 from clew.pipeline.progress import ProgressCallback, no_progress
@@ -198,7 +198,7 @@ def open_pipeline(
     A missing index is rebuilt from the lake, as is an existing one with `rebuild`; it stays readable until then.
     """
     home.create()
-    with acquire_lock(home.lake / ".lock") as check_lock:
+    with acquire_lock(home.lake / PIPELINE_LOCK) as check_lock:
         lake = Lake(home.lake, check_lock)
         lake.create_or_validate(facet_order)
         must_rebuild = rebuild or _index_is_missing(home, lake)

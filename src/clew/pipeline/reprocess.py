@@ -31,7 +31,7 @@ from clew.lake.scan import RowGroupPartition, ValueRange, plan_partitions, prune
 from clew.lake.schemas import BACKFILLS, FACET_TABLES, LARGE_COLUMNS, LARGE_FACETS, LINEAGE_EVENTS, REJECTED_EVENTS
 from clew.pipeline.derive.refresh import refresh_derived_tables
 from clew.pipeline.ingest import AsyncIndexWriter
-from clew.pipeline.locks import BACKFILL_LOCK, LockedError, acquire_lock
+from clew.pipeline.locks import BACKFILL_LOCK, PIPELINE_LOCK, LockedError, acquire_lock
 from clew.pipeline.progress import ProgressCallback, no_progress
 from clew.pipeline.spark.dataframes import map_ordered
 from clew.pipeline.spark.session import get_session, translate_spark_errors
@@ -95,7 +95,7 @@ def run_backfill(
 def _refresh_unless_running(spark: SparkSession, home: DataDir, lake: Lake, on_status: ProgressCallback) -> bool:
     """Refresh the derived tables unless a pipeline is running; return whether they were refreshed."""
     try:
-        with acquire_lock(home.lake / ".lock"):
+        with acquire_lock(home.lake / PIPELINE_LOCK):
             refresh_derived_tables(spark, lake, on_status)
             return True
     except LockedError:
@@ -169,11 +169,7 @@ class BackfillRunner:
     def _fill(self, plan: _ChunkPlan, positions: list[int]) -> None:
         batch = BatchId(APP_ID, plan.number)
         written = self._write(plan, positions) if positions else WorkerReport()
-        duplicate_files = []
-        for table in _TABLES:
-            files = [file for file in written.files if file.table == table.name]
-            if files and not self._lake.append(table.name, table.schema, files, batch):
-                duplicate_files += files
+        duplicate_files = self._lake.append_tables(_TABLES, written.files, batch)
         # The event ids are in the index since they were ingested.
         written.changes.events = []
         self._index.apply(str(batch), written.changes, SpilledChanges(written.spilled))
@@ -232,21 +228,6 @@ def load_index(
             writer.apply(f"{BATCH_PREFIX}/{number}", report.changes, SpilledChanges(report.spilled))
             count += len(report.changes.events) + len(report.changes.rejected)
             on_progress(f"Rebuilding the index from the lake: {count:,} events")
-
-
-_MAX_SHOWN = 5
-
-
-def recent_rejections(lake: Lake, count: int) -> list[dict[str, Any]]:
-    """Return source, reason and detail of the newest rejected events, at most `_MAX_SHOWN`."""
-    table = lake.table(REJECTED_EVENTS.name)
-    if table is None or count == 0:
-        return []
-    columns, filesystem = ["seq", "source", "reason", "detail"], lake.storage.filesystem(REJECTED_EVENTS.name)
-    rows = table.to_pyarrow_table(columns=columns, filesystem=filesystem)
-    newest = rows.take(pc.sort_indices(rows, sort_keys=[("seq", "descending")])).slice(0, min(count, _MAX_SHOWN))
-    rejections: list[dict[str, Any]] = newest.select(["source", "reason", "detail"]).to_pylist()
-    return rejections
 
 
 # An event may be 10 MB.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from deltalake import DeltaTable, QueryBuilder
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -11,25 +10,24 @@ from clew.data_dir import DataDir, IndexLocation
 from clew.eventlog.retention import Lag, measure_lag, next_position
 from clew.index.backends.sqlite import MissingIndexError
 from clew.index.queries.reader import IndexReader
-from clew.lake.history import CommittedBatch, TableSize, count_pending_backfill, read_table_sizes, recent_batches
+from clew.lake.history import (
+    CommittedBatch,
+    Rejection,
+    TableSize,
+    count_pending_backfill,
+    read_table_sizes,
+    recent_batches,
+    recent_rejections,
+)
 from clew.lake.manifest import check_integrity
 from clew.lake.storage import open_storage
 from clew.pipeline.checkpoint import BatchRecord, Checkpoint, read_batch_records
-from clew.pipeline.locks import LockHolder, read_lock_holder
+from clew.pipeline.locks import PIPELINE_LOCK, LockHolder, read_lock_holder
 
 _MAX_SHOWN = 5
 _REJECTED = "rejected_events"
 # Tables with one row per event.
 _EVENT_TABLES = ("lineage_events", "runtime_events", "dataframe_events", _REJECTED)
-_LAST_REJECTED = f"select source, reason, detail from rejected order by seq desc limit {_MAX_SHOWN}"  # noqa: S608
-
-
-class Rejection(Struct, frozen=True):
-    """Source and reason of a rejected event."""
-
-    source: str | None
-    reason: str | None
-    detail: str | None
 
 
 class RejectionSummary(Struct, frozen=True):
@@ -68,18 +66,19 @@ def read_status(home: DataDir) -> PipelineStatus:
     check_integrity(home.lake)
     index, unresolved = _read_index(home.index)
     after_index = 0 if index is None or index.seq is None else next_position(home.log, index.seq)
+    rejected = open_storage(home.lake).open_table(_REJECTED).count()
     # The index lacks trailing duplicates; the checkpoint may have been deleted.
     position = max(after_index, Checkpoint(home.checkpoint).committed_offset)
     return PipelineStatus(
         home=str(home.root),
-        locked_by=read_lock_holder(home.lake / ".lock"),
+        locked_by=read_lock_holder(home.lake / PIPELINE_LOCK),
         log=measure_lag(home.log, position),
         unread_stream_bytes=pending_stream_bytes(home.streams, home.log),
         index=index,
         batches=_with_durations(
             recent_batches(home.lake, _EVENT_TABLES, _MAX_SHOWN), read_batch_records(home.checkpoint)
         ),
-        rejected=_read_rejections(open_storage(home.lake).open_table(_REJECTED), unresolved),
+        rejected=RejectionSummary(rejected, unresolved, recent_rejections(home.lake)),
         tables=read_table_sizes(home.lake),
         pending_backfill_events=count_pending_backfill(home.lake),
     )
@@ -107,8 +106,3 @@ def _read_index(location: IndexLocation) -> tuple[IndexStatus | None, int | None
             return indexed, index.rejected_count()
     except MissingIndexError:
         return None, None
-
-
-def _read_rejections(table: DeltaTable, unresolved: int | None) -> RejectionSummary:
-    last = QueryBuilder().register("rejected", table).execute(_LAST_REJECTED).read_all()
-    return RejectionSummary(table.count(), unresolved, [Rejection(**row) for row in last.to_struct_array().to_pylist()])

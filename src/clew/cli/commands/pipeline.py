@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -28,6 +28,7 @@ from clew.events.facets import FacetOrder
 
 if TYPE_CHECKING:
     from clew.cli.progress import ProgressDisplay
+    from clew.lake.history import Rejection
     from clew.pipeline.checkpoint import BatchRecord
     from clew.pipeline.ingest import IngestStats
     from clew.pipeline.maintenance import MaintenanceResult
@@ -135,9 +136,9 @@ def pipeline_run(
     Exits with 1 if events were rejected. They are stored with the reason in the table rejected_events.
     """
     # Imported here: `clew pipeline status` must not load Spark.
+    from clew.lake.history import recent_rejections
     from clew.pipeline.pipeline import open_pipeline
     from clew.pipeline.preflight import check_log_offsets
-    from clew.pipeline.reprocess import recent_rejections
 
     metrics = _metrics(home, is_enabled=metrics_file is not None)
     with show_progress() as progress:
@@ -158,8 +159,8 @@ def pipeline_run(
         ) as pipeline:
             progress("Ingesting events")
             stats = replace(pipeline, is_raw_only=is_raw_only).run()
-            reasons = recent_rejections(pipeline.lake, stats.rejected)
-    _print_stats(stats, reasons, as_json=as_json)
+            rejections = recent_rejections(pipeline.lake.root, stats.rejected)
+    _print_stats(stats, rejections, as_json=as_json)
     if metrics_file is not None:
         metrics[0].write(metrics_file)
     sys.exit(1 if stats.rejected else 0)
@@ -201,10 +202,10 @@ def pipeline_stream(  # noqa: PLR0913
     conf: dict[str, str],
 ) -> None:
     """Ingest notebook events and log records continuously, until Ctrl-C or SIGTERM."""
+    from clew.lake.history import recent_rejections
     from clew.pipeline.maintenance import MaintenanceConfig
     from clew.pipeline.pipeline import open_pipeline
     from clew.pipeline.preflight import check_log_offsets
-    from clew.pipeline.reprocess import recent_rejections
 
     stop = Event()
     metrics = _metrics(home, is_enabled=metrics_port is not None)
@@ -235,8 +236,8 @@ def pipeline_stream(  # noqa: PLR0913
             else None,
             maintenance_stats=metrics[0].maintenance_stats if metrics else None,
         )
-        reasons = recent_rejections(pipeline.lake, stats.rejected)
-    _print_stats(stats, reasons, as_json=as_json)
+        rejections = recent_rejections(pipeline.lake.root, stats.rejected)
+    _print_stats(stats, rejections, as_json=as_json)
 
 
 @pipeline_group.command("status")
@@ -385,9 +386,9 @@ def _batch_progress(home: DataDir, progress: ProgressDisplay) -> BatchListener:
     return step
 
 
-def _print_stats(stats: IngestStats, reasons: list[dict[str, Any]], *, as_json: bool) -> None:
+def _print_stats(stats: IngestStats, rejections: list[Rejection], *, as_json: bool) -> None:
     if as_json:
-        print_json({**vars(stats), "rejections": reasons})
+        print_json({**vars(stats), "rejections": rejections})
         return
     console = stderr_console()
     skipped = f", {format_count(stats.duplicates, 'duplicate')} skipped" if stats.duplicates else ""
@@ -397,8 +398,8 @@ def _print_stats(stats: IngestStats, reasons: list[dict[str, Any]], *, as_json: 
         console.print(
             f"{format_count(stats.rejected, 'event')} rejected, stored in the table rejected_events:", style="red"
         )
-        for reason in reasons:
-            console.print(f"  {reason['source']}: {reason['reason']}, {reason['detail']}")
+        for rejection in rejections:
+            console.print(f"  {rejection.source}: {rejection.reason}, {rejection.detail}")
 
 
 def _print_maintenance(result: MaintenanceResult) -> None:
@@ -465,11 +466,11 @@ def _prepare_rebuild(home: DataDir, facet_order: FacetOrder | None) -> None:
     from clew.index.backends import open_backend
     from clew.lake.lake import Lake
     from clew.lake.storage import open_storage
-    from clew.pipeline.locks import BACKFILL_LOCK, acquire_lock
+    from clew.pipeline.locks import BACKFILL_LOCK, PIPELINE_LOCK, acquire_lock
 
     if not open_storage(home.lake).has_folder():
         raise ClewError(f"There is no lake at {home.lake}.", hint="Run `clew pipeline run` first.")
-    with acquire_lock(home.lake / ".lock"), acquire_lock(home.lake / BACKFILL_LOCK, "backfill"):
+    with acquire_lock(home.lake / PIPELINE_LOCK), acquire_lock(home.lake / BACKFILL_LOCK, "backfill"):
         lake = Lake(home.lake)
         lake.create_or_validate()
         if facet_order is not None:

@@ -9,8 +9,9 @@ import pytest
 from clew.cli.output import format_bytes
 from clew.cli.render.runs import status_lines
 from clew.eventlog.retention import Lag
+from clew.lake.history import Rejection
 from clew.pipeline.locks import LockHolder
-from clew.pipeline.status import IndexStatus, PipelineStatus, Rejection, RejectionSummary
+from clew.pipeline.status import IndexStatus, PipelineStatus, RejectionSummary
 
 IDLE: dict[str, Any] = {
     "home": "home",
