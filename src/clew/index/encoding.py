@@ -34,6 +34,12 @@ def run_dataset_key(run_uuid: str | None, dataset: str) -> str:
     return f"{run_uuid or ''}{KEY_SEPARATOR}{dataset}"
 
 
+# The same as an expression on the columns of `run_io`.
+RUN_DATASET_KEY: Final = " || char(31) || ".join(
+    ("run_uuid", "dataset_namespace", "dataset_name", "dataset_version")
+)
+
+
 def split_key(key: str) -> list[str | None]:
     """Split a key into its parts; an empty part is None."""
     return [part or None for part in key.split(KEY_SEPARATOR)]

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, Self, TypeAlias
 import msgspec
 
 from clew.index.backends.base import Row
-from clew.index.encoding import IS_ANNOTATIONS
+from clew.index.encoding import IS_ANNOTATIONS, RUN_DATASET_KEY
 from clew.index.queries.reader import ALIASES_CTE, IndexReader
 
 # Names from a JSON list of pairs. SQLite does not reorder a `cross join`, so it looks up only the requested rows.
@@ -104,10 +104,10 @@ PLACEHOLDER_RUNS: Final = KeyedQuery.by_id(
     f"select {_column_list(RunRecord)}, null from all_runs where is_placeholder = 1 and run_uuid {{}}"  # noqa: S608
 )
 RUN_IO: Final = KeyedQuery.by_id(
-    """select run_uuid, direction, dataset_namespace, dataset_name, dataset_version, (
-        select body from facets where kind = case direction when 'INPUT' then 'input' else 'output' end and entity_key =
-            run_uuid || char(31) || dataset_namespace || char(31) || dataset_name || char(31) || dataset_version)
-    from run_io where run_uuid {} order by run_uuid, direction, dataset_namespace, dataset_name, dataset_version"""
+    f"""select run_uuid, direction, dataset_namespace, dataset_name, dataset_version, (
+        select body from facets where kind = case direction when 'INPUT' then 'input' else 'output' end
+        and entity_key = {RUN_DATASET_KEY})
+    from run_io where run_uuid {{}} order by run_uuid, direction, dataset_namespace, dataset_name, dataset_version"""  # noqa: S608
 )
 DATASETS: Final = KeyedQuery.by_name(
     f"select {_column_list(DatasetRecord)} from {{}} cross join dataset_states using (namespace, name)"  # noqa: S608

@@ -12,7 +12,17 @@ from clew.data_dir import IndexLocation
 from clew.index.backends import open_backend
 from clew.index.backends.base import Database, Row
 from clew.index.backends.sqlite import BUSY_SECONDS, read_dictionaries
-from clew.index.encoding import DATASETS, DELETED, FacetDecoder, StoredFacet, entity_key, prefix_end, split_key
+from clew.index.encoding import (
+    DATASETS,
+    DELETED,
+    FacetDecoder,
+    StoredFacet,
+    dataset_key,
+    entity_key,
+    prefix_end,
+    run_dataset_key,
+    split_key,
+)
 
 _KEY = "'{kind}' || char(31) || {namespace} || char(31) || {name}"
 
@@ -391,13 +401,19 @@ class IndexReader:
 
     def dataset_facet(self, namespace: str, name: str, version: str | None, facet: str) -> bytes | None:
         """Return a facet of a dataset version."""
-        return self._facet("dataset", entity_key(namespace, name, version), facet)
+        return self._facet("dataset", dataset_key(namespace, name, version), facet)
 
     def run_dataset_facet(
         self, direction: str, namespace: str, name: str, version: str | None, run_uuid: str, facet: str
     ) -> bytes | None:
         """Return an input or output facet of a run."""
-        return self._facet(direction.lower(), entity_key(run_uuid, namespace, name, version), facet)
+        return self._facet(direction.lower(), run_dataset_key(run_uuid, dataset_key(namespace, name, version)), facet)
+
+    def run_dataset_facets(
+        self, direction: str, namespace: str, name: str, version: str | None, run_uuid: str
+    ) -> dict[str, bytes]:
+        """Return all input or output facets of a run by name."""
+        return self.facets(direction.lower(), run_dataset_key(run_uuid, dataset_key(namespace, name, version)))
 
     def facets(self, kind: str, *identity: str | None) -> dict[str, bytes]:
         """Return all facets of an entity by name."""

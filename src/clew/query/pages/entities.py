@@ -103,7 +103,7 @@ def _to_io(index: PageQueries, row: Row) -> RunIoView:
         version=key[2],
         row_count=row["row_count"],
         is_implied=bool(row["is_implied"]),
-        facets=to_raw(index.facets(row["direction"].lower(), *key, row["run_uuid"])),
+        facets=to_raw(index.run_dataset_facets(row["direction"], *key, row["run_uuid"])),
     )
 
 
@@ -335,7 +335,7 @@ def _series(index: PageQueries, rows: Iterable[Row]) -> tuple[Series, ...]:
 def _metrics(index: PageQueries, row: Row) -> dict[str, float]:
     metrics: dict[str, float] = {} if row["row_count"] is None else {"rows": row["row_count"]}
     key = (row["dataset_namespace"], row["dataset_name"], row["version"])
-    facets = index.facets("output", row["run_uuid"], *key)
+    facets = index.run_dataset_facets("OUTPUT", *key, row["run_uuid"])
     for name in _METRIC_FACETS:
         if name in facets:
             metrics |= _parse_metrics(facets[name])
