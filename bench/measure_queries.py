@@ -17,9 +17,10 @@ from bench.figures import Report
 from bench.large_index import COLUMNS, SCHEDULER, STORE, job_name, source_name, table_name, write_index
 from bench.rounds import parse_run_size, scratch_folder
 
-from clew.index.queries.reader import IndexReader
+from clew.index.queries.lists import PageQueries
 from clew.query.context import QueryResources
-from clew.query.entities.facets import describe_dataset, describe_job, describe_run
+from clew.query.entities.datasets import describe_dataset
+from clew.query.entities.runs import describe_job, describe_run
 from clew.query.lineage import analyze_impact, find_path, traverse_lineage
 from clew.query.search import search_entities
 
@@ -70,7 +71,7 @@ def main() -> None:
             _measure_queries(report, resources, reader, jobs)
 
 
-def _measure_queries(report: Report, resources: QueryResources, index: IndexReader, jobs: int) -> None:
+def _measure_queries(report: Report, resources: QueryResources, index: PageQueries, jobs: int) -> None:
     random = Random(11)
 
     def random_table() -> str:
@@ -100,8 +101,8 @@ def _measure_queries(report: Report, resources: QueryResources, index: IndexRead
         ),
         "impact of a column": (lambda: analyze_impact(resources, index, random_table(), random_column()), None),
         "a path": (lambda: find_path(resources, index, random_table(), random_table()), None),
-        "a dataset": (lambda: describe_dataset(index, STORE, table_name(random.randrange(jobs))), None),
-        "a job": (lambda: describe_job(index, *random_job()), None),
+        "a dataset": (lambda: describe_dataset(index, (STORE, table_name(random.randrange(jobs)))), None),
+        "a job": (lambda: describe_job(index, random_job()), None),
         "a run": (lambda: describe_run(index, _last_run(index, *random_job())), None),
     }
     for name, (query, target) in queries.items():
@@ -118,7 +119,7 @@ def _measure_queries(report: Report, resources: QueryResources, index: IndexRead
     report.log(f"a search: {median:,.2f} ms of CPU, 95th percentile {p95:,.2f}")
 
 
-def _last_run(index: IndexReader, namespace: str, name: str) -> str:
+def _last_run(index: PageQueries, namespace: str, name: str) -> str:
     row = index.query_one("select latest_run_uuid from jobs where namespace = ? and name = ?", namespace, name)
     return "" if row is None else str(row[0])
 

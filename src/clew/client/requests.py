@@ -11,17 +11,19 @@ from urllib.parse import quote
 import msgspec
 
 from clew.api.v2.entities import (
+    DatasetDetails,
     DatasetListResponse,
     DiffResponse,
     FacetHistory,
     FacetsResponse,
     IndexStatusResponse,
+    JobDetails,
     JobListResponse,
+    RunDetails,
     RunListResponse,
 )
 from clew.api.v2.lineage import SearchPage
 from clew.errors import ClewError
-from clew.query.entities.facets import DatasetDetails, JobDetails, RunDetails
 from clew.query.graph.traversal import Direction
 from clew.query.graph.view import RollUp
 from clew.query.lineage import ImpactResult, LineageResult, PathResult

@@ -35,9 +35,8 @@ def run_dataset_key(run_uuid: str | None, dataset: str) -> str:
 
 
 # The same as an expression on the columns of `run_io`.
-RUN_DATASET_KEY: Final = " || char(31) || ".join(
-    ("run_uuid", "dataset_namespace", "dataset_name", "dataset_version")
-)
+RUN_DATASET_KEY: Final = """run_uuid || char(31) || dataset_namespace || char(31) || dataset_name || char(31)
+|| dataset_version"""
 
 
 def split_key(key: str) -> list[str | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -46,10 +46,10 @@ from clew.mcp.schemas import (
     SearchReply,
 )
 from clew.query.diff import RunDiff
-from clew.query.entities.facets import DatasetDetails, JobDetails, JobName, RunDetails, RunIo
+from clew.query.entities.model import CatalogDataset, CatalogJob, CatalogRun
 from clew.query.entities.runs import JobRunSummary, RunSelection
-from clew.query.graph.nodes import Node
-from clew.query.model import CellExecution, ColumnLineageEdge, DatasetName, DatasetState, NotebookOperation, NotebookRun
+from clew.query.graph.nodes import Node, NodeKind
+from clew.query.model import CellExecution, ColumnLineageEdge, DatasetState, NotebookOperation, NotebookRun
 from clew.query.names import UnknownNameError, full_name
 from clew.query.notebooks.reports import peak_memory_mb, slowest_cell, total_ms
 from clew.query.search import Hits
@@ -340,17 +340,16 @@ def _to_operation_entry(operation: NotebookOperation) -> CellOperationEntry:
 _MAX_TEXT_LENGTH, _MAX_NAMES = 300, 20
 
 
-def describe_reply(details: DatasetDetails | JobDetails | RunDetails, tokens: int) -> ToolReply:
+def describe_reply(entity: CatalogDataset | CatalogJob | CatalogRun, tokens: int) -> ToolReply:
     """Build the reply for a dataset, job or run; the columns of a dataset are cut to the budget."""
-    if isinstance(details, DatasetDetails):
-        columns = details.columns
+    if isinstance(entity, CatalogDataset):
 
         def compose(entries: int) -> ToolReply:
-            data = DescribeReply(dataset=_dataset(details, entries))
+            data = DescribeReply(dataset=_dataset(entity, entries))
             return ToolReply(_format_fields(data.dataset), data)
 
-        return fit_to_budget(compose, len(columns), tokens)
-    data = DescribeReply(job=_job(details)) if isinstance(details, JobDetails) else DescribeReply(run=_run(details))
+        return fit_to_budget(compose, len(entity.fields), tokens)
+    data = DescribeReply(job=_job(entity)) if isinstance(entity, CatalogJob) else DescribeReply(run=_run(entity))
     return ToolReply(_format_fields(data.job or data.run), data)
 
 
@@ -401,49 +400,49 @@ def _format_value(value: object) -> str:
     return str(value)
 
 
-def _dataset(dataset: DatasetDetails, entries: int) -> DatasetReply:
+def _dataset(dataset: CatalogDataset, entries: int) -> DatasetReply:
     tags = [f"{tag.key}={tag.value}" if tag.value else tag.key for tag in dataset.tags[:_MAX_NAMES]]
     return DatasetReply(
-        id=dataset.id,
+        id=Node("dataset", dataset.namespace, dataset.name).id,
         description=_truncate_optional(dataset.description),
-        last_event_at=dataset.last_event_at,
+        last_event_at=dataset.updated_at,
         is_deleted=dataset.is_deleted,
         columns=[
-            ColumnEntry(name=column.name, type=column.type, description=_truncate_optional(column.description))
-            for column in dataset.columns[:entries]
+            ColumnEntry(name=field.name, type=field.type, description=_truncate_optional(field.description))
+            for field in dataset.fields[:entries]
         ],
-        column_total=len(dataset.columns),
+        column_total=len(dataset.fields),
         tags=tags,
-        written_by=_jobs(dataset.written_by),
-        read_by=_jobs(dataset.read_by),
+        written_by=_node_ids("job", dataset.written_by),
+        read_by=_node_ids("job", dataset.read_by),
         facets=sorted(dataset.facets)[:_MAX_NAMES],
     )
 
 
-def _job(job: JobDetails) -> JobReply:
+def _job(job: CatalogJob) -> JobReply:
     return JobReply(
-        id=job.id,
+        id=Node("job", job.namespace, job.name).id,
         type=job.type,
         description=_truncate_optional(job.description),
         latest_run=None if job.latest_run is None else job.latest_run.id,
         latest_state=None if job.latest_run is None else job.latest_run.state,
-        reads=_datasets(job.inputs),
-        writes=_datasets(job.outputs),
+        reads=_node_ids("dataset", job.reads),
+        writes=_node_ids("dataset", job.writes),
         facets=sorted(job.facets)[:_MAX_NAMES],
     )
 
 
-def _run(run: RunDetails) -> JobRunReply:
+def _run(run: CatalogRun) -> JobRunReply:
     return JobRunReply(
         id=run.id,
-        job=None if run.job is None else Node("job", run.job.namespace, run.job.name).id,
+        job=None if run.job is None else Node("job", *run.job).id,
         state=run.state,
         started_at=run.started_at,
         duration_ms=run.duration_ms,
-        parent=run.parent_run_id,
+        parent=run.parent.run_id,
         error=_truncate_optional(run.error),
-        reads=_datasets(run.inputs),
-        writes=_datasets(run.outputs),
+        reads=_node_ids("dataset", [(dataset.namespace, dataset.name) for dataset in run.inputs]),
+        writes=_node_ids("dataset", [(dataset.namespace, dataset.name) for dataset in run.outputs]),
         facets=sorted(run.facets)[:_MAX_NAMES],
     )
 
@@ -452,12 +451,8 @@ def _truncate_optional(text: str | None) -> str | None:
     return None if text is None else truncate(text, _MAX_TEXT_LENGTH)
 
 
-def _jobs(jobs: tuple[JobName, ...]) -> list[str]:
-    return [Node("job", job.namespace, job.name).id for job in jobs[:_MAX_NAMES]]
-
-
-def _datasets(datasets: tuple[DatasetName, ...] | tuple[RunIo, ...]) -> list[str]:
-    return [Node("dataset", dataset.namespace, dataset.name).id for dataset in datasets[:_MAX_NAMES]]
+def _node_ids(kind: NodeKind, names: Sequence[tuple[str, str]]) -> list[str]:
+    return [Node(kind, *name).id for name in names[:_MAX_NAMES]]
 
 
 def _differences(diff: RunDiff) -> Iterator[str]:

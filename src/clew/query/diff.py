@@ -5,24 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from difflib import unified_diff
-from typing import Any, Generic, Literal, TypeVar, get_args
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args
 
-import msgspec
 from msgspec import Struct
 
-from clew.index.backends.base import Row
-from clew.index.queries import entities
+from clew.data_dir import LakeLocation
+from clew.events.facets import decode_facet, get_str
+from clew.index.queries.entities import EntityQueries, Name
 from clew.index.queries.reader import IndexReader
-from clew.query.entities.facets import ColumnInfo, load_schema_columns, run_duration_ms
-from clew.query.graph.traversal import require_run
-from clew.query.model import CellExecution, DatasetName, DatasetState, EdgeType, NotebookRun
+from clew.query.entities.datasets import load_schemas
+from clew.query.entities.facets import read_facets_from_lake
+from clew.query.entities.model import CatalogRun, RunDataset, SchemaField, VersionCache, VersionRecord
+from clew.query.entities.runs import describe_run
+from clew.query.model import CellExecution, DatasetName, DatasetState, EdgeType, Field, NotebookRun
 from clew.query.names import UnknownNameError
 from clew.query.notebooks.reports import total_ms
 from clew.query.notebooks.session import display_name
 from clew.query.upstream import is_intermediate_frame
 
 _MAX_EDGES = 10_000
-_MAX_VERSIONS = 1_000
 _MAX_CODE_LINES = 2_000
 
 T = TypeVar("T")
@@ -117,28 +118,30 @@ class VersionDiff(Struct, frozen=True, rename="camel"):
     difference: DatasetDiff
 
 
-def diff_runs(index: IndexReader, left: str, right: str, code: tuple[CodeDiff, ...] = ()) -> RunDiff:
-    """Compare two runs; `code` adds code diffs that do not come from notebook cells."""
-    left_run, right_run = require_run(index, left), require_run(index, right)
+def diff_runs(index: EntityQueries, left: str, right: str, lake: LakeLocation | None = None) -> RunDiff:
+    """Compare two runs; with a lake, the code in their facets, too."""
+    left_run, right_run = (describe_run(index, run) for run in (left, right))
+    code = diff_code_by_name(_read_code(left, lake), _read_code(right, lake))
     return RunDiff(
         left=left,
         right=right,
-        job=_value_change(_job_name(left_run), _job_name(right_run)),
-        state=_value_change(left_run["state"], right_run["state"]),
-        duration_ms=_value_change(run_duration_ms(left_run), run_duration_ms(right_run)),
-        job_version=_value_change(left_run["job_version"], right_run["job_version"]),
-        error=_value_change(left_run["error_message"], right_run["error_message"]),
-        inputs=_diff_io(index, left, right, "INPUT"),
-        outputs=_diff_io(index, left, right, "OUTPUT"),
-        code=(*code, *_diff_cells(index, left_run["session_id"], right_run["session_id"])),
+        job=_value_change(_format_name(left_run.job), _format_name(right_run.job)),
+        state=_value_change(left_run.state, right_run.state),
+        duration_ms=_value_change(left_run.duration_ms, right_run.duration_ms),
+        job_version=_value_change(left_run.job_version, right_run.job_version),
+        error=_value_change(left_run.error, right_run.error),
+        inputs=_diff_io(index, _datasets(left_run, left_run.inputs), _datasets(right_run, right_run.inputs)),
+        outputs=_diff_io(index, _datasets(left_run, left_run.outputs), _datasets(right_run, right_run.outputs)),
+        code=(*code, *_diff_cells(index, left_run.session_id, right_run.session_id)),
     )
 
 
 def diff_versions(
-    index: IndexReader, dataset: DatasetName, left: str | None = None, right: str | None = None
+    index: EntityQueries, dataset: DatasetName, left: str | None = None, right: str | None = None
 ) -> VersionDiff:
     """Compare two versions of a dataset, given by version or by run; by default the last two."""
-    versions = entities.list_dataset_versions(index, dataset.namespace, dataset.name, _MAX_VERSIONS)
+    name = dataset.namespace, dataset.name
+    versions = VersionCache(index, {name: index.aliases_of(name)}).get(name)[::-1]
     if len(versions) < 2:
         count = "no version" if not versions else "one version"
         raise UnknownNameError(
@@ -146,11 +149,13 @@ def diff_versions(
         )
     right_version = versions[0] if right is None else _find_version(versions, right, dataset)
     left_version = versions[1] if left is None else _find_version(versions, left, dataset)
+    runs = index.runs_of({record.run_uuid for record in (left_version, right_version) if record.run_uuid is not None})
+    jobs = {run_uuid: f"{run.job_namespace}:{run.job_name}" for run_uuid, run in runs.items()}
     return VersionDiff(
         dataset=dataset,
-        runs=ValueChange(left_version["run_uuid"], right_version["run_uuid"]),
-        written_by=_value_change(_job_name(left_version), _job_name(right_version)),
-        difference=_diff_dataset(index, dataset, left_version, right_version, "version"),
+        runs=ValueChange(left_version.run_uuid, right_version.run_uuid),
+        written_by=_value_change(jobs.get(left_version.run_uuid or ""), jobs.get(right_version.run_uuid or "")),
+        difference=_diff_dataset(index, dataset, _written(left_version), _written(right_version)),
     )
 
 
@@ -164,48 +169,58 @@ def diff_code(name: str, left: str | None, right: str | None) -> CodeDiff | None
     return CodeDiff(name, "\n".join(lines))
 
 
-def _find_version(versions: list[Row], name: str, dataset: DatasetName) -> Row:
-    for row in versions:
-        if name in {row["version"], row["run_uuid"]}:
-            return row
-    names = [row["version"] or row["run_uuid"] for row in versions if row["version"] or row["run_uuid"]]
-    raise UnknownNameError.of(f"version of {dataset.name}", name, names)
+def _find_version(versions: list[VersionRecord], name: str, dataset: DatasetName) -> VersionRecord:
+    for record in versions:
+        if name in {record.producer_version or None, record.run_uuid}:
+            return record
+    existing = (record.producer_version or record.run_uuid for record in versions)
+    raise UnknownNameError.of(f"version of {dataset.name}", name, filter(None, existing))
 
 
-def _diff_io(index: IndexReader, left: str, right: str, direction: str) -> IoDiff:
-    left_io, right_io = (_datasets_by_direction(index, run, direction) for run in (left, right))
+class _Side(NamedTuple):
+    """A dataset on one side of a diff: as a run used it, or a version of it."""
+
+    run_uuid: str | None
+    version: str | None
+    schema_id: str | None
+    row_count: int | None
+
+
+def _written(record: VersionRecord) -> _Side:
+    return _Side(record.run_uuid, record.producer_version or None, record.schema_id, record.row_count)
+
+
+def _datasets(run: CatalogRun, datasets: Iterable[RunDataset]) -> dict[DatasetName, _Side]:
+    # If a run used several versions of a dataset, the last one is compared.
+    return {
+        DatasetName(used.namespace, used.name): _Side(run.id, used.version, used.schema_id, used.row_count)
+        for used in datasets
+    }
+
+
+def _diff_io(index: EntityQueries, left: dict[DatasetName, _Side], right: dict[DatasetName, _Side]) -> IoDiff:
     changed = (
-        _diff_dataset(index, dataset, left_io[dataset], right_io[dataset], "dataset_version")
-        for dataset in sorted(left_io.keys() & right_io.keys())
+        _diff_dataset(index, dataset, left[dataset], right[dataset]) for dataset in sorted(left.keys() & right.keys())
     )
     return IoDiff(
-        added=tuple(sorted(right_io.keys() - left_io.keys())),
-        removed=tuple(sorted(left_io.keys() - right_io.keys())),
+        added=tuple(sorted(right.keys() - left.keys())),
+        removed=tuple(sorted(left.keys() - right.keys())),
         changed=tuple(diff for diff in changed if diff.version or diff.schema or diff.row_count or diff.lineage),
     )
 
 
-def _datasets_by_direction(index: IndexReader, run: str, direction: str) -> dict[DatasetName, Row]:
-    rows = entities.list_run_io(index, run)
-    # If a run used several versions of a dataset, the last one is compared.
-    return {
-        DatasetName(row["dataset_namespace"], row["dataset_name"]): row for row in rows if row["direction"] == direction
-    }
-
-
-def _diff_dataset(index: IndexReader, dataset: DatasetName, left: Row, right: Row, version: str) -> DatasetDiff:
+def _diff_dataset(index: EntityQueries, dataset: DatasetName, left: _Side, right: _Side) -> DatasetDiff:
+    schemas = load_schemas(index, (left.schema_id, right.schema_id))
     return DatasetDiff(
         dataset=dataset,
-        version=_value_change(left[version] or None, right[version] or None),
-        schema=_diff_schema(
-            load_schema_columns(index, left["schema_id"]), load_schema_columns(index, right["schema_id"])
-        ),
-        row_count=_value_change(left["row_count"], right["row_count"]),
-        lineage=_diff_lineage(index, dataset, left["run_uuid"], right["run_uuid"]),
+        version=_value_change(left.version, right.version),
+        schema=_diff_schema(schemas.get(left.schema_id, ()), schemas.get(right.schema_id, ())),
+        row_count=_value_change(left.row_count, right.row_count),
+        lineage=_diff_lineage(index, dataset, left.run_uuid, right.run_uuid),
     )
 
 
-def _diff_schema(left: tuple[ColumnInfo, ...], right: tuple[ColumnInfo, ...]) -> SchemaDiff | None:
+def _diff_schema(left: Iterable[SchemaField | Field], right: Iterable[SchemaField | Field]) -> SchemaDiff | None:
     left_types, right_types = ({column.name: column.type for column in side} for side in (left, right))
     retyped = tuple(
         ColumnChange(name, left_types[name], right_types[name])
@@ -223,15 +238,17 @@ def _has_type_changed(left: str | None, right: str | None) -> bool:
     return left is not None and right is not None and left != right
 
 
-def _diff_lineage(index: IndexReader, dataset: DatasetName, left: str | None, right: str | None) -> LineageDiff | None:
+def _diff_lineage(
+    index: EntityQueries, dataset: DatasetName, left: str | None, right: str | None
+) -> LineageDiff | None:
     left_edges, right_edges = (_edge_keys(index, dataset, run) for run in (left, right))
     if left_edges == right_edges:
         return None
     return LineageDiff(tuple(sorted(right_edges - left_edges)), tuple(sorted(left_edges - right_edges)))
 
 
-def _edge_keys(index: IndexReader, dataset: DatasetName, run: str | None) -> set[EdgeKey]:
-    rows = [] if run is None else entities.list_run_edges(index, run, _MAX_EDGES)
+def _edge_keys(index: EntityQueries, dataset: DatasetName, run: str | None) -> set[EdgeKey]:
+    rows = [] if run is None else index.edges_of_run(run, _MAX_EDGES)
     return {
         EdgeKey(
             row["column"] or "",
@@ -263,20 +280,25 @@ def diff_code_by_name(left: Mapping[str, str | None], right: Mapping[str, str | 
     return tuple(diff for diff in diffs if diff is not None)
 
 
-def code_from_facets(facets: Mapping[str, Any]) -> dict[str, str | None]:
+def _read_code(run_uuid: str, lake: LakeLocation | None) -> dict[str, str | None]:
+    """Read the code of a run from the lake; the index has only the latest code of its job."""
+    facets = None if lake is None else read_facets_from_lake(run_uuid, lake)
+    jobs = () if facets is None else facets.jobs
+    return {name: text for job in jobs for name, text in _code_from_facets(job.facets).items()}
+
+
+def _code_from_facets(facets: Mapping[str, Any]) -> dict[str, str | None]:
     """Extract the code in the `sql` and `sourceCode` facets of a job."""
     code: dict[str, str | None] = {}
     for name, key in (("sql", "query"), ("sourceCode", "sourceCode")):
-        if name in facets:
-            value = msgspec.json.decode(facets[name])
-            text = value.get(key) if isinstance(value, dict) else None
-            if isinstance(text, str):
-                code[name] = text
+        text = get_str(decode_facet(bytes(facets[name])), key) if name in facets else None
+        if text is not None:
+            code[name] = text
     return code
 
 
-def _job_name(row: Row) -> str | None:
-    return None if row["job_name"] is None else f"{row['job_namespace']}:{row['job_name']}"
+def _format_name(name: Name | None) -> str | None:
+    return None if name is None else ":".join(name)
 
 
 def _value_change(left: T, right: T) -> ValueChange[T] | None:
@@ -369,27 +391,19 @@ def _dataset_changes(old: Mapping[str, DatasetState], new: Mapping[str, DatasetS
             continue
         if None not in (state.row_count, previous.row_count) and state.row_count != previous.row_count:
             yield RunChange("rows", label, before=previous.row_count, after=state.row_count)
-        yield from _schema_changes(label, previous, state)
+        schema = _diff_schema(previous.fields, state.fields)
+        yield from schema_changes(label, schema, (len(previous.fields), len(state.fields)))
     for label in old.keys() - new.keys():
         yield RunChange("removed", label, before=old[label].row_count)
 
 
-def _schema_changes(label: str, previous: DatasetState, state: DatasetState) -> Iterator[RunChange]:
-    old, new = _types(previous), _types(state)
-    added, removed = _names_not_in(new, old), _names_not_in(old, new)
-    if added or removed:
-        yield RunChange("columns", label, before=len(old), after=len(new), added=added, removed=removed)
-    changed = [f"{name}: {old[name]} → {new[name]}" for name in new if old.get(name, new[name]) != new[name]]
-    if changed:
-        yield RunChange("types", label, added=tuple(changed))
-
-
-def _types(state: DatasetState) -> dict[str, str | None]:
-    return {field.name: field.type for field in state.fields}
-
-
-def _names_not_in(names: Iterable[str], existing: Mapping[str, str | None]) -> tuple[str, ...]:
-    return tuple(name for name in names if name not in existing)
+def schema_changes(label: str, schema: SchemaDiff | None, counts: tuple[int | None, int | None]) -> Iterator[RunChange]:
+    """Yield changes of columns and types; `counts` are the numbers of columns before and after."""
+    if schema is not None and (schema.added or schema.removed):
+        yield RunChange("columns", label, *counts, schema.added, schema.removed)
+    if schema is not None and schema.retyped:
+        retyped = tuple(f"{column.name}: {column.left} → {column.right}" for column in schema.retyped)
+        yield RunChange("types", label, added=retyped)
 
 
 def _final_states(run: NotebookRun) -> dict[str, DatasetState]:

@@ -8,11 +8,13 @@ from typing import Literal
 from msgspec import Struct
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# Multiplying it takes half the time of creating a timedelta.
+_MICROSECOND = timedelta(microseconds=1)
 
 
 def from_epoch_micros(microseconds: int | None) -> datetime | None:
     """Convert microseconds since 1970 (UTC) to a datetime."""
-    return None if microseconds is None else EPOCH + timedelta(microseconds=microseconds)
+    return None if microseconds is None else EPOCH + _MICROSECOND * microseconds
 
 
 State = Literal["NEW", "RUNNING", "COMPLETED", "FAILED", "ABORTED"]
@@ -120,7 +122,7 @@ class NotebookRun(Struct, frozen=True):
     edges: tuple[ColumnLineageEdge, ...]
 
 
-class SessionSummary(Struct, frozen=True):
+class SessionSummary(Struct, frozen=True, rename="camel"):
     """A notebook session in a list."""
 
     session_id: str

@@ -12,7 +12,6 @@ from msgspec import Struct
 
 from clew.index.queries.entities import find_run
 from clew.index.queries.reader import IndexReader
-from clew.query.entities.facets import to_run_summary
 from clew.query.graph.nodes import Node
 from clew.query.model import from_epoch_micros
 from clew.query.search_index import EntityKind, SearchIndex
@@ -97,9 +96,9 @@ def _run(index: IndexReader, text: str) -> tuple[Hit, ...]:
     row = find_run(index, text) if _RUN_ID.fullmatch(text) else None
     if row is None:
         return ()
-    run = to_run_summary(row)
-    namespace, name = ("", "") if run.job is None else (run.job.namespace, run.job.name)
-    return (Hit("run", f"run:{run.id}", namespace, name, run.state, run.ended_at or run.started_at),)
+    updated_at = from_epoch_micros(row["started_at"] if row["ended_at"] is None else row["ended_at"])
+    job = row["job_namespace"] or "", row["job_name"] or ""
+    return (Hit("run", f"run:{row['run_uuid']}", *job, row["state"], updated_at),)
 
 
 def _did_you_mean(database: sqlite3.Connection, words: list[str]) -> tuple[str, ...]:

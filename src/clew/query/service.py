@@ -12,18 +12,13 @@ from msgspec import Struct
 
 from clew.data_dir import IndexLocation, LakeLocation
 from clew.errors import UsageError
+from clew.index.queries.lists import PageQueries
 from clew.index.queries.reader import IndexReader
 from clew.query.context import QueryResources
 from clew.query.diff import RunDiff, VersionDiff, diff_runs, diff_versions
-from clew.query.entities.facets import (
-    DatasetDetails,
-    JobDetails,
-    RunDetails,
-    describe_dataset,
-    describe_job,
-    describe_run,
-)
-from clew.query.entities.runs import JobRunSummary, RunSelection, list_job_runs
+from clew.query.entities.datasets import describe_dataset
+from clew.query.entities.model import CatalogDataset, CatalogJob, CatalogRun
+from clew.query.entities.runs import JobRunSummary, RunSelection, describe_job, describe_run, list_job_runs
 from clew.query.graph.nodes import Column
 from clew.query.graph.traversal import Direction, require_run
 from clew.query.graph.view import ViewOptions
@@ -211,21 +206,21 @@ class LineageService:
             session_run = None if session is None else index.session_run(session)
             return run, session if session_run is not None and session_run["run_uuid"] == run else None
 
-    def describe(self, name: str) -> DatasetDetails | JobDetails | RunDetails:
-        """Load the details of a dataset, job or run; for a column, of its dataset."""
+    def describe(self, name: str) -> CatalogDataset | CatalogJob | CatalogRun:
+        """Load a dataset, job or run; for a column, of its dataset."""
         with self._reader() as index:
             resolved = resolve_name(index, name)
             if resolved.kind == "run":
                 return describe_run(index, resolved.id.partition(":")[2])
             node = resolve_node_id(index, resolved.id)
             describe_node = describe_job if node.kind == "job" else describe_dataset
-            return describe_node(index, node.namespace, node.name)
+            return describe_node(index, (node.namespace, node.name))
 
     def _resolve_column(self, index: IndexReader, name: str) -> Column:
         dataset, column = resolve_column(index, name)
         return Column(dataset.namespace, dataset.name, column)
 
     @contextmanager
-    def _reader(self) -> Iterator[IndexReader]:
+    def _reader(self) -> Iterator[PageQueries]:
         with self._resources.reader() as index:
             yield index

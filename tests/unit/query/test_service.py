@@ -14,7 +14,8 @@ from clew.index.extract.extractor import ChangeExtractor
 from clew.index.writer import IndexWriter
 from clew.query.context import QueryResources
 from clew.query.diff import diff_runs
-from clew.query.entities.facets import describe_dataset, describe_job, describe_run
+from clew.query.entities.datasets import describe_dataset
+from clew.query.entities.runs import describe_job, describe_run
 from clew.query.graph.nodes import Node
 from clew.query.graph.view import ViewOptions
 from clew.query.lineage import analyze_impact, traverse_lineage
@@ -44,7 +45,7 @@ def test_describes_and_traverses_every_job_and_dataset(index: Path) -> None:
         for entity in entities:
             assert resolve_node_id(reader, entity.id) == entity
             describe = describe_job if entity.kind == "job" else describe_dataset
-            assert msgspec.json.encode(describe(reader, entity.namespace, entity.name))
+            assert msgspec.json.encode(describe(reader, (entity.namespace, entity.name)))
             flat = traverse_lineage(resources, reader, entity.id)
             rolled_up = traverse_lineage(
                 resources, reader, entity.id, view_options=ViewOptions(roll_up="root", include_frames=True)

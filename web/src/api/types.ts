@@ -28,7 +28,7 @@ export interface RunPage {
 
 /** Newest notebook runs and their total number. */
 export interface NotebookRunList {
-  runs: NotebookRunEntry[];
+  runs: SessionSummary[];
   total: number;
 }
 
@@ -343,8 +343,8 @@ export interface PageGraphView {
   card: CardMetrics;
 }
 
-/** Notebook run in a list. */
-export interface NotebookRunEntry {
+/** A notebook session in a list. */
+export interface SessionSummary {
   sessionId: string;
   notebook: string;
   state: RunState;

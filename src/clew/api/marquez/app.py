@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -89,9 +90,9 @@ READ_ROUTES: Final = (
     _route("GET", "v1/tags", read_handlers.get_tags),
     _route("GET", "v1/events/lineage", read_handlers.get_events),
     _route("GET", "v1/stats/lineage-events", read_handlers.get_event_stats),
-    _route("GET", "v1/stats/jobs", read_handlers.get_job_stats),
-    _route("GET", "v1/stats/datasets", read_handlers.get_dataset_stats),
-    _route("GET", "v1/stats/sources", read_handlers.get_source_stats),
+    _route("GET", "v1/stats/jobs", partial(read_handlers.get_entity_stats, kind="job")),
+    _route("GET", "v1/stats/datasets", partial(read_handlers.get_entity_stats, kind="dataset")),
+    _route("GET", "v1/stats/sources", partial(read_handlers.get_entity_stats, kind="source")),
     _route("GET", "v1/search", read_handlers.search_names),
 )
 
@@ -121,12 +122,12 @@ def _write_routes(handlers: WriteHandlers) -> tuple[Route, ...]:
         _route("DELETE", "v1/namespaces/*", handlers.delete_namespace),
         _route("DELETE", dataset, handlers.delete_dataset),
         _route("DELETE", job, handlers.delete_job),
-        _route("POST", f"{dataset}/tags/*", handlers.tag_dataset),
-        _route("DELETE", f"{dataset}/tags/*", handlers.untag_dataset),
-        _route("POST", f"{dataset}/fields/*/tags/*", handlers.tag_field),
-        _route("DELETE", f"{dataset}/fields/*/tags/*", handlers.untag_field),
-        _route("POST", f"{job}/tags/*", handlers.tag_job),
-        _route("DELETE", f"{job}/tags/*", handlers.untag_job),
+        _route("POST", f"{dataset}/tags/*", partial(handlers.tag_dataset, is_set=True)),
+        _route("DELETE", f"{dataset}/tags/*", partial(handlers.tag_dataset, is_set=False)),
+        _route("POST", f"{dataset}/fields/*/tags/*", partial(handlers.tag_field, is_set=True)),
+        _route("DELETE", f"{dataset}/fields/*/tags/*", partial(handlers.tag_field, is_set=False)),
+        _route("POST", f"{job}/tags/*", partial(handlers.tag_job, is_set=True)),
+        _route("DELETE", f"{job}/tags/*", partial(handlers.tag_job, is_set=False)),
         _route("PUT", dataset, not_supported),
         _route("PUT", job, not_supported),
         _route("POST", f"{job}/runs", not_supported),

@@ -17,15 +17,14 @@ from clew.api.marquez.schemas import (
     format_dataset_version,
     format_job,
     format_job_version,
-    format_namespace,
     format_run,
-    format_source,
     marquez_job_type,
 )
 from clew.events.facets import decode_facet
+from clew.index.queries.entities import Facets, Name
 from clew.query.context import QueryResources
 from clew.query.entities.catalog import Catalog, EntityMatch, Interval, daily_intervals, hourly_intervals
-from clew.query.entities.model import CatalogDataset, CatalogJob, CatalogRun, Facets, Name
+from clew.query.entities.model import CatalogDataset, CatalogJob, CatalogRun, Namespace
 from clew.query.search import search_entities, split_words
 from clew.query.search_index import EntityKind
 
@@ -45,23 +44,26 @@ def json_response(value: object, status: int = 200) -> MarquezResponse:
 def get_namespaces(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     """`GET /namespaces`."""
     limit, offset = request.page()
-    namespaces = catalog.namespaces()[offset : offset + limit]
-    return json_response({"namespaces": [format_namespace(namespace) for namespace in namespaces]})
+    return json_response({"namespaces": catalog.namespaces()[offset : offset + limit]})
 
 
 def get_namespace(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     """`GET /namespaces/{namespace}`."""
-    (name,) = request.path_args
+    return json_response(require_namespace(catalog, request.path_args[0]))
+
+
+def require_namespace(catalog: Catalog, name: str) -> Namespace:
+    """Return a namespace, or raise 404."""
     namespace = next((candidate for candidate in catalog.namespaces() if candidate.name == name), None)
     if namespace is None:
         raise not_found_error("Namespace", name)
-    return json_response(format_namespace(namespace))
+    return namespace
 
 
 def get_sources(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     """`GET /sources`."""
     limit, offset = request.page()
-    return json_response({"sources": [format_source(source) for source in catalog.sources()[offset : offset + limit]]})
+    return json_response({"sources": catalog.sources()[offset : offset + limit]})
 
 
 def get_source(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
@@ -70,7 +72,7 @@ def get_source(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     source = next((candidate for candidate in catalog.sources() if candidate.name == name), None)
     if source is None:
         raise not_found_error("Source", name)
-    return json_response(format_source(source))
+    return json_response(source)
 
 
 def get_datasets(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
@@ -78,7 +80,7 @@ def get_datasets(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     (name,) = request.path_args
     datasets = [format_dataset(dataset) for dataset in catalog.datasets(name, *request.page())]
     if not datasets:
-        _require_namespace(catalog, name)
+        _check_namespace(catalog, name)
     return json_response({"datasets": datasets, "totalCount": catalog.count_datasets(name)})
 
 
@@ -189,61 +191,14 @@ def get_events(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     return json_response({"events": events, "totalCount": total})
 
 
-class EventStatsSchema(Struct, frozen=True, rename="camel"):
-    """Run events of an interval by type."""
-
-    start_interval: datetime
-    end_interval: datetime
-    fail: int
-    start: int
-    complete: int
-    abort: int
-
-
-class CountStatsSchema(Struct, frozen=True, rename="camel"):
-    """Number of entities at the end of an interval."""
-
-    start_interval: datetime
-    end_interval: datetime
-    count: int
-
-
 def get_event_stats(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     """`GET /stats/lineage-events`."""
-    counts = catalog.event_counts(_intervals(request))
-    return json_response(
-        [
-            EventStatsSchema(
-                count.interval.start, count.interval.end, count.fail, count.start, count.complete, count.abort
-            )
-            for count in counts
-        ]
-    )
+    return json_response(catalog.event_counts(_intervals(request)))
 
 
-def get_job_stats(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
-    """`GET /stats/jobs`."""
-    return _entity_stats(catalog, request, "job")
-
-
-def get_dataset_stats(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
-    """`GET /stats/datasets`."""
-    return _entity_stats(catalog, request, "dataset")
-
-
-def get_source_stats(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
-    """`GET /stats/sources`."""
-    created = sorted(source.created_at for source in catalog.sources() if source.created_at is not None)
-    counts = [
-        CountStatsSchema(source.start, source.end, sum(timestamp < source.end for timestamp in created))
-        for source in _intervals(request)
-    ]
-    return json_response(counts)
-
-
-def _entity_stats(catalog: Catalog, request: MarquezRequest, kind: str) -> MarquezResponse:
-    counts = catalog.entity_counts(kind, _intervals(request))
-    return json_response([CountStatsSchema(count.interval.start, count.interval.end, count.count) for count in counts])
+def get_entity_stats(catalog: Catalog, request: MarquezRequest, kind: str) -> MarquezResponse:
+    """`GET /stats/jobs`, `/stats/datasets` and `/stats/sources`."""
+    return json_response(catalog.entity_counts(kind, _intervals(request)))
 
 
 def _intervals(request: MarquezRequest) -> list[Interval]:
@@ -270,12 +225,12 @@ def _require(
     namespace, name = request.path_args[:2]
     entity = find((namespace, name))
     if entity is None:
-        _require_namespace(catalog, namespace)
+        _check_namespace(catalog, namespace)
         raise not_found_error(kind, name)
     return entity
 
 
-def _require_namespace(catalog: Catalog, name: str) -> None:
+def _check_namespace(catalog: Catalog, name: str) -> None:
     if not catalog.has_namespace(name):
         raise not_found_error("Namespace", name)
 

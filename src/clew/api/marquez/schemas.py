@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 from functools import lru_cache
 from hashlib import md5
@@ -11,7 +12,9 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import asdict
 
+from clew.events.facets import Tag
 from clew.index.encoding import entity_key
+from clew.index.queries.entities import Name
 from clew.query.entities import model
 
 Columns = tuple[model.ColumnSources, ...]
@@ -42,9 +45,7 @@ class ColumnLineageSchema(Struct, frozen=True, rename="camel"):
 
 
 def format_column_lineage(columns: Columns) -> Raw | None:
-    """Encode columns with their sources; None if there are none."""
-    if not columns:
-        return None
+    """Encode columns with their source columns; None if there are none."""
     return _encode_cached(columns) if len(columns) <= _MAX_CACHED_COLUMNS else _encode(columns)
 
 
@@ -53,51 +54,32 @@ def marquez_transformation_type(transformation: model.ColumnTransformation) -> s
     return "MASKED" if transformation.masking else transformation.subtype or transformation.type
 
 
-def _encode(columns: Columns) -> Raw:
-    return Raw(msgspec.json.encode([_column(column) for column in columns]))
+def _encode(columns: Columns) -> Raw | None:
+    """Encode columns; sources and targets that are whole datasets are left out."""
+    schemas = [
+        ColumnLineageSchema(column.name, fields, fields[0].transformation_description, fields[0].transformation_type)
+        for column in columns
+        if column.name is not None and (fields := list(_input_fields(column)))
+    ]
+    return Raw(msgspec.json.encode(schemas)) if schemas else None
 
 
 _encode_cached = lru_cache(_MAX_CACHED)(_encode)
 
 
-def _column(column: model.ColumnSources) -> ColumnLineageSchema:
-    fields = [_input_field(source) for source in column.sources]
-    return ColumnLineageSchema(column.name, fields, fields[0].transformation_description, fields[0].transformation_type)
-
-
-def _input_field(source: model.SourceColumn) -> InputFieldSchema:
-    """Convert a source column; Marquez's fields describe its first transformation."""
-    first = source.transformations[0] if source.transformations else None
-    return InputFieldSchema(
-        source.namespace,
-        source.dataset,
-        source.field,
-        None if first is None else first.description,
-        None if first is None else marquez_transformation_type(first),
-        source.transformations,
-    )
-
-
-class NamespaceSchema(Struct, frozen=True, rename="camel"):
-    """Namespace."""
-
-    name: str
-    created_at: datetime | None
-    updated_at: datetime | None
-    owner_name: str
-    description: str | None
-    is_hidden: bool
-
-
-class SourceSchema(Struct, frozen=True, rename="camel"):
-    """Source."""
-
-    type: str
-    name: str
-    created_at: datetime | None
-    updated_at: datetime | None
-    connection_url: str
-    description: str | None
+def _input_fields(column: model.ColumnSources) -> Iterator[InputFieldSchema]:
+    """Convert source columns; Marquez's fields describe the first transformation."""
+    for source in column.sources:
+        if source.field is not None:
+            first = source.transformations[0] if source.transformations else None
+            yield InputFieldSchema(
+                source.namespace,
+                source.dataset,
+                source.field,
+                None if first is None else first.description,
+                None if first is None else marquez_transformation_type(first),
+                source.transformations,
+            )
 
 
 class EntityId(Struct, frozen=True):
@@ -231,28 +213,9 @@ class DatasetVersionSchema(Struct, frozen=True, rename="camel"):
     facets: dict[str, Raw]
 
 
-def format_namespace(namespace: model.Namespace) -> NamespaceSchema:
-    """Convert a namespace."""
-    return NamespaceSchema(
-        namespace.name,
-        namespace.created_at,
-        namespace.updated_at,
-        namespace.owner,
-        namespace.description,
-        namespace.is_hidden,
-    )
-
-
-def format_source(source: model.DataSource) -> SourceSchema:
-    """Convert a source."""
-    return SourceSchema(source.type, source.name, source.created_at, source.updated_at, source.url, source.description)
-
-
 def format_run(run: model.CatalogRun) -> RunSchema:
     """Convert a run."""
-    duration = None
-    if run.started_at is not None and run.ended_at is not None:
-        duration = int((run.ended_at - run.started_at).total_seconds() * 1000)
+    duration_ms = run.duration_ms
     return RunSchema(
         run.id,
         run.created_at,
@@ -262,7 +225,7 @@ def format_run(run: model.CatalogRun) -> RunSchema:
         run.state,
         run.started_at,
         run.ended_at,
-        duration,
+        None if duration_ms is None else int(duration_ms),
         _args(run),
         None if run.job_version is None or run.job is None else VersionId(*run.job, run.job_version),
         [_run_dataset(dataset) for dataset in run.inputs],
@@ -307,8 +270,8 @@ def format_job(job: model.CatalogJob) -> JobSchema:
         latest_runs=latest or None,
         facets=job.facets,
         current_version=job.current_version,
-        labels=job.labels,
-        tags=job.tags,
+        labels=tuple(label for label in (job.type, job.integration) if label),
+        tags=_tag_names(job.tags),
     )
 
 
@@ -339,8 +302,8 @@ def format_dataset_base(dataset: model.CatalogDataset) -> DatasetBase:
         dataset.namespace,
         dataset.source,
         dataset.fields,
-        dataset.tags,
-        dataset.modified_at,
+        _tag_names(dataset.tags),
+        None if dataset.current_version is None else dataset.current_version.created_at,
         dataset.lifecycle_state,
         dataset.description,
     )
@@ -350,7 +313,7 @@ def format_dataset(dataset: model.CatalogDataset) -> DatasetSchema:
     """Convert a dataset."""
     return DatasetSchema(
         **asdict(format_dataset_base(dataset)),
-        current_version=dataset.current_version,
+        current_version=None if dataset.current_version is None else dataset.current_version.id,
         column_lineage=format_column_lineage(dataset.columns),
         facets=dataset.facets,
         deleted=dataset.is_deleted,
@@ -369,7 +332,7 @@ def format_dataset_version(version: model.DatasetVersion) -> DatasetVersionSchem
         version.namespace,
         version.source,
         version.fields,
-        version.tags,
+        _tag_names(version.tags),
         version.lifecycle_state,
         version.description,
         version.schema_version,
@@ -378,7 +341,12 @@ def format_dataset_version(version: model.DatasetVersion) -> DatasetVersionSchem
     )
 
 
-def _entity_ids(names: tuple[model.Name, ...]) -> list[EntityId]:
+def _tag_names(tags: tuple[Tag, ...]) -> tuple[str, ...]:
+    """Return the names of the tags of the entity itself."""
+    return tuple(sorted({tag.key for tag in tags if tag.field is None}))
+
+
+def _entity_ids(names: tuple[Name, ...]) -> list[EntityId]:
     """Convert names to ids."""
     return [EntityId(*name) for name in names]
 
@@ -395,7 +363,7 @@ def _job_uuid(namespace: str, name: str) -> str:
 
 
 def _run_dataset(dataset: model.RunDataset) -> RunDatasetSchema:
-    return RunDatasetSchema(VersionId(dataset.namespace, dataset.name, dataset.version), dataset.facets)
+    return RunDatasetSchema(VersionId(dataset.namespace, dataset.name, dataset.version_id), dataset.facets)
 
 
 def _args(run: model.CatalogRun) -> dict[str, str]:

@@ -14,12 +14,13 @@ from typing import NoReturn, TypeVar
 import msgspec
 from msgspec import Struct
 
-from clew.api.marquez.http import MarquezError, MarquezRequest, MarquezResponse, not_found_error
-from clew.api.marquez.read_handlers import json_response, require_dataset, require_job
-from clew.api.marquez.schemas import format_dataset, format_job, format_namespace, format_source
+from clew.api.marquez.http import MarquezError, MarquezRequest, MarquezResponse
+from clew.api.marquez.read_handlers import json_response, require_dataset, require_job, require_namespace
+from clew.api.marquez.schemas import format_dataset, format_job
 from clew.eventlog.writer import IncomingEvent, LogLockedError, LogWriter, normalize_body
 from clew.events.ids import event_id
 from clew.events.streams import Stream
+from clew.index.queries.entities import Name
 from clew.query.entities.annotations import (
     NamespaceAnnotation,
     SoftDelete,
@@ -31,7 +32,7 @@ from clew.query.entities.annotations import (
     annotation_key,
 )
 from clew.query.entities.catalog import Catalog, UnindexedAnnotations
-from clew.query.entities.model import CatalogDataset, DataSource, Name, Namespace, TagDefinition
+from clew.query.entities.model import CatalogDataset, DataSource, TagDefinition
 
 StoreEvent = Callable[[IncomingEvent], object]
 T = TypeVar("T", bound=Struct)
@@ -100,7 +101,7 @@ class WriteHandlers:
         body = _parse_body(request, NamespaceBody)
         self._record(catalog, ("namespace", name), NamespaceAnnotation(body.owner_name, body.description))
         self._unhide(catalog, "namespace", name)
-        return json_response(format_namespace(_require_namespace(catalog, name)))
+        return json_response(require_namespace(catalog, name))
 
     def put_source(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
         """`PUT /sources/{source}`."""
@@ -108,16 +109,14 @@ class WriteHandlers:
         body = _parse_body(request, SourceBody)
         annotation = SourceAnnotation(body.type.upper(), body.connection_url, body.description)
         self._record(catalog, ("source", name), annotation)
-        return json_response(
-            format_source(DataSource(name, annotation.type, None, None, annotation.url, annotation.description))
-        )
+        return json_response(DataSource(annotation.type, name, None, None, annotation.url, annotation.description))
 
     def delete_namespace(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
         """`DELETE /namespaces/{namespace}`."""
         (name,) = request.path_args
-        _require_namespace(catalog, name)
+        require_namespace(catalog, name)
         self._record(catalog, ("hidden", "namespace", name), SoftDelete())
-        return json_response(format_namespace(_require_namespace(catalog, name)))
+        return json_response(require_namespace(catalog, name))
 
     def delete_dataset(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
         """`DELETE /namespaces/{namespace}/datasets/{dataset}`."""
@@ -131,46 +130,32 @@ class WriteHandlers:
         self._record(catalog, ("hidden", "job", job.namespace, job.name), SoftDelete())
         return json_response(format_job(job))
 
-    def tag_dataset(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
-        """`POST /namespaces/{namespace}/datasets/{dataset}/tags/{tag}`."""
-        return self._tag(catalog, request, "dataset", None, request.path_args[2], is_set=True)
+    def tag_dataset(self, catalog: Catalog, request: MarquezRequest, *, is_set: bool) -> MarquezResponse:
+        """`POST` or `DELETE /namespaces/{namespace}/datasets/{dataset}/tags/{tag}`."""
+        require_dataset(catalog, request)
+        self._tag(catalog, request, "dataset", (None, request.path_args[2]), is_set=is_set)
+        return json_response(format_dataset(require_dataset(catalog, request)))
 
-    def untag_dataset(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
-        """`DELETE /namespaces/{namespace}/datasets/{dataset}/tags/{tag}`."""
-        return self._tag(catalog, request, "dataset", None, request.path_args[2], is_set=False)
+    def tag_field(self, catalog: Catalog, request: MarquezRequest, *, is_set: bool) -> MarquezResponse:
+        """`POST` or `DELETE /namespaces/{namespace}/datasets/{dataset}/fields/{field}/tags/{tag}`."""
+        field = _require_field(catalog, request)
+        self._tag(catalog, request, "dataset", (field, request.path_args[3].upper()), is_set=is_set)
+        return json_response(format_dataset(require_dataset(catalog, request)))
 
-    def tag_field(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
-        """`POST /namespaces/{namespace}/datasets/{dataset}/fields/{field}/tags/{tag}`."""
-        return self._tag(
-            catalog, request, "dataset", _require_field(catalog, request), request.path_args[3].upper(), is_set=True
-        )
-
-    def untag_field(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
-        """`DELETE /namespaces/{namespace}/datasets/{dataset}/fields/{field}/tags/{tag}`."""
-        return self._tag(
-            catalog, request, "dataset", _require_field(catalog, request), request.path_args[3].upper(), is_set=False
-        )
-
-    def tag_job(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
-        """`POST /namespaces/{namespace}/jobs/{job}/tags/{tag}`."""
-        return self._tag(catalog, request, "job", None, request.path_args[2], is_set=True)
-
-    def untag_job(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
-        """`DELETE /namespaces/{namespace}/jobs/{job}/tags/{tag}`."""
-        return self._tag(catalog, request, "job", None, request.path_args[2], is_set=False)
+    def tag_job(self, catalog: Catalog, request: MarquezRequest, *, is_set: bool) -> MarquezResponse:
+        """`POST` or `DELETE /namespaces/{namespace}/jobs/{job}/tags/{tag}`."""
+        require_job(catalog, request)
+        self._tag(catalog, request, "job", (None, request.path_args[2]), is_set=is_set)
+        return json_response(format_job(require_job(catalog, request)))
 
     def _tag(
-        self, catalog: Catalog, request: MarquezRequest, kind: str, field: str | None, tag: str, *, is_set: bool
-    ) -> MarquezResponse:
-        require: Callable[[Catalog, MarquezRequest], object] = require_dataset if kind == "dataset" else require_job
-        require(catalog, request)
+        self, catalog: Catalog, request: MarquezRequest, kind: str, tagged: tuple[str | None, str], *, is_set: bool
+    ) -> None:
+        """Set or remove a tag of a column, or of the entity itself."""
         name: Name = request.path_args[0], request.path_args[1]
         current: TagAnnotation = catalog.annotations.tag_annotation(kind, *name)
-        updated = current.with_tag((field, tag)) if is_set else current.without_tag((field, tag))
+        updated = current.with_tag(tagged) if is_set else current.without_tag(tagged)
         self._record(catalog, ("tags", kind, *name), updated)
-        if kind == "job":
-            return json_response(format_job(require_job(catalog, request)))
-        return json_response(format_dataset(require_dataset(catalog, request)))
 
     def _unhide(self, catalog: Catalog, *identity: str) -> None:
         if catalog.annotations.hidden_namespace(identity[1]) is not None:
@@ -196,13 +181,6 @@ def _parse_body(request: MarquezRequest, kind: type[T]) -> T:
         raise MarquezError(422, str(error), is_validation=True) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise MarquezError(400, "Unable to process JSON") from None
-
-
-def _require_namespace(catalog: Catalog, name: str) -> Namespace:
-    namespace = next((candidate for candidate in catalog.namespaces() if candidate.name == name), None)
-    if namespace is None:
-        raise not_found_error("Namespace", name)
-    return namespace
 
 
 def _require_field(catalog: Catalog, request: MarquezRequest) -> str:

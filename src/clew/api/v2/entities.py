@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Annotated, Final, TypeAlias, TypeVar
 
 import msgspec
@@ -20,29 +21,16 @@ from clew.api.v2.operation import (
 )
 from clew.errors import MalformedError
 from clew.index.backends.base import Row
-from clew.index.queries import entities
-from clew.query.diff import RunDiff, VersionDiff, code_from_facets, diff_code_by_name, diff_runs, diff_versions
-from clew.query.entities.facets import (
-    DatasetDetails,
-    DatasetSummary,
-    JobDetails,
-    JobSummary,
-    RunDetails,
-    RunSummary,
-    describe_dataset,
-    describe_job,
-    describe_run,
-    find_run_facets,
-    get_facet_history,
-    read_facets_from_lake,
-    to_dataset_summary,
-    to_job_summary,
-    to_run_summary,
-)
+from clew.index.queries.entities import Name, RunRecord
+from clew.query.diff import RunDiff, VersionDiff, diff_runs, diff_versions
+from clew.query.entities.datasets import describe_dataset
+from clew.query.entities.facets import find_run_facets, get_facet_history
+from clew.query.entities.model import CatalogDataset, CatalogJob, CatalogRun, RunDataset
+from clew.query.entities.runs import describe_job, describe_run, to_run
 from clew.query.graph.nodes import Node
 from clew.query.graph.traversal import require_run
 from clew.query.lineage import IndexFreshness
-from clew.query.model import DatasetName
+from clew.query.model import DatasetName, State, from_epoch_micros
 from clew.query.names import DATASET, JOB, RUN, UnknownNameError, node_kind, resolve_node_id
 
 _Limit: TypeAlias = Annotated[int, Meta(ge=1, le=1000, description="Maximum number of results.")]
@@ -60,6 +48,221 @@ _NodeId: TypeAlias = Annotated[
     ),
 ]
 T = TypeVar("T")
+R = TypeVar("R")
+
+
+class TagInfo(Struct, frozen=True):
+    """A tag; `field` is the tagged column, None for the entity itself."""
+
+    key: str
+    value: str | None
+    field: str | None
+
+
+class ColumnInfo(Struct, frozen=True):
+    """A column of a schema."""
+
+    name: str
+    type: str | None = None
+    description: str | None = None
+
+
+class JobName(Struct, frozen=True, order=True):
+    """A job by its OpenLineage identity."""
+
+    namespace: str
+    name: str
+
+
+class RunIo(Struct, frozen=True, rename="camel"):
+    """An input or output of a run; implied if only a lineage facet mentions it."""
+
+    namespace: str
+    name: str
+    version: str | None
+    row_count: int | None
+    is_implied: bool
+
+
+class RunSummary(Struct, frozen=True, rename="camel"):
+    """A run in a list."""
+
+    id: str
+    state: State
+    job: JobName | None
+    started_at: datetime | None
+    ended_at: datetime | None
+    duration_ms: float | None
+
+
+class RunDetails(Struct, frozen=True, rename="camel"):
+    """Details of a run; a placeholder is only referenced by other runs."""
+
+    id: str
+    state: State
+    job: JobName | None
+    job_version: str | None
+    started_at: datetime | None
+    ended_at: datetime | None
+    duration_ms: float | None
+    nominal_start_at: datetime | None
+    nominal_end_at: datetime | None
+    parent_run_id: str | None
+    root_run_id: str | None
+    error: str | None
+    session_id: str | None
+    inputs: tuple[RunIo, ...]
+    outputs: tuple[RunIo, ...]
+    is_placeholder: bool
+    facets: dict[str, Raw]
+
+
+class DatasetSummary(Struct, frozen=True, rename="camel"):
+    """A dataset in a list."""
+
+    id: str
+    namespace: str
+    name: str
+    last_event_at: datetime | None
+    is_deleted: bool
+
+
+class DatasetDetails(Struct, frozen=True, rename="camel"):
+    """Details of a dataset."""
+
+    id: str
+    namespace: str
+    name: str
+    aliases: tuple[DatasetName, ...]
+    renamed_from: DatasetName | None
+    renamed_to: DatasetName | None
+    lifecycle_state: str | None
+    is_deleted: bool
+    last_event_at: datetime | None
+    written_at: datetime | None
+    version: str | None
+    description: str | None
+    columns: tuple[ColumnInfo, ...]
+    tags: tuple[TagInfo, ...]
+    written_by: tuple[JobName, ...]
+    read_by: tuple[JobName, ...]
+    facets: dict[str, Raw]
+
+
+class JobSummary(Struct, frozen=True, rename="camel"):
+    """A job in a list."""
+
+    id: str
+    namespace: str
+    name: str
+    type: str | None
+    last_event_at: datetime | None
+    latest_run_id: str | None
+
+
+class JobDetails(Struct, frozen=True, rename="camel"):
+    """Details of a job."""
+
+    id: str
+    namespace: str
+    name: str
+    type: str | None
+    integration: str | None
+    processing_type: str | None
+    description: str | None
+    parent: JobName | None
+    last_event_at: datetime | None
+    latest_run: RunSummary | None
+    inputs: tuple[DatasetName, ...]
+    outputs: tuple[DatasetName, ...]
+    tags: tuple[TagInfo, ...]
+    is_placeholder: bool
+    facets: dict[str, Raw]
+
+
+def format_run_summary(run: CatalogRun) -> RunSummary:
+    """Convert a run in a list."""
+    return RunSummary(run.id, run.state, _job_name(run.job), run.started_at, run.ended_at, run.duration_ms)
+
+
+def format_run_details(run: CatalogRun) -> RunDetails:
+    """Convert a run."""
+    return RunDetails(
+        id=run.id,
+        state=run.state,
+        job=_job_name(run.job),
+        job_version=run.job_version,
+        started_at=run.started_at,
+        ended_at=run.ended_at,
+        duration_ms=run.duration_ms,
+        nominal_start_at=run.nominal_start_at,
+        nominal_end_at=run.nominal_end_at,
+        parent_run_id=run.parent.run_id,
+        root_run_id=run.root_run_id,
+        error=run.error,
+        session_id=run.session_id,
+        inputs=tuple(map(_run_io, run.inputs)),
+        outputs=tuple(map(_run_io, run.outputs)),
+        is_placeholder=run.is_placeholder,
+        facets=_sorted(run.facets),
+    )
+
+
+def format_dataset_details(dataset: CatalogDataset) -> DatasetDetails:
+    """Convert a dataset."""
+    name = dataset.namespace, dataset.name
+    return DatasetDetails(
+        id=Node("dataset", *name).id,
+        namespace=dataset.namespace,
+        name=dataset.name,
+        aliases=tuple(DatasetName(*other) for other in sorted(dataset.names) if other != name),
+        renamed_from=dataset.renamed_from,
+        renamed_to=dataset.renamed_to,
+        lifecycle_state=dataset.lifecycle_state,
+        is_deleted=dataset.is_deleted,
+        last_event_at=dataset.updated_at,
+        written_at=dataset.written_at,
+        version=dataset.facet_version,
+        description=dataset.description,
+        columns=tuple([ColumnInfo(field.name, field.type, field.description) for field in dataset.fields]),
+        tags=tuple([TagInfo(tag.key, tag.value, tag.field) for tag in dataset.tags]),
+        written_by=tuple([JobName(*job) for job in dataset.written_by]),
+        read_by=tuple([JobName(*job) for job in dataset.read_by]),
+        facets=_sorted(dataset.facets),
+    )
+
+
+def format_job_details(job: CatalogJob) -> JobDetails:
+    """Convert a job."""
+    return JobDetails(
+        id=Node("job", job.namespace, job.name).id,
+        namespace=job.namespace,
+        name=job.name,
+        type=job.type,
+        integration=job.integration,
+        processing_type=job.processing_type,
+        description=job.description,
+        parent=_job_name(job.parent),
+        last_event_at=job.updated_at,
+        latest_run=None if job.latest_run is None else format_run_summary(job.latest_run),
+        inputs=tuple(DatasetName(*name) for name in job.reads),
+        outputs=tuple(DatasetName(*name) for name in job.writes),
+        tags=tuple(TagInfo(tag.key, tag.value, tag.field) for tag in job.tags),
+        is_placeholder=job.is_placeholder,
+        facets=_sorted(job.facets),
+    )
+
+
+def _job_name(name: Name | None) -> JobName | None:
+    return None if name is None else JobName(*name)
+
+
+def _run_io(dataset: RunDataset) -> RunIo:
+    return RunIo(dataset.namespace, dataset.name, dataset.version, dataset.row_count, dataset.is_implied)
+
+
+def _sorted(facets: dict[str, Raw]) -> dict[str, Raw]:
+    return dict(sorted(facets.items()))
 
 
 class _DatasetParameters(RequestParameters):
@@ -123,16 +326,16 @@ def _find_node(context: OperationContext, kind: str) -> Node:
 
 def _dataset(context: OperationContext) -> DatasetDetails:
     node = _find_node(context, "dataset")
-    return describe_dataset(context.index, node.namespace, node.name)
+    return format_dataset_details(describe_dataset(context.index, (node.namespace, node.name)))
 
 
 def _job(context: OperationContext) -> JobDetails:
     node = _find_node(context, "job")
-    return describe_job(context.index, node.namespace, node.name)
+    return format_job_details(describe_job(context.index, (node.namespace, node.name)))
 
 
 def _run(context: OperationContext) -> RunDetails:
-    resources, details = context.resources, describe_run(context.index, context["runId"])
+    resources, details = context.resources, format_run_details(describe_run(context.index, context["runId"]))
     has_raw_events = False if details.facets else resources.has_pending_backfill(context.index)
     if has_raw_events is not False and context.on_event_loop:
         raise NeedsThreadError
@@ -145,25 +348,42 @@ def _run(context: OperationContext) -> RunDetails:
 
 def _datasets(context: OperationContext) -> DatasetListResponse:
     after = decode_cursor(context["cursor"], tuple[str, str]) or ("", "")
-    rows = entities.datasets_after(context.index, context["namespace"], after, context["limit"] + 1)
-    return DatasetListResponse(
-        *_page(rows, context["limit"], to_dataset_summary, lambda row: encode_cursor(row["namespace"], row["name"]))
+    rows = context.index.datasets_after(context["namespace"], after, context["limit"] + 1)
+    return DatasetListResponse(*_page(rows, context["limit"], _dataset_summary, _name_cursor))
+
+
+def _dataset_summary(row: Row) -> DatasetSummary:
+    name = row["namespace"], row["name"]
+    return DatasetSummary(
+        Node("dataset", *name).id, *name, from_epoch_micros(row["last_event_at"]), bool(row["is_deleted"])
     )
 
 
 def _jobs(context: OperationContext) -> JobListResponse:
     after = decode_cursor(context["cursor"], tuple[str, str]) or ("", "")
-    rows = entities.jobs_after(context.index, context["namespace"], after, context["limit"] + 1)
-    return JobListResponse(*_page(rows, context["limit"], to_job_summary, _name_cursor))
+    rows = context.index.jobs_after(context["namespace"], after, context["limit"] + 1)
+    return JobListResponse(*_page(rows, context["limit"], _job_summary, _name_cursor))
+
+
+def _job_summary(row: Row) -> JobSummary:
+    name = row["namespace"], row["name"]
+    last_event_at = from_epoch_micros(row["last_event_at"])
+    return JobSummary(Node("job", *name).id, *name, row["job_type"], last_event_at, row["latest_run_uuid"])
 
 
 def _runs(context: OperationContext) -> RunListResponse:
     node = _find_node(context, "job")
-    before = decode_cursor(context["cursor"], tuple[int | None, str])
-    rows = entities.runs_before(context.index, node.namespace, node.name, before, context["limit"] + 1)
-    return RunListResponse(
-        *_page(rows, context["limit"], to_run_summary, lambda row: encode_cursor(row["started_at"], row["run_uuid"]))
-    )
+    before = decode_cursor(context["cursor"], tuple[int | None, int, str])
+    rows = context.index.runs_of_job((node.namespace, node.name), context["limit"] + 1, before=before)
+    return RunListResponse(*_page(rows, context["limit"], _run_summary, _run_cursor))
+
+
+def _run_summary(row: RunRecord) -> RunSummary:
+    return format_run_summary(to_run(row))
+
+
+def _run_cursor(row: RunRecord) -> str:
+    return encode_cursor(row.started_at, row.first_event_at, row.run_uuid)
 
 
 def _name_cursor(row: Row) -> str:
@@ -171,7 +391,7 @@ def _name_cursor(row: Row) -> str:
 
 
 def _page(
-    rows: list[Row], limit: int, entry: Callable[[Row], T], cursor: Callable[[Row], str]
+    rows: list[R], limit: int, entry: Callable[[R], T], cursor: Callable[[R], str]
 ) -> tuple[tuple[T, ...], str | None]:
     return tuple(map(entry, rows[:limit])), cursor(rows[limit - 1]) if len(rows) > limit else None
 
@@ -358,24 +578,11 @@ def _diff(context: OperationContext) -> DiffResponse:
     if left is None or right is None:
         hint = "Pass left and right as run:UUID, or nodeId of a dataset."
         raise MalformedError("A diff needs two runs.", hint=hint)
-    code = diff_code_by_name(_run_code(context, left), _run_code(context, right))
-    return DiffResponse(diff_runs(context.index, left, right, code), None)
+    return DiffResponse(diff_runs(context.index, left, right, context.resources.lake_location), None)
 
 
 def _strip_run_prefix(name: str | None) -> str | None:
     return None if name is None else name.removeprefix("run:")
-
-
-def _run_code(context: OperationContext, run_uuid: str) -> dict[str, str | None]:
-    """Read the code of a run from the lake; the index has only the latest code of a job."""
-    lake = context.resources.lake_location
-    require_run(context.index, run_uuid)
-    facets = None if lake is None else read_facets_from_lake(run_uuid, lake)
-    return (
-        {}
-        if facets is None
-        else {name: text for job in facets.jobs for name, text in code_from_facets(job.facets).items()}
-    )
 
 
 CHANGE_OPERATIONS: Final = (

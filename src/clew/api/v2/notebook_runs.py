@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from datetime import datetime
 from typing import Annotated, Final, Protocol, TypeAlias
 
 from msgspec import Meta, Struct
@@ -14,7 +13,7 @@ from starlette.routing import Route
 
 from clew.api.middleware import problem_response, struct_response
 from clew.api.v2.operation import OperationSpec, RequestParameters, TextParam, parse_parameters
-from clew.query.model import LineageStep, NotebookRun, SessionSummary, State
+from clew.query.model import LineageStep, NotebookRun, SessionSummary
 from clew.query.pages.run_page import build_run_page
 from clew.query.pages.run_page_model import RunPage
 
@@ -42,22 +41,10 @@ OpenRunSource: TypeAlias = Callable[[], AbstractContextManager[NotebookRunSource
 MAX_NOTEBOOK_RUNS = 100
 
 
-class NotebookRunEntry(Struct, frozen=True, rename="camel"):
-    """Notebook run in a list."""
-
-    session_id: str
-    notebook: str
-    state: State
-    started_at: datetime | None
-    ended_at: datetime | None
-    cell_count: int
-    failed_cell_count: int
-
-
 class NotebookRunList(Struct, frozen=True, rename="camel"):
     """Newest notebook runs and their total number."""
 
-    runs: tuple[NotebookRunEntry, ...]
+    runs: tuple[SessionSummary, ...]
     total: int
 
 
@@ -108,7 +95,7 @@ def notebook_run_routes(open_source: OpenRunSource) -> list[Route]:
         limit = parse_parameters(_ListParameters, request.query_params).limit
         with open_source() as source:
             runs = source.runs()
-        return struct_response(NotebookRunList(runs=tuple(map(_run_entry, runs[:limit])), total=len(runs)))
+        return struct_response(NotebookRunList(runs=tuple(runs[:limit]), total=len(runs)))
 
     def latest_run(request: Request) -> Response:
         column = parse_parameters(_LatestParameters, request.query_params).column
@@ -138,13 +125,3 @@ def _no_run_response(request: Request) -> Response:
     return problem_response(request, 404, "No notebook run was recorded yet.", hint)
 
 
-def _run_entry(run: SessionSummary) -> NotebookRunEntry:
-    return NotebookRunEntry(
-        session_id=run.session_id,
-        notebook=run.notebook,
-        state=run.state,
-        started_at=run.started_at,
-        ended_at=run.ended_at,
-        cell_count=run.cell_count,
-        failed_cell_count=run.failed_cell_count,
-    )

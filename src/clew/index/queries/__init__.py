@@ -1,7 +1,7 @@
 """Queries of the index.
 
 - `reader.py`: connection, snapshot, sessions and column edges
-- `entities.py`, `catalog.py`: runs, jobs, datasets and versions
+- `entities.py`: runs, jobs, datasets and versions
 - `lineage.py`: neighbours of a node, edges at a time
-- `lists.py`: lists, counts and name search of the web UI
+- `lists.py`: lists, counts and name search
 """

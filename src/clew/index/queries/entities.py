@@ -1,23 +1,31 @@
-"""Queries of runs, jobs, datasets and versions."""
+"""Queries of runs, jobs, datasets and versions, each for one entity or for many."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final, NamedTuple, Self, TypeAlias
 
 import msgspec
+from msgspec import Raw
 
 from clew.index.backends.base import Row
-from clew.index.encoding import IS_ANNOTATIONS, RUN_DATASET_KEY
+from clew.index.encoding import (
+    DELETED,
+    RUN_DATASET_KEY,
+    StoredFacet,
+    entity_key,
+    prefix_end,
+    split_key,
+)
 from clew.index.queries.reader import ALIASES_CTE, IndexReader
+
+Name: TypeAlias = tuple[str, str]
+Facets: TypeAlias = dict[str, Raw]
 
 # Names from a JSON list of pairs. SQLite does not reorder a `cross join`, so it looks up only the requested rows.
 # `atom` is an item of a list of strings.
 REQUESTED_NAMES: Final = "(select value ->> 0 as namespace, value ->> 1 as name from json_each(?1) named) wanted"
-# The key is selected first, so that blobs are not sorted.
-_LATEST_FACETS = """select body from facets where kind = 'dataset' and entity_key = (
-        select entity_key from facets where kind = 'dataset' and entity_key >= {} and entity_key < {}
-        order by last_seq desc, entity_key desc limit 1)"""
 
 
 class RunRecord(NamedTuple):
@@ -36,28 +44,42 @@ class RunRecord(NamedTuple):
     parent_run_uuid: str | None
     parent_job_namespace: str | None
     parent_job_name: str | None
+    root_run_uuid: str | None
     job_version: str | None
+    error_message: str | None
+    session_id: str | None
+    is_placeholder: int
     body: bytes | None
+
+    @property
+    def start_time(self) -> int | None:
+        """Start of the run, or its first event if it has no START event."""
+        return self.first_event_at if self.started_at is None else self.started_at
 
 
 class DatasetRecord(NamedTuple):
-    """A dataset with its current state."""
+    """A dataset with its current state, and the names before and after a rename."""
 
     namespace: str
     name: str
     first_event_at: int
     last_event_at: int
     last_seq: int
+    written_at: int | None
     lifecycle_state: str | None
+    renamed_from_namespace: str | None
+    renamed_from_name: str | None
+    to_namespace: str | None
+    to_name: str | None
     is_deleted: int
 
 
-# Run, direction, dataset namespace, name and version, and the blob of input or output facets.
-RunIoRecord: TypeAlias = tuple[str, str, str, str, str, bytes | None]
-# Dataset namespace and name, version, run that wrote it, time, schema id and lifecycle state.
-DatasetWriteRecord: TypeAlias = tuple[str, str, str, str | None, int, str | None, str | None]
+# Run, direction, dataset namespace, name and version, row count, is_implied, schema id, and the blob of facets.
+RunIoRecord: TypeAlias = tuple[str, str, str, str, str, int | None, int, str | None, bytes | None]
+# Dataset namespace and name, version, run that wrote it, time, schema id, lifecycle state and row count.
+DatasetWriteRecord: TypeAlias = tuple[str, str, str, str | None, int, str | None, str | None, int | None]
 # Edge set id, column, source namespace, name and column, then type, subtype, description and masking.
-EdgeRecord: TypeAlias = tuple[str, str, str, str, str, str, str | None, str | None, int | None]
+EdgeRecord: TypeAlias = tuple[str, str | None, str, str, str | None, str, str | None, str | None, int | None]
 # Dataset namespace and name, asserter, job namespace and name, and edge set id.
 AssertionRecord: TypeAlias = tuple[str, str, str, str | None, str | None, str]
 
@@ -91,47 +113,66 @@ def to_json_array(values: Iterable[object]) -> str:
     return msgspec.json.encode(values).decode()
 
 
-def _column_list(record_type: type[tuple[Any, ...]]) -> str:
-    return ", ".join(name for name in record_type.__annotations__ if name != "body")
-
-
-RUNS: Final = KeyedQuery.by_id(
-    f"""select {_column_list(RunRecord)}, body
-    from runs left join facets on kind = 'run' and entity_key = run_uuid where run_uuid {{}}"""  # noqa: S608
-)
+_RUN = ", ".join(name for name in RunRecord._fields if name not in {"is_placeholder", "body"})
+# Runs without placeholders.
+_RUNS_WITHOUT_FACETS = f"select {_RUN}, 0, null from runs"  # noqa: S608
+_RUNS_WITH_FACETS = f"select {_RUN}, 0, body from runs left join facets on kind = 'run' and entity_key = run_uuid"  # noqa: S608
+_RUNS = KeyedQuery.by_id(_RUNS_WITH_FACETS + " where run_uuid {}")
 # Runs that are only referenced by others.
-PLACEHOLDER_RUNS: Final = KeyedQuery.by_id(
-    f"select {_column_list(RunRecord)}, null from all_runs where is_placeholder = 1 and run_uuid {{}}"  # noqa: S608
+_PLACEHOLDER_RUNS = KeyedQuery.by_id(
+    f"select {_RUN}, 1, null from all_runs where is_placeholder = 1 and run_uuid {{}}"  # noqa: S608
 )
-RUN_IO: Final = KeyedQuery.by_id(
-    f"""select run_uuid, direction, dataset_namespace, dataset_name, dataset_version, (
-        select body from facets where kind = case direction when 'INPUT' then 'input' else 'output' end
-        and entity_key = {RUN_DATASET_KEY})
-    from run_io where run_uuid {{}} order by run_uuid, direction, dataset_namespace, dataset_name, dataset_version"""  # noqa: S608
+_IO_FACETS = f"""(select body from facets where kind = case direction when 'INPUT' then 'input' else 'output' end
+    and entity_key = {RUN_DATASET_KEY})"""  # noqa: S608
+
+
+def _run_io(*, with_facets: bool, with_counts: bool) -> KeyedQuery:
+    counts = "row_count, is_implied, schema_id" if with_counts else "null, 0, null"
+    return KeyedQuery.by_id(
+        f"""select run_uuid, direction, dataset_namespace, dataset_name, dataset_version, {counts},
+        {_IO_FACETS if with_facets else "null"} from run_io where run_uuid {{}}
+        order by run_uuid, direction, dataset_namespace, dataset_name, dataset_version"""  # noqa: S608
+    )
+
+
+# Without the counts, the primary key has all columns.
+_RUN_IO = {
+    (with_facets, with_counts): _run_io(with_facets=with_facets, with_counts=with_counts)
+    for with_facets in (False, True)
+    for with_counts in (False, True)
+}
+_DATASET = ", ".join(
+    f"renames.{name}" if name.startswith("to_") else f"dataset_states.{name}" for name in DatasetRecord._fields
 )
-DATASETS: Final = KeyedQuery.by_name(
-    f"select {_column_list(DatasetRecord)} from {{}} cross join dataset_states using (namespace, name)"  # noqa: S608
+_DATASETS = KeyedQuery.by_name(
+    f"""select {_DATASET} from {{}} cross join dataset_states using (namespace, name)
+    left join renames using (namespace, name)"""  # noqa: S608
 )
-# Facets of the dataset version that had facets last; ?3 and ?4 are the key range of the dataset.
-DATASET_FACETS: Final = KeyedQuery(
-    f"select ?1, ?2, ({_LATEST_FACETS.format('?3', '?4')})",
-    f"""select value ->> 0, value ->> 1, ({_LATEST_FACETS.format("value ->> 2", "value ->> 3")})
-    from json_each(?) wanted""",  # noqa: S608
+# Facets of the dataset version that had facets last. The key is selected first, so that blobs are not sorted.
+_LATEST_FACETS = """kind = 'dataset' and entity_key = (
+    select entity_key from facets where kind = 'dataset' and entity_key >= {} and entity_key < {}
+    order by last_seq desc, entity_key desc limit 1)"""
+_DATASET_FACETS = KeyedQuery(
+    f"select ?1, entity_key, body from facets where {_LATEST_FACETS.format('?1', '?2')}",  # noqa: S608
+    f"""select value ->> 0, entity_key, body from json_each(?) wanted
+    cross join facets on {_LATEST_FACETS.format("value ->> 0", "value ->> 1")}""",  # noqa: S608
 )
-WRITES: Final = KeyedQuery.by_name(
-    """select dataset_namespace, dataset_name, version, run_uuid, created_at, schema_id, lifecycle_state from (
+_WRITES = KeyedQuery.by_name(
+    """select dataset_namespace, dataset_name, version, run_uuid, created_at, schema_id, lifecycle_state, row_count
+    from (
     select written.dataset_namespace, written.dataset_name, written.dataset_version as version, written.run_uuid,
-        runs.ended_at as created_at, written.schema_id, null as lifecycle_state, runs.state_seq as seq
+        runs.ended_at as created_at, written.schema_id, null as lifecycle_state, written.row_count,
+        runs.state_seq as seq
     from {0} cross join run_io written on written.dataset_namespace = wanted.namespace
         and written.dataset_name = wanted.name and written.direction = 'OUTPUT'
     join runs on runs.run_uuid = written.run_uuid and runs.state = 'COMPLETED'
     union all
     select dataset_namespace, dataset_name, coalesce(version, ''), null, created_at, nullif(schema_id, ''),
-        nullif(lifecycle_state, ''), last_seq
+        nullif(lifecycle_state, ''), null, last_seq
     from {0} cross join dataset_declarations on dataset_namespace = wanted.namespace and dataset_name = wanted.name
     ) writes order by created_at, seq"""
 )
-ASSERTIONS: Final = KeyedQuery.by_name(
+_ASSERTIONS = KeyedQuery.by_name(
     """select assertion.dataset_namespace, assertion.dataset_name, assertion.asserted_by,
         assertion.job_namespace, assertion.job_name, assertion.edge_set_id
     from {} cross join lineage_assertions assertion
@@ -142,20 +183,234 @@ ASSERTIONS: Final = KeyedQuery.by_name(
         and explicit.origin = 'lineage' and explicit.edge_set_id != ''
     )) order by assertion.event_time desc, assertion.seq desc"""
 )
-EDGES: Final = KeyedQuery.by_id(
+_EDGES = KeyedQuery.by_id(
     """select edge_set_id, "column", source_namespace, source_name, source_column, type, subtype, description, masking
-    from edge_sets where edge_set_id {} and "column" is not null and source_column is not null
-    order by edge_set_id, edge_position"""
+    from edge_sets where edge_set_id {} order by edge_set_id, edge_position"""
 )
+_JOBS_FROM = """select {0}.*{1}, source_code_location, parent_job_namespace, parent_job_name from {2}
+cross join {0} using (namespace, name) left join runs on run_uuid = latest_run_uuid"""
+_JOBS = _JOBS_FROM.format("jobs", ", 0 as is_placeholder", REQUESTED_NAMES)
+_PLACEHOLDER_JOBS = f"{_JOBS_FROM.format('all_jobs', '', REQUESTED_NAMES)} where is_placeholder = 1"
+_JOB_VERSIONS = f"""select wanted.namespace as job_namespace, wanted.name as job_name, job_version as version,
+    ended_at as observed_at, state_seq as seq, run_uuid, source_code_location, null as inputs, null as outputs
+from {REQUESTED_NAMES} cross join runs
+on job_namespace = wanted.namespace and job_name = wanted.name and job_version is not null
+union all
+select job_namespace, job_name, version, declared_at, declared_seq, null, source_code_location, inputs, outputs
+from {REQUESTED_NAMES} cross join job_declarations on job_namespace = wanted.namespace and job_name = wanted.name
+order by observed_at, seq"""  # noqa: S608
+_ALIASES = "select namespace, name, canonical_namespace, canonical_name from dataset_aliases"
+_NO_LIMIT = 2**31 - 1
 
 
-# Start and end of a run, also if it has no START or terminal event.
-_STARTED_AT = "coalesce(runs.started_at, runs.first_event_at)"
-_ENDED_AT = "coalesce(runs.ended_at, runs.last_event_at)"
+class EntityQueries(IndexReader):
+    """Queries of entities: a page needs a handful of queries, whatever its length."""
+
+    def data_version(self) -> object:
+        """Return a value that changes with every commit to the index."""
+        return self._database.data_version()
+
+    def runs_of(self, run_uuids: Collection[str]) -> dict[str, RunRecord]:
+        """Return runs by id, including placeholders."""
+        runs = {row[0]: RunRecord._make(row) for row in self._tuples(*_RUNS.bind(run_uuids))}
+        missing = [run_uuid for run_uuid in run_uuids if run_uuid not in runs] if len(runs) < len(run_uuids) else ()
+        if missing:
+            runs |= {row[0]: RunRecord._make(row) for row in self._tuples(*_PLACEHOLDER_RUNS.bind(missing))}
+        return runs
+
+    def runs_of_job(
+        self,
+        job: Name,
+        limit: int,
+        offset: int = 0,
+        *,
+        before: tuple[int | None, int, str] | None = None,
+        with_facets: bool = False,
+    ) -> list[RunRecord]:
+        """Return runs of a job, newest first, those without a START event last.
+
+        `before` is the start, the first event and the id of the last run of the previous page.
+        """
+        condition, values = "", tuple[object, ...]()
+        if before is not None:
+            has_start = before[0] is not None
+            is_earlier = "(started_at, first_event_at, run_uuid) < (?, ?, ?) or started_at is null"
+            condition = (
+                f"and ({is_earlier if has_start else 'started_at is null and (first_event_at, run_uuid) < (?, ?)'})"
+            )
+            values = before if has_start else before[1:]
+        return self.run_records(
+            f"""where job_namespace = ? and job_name = ? {condition}
+            order by started_at desc, first_event_at desc, run_uuid desc limit ? offset ?""",
+            *job,
+            *values,
+            limit,
+            offset,
+            with_facets=with_facets,
+        )
+
+    def run_records(self, condition: str, *values: object, with_facets: bool = False) -> list[RunRecord]:
+        """Return runs, without placeholders, by a condition on the table `runs`, with order and limit."""
+        query = _RUNS_WITH_FACETS if with_facets else _RUNS_WITHOUT_FACETS
+        return list(map(RunRecord._make, self._tuples(f"{query} {condition}", *values)))
+
+    def count_runs(self, job: Name) -> int:
+        """Count the runs of a job."""
+        return self.count("select count(*) from runs where job_namespace = ? and job_name = ?", *job)
+
+    def io_of(
+        self, run_uuids: Collection[str], *, with_facets: bool = False, with_counts: bool = False
+    ) -> dict[str, list[RunIoRecord]]:
+        """Return the inputs and outputs of runs by run; blobs, row counts and schemas only if requested."""
+        by_run: defaultdict[str, list[RunIoRecord]] = defaultdict(list)
+        for row in self._tuples(*_RUN_IO[with_facets, with_counts].bind(run_uuids)):
+            by_run[row[0]].append(row)
+        return by_run
+
+    def jobs_of(self, names: Collection[Name]) -> dict[Name, Row]:
+        """Return jobs by name with values of their last runs, including placeholders."""
+        jobs = {(row["namespace"], row["name"]): row for row in self._rows(_JOBS, to_json_array(names))}
+        missing = [name for name in names if name not in jobs]
+        if missing:
+            rows = self._rows(_PLACEHOLDER_JOBS, to_json_array(missing))
+            jobs |= {(row["namespace"], row["name"]): row for row in rows}
+        return jobs
+
+    def job_versions_of(self, names: Collection[Name]) -> list[Row]:
+        """Return the job versions of runs and JobEvents, oldest first."""
+        return self._rows(_JOB_VERSIONS, to_json_array(names))
+
+    def datasets_used_by(
+        self, job: Name, direction: str, limit: int = _NO_LIMIT, *, by_name: bool = False
+    ) -> list[Row]:
+        """Return the inputs or outputs of a job, most recent first or by name."""
+        return self._job_edges("job_edges.job_namespace = ? and job_edges.job_name = ?", job, direction, limit, by_name)
+
+    def jobs_using(self, dataset: Name, direction: str, limit: int = _NO_LIMIT, *, by_name: bool = False) -> list[Row]:
+        """Return the jobs that read or write a dataset under this name, most recent first or by name."""
+        return self._job_edges("dataset_namespace = ? and dataset_name = ?", dataset, direction, limit, by_name)
+
+    def _job_edges(self, condition: str, name: Name, direction: str, limit: int, by_name: bool) -> list[Row]:  # noqa: FBT001
+        order = "1, 2, 4, 5" if by_name else "job_edges.last_event_at desc, 1, 2, 4, 5"
+        return self._rows(
+            f"""select job_edges.*, runs.state from job_edges left join runs on runs.run_uuid = last_run_uuid
+            where {condition} and direction = ? order by {order} limit ?""",  # noqa: S608
+            *name,
+            direction,
+            limit,
+        )
+
+    def datasets_of(self, names: Collection[Name]) -> dict[Name, DatasetRecord]:
+        """Return datasets by name."""
+        return {row[:2]: DatasetRecord._make(row) for row in self._tuples(*_DATASETS.bind(names))}
+
+    def aliases_by_dataset(self) -> dict[Name, tuple[Name, ...]]:
+        """Map each name of a dataset with aliases to all its names, the canonical one first."""
+        return _group_aliases(self._tuples(f"{_ALIASES} order by namespace, name"))
+
+    def aliases_of(self, dataset: Name) -> tuple[Name, ...]:
+        """Return all names of a dataset, the canonical one first."""
+        rows = self._tuples(
+            f"""{_ALIASES} where (canonical_namespace, canonical_name) = (
+                select canonical_namespace, canonical_name from dataset_aliases where namespace = ? and name = ?)
+            order by namespace, name""",  # noqa: S608
+            *dataset,
+        )
+        return _group_aliases(rows).get(dataset, (dataset,))
+
+    def canonical_name(self, dataset: Name) -> Name:
+        """Return the canonical name of a dataset."""
+        row = find_canonical_name(self, *dataset)
+        return dataset if row is None else (row["canonical_namespace"], row["canonical_name"])
+
+    def writes_of(self, names: Collection[Name]) -> Iterator[DatasetWriteRecord]:
+        """Return dataset versions of completed runs and DatasetEvents, oldest first."""
+        return self._tuples(*_WRITES.bind(names))
+
+    def schemas_of(self, schema_ids: Iterable[str]) -> dict[str, str]:
+        """Return schemas as JSON, by id."""
+        query = "select schema_id, fields from json_each(?) wanted cross join schemas on schema_id = atom"
+        return {row["schema_id"]: row["fields"] for row in self._rows(query, to_json_array(list(schema_ids)))}
+
+    def assertions_on(self, names: Collection[Name]) -> Iterator[AssertionRecord]:
+        """Return the assertions on datasets, newest first."""
+        return self._tuples(*_ASSERTIONS.bind(names))
+
+    def edges_by_set(self, edge_set_ids: Collection[str]) -> dict[str, list[EdgeRecord]]:
+        """Return the edges of edge sets by id."""
+        edges: defaultdict[str, list[EdgeRecord]] = defaultdict(list)
+        for row in self._tuples(*_EDGES.bind(edge_set_ids)):
+            edges[row[0]].append(row)
+        return edges
+
+    def edges_of_run(self, run_uuid: str, limit: int) -> list[Row]:
+        """Return the column edges of a run."""
+        return self._rows(
+            """select * from column_edges where asserted_by = ?
+            order by dataset_namespace, dataset_name, "column" nulls first, source_namespace, source_name,
+            source_column nulls first limit ?""",
+            run_uuid,
+            limit,
+        )
+
+    def decode_facets(self, body: bytes | None) -> Facets:
+        """Decode the facets of a blob, without deleted ones."""
+        return {} if body is None else _live_facets(self._decode_blob(body))
+
+    def facets_of(self, entities: Collection[tuple[str, str]]) -> dict[tuple[str, str], Facets]:
+        """Return the facets of entities by kind and key, without deleted ones."""
+        query = """select kind, entity_key, body from json_each(?) wanted
+            cross join facets on kind = value ->> 0 and entity_key = value ->> 1"""
+        rows = self._rows(query, to_json_array(entities)) if entities else []
+        return {(row["kind"], row["entity_key"]): _live_facets(self._decode_blob(row["body"])) for row in rows}
+
+    def dataset_facets_of(self, names: Iterable[Name]) -> dict[Name, tuple[str | None, Facets]]:
+        """Return the version of each dataset that had facets last, and its facets."""
+        by_prefix = {entity_key(*name, ""): name for name in names}
+        rows = self._tuples(*_DATASET_FACETS.bind([(prefix, prefix_end(prefix)) for prefix in by_prefix]))
+        return {
+            by_prefix[prefix]: (key[len(prefix) :] or None, _live_facets(self._decode_blob(body)))
+            for prefix, key, body in rows
+        }
+
+    def stored_facets(self, kind: str, *identity: str | None) -> list[StoredFacet]:
+        """Return the facets of an entity with the positions of their events, including deleted ones."""
+        return self._facets(kind, entity_key(*identity))
+
+    def facets_changed_since(self, seq: int) -> list[tuple[Name, int, Facets]]:
+        """Return datasets with facets changed after a position: name, position and facets."""
+        rows = self._rows(
+            """select entity_key, last_seq, body from facets where kind = 'dataset' and last_seq > ?
+            order by last_seq, entity_key""",
+            seq,
+        )
+        changed = []
+        for row in rows:
+            namespace, name, *_ = split_key(row["entity_key"])
+            facets = _live_facets(self._decode_blob(row["body"]))
+            changed.append(((namespace or "", name or ""), row["last_seq"], facets))
+        return changed
+
+    def count(self, query: str, *values: object) -> int:
+        """Return the number that a query selects."""
+        row = self._row(query, *values)
+        return 0 if row is None else int(row[0])
+
+
+def _live_facets(facets: Iterable[StoredFacet]) -> Facets:
+    return {facet.name: Raw(facet.body) for facet in facets if facet.body != DELETED}
+
+
+def _group_aliases(rows: Iterable[tuple[str, str, str, str]]) -> dict[Name, tuple[Name, ...]]:
+    by_canonical: defaultdict[Name, list[Name]] = defaultdict(list)
+    for namespace, name, *canonical in rows:
+        by_canonical[canonical[0], canonical[1]].append((namespace, name))
+    groups = (tuple(dict.fromkeys((canonical, *names))) for canonical, names in by_canonical.items())
+    return {name: names for names in groups for name in names}
 
 
 def find_run(index: IndexReader, run_uuid: str) -> Row | None:
-    """Return a run, or its placeholder."""
+    """Return the row of a run, or of its placeholder."""
     return index.query_one("select * from all_runs where run_uuid = ?", run_uuid)
 
 
@@ -177,21 +432,6 @@ def list_child_runs(index: IndexReader, run_uuid: str, limit: int) -> list[Row]:
     )
 
 
-def find_job(index: IndexReader, namespace: str, name: str) -> Row | None:
-    """Return a job, or its placeholder."""
-    return index.query_one("select * from all_jobs where namespace = ? and name = ?", namespace, name)
-
-
-def find_dataset(index: IndexReader, namespace: str, name: str) -> Row | None:
-    """Return the dataset of this name, aliases not resolved, with `is_deleted`."""
-    return index.query_one(
-        """select dataset_states.*, to_namespace, to_name from dataset_states left join renames using (namespace, name)
-        where namespace = ? and name = ?""",
-        namespace,
-        name,
-    )
-
-
 def find_canonical_name(index: IndexReader, namespace: str, name: str) -> Row | None:
     """Return the canonical name of an alias."""
     return index.query_one(
@@ -201,105 +441,9 @@ def find_canonical_name(index: IndexReader, namespace: str, name: str) -> Row | 
     )
 
 
-def list_aliases(index: IndexReader, namespace: str, name: str) -> list[Row]:
-    """Return all names of a dataset except this one."""
-    return index.query(
-        f"{ALIASES_CTE} select * from names where (namespace, name) != (?1, ?2) order by 1, 2",  # noqa: S608
-        namespace,
-        name,
-    )
-
-
-def datasets_after(index: IndexReader, namespace: str | None, after: tuple[str, str], limit: int) -> list[Row]:
-    """Return a page of datasets, ordered by name, after the given one."""
-    return index.query(
-        f"""select * from dataset_states where (namespace, name) > (?1, ?2) and namespace = coalesce(?3, namespace)
-        and not {IS_ANNOTATIONS} order by namespace, name limit ?4""",  # noqa: S608
-        *after,
-        namespace,
-        limit,
-    )
-
-
-def jobs_after(index: IndexReader, namespace: str | None, after: tuple[str, str], limit: int) -> list[Row]:
-    """Return a page of jobs, ordered by name, after the given one, without placeholders."""
-    return index.query(
-        """select * from jobs where (namespace, name) > (?1, ?2) and namespace = coalesce(?3, namespace)
-        order by namespace, name limit ?4""",
-        *after,
-        namespace,
-        limit,
-    )
-
-
-def runs_before(
-    index: IndexReader, namespace: str, name: str, before: tuple[int | None, str] | None, limit: int
-) -> list[Row]:
-    """Return a page of a job's runs, newest first, after the given start and id; runs without a start come last."""
-    values: tuple[object, ...] = ()
-    if before is None:
-        condition = ""
-    elif before[0] is None:
-        condition, values = "and started_at is null and run_uuid < ?", (before[1],)
-    else:
-        condition, values = "and ((started_at, run_uuid) < (?, ?) or started_at is null)", before
-    query = f"""select * from runs where job_namespace = ? and job_name = ? {condition}
-    order by started_at desc, run_uuid desc limit ?"""  # noqa: S608
-    return index.query(query, namespace, name, *values, limit)
-
-
-def list_jobs_using(index: IndexReader, namespace: str, name: str, direction: str, limit: int) -> list[Row]:
-    """Return the jobs that read or write a dataset under any of its aliases."""
-    return index.query(
-        f"""{ALIASES_CTE} select distinct job_namespace, job_name from names
-        join job_edges on dataset_namespace = names.namespace and dataset_name = names.name
-        where direction = ?3 order by 1, 2 limit ?4""",  # noqa: S608
-        namespace,
-        name,
-        direction,
-        limit,
-    )
-
-
-def list_datasets_used_by(index: IndexReader, namespace: str, name: str, direction: str, limit: int) -> list[Row]:
-    """Return the inputs or outputs of a job."""
-    return index.query(
-        """select dataset_namespace, dataset_name from job_edges
-        where job_namespace = ? and job_name = ? and direction = ? order by 1, 2 limit ?""",
-        namespace,
-        name,
-        direction,
-        limit,
-    )
-
-
-def find_schema_fields(index: IndexReader, schema_id: str | None) -> str | None:
-    """Return the fields of a schema as JSON."""
-    row = None if schema_id is None else index.query_one("select fields from schemas where schema_id = ?", schema_id)
-    return None if row is None else row["fields"]
-
-
-def list_dataset_versions(index: IndexReader, namespace: str, name: str, limit: int) -> list[Row]:
-    """Return the versions of a dataset, one per completed write or declared state, newest first."""
-    return index.query(
-        f"""{ALIASES_CTE} select versions.* from names
-        join dataset_versions versions on dataset_namespace = names.namespace and dataset_name = names.name
-        order by created_at desc, last_seq desc limit ?3""",  # noqa: S608
-        namespace,
-        name,
-        limit,
-    )
-
-
-def list_run_edges(index: IndexReader, run_uuid: str, limit: int) -> list[Row]:
-    """Return the column edges of a run."""
-    return index.query(
-        """select * from column_edges where asserted_by = ?
-        order by dataset_namespace, dataset_name, "column" nulls first, source_namespace, source_name,
-        source_column nulls first limit ?""",
-        run_uuid,
-        limit,
-    )
+# Start and end of a run, also if it has no START or terminal event.
+_STARTED_AT = "coalesce(runs.started_at, runs.first_event_at)"
+_ENDED_AT = "coalesce(runs.ended_at, runs.last_event_at)"
 
 
 def producer_before(index: IndexReader, input_row: Row, consumer: Row) -> Row | None:

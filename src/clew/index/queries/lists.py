@@ -1,32 +1,42 @@
-"""Queries of the web UI: lists, neighbours, versions and search."""
+"""Lists, counts and name search."""
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from collections.abc import Collection
+
+from msgspec import Struct
 
 from clew.events.notebook import NOTEBOOK_NAMESPACE
 from clew.index.backends.base import Row
 from clew.index.encoding import IS_ANNOTATIONS, IS_LIKE, like_pattern
-from clew.index.queries.reader import IndexReader
+from clew.index.queries.entities import EntityQueries, Name, RunRecord, to_json_array
 
 # Operations of notebooks: there are thousands, and they are shown with their run.
 _IS_OPERATION = f"(namespace = '{NOTEBOOK_NAMESPACE}' and name like '%/%')"
 _IS_HIDDEN_DATASET = f"({_IS_OPERATION} or {IS_ANNOTATIONS})"
 _IS_CHILD_RUN = "exists (select 1 from runs parent where parent.run_uuid = runs.parent_run_uuid)"
-_RUN = """run_uuid, job_namespace, job_name, state, coalesce(started_at, first_event_at) as started_at, ended_at,
-session_id, parent_run_uuid, error_message"""
-_JOB_EDGES = """select job_edges.*, runs.state from job_edges left join runs on runs.run_uuid = last_run_uuid
-where direction = ? and {} order by job_edges.last_event_at desc, 1, 2, 4, 5"""
 _IS_LIKE = IS_LIKE.format(1)
 _IS_NAMED_LIKE = f"namespace || ' ' || name {_IS_LIKE}"
 _IS_RUN_LIKE = f"coalesce(job_namespace, '') || ' ' || coalesce(job_name, '') {_IS_LIKE}"
 _MAX_RESULTS = 100
+# Without hidden names; a name is hidden until a later event references it.
+_VISIBLE = """(namespace = ?1 or ?1 is null) and not exists (
+    select 1 from json_each(?2) hidden
+    where value ->> 0 = namespace and coalesce(value ->> 1, name) = name and cast(value ->> 2 as bigint) >= last_seq)"""
+_HAS_STATE = """exists (
+    select 1 from runs join json_each(?3) wanted on state = atom where run_uuid = latest_run_uuid)"""
 
-Name: TypeAlias = tuple[str, str]
+
+class HiddenUntil(Struct, frozen=True, array_like=True):
+    """A soft-deleted name, hidden until an event after `seq` references it; without a name, a whole namespace."""
+
+    namespace: str
+    name: str | None
+    seq: int
 
 
-class PageQueries(IndexReader):
-    """Queries of the web UI."""
+class PageQueries(EntityQueries):
+    """Queries of lists of entities."""
 
     def counts(self) -> Row | None:
         """Return the numbers of datasets, jobs, runs and notebook sessions, counted as in the lists."""
@@ -43,7 +53,7 @@ class PageQueries(IndexReader):
         rows = self._rows(
             f"select * {where} order by last_seq desc, namespace, name limit ?2", like_pattern(text), limit
         )
-        return rows, self._count(f"select count(*) {where}", like_pattern(text))
+        return rows, self.count(f"select count(*) {where}", like_pattern(text))
 
     def job_page(self, text: str, limit: int) -> tuple[list[Row], int]:
         """Return jobs by part of the name, most recent first, and their total number."""
@@ -53,70 +63,105 @@ class PageQueries(IndexReader):
             like_pattern(text),
             limit,
         )
-        return rows, self._count(f"select count(*) {where}", like_pattern(text))
+        return rows, self.count(f"select count(*) {where}", like_pattern(text))
 
-    def run_page(self, text: str, state: str, limit: int) -> tuple[list[Row], int]:
+    def run_page(self, text: str, state: str, limit: int) -> tuple[list[RunRecord], int]:
         """Return runs without a parent, newest first, and their total number."""
-        where = f"from runs where not {_IS_CHILD_RUN} and (?2 = '' or state = ?2) and {_IS_RUN_LIKE}"
-        query = f"select {_RUN} {where} order by last_event_at desc, run_uuid limit ?3"
-        rows = self._rows(query, like_pattern(text), state, limit)
-        return rows, self._count(f"select count(*) {where}", like_pattern(text), state)
+        where = f"where not {_IS_CHILD_RUN} and (?2 = '' or state = ?2) and {_IS_RUN_LIKE}"
+        runs = self.run_records(
+            f"{where} order by last_event_at desc, run_uuid limit ?3", like_pattern(text), state, limit
+        )
+        return runs, self.count(f"select count(*) from runs {where}", like_pattern(text), state)  # noqa: S608
 
-    def run(self, run_uuid: str) -> Row | None:
-        """Return a run, or its placeholder."""
-        return self._row("select * from all_runs where run_uuid = ?", run_uuid)
-
-    def children(self, run_uuid: str, limit: int) -> tuple[list[Row], int]:
+    def children(self, run_uuid: str, limit: int) -> tuple[list[RunRecord], int]:
         """Return the child runs of a run, ordered by start, and their total number."""
-        where = "from runs where parent_run_uuid = ?"
-        rows = self._rows(f"select {_RUN} {where} order by 5, first_event_at, run_uuid limit ?", run_uuid, limit)
-        return rows, self._count(f"select count(*) {where}", run_uuid)
+        order = "coalesce(started_at, first_event_at), first_event_at, run_uuid"
+        runs = self.run_records(f"where parent_run_uuid = ? order by {order} limit ?", run_uuid, limit)
+        return runs, self.count("select count(*) from runs where parent_run_uuid = ?", run_uuid)
 
-    def run_io(self, run_uuid: str) -> list[Row]:
-        """Return the inputs and outputs of a run."""
+    def datasets_after(self, namespace: str | None, after: Name, limit: int) -> list[Row]:
+        """Return a page of datasets, ordered by name, after the given one."""
         return self._rows(
-            "select * from run_io where run_uuid = ? order by direction, last_seq, dataset_namespace, dataset_name",
-            run_uuid,
+            f"""select * from dataset_states where (namespace, name) > (?1, ?2) and namespace = coalesce(?3, namespace)
+            and not {IS_ANNOTATIONS} order by namespace, name limit ?4""",  # noqa: S608
+            *after,
+            namespace,
+            limit,
         )
 
-    def job(self, job: Name) -> Row | None:
-        """Return a job, or its placeholder."""
-        return self._row("select * from all_jobs where namespace = ? and name = ?", *job)
-
-    def runs_of(self, job: Name, limit: int) -> tuple[list[Row], int]:
-        """Return the runs of a job, newest first, and their total number."""
-        where = "from runs where job_namespace = ? and job_name = ?"
-        rows = self._rows(f"select {_RUN} {where} order by started_at desc, run_uuid desc limit ?", *job, limit)
-        return rows, self._count(f"select count(*) {where}", *job)
-
-    def dataset(self, dataset: Name) -> Row | None:
-        """Return the dataset of this name, aliases not resolved."""
-        return self._row("select * from dataset_states where namespace = ? and name = ?", *dataset)
-
-    def canonical_name(self, dataset: Name) -> Name:
-        """Return the canonical name of a dataset."""
-        row = self._row(
-            "select canonical_namespace, canonical_name from dataset_aliases where namespace = ? and name = ?", *dataset
+    def jobs_after(self, namespace: str | None, after: Name, limit: int) -> list[Row]:
+        """Return a page of jobs, ordered by name, after the given one, without placeholders."""
+        return self._rows(
+            """select * from jobs where (namespace, name) > (?1, ?2) and namespace = coalesce(?3, namespace)
+            order by namespace, name limit ?4""",
+            *after,
+            namespace,
+            limit,
         )
-        return dataset if row is None else (row["canonical_namespace"], row["canonical_name"])
 
-    def aliases_of(self, dataset: Name) -> list[Name]:
-        """Return all names of a dataset, the given one first."""
+    def job_names(
+        self,
+        namespace: str | None,
+        hidden: Collection[HiddenUntil],
+        states: Collection[str] | None,
+        limit: int,
+        offset: int,
+    ) -> list[Name]:
+        """Return names of jobs, most recent event first, filtered by namespace and state of the last run."""
+        where, values = _visible_where(namespace, hidden, states)
         rows = self._rows(
-            """select other.namespace, other.name from dataset_aliases own
-            join dataset_aliases other using (canonical_namespace, canonical_name)
-            where own.namespace = ? and own.name = ? order by 1, 2""",
-            *dataset,
+            f"""select namespace, name from all_jobs where {where}
+            order by last_event_at desc, namespace, name limit ?{len(values) + 1} offset ?{len(values) + 2}""",  # noqa: S608
+            *values,
+            limit,
+            offset,
         )
-        return list(dict.fromkeys([dataset, *((row["namespace"], row["name"]) for row in rows)]))
+        return [(row["namespace"], row["name"]) for row in rows]
 
-    def jobs_using(self, dataset: Name, direction: str) -> list[Row]:
-        """Return the jobs that read (INPUT) or write (OUTPUT) a dataset under this name, most recent first."""
-        return self._rows(_JOB_EDGES.format("dataset_namespace = ? and dataset_name = ?"), direction, *dataset)
+    def count_jobs(self, namespace: str | None, hidden: Collection[HiddenUntil], states: Collection[str] | None) -> int:
+        """Count the jobs that `job_names` returns without a limit."""
+        where, values = _visible_where(namespace, hidden, states)
+        return self.count(f"select count(*) from all_jobs where {where}", *values)  # noqa: S608
 
-    def datasets_used_by(self, job: Name, direction: str) -> list[Row]:
-        """Return the inputs or outputs of a job, most recent first."""
-        return self._rows(_JOB_EDGES.format("job_edges.job_namespace = ? and job_edges.job_name = ?"), direction, *job)
+    def dataset_names(self, namespace: str, hidden: Collection[HiddenUntil], limit: int, offset: int) -> list[Name]:
+        """Return the names of the datasets of a namespace, sorted."""
+        rows = self._rows(
+            f"select namespace, name from datasets where {_VISIBLE} order by namespace, name limit ?3 offset ?4",  # noqa: S608
+            namespace,
+            to_json_array(hidden),
+            limit,
+            offset,
+        )
+        return [(row["namespace"], row["name"]) for row in rows]
+
+    def count_datasets(self, namespace: str, hidden: Collection[HiddenUntil]) -> int:
+        """Count the datasets of a namespace."""
+        return self.count(f"select count(*) from datasets where {_VISIBLE}", namespace, to_json_array(hidden))  # noqa: S608
+
+    def namespaces(self) -> list[Row]:
+        """Return all namespaces with the times of their first and last event."""
+        return self._rows(
+            f"""select namespace, min(first_event_at) as first_event_at, max(last_event_at) as last_event_at from (
+                select namespace, first_event_at, last_event_at from all_jobs
+                union all select namespace, first_event_at, last_event_at from datasets where not {IS_ANNOTATIONS}
+            ) entities group by namespace order by namespace"""  # noqa: S608
+        )
+
+    def has_namespace(self, name: str) -> bool:
+        """Return True if a job or dataset has this namespace."""
+        query = f"""select 1 from all_jobs where namespace = ?1
+            union all select 1 from datasets where namespace = ?1 and not {IS_ANNOTATIONS} limit 1"""  # noqa: S608
+        return self._row(query, name) is not None
+
+    def last_event_seq(self, kind: str, namespace: str, name: str | None) -> int | None:
+        """Return the position of the last event of a job, a dataset or a whole namespace."""
+        table = "all_jobs" if kind == "job" else "datasets"
+        row = self._row(
+            f"select max(last_seq) from {table} where namespace = ?1 and (name = ?2 or ?2 is null)",  # noqa: S608
+            namespace,
+            name,
+        )
+        return None if row is None else row[0]
 
     def job_and_operations(self, job: Name) -> list[Name]:
         """Return a job, and for a notebook the jobs of its operations."""
@@ -143,12 +188,6 @@ class PageQueries(IndexReader):
         )
         return None if row is None else row["first_event_at"]
 
-    def versions_of(self, dataset: Name, limit: int) -> tuple[list[Row], int]:
-        """Return the versions of a dataset, newest first, and their total number."""
-        where = "from dataset_versions where dataset_namespace = ? and dataset_name = ?"
-        rows = self._rows(f"select * {where} order by created_at desc, last_seq desc limit ?", *dataset, limit)
-        return rows, self._count(f"select count(*) {where}", *dataset)
-
     def latest_column_edges(self, dataset: Name, limit: int) -> list[Row]:
         """Return the column edges of the last assertion on a dataset."""
         return self._rows(
@@ -159,6 +198,52 @@ class PageQueries(IndexReader):
             ) order by edge_position limit ?""",
             *dataset,
             limit,
+        )
+
+    def run_events(
+        self, after_at: int, before_at: int, since: int, limit: int, offset: int, *, is_newest_first: bool
+    ) -> list[int]:
+        """Return the positions of run events in a range of event times, ordered by event time."""
+        order = "desc" if is_newest_first else "asc"
+        rows = self._rows(
+            f"""select seq from run_events where event_time >= ? and event_time < ? and seq >= ?
+            order by event_time {order}, seq {order} limit ? offset ?""",  # noqa: S608
+            after_at,
+            before_at,
+            since,
+            limit,
+            offset,
+        )
+        return [row["seq"] for row in rows]
+
+    def count_run_events(self, after_at: int, before_at: int, since: int) -> int:
+        """Count the events that `run_events` returns without a limit."""
+        query = "select count(*) from run_events where event_time >= ? and event_time < ? and seq >= ?"
+        return self.count(query, after_at, before_at, since)
+
+    def event_types(self, after_at: int, before_at: int) -> list[Row]:
+        """Return times and types of run events in a range of event times."""
+        query = "select event_time, event_type from run_events where event_time >= ? and event_time < ?"
+        return self._rows(query, after_at, before_at)
+
+    def first_event_times(self, kind: str, before_at: int) -> list[int]:
+        """Return the first event times of all jobs or datasets before a time."""
+        source = "jobs where" if kind == "job" else f"datasets where not {IS_ANNOTATIONS} and"
+        query = f"select first_event_at from {source} first_event_at < ? order by 1"  # noqa: S608
+        return [row[0] for row in self._rows(query, before_at)]
+
+    def search_names(
+        self, kind: str, text: str, namespace: str | None, hidden: Collection[HiddenUntil], time_range: tuple[int, int]
+    ) -> list[Row]:
+        """Return jobs or datasets by part of the name, with the last event in a time range."""
+        table = "all_jobs" if kind == "job" else "datasets"
+        return self._rows(
+            f"""select namespace, name, last_event_at from {table} where name {IS_LIKE.format(3)} and {_VISIBLE}
+            and coalesce(last_event_at, 0) >= ?4 and coalesce(last_event_at, 0) < ?5 order by name, namespace""",  # noqa: S608
+            namespace,
+            to_json_array(hidden),
+            like_pattern(text),
+            *time_range,
         )
 
     def search_columns(self, text: str) -> list[Row]:
@@ -175,13 +260,10 @@ class PageQueries(IndexReader):
             _MAX_RESULTS,
         )
 
-    def search_runs(self, text: str) -> list[Row]:
+    def search_runs(self, text: str) -> list[RunRecord]:
         """Return runs by prefix of the id."""
-        return self._rows(
-            f"select {_RUN} from runs where run_uuid >= ?1 and run_uuid < ?1 || '~' order by run_uuid limit ?2",  # noqa: S608
-            text.lower(),
-            _MAX_RESULTS,
-        )
+        condition = "where run_uuid >= ?1 and run_uuid < ?1 || '~' order by run_uuid limit ?2"
+        return self.run_records(condition, text.lower(), _MAX_RESULTS)
 
     def search_code(self, text: str) -> list[Row]:
         """Return notebook operations by part of the code, the last one per distinct code."""
@@ -195,6 +277,10 @@ class PageQueries(IndexReader):
             _MAX_RESULTS,
         )
 
-    def _count(self, query: str, *values: object) -> int:
-        row = self._row(query, *values)
-        return 0 if row is None else int(row[0])
+
+def _visible_where(
+    namespace: str | None, hidden: Collection[HiddenUntil], states: Collection[str] | None
+) -> tuple[str, tuple[object, ...]]:
+    """Return the condition for visible jobs, and its parameters."""
+    values = namespace, to_json_array(hidden)
+    return (_VISIBLE, values) if states is None else (f"{_VISIBLE} and {_HAS_STATE}", (*values, to_json_array(states)))

@@ -2,7 +2,7 @@
 
 - `model.py`: the entities, and version ids
 - `runs.py`, `datasets.py`: load runs, jobs and datasets
-- `facets.py`: current facets, and the entity documents of the API
+- `facets.py`: facets now and over time
 - `catalog.py`: lists, counts, sources, statistics, raw events
 - `annotations.py`: tags, descriptions and soft deletes set by users
 """

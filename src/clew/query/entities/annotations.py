@@ -6,18 +6,18 @@ a rebuild of the index, and a later annotation replaces the earlier one. Tags se
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
 
-from clew.events.facets import parse_tags
+from clew.events.facets import Tag, parse_tags
 from clew.index.encoding import ANNOTATIONS_NAME, ANNOTATIONS_NAMESPACE, DELETED, StoredFacet
-from clew.index.queries.catalog import HiddenUntil
-from clew.query.entities.model import Facets, Name, TagDefinition
+from clew.index.queries.entities import Facets, Name
+from clew.index.queries.lists import HiddenUntil
+from clew.query.entities.model import TagDefinition
 
 # Position of annotations that are not in the index yet: after all others.
 _UNINDEXED_SEQ = 2**62
@@ -77,13 +77,6 @@ class _Facet(Struct, Generic[T]):
     annotation: T
 
 
-class EntityTags(Struct, frozen=True):
-    """Tags of a job or dataset, and of its columns."""
-
-    on_entity: tuple[str, ...] = ()
-    on_fields: dict[str, tuple[str, ...]] = {}
-
-
 class Annotations:
     """All annotations, including those that are not in the index yet."""
 
@@ -109,20 +102,17 @@ class Annotations:
         """Return the tag changes that users made to a job or dataset."""
         return self._read(TagAnnotation, "tags", *identity) or TagAnnotation()
 
-    def tags_on(self, kind: str, name: Name, facets: Facets) -> EntityTags:
+    def tags_on(self, kind: str, name: Name, facets: Facets) -> tuple[Tag, ...]:
         """Merge the tags that producers send for a job or dataset with those that users set."""
-        facet, key = facets.get("tags"), ("tags", kind, *name)
-        if facet is None and key not in self._annotations:
-            return EntityTags()
+        facet = facets.get("tags")
+        sent = parse_tags(bytes(facet)) if facet is not None else []
+        if ("tags", kind, *name) not in self._annotations:
+            return tuple(sent)
         annotation = self.tag_annotation(kind, *name)
-        sent = [(tag.field, tag.key) for tag in parse_tags(bytes(facet))] if facet is not None else []
-        tagged = dict.fromkeys((*(tag for tag in sent if tag not in annotation.removed), *annotation.added))
-        fields: defaultdict[str, list[str]] = defaultdict(list)
-        for field, tag in tagged:
-            if field is not None:
-                fields[field].append(tag)
-        entity_tags = sorted(tag for field, tag in tagged if field is None)
-        return EntityTags(tuple(entity_tags), {field: tuple(sorted(tags)) for field, tags in fields.items()})
+        remaining = [tag for tag in sent if (tag.field, tag.key) not in annotation.removed]
+        existing = {(tag.field, tag.key) for tag in remaining}
+        added = (Tag(*tagged, None, None) for tagged in annotation.added if tagged not in existing)
+        return (*remaining, *added)
 
     def namespace(self, name: str) -> NamespaceAnnotation | None:
         """Return the annotation of a namespace."""
@@ -166,6 +156,9 @@ class Annotations:
             return None if facet is None else msgspec.json.decode(facet[1], type=_Facet[kind]).annotation  # type: ignore[valid-type]
         except msgspec.DecodeError:
             return None
+
+
+NO_ANNOTATIONS: Final = Annotations(())
 
 
 def _parse_key(key: str) -> list[str]:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import pairwise
+from operator import itemgetter
 from pathlib import Path
 
 from msgspec import Raw, Struct
@@ -19,10 +20,9 @@ from clew.errors import ClewError
 from clew.eventlog.segments import Segment, decode_record, list_segments
 from clew.events.facets import decode_facet, get_str
 from clew.events.openlineage import to_epoch_micros
-from clew.index.backends.base import Row
 from clew.index.encoding import ANNOTATIONS_NAME, ANNOTATIONS_NAMESPACE, entity_key
-from clew.index.queries.catalog import EntityQueries, HiddenUntil
-from clew.index.queries.entities import RunRecord
+from clew.index.queries.entities import EntityQueries, Facets, Name, RunIoRecord, RunRecord
+from clew.index.queries.lists import HiddenUntil, PageQueries
 from clew.query.entities.annotations import Annotations
 from clew.query.entities.datasets import DEFAULT_SOURCE, ColumnSourceCache, load_dataset_versions, load_datasets
 from clew.query.entities.model import (
@@ -31,15 +31,12 @@ from clew.query.entities.model import (
     CatalogRun,
     DatasetVersion,
     DataSource,
-    Facets,
     JobVersion,
-    Name,
     Namespace,
     TagDefinition,
     VersionCache,
-    VersionRecord,
 )
-from clew.query.entities.runs import load_job_versions, load_jobs, load_runs
+from clew.query.entities.runs import load_job_versions, load_jobs, load_run_io, load_runs
 from clew.query.graph.column_graph import ColumnGraph
 from clew.query.graph.job_graph import JobGraph
 from clew.query.model import from_epoch_micros
@@ -47,7 +44,7 @@ from clew.query.model import from_epoch_micros
 ANONYMOUS = "anonymous"
 
 
-def load_namespaces(reader: EntityQueries, annotations: Annotations) -> list[Namespace]:
+def load_namespaces(reader: PageQueries, annotations: Annotations) -> list[Namespace]:
     """Load all namespaces by name, from events and annotations."""
     rows = {row["namespace"]: row for row in reader.namespaces()}
     namespaces = []
@@ -58,7 +55,7 @@ def load_namespaces(reader: EntityQueries, annotations: Annotations) -> list[Nam
                 name,
                 created_at=None if row is None else from_epoch_micros(row["first_event_at"]),
                 updated_at=None if row is None else from_epoch_micros(row["last_event_at"]),
-                owner=ANONYMOUS if annotation is None else annotation.owner,
+                owner_name=ANONYMOUS if annotation is None else annotation.owner,
                 description=None if annotation is None else annotation.description,
                 is_hidden=_is_hidden(reader, annotations, name),
             )
@@ -66,7 +63,7 @@ def load_namespaces(reader: EntityQueries, annotations: Annotations) -> list[Nam
     return namespaces
 
 
-def _is_hidden(reader: EntityQueries, annotations: Annotations, name: str) -> bool:
+def _is_hidden(reader: PageQueries, annotations: Annotations, name: str) -> bool:
     hidden_at = annotations.hidden_namespace(name)
     if hidden_at is None:
         return False
@@ -81,16 +78,16 @@ class DataSourceCache:
         self._seq = -1
         self._by_dataset: dict[Name, DataSource] = {}
 
-    def all(self, reader: EntityQueries, annotations: Annotations) -> list[DataSource]:
+    def all(self, reader: PageQueries, annotations: Annotations) -> list[DataSource]:
         """Return all data sources by name."""
         self._refresh(reader)
         sources: dict[str, DataSource] = {}
         for source in self._by_dataset.values():
             sources.setdefault(source.name, source)
         # Datasets without a dataSource facet.
-        sources.setdefault(DEFAULT_SOURCE, DataSource(DEFAULT_SOURCE, _type(""), None, None, "", None))
+        sources.setdefault(DEFAULT_SOURCE, DataSource(_type(""), DEFAULT_SOURCE, None, None, "", None))
         for name, annotation in annotations.sources().items():
-            sources[name] = DataSource(name, annotation.type, None, None, annotation.url, annotation.description)
+            sources[name] = DataSource(annotation.type, name, None, None, annotation.url, annotation.description)
         return [sources[name] for name in sorted(sources)]
 
     def _refresh(self, reader: EntityQueries) -> None:
@@ -103,7 +100,7 @@ class DataSourceCache:
                 url = get_str(value, "uri") or ""
                 source = get_str(value, "name") or DEFAULT_SOURCE
                 times = from_epoch_micros(rows[name].first_event_at), from_epoch_micros(rows[name].last_event_at)
-                self._by_dataset[name] = DataSource(source, _type(url), *times, url, None)
+                self._by_dataset[name] = DataSource(_type(url), source, *times, url, None)
 
 
 def _type(url: str) -> str:
@@ -123,20 +120,22 @@ class Interval(Struct, frozen=True):
     end: datetime
 
 
-class EventCount(Struct, frozen=True):
+class EventCount(Struct, frozen=True, rename="camel"):
     """Number of run events in an interval, by type."""
 
-    interval: Interval
+    start_interval: datetime
+    end_interval: datetime
     fail: int
     start: int
     complete: int
     abort: int
 
 
-class EntityCount(Struct, frozen=True):
+class EntityCount(Struct, frozen=True, rename="camel"):
     """Number of entities at the end of an interval."""
 
-    interval: Interval
+    start_interval: datetime
+    end_interval: datetime
     count: int
 
 
@@ -154,21 +153,24 @@ def daily_intervals(now: datetime, zone: tzinfo) -> list[Interval]:
     return [Interval(*ends) for ends in pairwise(boundaries)]
 
 
-def count_events(reader: EntityQueries, intervals: Sequence[Interval]) -> list[EventCount]:
+def count_events(reader: PageQueries, intervals: Sequence[Interval]) -> list[EventCount]:
     """Count run events by type in consecutive intervals."""
     ends = [to_epoch_micros(interval.end) for interval in intervals]
     rows = reader.event_types(to_epoch_micros(intervals[0].start), ends[-1])
     counts = Counter((bisect_left(ends, row["event_time"] + 1), row["event_type"]) for row in rows)
     types = ("FAIL", "START", "COMPLETE", "ABORT")
     return [
-        EventCount(interval, *(counts[number, kind] for kind in types)) for number, interval in enumerate(intervals)
+        EventCount(interval.start, interval.end, *(counts[number, kind] for kind in types))
+        for number, interval in enumerate(intervals)
     ]
 
 
-def count_entities(reader: EntityQueries, kind: str, intervals: Sequence[Interval]) -> list[EntityCount]:
-    """Count the jobs or datasets first seen before the end of each interval."""
-    first_seen = reader.first_seen(kind, to_epoch_micros(intervals[-1].end))
-    return [EntityCount(interval, bisect_left(first_seen, to_epoch_micros(interval.end))) for interval in intervals]
+def count_before_end(times: Sequence[int], intervals: Sequence[Interval]) -> list[EntityCount]:
+    """Count the sorted times before the end of each interval."""
+    return [
+        EntityCount(interval.start, interval.end, bisect_left(times, to_epoch_micros(interval.end)))
+        for interval in intervals
+    ]
 
 
 def first_log_position(log: Path) -> int:
@@ -272,7 +274,7 @@ def find_upstream_runs(reader: EntityQueries, versions: VersionCache, run_uuid: 
     frontier = [run_uuid]
     for _ in range(depth + 1):
         rows, io = reader.runs_of(frontier), reader.io_of(frontier)
-        versions.load({_dataset(row) for io_rows in io.values() for row in io_rows})
+        versions.load({record[2:4] for records in io.values() for record in records})
         for uuid in frontier:
             if uuid in rows:
                 runs[uuid] = UpstreamRun(rows[uuid], tuple(_inputs(rows[uuid], io.get(uuid, []), versions)))
@@ -283,20 +285,16 @@ def find_upstream_runs(reader: EntityQueries, versions: VersionCache, run_uuid: 
     return list(runs.values())
 
 
-def _inputs(run: RunRecord, io: list[Row], versions: VersionCache) -> Iterable[RunInput]:
+def _inputs(run: RunRecord, io: list[RunIoRecord], versions: VersionCache) -> Iterable[RunInput]:
     seen = set()
-    for row in sorted(io, key=lambda row: row["dataset_version"], reverse=True):
-        dataset = _dataset(row)
-        if row["direction"] == "INPUT" and dataset not in seen:
+    for record in sorted(io, key=itemgetter(4), reverse=True):
+        dataset = record[2:4]
+        if record[1] == "INPUT" and dataset not in seen:
             seen.add(dataset)
-            version: VersionRecord | None = versions.version_read_by(run, dataset, row["dataset_version"])
+            version = versions.version_read_by(run, dataset, record[4])
             yield RunInput(
                 *dataset, None if version is None else version.id, None if version is None else version.run_uuid
             )
-
-
-def _dataset(io: Row) -> Name:
-    return io["dataset_namespace"], io["dataset_name"]
 
 
 # In WAL mode readers do not wait for writers; limit the wait for an exclusive lock.
@@ -342,7 +340,7 @@ class UnindexedAnnotations:
 class Catalog:
     """Catalog queries for one thread; its caches are reset when the index changes."""
 
-    def __init__(self, reader: EntityQueries, unindexed: UnindexedAnnotations, log: Path) -> None:
+    def __init__(self, reader: PageQueries, unindexed: UnindexedAnnotations, log: Path) -> None:
         self.reader = reader
         self._unindexed = unindexed
         self._log = log
@@ -409,7 +407,7 @@ class Catalog:
 
     def jobs_by_name(self, names: Collection[Name]) -> list[CatalogJob]:
         """Return jobs by name."""
-        return load_jobs(self.reader, self._versions, self.annotations, names)
+        return load_jobs(self.reader, names, self._versions, self.annotations)
 
     def job_versions(self, name: Name) -> list[JobVersion]:
         """Return the versions of a job, newest first."""
@@ -417,17 +415,16 @@ class Catalog:
 
     def runs_of_job(self, name: Name, limit: int, offset: int) -> list[CatalogRun]:
         """Return the runs of a job, latest start first."""
-        ids = self.reader.runs_of_job(*name, limit, offset)
-        runs = self.runs(ids)
-        return [runs[run_uuid] for run_uuid in ids]
+        rows = {row.run_uuid: row for row in self.reader.runs_of_job(name, limit, offset, with_facets=True)}
+        return list(load_run_io(self.reader, rows, self._versions).values())
 
     def count_runs(self, name: Name) -> int:
         """Count the runs of a job."""
-        return self.reader.count_runs(*name)
+        return self.reader.count_runs(name)
 
     def runs(self, run_uuids: Collection[str]) -> dict[str, CatalogRun]:
         """Return runs by id."""
-        return load_runs(self.reader, self._versions, run_uuids)
+        return load_runs(self.reader, run_uuids, self._versions)
 
     def run(self, run_uuid: str) -> CatalogRun | None:
         """Return a run."""
@@ -460,7 +457,7 @@ class Catalog:
     def datasets_by_name(self, names: Iterable[Name]) -> list[CatalogDataset]:
         """Return datasets by name."""
         aliases = {name: self.aliases_of(name) for name in names}
-        return load_datasets(self.reader, self._versions, self.annotations, self._column_sources, aliases)
+        return load_datasets(self.reader, aliases, self._versions, self.annotations, self._column_sources)
 
     def aliases_of(self, name: Name) -> tuple[Name, ...]:
         """Return all names of a dataset, the canonical one first."""
@@ -489,18 +486,18 @@ class Catalog:
     def job_summaries(self, names: Collection[Name]) -> list[CatalogJob]:
         """Return visible jobs by name, without earlier runs."""
         visible = self._visible("job", names)
-        return load_jobs(self.reader, self._versions, self.annotations, visible, latest_runs=0)
+        return load_jobs(self.reader, visible, self._versions, self.annotations, latest_runs=0)
 
     def dataset_summaries(self, names: Collection[Name]) -> list[CatalogDataset]:
         """Return visible datasets by name, without column sources."""
         aliases = {name: self.aliases_of(name) for name in self._visible("dataset", names)}
-        return load_datasets(self.reader, self._versions, self.annotations, None, aliases)
+        return load_datasets(self.reader, aliases, self._versions, self.annotations)
 
     def fields_of(self, names: Collection[Name]) -> dict[Name, tuple[str | None, dict[str, str | None]]]:
         """Return the current version and the field types of datasets."""
         return {
             (dataset.namespace, dataset.name): (
-                dataset.current_version,
+                None if dataset.current_version is None else dataset.current_version.id,
                 {field.name: field.type for field in dataset.fields},
             )
             for dataset in self.dataset_summaries(names)
@@ -546,8 +543,12 @@ class Catalog:
         return count_events(self.reader, intervals)
 
     def entity_counts(self, kind: str, intervals: Sequence[Interval]) -> list[EntityCount]:
-        """Count the jobs or datasets that existed at the end of each interval."""
-        return count_entities(self.reader, kind, intervals)
+        """Count the jobs, datasets or sources that existed at the end of each interval."""
+        if kind == "source":
+            created = [source.created_at for source in self.sources() if source.created_at is not None]
+            return count_before_end(sorted(map(to_epoch_micros, created)), intervals)
+        times = self.reader.first_event_times(kind, to_epoch_micros(intervals[-1].end))
+        return count_before_end(times, intervals)
 
     def _hidden(self, kind: str) -> list[HiddenUntil]:
         hidden = self.annotations.hidden(kind)
@@ -580,7 +581,7 @@ class CatalogPool:
         self._log = log
         self._local = threading.local()
         self._lock = threading.Lock()
-        self._readers: set[EntityQueries] = set()
+        self._readers: set[PageQueries] = set()
 
     def close(self) -> None:
         """Close the readers of all threads."""
@@ -608,7 +609,7 @@ class CatalogPool:
         if catalog is not None and self._local.identity == identity:
             return catalog
         self._close()
-        reader = EntityQueries(self._index, busy_seconds=_BUSY_SECONDS)
+        reader = PageQueries(self._index, busy_seconds=_BUSY_SECONDS)
         if isinstance(self._index, Path):
             reader.query(_MMAP_PRAGMA)
         with self._lock:

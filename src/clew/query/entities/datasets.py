@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable
 from functools import lru_cache
 from operator import attrgetter
@@ -9,27 +10,27 @@ from operator import attrgetter
 import msgspec
 from msgspec import Raw, Struct
 
-from clew.events.facets import cached_by_bytes, decode_facet, get_str
-from clew.index.queries.catalog import EntityQueries
-from clew.index.queries.entities import AssertionRecord, DatasetRecord, EdgeRecord
-from clew.query.entities.annotations import Annotations, EntityTags
+from clew.events.facets import Tag, cached_by_bytes, decode_facet, get_str
+from clew.index.encoding import dataset_key
+from clew.index.queries.entities import AssertionRecord, DatasetRecord, EdgeRecord, EntityQueries, Facets, Name
+from clew.query.entities.annotations import NO_ANNOTATIONS, Annotations
 from clew.query.entities.model import (
     CatalogDataset,
     ColumnSources,
     ColumnTransformation,
     DatasetVersion,
-    Facets,
-    Name,
     SchemaField,
     SourceColumn,
     VersionCache,
     VersionRecord,
 )
-from clew.query.entities.runs import load_runs
-from clew.query.model import from_epoch_micros
+from clew.query.entities.runs import MAX_NEIGHBOURS, load_runs
+from clew.query.model import DatasetName, from_epoch_micros
+from clew.query.names import UnknownNameError
 
 DEFAULT_SOURCE = "default"
 _MAX_CACHED = 4096
+_MAX_SUGGESTIONS = 1000
 
 
 class _Field(Struct):
@@ -85,27 +86,60 @@ class ColumnSourceCache:
         return {name: sets for name in names if (sets := self._edge_sets[name])}
 
 
+def describe_dataset(reader: EntityQueries, name: Name) -> CatalogDataset:
+    """Load a dataset by any of its names, with the jobs that read and write it; raise if it does not exist."""
+    names = reader.aliases_of(name)
+    if len(names) > 1 and not reader.datasets_of([name]):
+        # A name that occurs only in symlinks.
+        name = names[0]
+    datasets = load_datasets(reader, {name: names})
+    if not datasets:
+        raise UnknownNameError.of("dataset", name[1], [other for _, other in reader.recent_datasets(_MAX_SUGGESTIONS)])
+    written_by, read_by = (
+        tuple(
+            sorted(
+                {
+                    (row["job_namespace"], row["job_name"])
+                    for alias in names
+                    for row in reader.jobs_using(alias, direction, MAX_NEIGHBOURS, by_name=True)
+                }
+            )
+        )[:MAX_NEIGHBOURS]
+        for direction in ("OUTPUT", "INPUT")
+    )
+    return msgspec.structs.replace(datasets[0], written_by=written_by, read_by=read_by)
+
+
 def load_datasets(
     reader: EntityQueries,
-    versions: VersionCache,
-    annotations: Annotations,
-    column_sources: ColumnSourceCache | None,
     names: dict[Name, tuple[Name, ...]],
+    versions: VersionCache | None = None,
+    annotations: Annotations | None = None,
+    column_sources: ColumnSourceCache | None = None,
 ) -> list[CatalogDataset]:
     """Load datasets, given with all their names, in the given order; unknown ones are left out."""
     all_names = [alias for aliases in names.values() for alias in aliases]
     rows, facets = reader.datasets_of(all_names), reader.dataset_facets_of(all_names)
     columns = {} if column_sources is None else column_sources.get(names)
-    versions.load(names)
+    if versions is not None:
+        versions.load(names)
     datasets = []
     for name, aliases in names.items():
         own_rows = [rows[alias] for alias in aliases if alias in rows]
         if own_rows:
-            own_facets = facets.get(name) or next((facets[alias] for alias in aliases if alias in facets), {})
-            tags = annotations.tags_on("dataset", name, own_facets)
-            current = versions.current(name)
-            datasets.append(_dataset(name, aliases, own_rows, own_facets, tags, columns.get(name, ()), current))
+            version_facets = _first_facets(facets, name, aliases)
+            current = None if versions is None else versions.current(name)
+            datasets.append(
+                _dataset(name, aliases, own_rows, version_facets, annotations, columns.get(name, ()), current)
+            )
     return datasets
+
+
+def _first_facets(
+    facets: dict[Name, tuple[str | None, Facets]], name: Name, aliases: tuple[Name, ...]
+) -> tuple[str | None, Facets]:
+    """Return the version and facets of the requested name, or of the first name that has any."""
+    return facets.get(name) or next((facets[alias] for alias in aliases if alias in facets), (None, {}))
 
 
 def load_dataset_versions(
@@ -117,19 +151,15 @@ def load_dataset_versions(
     records: Collection[VersionRecord],
 ) -> list[DatasetVersion]:
     """Load versions of a dataset."""
-    runs = load_runs(reader, versions, [record.run_uuid for record in records if record.run_uuid is not None])
+    runs = load_runs(reader, [record.run_uuid for record in records if record.run_uuid is not None], versions)
     current = versions.current(name)
-    facets = reader.dataset_facets_of(aliases)
-    facets_by_version = {
-        record.producer_version: _facets(reader, name, record.producer_version)
-        for record in records
-        if record.producer_version
-    }
-    current_facets = facets.get(name) or next(iter(facets.values()), {})
+    _, current_facets = _first_facets(reader.dataset_facets_of(aliases), name, aliases)
+    keys = [("dataset", dataset_key(*name, record.producer_version)) for record in records]
+    facets = reader.facets_of({key for key, record in zip(keys, records, strict=True) if record.producer_version})
     schemas = reader.schemas_of({record.schema_id for record in records if record.schema_id is not None})
     dataset_versions = []
-    for record in records:
-        record_facets = facets_by_version.get(record.producer_version) or current_facets
+    for record, key in zip(records, keys, strict=True):
+        record_facets = facets.get(key) or current_facets
         fields = None if record.schema_id is None else schemas.get(record.schema_id)
         if fields is not None and not (current is not None and current.id == record.id):
             # The current facets may be of a later version, but each version has its own schema.
@@ -144,7 +174,7 @@ def load_dataset_versions(
                 schema_version=record.schema_id,
                 source=source_name(record_facets),
                 fields=_fields(record_facets, tags),
-                tags=tags.on_entity,
+                tags=tags,
                 lifecycle_state=record.lifecycle_state,
                 description=_description(record_facets),
                 created_by=None if record.run_uuid is None else runs.get(record.run_uuid),
@@ -165,55 +195,70 @@ def _source_name(facet: bytes) -> str | None:
     return get_str(decode_facet(facet), "name")
 
 
-def _facets(reader: EntityQueries, name: Name, version: str) -> Facets:
-    return {facet: Raw(body) for facet, body in reader.facets("dataset", *name, version).items()}
-
-
 def _dataset(
     name: Name,
     aliases: tuple[Name, ...],
     rows: list[DatasetRecord],
-    facets: Facets,
-    tags: EntityTags,
+    version_facets: tuple[str | None, Facets],
+    annotations: Annotations | None,
     columns: tuple[ColumnSources, ...],
     current: VersionRecord | None,
 ) -> CatalogDataset:
     last = rows[0] if len(rows) == 1 else max(rows, key=attrgetter("last_seq"))
+    version, facets = version_facets
+    tags = (annotations or NO_ANNOTATIONS).tags_on("dataset", name, facets)
     return CatalogDataset(
         *name,
-        aliases[0][1],
+        aliases,
         from_epoch_micros(min([row.first_event_at for row in rows])),
         from_epoch_micros(max([row.last_event_at for row in rows])),
-        None if current is None else current.created_at,
+        from_epoch_micros(last.written_at),
+        last.lifecycle_state,
+        bool(last.is_deleted),
+        _dataset_name(last.renamed_from_namespace, last.renamed_from_name),
+        _dataset_name(last.to_namespace, last.to_name),
         source_name(facets),
         _fields(facets, tags),
-        tags.on_entity,
-        last.lifecycle_state,
+        tags,
         _description(facets),
-        None if current is None else current.id,
-        columns,
         facets,
-        bool(last.is_deleted),
+        version,
+        current,
+        columns,
     )
 
 
-def _fields(facets: Facets, tags: EntityTags) -> tuple[SchemaField, ...]:
+def _dataset_name(namespace: str | None, name: str | None) -> DatasetName | None:
+    return None if namespace is None or name is None else DatasetName(namespace, name)
+
+
+def _fields(facets: Facets, tags: tuple[Tag, ...]) -> tuple[SchemaField, ...]:
     facet = facets.get("schema")
-    fields = () if facet is None else _decode_fields(bytes(facet))
-    if not tags.on_fields:
+    fields = () if facet is None else _parse_schema(bytes(facet))
+    if not tags or all(tag.field is None for tag in tags):
         return fields
+    tags_by_field: defaultdict[str | None, set[str]] = defaultdict(set)
+    for tag in tags:
+        tags_by_field[tag.field].add(tag.key)
     return tuple(
-        SchemaField(field.name, field.type, tags.on_fields.get(field.name, ()), field.description) for field in fields
+        SchemaField(field.name, field.type, tuple(sorted(tags_by_field[field.name])), field.description)
+        for field in fields
     )
 
 
 @lru_cache(_MAX_CACHED)
-def _decode_fields(facet: bytes) -> tuple[SchemaField, ...]:
+def _parse_schema(facet: bytes) -> tuple[SchemaField, ...]:
     try:
-        fields = _decode_schema(facet).fields or []
+        fields = _decode_schema(facet).fields or ()
     except (msgspec.DecodeError, RecursionError):
         return ()
     return tuple(SchemaField(field.name, field.type, (), field.description) for field in fields)
+
+
+def load_schemas(reader: EntityQueries, schema_ids: Iterable[str | None]) -> dict[str | None, tuple[SchemaField, ...]]:
+    """Load the fields of stored schemas by id; none if a schema is malformed."""
+    schemas = reader.schemas_of({schema_id for schema_id in schema_ids if schema_id is not None})
+    return {schema_id: _parse_schema(b'{"fields":' + fields.encode() + b"}") for schema_id, fields in schemas.items()}
 
 
 def _description(facets: Facets) -> str | None:
@@ -233,7 +278,7 @@ def _latest_assertions(rows: Iterable[AssertionRecord], owners: dict[Name, Name]
 
 
 def _columns(rows: Iterable[EdgeRecord]) -> tuple[ColumnSources, ...]:
-    columns: dict[str, dict[tuple[str, str, str], dict[ColumnTransformation, None]]] = {}
+    columns: dict[str | None, dict[tuple[str, str, str | None], dict[ColumnTransformation, None]]] = {}
     for _, column, namespace, name, source, kind, subtype, description, masking in rows:
         transformation = ColumnTransformation(kind, subtype, description, None if masking is None else bool(masking))
         columns.setdefault(column, {}).setdefault((namespace, name, source), {})[transformation] = None

@@ -5,26 +5,30 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from hashlib import md5
 
-from msgspec import Raw, Struct
+from msgspec import Struct
 
+from clew.events.facets import Tag
 from clew.index.encoding import entity_key
-from clew.index.queries.catalog import EntityQueries
-from clew.index.queries.entities import RunRecord
-from clew.query.model import State, from_epoch_micros
-
-Name = tuple[str, str]
-Facets = dict[str, Raw]
+from clew.index.queries.entities import EntityQueries, Facets, Name, RunRecord
+from clew.query.model import DatasetName, State, from_epoch_micros
 
 
 class RunDataset(Struct, frozen=True):
-    """A dataset that a run read or wrote; `version` is None if no write of it is recorded."""
+    """A dataset that a run read or wrote; implied if only a lineage facet mentions it.
+
+    `version` is that of the `version` facet. `version_id` is None if no write of it is recorded.
+    """
 
     namespace: str
     name: str
     version: str | None
+    version_id: str | None
+    row_count: int | None
+    schema_id: str | None
+    is_implied: bool
     facets: Facets
 
 
@@ -37,7 +41,7 @@ class ParentRun(Struct, frozen=True):
 
 
 class CatalogRun(Struct, frozen=True):
-    """A run."""
+    """A run. In a list, it has no inputs, outputs and facets. A placeholder is only referenced by other runs."""
 
     id: str
     job: Name | None
@@ -49,31 +53,54 @@ class CatalogRun(Struct, frozen=True):
     started_at: datetime | None
     ended_at: datetime | None
     parent: ParentRun
+    root_run_id: str | None
     job_version: str | None
-    inputs: tuple[RunDataset, ...]
-    outputs: tuple[RunDataset, ...]
-    facets: Facets
+    error: str | None
+    session_id: str | None
+    is_placeholder: bool
+    inputs: tuple[RunDataset, ...] = ()
+    outputs: tuple[RunDataset, ...] = ()
+    facets: Facets = {}
+
+    @property
+    def duration_ms(self) -> float | None:
+        """Duration; None without start or end."""
+        if self.started_at is None or self.ended_at is None:
+            return None
+        return (self.ended_at - self.started_at) / _MILLISECOND
+
+    @property
+    def start_time(self) -> datetime | None:
+        """Start, or the first event if there is no START event."""
+        return self.started_at or self.created_at
 
 
 class CatalogJob(Struct, frozen=True):
-    """A job with its latest runs, latest start first."""
+    """A job with its latest runs, latest start first.
+
+    Inputs and outputs are those of the current version, `reads` and `writes` those of all versions.
+    """
 
     namespace: str
     name: str
     parent: Name | None
+    type: str | None
+    integration: str | None
     processing_type: str | None
-    labels: tuple[str, ...]
     created_at: datetime | None
     updated_at: datetime | None
-    inputs: tuple[Name, ...]
-    outputs: tuple[Name, ...]
-    location: str | None
     description: str | None
     latest_run: CatalogRun | None
-    latest_runs: tuple[CatalogRun, ...]
-    current_version: str | None
-    tags: tuple[str, ...]
+    tags: tuple[Tag, ...]
     facets: Facets
+    is_placeholder: bool
+    location: str | None = None
+    inputs: tuple[Name, ...] = ()
+    outputs: tuple[Name, ...] = ()
+    latest_runs: tuple[CatalogRun, ...] = ()
+    current_version: str | None = None
+    reads: tuple[Name, ...] = ()
+    writes: tuple[Name, ...] = ()
 
 
 class JobVersion(Struct, frozen=True):
@@ -93,9 +120,9 @@ class SchemaField(Struct, frozen=True):
     """A schema field with its tags."""
 
     name: str
-    type: str | None
-    tags: tuple[str, ...]
-    description: str | None
+    type: str | None = None
+    tags: tuple[str, ...] = ()
+    description: str | None = None
 
 
 class ColumnTransformation(Struct, frozen=True):
@@ -108,39 +135,52 @@ class ColumnTransformation(Struct, frozen=True):
 
 
 class SourceColumn(Struct, frozen=True):
-    """A source of a column."""
+    """A source of a column; `field` is None if the source column is unknown."""
 
     namespace: str
     dataset: str
-    field: str
+    field: str | None
     transformations: tuple[ColumnTransformation, ...]
 
 
 class ColumnSources(Struct, frozen=True, cache_hash=True):
-    """A column and its sources."""
+    """A column and its sources; `name` is None for sources that affect every column, such as filters."""
 
-    name: str
+    name: str | None
     sources: tuple[SourceColumn, ...]
 
 
 class CatalogDataset(Struct, frozen=True):
-    """Current state of a dataset; `physical_name` is its canonical name, `name` the requested one."""
+    """Current state of a dataset; `name` is the requested name, `names` are all its names, the canonical one first.
+
+    The facets, fields, tags and description are those of `facet_version`, the version that had facets last.
+    """
 
     namespace: str
     name: str
-    physical_name: str
+    names: tuple[Name, ...]
     created_at: datetime | None
     updated_at: datetime | None
-    modified_at: datetime | None
+    written_at: datetime | None
+    lifecycle_state: str | None
+    is_deleted: bool
+    renamed_from: DatasetName | None
+    renamed_to: DatasetName | None
     source: str
     fields: tuple[SchemaField, ...]
-    tags: tuple[str, ...]
-    lifecycle_state: str | None
+    tags: tuple[Tag, ...]
     description: str | None
-    current_version: str | None
-    columns: tuple[ColumnSources, ...]
     facets: Facets
-    is_deleted: bool
+    facet_version: str | None
+    current_version: VersionRecord | None = None
+    columns: tuple[ColumnSources, ...] = ()
+    written_by: tuple[Name, ...] = ()
+    read_by: tuple[Name, ...] = ()
+
+    @property
+    def physical_name(self) -> str:
+        """Canonical name."""
+        return self.names[0][1]
 
 
 class DatasetVersion(Struct, frozen=True):
@@ -154,32 +194,32 @@ class DatasetVersion(Struct, frozen=True):
     schema_version: str | None
     source: str
     fields: tuple[SchemaField, ...]
-    tags: tuple[str, ...]
+    tags: tuple[Tag, ...]
     lifecycle_state: str | None
     description: str | None
     created_by: CatalogRun | None
     facets: Facets
 
 
-class Namespace(Struct, frozen=True):
+class Namespace(Struct, frozen=True, rename="camel"):
     """A namespace."""
 
     name: str
     created_at: datetime | None
     updated_at: datetime | None
-    owner: str
+    owner_name: str
     description: str | None
     is_hidden: bool
 
 
-class DataSource(Struct, frozen=True):
+class DataSource(Struct, frozen=True, rename="camel"):
     """A data source, from `dataSource` facets or annotations."""
 
-    name: str
     type: str
+    name: str
     created_at: datetime | None
     updated_at: datetime | None
-    url: str
+    connection_url: str
     description: str | None
 
 
@@ -191,6 +231,7 @@ class TagDefinition(Struct, frozen=True):
 
 
 _MAX_CACHED = 20_000
+_MILLISECOND = timedelta(milliseconds=1)
 
 
 class VersionRecord(Struct, gc=False):
@@ -202,6 +243,7 @@ class VersionRecord(Struct, gc=False):
     at: int
     schema_id: str | None
     lifecycle_state: str | None
+    row_count: int | None
     _id: str | None = None
 
     @property
@@ -235,11 +277,8 @@ class VersionCache:
             self._cached.clear()
         versions: defaultdict[Name, list[VersionRecord]] = defaultdict(list)
         owners = {alias: name for name in missing for alias in self._aliases.get(name, (name,))}
-        for namespace, dataset_name, producer_version, run_uuid, at, schema_id, state in self._reader.writes_of(
-            list(owners)
-        ):
-            dataset = namespace, dataset_name
-            versions[owners[dataset]].append(VersionRecord(dataset, producer_version, run_uuid, at, schema_id, state))
+        for write in self._reader.writes_of(list(owners)):
+            versions[owners[write[:2]]].append(VersionRecord(write[:2], *write[2:]))
         for name in missing:
             self._cached[name] = _merge_unversioned(versions[name])
 
@@ -268,7 +307,7 @@ class VersionCache:
         versions = self.get(name)
         if producer_version:
             return next((record for record in reversed(versions) if record.producer_version == producer_version), None)
-        started_at = run.first_event_at if run.started_at is None else run.started_at
+        started_at = run.start_time
         count = 0 if started_at is None else bisect_right(versions, started_at, key=lambda record: record.at)
         if count and versions[count - 1].run_uuid == run.run_uuid:
             count -= 1

@@ -8,45 +8,87 @@ from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
+import msgspec
 from msgspec import Struct
 
 from clew.events.facets import decode_facet, get_str
 from clew.index.backends.base import Row
 from clew.index.encoding import entity_key
-from clew.index.queries.catalog import EntityQueries
-from clew.index.queries.entities import RunIoRecord, RunRecord, list_slow_runs, list_top_level_runs
+from clew.index.queries.entities import (
+    EntityQueries,
+    Facets,
+    Name,
+    RunIoRecord,
+    RunRecord,
+    list_slow_runs,
+    list_top_level_runs,
+)
 from clew.index.queries.reader import IndexReader
-from clew.query.entities.annotations import Annotations
+from clew.query.entities.annotations import NO_ANNOTATIONS, Annotations
 from clew.query.entities.model import (
     CatalogJob,
     CatalogRun,
-    Facets,
     JobVersion,
-    Name,
     ParentRun,
     RunDataset,
     VersionCache,
     make_version_id,
 )
 from clew.query.model import EPOCH, State, from_epoch_micros
+from clew.query.names import UnknownNameError
 
 _OUTPUT = "OUTPUT"
+# Inputs and outputs listed in the description of a job; lineage queries return all of them.
+MAX_NEIGHBOURS: Final = 100
 
 
-def load_runs(reader: EntityQueries, versions: VersionCache, run_uuids: Collection[str]) -> dict[str, CatalogRun]:
-    """Load runs by id, with facets, inputs and outputs."""
-    rows = reader.runs_of(run_uuids)
-    io_by_run = reader.io_with_facets(rows)
-    inputs = (record for io in io_by_run.values() for record in io if record[1] != _OUTPUT)
-    versions.load({(namespace, name) for _, _, namespace, name, *_ in inputs})
-    return {run_uuid: _run(reader, versions, row, io_by_run.get(run_uuid, ())) for run_uuid, row in rows.items()}
+def describe_run(reader: EntityQueries, run_uuid: str, *, with_io_facets: bool = False) -> CatalogRun:
+    """Load a run with its facets, inputs and outputs; raise if it does not exist."""
+    run = load_runs(reader, [run_uuid], with_io_facets=with_io_facets).get(run_uuid)
+    if run is None:
+        raise UnknownNameError(
+            f"There is no run {run_uuid!r}.", hint="Pass the runId of its events; `clew runs` lists recent runs."
+        )
+    return run
 
 
-def _run(reader: EntityQueries, versions: VersionCache, row: RunRecord, io: Collection[RunIoRecord]) -> CatalogRun:
-    inputs, outputs = _split_run_io(reader, versions, row, io)
+def load_runs(
+    reader: EntityQueries,
+    run_uuids: Collection[str],
+    versions: VersionCache | None = None,
+    *,
+    with_io_facets: bool = True,
+) -> dict[str, CatalogRun]:
+    """Load runs by id with facets, inputs and outputs."""
+    return load_run_io(reader, reader.runs_of(run_uuids), versions, with_io_facets=with_io_facets)
+
+
+def load_run_io(
+    reader: EntityQueries, rows: dict[str, RunRecord], versions: VersionCache | None, *, with_io_facets: bool = True
+) -> dict[str, CatalogRun]:
+    """Load the inputs and outputs of runs: with `versions`, version ids, else row counts and schemas."""
+    io_by_run = reader.io_of(rows, with_facets=with_io_facets, with_counts=versions is None)
+    if versions is not None:
+        inputs = (record for io in io_by_run.values() for record in io if record[1] != _OUTPUT)
+        versions.load({(namespace, name) for _, _, namespace, name, *_ in inputs})
+    return {
+        run_uuid: to_run(
+            row, *_split_run_io(reader, versions, row, io_by_run.get(run_uuid, ())), reader.decode_facets(row.body)
+        )
+        for run_uuid, row in rows.items()
+    }
+
+
+def to_run(
+    row: RunRecord,
+    inputs: tuple[RunDataset, ...] = (),
+    outputs: tuple[RunDataset, ...] = (),
+    facets: Facets | None = None,
+) -> CatalogRun:
+    """Convert a run record; in a list, runs have no inputs, outputs and facets."""
     return CatalogRun(
         row.run_uuid,
-        None if row.job_namespace is None or row.job_name is None else (row.job_namespace, row.job_name),
+        None if row.job_name is None else (row.job_namespace or "", row.job_name),
         row.state,
         from_epoch_micros(row.first_event_at),
         from_epoch_micros(row.last_event_at),
@@ -55,32 +97,48 @@ def _run(reader: EntityQueries, versions: VersionCache, row: RunRecord, io: Coll
         from_epoch_micros(row.started_at),
         from_epoch_micros(row.ended_at),
         ParentRun(row.parent_run_uuid, row.parent_job_namespace, row.parent_job_name),
+        row.root_run_uuid,
         row.job_version,
-        tuple(inputs),
-        tuple(outputs),
-        reader.decode_facets(row.body),
+        row.error_message,
+        row.session_id,
+        bool(row.is_placeholder),
+        inputs,
+        outputs,
+        facets or {},
     )
 
 
 def _split_run_io(
-    reader: EntityQueries, versions: VersionCache, run: RunRecord, io: Collection[RunIoRecord]
-) -> tuple[list[RunDataset], list[RunDataset]]:
-    """Return the inputs and outputs of a run; outputs have a version only if it completed."""
-    inputs, outputs = [], []
-    is_completed = run.state == "COMPLETED"
+    reader: EntityQueries, versions: VersionCache | None, run: RunRecord, io: Collection[RunIoRecord]
+) -> tuple[tuple[RunDataset, ...], tuple[RunDataset, ...]]:
+    """Return the inputs and outputs of a run; outputs have a version id only if it completed."""
+    inputs, outputs = list[RunDataset](), list[RunDataset]()
     versioned = {record[1:4] for record in io if record[4]}
     for record in io:
-        _, direction, namespace, name, version, body = record
+        _, direction, namespace, name, version, row_count, is_implied, schema_id, body = record
         if not version and record[1:4] in versioned:
             # Reported before the version was known; the versioned record replaces it.
             continue
+        version_id = None
         if direction == _OUTPUT:
-            written = make_version_id((namespace, name), version, run.run_uuid) if is_completed else None
-            outputs.append(RunDataset(namespace, name, written, reader.decode_facets(body)))
-        else:
+            if run.state == "COMPLETED":
+                version_id = make_version_id((namespace, name), version, run.run_uuid)
+        elif versions is not None:
             read = versions.version_read_by(run, (namespace, name), version)
-            inputs.append(RunDataset(namespace, name, None if read is None else read.id, reader.decode_facets(body)))
-    return inputs, outputs
+            version_id = None if read is None else read.id
+        (outputs if direction == _OUTPUT else inputs).append(
+            RunDataset(
+                namespace,
+                name,
+                version or None,
+                version_id,
+                row_count,
+                schema_id,
+                bool(is_implied),
+                reader.decode_facets(body),
+            )
+        )
+    return tuple(inputs), tuple(outputs)
 
 
 RunSelection = Literal["recent", "failed", "slow"]
@@ -108,61 +166,87 @@ def list_job_runs(
     """List runs that started at `since` or later, newest or slowest first."""
     since_micros = 0 if since is None else (since - EPOCH) // timedelta(microseconds=1)
     if selection == "slow":
-        return [_job_run_summary(row) for row in list_slow_runs(index, since_micros, SLOW_SAMPLE_SIZE, limit)]
-    return [
-        _job_run_summary(row)
-        for row in list_top_level_runs(index, since_micros, limit, is_failed=selection == "failed")
-    ]
+        rows = list_slow_runs(index, since_micros, SLOW_SAMPLE_SIZE, limit)
+    else:
+        rows = list_top_level_runs(index, since_micros, limit, is_failed=selection == "failed")
+    return [_job_run_summary(row) for row in rows]
 
 
 def _job_run_summary(row: Row) -> JobRunSummary:
-    has_duration = row["started_at"] is not None and row["ended_at"] is not None
+    started_at, ended_at = row["started_at"], row["ended_at"]
     return JobRunSummary(
         run_uuid=row["run_uuid"],
         job_namespace=row["job_namespace"],
         job_name=row["job_name"],
         state=row["state"],
-        started_at=from_epoch_micros(row["started_at"]),
-        ended_at=from_epoch_micros(row["ended_at"]),
-        duration_ms=(row["ended_at"] - row["started_at"]) / 1000 if has_duration else None,
+        started_at=from_epoch_micros(started_at),
+        ended_at=from_epoch_micros(ended_at),
+        duration_ms=None if started_at is None or ended_at is None else (ended_at - started_at) / 1000,
         error=row["error_message"],
         session_id=row["session_id"],
     )
 
 
 LATEST_RUNS = 10
+_MAX_SUGGESTIONS = 1000
+
+
+def describe_job(reader: EntityQueries, name: Name) -> CatalogJob:
+    """Load a job with its latest run and the datasets that it reads and writes; raise if it does not exist."""
+    jobs = load_jobs(reader, [name], latest_runs=0)
+    if not jobs:
+        raise UnknownNameError.of("job", name[1], [other for _, other in reader.recent_jobs(_MAX_SUGGESTIONS)])
+    reads, writes = (
+        tuple(
+            (row["dataset_namespace"], row["dataset_name"])
+            for row in reader.datasets_used_by(name, direction, MAX_NEIGHBOURS, by_name=True)
+        )
+        for direction in ("INPUT", "OUTPUT")
+    )
+    return msgspec.structs.replace(jobs[0], reads=reads, writes=writes)
 
 
 def load_jobs(
     reader: EntityQueries,
-    versions: VersionCache,
-    annotations: Annotations,
     names: Collection[Name],
+    versions: VersionCache | None = None,
+    annotations: Annotations | None = None,
     latest_runs: int = LATEST_RUNS,
 ) -> list[CatalogJob]:
-    """Load jobs in the given order; unknown ones are left out."""
+    """Load jobs in the given order; unknown ones are left out.
+
+    Without `versions`, jobs have no versions, inputs and outputs, and their runs have no inputs and outputs.
+    """
     rows = reader.jobs_of(names)
-    latest: dict[Name, list[str]] = reader.latest_runs(rows, latest_runs) if latest_runs else {}
-    last = {row["latest_run_uuid"] for row in rows.values() if row["latest_run_uuid"] is not None}
-    runs = load_runs(reader, versions, sorted(last.union(*latest.values())))
+    latest = {name: reader.runs_of_job(name, latest_runs, with_facets=True) if latest_runs else [] for name in rows}
+    records = {record.run_uuid: record for job_records in latest.values() for record in job_records}
+    last = {row["latest_run_uuid"] for row in rows.values()} - {None, *records}
+    records |= reader.runs_of(last) if last else {}
+    if versions is None:
+        runs, current, io = {run_uuid: to_run(record) for run_uuid, record in records.items()}, {}, {}
+    else:
+        runs, current = load_run_io(reader, records, versions), _current_versions(reader, list(rows))
+        io = {name: _io_without_version(reader, name) for name in rows if name not in current}
     facets = reader.facets_of([("job", entity_key(*name)) for name in rows])
-    current = _current_versions(reader, list(rows))
-    io = _io_without_version(reader, [name for name in rows if name not in current])
-    jobs = []
-    for name in names:
-        if name in rows:
-            version = current.get(name)
-            inputs, outputs = io[name] if version is None else (version.inputs, version.outputs)
-            own_runs = [runs[run] for run in latest.get(name, ())]
-            own_facets = facets.get(("job", entity_key(*name)), {})
-            jobs.append(_job(rows[name], own_facets, annotations, version, (inputs, outputs), runs, own_runs))
-    return jobs
+    return [
+        _job(
+            rows[name],
+            facets.get(("job", entity_key(*name)), {}),
+            annotations or NO_ANNOTATIONS,
+            current.get(name),
+            io.get(name, ((), ())),
+            runs,
+            [runs[record.run_uuid] for record in latest[name]],
+        )
+        for name in names
+        if name in rows
+    ]
 
 
 def load_job_versions(reader: EntityQueries, versions: VersionCache, name: Name) -> list[JobVersion]:
     """Load the versions of a job, newest first."""
     job_versions = list(_versions(reader, reader.job_versions_of([name])).values())
-    latest = load_runs(reader, versions, [version.run_uuid for version in job_versions if version.run_uuid is not None])
+    latest = load_runs(reader, [version.run_uuid for version in job_versions if version.run_uuid is not None], versions)
     ordered = sorted(job_versions, key=lambda version: (version.created_at, version.version), reverse=True)
     return [
         JobVersion(
@@ -218,9 +302,9 @@ def _set_io(reader: EntityQueries, versions: Iterable[_Version]) -> None:
     by_run = {
         version.run_uuid: version for version in versions if version.run_uuid is not None and not version.is_declared
     }
-    for run_uuid, rows in reader.io_of(by_run).items():
+    for run_uuid, io in reader.io_of(by_run).items():
         version = by_run[run_uuid]
-        version.inputs, version.outputs = _split_job_io(rows)
+        version.inputs, version.outputs = _split_job_io(record[1:4] for record in io)
 
 
 def _current_versions(reader: EntityQueries, names: Collection[Name]) -> dict[Name, _Version]:
@@ -234,21 +318,16 @@ def _current_versions(reader: EntityQueries, names: Collection[Name]) -> dict[Na
     return {name: version for (name, _), version in _versions(reader, rows).items()}
 
 
-def _io_without_version(
-    reader: EntityQueries, names: Collection[Name]
-) -> dict[Name, tuple[tuple[Name, ...], tuple[Name, ...]]]:
-    """Return the inputs and outputs of jobs that have no version yet."""
-    rows_by_name: dict[Name, list[Row]] = {name: [] for name in names}
-    for row in reader.job_io(names) if names else ():
-        rows_by_name[row["job_namespace"], row["job_name"]].append(row)
-    return {name: _split_job_io(rows) for name, rows in rows_by_name.items()}
+def _io_without_version(reader: EntityQueries, name: Name) -> tuple[tuple[Name, ...], tuple[Name, ...]]:
+    """Return the inputs and outputs of a job that has no version yet."""
+    rows = (row for direction in ("INPUT", "OUTPUT") for row in reader.datasets_used_by(name, direction))
+    return _split_job_io((row["direction"], row["dataset_namespace"], row["dataset_name"]) for row in rows)
 
 
-def _split_job_io(rows: Iterable[Row]) -> tuple[tuple[Name, ...], tuple[Name, ...]]:
+def _split_job_io(io: Iterable[tuple[str, str, str]]) -> tuple[tuple[Name, ...], tuple[Name, ...]]:
     inputs, outputs = set[Name](), set[Name]()
-    for row in rows:
-        names = inputs if row["direction"] == "INPUT" else outputs
-        names.add((row["dataset_namespace"], row["dataset_name"]))
+    for direction, namespace, name in io:
+        (outputs if direction == _OUTPUT else inputs).add((namespace, name))
     return tuple(sorted(inputs)), tuple(sorted(outputs))
 
 
@@ -270,19 +349,21 @@ def _job(
     return CatalogJob(
         *name,
         parent=(row["parent_job_namespace"], row["parent_job_name"]) if has_parent else None,
+        type=row["job_type"],
+        integration=row["integration"],
         processing_type=row["processing_type"],
-        labels=tuple(label for label in (row["job_type"], row["integration"]) if label),
         created_at=from_epoch_micros(row["first_event_at"]),
         updated_at=from_epoch_micros(row["last_event_at"]),
-        inputs=io[0],
-        outputs=io[1],
-        location=_location(facets) or (row["source_code_location"] if version is None else version.location),
         description=row["description"],
         latest_run=runs.get(row["latest_run_uuid"]),
+        tags=annotations.tags_on("job", name, facets),
+        facets=facets,
+        is_placeholder=bool(row["is_placeholder"]),
+        location=_location(facets) or (row["source_code_location"] if version is None else version.location),
+        inputs=io[0] if version is None else version.inputs,
+        outputs=io[1] if version is None else version.outputs,
         latest_runs=tuple(latest),
         current_version=None if version is None else version.version,
-        tags=annotations.tags_on("job", name, facets).on_entity,
-        facets=facets,
     )
 
 

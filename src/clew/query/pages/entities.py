@@ -10,7 +10,9 @@ import msgspec
 from msgspec import Struct
 
 from clew.data_dir import LakeLocation
-from clew.index.backends.base import Row
+from clew.events.openlineage import to_epoch_micros
+from clew.index.encoding import entity_key
+from clew.index.queries.entities import Facets, Name
 from clew.index.queries.lists import PageQueries
 from clew.query.diff import (
     DatasetDiff,
@@ -19,19 +21,27 @@ from clew.query.diff import (
     RunChange,
     RunChanges,
     RunDiff,
-    code_from_facets,
     compare_runs,
-    diff_code_by_name,
     diff_runs,
     duration_changes,
     order_by_importance,
+    schema_changes,
 )
-from clew.query.entities.facets import read_facets_from_lake
-from clew.query.graph.traversal import require_run
-from clew.query.model import EdgeType, NotebookRun, from_epoch_micros
+from clew.query.entities.datasets import ColumnSourceCache, load_datasets
+from clew.query.entities.model import (
+    CatalogDataset,
+    CatalogRun,
+    ColumnSources,
+    RunDataset,
+    SchemaField,
+    VersionCache,
+    VersionRecord,
+)
+from clew.query.entities.runs import describe_job, describe_run, to_run
+from clew.query.model import EdgeType, NotebookRun
 from clew.query.names import UnknownNameError
 from clew.query.notebooks.session import display_name, find_notebook_run
-from clew.query.pages.lists import EntityName, Facets, RunListItem, Usage, to_raw, to_run_item, to_usages
+from clew.query.pages.lists import EntityName, RunListItem, Usage, to_run_item, to_run_items, to_usages
 
 _MAX_CHILDREN = 200
 
@@ -65,45 +75,45 @@ class RunView(Struct, frozen=True, rename="camel"):
 
 def build_run_view(index: PageQueries, run_uuid: str) -> RunView:
     """Build the page of a run."""
-    row = index.run(run_uuid)
-    if row is None:
-        raise UnknownNameError.of("run", run_uuid, [other["run_uuid"] for other in index.run_page("", "", 1000)[0]])
-    run = to_run_item(row)
+    run = describe_run(index, run_uuid, with_io_facets=True)
     children, total = index.children(run_uuid, _MAX_CHILDREN)
-    io = index.run_io(run_uuid)
-    parent = None if row["parent_run_uuid"] is None else index.run(row["parent_run_uuid"])
+    parent = None if run.parent.run_id is None else index.runs_of([run.parent.run_id]).get(run.parent.run_id)
     return RunView(
-        run=run,
-        error=row["error_message"],
-        parent=None if parent is None else to_run_item(parent),
-        previous=_previous(index, row),
-        nominal_start=from_epoch_micros(row["nominal_start_at"]),
-        nominal_end=from_epoch_micros(row["nominal_end_at"]),
-        facets=to_raw(index.facets("run", run_uuid)),
-        job_facets={} if run.job is None else to_raw(index.facets("job", *run.job.key)),
-        inputs=tuple(_to_io(index, used) for used in io if used["direction"] == "INPUT"),
-        outputs=tuple(_to_io(index, used) for used in io if used["direction"] == "OUTPUT"),
-        children=tuple(map(to_run_item, children)),
+        run=to_run_item(run),
+        error=run.error,
+        parent=None if parent is None else to_run_item(to_run(parent)),
+        previous=_previous(index, run),
+        nominal_start=run.nominal_start_at,
+        nominal_end=run.nominal_end_at,
+        facets=run.facets,
+        job_facets={} if run.job is None else _job_facets(index, run.job),
+        inputs=tuple(map(_to_io, run.inputs)),
+        outputs=tuple(map(_to_io, run.outputs)),
+        children=to_run_items(children),
         child_total=total,
     )
 
 
-def _previous(index: PageQueries, row: Row) -> RunListItem | None:
+def _previous(index: PageQueries, run: CatalogRun) -> RunListItem | None:
     """Return the previous run of the same job, for comparison."""
-    if row["job_name"] is None or row["started_at"] is None:
+    if run.job is None or run.started_at is None:
         return None
-    runs, _ = index.runs_of((row["job_namespace"], row["job_name"]), 1000)
-    return next((to_run_item(other) for other in runs if (other["started_at"] or 0) < row["started_at"]), None)
+    started_at = to_epoch_micros(run.started_at)
+    return next(iter(to_run_items(index.runs_of_job(run.job, 1, before=(started_at, 0, "")))), None)
 
 
-def _to_io(index: PageQueries, row: Row) -> RunIoView:
-    key = (row["dataset_namespace"], row["dataset_name"], row["dataset_version"] or None)
+def _job_facets(index: PageQueries, job: Name) -> Facets:
+    key = "job", entity_key(*job)
+    return index.facets_of([key]).get(key, {})
+
+
+def _to_io(dataset: RunDataset) -> RunIoView:
     return RunIoView(
-        dataset=EntityName(*key[:2]),
-        version=key[2],
-        row_count=row["row_count"],
-        is_implied=bool(row["is_implied"]),
-        facets=to_raw(index.run_dataset_facets(row["direction"], *key, row["run_uuid"])),
+        dataset=EntityName(dataset.namespace, dataset.name),
+        version=dataset.version,
+        row_count=dataset.row_count,
+        is_implied=dataset.is_implied,
+        facets=dataset.facets,
     )
 
 
@@ -127,27 +137,22 @@ class JobView(Struct, frozen=True, rename="camel"):
 
 def build_job_view(index: PageQueries, name: EntityName) -> JobView:
     """Build the page of a job."""
-    row = index.job(name.key)
-    if row is None:
-        existing, _ = index.job_page("", 1000)
-        raise UnknownNameError.of("job", name.name, [other["name"] for other in existing])
-    runs, total = index.runs_of(name.key, _MAX_RUNS)
+    job = describe_job(index, name.key)
     return JobView(
         job=name,
-        kind=row["job_type"],
-        integration=row["integration"],
-        description=row["description"],
-        at=from_epoch_micros(row["last_event_at"]),
-        facets=to_raw(index.facets("job", *name.key)),
+        kind=job.type,
+        integration=job.integration,
+        description=job.description,
+        at=job.updated_at,
+        facets=job.facets,
         inputs=to_usages(index.datasets_used_by(name.key, "INPUT"), "dataset"),
         outputs=to_usages(index.datasets_used_by(name.key, "OUTPUT"), "dataset"),
-        runs=tuple(map(to_run_item, runs)),
-        run_total=total,
+        runs=to_run_items(index.runs_of_job(name.key, _MAX_RUNS)),
+        run_total=index.count_runs(name.key),
     )
 
 
 _MAX_VERSIONS = 60
-_MAX_EDGES = 20_000
 _MAX_NULL_COLUMNS = 5
 # Input and output facets with metrics.
 _METRIC_FACETS = ("outputStatistics", "inputStatistics", "dataQualityMetrics")
@@ -218,124 +223,95 @@ class DatasetView(Struct, frozen=True, rename="camel"):
     series: tuple[Series, ...]
 
 
-class _Field(Struct):
-    name: str
-    type: str | None = None
-    description: str | None = None
-
-
-class _Schema(Struct):
-    fields: list[_Field] | None = None
-
-
-_decode_schema = msgspec.json.Decoder(_Schema, strict=False).decode
-
-
 def build_dataset_view(index: PageQueries, name: EntityName) -> DatasetView:
     """Build the page of a dataset, by any of its names."""
-    names = [EntityName(*key) for key in index.aliases_of(name.key)]
-    rows = [row for alias in names if (row := index.dataset(alias.key)) is not None]
-    if not rows:
+    names = index.aliases_of(name.key)
+    versions = VersionCache(index, {name.key: names})
+    datasets = load_datasets(index, {name.key: names}, versions, column_sources=ColumnSourceCache(index))
+    if not datasets:
         existing, _ = index.dataset_page("", 1000)
         raise UnknownNameError.of("dataset", name.name, [row["name"] for row in existing])
-    facets, facet_version = _facets(index, names)
-    edges = [edge for alias in names for edge in index.latest_column_edges(alias.key, _MAX_EDGES)]
-    writes = [index.versions_of(alias.key, _MAX_VERSIONS) for alias in names]
-    versions = sorted((row for rows, _ in writes for row in rows), key=_write_order, reverse=True)[:_MAX_VERSIONS]
+    (dataset,) = datasets
+    writes = versions.get(name.key)
+    latest = writes[-_MAX_VERSIONS:]
     return DatasetView(
         dataset=name,
-        aliases=tuple(names[1:]),
-        is_deleted=all(row["is_deleted"] for row in rows),
-        at=max((at for row in rows if (at := from_epoch_micros(row["last_event_at"]))), default=None),
-        columns=_columns(facets, edges),
-        dataset_level_sources=tuple(_source(edge) for edge in edges if edge["column"] is None),
-        facets=facets,
-        facet_version=facet_version,
-        versions=_versions(versions),
-        version_total=sum(total for _, total in writes),
+        aliases=tuple(EntityName(*alias) for alias in names if alias != name.key),
+        is_deleted=dataset.is_deleted,
+        at=dataset.updated_at,
+        columns=_columns(dataset),
+        dataset_level_sources=tuple(
+            item for column in dataset.columns if column.name is None for item in _sources(column)
+        ),
+        facets=dataset.facets,
+        facet_version=dataset.facet_version,
+        versions=_versions(index, latest),
+        version_total=len(writes),
         producers=_jobs_using(index, names, "OUTPUT"),
         consumers=_jobs_using(index, names, "INPUT"),
-        series=_series(index, versions),
+        series=_series(index, latest),
     )
 
 
-def _facets(index: PageQueries, names: Iterable[EntityName]) -> tuple[Facets, str | None]:
-    """Return the facets of the latest version that has any, by the first name that has any, and the version."""
-    for name in names:
-        versions = index.versions_with_facets(*name.key)
-        if versions:
-            return to_raw(index.facets("dataset", *name.key, versions[0])), versions[0]
-    return {}, None
+def _jobs_using(index: PageQueries, names: Iterable[Name], direction: str) -> tuple[Usage, ...]:
+    return to_usages((row for name in names for row in index.jobs_using(name, direction)), "job")
 
 
-def _jobs_using(index: PageQueries, names: Iterable[EntityName], direction: str) -> tuple[Usage, ...]:
-    return to_usages((row for name in names for row in index.jobs_using(name.key, direction)), "job")
-
-
-def _columns(facets: Facets, edges: Iterable[Row]) -> tuple[DatasetColumn, ...]:
-    sources: defaultdict[str, list[ColumnSource]] = defaultdict(list)
-    for edge in edges:
-        if edge["column"] is not None:
-            sources[edge["column"]].append(_source(edge))
-    fields = {field.name: field for field in _schema(facets)}
-    all_fields = [*fields.values(), *(_Field(name) for name in sources if name not in fields)]
+def _columns(dataset: CatalogDataset) -> tuple[DatasetColumn, ...]:
+    sources = {column.name: tuple(_sources(column)) for column in dataset.columns if column.name is not None}
+    fields = {field.name: field for field in dataset.fields}
+    all_fields = [*fields.values(), *(SchemaField(name) for name in sources if name not in fields)]
     return tuple(
-        DatasetColumn(field.name, field.type, field.description, tuple(sources[field.name])) for field in all_fields
+        DatasetColumn(field.name, field.type, field.description, sources.get(field.name, ())) for field in all_fields
     )
 
 
-def _schema(facets: Facets) -> list[_Field]:
-    try:
-        return _decode_schema(facets["schema"]).fields or [] if "schema" in facets else []
-    except msgspec.DecodeError:
-        return []
+def _sources(column: ColumnSources) -> Iterator[ColumnSource]:
+    for source in column.sources:
+        for transformation in source.transformations:
+            yield ColumnSource(
+                dataset=EntityName(source.namespace, source.dataset),
+                column=source.field,
+                type="INDIRECT" if transformation.type == "INDIRECT" else "DIRECT",
+                subtype=transformation.subtype,
+                is_inferred=transformation.description in {"opaque", "inferred"},
+            )
 
 
-def _source(edge: Row) -> ColumnSource:
-    return ColumnSource(
-        dataset=EntityName(edge["source_namespace"], edge["source_name"]),
-        column=edge["source_column"],
-        type="INDIRECT" if edge["type"] == "INDIRECT" else "DIRECT",
-        subtype=edge["subtype"],
-        is_inferred=edge["description"] in {"opaque", "inferred"},
-    )
-
-
-def _write_order(row: Row) -> tuple[int, int]:
-    return row["created_at"] or 0, row["last_seq"]
-
-
-def _versions(rows: list[Row]) -> tuple[DatasetVersionItem, ...]:
-    previous_schemas = [*(row["schema_id"] for row in rows), None][1:]
-    return tuple(
-        DatasetVersionItem(
-            version=row["version"],
-            at=from_epoch_micros(row["created_at"]),
-            run_uuid=row["run_uuid"],
-            job=None if row["job_name"] is None else EntityName(row["job_namespace"] or "", row["job_name"]),
-            row_count=row["row_count"],
-            lifecycle=row["lifecycle_state"],
-            has_new_schema=None not in (row["schema_id"], previous) and row["schema_id"] != previous,
+def _versions(index: PageQueries, writes: list[VersionRecord]) -> tuple[DatasetVersionItem, ...]:
+    """Convert versions, newest first."""
+    runs = index.runs_of({write.run_uuid for write in writes if write.run_uuid is not None})
+    items = []
+    for write, previous in zip(writes, [None, *writes], strict=False):
+        run = runs.get(write.run_uuid or "")
+        schemas = None if previous is None else previous.schema_id, write.schema_id
+        items.append(
+            DatasetVersionItem(
+                version=write.producer_version or None,
+                at=write.created_at,
+                run_uuid=write.run_uuid,
+                job=None if run is None or run.job_name is None else EntityName(run.job_namespace or "", run.job_name),
+                row_count=write.row_count,
+                lifecycle=write.lifecycle_state,
+                has_new_schema=None not in schemas and schemas[0] != schemas[1],
+            )
         )
-        for row, previous in zip(rows, previous_schemas, strict=True)
-    )
+    return tuple(reversed(items))
 
 
-def _series(index: PageQueries, rows: Iterable[Row]) -> tuple[Series, ...]:
+def _series(index: PageQueries, writes: Iterable[VersionRecord]) -> tuple[Series, ...]:
     """Return the metrics of writes that have at least two points."""
     series: defaultdict[str, list[SeriesPoint]] = defaultdict(list)
-    for row in sorted(rows, key=_write_order):
-        at = from_epoch_micros(row["created_at"])
-        if at is not None and row["run_uuid"] is not None:
-            for name, value in _metrics(index, row).items():
-                series[name].append(SeriesPoint(at, value, row["run_uuid"]))
+    for write in writes:
+        if write.created_at is not None and write.run_uuid is not None:
+            for name, value in _metrics(index, write, write.run_uuid).items():
+                series[name].append(SeriesPoint(write.created_at, value, write.run_uuid))
     return tuple(Series(name, tuple(points)) for name, points in series.items() if len(points) > 1)
 
 
-def _metrics(index: PageQueries, row: Row) -> dict[str, float]:
-    metrics: dict[str, float] = {} if row["row_count"] is None else {"rows": row["row_count"]}
-    key = (row["dataset_namespace"], row["dataset_name"], row["version"])
-    facets = index.run_dataset_facets("OUTPUT", *key, row["run_uuid"])
+def _metrics(index: PageQueries, write: VersionRecord, run_uuid: str) -> dict[str, float]:
+    metrics: dict[str, float] = {} if write.row_count is None else {"rows": write.row_count}
+    facets = index.run_dataset_facets("OUTPUT", *write.dataset, write.producer_version, run_uuid)
     for name in _METRIC_FACETS:
         if name in facets:
             metrics |= _parse_metrics(facets[name])
@@ -371,33 +347,22 @@ def build_run_changes(index: PageQueries, lake: LakeLocation | None, before: str
     notebooks = _notebook(index, before), _notebook(index, after)
     if notebooks[0] is not None and notebooks[1] is not None:
         return compare_runs(notebooks[0], notebooks[1])
-    old, new = to_run_item(require_run(index, before)), to_run_item(require_run(index, after))
-    code = diff_code_by_name(_code(before, lake), _code(after, lake))
+    old, new = (to_run_item(describe_run(index, run)) for run in (before, after))
     return RunChanges(
         before=before,
         before_at=old.started_at,
         after=after,
         after_at=new.started_at,
         name=new.job.name if new.job else after,
-        changes=order_by_importance(_changes(diff_runs(index, before, after, code))),
+        changes=order_by_importance(_changes(diff_runs(index, before, after, lake))),
     )
 
 
-def _notebook(index: PageQueries, run: str) -> NotebookRun | None:
-    row = index.run(run)
-    is_root = row is None or row["parent_run_uuid"] is None
-    session = run if row is None else row["session_id"]
+def _notebook(index: PageQueries, name: str) -> NotebookRun | None:
+    run = index.runs_of([name]).get(name)
+    is_root = run is None or run.parent_run_uuid is None
+    session = name if run is None else run.session_id
     return find_notebook_run(index, session) if session and is_root else None
-
-
-def _code(run_uuid: str, lake: LakeLocation | None) -> dict[str, str | None]:
-    """Read the code of a run from the lake; the index has only the latest code of its job."""
-    facets = None if lake is None else read_facets_from_lake(run_uuid, lake)
-    return (
-        {}
-        if facets is None
-        else {name: text for job in facets.jobs for name, text in code_from_facets(job.facets).items()}
-    )
 
 
 def _changes(diff: RunDiff) -> Iterator[RunChange]:
@@ -420,15 +385,10 @@ def _io_changes(io: IoDiff) -> Iterator[RunChange]:
 
 def _dataset_changes(changed: DatasetDiff) -> Iterator[RunChange]:
     label = display_name(changed.dataset)
-    rows, schema = changed.row_count, changed.schema
+    rows = changed.row_count
     if rows is not None and rows.left is not None and rows.right is not None:
         yield RunChange("rows", label, before=rows.left, after=rows.right)
-    if schema is not None and (schema.added or schema.removed):
-        yield RunChange("columns", label, added=schema.added, removed=schema.removed)
-    if schema is not None and schema.retyped:
-        yield RunChange(
-            "types", label, added=tuple(f"{column.name}: {column.left} → {column.right}" for column in schema.retyped)
-        )
+    yield from schema_changes(label, changed.schema, (None, None))
     if changed.lineage is not None:
         added, removed = (tuple(map(_format_edge, edges)) for edges in (changed.lineage.added, changed.lineage.removed))
         yield RunChange("lineage", label, added=added, removed=removed)

@@ -351,8 +351,8 @@ _Boxes = dict[str, Box]
 
 
 def _require(index: PageQueries, requested: GraphNodeRef, node: GraphNodeRef) -> None:
-    row = index.dataset(requested.name.key) if requested.kind == "dataset" else index.job(node.name.key)
-    if row is None:
+    exists = index.has_dataset(*requested.name.key) if requested.kind == "dataset" else index.has_job(*node.name.key)
+    if not exists:
         names = index.dataset_page("", 1000)[0] if requested.kind == "dataset" else index.job_page("", 1000)[0]
         raise UnknownNameError.of(requested.kind, requested.name.name, [row["name"] for row in names])
 
@@ -475,8 +475,8 @@ def _groups(boxes: _Boxes, group_of: Mapping[str, str]) -> tuple[NamespaceGroup,
 def _last_session(index: PageQueries, job: GraphNodeRef) -> str | None:
     if job.name.namespace != NOTEBOOK_NAMESPACE:
         return None
-    runs, _ = index.runs_of(job.name.key, 1)
-    return runs[0]["session_id"] if runs else None
+    runs = index.runs_of_job(job.name.key, 1)
+    return runs[0].session_id if runs else None
 
 
 def _edges(
@@ -519,7 +519,7 @@ def _node(
     session_id: str | None,
 ) -> LineageGraphNode:
     names = columns.get(node, [])
-    run = index.runs_of(node.name.key, 1)[0] if node.kind == "job" else []
+    run = index.runs_of_job(node.name.key, 1) if node.kind == "job" else []
     return LineageGraphNode(
         id=node.id,
         kind=node.kind,
@@ -531,8 +531,8 @@ def _node(
         column_total=len(names),
         hidden_upstream=sum(neighbour not in shown for neighbour in neighbours.get(node, "up")),
         hidden_downstream=sum(neighbour not in shown for neighbour in neighbours.get(node, "down")),
-        state=run[0]["state"] if run else None,
-        at=from_epoch_micros(run[0]["started_at"]) if run else None,
+        state=run[0].state if run else None,
+        at=from_epoch_micros(run[0].start_time) if run else None,
         session_id=session_id,
     )
 

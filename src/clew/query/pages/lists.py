@@ -8,19 +8,21 @@ from typing import Any, Final, Literal
 
 from deltalake import QueryBuilder
 from deltalake.exceptions import TableNotFoundError
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from clew.data_dir import LakeLocation
 from clew.errors import UsageError
 from clew.events.notebook import NOTEBOOK_NAMESPACE
 from clew.index.backends.base import Row
+from clew.index.queries.entities import RunRecord
 from clew.index.queries.lists import PageQueries
 from clew.lake.storage import open_storage
 from clew.query import search
 from clew.query.context import QueryResources
+from clew.query.entities.model import CatalogRun
+from clew.query.entities.runs import to_run
 from clew.query.model import State, from_epoch_micros
 
-Facets = dict[str, Raw]
 NodeKind = Literal["dataset", "job"]
 
 
@@ -58,18 +60,22 @@ class Usage(Struct, frozen=True, rename="camel"):
     is_implied: bool
 
 
-def to_run_item(row: Row) -> RunListItem:
-    """Convert a run row to a list item."""
-    has_job = row["job_name"] is not None
+def to_run_item(run: CatalogRun) -> RunListItem:
+    """Convert a run to a list item."""
     return RunListItem(
-        run_uuid=row["run_uuid"],
-        job=EntityName(row["job_namespace"] or "", row["job_name"]) if has_job else None,
-        state=row["state"],
-        started_at=from_epoch_micros(row["started_at"]),
-        ended_at=from_epoch_micros(row["ended_at"]),
-        session_id=row["session_id"],
-        error=None if row["error_message"] is None else row["error_message"][:300],
+        run_uuid=run.id,
+        job=None if run.job is None else EntityName(*run.job),
+        state=run.state,
+        started_at=run.start_time,
+        ended_at=run.ended_at,
+        session_id=run.session_id,
+        error=None if run.error is None else run.error[:300],
     )
+
+
+def to_run_items(rows: Iterable[RunRecord]) -> tuple[RunListItem, ...]:
+    """Convert run records to list items."""
+    return tuple([to_run_item(to_run(row)) for row in rows])
 
 
 def to_usages(rows: Iterable[Row], kind: NodeKind) -> tuple[Usage, ...]:
@@ -94,11 +100,6 @@ def to_usages(rows: Iterable[Row], kind: NodeKind) -> tuple[Usage, ...]:
 def display_job(job: EntityName) -> EntityName:
     """Return the job to display: the notebook for `<notebook>/<cell>/<operation>`."""
     return EntityName(job.namespace, job.name.rsplit("/", 2)[0]) if job.namespace == NOTEBOOK_NAMESPACE else job
-
-
-def to_raw(facets: dict[str, bytes]) -> Facets:
-    """Wrap facets as raw JSON, without decoding them."""
-    return {name: Raw(body) for name, body in facets.items()}
 
 
 _RUNS_PER_JOB = 12
@@ -204,8 +205,7 @@ def list_jobs(index: PageQueries, text: str, limit: int) -> JobListView:
     items = []
     for row in rows:
         name = EntityName(row["namespace"], row["name"])
-        runs, run_total = index.runs_of(name.key, _RUNS_PER_JOB)
-        latest = tuple(map(to_run_item, runs))
+        latest, run_total = to_run_items(index.runs_of_job(name.key, _RUNS_PER_JOB)), index.count_runs(name.key)
         state = latest[0].state if latest else None
         items.append(
             JobListItem(name, row["job_type"], from_epoch_micros(row["last_event_at"]), state, latest, run_total)
@@ -216,7 +216,7 @@ def list_jobs(index: PageQueries, text: str, limit: int) -> JobListView:
 def list_runs(index: PageQueries, text: str, state: str, limit: int) -> RunListView:
     """List the runs without a parent run."""
     rows, total = index.run_page(text, state, limit)
-    return RunListView(tuple(map(to_run_item, rows)), total)
+    return RunListView(to_run_items(rows), total)
 
 
 SearchResultKind = Literal["dataset", "column", "job", "run", "code", "text_match"]
@@ -255,7 +255,7 @@ def search_all(index: PageQueries, resources: QueryResources, text: str) -> Sear
         for row in index.search_columns(query)
     ]
     runs = [
-        SearchResult("run", EntityName(row["job_namespace"] or "", row["job_name"] or ""), run_uuid=row["run_uuid"])
+        SearchResult("run", EntityName(row.job_namespace or "", row.job_name or ""), run_uuid=row.run_uuid)
         for row in index.search_runs(query)
     ]
     code = [

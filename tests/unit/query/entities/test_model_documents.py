@@ -8,7 +8,8 @@ import pytest
 
 from clew.query.context import QueryResources
 from clew.query.diff import diff_runs, diff_versions
-from clew.query.entities.facets import describe_dataset, describe_job, describe_run
+from clew.query.entities.datasets import describe_dataset
+from clew.query.entities.runs import describe_job, describe_run
 from clew.query.model import DatasetName
 from clew.query.names import UnknownNameError
 
@@ -36,9 +37,8 @@ def test_a_run_has_its_inputs_and_outputs(builds: Any, resources: QueryResources
     with resources.reader() as index:
         run = describe_run(index, builds.run_id("1"))
     assert (run.state, run.duration_ms) == ("COMPLETED", 60_000)
-    assert run.job is not None
-    assert run.job.name == "build"
-    assert run.parent_run_id == builds.run_id("dag")
+    assert run.job == ("jobs", "build")
+    assert run.parent.run_id == builds.run_id("dag")
     assert [(use.name, use.row_count) for use in run.outputs] == [("out", 10)]
     assert "parent" in run.facets
 
@@ -54,20 +54,20 @@ def test_a_run_known_only_as_a_parent_is_a_placeholder(builds: Any, resources: Q
 def test_describes_a_dataset_by_any_of_its_names(builds: Any, resources: QueryResources, name: str) -> None:
     assert builds.events
     with resources.reader() as index:
-        dataset = describe_dataset(index, "db", name)
-    assert (dataset.id, dataset.description) == ("dataset:db:out", "What is built")
-    assert [(column.name, column.type) for column in dataset.columns] == [("id", "bigint"), ("total", "int")]
-    assert [job.name for job in dataset.written_by] == ["build"]
-    assert dataset.aliases == (DatasetName("db", "alias"),)
+        dataset = describe_dataset(index, ("db", name))
+    assert (dataset.name, dataset.description) == ("out", "What is built")
+    assert [(column.name, column.type) for column in dataset.fields] == [("id", "bigint"), ("total", "int")]
+    assert dataset.written_by == (("jobs", "build"),)
+    assert sorted(dataset.names) == [("db", "alias"), ("db", "out")]
 
 
 def test_a_job_has_its_latest_run(builds: Any, resources: QueryResources) -> None:
     with resources.reader() as index:
-        job = describe_job(index, "jobs", "build")
-        assert describe_job(index, "jobs", "dag").is_placeholder
+        job = describe_job(index, ("jobs", "build"))
+        assert describe_job(index, ("jobs", "dag")).is_placeholder
     assert job.latest_run is not None
     assert job.latest_run.id == builds.run_id("2")
-    assert [dataset.name for dataset in job.inputs] == ["a", "b"]
+    assert job.reads == (("db", "a"), ("db", "b"))
 
 
 def test_diffs_inputs_and_outputs_of_two_runs(builds: Any, resources: QueryResources) -> None:
