@@ -86,5 +86,5 @@ def _add_run(
         RunRow(run, *job, seq, "COMPLETED", 3, start + 10, seq, start, start + 10, start, start + 10, None, None, seq)
     )
     for direction, names in (("INPUT", dict.fromkeys(inputs)), ("OUTPUT", [output])):
-        changes.run_io += [RunIoRow(run, direction, STORE, name, "", *job, None, seq) for name in names]
+        changes.run_io += [RunIoRow(run, direction, STORE, name, "", *job, None, seq, seq, start) for name in names]
     return run

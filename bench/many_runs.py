@@ -182,7 +182,9 @@ def _runs(numbers: range) -> ChangeSet:
 def _run_io(number: int, job_number: int, direction: str, dataset: int) -> RunIoRow:
     rows = 1000 + number % 7
     dataset_and_job = _DATA_NS, table_name(dataset), "", _JOB_NS, job_name(job_number), None
-    return RunIoRow(run_id(number), direction, *dataset_and_job, number, "schema", number, rows, number)
+    row = RunIoRow(run_id(number), direction, *dataset_and_job, number, number, _START + number * 1_000_000)
+    row.schema_id, row.schema_seq, row.row_count, row.row_count_seq = "schema", number, rows, number
+    return row
 
 
 def _sessions(runs: int) -> ChangeSet:

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from tests.integration.pipeline.records import write_events_locally
 from tests.reference.contradictions import contradictory_events
 from tests.reference.events import log_lines
-from tests.reference.expected import INDEX, LAKE, differences, expected_tables
+from tests.reference.expected import INDEX, LAKE, differences, expected_tables, serialize_row
 from tests.reference.query_context import index_tables, lake_tables, restrict_to_index
 from tests.support.paths import ROOT
 
@@ -25,13 +25,17 @@ from clew.eventlog.writer import IncomingEvent, LogWriter
 from clew.events.facets import FacetOrder
 from clew.lake import facet_columns
 from clew.lake.lake import Lake
+from clew.lake.schemas import DERIVED_TABLE_NAMES
 from clew.pipeline import ingest, workers
+from clew.pipeline.derive import refresh
+from clew.pipeline.derive.refresh import refresh_derived_tables
 from clew.pipeline.pipeline import Pipeline, open_pipeline
 from clew.pipeline.reprocess import rebuild_index
 
 pytestmark = pytest.mark.spark
 
 TRIGGERS = 4
+REFRESHES = 4
 GENERATED_EVENTS = 200
 CONTRADICTORY_LOGS = 80
 
@@ -121,6 +125,34 @@ def test_lake_and_index_equal_reference_implementation(
     assert differences(index_tables(home.index_file, expected_index), expected_index) == {}
     if mode == "stream":
         assert differences(index_tables(rebuild(home, spark), expected_index), expected_index) == {}
+
+
+@pytest.mark.parametrize("order", FacetOrder)
+def test_incremental_refreshes_equal_a_rebuild(
+    order: FacetOrder,
+    spark: SparkSession,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    home, events = DataDir(tmp_path), shuffle_events(request)
+    # Rebuilds only at the first refresh.
+    monkeypatch.setattr(refresh, "_MAX_NEW_SHARE", 1.0)
+    with LogWriter(home.log) as log, open_pipeline(home, spark=spark, facet_order=order) as pipeline:
+        for number in range(REFRESHES):
+            for body in events[number::REFRESHES]:
+                log.append_duplicates([IncomingEvent(guess_stream(body), "shuffled", body)])
+            pipeline.run()
+        refreshed = {name: read_rows(pipeline.lake, name) for name in DERIVED_TABLE_NAMES}
+        assert refresh_derived_tables(spark, pipeline.lake, is_full=True)
+        rebuilt = {name: read_rows(pipeline.lake, name) for name in DERIVED_TABLE_NAMES}
+    assert differences(refreshed, rebuilt) == {}
+    expected = expected_tables(list(log_lines(home.log)), LAKE, is_by_time=order is FacetOrder.EVENT_TIME)
+    assert differences(lake_tables(home.lake_folder, expected), expected) == {}
+
+
+def read_rows(lake: Lake, name: str) -> list[str]:
+    return sorted(map(serialize_row, lake.require_table(name).to_pyarrow_table().to_pylist()))
 
 
 def rebuild(home: DataDir, spark: SparkSession) -> Path:

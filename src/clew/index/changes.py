@@ -53,6 +53,8 @@ class RunRow(TableRow):
     source_code_location: str | None = None
     source_code_location_order_time: int | None = None
     source_code_location_seq: int | None = None
+    # Whether an event of the run has explicit lineage entries.
+    has_lineage_entries: bool = False
     # Only of ended runs, computed from the events of this batch.
     job_version: str | None = None
 
@@ -144,6 +146,12 @@ class DatasetRow(TableRow):
     last_seq: int
     written_at: int | None = None
     written_seq: int | None = None
+    # Version of the last write; empty if it had none.
+    current_version: str | None = None
+    current_version_seq: int | None = None
+    description: str | None = None
+    description_order_time: int | None = None
+    description_seq: int | None = None
     lifecycle_state: str | None = None
     renamed_from_namespace: str | None = None
     renamed_from_name: str | None = None
@@ -183,7 +191,9 @@ class RunIoRow(TableRow):
     job_namespace: str | None
     job_name: str | None
     session_id: str | None
+    first_seq: int
     last_seq: int
+    last_event_at: int
     schema_id: str | None = None
     schema_order_time: int | None = None
     schema_seq: int | None = None
@@ -207,8 +217,11 @@ class JobEdgeRow(TableRow):
     first_seq: int
     last_seq: int
     is_implied: bool = False
+    declared_at: int | None = None
     declared_order_time: int | None = None
     declared_seq: int | None = None
+    # Whether the last declaration lists the dataset, and not only its lineage.
+    is_listed: bool | None = None
     is_observed: bool = True
     is_superseded: bool = False
 
@@ -250,6 +263,7 @@ class StaticLineageRow(TableRow):
     asserted_by: str
     seq: int
     order_time: int | None = None
+    has_entries: bool = False
 
 
 class RunEventRow(TableRow):

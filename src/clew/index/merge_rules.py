@@ -178,7 +178,7 @@ MERGE_SPECS: Final[dict[str, MergeSpec]] = {
             ("source_code_location", "source_code_location_order_time", "source_code_location_seq"): max_by(
                 "source_code_location_order_time", "source_code_location_seq"
             ),
-            ("session_id", "execution_id", "last_event_at", "last_seq"): "maximum",
+            ("session_id", "execution_id", "last_event_at", "last_seq", "has_lineage_entries"): "maximum",
             ("job_version",): "recomputed",
         },
     ),
@@ -220,6 +220,10 @@ MERGE_SPECS: Final[dict[str, MergeSpec]] = {
             ("first_event_at", "first_seq"): "minimum",
             ("last_event_at", "last_seq"): "maximum",
             ("written_at", "written_seq"): max_by("written_at", "written_seq"),
+            ("current_version", "current_version_seq"): max_by("current_version_seq", "current_version"),
+            ("description", "description_order_time", "description_seq"): max_by(
+                "description_order_time", "description_seq"
+            ),
             (
                 *("lifecycle_state", "renamed_from_namespace", "renamed_from_name"),
                 *("lifecycle_at", "lifecycle_seq"),
@@ -235,7 +239,8 @@ MERGE_SPECS: Final[dict[str, MergeSpec]] = {
     "run_io": MergeSpec(
         ("run_uuid", "direction", "dataset_namespace", "dataset_name", "dataset_version"),
         {
-            ("job_namespace", "job_name", "session_id", "last_seq"): "maximum",
+            ("job_namespace", "job_name", "session_id", "last_seq", "last_event_at"): "maximum",
+            ("first_seq",): "minimum",
             ("schema_id", "schema_order_time", "schema_seq"): max_by("schema_order_time", "schema_seq"),
             ("row_count", "row_count_order_time", "row_count_seq"): max_by("row_count_order_time", "row_count_seq"),
             ("is_implied",): "minimum",
@@ -248,7 +253,9 @@ MERGE_SPECS: Final[dict[str, MergeSpec]] = {
             ("last_run_uuid",): max_by("last_seq"),
             ("first_event_at", "first_seq", "is_implied"): "minimum",
             ("last_event_at", "last_seq", "is_observed"): "maximum",
-            ("declared_order_time", "declared_seq"): max_by("declared_order_time", "declared_seq"),
+            ("declared_at", "declared_order_time", "declared_seq", "is_listed"): max_by(
+                "declared_order_time", "declared_seq", "is_listed"
+            ),
             # Computed again after the merge.
             ("is_superseded",): "minimum",
         },
@@ -266,7 +273,7 @@ MERGE_SPECS: Final[dict[str, MergeSpec]] = {
         ("asserted_by", "job_namespace", "job_name"),
         {("event_time", "run_uuid", "upstream", "order_time", "seq"): max_by("order_time", "seq")},
     ),
-    "static_lineage": MergeSpec(("asserted_by",), {("order_time", "seq"): max_by("order_time", "seq")}),
+    "static_lineage": MergeSpec(("asserted_by",), {("order_time", "seq", "has_entries"): max_by("order_time", "seq")}),
     # The id is a hash of the content: existing rows are equal.
     "edge_sets": MergeSpec(("edge_set_id", "edge_position")),
     "cell_executions": MergeSpec(

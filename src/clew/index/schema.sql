@@ -29,7 +29,7 @@ create table if not exists runs (
     nominal_start_at integer, nominal_end_at integer, nominal_order_time integer, nominal_seq integer,
     error_message text, error_language text, error_order_time integer, error_seq integer,
     source_code_location text, source_code_location_order_time integer, source_code_location_seq integer,
-    session_id text, execution_id text, last_seq integer not null, job_version text
+    session_id text, execution_id text, last_seq integer not null, job_version text, has_lineage_entries integer not null
 );
 create index if not exists runs_by_job on runs (job_namespace, job_name, started_at);
 create index if not exists runs_by_session on runs (session_id) where session_id is not null;
@@ -60,7 +60,7 @@ select *, 0 as is_placeholder from runs
 union all
 select run_uuid, job_namespace, job_name, job_seq, 'NEW', 0, null, null, null, null, null, null, null, null, null,
     null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
-    last_seq, null, 1
+    last_seq, null, 0, 1
 from referenced_runs where not exists (select 1 from runs where runs.run_uuid = referenced_runs.run_uuid);
 create view if not exists all_jobs as
 select *, 0 as is_placeholder from jobs
@@ -90,7 +90,8 @@ create table if not exists dataset_declarations (
 
 create table if not exists datasets (
     namespace text not null, name text not null, first_event_at integer, last_event_at integer,
-    written_at integer, written_seq integer,
+    written_at integer, written_seq integer, current_version text, current_version_seq integer,
+    description text, description_order_time integer, description_seq integer,
     lifecycle_state text, lifecycle_at integer, lifecycle_seq integer, renamed_from_namespace text, renamed_from_name text,
     first_seq integer not null, last_seq integer not null, primary key (namespace, name)
 ) without rowid;
@@ -126,7 +127,8 @@ create index if not exists dataset_aliases_by_canonical_name on dataset_aliases 
 
 create table if not exists run_io (
     run_uuid text not null, direction text not null, dataset_namespace text not null, dataset_name text not null,
-    dataset_version text not null, job_namespace text, job_name text, session_id text, last_seq integer not null,
+    dataset_version text not null, job_namespace text, job_name text, session_id text,
+    first_seq integer not null, last_seq integer not null, last_event_at integer not null,
     schema_id text, schema_order_time integer, schema_seq integer,
     row_count integer, row_count_order_time integer, row_count_seq integer, is_implied integer not null,
     primary key (run_uuid, direction, dataset_namespace, dataset_name, dataset_version)
@@ -140,7 +142,7 @@ create table if not exists reported_job_edges (
     dataset_namespace text not null, dataset_name text not null,
     last_run_uuid text, first_event_at integer not null, last_event_at integer not null,
     first_seq integer not null, last_seq integer not null, is_implied integer not null,
-    declared_order_time integer, declared_seq integer, is_observed integer not null, is_superseded integer not null,
+    declared_at integer, declared_order_time integer, declared_seq integer, is_listed integer, is_observed integer not null, is_superseded integer not null,
     primary key (job_namespace, job_name, direction, dataset_namespace, dataset_name)
 ) without rowid;
 create index if not exists reported_job_edges_by_dataset on reported_job_edges (dataset_namespace, dataset_name, direction);
@@ -179,7 +181,7 @@ window edge as (partition by job_namespace, job_name, upstream_namespace, upstre
 
 -- Position of the last explicit lineage that a job declared without a run: it replaces all that the job declared before.
 create table if not exists static_lineage (
-    asserted_by text primary key, order_time integer, seq integer not null
+    asserted_by text primary key, order_time integer, seq integer not null, has_entries integer not null
 ) without rowid;
 
 -- Most runs of a job assert the same edges: each distinct set is stored once.

@@ -54,11 +54,17 @@ class BackfilledRanges:
 
 def read_backfilled_ranges(lake: Lake) -> BackfilledRanges:
     """Read the backfilled ranges. Call before reading facets, so that a listed chunk has all of its facets."""
+    return BackfilledRanges(read_chunks(lake))
+
+
+def read_chunks(lake: Lake) -> list[Chunk]:
+    """Read the backfilled chunks, ordered by number."""
     table = lake.table(BACKFILLS.name)
     if table is None:
-        return BackfilledRanges([])
-    rows = table.to_pyarrow_table(columns=list(Chunk._fields), filesystem=lake.storage.filesystem(BACKFILLS.name))
-    return BackfilledRanges([Chunk(**row) for row in rows.to_pylist()])
+        return []
+    columns = ["number", *Chunk._fields]
+    rows = table.to_pyarrow_table(columns=columns, filesystem=lake.storage.filesystem(BACKFILLS.name))
+    return [Chunk(row["first_seq"], row["last_seq"]) for row in rows.sort_by("number").to_pylist()]
 
 
 def has_pending_backfill(lake: Lake, backfilled: BackfilledRanges) -> bool:

@@ -30,7 +30,6 @@ from clew.lake.manifest import check_no_stray_tables, check_tables, read_manifes
 from clew.lake.schemas import DERIVED_TABLE_NAMES, EVENT_TABLE_NAMES, SOURCE_TABLE_NAMES, SOURCE_TABLES, Table
 from clew.lake.storage import DELTA_LOG_DIR, open_storage, translate_storage_errors
 
-_DERIVED_APP_ID = "clew-derived"
 # Reports of Spark tasks to the driver while a batch is processed.
 WORKER_REPORTS_DIR: Final = "_worker_reports"
 _MAX_COMMIT_ATTEMPTS = 5
@@ -111,6 +110,13 @@ class Lake:
             return None
         return table
 
+    def require_table(self, name: str) -> DeltaTable:
+        """Return the newest version of a table; raise if it does not exist."""
+        table = self.table(name)
+        if table is None:
+            raise ClewError(f"The lake {self.root} has no table {name}.")
+        return table
+
     def files(self, name: str) -> list[str]:
         """List the Parquet files of the current version of a table."""
         table = self.table(name)
@@ -152,19 +158,6 @@ class Lake:
         """Overwrite a table with these files in the transaction of a batch."""
         properties = CommitProperties(app_transactions=[Transaction(batch.app_id, batch.number)])
         self._commit(name, self.table(name), schema, files, "overwrite", properties)
-
-    def source_fingerprint(self) -> BatchId:
-        """Return a fingerprint of the event tables: it changes with rows and facet order, not on compaction."""
-        counts = [table.count() for name in EVENT_TABLE_NAMES if (table := self.table(name)) is not None]
-        return BatchId(_DERIVED_APP_ID, 2 * sum(counts) + (self.facet_order is FacetOrder.EVENT_TIME))
-
-    def is_up_to_date(self, fingerprint: BatchId) -> bool:
-        """Return whether all derived tables were written from event tables with this fingerprint."""
-        tables = [self.table(name) for name in DERIVED_TABLE_NAMES]
-        return all(
-            table is not None and _last_batch_number(table, fingerprint.app_id) == fingerprint.number
-            for table in tables
-        )
 
     def delete_uncommitted(self, files: list[DataFile]) -> None:
         """Delete files that are not part of any commit."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from clew.lake.lake import Lake
-from clew.lake.schemas import EVENT_GRAIN_TABLES, FACET_TABLES, LINEAGE_EVENTS, REJECTED_EVENTS, Table
+from clew.lake.schemas import EVENT_GRAIN_TABLES, FACET_TABLES, LINEAGE_EVENTS, REJECTED_EVENTS, TABLES_BY_NAME, Table
 from clew.lake.storage import open_parquet, open_storage
 
 
@@ -46,6 +46,16 @@ def prune_files(lake: Lake, table: Table, value_range: ValueRange) -> list[str]:
     return [name for name, low, high in _bounds(actions, value_range) if _overlaps(value_range, low, high)]
 
 
+def files_in_ranges(lake: Lake, table: str, ranges: Sequence[tuple[int, int]]) -> list[str]:
+    """List the paths of files that may contain positions within one of the ranges."""
+    names = {
+        name: None
+        for low, high in ranges
+        for name in prune_files(lake, TABLES_BY_NAME[table], ValueRange("seq", low, high))
+    }
+    return [str(lake.root / table / name) for name in names]
+
+
 def iter_by_seq(rows: pa.Table) -> Iterator[dict[str, Any]]:
     """Yield rows ordered by `seq`, the event as bytes."""
     # Row by row from combined columns: `take` would copy all chunks of a column.
@@ -73,6 +83,7 @@ def _overlaps(value_range: ValueRange, low: str | int | None, high: str | int | 
 _MAX_PARTITION_BYTES: Final = 96 << 20
 _MIN_PARTITION_BYTES: Final = 24 << 20
 _ROWS_PER_BATCH = 256
+_MAX_SEQ: Final = 2**63 - 1
 _COLUMNS = ("event_id", "seq", "event", "is_raw_only")
 
 
@@ -98,11 +109,16 @@ class StoredEvent(NamedTuple):
 RowGroupPartition = tuple[RowGroup, ...]
 
 
-def plan_partitions(lake: Lake, workers: int) -> list[RowGroupPartition]:
-    """Partition all row groups: large partitions first, then smaller ones, so that all workers finish together."""
+def plan_partitions(
+    lake: Lake, workers: int, ranges: Callable[[str], Sequence[tuple[int, int]]] = lambda _: [(0, _MAX_SEQ)]
+) -> list[RowGroupPartition]:
+    """Partition the row groups that may have positions within ranges of their table.
+
+    Large partitions come first, then smaller ones, so that all workers finish together.
+    """
     partitions: list[RowGroupPartition] = []
     for table in EVENT_GRAIN_TABLES:
-        groups = list(_row_groups(lake, table))
+        groups = list(_row_groups(lake, table, ranges(table)))
         remaining_bytes = sum(group.bytes for group in groups)
         partition: list[RowGroup] = []
         for group in groups:
@@ -167,8 +183,8 @@ def sample_facets(lake: Lake, count: int = 1000) -> list[bytes]:
     return samples
 
 
-def _row_groups(lake: Lake, table: str) -> Iterator[RowGroup]:
-    for path in lake.files(table):
+def _row_groups(lake: Lake, table: str, ranges: Sequence[tuple[int, int]]) -> Iterator[RowGroup]:
+    for path in files_in_ranges(lake, table, ranges):
         footer = pq.read_metadata(open_parquet(path))
         for index in range(footer.num_row_groups):
             # Bodies of rejected events are not read.

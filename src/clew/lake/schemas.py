@@ -13,7 +13,7 @@ _DOUBLE = pa.float64()
 _TIME = pa.timestamp("us", tz="UTC")
 
 _DATASET_IN_EVENT = pa.struct([("namespace", _STRING), ("name", _STRING), ("version", _STRING)])
-_FRAME = pa.struct(
+FRAME_TYPE: Final = pa.struct(
     [
         ("variable_name", _STRING),
         ("object_id", _STRING),
@@ -164,8 +164,8 @@ DATAFRAME_EVENTS: Final = _table(
         "end_line": _LONG,
         "count": _LONG,
         "operation_parameters": _STRING,
-        "input_dataframes": pa.list_(_FRAME),
-        "output_dataframes": pa.list_(_FRAME),
+        "input_dataframes": pa.list_(FRAME_TYPE),
+        "output_dataframes": pa.list_(FRAME_TYPE),
         "column_lineage": _STRING,
         "column_lineage_edges": _STRING,
         "overhead_ms": _DOUBLE,
@@ -226,6 +226,21 @@ DERIVED_TABLE_NAMES: Final = (
     "current_dataset_facets",
     "cell_executions",
     "operations",
+)
+# Tables from which derived tables are computed, by the name of their merge specification. `schemas` is both.
+STATE_TABLES: Final = {
+    name: name if name == "schemas" else f"state_{name}"
+    for name in (
+        *("runs", "jobs", "referenced_runs", "referenced_jobs", "job_declarations", "schemas"),
+        *("dataset_declarations", "datasets", "renames", "symlinks", "run_io", "reported_job_edges"),
+        *("lineage_assertions", "job_dependency_assertions", "static_lineage", "edge_sets"),
+        *("cell_executions", "operations"),
+    )
+}
+STATE_TABLE_NAMES: Final = (
+    *(table for table in STATE_TABLES.values() if table != "schemas"),
+    "state_dataset_edges",
+    *(f"state_deleted_{table.name}" for table in FACET_TABLES),
 )
 TABLES_BY_NAME: Final = {table.name: table for table in EVENT_TABLES}
 # Values rarely repeat within a file: no dictionary encoding.

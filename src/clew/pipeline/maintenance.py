@@ -29,7 +29,8 @@ from clew.lake.compaction import (
 )
 from clew.lake.lake import Lake
 from clew.lake.manifest import check_integrity
-from clew.lake.schemas import DERIVED_TABLE_NAMES, EVENT_TABLE_NAMES, EVENT_TABLES, Table
+from clew.lake.refresh_state import is_refreshed, reset_refresh_state
+from clew.lake.schemas import DERIVED_TABLE_NAMES, EVENT_TABLE_NAMES, EVENT_TABLES, STATE_TABLE_NAMES, Table
 from clew.pipeline.checkpoint import Checkpoint
 from clew.pipeline.locks import BACKFILL_LOCK, PIPELINE_LOCK, acquire_lock, read_lock_holder
 from clew.pipeline.progress import ProgressCallback, no_progress
@@ -144,7 +145,7 @@ class BackgroundMaintenance:
 
     def _vacuum(self) -> None:
         vacuum_tables(self._files, self._config.retention_hours, EVENT_TABLE_NAMES)
-        vacuum_tables(self._files, self._config.derived_retention_hours, DERIVED_TABLE_NAMES)
+        vacuum_tables(self._files, self._config.derived_retention_hours, (*DERIVED_TABLE_NAMES, *STATE_TABLE_NAMES))
         if self._config.log_retention is not None:
             self._expire_log(self._config.log_retention)
         self.stats.vacuums += 1
@@ -186,6 +187,7 @@ def expire_events(home: DataDir, age: timedelta) -> RetentionResult:
         events = find_expired_seqs(lake, cutoff)
         if len(events):
             open_backend(home.index).remove()
+            reset_refresh_state(lake)
             result.deleted_rows = delete_rows_before(lake, cutoff, events)
         committed = Checkpoint(home.checkpoint).committed_offset
         result.segments, result.segment_bytes = drop_segments(home.log, cutoff, committed)
@@ -233,7 +235,7 @@ def run_maintenance(
     lake = Lake(home.lake)
     on_progress("Compacting small files")
     compacted = compact_tables(lake)
-    is_stale = not lake.is_up_to_date(lake.source_fingerprint())
+    is_stale = not is_refreshed(lake)
     is_running = read_lock_holder(lock) is not None
     if is_stale and not is_running:
         _refresh(home, on_progress, master, conf)

@@ -18,9 +18,8 @@ from clew.events.streams import AnyEvent, Stream, decode_event, decode_utf8
 from clew.index.changes import ChangeSet
 from clew.index.extract.extractor import ChangeExtractor, RawOnlyExtractor
 from clew.lake.backfill_state import BackfilledRanges, Chunk, decode_raw_events, read_chunk
-from clew.lake.data_files import FLUSH_BYTES, FileWriter
+from clew.lake.data_files import FileWriter
 from clew.lake.event_rows import EventTableBuilder, ReceivedEvent
-from clew.lake.facet_parsers import expand_edges, has_wide_rows
 from clew.lake.scan import RowGroupPartition, StoredEvent, read_stored_events
 from clew.lake.schemas import DATAFRAME_EVENTS, EVENT_TABLE_NAMES, LARGE_COLUMNS, LINEAGE_EVENTS, RUNTIME_EVENTS
 from clew.pipeline.checkpoint import RawOnlyRanges, is_in_ranges
@@ -32,8 +31,6 @@ BYTES_PER_BATCH = 4 << 20
 # Changes of large events use much memory and merge little: they are spilled once the events reach this size in total.
 LARGE_EVENT_BYTES = 1 << 20
 MAX_LARGE_EVENTS_BYTES = 16 << 20
-# Smaller, because expanding the edges of a wide table needs memory as well.
-_WIDE_FLUSH_BYTES = 16 << 20
 
 
 class TaskEvent(NamedTuple):
@@ -210,11 +207,14 @@ _STREAMS = {
 
 
 def read_lake_events(
-    batches: Iterator[pa.RecordBatch], partitions: Sequence[RowGroupPartition], backfilled: BackfilledRanges
+    batches: Iterator[pa.RecordBatch],
+    partitions: Sequence[RowGroupPartition],
+    backfilled: BackfilledRanges,
+    is_included: Callable[[StoredEvent], bool] = lambda _: True,
 ) -> Iterator[TaskEvent]:
-    """Read the stored events of partitions. Input rows are indices into `partitions`."""
+    """Read the stored events of partitions that are included. Input rows are indices into `partitions`."""
     for partition in tasks_of(batches, partitions):
-        for stored in read_stored_events(partition):
+        for stored in filter(is_included, read_stored_events(partition)):
             is_pending = stored.is_raw_only and not backfilled.covers(stored.seq, stored.seq)
             yield TaskEvent(_decode_stored(stored), stored, is_pending)
 
@@ -226,26 +226,3 @@ def _decode_stored(stored: StoredEvent) -> AnyEvent | RejectedError | None:
         return decode_utf8(_STREAMS[stored.table], stored.body)
     except RejectedError as error:
         return error
-
-
-class TableWriteTask:
-    """Writes the rows of one derived table to files below `root`."""
-
-    def __init__(self, root: str, table: str) -> None:
-        self._root = root
-        self._table = table
-
-    def __call__(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Run as the function of `mapInArrow`."""
-        yield encode_report(self._write(rows), self._root)
-
-    def _write(self, rows: Iterator[pa.RecordBatch]) -> WorkerReport:
-        report = WorkerReport()
-        sizes = (FLUSH_BYTES, _WIDE_FLUSH_BYTES)
-        narrow, wide = (FileWriter(self._root, LARGE_COLUMNS, flush_bytes=size) for size in sizes)
-        for batch in rows:
-            writer = wide if has_wide_rows(batch) else narrow
-            for part in expand_edges(batch):
-                report.files += writer.add({self._table: part})
-        report.files += [*narrow.flush(), *wide.flush()]
-        return report

@@ -27,13 +27,8 @@ from clew.eventlog.segments import LogRecord, segment_path
 from clew.eventlog.writer import IncomingEvent, LogWriter
 from clew.index.backends.sqlite import connect_reader
 from clew.lake.lake import Lake
-from clew.pipeline.derive import TableCatalog
-from clew.pipeline.derive.refresh import table_catalog
 from clew.pipeline.pipeline import Pipeline, open_pipeline
-from clew.pipeline.spark.session import tuned_for
 
-# Cases with empty event tables; all derived tables are written for them.
-SPARSE = {"lost_cells", "rejected"}
 CASES = sorted(PIPELINE_CASES.iterdir())
 
 pytestmark = pytest.mark.parametrize("case", CASES, ids=lambda path: path.name)
@@ -46,17 +41,8 @@ def test_stream_with_duplicates_and_a_lost_checkpoint(case: Path, tmp_path: Path
         ingest_in_three_batches(pipeline)
     shutil.rmtree(home.checkpoint)
     with open_pipeline(home, spark=spark) as pipeline:
-        assert pipeline.ingest_available().events == 0
-        if case.name in SPARSE:
-            pipeline.refresh()
-    assert derive_tables(case, home, spark) == read_expected(case)
-
-
-def derive_tables(case: Path, home: DataDir, spark: SparkSession) -> dict[str, list[str]]:
-    """Derive only the tables of the case."""
-    lake = Lake(home.lake)
-    with tuned_for(spark, lake), table_catalog(spark, lake) as catalog:
-        return select_columns(case, partial(read_table, catalog), home)
+        assert pipeline.run().events == 0
+    assert select_columns(case, partial(read_table, Lake(home.lake)), home) == read_expected(case)
 
 
 def ingest_in_three_batches(pipeline: Pipeline) -> None:
@@ -113,8 +99,8 @@ def select_row(row: dict[str, Any], expected_rows: list[dict[str, Any]], columns
     return {column: row.get(column) for column in columns}
 
 
-def read_table(tables: TableCatalog, table: str) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = tables[table].toArrow().to_pylist()
+def read_table(lake: Lake, table: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = lake.require_table(table).to_pyarrow_table().to_pylist()
     return rows
 
 

@@ -20,6 +20,7 @@ from clew.data_dir import BucketUrl, DataDir
 from clew.errors import ClewError
 from clew.lake.facets import load_run_facets, read_facet_history
 from clew.lake.lake import WORKER_REPORTS_DIR, Lake
+from clew.lake.refresh_state import is_refreshed
 from clew.lake.scan import read_run_events
 from clew.lake.storage import open_storage
 from clew.pipeline.locks import LockedError, acquire_lock
@@ -103,7 +104,7 @@ def test_rows_equal_those_of_a_local_lake(
     assert count == before
     assert size > 0
     with open_pipeline(home, spark=spark, rebuild=True) as pipeline:
-        assert pipeline.lake.is_up_to_date(pipeline.lake.source_fingerprint())
+        assert is_refreshed(pipeline.lake)
     assert read_tables(home) == folder_lake[1], "after compaction, vacuum and rebuild of the index"
     assert len(write_reports(home, tmp_path / "reports", tuple(REPORTS)[:2], spark=spark)) == 2
     assert list(open_storage(home.lake / WORKER_REPORTS_DIR).list_files()) == []

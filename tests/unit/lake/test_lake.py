@@ -14,7 +14,7 @@ from clew.errors import ClewError, UsageError
 from clew.events.facets import FacetOrder
 from clew.lake.data_files import DataFile, FileWriter
 from clew.lake.lake import BatchId, Lake
-from clew.lake.schemas import DERIVED_TABLE_NAMES, EVENT_TABLE_NAMES, LARGE_COLUMNS, REJECTED_EVENTS, SOURCE_TABLE_NAMES
+from clew.lake.schemas import EVENT_TABLE_NAMES, LARGE_COLUMNS, REJECTED_EVENTS, SOURCE_TABLE_NAMES
 
 NAME = "rejected_events"
 
@@ -82,17 +82,6 @@ def test_replace_creates_and_replaces_a_derived_table(lake: Lake) -> None:
     assert lake.row_counts()["runs"] == 1
 
 
-def test_is_up_to_date_compares_derived_tables_with_events(lake: Lake) -> None:
-    state = lake.source_fingerprint()
-    assert not lake.is_up_to_date(state)
-    for name in DERIVED_TABLE_NAMES:
-        lake.replace(name, REJECTED_EVENTS.schema, [], state)
-    assert lake.is_up_to_date(state)
-    lake.append(NAME, REJECTED_EVENTS.schema, write_rows(lake, "a"), BatchId("app", 0))
-    assert lake.source_fingerprint() != state
-    assert not lake.is_up_to_date(lake.source_fingerprint())
-
-
 def test_statistics_are_readable_by_delta_lake(lake: Lake) -> None:
     for number, identity in enumerate(("a", "z")):
         lake.append(NAME, REJECTED_EVENTS.schema, write_rows(lake, identity), BatchId("app", number))
@@ -111,16 +100,6 @@ def test_facet_order_of_a_lake_is_fixed(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="by event time, not by time of receipt") as raised:
         lake.create_or_validate(FacetOrder.RECEIVED)
     assert "clew index rebuild --facet-order received" in str(raised.value)
-
-
-def test_derived_tables_are_out_of_date_after_a_change_of_facet_order(lake: Lake) -> None:
-    lake.append(NAME, REJECTED_EVENTS.schema, write_rows(lake, "a"), BatchId("app", 0))
-    for order in (FacetOrder.EVENT_TIME, FacetOrder.RECEIVED):
-        for name in DERIVED_TABLE_NAMES:
-            lake.replace(name, REJECTED_EVENTS.schema, [], lake.source_fingerprint())
-        assert lake.is_up_to_date(lake.source_fingerprint())
-        lake.set_facet_order(order)
-        assert not lake.is_up_to_date(lake.source_fingerprint())
 
 
 def test_files_returns_unescaped_paths(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 
 import pytest
+from tests.support.lake import mark_refreshed
 
 from clew.data_dir import DataDir
 from clew.errors import ClewError, UsageError
@@ -13,7 +14,6 @@ from clew.eventlog.segments import end_position
 from clew.eventlog.writer import IncomingEvent, LogWriter
 from clew.events.streams import Stream
 from clew.lake.lake import Lake
-from clew.lake.schemas import DERIVED_TABLE_NAMES, RUN_FACETS
 from clew.pipeline.ingest import IngestStats
 from clew.pipeline.locks import acquire_lock
 from clew.pipeline.maintenance import run_maintenance
@@ -33,8 +33,7 @@ def filled_home(home: DataDir, ingest_log: IngestLog) -> DataDir:
             log.append([IncomingEvent(Stream.OPENLINEAGE, "test", json.dumps(event).encode())])
         ingest_log(start)
     lake = Lake(home.lake)
-    for name in DERIVED_TABLE_NAMES:
-        lake.replace(name, RUN_FACETS.schema, [], lake.source_fingerprint())
+    mark_refreshed(lake)
     return home
 
 
@@ -54,7 +53,8 @@ def test_forced_vacuum_retains_only_the_newest_version(filled_home: DataDir) -> 
 
 def test_compacts_but_defers_the_refresh_while_a_pipeline_runs(filled_home: DataDir, ingest_log: IngestLog) -> None:
     with LogWriter(filled_home.log) as log:
-        log.append([IncomingEvent(Stream.OPENLINEAGE, "test", b"no event")])
+        event = b'{"eventTime": "2026-01-01T10:00:09Z", "run": {"runId": "other"}}'
+        log.append([IncomingEvent(Stream.OPENLINEAGE, "test", event)])
     ingest_log()
     with acquire_lock(filled_home.lake / ".lock"):
         result = run_maintenance(filled_home, WEEK_HOURS)

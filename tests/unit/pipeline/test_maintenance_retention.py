@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from tests.support.lake import mark_refreshed
 
 from clew.data_dir import DataDir
 from clew.eventlog.retention import drop_segments
@@ -15,7 +16,6 @@ from clew.eventlog.writer import IncomingEvent, LogWriter
 from clew.events.streams import Stream
 from clew.lake.compaction import compact_tables
 from clew.lake.lake import Lake
-from clew.lake.schemas import DERIVED_TABLE_NAMES, RUN_FACETS
 from clew.pipeline import maintenance
 from clew.pipeline.ingest import IngestStats
 from clew.pipeline.locks import LockedError, acquire_lock
@@ -157,7 +157,6 @@ def test_maintenance_expires_the_log_if_configured(home: DataDir, ingest_event: 
     ingest_event(100, "old")
     ingest_event(0, "new")
     lake = Lake(home.lake)
-    for name in DERIVED_TABLE_NAMES:
-        lake.replace(name, RUN_FACETS.schema, [], lake.source_fingerprint())
+    mark_refreshed(lake)
     assert run_maintenance(home, 7 * 24).expired.segments == 0
     assert run_maintenance(home, 7 * 24, log_retention=timedelta(days=30)).expired.segments == 1

@@ -123,5 +123,3 @@ def _page_response(source: NotebookRunSource, run: NotebookRun, column: str | No
 def _no_run_response(request: Request) -> Response:
     hint = "Run `clew demo`, or `clew run NOTEBOOK` and `clew pipeline run`; then reload."
     return problem_response(request, 404, "No notebook run was recorded yet.", hint)
-
-

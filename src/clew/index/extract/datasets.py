@@ -15,6 +15,7 @@ from clew.events.facets import (
     FacetOrder,
     Name,
     has_row_count,
+    parse_description,
     parse_lifecycle_change,
     parse_row_count,
     parse_schema,
@@ -43,6 +44,9 @@ def dataset_row(name: Name, context: EventContext) -> DatasetRow:
 def facet_rows(row: DatasetRow, facets: Facets, context: EventContext) -> Iterator[SymlinksRow | RenameRow]:
     """Yield the symlinks and the rename of a dataset, and set its lifecycle change."""
     at, seq = context.event_time, context.seq
+    if "documentation" in facets:
+        row.description = parse_description(bytes(facets["documentation"]))
+        row.description_order_time, row.description_seq = context.order_time, seq
     if SYMLINKS_FACET in facets:
         identifiers = _to_json(parse_symlinks(bytes(facets[SYMLINKS_FACET])))
         yield SymlinksRow(row.namespace, row.name, identifiers, seq, context.order_time)
@@ -81,9 +85,8 @@ def implied_io_row(source: Name, context: EventContext) -> RunIoRow:
 
 
 def _io_row(direction: str, dataset: Name, version: str | None, context: EventContext) -> RunIoRow:
-    return RunIoRow(
-        context.run_uuid or "", direction, *dataset, version or "", *context.job, context.event.session_id, context.seq
-    )
+    key = context.run_uuid or "", direction, *dataset, version or ""
+    return RunIoRow(*key, *context.job, context.event.session_id, context.seq, context.seq, context.event_time)
 
 
 def _set_row_count(row: RunIoRow, facets: Facets, context: EventContext) -> None:
@@ -103,7 +106,8 @@ def job_edge_row(
     at, seq = context.event_time, context.seq
     row = JobEdgeRow(*job, direction, *dataset, context.run_uuid, at, at, seq, seq, is_implied)
     if context.run_uuid is None and _declares(job, context):
-        row.declared_order_time, row.declared_seq, row.is_observed = context.order_time, seq, False
+        row.declared_at, row.declared_order_time, row.declared_seq = at, context.order_time, seq
+        row.is_listed, row.is_observed = not is_implied, False
     return row
 
 

@@ -60,8 +60,6 @@ def _io_rows(direction: str, dataset: Dataset, context: EventContext) -> Iterato
     """Yield the rows of an input or output."""
     name = dataset.namespace, dataset.name
     row = dataset_row(name, context)
-    if direction == "OUTPUT":
-        row.written_at, row.written_seq = context.event_time, context.seq
     version = schema_id = None
     if dataset.facets:
         yield from facet_rows(row, dataset.facets, context)
@@ -70,6 +68,9 @@ def _io_rows(direction: str, dataset: Dataset, context: EventContext) -> Iterato
         if schema is not None:
             schema_id = schema.schema_id
             yield schema
+    if direction == "OUTPUT":
+        row.written_at, row.written_seq = context.event_time, context.seq
+        row.current_version, row.current_version_seq = version or "", context.seq
     yield row
     if context.run_uuid is not None:
         yield run_io_row(direction, dataset, version, schema_id, context)
@@ -105,8 +106,15 @@ def _reducers() -> dict[type[TableRow], tuple[str, Reducer]]:
 class ChangeExtractor:
     """Collect the changes of the events of one worker, reduced to one row per key."""
 
-    def __init__(self, dictionary: bytes | None = None, order: FacetOrder = FacetOrder.RECEIVED) -> None:
+    def __init__(
+        self,
+        dictionary: bytes | None = None,
+        order: FacetOrder = FacetOrder.RECEIVED,
+        *,
+        has_facets: bool = True,
+    ) -> None:
         self._order = order
+        self._has_facets = has_facets
         self._changes = ChangeSet()
         self._facets = FacetCollector(dictionary, order)
         self._edge_sets: dict[str, list[EdgeRow]] = {}
@@ -120,7 +128,8 @@ class ChangeExtractor:
             context = EventContext.of(event, seq, self._order)
             for row in extract_rows(context):
                 self._add_row(row)
-            self._add_facets(context)
+            if self._has_facets:
+                self._add_facets(context)
         elif isinstance(event, RuntimeEvent):
             self._add_row(cell_row(event, seq))
         elif isinstance(event, DataFrameEvent):

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from clew.events.column_lineage import (
+    ENTRIES_KEY,
     JOB,
     LINEAGE_FACET,
     RETRACTED,
@@ -106,7 +107,7 @@ def _implied_input_rows(source: Name, context: EventContext) -> Iterator[TableRo
 def _explicit_lineage_rows(facet: bytes, own_job: Name, context: EventContext) -> Iterator[TableRow]:
     asserted_by = _asserter(context)
     if context.run_uuid is None:
-        yield StaticLineageRow(asserted_by, context.seq, context.order_time)
+        yield StaticLineageRow(asserted_by, context.seq, context.order_time, ENTRIES_KEY.encode() in facet)
     for link in parse_links(facet, own_job):
         if link.target.type == JOB:
             yield from _job_dependency_rows(asserted_by, link, own_job, context)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from clew.events.column_lineage import find_implied_inputs
+from clew.events.column_lineage import ENTRIES_KEY, LINEAGE_FACET, find_implied_inputs
 from clew.events.facets import (
     parse_description,
     parse_job_type,
@@ -52,6 +52,7 @@ def run_row(run: Run, context: EventContext) -> RunRow:
         session_id=event.session_id,
         execution_id=event.execution_id,
         last_seq=seq,
+        has_lineage_entries=_has_entries(event.job),
     )
     if run.facets:
         _add_run_facets(row, run.facets, context)
@@ -60,6 +61,11 @@ def run_row(run: Run, context: EventContext) -> RunRow:
         row.source_code_location = parse_source_code_location(bytes(location))
         row.source_code_location_order_time, row.source_code_location_seq = context.order_time, seq
     return row
+
+
+def _has_entries(job: Job | None) -> bool:
+    facet = None if job is None or not job.facets else job.facets.get(LINEAGE_FACET)
+    return facet is not None and ENTRIES_KEY.encode() in bytes(facet)
 
 
 def _add_run_facets(row: RunRow, facets: Facets, context: EventContext) -> None:

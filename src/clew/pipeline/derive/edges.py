@@ -2,265 +2,213 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from clew.events.column_lineage import COLUMN_LINEAGE, DATASET, ENTRIES_KEY, JOB, LINEAGE_FACET
+from clew.events.column_lineage import COLUMN_LINEAGE, LINEAGE_FACET, RETRACTED
 from clew.index.encoding import KEY_SEPARATOR
-from clew.pipeline.derive.assertions import asserter_key, static_lineage
 from clew.pipeline.derive.datasets import with_canonical_names
-from clew.pipeline.derive.io import job_declarations, listed_io, reported_io
+from clew.pipeline.derive.scope import ASSERTER, EDGE_JOB, JOB, RefreshScope, times
 
-_OUTPUT = ("OUTPUT", "dataset_namespace", "dataset_name")
-_SOURCE_IO = ("INPUT", "source_namespace", "source_name")
+_JOB = ("job_namespace", "job_name")
+_DATASET = ("dataset_namespace", "dataset_name")
+_SOURCE = ("source_namespace", "source_name")
+_JOB_EDGE = (*_JOB, "direction", *_DATASET)
+_DATASET_EDGE = (*_DATASET, *_SOURCE, *_JOB, "origin")
+_CONTRIBUTION = ("run_uuid", "last_event_at", "first_seq", "last_seq")
 
 
-def derive_column_edges(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """One row per edge of the effective assertions, with canonical dataset names.
+def asserter_of_job(namespace: str, name: str) -> Column:
+    """Key of a job as asserter, as in the index."""
+    return F.concat_ws(KEY_SEPARATOR, namespace, name)
 
-    One row per source for wide column lineage: the writing task expands the others.
-    """
-    assertions = (
-        tables["lineage_assertions"].where(F.col("is_effective")).drop("asserted_by", "is_effective", "has_edges")
+
+def effective_assertions(scope: RefreshScope) -> DataFrame:
+    """Return assertions that are neither retracted nor superseded nor overridden by explicit lineage."""
+    assertions = _without_superseded(
+        scope, scope.rows("state_lineage_assertions", ASSERTER, "asserted_by"), LINEAGE_FACET
     )
+    is_explicit, is_not_retracted = F.col("origin") == LINEAGE_FACET, F.col("edge_set_id") != RETRACTED
+    has_explicit = F.max(is_explicit & is_not_retracted).over(Window.partitionBy("asserted_by", *_DATASET))
+    return assertions.withColumn("is_effective", is_not_retracted & (is_explicit | ~has_explicit)).where("is_effective")
+
+
+def _without_superseded(scope: RefreshScope, rows: DataFrame, origin: str | None = None) -> DataFrame:
+    """Remove explicit lineage that a job declared before its last declaration."""
+    static = scope.all_rows("state_static_lineage").select("asserted_by", _order().alias("declared"))
+    is_current = F.col("declared").isNull() | (_order() >= F.col("declared"))
+    if origin is not None:
+        is_current |= F.col("origin") != origin
+    return rows.join(F.broadcast(static), "asserted_by", how="left").where(is_current).drop("declared")
+
+
+def _order() -> Column:
+    return F.struct(F.coalesce("order_time", F.lit(0)).alias("time"), F.col("seq").alias("seq"))
+
+
+def derive_column_edges(scope: RefreshScope) -> DataFrame:
+    """One row per edge of the effective assertions, with canonical dataset names."""
+    versions = _versions(scope.rows("state_run_io", ASSERTER, "run_uuid"))
     # Explicit lineage has no version of its target; it is that of the run's output.
-    version = F.when(F.col("origin") == COLUMN_LINEAGE, F.col("dataset_version")).otherwise(_version(*_OUTPUT))
+    version = F.when(F.col("origin") == COLUMN_LINEAGE, F.nullif("dataset_version", F.lit(""))).otherwise(
+        _version("OUTPUT", *_DATASET)
+    )
     edges = (
-        assertions.join(tables["edge_sets"], "edge_set_id", how="inner")
-        .join(_versions(tables["run_io"]), "run_uuid", how="left")
-        .withColumns({"dataset_version": version, "source_version": _version(*_SOURCE_IO)})
+        effective_assertions(scope)
+        .drop("is_effective", "order_time")
+        .join(scope.all_rows("state_edge_sets"), "edge_set_id", how="inner")
+        .join(versions, "run_uuid", how="left")
+        .withColumns({"dataset_version": version, "source_version": _version("INPUT", *_SOURCE)})
         .drop("versions")
     )
-    return with_canonical_names(edges, tables["dataset_aliases"], "dataset", "source")
+    return times(with_canonical_names(edges, scope.all_rows("dataset_aliases"), "dataset", "source"), "event_time")
 
 
 def _versions(run_io: DataFrame) -> DataFrame:
     """Map of the dataset versions that each run read and wrote."""
-    versioned = run_io.where(F.col("dataset_version").isNotNull())
-    key = F.concat_ws(KEY_SEPARATOR, "direction", "dataset_namespace", "dataset_name").alias("key")
+    versioned = run_io.where(F.col("dataset_version") != "")
+    key = F.concat_ws(KEY_SEPARATOR, "direction", *_DATASET).alias("key")
     last = versioned.groupBy("run_uuid", key).agg(F.max("dataset_version").alias("version"))
-    entries = F.collect_list(F.struct("key", "version"))
-    return last.groupBy("run_uuid").agg(F.map_from_entries(entries).alias("versions"))
+    return last.groupBy("run_uuid").agg(
+        F.map_from_entries(F.collect_list(F.struct("key", "version"))).alias("versions")
+    )
 
 
 def _version(direction: str, namespace: str, name: str) -> Column:
     return F.col("versions")[F.concat_ws(KEY_SEPARATOR, F.lit(direction), F.col(namespace), F.col(name))]
 
 
-_JOB = ["job_namespace", "job_name"]
-_DATASET = ["dataset_namespace", "dataset_name"]
-_SOURCE = ["source_namespace", "source_name"]
-_DATASET_EDGE = [*_DATASET, *_SOURCE, *_JOB, "origin"]
-_PROVENANCE_COLUMNS = ["last_run_uuid", "last_event_at", "first_seq", "last_seq"]
-# Markers in the column `direction` beside INPUT and OUTPUT.
-_COVERED, _EXPLICIT = "COVERED", "EXPLICIT"
-
-
-def derive_dataset_edges(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """One row per dataset, source dataset, job and origin, with canonical names."""
-    edges = _edges_from_facets(tables).unionByName(_edges_from_io(tables))
-    return (
-        with_canonical_names(edges, tables["dataset_aliases"], "dataset", "source")
-        .groupBy(*_DATASET_EDGE)
-        .agg(*_latest_columns())
-    )
-
-
-def _edges_from_facets(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Build the edges of effective assertions."""
-    sources = tables["edge_sets"].select("edge_set_id", *_SOURCE).distinct()
-    effective = tables["lineage_assertions"].where(F.col("is_effective")).join(sources, "edge_set_id", how="inner")
-    return effective.select(
+def derive_asserted_dataset_edges(scope: RefreshScope) -> DataFrame:
+    """One row per asserter, dataset and source: from assertions, or from each input to each uncovered output."""
+    assertions = effective_assertions(scope)
+    sources = scope.all_rows("state_edge_sets").select("edge_set_id", *_SOURCE).distinct()
+    edges = assertions.join(sources, "edge_set_id", how="inner").select(
+        "asserted_by",
         *_DATASET_EDGE,
-        F.col("run_uuid").alias("last_run_uuid"),
+        "run_uuid",
         F.col("event_time").alias("last_event_at"),
         F.col("seq").alias("first_seq"),
         F.col("seq").alias("last_seq"),
     )
+    return edges.unionByName(_io_edges(scope, assertions, sources))
 
 
-def _edges_from_io(tables: Mapping[str, DataFrame]) -> DataFrame:
+def _io_edges(scope: RefreshScope, assertions: DataFrame, sources: DataFrame) -> DataFrame:
     """Build edges from every input to every output that no assertion covers."""
-    # Runs of a job mostly have equal inputs and outputs: the product is computed once.
-    grouped = _io_by_asserter(tables).groupBy(*_JOB, "inputs", "outputs").agg(*_latest_columns())
-    outputs = grouped.select(*_JOB, *_PROVENANCE_COLUMNS, "inputs", F.explode("outputs").alias("output"))
-    return outputs.select(*_JOB, *_PROVENANCE_COLUMNS, "output", F.explode("inputs").alias("input")).select(
-        F.col("output.namespace").alias("dataset_namespace"),
-        F.col("output.name").alias("dataset_name"),
-        F.col("input.namespace").alias("source_namespace"),
-        F.col("input.name").alias("source_name"),
-        *_JOB,
-        F.lit("io").alias("origin"),
-        *_PROVENANCE_COLUMNS,
-    )
-
-
-def _io_by_asserter(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """One row per asserter with its inputs and its outputs that no assertion covers."""
-    is_output = F.col("direction") == "OUTPUT"
-    rows = _io(tables).unionByName(_coverage(tables), allowMissingColumns=True)
-    grouped = rows.groupBy("asserted_by").agg(
-        F.array_except(_dataset_set("OUTPUT"), _dataset_set(_COVERED)).alias("outputs"),
-        _dataset_set("INPUT").alias("inputs"),
-        F.max(F.col("direction") == _EXPLICIT).alias("is_explicit"),
-        *(F.max(column).alias(column) for column in _JOB),
-        F.max("run_uuid").alias("last_run_uuid"),
-        F.max(F.when(is_output, F.col("event_time"))).alias("last_event_at"),
-        F.min(F.when(is_output, F.col("seq"))).alias("first_seq"),
-        F.max(F.when(is_output, F.col("seq"))).alias("last_seq"),
-    )
-    # Spec: explicit lineage is complete; datasets that it omits only belong to the job.
-    return grouped.where(~F.col("is_explicit"))
-
-
-def _io(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Return inputs and outputs of runs, and of the last JobEvent of each job."""
-    of_runs = reported_io(tables).where(F.col("run_uuid").isNotNull())
-    events = job_declarations(tables["lineage_events"])
-    context = ["event_id", "seq", "event_time", "run_uuid", "session_id", "inputs", "outputs"]
-    last = events.groupBy(*_JOB).agg(F.max_by(F.struct(*context), "precedence").alias("last")).select(*_JOB, "last.*")
-    all_io = of_runs.drop("is_implied").unionByName(listed_io(last))
-    return all_io.select(
-        asserter_key().alias("asserted_by"), "direction", *_DATASET, *_JOB, "run_uuid", "event_time", "seq"
-    )
-
-
-def _coverage(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Return outputs covered by an assertion (column lineage only with edges), and asserters of explicit lineage."""
-    covers = F.col("is_effective") & (F.col("has_edges") | (F.col("origin") == LINEAGE_FACET))
+    # Column lineage covers an output only if it has edges.
+    with_edges = assertions.join(sources.select("edge_set_id").distinct(), "edge_set_id", how="left_semi")
     covered = (
-        tables["lineage_assertions"].where(covers).select("asserted_by", F.lit(_COVERED).alias("direction"), *_DATASET)
+        assertions.where(F.col("origin") == LINEAGE_FACET).unionByName(with_edges).select("asserted_by", *_DATASET)
     )
-    explicit = _explicit_asserters(tables["job_facets"]).select("asserted_by", F.lit(_EXPLICIT).alias("direction"))
-    return covered.unionByName(explicit, allowMissingColumns=True)
-
-
-def _explicit_asserters(job_facets: DataFrame) -> DataFrame:
-    """Return runs with explicit lineage in any event, and jobs with explicit lineage in their last declaration."""
-    has_entries = F.coalesce("has_entries", F.col("facet").contains(ENTRIES_KEY))
-    of_run, declared = F.max(has_entries), F.max_by(has_entries, "precedence")
-    facets = job_facets.where(F.col("name") == LINEAGE_FACET).withColumn("asserted_by", asserter_key())
-    asserters = facets.groupBy("asserted_by").agg(
-        F.when(F.max("run_uuid").isNull(), declared).otherwise(of_run).alias("is_explicit_asserter")
-    )
-    return asserters.where(F.col("is_explicit_asserter"))
-
-
-def _dataset_set(direction: str) -> Column:
-    dataset = F.struct(F.col("dataset_namespace").alias("namespace"), F.col("dataset_name").alias("name"))
-    return F.sort_array(F.collect_set(F.when(F.col("direction") == direction, dataset)))
-
-
-def _latest_columns() -> list[Column]:
-    return [
-        F.max_by("last_run_uuid", "last_seq").alias("last_run_uuid"),
+    io = _reported_io(scope).join(_explicit_asserters(scope), "asserted_by", how="left_anti")
+    outputs = io.where(F.col("direction") == "OUTPUT")
+    asserters = outputs.groupBy("asserted_by").agg(
+        F.max("run_uuid").alias("run_uuid"),
         F.max("last_event_at").alias("last_event_at"),
         F.min("first_seq").alias("first_seq"),
         F.max("last_seq").alias("last_seq"),
-    ]
-
-
-_JOB_EDGE = ["job_namespace", "job_name", "direction", "dataset_namespace", "dataset_name"]
-_DEPENDENCY = [*_JOB, "upstream_namespace", "upstream_name"]
-
-
-def derive_job_edges(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """One row per job, direction and canonical dataset, with the last run that reported it."""
-    columns = [*_JOB_EDGE, "run_uuid", "event_time", "seq", "is_implied"]
-    listed = reported_io(tables).where(F.col("job_name").isNotNull()).select(*columns)
-    all_edges = listed.unionByName(_edges_from_entries(tables["explicit_lineage_entries"]).select(*columns))
-    edges = _mark_superseded(all_edges, tables["lineage_events"]).groupBy(*_JOB_EDGE)
-    first, is_implied = F.min("event_time").alias("first_event_at"), F.min("is_implied").alias("is_implied")
-    is_current = F.max("is_current").alias("is_current")
-    current = edges.agg(first, *_latest_event_columns(), is_implied, is_current).where("is_current").drop("is_current")
+    )
+    jobs = io.groupBy("asserted_by").agg(*(F.max(column).alias(column) for column in _JOB))
+    inputs = io.where(F.col("direction") == "INPUT").select("asserted_by", *_DATASET).distinct()
     return (
-        with_canonical_names(current, tables["dataset_aliases"], "dataset")
+        outputs.select("asserted_by", *_DATASET)
+        .distinct()
+        .join(covered, ["asserted_by", *_DATASET], how="left_anti")
+        .join(inputs.toDF("asserted_by", *_SOURCE), "asserted_by", how="inner")
+        .join(asserters, "asserted_by", how="inner")
+        .join(jobs, "asserted_by", how="inner")
+        .withColumn("origin", F.lit("io"))
+        .select("asserted_by", *_DATASET_EDGE, *_CONTRIBUTION)
+    )
+
+
+def _reported_io(scope: RefreshScope) -> DataFrame:
+    """Return inputs and outputs of runs, and those that the last JobEvent of each job lists."""
+    columns = ["asserted_by", "direction", *_DATASET, *_JOB, *_CONTRIBUTION]
+    of_runs = scope.rows("state_run_io", ASSERTER, "run_uuid").withColumn("asserted_by", F.col("run_uuid"))
+    declared = (
+        _last_declarations(scope)
+        .where("is_listed")
+        .select(
+            asserter_of_job(*_JOB).alias("asserted_by"),
+            "direction",
+            *_DATASET,
+            *_JOB,
+            F.lit(None).cast("string").alias("run_uuid"),
+            F.col("declared_at").alias("last_event_at"),
+            F.col("declared_seq").alias("first_seq"),
+            F.col("declared_seq").alias("last_seq"),
+        )
+    )
+    return of_runs.select(*columns).unionByName(declared.select(*columns))
+
+
+def _last_declarations(scope: RefreshScope) -> DataFrame:
+    """Edges that the last JobEvent of each job declares."""
+    edges = scope.rows("state_reported_job_edges", JOB, *_JOB).where(F.col("declared_seq").isNotNull())
+    order = F.struct(F.coalesce("declared_order_time", F.lit(0)), "declared_seq")
+    return (
+        edges.withColumn("_last", F.max(order).over(Window.partitionBy(*_JOB)))
+        .where(order == F.col("_last"))
+        .drop("_last")
+    )
+
+
+def _explicit_asserters(scope: RefreshScope) -> DataFrame:
+    """Return runs with explicit lineage in any event, and jobs with explicit lineage in their last declaration.
+
+    Explicit lineage is complete: datasets that it omits only belong to the job.
+    """
+    runs = scope.rows("state_runs", ASSERTER, "run_uuid").where("has_lineage_entries")
+    jobs = scope.all_rows("state_static_lineage").where("has_entries")
+    return runs.select(F.col("run_uuid").alias("asserted_by")).unionByName(jobs.select("asserted_by"))
+
+
+def derive_dataset_edges(scope: RefreshScope) -> DataFrame:
+    """One row per dataset, source dataset, job and origin, with canonical names."""
+    asserted = scope.rows("state_dataset_edges", EDGE_JOB, *_JOB)
+    edges = with_canonical_names(asserted, scope.all_rows("dataset_aliases"), "dataset", "source")
+    merged = edges.groupBy(*_DATASET_EDGE).agg(
+        F.max_by("run_uuid", "last_seq").alias("last_run_uuid"),
+        F.max("last_event_at").alias("last_event_at"),
+        F.min("first_seq").alias("first_seq"),
+        F.max("last_seq").alias("last_seq"),
+    )
+    return times(merged, "last_event_at")
+
+
+def derive_job_edges(scope: RefreshScope) -> DataFrame:
+    """One row per job, direction and canonical dataset, with the last run that reported it."""
+    edges = scope.rows("state_reported_job_edges", JOB, *_JOB)
+    # An edge that only JobEvents declare is superseded when the job declares others.
+    order = F.when(
+        F.col("declared_seq").isNotNull(), F.struct(F.coalesce("declared_order_time", F.lit(0)), "declared_seq")
+    )
+    is_current = F.col("is_observed") | (order == F.max(order).over(Window.partitionBy(*_JOB)))
+    current = edges.withColumn("_is_current", is_current).where("_is_current")
+    merged = (
+        with_canonical_names(current, scope.all_rows("dataset_aliases"), "dataset")
         .groupBy(*_JOB_EDGE)
         .agg(
             F.max_by("last_run_uuid", "last_seq").alias("last_run_uuid"),
             *(F.min(column).alias(column) for column in ("first_event_at", "first_seq", "is_implied")),
             *(F.max(column).alias(column) for column in ("last_event_at", "last_seq")),
         )
-        .select(*current.columns)
     )
+    return times(merged, "first_event_at", "last_event_at")
 
 
-def derive_job_dependencies(tables: Mapping[str, DataFrame]) -> DataFrame:
+def derive_job_dependencies(scope: RefreshScope) -> DataFrame:
     """One row per job and upstream job, with the last run that reported it."""
-    upstream = F.explode("upstream").alias("source")
-    reported = _upstream_jobs(tables).select(*_JOB, "run_uuid", "event_time", "seq", upstream)
-    sources = {"upstream_namespace": F.col("source.namespace"), "upstream_name": F.col("source.name")}
-    return reported.withColumns(sources).groupBy(*_DEPENDENCY).agg(*_latest_event_columns())
-
-
-def _mark_superseded(reported: DataFrame, lineage_events: DataFrame) -> DataFrame:
-    """Add the column `is_current`: false if the edge was declared by a JobEvent that a later one superseded."""
-    newest_first = Window.partitionBy(*_JOB).orderBy(F.desc("precedence"))
-    declared = job_declarations(lineage_events).select(
-        *_JOB, "seq", (F.row_number().over(newest_first) == 1).alias("is_last")
+    assertions = _without_superseded(scope, scope.rows("state_job_dependency_assertions", JOB, *_JOB))
+    upstream = F.explode(F.from_json("upstream", "array<array<string>>")).alias("source")
+    sources = assertions.select(*_JOB, "run_uuid", "event_time", "seq", upstream).withColumns(
+        {"upstream_namespace": F.col("source")[0], "upstream_name": F.col("source")[1]}
     )
-    is_of_run = F.col("run_uuid").isNotNull()
-    without_run = reported.where(~is_of_run).join(declared, [*_JOB, "seq"], how="left")
-    # Edges without a run that are not declared by the job itself are never superseded.
-    marked = without_run.withColumn("is_current", F.coalesce("is_last", F.lit(True))).drop("is_last")  # noqa: FBT003
-    return reported.where(is_of_run).withColumn("is_current", F.lit(True)).unionByName(marked)  # noqa: FBT003
-
-
-def _latest_event_columns() -> list[Column]:
-    return [
+    merged = sources.groupBy(*_JOB, "upstream_namespace", "upstream_name").agg(
         F.max_by("run_uuid", "seq").alias("last_run_uuid"),
         F.max("event_time").alias("last_event_at"),
         F.min("seq").alias("first_seq"),
         F.max("seq").alias("last_seq"),
-    ]
-
-
-def _upstream_jobs(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Upstream jobs of the last entry of each asserter for each job."""
-    source = F.when(F.col("type") == JOB, F.struct("namespace", "name"))
-    job_entries = (
-        tables["explicit_lineage_entries"].where(F.col("target_type") == JOB).withColumn("asserted_by", asserter_key())
     )
-    entries = job_entries.groupBy("asserted_by", "target_namespace", "target_name", "seq", "position").agg(
-        F.sort_array(F.collect_set(source)).alias("upstream"),
-        F.max("run_uuid").alias("run_uuid"),
-        F.max("event_time").alias("event_time"),
-        F.max("precedence").alias("precedence"),
-    )
-    last = F.max_by(
-        F.struct("seq", "precedence", "event_time", "run_uuid", "upstream"), F.struct("precedence", "position")
-    )
-    return (
-        entries.groupBy(
-            "asserted_by", F.col("target_namespace").alias("job_namespace"), F.col("target_name").alias("job_name")
-        )
-        .agg(last.alias("last"))
-        .select("asserted_by", *_JOB, "last.*")
-        .join(static_lineage(tables), "asserted_by", how="left")
-        .where(F.col("declared_precedence").isNull() | (F.col("precedence") >= F.col("declared_precedence")))
-        .drop("precedence", "declared_precedence")
-    )
-
-
-def _edges_from_entries(entries: DataFrame) -> DataFrame:
-    """Edges between jobs and datasets in explicit lineage entries."""
-    event_columns = [*map(F.col, ("run_uuid", "event_time", "seq")), F.lit(True).alias("is_implied")]  # noqa: FBT003
-    read = entries.where((F.col("target_type") == JOB) & (F.col("type") == DATASET)).select(
-        F.col("target_namespace").alias("job_namespace"),
-        F.col("target_name").alias("job_name"),
-        F.lit("INPUT").alias("direction"),
-        F.col("namespace").alias("dataset_namespace"),
-        F.col("name").alias("dataset_name"),
-        *event_columns,
-    )
-    written = entries.where((F.col("target_type") == DATASET) & (F.col("type") == JOB)).select(
-        F.col("namespace").alias("job_namespace"),
-        F.col("name").alias("job_name"),
-        F.lit("OUTPUT").alias("direction"),
-        F.col("target_namespace").alias("dataset_namespace"),
-        F.col("target_name").alias("dataset_name"),
-        *event_columns,
-    )
-    return read.unionByName(written)
+    return times(merged, "last_event_at")

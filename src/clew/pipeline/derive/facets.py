@@ -1,101 +1,73 @@
-"""Parsed and exploded facets; current facets, tags, owners, schemas."""
+"""Current facets, tags and owners."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from functools import reduce
-from itertools import pairwise
+from typing import Final, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from clew.events.facets import ROW_COUNT_FACETS, ROW_COUNT_KEY
-from clew.lake.facet_parsers import (
-    OWNERS,
-    REF_MARKER,
-    ROW_COUNT,
-    SCHEMA,
-    SCHEMA_ID,
-    TAGS,
-    FacetExploder,
-    FacetParser,
-    explode_rows,
-    parse_columns,
+from clew.events.facets import FacetOrder
+from clew.lake.facet_parsers import OWNERS, TAGS, FacetExploder, explode_rows
+from clew.pipeline.derive.scope import RefreshScope
+from clew.pipeline.spark.dataframes import facet_rows
+
+_NAME: Final = "name"
+_VALUES: Final = ("seq", "event_time", "facet", "uuid", "large_facet_bytes")
+
+
+class FacetTable(NamedTuple):
+    """A table of current facets: its source and the columns that identify an entity."""
+
+    source: str
+    entity: tuple[str, ...]
+
+    @property
+    def current(self) -> str:
+        """Name of the table of current facets."""
+        return f"current_{self.source}"
+
+    @property
+    def deleted(self) -> str:
+        """Name of the table of deleted facets, which are needed to merge late events."""
+        return f"state_deleted_{self.source}"
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Columns that identify a facet."""
+        return (*self.entity, _NAME)
+
+
+FACET_TABLES: Final = (
+    FacetTable("run_facets", ("run_uuid",)),
+    FacetTable("job_facets", ("job_namespace", "job_name")),
+    FacetTable("dataset_facets", ("type", "dataset_namespace", "dataset_name", "dataset_version", "run_uuid")),
 )
 
 
-def parse_facets(facets: DataFrame, parsers: Mapping[str, FacetParser]) -> DataFrame:
-    """Replace facet columns by their parsed columns."""
-
-    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return (parse_columns(part, parsers) for batch in batches for part in _split_at_large_facets(batch, parsers))
-
-    columns = [column for parser in parsers.values() for column in parser.columns]
-    return facets.mapInArrow(read, _schema(facets, set(parsers), columns))
-
-
-def explode_facet(facets: DataFrame, column: str, exploder: FacetExploder) -> DataFrame:
-    """Replace a facet column by one row per item of the facet."""
-
-    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return (
-            explode_rows(part, column, exploder)
-            for batch in batches
-            for part in _split_at_large_facets(batch, [column])
-        )
-
-    return facets.mapInArrow(read, _schema(facets, {column}, list(exploder.columns)))
-
-
-def _split_at_large_facets(batch: pa.RecordBatch, columns: Iterable[str]) -> Iterator[pa.RecordBatch]:
-    """Split a batch after each row with a large facet, so that only one is in memory at a time."""
-    are_refs = [pc.match_substring(batch.column(column), REF_MARKER).fill_null(False) for column in columns]  # noqa: FBT003
-    cuts = [index + 1 for index in pc.indices_nonzero(reduce(pc.or_, are_refs)).to_pylist()]
-    for start, end in pairwise(sorted({0, *cuts, batch.num_rows})):
-        yield batch.slice(start, end - start)
-
-
-def _schema(rows: DataFrame, dropped: set[str], added: list[tuple[str, pa.DataType]]) -> StructType:
-    retained = [field for field in rows.schema.fields if field.name not in dropped]
-    return StructType([*retained, *from_arrow_schema(pa.schema(added)).fields])
-
-
-def derive_current_run_facets(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """One row per run and facet name."""
-    return _last_facets(tables["run_facets"].where(F.col("run_uuid").isNotNull()), "run_uuid")
-
-
-def derive_current_job_facets(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """One row per job and facet name."""
-    return _last_facets(tables["job_facets"], "job_namespace", "job_name")
-
-
-def derive_current_dataset_facets(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """One row per dataset, version and facet name; input and output facets belong to one run."""
-    # Null for DATASET facets, which belong to the dataset and not to a run.
-    run_uuid = F.when(F.col("type") != "DATASET", F.col("run_uuid"))
-    facets = tables["dataset_facets"].withColumn("run_uuid", run_uuid)
-    return _last_facets(facets, "type", "dataset_namespace", "dataset_name", "dataset_version", "run_uuid")
-
-
-def _last_facets(facets: DataFrame, *entity: str) -> DataFrame:
-    # Spec: a facet replaces an earlier one of the same name as a whole, without a deep merge.
+def new_facets(scope: RefreshScope, table: FacetTable, ranges: Sequence[tuple[int, int]]) -> DataFrame:
+    """Read the facets of events within ranges of positions."""
+    rows = facet_rows(scope.spark, scope.lake, table.source, ranges)
+    if table.source == "run_facets":
+        rows = rows.where(F.col("run_uuid").isNotNull())
+    if table.source == "dataset_facets":
+        # Null for DATASET facets, which belong to the dataset and not to a run.
+        rows = rows.withColumn("run_uuid", F.when(F.col("type") != "DATASET", F.col("run_uuid")))
     is_inline = F.col("large_facet_bytes").isNull()
-    row = F.struct(
+    return rows.select(
+        *table.key,
         "seq",
         F.col("lineage_event_time").alias("event_time"),
         F.when(is_inline, F.col("facet")).alias("facet"),
-        F.when(~is_inline, F.col("uuid")).alias("uuid"),
+        "uuid",
         "large_facet_bytes",
-        "is_deletion",
+        _is_deleted().alias("is_deleted"),
     )
-    last = F.max_by(row, F.struct("precedence", "uuid")).alias("last")
-    current = facets.groupBy(*entity, "name").agg(last).select(*entity, "name", "last.*")
-    return current.where(~_is_deleted()).drop("is_deletion")
 
 
 def _is_deleted() -> Column:
@@ -105,71 +77,95 @@ def _is_deleted() -> Column:
     return F.coalesce("is_deletion", is_deleted, F.lit(False))  # noqa: FBT003
 
 
-_IDENTITIES = {
-    "RUN": ("run_facets", ("run_uuid",)),
-    "JOB": ("job_facets", ("job_namespace", "job_name")),
-    "DATASET": ("dataset_facets", ("dataset_namespace", "dataset_name")),
+def merge_facets(scope: RefreshScope, table: FacetTable, new: DataFrame) -> DataFrame:
+    """Merge new facets with the existing ones of the same keys: the last facet of a name replaces earlier ones."""
+    rows = new.unionByName(known_facets(scope, table, table.source, table.key))
+    order = [F.col("seq"), F.coalesce("uuid", F.lit(""))]
+    if scope.lake.facet_order is FacetOrder.EVENT_TIME:
+        order.insert(0, F.col("event_time"))
+    row = F.struct(*_VALUES, "is_deleted")
+    last = rows.groupBy(*table.key).agg(F.max_by(row, F.struct(*order)).alias("last"))
+    merged = last.select(*table.key, "last.*")
+    return merged.withColumn("uuid", F.when(F.col("large_facet_bytes").isNotNull(), F.col("uuid")))
+
+
+def known_facets(scope: RefreshScope, table: FacetTable, unit: str, columns: tuple[str, ...]) -> DataFrame:
+    """Read the current and the deleted facets of touched entities."""
+    if scope.units is None and unit == table.source:
+        return scope.spark.createDataFrame([], facet_schema(scope, table))
+    current = scope.rows(table.current, unit, *columns).withColumn("is_deleted", F.lit(False))  # noqa: FBT003
+    deleted = scope.rows(table.deleted, unit, *columns).withColumn("is_deleted", F.lit(True))  # noqa: FBT003
+    return current.unionByName(deleted)
+
+
+def facet_schema(scope: RefreshScope, table: FacetTable) -> StructType:
+    """Return the schema of merged facets."""
+    types = {"seq": "bigint", "event_time": "timestamp", "large_facet_bytes": "bigint", "is_deleted": "boolean"}
+    columns = (*table.key, *_VALUES, "is_deleted")
+    text = ", ".join(f"{column} {types.get(column, 'string')}" for column in columns)
+    return scope.spark.createDataFrame([], text).schema
+
+
+class Label(NamedTuple):
+    """A table with one row per item of a facet."""
+
+    table: str
+    facet: str
+    kinds: tuple[str, ...]
+    exploder: FacetExploder
+
+
+LABELS: Final = (
+    Label("tags", "tags", ("RUN", "JOB", "DATASET"), TAGS),
+    Label("owners", "ownership", ("JOB", "DATASET"), OWNERS),
+)
+ENTITIES: Final = {
+    "RUN": (FACET_TABLES[0], ("run_uuid",)),
+    "JOB": (FACET_TABLES[1], ("job_namespace", "job_name")),
+    "DATASET": (FACET_TABLES[2], ("dataset_namespace", "dataset_name")),
 }
 
 
-def derive_tags(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """One row per tag of a run, of a job, of a dataset or of its column."""
-    return explode_facet(_last_named_facet(tables, "tags", "RUN", "JOB", "DATASET"), "facet", TAGS)
+def label_columns(label: Label) -> list[str]:
+    """Return the columns that identify the entities of a label."""
+    return [column for kind in label.kinds for column in ENTITIES[kind][1]]
 
 
-def derive_owners(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """One row per owner of a job or a dataset."""
-    return explode_facet(_last_named_facet(tables, "ownership", "JOB", "DATASET"), "facet", OWNERS)
-
-
-def _last_named_facet(tables: Mapping[str, DataFrame], name: str, *kinds: str) -> DataFrame:
-    """Return the last facet of that name of each run, job or dataset, of any version."""
-    columns = [column for kind in kinds for column in _IDENTITIES[kind][1]]
-    return reduce(DataFrame.unionByName, (_last_of_kind(tables, kind, name, columns) for kind in kinds))
-
-
-def _last_of_kind(tables: Mapping[str, DataFrame], kind: str, name: str, columns: Iterable[str]) -> DataFrame:
-    table, key_columns = _IDENTITIES[kind]
-    # Of several facets in one event the last wins: the uuid ends with the position in the event.
-    last = [F.max_by(column, F.struct("precedence", "uuid")).alias(column) for column in ("facet", "seq")]
-    named = tables[table].where((F.col("name") == name) & _belongs(kind)).groupBy(*key_columns)
-    identity = [
-        F.col(column) if column in key_columns else F.lit(None).cast("string").alias(column) for column in columns
-    ]
-    return named.agg(*last).select(F.lit(kind).alias("kind"), *identity, "facet", "seq")
-
-
-def _belongs(kind: str) -> Column:
-    return F.col("type") == "DATASET" if kind == "DATASET" else F.col(_IDENTITIES[kind][1][0]).isNotNull()
-
-
-_KEY = ["run_uuid", "direction", "dataset_namespace", "dataset_name", "dataset_version"]
-
-
-def io_schema_and_row_count(dataset_facets: DataFrame) -> DataFrame:
-    """One row per run, direction, dataset and version with the latest schema and row count."""
-    name, facet = F.col("name"), F.col("facet")
-    is_schema = (name == "schema") & (F.col("type") == "DATASET")
-    is_count = name.isin(*ROW_COUNT_FACETS) & F.coalesce("has_row_count", facet.contains(ROW_COUNT_KEY))
-    # Of several facets in one event the last wins: the uuid ends with the position in the event.
-    order = {
-        name: F.when(condition, F.struct("precedence", "uuid"))
-        for name, condition in (("schema", is_schema), ("count", is_count))
-    }
-    last = (
-        dataset_facets.where(F.col("run_uuid").isNotNull() & F.col("direction").isNotNull() & (is_schema | is_count))
-        .groupBy(*_KEY)
-        .agg(
-            *(F.max_by("facet", key).alias(name) for name, key in order.items()),
-            F.max_by("seq", order["schema"]).alias("schema_seq"),
-            F.max_by("seq", order["count"]).alias("row_count_seq"),
+def derive_labels(scope: RefreshScope, label: Label, refs: DataFrame | None) -> DataFrame:
+    """One row per item of the last facet of each run, job or dataset, of any version."""
+    rows = reduce(DataFrame.unionByName, (_last_of_kind(scope, label, kind) for kind in label.kinds))
+    if refs is not None:
+        rows = (
+            rows.join(refs, "uuid", how="left").withColumn("facet", F.coalesce("facet", "facet_ref")).drop("facet_ref")
         )
-    )
-    return parse_facets(last, {"schema": SCHEMA_ID, "count": ROW_COUNT})
+    return _explode(rows.drop("uuid"), label.exploder)
 
 
-def derive_schemas(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """One row per distinct schema."""
-    is_schema = (F.col("name") == "schema") & (F.col("type") == "DATASET")
-    bodies = tables["dataset_facets"].where(is_schema).select("facet").distinct()
-    return parse_facets(bodies, {"facet": SCHEMA}).where(F.col("schema_id").isNotNull()).distinct()
+def _last_of_kind(scope: RefreshScope, label: Label, kind: str) -> DataFrame:
+    table, identity = ENTITIES[kind]
+    known = known_facets(scope, table, f"{label.table}_{kind}", identity).where(F.col(_NAME) == label.facet)
+    if kind == "DATASET":
+        known = known.where(F.col("type") == "DATASET")
+    order = ["event_time", "seq"] if scope.lake.facet_order is FacetOrder.EVENT_TIME else ["seq"]
+    row = F.struct("facet", "uuid", "seq", "is_deleted")
+    last = known.groupBy(*identity).agg(F.max_by(row, F.struct(*order)).alias("last"))
+    columns = [
+        F.col(column) if column in identity else F.lit(None).cast("string").alias(column)
+        for column in label_columns(label)
+    ]
+    present = last.where(~F.col("last.is_deleted"))
+    return present.select(F.lit(kind).alias("kind"), *columns, "last.facet", "last.uuid", "last.seq")
+
+
+def _explode(facets: DataFrame, exploder: FacetExploder) -> DataFrame:
+    """Replace the facet column by one row per item of the facet."""
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        # Row by row: only one large facet is in memory at a time.
+        for batch in batches:
+            for position in range(batch.num_rows):
+                yield explode_rows(batch.slice(position, 1), "facet", exploder)
+
+    kept = [field for field in facets.schema.fields if field.name != "facet"]
+    added = from_arrow_schema(pa.schema(list(exploder.columns))).fields
+    return facets.mapInArrow(read, StructType([*kept, *added]))

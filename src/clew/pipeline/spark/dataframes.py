@@ -7,28 +7,27 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from functools import cache, reduce
+from operator import or_
 from types import TracebackType
 from typing import Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark import inheritable_thread_target
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from clew.data_dir import LakeLocation
 from clew.errors import ClewError
-from clew.events.facets import FacetOrder
-from clew.lake.data_files import DataFile
-from clew.lake.facet_parsers import REF_MARKER, ROW_SEPARATOR, LargeFacetInfo, inspect_facet
+from clew.events.facets import is_deleted
+from clew.lake.facet_parsers import REF_MARKER, ROW_SEPARATOR, resolve_ref
 from clew.lake.lake import Lake
-from clew.lake.schemas import FACET_TABLES, LARGE_FACETS, LINEAGE_EVENTS, TABLES_BY_NAME
+from clew.lake.scan import files_in_ranges
+from clew.lake.schemas import LARGE_FACETS, TABLES_BY_NAME
 from clew.lake.storage import open_parquet
-from clew.pipeline.progress import ProgressReporter
 from clew.pipeline.worker_reports import REPORT_SCHEMA, WorkerReport, collect_reports, tasks_of
-from clew.pipeline.workers import EventTask, TableWriteTask
+from clew.pipeline.workers import EventTask
 
 EVENT_TABLES: Final[dict[str, StructType]] = {
     name: from_arrow_schema(table.schema) for name, table in TABLES_BY_NAME.items()
@@ -38,6 +37,11 @@ EVENT_TABLES: Final[dict[str, StructType]] = {
 def arrow_schema(schema: StructType) -> pa.Schema:
     """Convert a Spark schema to Arrow, with times in UTC."""
     return to_arrow_schema(schema, timezone="UTC")
+
+
+def spark_type(kind: pa.DataType) -> str:
+    """Return the SQL text of the Spark type of an Arrow type."""
+    return from_arrow_type(kind).simpleString()
 
 
 # Rows per Arrow batch to the JVM; facets are up to 64 KB.
@@ -164,72 +168,35 @@ def map_ordered(run: Callable[[S], T], items: Iterable[S], spark: SparkSession) 
             yield running.popleft().result()
 
 
-# Name of the cached DataFrame.
-LARGE_FACET_INFO: Final = "large_facet_info"
-# Metadata of a large facet; null for inline facets.
-_INFO_COLUMNS: Final = {
-    "text_md5": "string",
-    "is_deletion": "boolean",
-    "has_row_count": "boolean",
-    "has_entries": "boolean",
-}
-_SCHEMA: Final = f"uuid string, facet_ref string, {', '.join(map(' '.join, _INFO_COLUMNS.items()))}"
-
-
-def large_facet_info(facet_tables: Iterable[DataFrame], refs: DataFrame) -> DataFrame:
-    """Build one row per large facet with its reference and metadata; each body is read once, by a worker."""
-    large_facets = (
-        table.where(F.col("large_facet_bytes").isNotNull()).select("uuid", "name") for table in facet_tables
-    )
-    inspected = (
-        reduce(DataFrame.unionByName, large_facets).join(refs, "uuid", how="inner").mapInArrow(_inspect_facets, _SCHEMA)
-    )
-    # Equal texts share one reference, so that each is parsed once.
-    facet_ref = F.min("facet_ref").over(Window.partitionBy("text_md5"))
-    return inspected.select("uuid", facet_ref.alias("body"), *_INFO_COLUMNS)
-
-
-def with_facet_refs(facets: DataFrame, info: DataFrame) -> DataFrame:
-    """Replace the null facets of a facet table by references."""
-    joined = facets.join(F.broadcast(info), "uuid", how="left")
-    return joined.withColumn("facet", F.coalesce("facet", "body")).drop("body")
-
-
-def with_null_facet_info(facets: DataFrame) -> DataFrame:
-    """Add null metadata columns to the facet table of a lake without large facets."""
-    return facets.withColumns({name: F.lit(None).cast(kind) for name, kind in _INFO_COLUMNS.items()})
+# Whether a large facet deletes the facet of that name; null for inline facets.
+_IS_DELETION: Final = "is_deletion"
 
 
 def _inspect_facets(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        uuids, names, refs = (batch.column(name) for name in ("uuid", "name", "facet_ref"))
-        info = [inspect_facet(name.as_py(), facet_ref.as_py()) for name, facet_ref in zip(names, refs, strict=True)]
-        columns = zip(*info, strict=True) if info else [[]] * len(LargeFacetInfo._fields)
-        yield pa.RecordBatch.from_pydict(
-            {"uuid": uuids, "facet_ref": refs, **dict(zip(LargeFacetInfo._fields, columns, strict=True))}
-        )
+        flags = [is_deleted(resolve_ref(ref)) for ref in batch.column("facet_ref").to_pylist()]
+        yield pa.RecordBatch.from_pydict({"uuid": batch.column("uuid"), _IS_DELETION: pa.array(flags, pa.bool_())})
 
 
-_MAX_ONE_PARTITION_BYTES = 16 << 20
-# Complete events; transforms only use the other columns.
-_UNUSED_COLUMNS = frozenset({"event", "body"})
-_EVENT_TIME_COLUMNS = {
-    LINEAGE_EVENTS.name: "event_time",
-    **{table.name: "lineage_event_time" for table in FACET_TABLES},
-}
+def facet_rows(spark: SparkSession, lake: Lake, name: str, ranges: Sequence[tuple[int, int]]) -> DataFrame:
+    """Read the facets of events within ranges of positions from a facet table, with `is_deletion` of large facets."""
+    files = files_in_ranges(lake, name, ranges)
+    in_ranges = reduce(or_, (F.col("seq").between(low, high) for low, high in ranges))
+    rows = _read_files(spark, lake, files, EVENT_TABLES[name]).where(in_ranges)
+    large_files = files_in_ranges(lake, LARGE_FACETS.name, ranges)
+    if not large_files:
+        return rows.withColumn(_IS_DELETION, F.lit(None).cast("boolean"))
+    located = rows.where(F.col("large_facet_bytes").isNotNull()).select("uuid")
+    located = located.join(_large_facet_refs(spark, lake, large_files), "uuid", how="inner")
+    # Each body is read by a worker.
+    deletions = located.mapInArrow(_inspect_facets, f"uuid string, {_IS_DELETION} boolean")
+    return rows.join(deletions, "uuid", how="left")
 
 
-def event_dataframes(spark: SparkSession, lake: Lake) -> dict[str, DataFrame]:
-    """Build a DataFrame per event table, with references instead of large facets."""
-    # In reverse commit order, so that a visible row finds everything it refers to.
-    tables = {name: _source_table(spark, lake, name, schema) for name, schema in reversed(EVENT_TABLES.items())}
-    facets = {table.name: tables[table.name] for table in FACET_TABLES}
-    if lake.files(LARGE_FACETS.name):
-        info = large_facet_info(facets.values(), _large_facet_refs(spark, lake, tables[LARGE_FACETS.name]))
-        tables |= {LARGE_FACET_INFO: info, **{name: with_facet_refs(table, info) for name, table in facets.items()}}
-    else:
-        tables |= {name: with_null_facet_info(table) for name, table in facets.items()}
-    return {name: _with_precedence(name, table, lake.facet_order) for name, table in tables.items()}
+def large_facet_refs(spark: SparkSession, lake: Lake) -> DataFrame | None:
+    """Return the reference (`file#row`) of each large facet; None if there is none."""
+    files = lake.files(LARGE_FACETS.name)
+    return _large_facet_refs(spark, lake, files) if files else None
 
 
 def write_events(ranges: DataFrame, task: EventTask) -> WorkerReport:
@@ -237,15 +204,12 @@ def write_events(ranges: DataFrame, task: EventTask) -> WorkerReport:
     return collect_reports(ranges.mapInArrow(task, REPORT_SCHEMA))
 
 
-def write_tables(tables: Mapping[str, DataFrame], root: LakeLocation, progress: ProgressReporter) -> list[DataFile]:
-    """Write the rows of derived tables to files, without committing them."""
-    reports = {name: rows.mapInArrow(TableWriteTask(str(root), name), REPORT_SCHEMA) for name, rows in tables.items()}
-    return [file for report in run_concurrently(collect_reports, reports, progress).values() for file in report.files]
-
-
 def table_rows(spark: SparkSession, lake: Lake, name: str, schema: StructType) -> DataFrame:
     """Read a table: local files with Spark, S3 files in Python workers."""
-    files = lake.files(name)
+    return _read_files(spark, lake, lake.files(name), schema)
+
+
+def _read_files(spark: SparkSession, lake: Lake, files: Sequence[str], schema: StructType) -> DataFrame:
     if not files:
         return spark.createDataFrame([], schema)
     return (
@@ -255,30 +219,15 @@ def table_rows(spark: SparkSession, lake: Lake, name: str, schema: StructType) -
     )
 
 
-def _source_table(spark: SparkSession, lake: Lake, name: str, schema: StructType) -> DataFrame:
-    used = StructType([field for field in schema.fields if field.name not in _UNUSED_COLUMNS])
-    table = table_rows(spark, lake, name, used)
-    # One partition avoids shuffles, which cost more than they gain on small tables.
-    return table.coalesce(1) if lake.size(name) < _MAX_ONE_PARTITION_BYTES else table
-
-
-def _large_facet_refs(spark: SparkSession, lake: Lake, large_facets: DataFrame) -> DataFrame:
+def _large_facet_refs(spark: SparkSession, lake: Lake, files: Sequence[str]) -> DataFrame:
     """Build the reference (`file#row`) of each large facet."""
     if not lake.storage.is_local:
-        return locate_large_facets(spark, lake.files(LARGE_FACETS.name))
+        return locate_large_facets(spark, files)
     folder = lake.root / LARGE_FACETS.name
     facet_ref = F.concat(
         F.lit(f"{REF_MARKER}{folder}/"), "_metadata.file_name", F.lit(ROW_SEPARATOR), "_metadata.row_index"
     )
-    return large_facets.select("uuid", facet_ref.alias("facet_ref"))
-
-
-def _with_precedence(name: str, table: DataFrame, order: FacetOrder) -> DataFrame:
-    """Add the column `precedence`, which orders facets and assertions: the greatest wins."""
-    if name not in _EVENT_TIME_COLUMNS:
-        return table
-    columns = ("seq", _EVENT_TIME_COLUMNS[name])
-    return table.withColumn("precedence", F.struct(*(columns if order is FacetOrder.RECEIVED else reversed(columns))))
+    return spark.read.schema("uuid string").parquet(*files).select("uuid", facet_ref.alias("facet_ref"))
 
 
 Tables = Mapping[str, DataFrame]

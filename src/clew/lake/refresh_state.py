@@ -1,0 +1,84 @@
+"""Position up to which the derived tables contain the events of the lake."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+from msgspec import Struct
+
+from clew.events.facets import FacetOrder
+from clew.lake.lake import Lake
+from clew.lake.schemas import (
+    BACKFILLS,
+    DATAFRAME_EVENTS,
+    DERIVED_TABLE_NAMES,
+    LINEAGE_EVENTS,
+    RUNTIME_EVENTS,
+    STATE_TABLE_NAMES,
+)
+
+_FILE: Final = "derived.json"
+# Increased when state or derived tables change: they are then rebuilt.
+_FORMAT: Final = 1
+_SOURCES: Final = (LINEAGE_EVENTS.name, RUNTIME_EVENTS.name, DATAFRAME_EVENTS.name)
+
+
+class RefreshState(Struct, frozen=True):
+    """Last position of each event table, number of backfilled chunks, and facet order of a refresh."""
+
+    positions: dict[str, int]
+    backfills: int
+    facet_order: FacetOrder
+    events: int
+    format: int = _FORMAT
+
+    @classmethod
+    def of(cls, lake: Lake) -> RefreshState:
+        """Return the state of derived tables that contain all events of the lake."""
+        # Backfills first: a listed chunk has all of its facets.
+        backfills = lake.table(BACKFILLS.name)
+        tables = {name: lake.table(name) for name in _SOURCES}
+        return cls(
+            {
+                name: -1 if table is None else _last_position(table.get_add_actions(flatten=True))
+                for name, table in tables.items()
+            },
+            0 if backfills is None else backfills.count(),
+            lake.facet_order,
+            sum(table.count() for table in tables.values() if table is not None),
+        )
+
+
+def _last_position(actions: object) -> int:
+    files = pa.table(actions)
+    positions = files["max.seq"].to_pylist() if "max.seq" in files.column_names else []
+    return max((position for position in positions if position is not None), default=-1)
+
+
+def read_refresh_state(lake: Lake) -> RefreshState | None:
+    """Return the state of the last complete refresh; None if all derived tables must be rebuilt."""
+    text = lake.storage.read(_FILE)
+    if text is None or any(lake.table(name) is None for name in (*DERIVED_TABLE_NAMES, *STATE_TABLE_NAMES)):
+        return None
+    try:
+        state = msgspec.json.decode(text, type=RefreshState)
+    except msgspec.DecodeError:
+        return None
+    return state if state.format == _FORMAT and state.facet_order is lake.facet_order else None
+
+
+def write_refresh_state(lake: Lake, state: RefreshState) -> None:
+    """Record a complete refresh."""
+    lake.storage.replace(_FILE, msgspec.json.encode(state))
+
+
+def reset_refresh_state(lake: Lake) -> None:
+    """Make the next refresh rebuild all derived tables."""
+    lake.storage.remove(_FILE)
+
+
+def is_refreshed(lake: Lake) -> bool:
+    """Return whether the derived tables contain all events of the lake."""
+    return read_refresh_state(lake) == RefreshState.of(lake)
