@@ -21,8 +21,9 @@ from clew.index.queries.lists import PageQueries
 from clew.query.context import QueryResources
 from clew.query.entities.datasets import describe_dataset
 from clew.query.entities.runs import describe_job, describe_run
-from clew.query.lineage import analyze_impact, find_path, traverse_lineage
+from clew.query.names import resolve_id
 from clew.query.search import search_entities
+from clew.query.service import LineageService
 
 _JOBS = 250_000
 _QUERIES = 500
@@ -72,7 +73,7 @@ def main() -> None:
 
 
 def _measure_queries(report: Report, resources: QueryResources, index: PageQueries, jobs: int) -> None:
-    random = Random(11)
+    random, service = Random(11), LineageService(resources, index)
 
     def random_table() -> str:
         return f"dataset:{STORE}:{table_name(random.randrange(jobs))}"
@@ -88,19 +89,22 @@ def _measure_queries(report: Report, resources: QueryResources, index: PageQueri
 
     queries: dict[str, tuple[Callable[[], object], float | None]] = {
         "lineage of a table, both directions, depth 20": (
-            lambda: traverse_lineage(resources, index, random_table()),
+            lambda: service.traverse(random_table()),
             20,
         ),
         "lineage of a source with thousands of readers": (
-            lambda: traverse_lineage(resources, index, random_source()),
+            lambda: service.traverse(random_source()),
             None,
         ),
         "lineage of a column, both directions, depth 20": (
-            lambda: traverse_lineage(resources, index, random_table(), random_column()),
+            lambda: service.traverse(resolve_id(index, random_table(), random_column())),
             20,
         ),
-        "impact of a column": (lambda: analyze_impact(resources, index, random_table(), random_column()), None),
-        "a path": (lambda: find_path(resources, index, random_table(), random_table()), None),
+        "impact of a column": (
+            lambda: service.analyze_impact(resolve_id(index, random_table(), random_column())),
+            None,
+        ),
+        "a path": (lambda: service.find_path(random_table(), random_table()), None),
         "a dataset": (lambda: describe_dataset(index, (STORE, table_name(random.randrange(jobs)))), None),
         "a job": (lambda: describe_job(index, random_job()), None),
         "a run": (lambda: describe_run(index, _last_run(index, *random_job())), None),

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tests.support.event_generator import Scenario
 
 from clew.query.context import QueryResources
-from clew.query.graph.column_graph import AsOfColumnGraph
+from clew.query.graph.column_graph import LazyColumnGraph
 from clew.query.graph.nodes import Column
-from clew.query.graph.traversal import traverse_columns
+from clew.query.graph.traversal import locate_columns, traverse_columns
 
 COLUMNS = [f"{table}.{column}" for table in ("t0", "t1", "t2", "t3") for column in ("x", "y")]
 sources = st.lists(st.sampled_from([*COLUMNS, *(f"{name}!FILTER" for name in COLUMNS)]), max_size=2).map(" ".join)
@@ -60,14 +60,14 @@ def test_traverse_columns_equals_plain_search(assertions: list[Any]) -> None:
             scenario.run(job, "", table, columns={table: columns})
         edges = current_edges(assertions)
         with QueryResources(scenario.index_events()) as resources, resources.reader() as index:
-            graph, as_of_graph = resources.get_column_graph(index)[1], AsOfColumnGraph(index, 2**62)
+            graph, as_of_graph = resources.get_column_graph(index)[1], LazyColumnGraph(index, 2**62)
             for name in COLUMNS:
                 column = Column("db", *name.split("."))
                 expected = upstream(edges, name)
                 for column_graph in (graph, as_of_graph):
-                    number = column_graph.find_column_or_dataset(column)
-                    visits = traverse_columns(column_graph, [] if number is None else [number]).columns[1:]
-                    types = {column_graph.column(visit.number): visit.dependency_type for visit in visits}
+                    located, numbers = locate_columns(column_graph, column)
+                    visits = traverse_columns(located, numbers).columns[1:]
+                    types = {located.column(visit.number): visit.dependency_type for visit in visits}
                     assert {f"{visit.dataset}.{visit.column}": kind for visit, kind in types.items()} == {
                         source: kind for source, kind in expected.items() if source != name
                     }

@@ -19,7 +19,8 @@ from clew.query.graph.job_graph import BudgetExceededError, LazyJobGraph, Lookup
 from clew.query.graph.nodes import Node
 from clew.query.graph.traversal import Direction, traverse
 from clew.query.graph.view import JobGraphView, ViewOptions
-from clew.query.lineage import TraversalLimits, analyze_impact, find_path, traverse_lineage
+from clew.query.lineage import TraversalLimits
+from clew.query.service import LineageService
 
 TABLES = ["t0", "t1", "t2", "marimo:f0", "marimo:f1"]
 COLUMNS = [f"{table}.{column}" for table in TABLES for column in ("x", "y")]
@@ -70,27 +71,20 @@ def add_events(scenario: Scenario, steps: list[Any]) -> None:
 def all_answers(resources: QueryResources) -> Iterator[tuple[Any, ...]]:
     """Yield the answers of all lineage queries on all nodes."""
     with resources.reader() as index:
+        service = LineageService(resources, index)
         datasets = [Node("dataset", *name).id for name in index.recent_datasets(20)]
         nodes = [*datasets, *(Node("job", *name).id for name in index.recent_jobs(20))]
         for node, direction, options in product(nodes, DIRECTIONS, VIEW_OPTIONS):
             for limits in (TraversalLimits(), TraversalLimits(1, 3)):
-                yield (
-                    node,
-                    direction,
-                    options,
-                    traverse_lineage(resources, index, node, None, direction, limits, options),
-                )
+                yield node, direction, options, service.traverse(node, direction, limits, options)
         for start, end, options in product(nodes, nodes, VIEW_OPTIONS[::2]):
-            yield start, end, options, find_path(resources, index, start, end, options)
+            yield start, end, options, service.find_path(start, end, options)
         for node in datasets:
-            yield (
-                node,
-                analyze_impact(resources, index, node),
-                analyze_impact(resources, index, node, include_frames=True),
-            )
-            for column, options in product(index.columns(*node.split(":")[1:]), VIEW_OPTIONS[:2]):
-                yield node, column, options, traverse_lineage(resources, index, node, column, "both", None, options)
-                yield node, column, analyze_impact(resources, index, node, column)
+            yield node, service.analyze_impact(node), service.analyze_impact(node, include_frames=True)
+            for name, options in product(index.columns(*node.split(":")[1:]), VIEW_OPTIONS[:2]):
+                column = f"datasetField:{node.removeprefix('dataset:')}:{name}"
+                yield column, options, service.traverse(column, "both", None, options)
+                yield column, service.analyze_impact(column)
 
 
 @settings(max_examples=12)
@@ -145,5 +139,5 @@ def test_exceeding_the_lookup_budget_builds_the_graph(scenario: Scenario, monkey
             traverse(view, start)
     monkeypatch.setattr("clew.query.graph.job_graph.MAX_LOOKUPS", 3)
     with QueryResources(location, is_one_shot=True) as resources, resources.reader() as index:
-        assert len(traverse_lineage(resources, index, "dataset:db:t0").nodes) == 11
+        assert len(LineageService(resources, index).traverse("dataset:db:t0").nodes) == 11
         assert resources.get_job_graph(index)[1].edge_count == 10

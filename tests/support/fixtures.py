@@ -188,10 +188,10 @@ class NotebookSession:
         }
 
     def _source(self, source: tuple[str, ...]) -> dict[str, Any]:
-        text, column, subtype = (*source, "IDENTITY")[:3]
+        text, column, subtype, description = (*source, *("IDENTITY", "")[len(source) - 2 :])
         dataset = self._dataset(text)
         kind = "DIRECT" if subtype in {"IDENTITY", "TRANSFORMATION", "AGGREGATION"} else "INDIRECT"
-        transformations = [{"type": kind, "subtype": subtype}]
+        transformations = [{"type": kind, "subtype": subtype, "description": description}]
         return {
             "namespace": dataset["namespace"],
             "name": dataset["name"],

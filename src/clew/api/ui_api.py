@@ -132,7 +132,7 @@ def ui_routes(dependencies: UiDependencies) -> list[Route]:
             lambda index, values: build_run_changes(index, lake, values.before, values.after),
         ),
         index_route("search", _SearchParameters, lambda index, values: search_all(index, resources, values.text)),
-        index_route("graph", _GraphParameters, lambda index, values: _graph(index, resources, values)),
+        index_route("graph", _GraphParameters, _graph),
         route("events", _EventParameters, lambda values: query_events(lake, values)),
         route("events/{stream}/{seq:int}", _EventPosition, lambda values: read_event(lake, values.stream, values.seq)),
         route("health", RequestParameters, lambda _: dependencies.status()),
@@ -167,11 +167,11 @@ def _changes(index: PageQueries, values: _ChangesParameters) -> RunChanges | NoP
     return NoPreviousRun() if since is None else compare_runs(get_notebook_run(index, since), after)
 
 
-def _graph(index: PageQueries, resources: QueryResources, values: _GraphParameters) -> Struct:
+def _graph(index: PageQueries, values: _GraphParameters) -> Struct:
     node = GraphNodeRef.parse(values.node)
     as_of = parse_timestamp("asOf", values.as_of) if values.as_of else None
     if values.to is not None:
-        return graph.build_path_graph(index, resources, node, GraphNodeRef.parse(values.to), as_of=as_of)
+        return graph.build_path_graph(index, node, GraphNodeRef.parse(values.to), as_of=as_of)
     expansions = tuple(map(_expansion, values.open))
     return graph.build_lineage_graph(
         index, graph.GraphRequest(node, expansions, values.depth, as_of, is_grouped=values.group)

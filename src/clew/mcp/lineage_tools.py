@@ -29,9 +29,8 @@ from clew.mcp.schemas import (
     UpstreamReply,
 )
 from clew.query.graph.nodes import Node
-from clew.query.lineage import ImpactResult, LineageEdge, LineageResult, PathResult
+from clew.query.lineage import ColumnPath, ImpactResult, LineageEdge, LineageResult, PathResult
 from clew.query.model import DatasetName, LineageStep
-from clew.query.service import ColumnPath
 from clew.query.upstream import OperationStep, group_by_operation, indirect_phrase, is_indirect
 
 _MAX_CODE_LENGTH = 200

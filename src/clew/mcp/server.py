@@ -37,6 +37,7 @@ from clew.mcp.schemas import (
 )
 from clew.query.entities.runs import RunSelection
 from clew.query.lineage import TraversalLimits
+from clew.query.model import LineageStep
 from clew.query.service import LineageService, NotebookService
 
 INSTRUCTIONS: Final = (
@@ -77,9 +78,9 @@ _HITS_PER_PAGE = 20
 def create_server(index: IndexLocation) -> MCPServer[None]:
     """Create the server for an index, which may be created or rebuilt while it runs."""
     server: MCPServer[None] = MCPServer("clew", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING")
-    lineage = LineageService(index, is_one_shot=False)
+    lineage = LineageService.open(index, is_one_shot=False)
     _add_search_tools(server, index, lineage)
-    _add_lineage_tools(server, index, lineage)
+    _add_lineage_tools(server, lineage)
     _add_run_tools(server, index, lineage)
     return server
 
@@ -111,7 +112,7 @@ def _add_search_tools(server: MCPServer[None], index: IndexLocation, lineage: Li
         return _tool_result(lambda: _describe(index, lineage, name, max_tokens))
 
 
-def _add_lineage_tools(server: MCPServer[None], index: IndexLocation, lineage: LineageService) -> None:
+def _add_lineage_tools(server: MCPServer[None], lineage: LineageService) -> None:
     """Add the tools that traverse lineage."""
 
     @server.tool(title="Upstream lineage", annotations=_READ_ONLY)
@@ -124,12 +125,10 @@ def _add_lineage_tools(server: MCPServer[None], index: IndexLocation, lineage: L
         """
 
         def build_reply() -> ToolReply:
-            resolved = lineage.resolve(name)
-            if resolved.kind == "column":
-                column = f"{resolved.id.partition(':')[2]}.{resolved.column}"
-                with NotebookService(index) as notebooks:
-                    return column_upstream_reply(notebooks.upstream(column, depth=depth), max_tokens)
-            return traversal_reply(lineage.traverse(name, "upstream", TraversalLimits(depth=depth)), cursor, max_tokens)
+            result = lineage.upstream(name, TraversalLimits(depth=depth))
+            if isinstance(result, LineageStep):
+                return column_upstream_reply(result, max_tokens)
+            return traversal_reply(result, cursor, max_tokens)
 
         return _tool_result(build_reply)
 
@@ -147,12 +146,12 @@ def _add_lineage_tools(server: MCPServer[None], index: IndexLocation, lineage: L
     @server.tool(title="Path between two columns", annotations=_READ_ONLY)
     def column_path(start: Column, end: Column) -> Annotated[CallToolResult, PathReply]:
         """Show a shortest lineage path between two columns, in either direction."""
-        return _tool_result(lambda: path_reply(lineage.shortest_column_path(start, end)))
+        return _tool_result(lambda: path_reply(lineage.find_path(start, end)))
 
     @server.tool(title="Path between two datasets or jobs", annotations=_READ_ONLY)
     def path_between(start: Name, end: Name) -> Annotated[CallToolResult, PathReply]:
         """Show a shortest lineage path between two datasets or jobs, in either direction."""
-        return _tool_result(lambda: path_reply(lineage.shortest_path(start, end)))
+        return _tool_result(lambda: path_reply(lineage.find_path(start, end)))
 
     @server.tool(title="Impact of a change", annotations=_READ_ONLY)
     def impact(

@@ -20,8 +20,9 @@ from clew.index.queries.lists import PageQueries
 from clew.index.queries.reader import IndexReader, IndexVersion
 from clew.query.entities.facets import lake_has_pending_backfill
 from clew.query.graph.column_graph import ColumnGraph, LazyColumnGraph, build_column_graph
-from clew.query.graph.job_graph import BudgetExceededError, JobGraph, LazyJobGraph, build_job_graph
+from clew.query.graph.job_graph import BudgetExceededError, JobGraph, LazyJobGraph, LookupBudget, build_job_graph
 from clew.query.graph.nodes import MappedArrays, map_arrays, write_arrays
+from clew.query.graph.traversal import ColumnGraphProtocol
 from clew.query.graph.view import JobGraphProtocol
 from clew.query.search_index import SearchIndex
 
@@ -278,17 +279,19 @@ class QueryResources:
         """Run a query on the job graph: the cached one, or a lazy one on the index."""
         if self._use_lazy_graphs and not self._job_graphs.is_current(index):
             with suppress(BudgetExceededError):
-                return query(index.version(), LazyJobGraph(index))
+                return query(index.version(), LazyJobGraph(index, LookupBudget()))
         graph_version, graph = self.get_job_graph(index)
         return query(graph_version.index_version, graph)
 
     def with_column_graph(
-        self, index: IndexReader, query: Callable[[IndexVersion, ColumnGraph | LazyColumnGraph], T]
+        self, index: IndexReader, query: Callable[[IndexVersion, ColumnGraphProtocol], T], as_of: int | None = None
     ) -> T:
-        """Run a query on the column graph: the cached one, or a lazy one on the index."""
+        """Run a query on the column graph: the cached one, or a lazy one on the index, which can be as of a time."""
+        if as_of is not None:
+            return query(index.version(), LazyColumnGraph(index, as_of))
         if self._use_lazy_graphs and not self._column_graphs.is_current(index):
             with suppress(BudgetExceededError):
-                return query(index.version(), LazyColumnGraph(index))
+                return query(index.version(), LazyColumnGraph(index, budget=LookupBudget()))
         graph_version, graph = self.get_column_graph(index)
         return query(graph_version.index_version, graph)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -233,28 +232,6 @@ class _Block(Struct):
             own_count + below_count
         )
         return _Block(nodes=self.nodes + below.nodes, desired_y=desired_y, height=self.height + gap + below.height)
-
-
-def nodes_within_hops(centre: str, edges: Iterable[tuple[str, str]], hops: int) -> list[str]:
-    """Return the nodes at most `hops` edges upstream or downstream of `centre`, nearest first."""
-    up: defaultdict[str, list[str]] = defaultdict(list)
-    down: defaultdict[str, list[str]] = defaultdict(list)
-    for source, target in edges:
-        down[source].append(target)
-        up[target].append(source)
-    return list(dict.fromkeys([*_within_hops(centre, up, hops), *_within_hops(centre, down, hops)]))
-
-
-def _within_hops(centre: str, adjacent: Mapping[str, list[str]], hops: int) -> list[str]:
-    distances = {centre: 0}
-    queue = [centre]
-    for node in queue:
-        if distances[node] < hops:
-            for neighbour in adjacent.get(node, ()):
-                if neighbour not in distances:
-                    distances[neighbour] = distances[node] + 1
-                    queue.append(neighbour)
-    return queue
 
 
 def extend_layout(

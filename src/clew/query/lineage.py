@@ -11,29 +11,25 @@ from msgspec import Struct, field
 from clew.errors import MalformedError
 from clew.index.queries.reader import IndexReader, IndexVersion
 from clew.query.context import QueryResources
-from clew.query.graph.column_graph import AsOfColumnGraph, ColumnGraph, LazyColumnGraph
+from clew.query.graph.column_graph import AdjacentColumn, Transformation
 from clew.query.graph.nodes import Column, Node
 from clew.query.graph.traversal import (
     ColumnGraphProtocol,
     ColumnTraversal,
+    DirectColumnView,
     Direction,
+    PathView,
+    TraversedEdge,
     find_shortest_path,
+    locate_columns,
     traverse,
     traverse_columns,
+    traverse_neighbourhood,
     traverse_runs,
 )
 from clew.query.graph.view import JobGraphView, ViewOptions
 from clew.query.model import DatasetName, EdgeType
-from clew.query.names import (
-    FIELD,
-    JOB,
-    RUN,
-    UnknownNameError,
-    column_names,
-    node_kind,
-    resolve_field_id,
-    resolve_node_id,
-)
+from clew.query.names import ResolvedName
 
 NodeType = Literal["dataset", "job", "column", "run"]
 # MEMORY: through an in-memory frame that is not part of the result.
@@ -99,6 +95,15 @@ class PathResult(Struct, frozen=True, rename="camel"):
     indexed_up_to: IndexFreshness
 
 
+class ColumnPath(Struct, frozen=True, rename="camel"):
+    """A shortest path of DIRECT edges between two columns; no edges if there is none."""
+
+    start: str
+    end: str
+    edges: tuple[LineageEdge, ...]
+    is_found: bool
+
+
 class ImpactedDataset(Struct, frozen=True, rename="camel"):
     """A dataset affected by a change: its affected columns, distance, and DIRECT or INDIRECT dependency."""
 
@@ -130,110 +135,166 @@ class TraversalLimits(Struct, frozen=True):
 def traverse_lineage(
     resources: QueryResources,
     index: IndexReader,
-    node_id: str,
-    column: str | None = None,
+    target: ResolvedName,
     direction: Direction = "both",
     limits: TraversalLimits | None = None,
     view_options: ViewOptions | None = None,
 ) -> LineageResult:
-    """Traverse the lineage of the node with an id."""
+    """Traverse the lineage of a dataset, column, job or run."""
     limits, view_options = limits or TraversalLimits(), view_options or ViewOptions()
-    kind = node_kind(node_id)
-    if kind == RUN:
-        return _run_lineage(index, node_id, direction, limits, view_options)
-    if kind == FIELD or column is not None:
-        return _column_lineage(
-            resources, index, _resolve_target(index, node_id, column), direction, limits, view_options
+    if target.kind == "run":
+        return _run_lineage(index, target, direction, limits, view_options)
+    if target.kind == "column":
+        return resources.with_column_graph(
+            index,
+            lambda version, graph: _column_lineage(
+                graph, target.target, direction, limits, _freshness(version), include_frames=view_options.include_frames
+            ),
+            view_options.as_of,
         )
-    node = resolve_node_id(index, node_id)
     return resources.with_job_graph(
         index,
         lambda version, graph: _node_lineage(
-            JobGraphView(graph, view_options), node, direction, limits, _freshness(version)
+            JobGraphView(graph, view_options), target.node, direction, limits, _freshness(version)
         ),
     )
 
 
 def _node_lineage(
-    lens: JobGraphView, node: Node, direction: Direction, limits: TraversalLimits, freshness: IndexFreshness
+    view: JobGraphView, node: Node, direction: Direction, limits: TraversalLimits, freshness: IndexFreshness
 ) -> LineageResult:
-    graph = lens.graph
+    graph = view.graph
     start = graph.find(node)
     if start is None:
         node_only = LineageNode(node.id, node.kind, node.namespace, node.name, 0)
         return LineageResult(node.id, direction, (node_only,), (), is_truncated=False, indexed_up_to=freshness)
-    traversal = traverse(lens, start, direction, depth=limits.depth, limit=limits.limit)
+    traversal = traverse(view, start, direction, depth=limits.depth, limit=limits.limit)
     nodes = tuple(
         _to_node(graph.node(visited.number), visited.distance, visited.hidden_upstream, visited.hidden_downstream)
         for visited in traversal.nodes
     )
-    edges = tuple(_to_edge(lens, *edge) for edge in traversal.edges)
+    edges = tuple(_to_edge(view, *edge) for edge in traversal.edges)
     return LineageResult(nodes[0].id, direction, nodes, edges, traversal.is_truncated, freshness)
 
 
+class Neighbourhood(Struct, frozen=True):
+    """Jobs and datasets by number, and the edges between them."""
+
+    nodes: dict[int, Node]
+    edges: tuple[tuple[int, int], ...]
+
+
+def find_neighbourhood(
+    resources: QueryResources, index: IndexReader, node: Node, job_hops: int, limit: int
+) -> Neighbourhood | None:
+    """Find the jobs within some hops from job to job in either direction, and their inputs and outputs."""
+    view = JobGraphView(resources.get_job_graph(index)[1], ViewOptions(include_frames=True))
+    start = view.graph.find(node)
+    if start is None:
+        return None
+    # Each hop passes a dataset; the last step is to the inputs and outputs of a job.
+    depth = 2 * job_hops + (1 if node.kind == "job" else 2)
+    traversal = traverse_neighbourhood(view, start, depth=depth, limit=limit)
+    return Neighbourhood(
+        {visited.number: view.graph.node(visited.number) for visited in traversal.nodes}, traversal.edges
+    )
+
+
 def find_path(
-    resources: QueryResources, index: IndexReader, start_id: str, end_id: str, view_options: ViewOptions | None = None
+    resources: QueryResources, index: IndexReader, start: Node, end: Node, view_options: ViewOptions | None = None
 ) -> PathResult:
-    """Find a shortest path between two jobs or datasets."""
-    start, end = resolve_node_id(index, start_id), resolve_node_id(index, end_id)
+    """Find a shortest path between two jobs or datasets, in either direction."""
     return resources.with_job_graph(
         index,
         lambda version, graph: _find_path(JobGraphView(graph, view_options), start, end, _freshness(version)),
     )
 
 
-def _find_path(lens: JobGraphView, start: Node, end: Node, freshness: IndexFreshness) -> PathResult:
-    graph = lens.graph
-    start_number, end_number = graph.find(start), graph.find(end)
-    if start_number is None or end_number is None:
+def _find_path(view: JobGraphView, start: Node, end: Node, freshness: IndexFreshness) -> PathResult:
+    numbers = (view.graph.find(node) for node in (start, end))
+    ends = [None if number is None else view.representative(number) for number in numbers]
+    path = _path_in_either_direction(view, ends)
+    if path is None:
         return PathResult((), (), None, freshness)
-    direction: Direction = "downstream"
-    numbers = find_shortest_path(lens, start_number, end_number)
-    if numbers is None:
-        direction, numbers = "upstream", find_shortest_path(lens, end_number, start_number)
-    if numbers is None:
-        return PathResult((), (), None, freshness)
-    nodes = tuple(_to_node(graph.node(number), distance) for distance, number in enumerate(numbers))
-    edges = tuple(_to_edge(lens, *pair) for pair in pairwise(numbers))
-    return PathResult(nodes, edges, direction, freshness)
+    nodes = tuple(_to_node(view.graph.node(number), distance) for distance, number in enumerate(path.numbers))
+    edges = tuple(_to_edge(view, *pair) for pair in pairwise(path.numbers))
+    return PathResult(nodes, edges, path.direction, freshness)
+
+
+def find_column_path(
+    resources: QueryResources, index: IndexReader, start: Column, end: Column, view_options: ViewOptions | None = None
+) -> ColumnPath:
+    """Find a shortest path of DIRECT edges between two columns, in either direction."""
+    options = view_options or ViewOptions()
+    return resources.with_column_graph(
+        index,
+        lambda _, graph: _find_column_path(graph, start, end, include_frames=options.include_frames),
+        options.as_of,
+    )
+
+
+def _find_column_path(graph: ColumnGraphProtocol, start: Column, end: Column, *, include_frames: bool) -> ColumnPath:
+    graph, starts = locate_columns(graph, start)
+    graph, targets = locate_columns(graph, end)
+    view = DirectColumnView(graph, None if include_frames else graph.is_frame)
+    path = _path_in_either_direction(view, [next(iter(numbers), None) for numbers in (starts, targets)])
+    if path is None:
+        return ColumnPath(start.id, end.id, (), is_found=False)
+    ends = (start, end) if path.direction == "downstream" else (end, start)
+    edges = tuple(_to_column_edge(graph, *pair, view.edge(*pair)) for pair in pairwise(path.numbers))
+    return ColumnPath(ends[0].id, ends[1].id, edges, is_found=True)
+
+
+class _Path(Struct, frozen=True):
+    numbers: tuple[int, ...]
+    direction: Direction
+
+
+def _path_in_either_direction(view: PathView, ends: list[int | None]) -> _Path | None:
+    start, end = ends
+    if start is None or end is None:
+        return None
+    numbers = find_shortest_path(view, start, end)
+    if numbers is not None:
+        return _Path(numbers, "downstream")
+    numbers = find_shortest_path(view, end, start)
+    return None if numbers is None else _Path(numbers, "upstream")
 
 
 def analyze_impact(
     resources: QueryResources,
     index: IndexReader,
-    node_id: str,
-    column: str | None = None,
+    target: ResolvedName,
     limits: TraversalLimits | None = None,
     *,
     include_frames: bool = False,
 ) -> ImpactResult:
     """Find the datasets that depend on a column, or on any column of a dataset, directly or indirectly."""
-    limits = limits or TraversalLimits()
-    target = _resolve_target(index, node_id, column)
     return resources.with_column_graph(
         index,
         lambda version, graph: _analyze_impact(
-            graph, target, limits, _freshness(version), include_frames=include_frames
+            graph, target.target, limits or TraversalLimits(), _freshness(version), include_frames=include_frames
         ),
     )
 
 
 def _analyze_impact(
-    graph: ColumnGraph | LazyColumnGraph,
+    graph: ColumnGraphProtocol,
     target: Column,
     limits: TraversalLimits,
     freshness: IndexFreshness,
     *,
     include_frames: bool,
 ) -> ImpactResult:
+    graph, starts = locate_columns(graph, target)
     traversal = traverse_columns(
         graph,
-        _start_numbers(graph, target),
+        starts,
         "downstream",
         depth=limits.depth,
         limit=limits.limit,
         indirect="follow",
-        include_frames=include_frames,
+        is_hidden=None if include_frames else graph.is_frame,
     )
     impacted = _impacted_datasets(graph, traversal)
     return ImpactResult(
@@ -246,69 +307,78 @@ def _analyze_impact(
     )
 
 
-def _column_lineage(
+class FieldTraversal(Struct, frozen=True):
+    """Visited columns by number, and the transformations of each edge by target and source; without datasets."""
+
+    columns: dict[int, Column]
+    sources: dict[int, dict[int, list[Transformation]]]
+
+
+def traverse_fields(
     resources: QueryResources,
     index: IndexReader,
+    targets: Iterable[Column],
+    direction: Direction,
+    limits: TraversalLimits,
+) -> FieldTraversal:
+    """Traverse from columns, or from all columns of datasets, to columns, frames included."""
+    graph: ColumnGraphProtocol = resources.get_column_graph(index)[1]
+    starts: list[int] = []
+    for target in targets:
+        graph, numbers = locate_columns(graph, target)
+        starts += numbers
+    traversal = traverse_columns(graph, starts, direction, depth=limits.depth, limit=limits.limit)
+    columns = {visited.number: graph.column(visited.number) for visited in traversal.columns}
+    columns = {number: column for number, column in columns.items() if column.column is not None}
+    sources: dict[int, dict[int, list[Transformation]]] = {number: {} for number in columns}
+    for edge in traversal.edges:
+        if edge.start in columns and edge.end in columns:
+            transformations = sources[edge.end].setdefault(edge.start, [])
+            if edge.transformation not in transformations:
+                transformations.append(edge.transformation)
+    return FieldTraversal(columns, sources)
+
+
+def _column_lineage(
+    graph: ColumnGraphProtocol,
     target: Column,
     direction: Direction,
     limits: TraversalLimits,
-    view_options: ViewOptions,
-) -> LineageResult:
-    def run_query(version: IndexVersion, graph: ColumnGraph | LazyColumnGraph | AsOfColumnGraph) -> LineageResult:
-        return _traverse_columns(graph, target, direction, limits, view_options, _freshness(version))
-
-    if view_options.as_of is not None:
-        return run_query(index.version(), AsOfColumnGraph(index, view_options.as_of))
-    return resources.with_column_graph(index, run_query)
-
-
-def _traverse_columns(
-    graph: ColumnGraph | LazyColumnGraph | AsOfColumnGraph,
-    target: Column,
-    direction: Direction,
-    limits: TraversalLimits,
-    view_options: ViewOptions,
     freshness: IndexFreshness,
+    *,
+    include_frames: bool,
 ) -> LineageResult:
-    number = graph.find_column_or_dataset(target)
-    traversal = traverse_columns(
-        graph,
-        [] if number is None else [number],
-        direction,
-        depth=limits.depth,
-        limit=limits.limit,
-        include_frames=view_options.include_frames,
-    )
+    graph, starts = locate_columns(graph, target)
+    is_hidden = None if include_frames else graph.is_frame
+    traversal = traverse_columns(graph, starts, direction, depth=limits.depth, limit=limits.limit, is_hidden=is_hidden)
     nodes = tuple(
         _to_column_node(graph.column(visited.number), visited.distance, visited.dependency_type)
         for visited in traversal.columns
     ) or (_to_column_node(target, 0, "DIRECT"),)
-    return LineageResult(
-        nodes[0].id, direction, nodes, _to_column_edges(graph, traversal), traversal.is_truncated, freshness
-    )
+    edges = dict.fromkeys(_to_column_edge(graph, edge.start, edge.end, edge) for edge in traversal.edges)
+    return LineageResult(nodes[0].id, direction, nodes, tuple(edges), traversal.is_truncated, freshness)
 
 
 def _run_lineage(
-    index: IndexReader, node_id: str, direction: Direction, limits: TraversalLimits, view_options: ViewOptions
+    index: IndexReader, run: ResolvedName, direction: Direction, limits: TraversalLimits, view_options: ViewOptions
 ) -> LineageResult:
     if view_options.as_of is not None:
         raise MalformedError(
             "asOf cannot be combined with a run: its lineage is that of its own time.", hint="Omit asOf."
         )
-    run_uuid = node_id.partition(":")[2]
     traversal = traverse_runs(
-        index, run_uuid, direction, depth=limits.depth, limit=limits.limit, roll_up=view_options.roll_up
+        index, run.name, direction, depth=limits.depth, limit=limits.limit, roll_up=view_options.roll_up
     )
     nodes = tuple(
         LineageNode(
-            f"run:{run.run_uuid}",
+            f"run:{visited.run_uuid}",
             "run",
-            run.row["job_namespace"] or "",
-            run.row["job_name"] or "",
-            run.distance,
-            state=run.row["state"],
+            visited.row["job_namespace"] or "",
+            visited.row["job_name"] or "",
+            visited.distance,
+            state=visited.row["state"],
         )
-        for run in traversal.runs
+        for visited in traversal.runs
     )
     edges = tuple(
         LineageEdge(
@@ -320,28 +390,7 @@ def _run_lineage(
         )
         for edge in traversal.edges
     )
-    return LineageResult(
-        f"run:{run_uuid}", direction, nodes, edges, traversal.is_truncated, _freshness(index.version())
-    )
-
-
-def _resolve_target(index: IndexReader, node_id: str, column: str | None) -> Column:
-    if node_kind(node_id) in (JOB, RUN):
-        raise MalformedError(f"A {node_kind(node_id)} has no columns.", hint="Pass a dataset or one of its columns.")
-    if column is None:
-        return resolve_field_id(index, node_id)
-    node = resolve_node_id(index, node_id)
-    existing = column_names(index, DatasetName(node.namespace, node.name))
-    if column not in existing:
-        raise UnknownNameError.of(f"column of {node.name}", column, existing)
-    return Column(node.namespace, node.name, column)
-
-
-def _start_numbers(graph: ColumnGraph | LazyColumnGraph, target: Column) -> list[int]:
-    if target.column is None:
-        return list(graph.columns_of(target.namespace, target.dataset))
-    number = graph.find_column_or_dataset(target)
-    return [] if number is None else [number]
+    return LineageResult(run.id, direction, nodes, edges, traversal.is_truncated, _freshness(index.version()))
 
 
 def _impacted_datasets(graph: ColumnGraphProtocol, traversal: ColumnTraversal) -> tuple[ImpactedDataset, ...]:
@@ -380,8 +429,8 @@ def _to_node(node: Node, distance: int, hidden_upstream: int = 0, hidden_downstr
     )
 
 
-def _to_edge(lens: JobGraphView, start: int, end: int) -> LineageEdge:
-    return LineageEdge(lens.graph.node(start).id, lens.graph.node(end).id, lens.edge_kind(start, end) or "MEMORY")
+def _to_edge(view: JobGraphView, start: int, end: int) -> LineageEdge:
+    return LineageEdge(view.graph.node(start).id, view.graph.node(end).id, view.edge_kind(start, end) or "MEMORY")
 
 
 def _to_column_node(column: Column, distance: int, dependency_type: EdgeType) -> LineageNode:
@@ -397,50 +446,19 @@ def _to_column_node(column: Column, distance: int, dependency_type: EdgeType) ->
     )
 
 
-def _to_column_edges(graph: ColumnGraphProtocol, traversal: ColumnTraversal) -> tuple[LineageEdge, ...]:
-    return tuple(
-        LineageEdge(
-            graph.column(edge.start).id,
-            graph.column(edge.end).id,
-            edge.transformation.type,
-            subtype=edge.transformation.subtype,
-            description=edge.transformation.description,
-            is_masking=edge.transformation.is_masking,
-            job=None if edge.job is None else Node("job", *edge.job).id,
-        )
-        for edge in traversal.edges
+def _to_column_edge(
+    graph: ColumnGraphProtocol, start: int, end: int, edge: TraversedEdge | AdjacentColumn
+) -> LineageEdge:
+    return LineageEdge(
+        graph.column(start).id,
+        graph.column(end).id,
+        edge.transformation.type,
+        subtype=edge.transformation.subtype,
+        description=edge.transformation.description,
+        is_masking=edge.transformation.is_masking,
+        job=None if edge.job is None else Node("job", *edge.job).id,
     )
 
 
 def _freshness(version: IndexVersion) -> IndexFreshness:
     return IndexFreshness(version.indexed_seq, version.indexed_at)
-
-
-def shortest_column_path(result: LineageResult, target: str) -> tuple[LineageEdge, ...] | None:
-    """Return the edges of a shortest DIRECT path from the start of a downstream result to a column, or None."""
-    predecessors: dict[str, LineageEdge] = {}
-    outgoing: dict[str, list[LineageEdge]] = {}
-    for edge in result.edges:
-        if edge.kind == "INDIRECT":
-            continue
-        outgoing.setdefault(edge.start, []).append(edge)
-    visited, frontier = {result.start}, [result.start]
-    while frontier and target not in visited:
-        next_frontier: list[str] = []
-        for edge in _outgoing_edges(frontier, outgoing):
-            if edge.end not in visited:
-                visited.add(edge.end)
-                predecessors[edge.end] = edge
-                next_frontier.append(edge.end)
-        frontier = next_frontier
-    if target not in visited:
-        return None
-    path: list[LineageEdge] = []
-    while target != result.start:
-        path.append(predecessors[target])
-        target = predecessors[target].start
-    return tuple(reversed(path))
-
-
-def _outgoing_edges(nodes: Iterable[str], outgoing: dict[str, list[LineageEdge]]) -> Iterable[LineageEdge]:
-    return (edge for node in nodes for edge in outgoing.get(node, ()))

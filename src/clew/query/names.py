@@ -279,22 +279,46 @@ _MAX_SUGGESTIONS = 1000
 
 
 class ResolvedName(Struct, frozen=True):
-    """Id of the resolved node, and the column if the name is that of a column."""
+    """A dataset, a column of a dataset, a job, or a run, which has its id as name."""
 
     kind: NameKind
-    id: str
+    namespace: str
+    name: str
     column: str | None = None
+
+    @property
+    def id(self) -> str:
+        """Node id."""
+        if self.kind == "run":
+            return f"{RUN}:{self.name}"
+        return self.node.id if self.column is None else self.target.id
+
+    @property
+    def node(self) -> Node:
+        """The job or dataset; of a column, its dataset."""
+        if self.kind == "run":
+            raise MalformedNodeIdError.of(self.id)
+        return Node("job" if self.kind == "job" else "dataset", self.namespace, self.name)
+
+    @property
+    def target(self) -> Column:
+        """The column or dataset."""
+        if self.kind in (JOB, RUN):
+            raise _no_columns_error(self.kind)
+        return Column(self.namespace, self.name, self.column)
 
 
 def resolve_name(index: IndexReader, text: str) -> ResolvedName:
     """Resolve a name: ids and sessions first, then datasets, jobs and columns."""
+    if text.startswith(f"{RUN}:"):
+        return ResolvedName("run", "", resolve_run(index, text))
     if _ID.match(text):
-        return _resolve_id(index, text)
+        return resolve_id(index, text)
     if _RUN_ID.fullmatch(text) and find_run(index, text) is not None:
-        return ResolvedName("run", f"{RUN}:{text}")
+        return ResolvedName("run", "", text)
     session = index.session_run(text)
     if session is not None:
-        return ResolvedName("run", f"{RUN}:{session['run_uuid']}")
+        return ResolvedName("run", "", session["run_uuid"])
     return _resolve_by_name(index, text)
 
 
@@ -321,15 +345,26 @@ def resolve_column(index: IndexReader, text: str) -> tuple[DatasetName, str]:
     return find_column(index, text)
 
 
-def _resolve_id(index: IndexReader, text: str) -> ResolvedName:
-    kind = text.partition(":")[0]
+def resolve_id(index: IndexReader, text: str, column: str | None = None) -> ResolvedName:
+    """Resolve a node id; with a column, that of a dataset. A run is not looked up."""
+    kind = node_kind(text)
+    if column is not None:
+        if kind in (JOB, RUN):
+            raise _no_columns_error(kind)
+        node = resolve_node_id(index, text)
+        _require_column(index, DatasetName(node.namespace, node.name), node.name, column)
+        return ResolvedName("column", node.namespace, node.name, column)
     if kind == RUN:
-        return ResolvedName("run", f"{RUN}:{resolve_run(index, text)}")
+        return ResolvedName("run", "", text.partition(":")[2])
     if kind == FIELD:
-        column = resolve_field_id(index, text)
-        return ResolvedName("column", Node("dataset", column.namespace, column.dataset).id, column.column)
+        field = resolve_field_id(index, text)
+        return ResolvedName("column", field.namespace, field.dataset, field.column)
     node = resolve_node_id(index, text)
-    return ResolvedName(node.kind, node.id)
+    return ResolvedName(node.kind, node.namespace, node.name)
+
+
+def _no_columns_error(kind: str) -> MalformedError:
+    return MalformedError(f"A {kind} has no columns.", hint="Pass a dataset or one of its columns.")
 
 
 def _resolve_by_name(index: IndexReader, text: str) -> ResolvedName:
@@ -341,7 +376,7 @@ def _resolve_by_name(index: IndexReader, text: str) -> ResolvedName:
         if len(matches) > 1:
             raise AmbiguousNameError.among(kind, text, [f"{match.namespace}:{match.name}" for match in matches])
         if matches:
-            return ResolvedName(kind, Node(kind, matches[0].namespace, matches[0].name).id)
+            return ResolvedName(kind, matches[0].namespace, matches[0].name)
     if "." not in text and ":" not in text:
         raise UnknownNameError.of("dataset, job or run", text, _existing_names(index), COLUMN_FORM)
     try:
@@ -350,7 +385,7 @@ def _resolve_by_name(index: IndexReader, text: str) -> ResolvedName:
         if isinstance(error, AmbiguousNameError | UnknownColumnError):
             raise
         raise UnknownNameError.of("dataset, column, job or run", text, _existing_names(index)) from error
-    return ResolvedName("column", Node("dataset", owner.namespace, owner.name).id, column)
+    return ResolvedName("column", owner.namespace, owner.name, column)
 
 
 def _existing_names(index: IndexReader) -> list[str]:

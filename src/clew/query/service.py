@@ -2,44 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from types import TracebackType
 from typing import Self
 
-from msgspec import Struct
-
 from clew.data_dir import IndexLocation, LakeLocation
 from clew.errors import UsageError
-from clew.index.queries.lists import PageQueries
+from clew.index.queries.entities import EntityQueries
 from clew.index.queries.reader import IndexReader
 from clew.query.context import QueryResources
 from clew.query.diff import RunDiff, VersionDiff, diff_runs, diff_versions
 from clew.query.entities.datasets import describe_dataset
 from clew.query.entities.model import CatalogDataset, CatalogJob, CatalogRun
 from clew.query.entities.runs import JobRunSummary, RunSelection, describe_job, describe_run, list_job_runs
-from clew.query.graph.nodes import Column
+from clew.query.graph.nodes import Column, Node
 from clew.query.graph.traversal import Direction, require_run
 from clew.query.graph.view import ViewOptions
 from clew.query.lineage import (
+    ColumnPath,
+    FieldTraversal,
     ImpactResult,
-    LineageEdge,
     LineageResult,
+    Neighbourhood,
     PathResult,
     TraversalLimits,
     analyze_impact,
+    find_column_path,
+    find_neighbourhood,
     find_path,
-    shortest_column_path,
+    traverse_fields,
     traverse_lineage,
 )
 from clew.query.model import LineageStep, NotebookRun, SessionSummary
-from clew.query.names import ResolvedName, resolve_column, resolve_dataset, resolve_name, resolve_node_id, resolve_run
+from clew.query.names import ResolvedName, resolve_column, resolve_dataset, resolve_name, resolve_run
 from clew.query.notebooks.reports import NotebookDocumentation, SessionResources, document_notebook, summarize_resources
 from clew.query.notebooks.session import get_notebook_run, latest_session_id, list_sessions
 from clew.query.quality import DatasetDrift, compute_drift
 from clew.query.search import Hits, search_entities
-from clew.query.upstream import MAX_DEPTH, collapse_frames, trace_upstream
+from clew.query.upstream import MAX_DEPTH, trace_upstream
 
 
 class NotebookService:
@@ -92,35 +94,31 @@ class NotebookService:
 
     def upstream(self, column: str, *, depth: int = MAX_DEPTH, is_collapsed: bool = True) -> LineageStep:
         """Trace `dataset.column` upstream; if collapsed, a method chain is one step."""
-        if depth < 1:
-            raise UsageError(f"Invalid depth: {depth}.", hint="Pass a depth of 1 or more.")
         dataset, name = resolve_column(self._index, column)
-        step = trace_upstream(self._index, dataset, name, depth=depth)
-        return collapse_frames(step) if is_collapsed else step
+        return trace_upstream(
+            self._index, Column(dataset.namespace, dataset.name, name), depth=depth, is_collapsed=is_collapsed
+        )
 
     def indexed_at(self) -> str | None:
         """Return when the last batch was indexed."""
         return self._index.meta("indexed_at")
 
 
-_MAX_COLUMNS = 10_000
-
-
-class ColumnPath(Struct, frozen=True, rename="camel"):
-    """A shortest path between two columns along DIRECT edges; no edges if there is none."""
-
-    start: str
-    end: str
-    edges: tuple[LineageEdge, ...]
-    is_found: bool
-
-
 class LineageService:
-    """Lineage queries on one index; the graphs it builds are cached in files next to the index."""
+    """Lineage queries of the CLI, the HTTP APIs, the web UI and MCP.
 
-    def __init__(self, index: IndexLocation, lake: LakeLocation | None = None, *, is_one_shot: bool = True) -> None:
+    Each query reads one snapshot of the index: that of `index`, or else a new one. It resolves names once, and accepts
+    names that are resolved already.
+    """
+
+    def __init__(self, resources: QueryResources, index: EntityQueries | None = None) -> None:
+        self._resources, self._index = resources, index
+
+    @classmethod
+    def open(cls, index: IndexLocation, lake: LakeLocation | None = None, *, is_one_shot: bool = True) -> Self:
+        """Open an index; the graphs built for it are cached in files next to it."""
         # Single queries do not wait until the complete graph is built, even in a long-lived process.
-        self._resources = QueryResources(index, lake, is_one_shot=is_one_shot, use_lazy_graphs=True)
+        return cls(QueryResources(index, lake, is_one_shot=is_one_shot, use_lazy_graphs=True))
 
     def __enter__(self) -> Self:
         return self
@@ -130,55 +128,68 @@ class LineageService:
     ) -> None:
         self._resources.close()
 
-    def resolve(self, name: str) -> ResolvedName:
-        """Resolve a name to a node."""
-        with self._reader() as index:
-            return resolve_name(index, name)
-
     def traverse(
         self,
-        name: str,
-        direction: Direction,
+        name: str | ResolvedName,
+        direction: Direction = "both",
         limits: TraversalLimits | None = None,
         view_options: ViewOptions | None = None,
     ) -> LineageResult:
         """Traverse the lineage of a dataset, column, job or run."""
         with self._reader() as index:
+            return traverse_lineage(self._resources, index, _resolve(index, name), direction, limits, view_options)
+
+    def upstream(
+        self, name: str, limits: TraversalLimits | None = None, view_options: ViewOptions | None = None
+    ) -> LineageStep | LineageResult:
+        """Trace a column upstream with the code of each step; otherwise traverse upstream."""
+        limits, view_options = limits or TraversalLimits(), view_options or ViewOptions()
+        with self._reader() as index:
             resolved = resolve_name(index, name)
-            return traverse_lineage(
-                self._resources, index, resolved.id, resolved.column, direction, limits, view_options
+            if resolved.kind != "column":
+                return traverse_lineage(self._resources, index, resolved, "upstream", limits, view_options)
+            return trace_upstream(
+                index, resolved.target, depth=limits.depth, is_collapsed=not view_options.include_frames
             )
 
-    def shortest_path(self, start: str, end: str, view_options: ViewOptions | None = None) -> PathResult:
-        """Find a shortest path between two jobs or datasets."""
+    def find_path(self, start: str, end: str, view_options: ViewOptions | None = None) -> PathResult | ColumnPath:
+        """Find a shortest path between two columns, or between two jobs or datasets, in either direction."""
         with self._reader() as index:
-            start_id, end_id = resolve_name(index, start).id, resolve_name(index, end).id
-            return find_path(self._resources, index, start_id, end_id, view_options)
-
-    def shortest_column_path(self, start: str, end: str, view_options: ViewOptions | None = None) -> ColumnPath:
-        """Find a shortest DIRECT path between two columns, in either direction."""
-        with self._reader() as index:
-            columns = [self._resolve_column(index, name) for name in (start, end)]
-            for source, target in (columns, reversed(columns)):
-                node = f"dataset:{source.namespace}:{source.dataset}"
-                limits = TraversalLimits(100, _MAX_COLUMNS)
-                downstream = traverse_lineage(
-                    self._resources, index, node, source.column, "downstream", limits, view_options
+            ends = resolve_name(index, start), resolve_name(index, end)
+            kinds = {resolved.kind for resolved in ends}
+            if kinds == {"column"}:
+                columns = ends[0].target, ends[1].target
+                return find_column_path(self._resources, index, *columns, view_options)
+            if kinds & {"column", "run"}:
+                raise UsageError(
+                    f"Cannot find a path between {start} ({ends[0].kind}) and {end} ({ends[1].kind}).",
+                    hint="Pass two columns, or two datasets or jobs.",
                 )
-                edges = shortest_column_path(downstream, target.id)
-                if edges is not None:
-                    return ColumnPath(source.id, target.id, edges, is_found=True)
-        return ColumnPath(columns[0].id, columns[1].id, (), is_found=False)
+            return find_path(self._resources, index, ends[0].node, ends[1].node, view_options)
+
+    def find_node_path(self, start: Node, end: Node, view_options: ViewOptions | None = None) -> PathResult:
+        """Find a shortest path between two jobs or datasets, in either direction."""
+        with self._reader() as index:
+            return find_path(self._resources, index, start, end, view_options)
 
     def analyze_impact(
-        self, name: str, limits: TraversalLimits | None = None, *, include_frames: bool = False
+        self, name: str | ResolvedName, limits: TraversalLimits | None = None, *, include_frames: bool = False
     ) -> ImpactResult:
         """Find the datasets affected by a change of a column or dataset."""
         with self._reader() as index:
-            resolved = resolve_name(index, name)
-            return analyze_impact(
-                self._resources, index, resolved.id, resolved.column, limits, include_frames=include_frames
-            )
+            return analyze_impact(self._resources, index, _resolve(index, name), limits, include_frames=include_frames)
+
+    def find_neighbourhood(self, node: Node, job_hops: int, limit: int) -> Neighbourhood | None:
+        """Find the jobs within some hops from job to job, and their inputs and outputs; None without lineage."""
+        with self._reader() as index:
+            return find_neighbourhood(self._resources, index, node, job_hops, limit)
+
+    def traverse_fields(
+        self, targets: Iterable[Column], direction: Direction, limits: TraversalLimits
+    ) -> FieldTraversal:
+        """Traverse from columns, or from all columns of datasets, to columns, without dataset-level nodes."""
+        with self._reader() as index:
+            return traverse_fields(self._resources, index, targets, direction, limits)
 
     def diff_runs(self, left: str, right: str) -> RunDiff:
         """Compare two runs or two notebook sessions."""
@@ -211,16 +222,18 @@ class LineageService:
         with self._reader() as index:
             resolved = resolve_name(index, name)
             if resolved.kind == "run":
-                return describe_run(index, resolved.id.partition(":")[2])
-            node = resolve_node_id(index, resolved.id)
-            describe_node = describe_job if node.kind == "job" else describe_dataset
-            return describe_node(index, (node.namespace, node.name))
-
-    def _resolve_column(self, index: IndexReader, name: str) -> Column:
-        dataset, column = resolve_column(index, name)
-        return Column(dataset.namespace, dataset.name, column)
+                return describe_run(index, resolved.name)
+            describe_node = describe_job if resolved.kind == "job" else describe_dataset
+            return describe_node(index, (resolved.namespace, resolved.name))
 
     @contextmanager
-    def _reader(self) -> Iterator[PageQueries]:
+    def _reader(self) -> Iterator[EntityQueries]:
+        if self._index is not None:
+            yield self._index
+            return
         with self._resources.reader() as index:
             yield index
+
+
+def _resolve(index: IndexReader, name: str | ResolvedName) -> ResolvedName:
+    return resolve_name(index, name) if isinstance(name, str) else name

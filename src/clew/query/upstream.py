@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
 
-import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from clew.errors import UsageError
 from clew.events.notebook import NOTEBOOK_NAMESPACE
-from clew.index.backends.base import Row
-from clew.index.queries.reader import IndexReader
+from clew.index.queries.lineage import NOW, LatestAssertion, Position, latest_assertions
+from clew.index.queries.reader import AssertedEdge, IndexReader
+from clew.query.graph.column_graph import AdjacentColumn, to_transformation
+from clew.query.graph.nodes import Column
+from clew.query.graph.traversal import UNLIMITED, traverse_columns
 from clew.query.model import CellExecution, ColumnLineageEdge, DatasetName, LineageStep, NotebookOperation, NotebookRun
-from clew.query.notebooks.session import column_edge_from_row, find_notebook_run
+from clew.query.notebooks.session import find_notebook_run, lineage_flag
 
-# OpenLineage: of several transformations along a path the strongest one names the result.
-SUBTYPE_RANK = {None: 0, "IDENTITY": 1, "TRANSFORMATION": 2, "AGGREGATION": 3}
+MAX_DEPTH = 50
 
 
 def is_intermediate_frame(dataset: DatasetName) -> bool:
@@ -23,130 +24,172 @@ def is_intermediate_frame(dataset: DatasetName) -> bool:
     return dataset.namespace == NOTEBOOK_NAMESPACE and dataset.name.count("/") > 1
 
 
-def collapse_frames(step: LineageStep) -> LineageStep:
-    """Return the tree without intermediate frames; duplicate sources are merged."""
-    sources: dict[object, LineageStep] = {}
-    for source in _named_sources(step):
-        sources.setdefault((source.dataset, source.version, source.column, _edge_key(source.edge)), source)
-    return msgspec.structs.replace(step, upstream=tuple(sources.values()))
-
-
-def _edge_key(edge: ColumnLineageEdge | None) -> object:
-    return None if edge is None else (edge.type, edge.subtype, edge.flag, edge.run_uuid)
-
-
-def _named_sources(step: LineageStep) -> Iterator[LineageStep]:
-    for source in step.upstream:
-        if not is_intermediate_frame(source.dataset):
-            yield collapse_frames(source)
-            continue
-        for ancestor in _named_sources(source):
-            edge = _compose_edges(source.edge, ancestor.edge)
-            if edge is not None:
-                yield msgspec.structs.replace(ancestor, edge=edge, operation=source.operation, cell=source.cell)
-
-
-def _compose_edges(near: ColumnLineageEdge | None, far: ColumnLineageEdge | None) -> ColumnLineageEdge | None:
-    """Compose the edges on both sides of an intermediate frame; None for INDIRECT after INDIRECT."""
-    if near is None or far is None:
-        return None
-    if near.type == "INDIRECT":
-        # INDIRECT after INDIRECT is not followed.
-        dominant = near if far.type == "DIRECT" else None
-    elif far.type == "INDIRECT":
-        dominant = far
-    else:
-        dominant = max(near, far, key=lambda edge: SUBTYPE_RANK.get(edge.subtype, 0))
-    if dominant is None:
-        return None
-    return msgspec.structs.replace(
-        near,
-        source=far.source,
-        source_version=far.source_version,
-        source_column=far.source_column,
-        type=dominant.type,
-        subtype=dominant.subtype,
-        flag=near.flag or far.flag,
+def trace_upstream(
+    index: IndexReader, column: Column, *, depth: int = MAX_DEPTH, is_collapsed: bool = True
+) -> LineageStep:
+    """Trace a column upstream to columns without a recorded producer; if collapsed, a method chain is one step."""
+    if depth < 1:
+        raise UsageError(f"Invalid depth: {depth}.", hint="Pass a depth of 1 or more.")
+    depth = min(depth, MAX_DEPTH)
+    graph = HistoryGraph(index)
+    dataset = DatasetName(column.namespace, column.dataset)
+    root = graph.find(_ColumnVersion(dataset, index.last_version(column.namespace, column.dataset), column.column))
+    traversal = traverse_columns(
+        graph,
+        [root],
+        depth=depth,
+        limit=UNLIMITED,
+        is_hidden=lambda number: is_intermediate_frame(graph.column_version(number).dataset),
     )
+    trails: dict[int, list[_Trail]] = {}
+    for edge in traversal.edges:
+        own = AdjacentColumn(edge.start, edge.transformation, edge.job, edge.origin)
+        trail = (own,) if is_collapsed or not edge.via else edge.via
+        trails.setdefault(edge.end, []).append(_Trail(edge.transformation.type == "INDIRECT", trail, edge.via))
+    return _TreeBuilder(index, graph, trails).root(root, depth)
 
 
-MAX_DEPTH = 50
-
-_Column = tuple[DatasetName, str | None, str | None]
-_FrameVisit = tuple[_Column, bool]
-
-
-def trace_upstream(index: IndexReader, dataset: DatasetName, column: str, *, depth: int = MAX_DEPTH) -> LineageStep:
-    """Trace a column upstream, back to columns without a recorded producer."""
-    version = index.last_version(dataset.namespace, dataset.name)
-    return _UpstreamTraversal(index).root((dataset, version, column), min(depth, MAX_DEPTH))
+class _ColumnVersion(Struct, frozen=True):
+    dataset: DatasetName
+    version: str | None
+    column: str | None
 
 
-@dataclass
-class _UpstreamTraversal:
-    index: IndexReader
-    _seen: set[_Column] = field(default_factory=set)
-    _sessions: dict[str, NotebookRun | None] = field(default_factory=dict)
+class _Usage(Struct, frozen=True):
+    """Position and notebook session of the assertion that uses a column as source."""
 
-    def root(self, column: _Column, depth: int) -> LineageStep:
-        """Build the tree of the start column."""
-        self._seen.add(column)
-        rows = _latest_assertions(_latest_session_only(self._edges(column), column[0]))
-        return LineageStep(*column, edge=None, operation=None, cell=None, upstream=self._sources(rows, depth, set()))
+    position: Position
+    session_id: str | None
 
-    def _sources(
-        self, rows: list[Row], depth: int, visited: set[_FrameVisit], *, is_indirect: bool = False
-    ) -> tuple[LineageStep, ...]:
-        """Return the upstream steps of a column or intermediate frame; `visited` are the frames passed."""
-        return tuple(self._source(row, depth, visited, is_indirect=is_indirect) for row in rows) if depth else ()
 
-    def _source(self, row: Row, depth: int, visited: set[_FrameVisit], *, is_indirect: bool) -> LineageStep:
-        edge = column_edge_from_row(row)
-        column: _Column = (edge.source, edge.source_version, edge.source_column)
-        is_indirect = is_indirect or edge.type == "INDIRECT"
-        is_repeated = False
-        upstream: tuple[LineageStep, ...] = ()
-        if is_intermediate_frame(edge.source):
-            upstream = self._expand_through_frame(column, row, depth, visited, is_indirect=is_indirect)
-        elif not is_indirect:
-            is_repeated = column in self._seen
-            upstream = () if is_repeated else self._expand(column, row, depth)
-        operation, cell = self._producer(row)
-        return LineageStep(
-            *column, edge=edge, operation=operation, cell=cell, upstream=upstream, is_repeated=is_repeated
+class HistoryGraph:
+    """Column graph in which each column has the edges at the time of its use, not the latest ones.
+
+    The origin of an edge is its `ColumnLineageEdge`.
+    """
+
+    def __init__(self, index: IndexReader) -> None:
+        self._index = index
+        self._numbers: dict[_ColumnVersion, int] = {}
+        self._columns: list[_ColumnVersion] = []
+        self._usages: list[_Usage] = []
+        self.session_of: dict[str | None, str | None] = {}
+
+    def find(self, column: _ColumnVersion, usage: _Usage | None = None) -> int:
+        """Return the number of a column; the first use of a column counts."""
+        number = self._numbers.setdefault(column, len(self._columns))
+        if number == len(self._columns):
+            self._columns.append(column)
+            self._usages.append(usage or _Usage(NOW, None))
+        return number
+
+    def column_version(self, number: int) -> _ColumnVersion:
+        """Return the column with a number."""
+        return self._columns[number]
+
+    def adjacent_columns(self, number: int, *, is_forward: bool = False) -> Iterator[AdjacentColumn]:
+        """Yield the edges into a column by the latest assertions before its use, preferring the same session."""
+        column, usage = self._columns[number], self._usages[number]
+        if is_forward or column.column is None:
+            return
+        names = self._index.all_names(column.dataset.namespace, column.dataset.name)
+        for session_id in dict.fromkeys((usage.session_id, None)):
+            edges = [
+                (assertion, edge)
+                for assertion in latest_assertions(self._index, names, usage.position, session_id)
+                if _is_same_version(assertion, column)
+                for edge in self._index.asserted_edges(assertion.edge_set_id)
+                if edge.column in (column.column, None)
+            ]
+            if edges:
+                break
+        for assertion, edge in sorted(edges, key=lambda pair: pair[0].position, reverse=True):
+            self.session_of[assertion.run_uuid] = assertion.session_id
+            origin = self._lineage_edge(assertion, edge)
+            source = _ColumnVersion(origin.source, origin.source_version, origin.source_column)
+            end = self.find(source, _Usage(assertion.position, assertion.session_id))
+            yield AdjacentColumn(end, to_transformation(edge), assertion.job, origin)
+
+    def _lineage_edge(self, assertion: LatestAssertion, edge: AssertedEdge) -> ColumnLineageEdge:
+        source = DatasetName(edge.source_namespace, edge.source_name)
+        run = assertion.run_uuid
+        source_version = "" if run is None else self._index.input_version(run, source.namespace, source.name)
+        return ColumnLineageEdge(
+            dataset=DatasetName(assertion.dataset_namespace, assertion.dataset_name),
+            version=assertion.dataset_version or None,
+            column=edge.column,
+            source=source,
+            source_version=source_version or None,
+            source_column=edge.source_column,
+            type="INDIRECT" if edge.type == "INDIRECT" else "DIRECT",
+            subtype=edge.subtype,
+            flag=lineage_flag(edge.description),
+            run_uuid=run,
+            job_name=assertion.job_name or "",
         )
 
-    def _expand(self, column: _Column, row: Row, depth: int) -> tuple[LineageStep, ...]:
-        self._seen.add(column)
-        return self._sources(self._edges_before(column, row), depth - 1, set())
 
-    def _expand_through_frame(
-        self, column: _Column, row: Row, depth: int, visited: set[_FrameVisit], *, is_indirect: bool
-    ) -> tuple[LineageStep, ...]:
-        """Expand an intermediate frame, once per named column even if several paths lead to it."""
-        visit = (column, is_indirect)
-        if visit in visited:
-            return ()
-        visited.add(visit)
-        rows = self._edges_before(column, row)
-        # INDIRECT after INDIRECT is not followed.
-        followed = [edge for edge in rows if edge["type"] != "INDIRECT"] if is_indirect else rows
-        return self._sources(followed, depth, visited, is_indirect=is_indirect)
+def _is_same_version(assertion: LatestAssertion, column: _ColumnVersion) -> bool:
+    """Compare the versions of in-memory frames; other datasets have the lineage of all their writers."""
+    is_frame = assertion.dataset_namespace == NOTEBOOK_NAMESPACE
+    return not is_frame or not column.version or assertion.dataset_version in ("", column.version)
 
-    def _edges(self, column: _Column) -> list[Row]:
-        dataset, version, name = column
-        return [] if name is None else self.index.edges_into(dataset.namespace, dataset.name, version, name)
 
-    def _edges_before(self, column: _Column, usage: Row) -> list[Row]:
-        """Return the latest edges into a column before its use, preferring the same session."""
-        edges = [row for row in self._edges(column) if _event_order(row) < _event_order(usage)]
-        return _latest_assertions([row for row in edges if row["session_id"] == usage["session_id"]] or edges)
+class _Trail(Struct, frozen=True):
+    """Edges from a column to one of its sources: one if collapsed. `via` are those over intermediate frames."""
 
-    def _producer(self, edge: Row) -> tuple[NotebookOperation | None, CellExecution | None]:
-        run = self._run(edge["session_id"])
+    is_indirect: bool
+    edges: tuple[AdjacentColumn, ...]
+    via: tuple[AdjacentColumn, ...]
+
+
+class _TreeBuilder:
+    """Builds the tree of a traversal; a column is expanded where it occurs first."""
+
+    def __init__(self, index: IndexReader, graph: HistoryGraph, trails: dict[int, list[_Trail]]) -> None:
+        self._index, self._graph, self._trails = index, graph, trails
+        self._expanded: set[int] = set()
+        self._sessions: dict[str, NotebookRun | None] = {}
+
+    def root(self, number: int, depth: int) -> LineageStep:
+        """Build the tree of the start column."""
+        column = self._graph.column_version(number)
+        upstream = self._expand(number, depth)
+        return LineageStep(column.dataset, column.version, column.column, None, None, None, upstream)
+
+    def _expand(self, number: int, depth: int) -> tuple[LineageStep, ...]:
+        self._expanded.add(number)
+        return tuple(self._steps(self._trails.get(number, ()), depth)) if depth else ()
+
+    def _steps(self, trails: Iterable[_Trail], depth: int) -> Iterator[LineageStep]:
+        """Yield a step per distinct next edge of the trails."""
+        groups: dict[tuple[ColumnLineageEdge, int], list[_Trail]] = {}
+        for trail in trails:
+            groups.setdefault((_composed_edge(trail), trail.edges[0].end), []).append(trail)
+        for (edge, number), group in groups.items():
+            rest = [structs.replace(trail, edges=trail.edges[1:], via=()) for trail in group if len(trail.edges) > 1]
+            is_repeated = False
+            upstream = tuple(self._steps(rest, depth))
+            if not rest and not group[0].is_indirect:
+                is_repeated = number in self._expanded
+                upstream = () if is_repeated else self._expand(number, depth - 1)
+            operation, cell = self._producer(edge)
+            yield LineageStep(
+                edge.source,
+                edge.source_version,
+                edge.source_column,
+                edge=edge,
+                operation=operation,
+                cell=cell,
+                upstream=upstream,
+                is_repeated=is_repeated,
+            )
+
+    def _producer(self, edge: ColumnLineageEdge) -> tuple[NotebookOperation | None, CellExecution | None]:
+        run = self._run(self._graph.session_of.get(edge.run_uuid))
         if run is None:
             return None, None
-        operation = next((operation for operation in run.operations if operation.run_uuid == edge["run_uuid"]), None)
+        operation = next((operation for operation in run.operations if operation.run_uuid == edge.run_uuid), None)
         if operation is None:
             return None, None
         return operation, next((cell for cell in run.cells if cell.execution_id == operation.execution_id), None)
@@ -155,28 +198,26 @@ class _UpstreamTraversal:
         if session_id is None:
             return None
         if session_id not in self._sessions:
-            self._sessions[session_id] = find_notebook_run(self.index, session_id)
+            self._sessions[session_id] = find_notebook_run(self._index, session_id)
         return self._sessions[session_id]
 
 
-def _event_order(row: Row) -> tuple[int, int]:
-    # Log order is not run order: sessions may be ingested later, so event time decides first.
-    return row["event_time"], row["seq"]
-
-
-def _latest_session_only(rows: list[Row], dataset: DatasetName) -> list[Row]:
-    """Restrict the edges of an in-memory frame to the latest session."""
-    return [
-        row for row in rows if dataset.namespace != NOTEBOOK_NAMESPACE or row["session_id"] == rows[0]["session_id"]
-    ]
-
-
-def _latest_assertions(rows: list[Row]) -> list[Row]:
-    """Select the latest assertion of each job; rows are sorted newest first."""
-    latest: dict[tuple[str | None, str | None], str] = {}
-    for row in rows:
-        latest.setdefault((row["job_namespace"], row["job_name"]), row["asserted_by"])
-    return [row for row in rows if row["asserted_by"] == latest[row["job_namespace"], row["job_name"]]]
+def _composed_edge(trail: _Trail) -> ColumnLineageEdge:
+    """Return the edge of a step: that of the assertion, or the composition of those over intermediate frames."""
+    near, transformation = trail.edges[0], trail.edges[0].transformation
+    edge: ColumnLineageEdge = near.origin
+    if len(trail.edges) > 1 or not trail.via:
+        return edge
+    far: ColumnLineageEdge = trail.via[-1].origin
+    return structs.replace(
+        edge,
+        source=far.source,
+        source_version=far.source_version,
+        source_column=far.source_column,
+        type=transformation.type,
+        subtype=transformation.subtype,
+        flag=next((step.origin.flag for step in trail.via if step.origin.flag), None),
+    )
 
 
 # Phrases for INDIRECT transformation subtypes.

@@ -58,7 +58,7 @@ class Interfaces:
             if is_run
             else self._get(shop, f"pages/{kind}", namespace=space, name=name)
         )
-        with LineageService(shop.home.index) as service:
+        with LineageService.open(shop.home.index) as service:
             reply = describe_reply(service.describe(node), 10_000)
         self.mcp = reply.data.model_dump(mode="json", exclude_none=True)[kind]
 

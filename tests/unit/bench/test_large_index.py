@@ -7,7 +7,7 @@ from pathlib import Path
 from bench.large_index import COLUMNS, RUNS_PER_JOB, STORE, table_name, write_index
 
 from clew.query.context import QueryResources
-from clew.query.lineage import traverse_lineage
+from clew.query.service import LineageService
 
 
 def test_index_has_edges_and_runs(tmp_path: Path) -> None:
@@ -18,5 +18,5 @@ def test_index_has_edges_and_runs(tmp_path: Path) -> None:
         runs = index.query_one("select count(*) from runs")
         assert runs is not None
         assert runs[0] == RUNS_PER_JOB * 100
-        lineage = traverse_lineage(resources, index, f"dataset:{STORE}:{table_name(99)}", direction="upstream")
+        lineage = LineageService(resources, index).traverse(f"dataset:{STORE}:{table_name(99)}", "upstream")
     assert len(lineage.nodes) > 10

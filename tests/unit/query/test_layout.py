@@ -7,7 +7,8 @@ from itertools import combinations
 
 import pytest
 
-from clew.query.layout import Box, Size, Spacing, compute_layered_layout, nodes_within_hops
+from clew.query.layout import Box, Size, Spacing, compute_layered_layout
+from clew.query.pages.run_page import nodes_within_hops
 
 Edges = list[tuple[str, str]]
 

@@ -18,10 +18,10 @@ from clew.query.entities.datasets import describe_dataset
 from clew.query.entities.runs import describe_job, describe_run
 from clew.query.graph.nodes import Node
 from clew.query.graph.view import ViewOptions
-from clew.query.lineage import analyze_impact, traverse_lineage
 from clew.query.names import resolve_node_id
 from clew.query.search import search_entities
 from clew.query.search_index import split_identifier
+from clew.query.service import LineageService
 
 
 @pytest.fixture
@@ -38,7 +38,8 @@ def index(shared: Path, tmp_path: Path) -> Path:
 
 def test_describes_and_traverses_every_job_and_dataset(index: Path) -> None:
     with QueryResources(index) as resources, resources.reader() as reader:
-        graph = resources.get_job_graph(reader)[1]
+        service = LineageService(resources, reader)
+        parent_count = len({parent for _, parent in reader.parent_jobs()})
         entities = [Node("dataset", *name) for name in reader.recent_datasets(10_000)]
         entities += [Node("job", *name) for name in reader.recent_jobs(10_000)]
         assert len(entities) > 100
@@ -46,15 +47,13 @@ def test_describes_and_traverses_every_job_and_dataset(index: Path) -> None:
             assert resolve_node_id(reader, entity.id) == entity
             describe = describe_job if entity.kind == "job" else describe_dataset
             assert msgspec.json.encode(describe(reader, (entity.namespace, entity.name)))
-            flat = traverse_lineage(resources, reader, entity.id)
-            rolled_up = traverse_lineage(
-                resources, reader, entity.id, view_options=ViewOptions(roll_up="root", include_frames=True)
-            )
-            assert len(rolled_up.nodes) <= len(flat.nodes) + len(graph.children())
+            flat = service.traverse(entity.id)
+            rolled_up = service.traverse(entity.id, view_options=ViewOptions(roll_up="root", include_frames=True))
+            assert len(rolled_up.nodes) <= len(flat.nodes) + parent_count
             ids = {node.id for node in flat.nodes}
             assert all(edge.start in ids and edge.end in ids for edge in flat.edges)
             if entity.kind == "dataset":
-                assert analyze_impact(resources, reader, entity.id).start == entity.id
+                assert service.analyze_impact(entity.id).start == entity.id
 
 
 def test_describes_traverses_and_diffs_every_run(index: Path) -> None:
@@ -62,7 +61,7 @@ def test_describes_traverses_and_diffs_every_run(index: Path) -> None:
         runs = [row["run_uuid"] for row in reader.query("select run_uuid from all_runs")]
         for run, other in pairwise(runs):
             assert describe_run(reader, run).id == run
-            assert traverse_lineage(resources, reader, f"run:{run}").nodes[0].id == f"run:{run}"
+            assert LineageService(resources, reader).traverse(f"run:{run}").nodes[0].id == f"run:{run}"
             assert diff_runs(reader, run, other).left == run
 
 

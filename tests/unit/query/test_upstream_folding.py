@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from clew.query.model import ColumnLineageEdge, DatasetName, EdgeType, LineageStep
-from clew.query.upstream import collapse_frames, is_intermediate_frame
-
-VARIABLE, INTERMEDIATE, SOURCE = (
-    DatasetName("marimo", "nb/out"),
-    DatasetName("marimo", "nb/cell/dataframe_head"),
-    DatasetName("file", "/a"),
-)
-
-
-def step(dataset: DatasetName, edge: ColumnLineageEdge | None, *upstream: LineageStep) -> LineageStep:
-    return LineageStep(dataset, None, "x", edge, None, None, upstream)
-
-
-def edge(
-    kind: EdgeType, subtype: str | None, source: DatasetName, flag: str | None = None, run: str = "r"
-) -> ColumnLineageEdge:
-    return ColumnLineageEdge(VARIABLE, None, "x", source, None, "x", kind, subtype, flag, run, "job")  # type: ignore[arg-type]
+from clew.query.graph.column_graph import Transformation
+from clew.query.graph.traversal import compose_transformations
+from clew.query.model import DatasetName, EdgeType, LineageStep
+from clew.query.service import NotebookService
+from clew.query.upstream import is_intermediate_frame
 
 
 @pytest.mark.parametrize(
     ("dataset", "expected"),
     [
-        (VARIABLE, False),
-        (INTERMEDIATE, True),
+        (DatasetName("marimo", "nb/out"), False),
+        (DatasetName("marimo", "nb/cell/dataframe_head"), True),
         (DatasetName("file", "/a/b/c"), False),
         (DatasetName("marimo", "nb"), False),
     ],
@@ -49,40 +38,31 @@ def test_recognises_an_intermediate_frame_by_its_name(dataset: DatasetName, expe
         (("INDIRECT", "GROUP_BY"), ("INDIRECT", "FILTER"), None),
     ],
 )
-def test_composes_two_edges(
+def test_composes_two_transformations(
     near: tuple[EdgeType, str], far: tuple[EdgeType, str], expected: tuple[EdgeType, str] | None
 ) -> None:
-    tree = step(VARIABLE, None, step(INTERMEDIATE, edge(*near, INTERMEDIATE), step(SOURCE, edge(*far, SOURCE))))
-    edges = [
-        (source.dataset, source.edge.type, source.edge.subtype)
-        for source in collapse_frames(tree).upstream
-        if source.edge
-    ]
-    assert edges == ([] if expected is None else [(SOURCE, *expected)])
+    composed = compose_transformations(Transformation(*near), Transformation(*far))
+    assert composed == (None if expected is None else Transformation(*expected))
 
 
-@pytest.mark.parametrize(("near", "far", "flag"), [("opaque", None, "opaque"), (None, "inferred", "inferred")])
-def test_carries_the_flag_of_either_edge(near: str | None, far: str | None, flag: str) -> None:
-    far_step = step(SOURCE, edge("DIRECT", "IDENTITY", SOURCE, far))
-    (source,) = collapse_frames(
-        step(VARIABLE, None, step(INTERMEDIATE, edge("DIRECT", "IDENTITY", INTERMEDIATE, near), far_step))
-    ).upstream
+def sources(notebook_events: Any, column: str) -> tuple[LineageStep, ...]:
+    notebook_events.index_events()
+    with NotebookService(notebook_events.index) as service:
+        return service.upstream(column).upstream
+
+
+@pytest.mark.parametrize(("near", "far", "flag"), [("opaque", "", "opaque"), ("", "inferred", "inferred")])
+def test_carries_the_flag_of_either_edge(notebook_events: Any, near: str, far: str, flag: str) -> None:
+    session = notebook_events.session()
+    session.operation("head", "c/head", {"x": [("a.csv", "x", "IDENTITY", far)]})
+    session.operation("name", "out@1", {"x": [("c/head", "x", "IDENTITY", near)]})
+    (source,) = sources(notebook_events, "out.x")
     assert source.edge is not None
-    assert source.edge.flag == flag
+    assert (source.dataset.name, source.edge.flag) == ("/data/a.csv", flag)
 
 
-def test_deduplicates_a_source_with_several_paths() -> None:
-    paths = [
-        step(INTERMEDIATE, edge("DIRECT", "IDENTITY", INTERMEDIATE), step(SOURCE, edge("DIRECT", "IDENTITY", SOURCE)))
-        for _ in range(3)
-    ]
-    assert len(collapse_frames(step(VARIABLE, None, *paths)).upstream) == 1
-
-
-def test_does_not_change_named_steps() -> None:
-    tree = step(
-        VARIABLE,
-        None,
-        step(SOURCE, edge("DIRECT", "IDENTITY", SOURCE), step(VARIABLE, edge("INDIRECT", "SORT", VARIABLE))),
-    )
-    assert collapse_frames(tree) == tree
+def test_deduplicates_a_source_with_several_paths(notebook_events: Any) -> None:
+    session = notebook_events.session()
+    session.operation("split", "c/split", {"x": [("a.csv", "x")], "y": [("a.csv", "x")]})
+    session.operation("meet", "out@1", {"z": [("c/split", "x"), ("c/split", "y")]})
+    assert len(sources(notebook_events, "out.z")) == 1

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Mapping
 from datetime import datetime
+from functools import lru_cache
 from operator import attrgetter
 from typing import Literal
 
@@ -24,13 +25,14 @@ from clew.api.marquez.schemas import (
 from clew.errors import UsageError
 from clew.index.queries.reader import IndexVersion
 from clew.query.context import QueryResources
-from clew.query.entities.catalog import Catalog, find_column_neighbourhood, find_neighbourhood
+from clew.query.entities.catalog import MAX_NEIGHBOURHOOD_NODES, Catalog
 from clew.query.entities.model import CatalogJob, ColumnTransformation
-from clew.query.graph.column_graph import ColumnGraph
-from clew.query.graph.job_graph import JobGraph
+from clew.query.graph.column_graph import Transformation
 from clew.query.graph.nodes import Column, Node
+from clew.query.lineage import FieldTraversal, Neighbourhood, TraversalLimits
 from clew.query.model import from_epoch_micros
 from clew.query.names import MalformedNodeIdError, node_kind, resolve_field_id, resolve_node_id
+from clew.query.service import LineageService
 
 
 # A response can have tens of thousands; `gc=False` exempts them from garbage collection.
@@ -116,11 +118,10 @@ class LineageHandlers:
         if parse_node_kind(node_id) not in {"dataset", "job"}:
             raise MarquezError(404, f"Node '{node_id}' not found.")
         start = _find_start(catalog, node_id)
-        _, graph = self._resources.get_job_graph(catalog.reader)
-        number = graph.find(start)
-        if number is None:
-            return json_response({"graph": self._isolated_node(catalog, start)})
-        return json_response({"graph": self._nodes(catalog, graph, find_neighbourhood(graph, number, depth))})
+        service = LineageService(self._resources, catalog.reader)
+        neighbourhood = service.find_neighbourhood(start, depth, MAX_NEIGHBOURHOOD_NODES)
+        nodes = self._isolated_node(catalog, start) if neighbourhood is None else self._nodes(catalog, neighbourhood)
+        return json_response({"graph": nodes})
 
     def upstream_runs(self, catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
         """`GET /runlineage/upstream`."""
@@ -158,21 +159,19 @@ class LineageHandlers:
             data = [msgspec.json.encode(format_dataset_base(item)) for item in catalog.dataset_summaries([name])]
         return [NodeSchema(node.id, _node_type(node), Raw(item), [], []) for item in data]
 
-    def _nodes(self, catalog: Catalog, graph: JobGraph, numbers: list[int]) -> list[NodeSchema]:
-        nodes = {number: graph.node(number) for number in numbers}
-        data = self._node_data(catalog, nodes)
-        ids = {number: nodes[number].id for number in data}
-        result = [
-            NodeSchema(
-                ids[number],
-                _node_type(nodes[number]),
-                content,
-                [EdgeSchema(ids[other], ids[number]) for other in graph.backward.ends_of(number) if other in ids],
-                [EdgeSchema(ids[number], ids[other]) for other in graph.forward.ends_of(number) if other in ids],
-            )
-            for number, content in data.items()
-        ]
-        return sorted(result, key=lambda node: node.id)
+    def _nodes(self, catalog: Catalog, neighbourhood: Neighbourhood) -> list[NodeSchema]:
+        data = self._node_data(catalog, neighbourhood.nodes)
+        nodes = {
+            number: NodeSchema(node.id, _node_type(node), data[number], [], [])
+            for number, node in neighbourhood.nodes.items()
+            if number in data
+        }
+        for origin, destination in neighbourhood.edges:
+            if origin in nodes and destination in nodes:
+                edge = EdgeSchema(nodes[origin].id, nodes[destination].id)
+                nodes[origin].out_edges.append(edge)
+                nodes[destination].in_edges.append(edge)
+        return sorted(nodes.values(), key=attrgetter("id"))
 
     def _node_data(self, catalog: Catalog, nodes: dict[int, Node]) -> dict[int, Raw]:
         progress = catalog.reader.version()
@@ -219,9 +218,6 @@ def _find_start(catalog: Catalog, node_id: str) -> Node:
         raise MarquezError(404, f"Node '{node_id}' not found.") from None
 
 
-_Transformations = tuple[str | None, str, tuple[ColumnTransformation, ...]]
-
-
 class FieldSourceSchema(Struct, frozen=True, rename="camel", gc=False):
     """Source column; `transformations` is an extension of clew."""
 
@@ -263,14 +259,12 @@ class ColumnLineageHandler:
         start = _find_columns(catalog, node_id)
         if version is not None and parse_node_kind(node_id) != "job" and not _has_version(catalog, start, version):
             raise MarquezError(404, "Could not find node")
-        _, graph = self._resources.get_column_graph(catalog.reader)
-        numbers = [number for column in start for number in _column_numbers(graph, column)]
-        if not numbers:
-            if not start:
-                raise MarquezError(404, "Could not find node")
-            return json_response({"graph": []})
-        numbers = find_column_neighbourhood(graph, numbers, depth, is_downstream=is_downstream)
-        return json_response({"graph": _column_nodes(catalog, graph, numbers)})
+        if not start:
+            raise MarquezError(404, "Could not find node")
+        traversal = LineageService(self._resources, catalog.reader).traverse_fields(
+            start, "both" if is_downstream else "upstream", TraversalLimits(depth, MAX_NEIGHBOURHOOD_NODES)
+        )
+        return json_response({"graph": _column_nodes(catalog, traversal)})
 
 
 def _parse_version(node_id: str) -> str | None:
@@ -298,105 +292,75 @@ def _has_version(catalog: Catalog, columns: list[Column], version: str) -> bool:
     return any(catalog.dataset_version((column.namespace, column.dataset), version) is not None for column in columns)
 
 
-def _column_numbers(graph: ColumnGraph, column: Column) -> Iterable[int]:
-    if column.column is None:
-        return (
-            number
-            for number in graph.columns_of(column.namespace, column.dataset)
-            if not graph.is_dataset_level(number)
-        )
-    number = graph.find(column)
-    return () if number is None else (number,)
-
-
-def _column_nodes(catalog: Catalog, graph: ColumnGraph, numbers: list[int]) -> list[NodeSchema]:
+def _column_nodes(catalog: Catalog, traversal: FieldTraversal) -> list[NodeSchema]:
     """Build the nodes. As in Marquez, the origin of an inEdge is the node itself."""
-    fields, shown = _Fields(catalog, graph, numbers), set(numbers)
-    ends = {number: [source for source in sources if source in shown] for number, sources in fields.sources.items()}
-    starts: defaultdict[int, list[int]] = defaultdict(list)
-    for number, sources in ends.items():
+    datasets = catalog.fields_of({(column.namespace, column.dataset) for column in traversal.columns.values()})
+    ids = {number: column.id for number, column in traversal.columns.items()}
+    targets: defaultdict[int, list[int]] = defaultdict(list)
+    for number, sources in traversal.sources.items():
         for source in sources:
-            starts[source].append(number)
-    ids = {number: column.id for number, column in fields.columns.items()}
-    nodes = [
-        NodeSchema(
-            ids[number],
-            "DATASET_FIELD",
-            fields.data(number, ends[number]),
-            [EdgeSchema(ids[number], ids[source]) for source in ends[number]],
-            [EdgeSchema(ids[number], ids[source]) for source in starts[number]],
+            targets[source].append(number)
+    nodes = []
+    for number, column in traversal.columns.items():
+        sources = traversal.sources[number]
+        inputs = [
+            _field_source(traversal.columns[source], datasets, tuple(transformations))
+            for source, transformations in sources.items()
+        ]
+        nodes.append(
+            NodeSchema(
+                ids[number],
+                "DATASET_FIELD",
+                _field(column, datasets, inputs),
+                [EdgeSchema(ids[number], ids[source]) for source in sources],
+                [EdgeSchema(ids[number], ids[target]) for target in targets[number]],
+            )
         )
-        for number in numbers
-    ]
     return sorted(nodes, key=attrgetter("id"))
 
 
-class _Fields:
-    """Builds the column data of a response."""
+# The current version and the field types of each dataset.
+_DatasetFields = Mapping[tuple[str, str], tuple[str | None, dict[str, str | None]]]
 
-    def __init__(self, catalog: Catalog, graph: ColumnGraph, numbers: list[int]) -> None:
-        self.columns = {number: graph.column(number) for number in numbers}
-        self.sources = {number: graph.sources_of(number) for number in numbers}
-        self._graph = graph
-        self._dataset_fields = catalog.fields_of(
-            {(column.namespace, column.dataset) for column in self.columns.values()}
+
+def _field(column: Column, datasets: _DatasetFields, inputs: list[FieldSourceSchema]) -> FieldSchema:
+    version, types = datasets.get((column.namespace, column.dataset), (None, {}))
+    first = inputs[0] if inputs else None
+    return FieldSchema(
+        column.namespace,
+        column.dataset,
+        version,
+        column.column or "",
+        types.get(column.column or ""),
+        None if first is None else first.transformation_description,
+        None if first is None else first.transformation_type,
+        inputs,
+    )
+
+
+def _field_source(
+    column: Column, datasets: _DatasetFields, transformations: tuple[Transformation, ...]
+) -> FieldSourceSchema:
+    version, _ = datasets.get((column.namespace, column.dataset), (None, {}))
+    converted = _convert_transformations(transformations)
+    first = converted[0]
+    return FieldSourceSchema(
+        column.namespace,
+        column.dataset,
+        version,
+        column.column or "",
+        first.description,
+        marquez_transformation_type(first),
+        converted,
+    )
+
+
+# Few transformations are distinct.
+@lru_cache(maxsize=4096)
+def _convert_transformations(transformations: tuple[Transformation, ...]) -> tuple[ColumnTransformation, ...]:
+    return tuple(
+        ColumnTransformation(
+            transformation.type, transformation.subtype, transformation.description, transformation.is_masking
         )
-        self._dataset_level_cache: dict[int, dict[int, list[int]]] = {}
-        self._transformations_cache: dict[tuple[int, ...], _Transformations] = {}
-
-    def data(self, number: int, ends: list[int]) -> FieldSchema:
-        """Return a column with its source columns."""
-        column, inputs = self.columns[number], self._inputs(number, ends) if ends else []
-        version, types = self._dataset_fields.get((column.namespace, column.dataset), (None, {}))
-        first = inputs[0] if inputs else None
-        return FieldSchema(
-            column.namespace,
-            column.dataset,
-            version,
-            column.column or "",
-            types.get(column.column or ""),
-            None if first is None else first.transformation_description,
-            None if first is None else first.transformation_type,
-            inputs,
-        )
-
-    def _inputs(self, number: int, ends: list[int]) -> list[FieldSourceSchema]:
-        """Return the sources of a column; dataset-level transformations apply to every column."""
-        own, dataset_level, inputs = self.sources[number], self._dataset_level_sources(number), []
-        for source in ends:
-            transformation_numbers = (
-                own[source] if source not in dataset_level else dict.fromkeys((*own[source], *dataset_level[source]))
-            )
-            column = self.columns[source]
-            version, _ = self._dataset_fields.get((column.namespace, column.dataset), (None, None))
-            transformations = self._transformations(tuple(transformation_numbers))
-            inputs.append(
-                FieldSourceSchema(column.namespace, column.dataset, version, column.column or "", *transformations)
-            )
-        return inputs
-
-    def _dataset_level_sources(self, number: int) -> dict[int, list[int]]:
-        dataset_node = self._graph.dataset_node_of[number]
-        if dataset_node == number:
-            return {}
-        if dataset_node not in self._dataset_level_cache:
-            self._dataset_level_cache[dataset_node] = self._graph.sources_of(dataset_node)
-        return self._dataset_level_cache[dataset_node]
-
-    def _transformations(self, numbers: tuple[int, ...]) -> _Transformations:
-        """Return description and type of the first transformation, then all."""
-        cached = self._transformations_cache.get(numbers)
-        if cached is None:
-            transformations = (self._graph.transformations[number] for number in numbers)
-            converted = tuple(
-                ColumnTransformation(
-                    transformation.type, transformation.subtype, transformation.description, transformation.is_masking
-                )
-                for transformation in transformations
-            )
-            cached = self._transformations_cache[numbers] = (
-                converted[0].description,
-                marquez_transformation_type(converted[0]),
-                converted,
-            )
-        return cached
+        for transformation in transformations
+    )

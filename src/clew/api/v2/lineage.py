@@ -19,16 +19,10 @@ from clew.api.v2.operation import (
 )
 from clew.query.graph.traversal import MAX_HOPS, MAX_NODES, Direction
 from clew.query.graph.view import RollUp, ViewOptions
-from clew.query.lineage import (
-    ImpactResult,
-    LineageResult,
-    PathResult,
-    TraversalLimits,
-    analyze_impact,
-    find_path,
-    traverse_lineage,
-)
+from clew.query.lineage import ImpactResult, LineageResult, PathResult, TraversalLimits
+from clew.query.names import resolve_id, resolve_node_id
 from clew.query.search import MAX_HITS, Hit, search_entities
+from clew.query.service import LineageService
 
 _Node: TypeAlias = Annotated[
     TextParam,
@@ -91,31 +85,23 @@ def _limits(context: OperationContext) -> TraversalLimits:
     return TraversalLimits(context["depth"], context["limit"])
 
 
+def _service(context: OperationContext) -> LineageService:
+    return LineageService(context.resources, context.index)
+
+
 def _lineage(context: OperationContext) -> LineageResult:
-    return traverse_lineage(
-        context.resources,
-        context.index,
-        context["nodeId"],
-        context["column"],
-        context["direction"],
-        _limits(context),
-        _view_options(context),
-    )
+    start = resolve_id(context.index, context["nodeId"], context["column"])
+    return _service(context).traverse(start, context["direction"], _limits(context), _view_options(context))
 
 
 def _path(context: OperationContext) -> PathResult:
-    return find_path(context.resources, context.index, context["from"], context["to"], _view_options(context))
+    start, end = (resolve_node_id(context.index, context[name]) for name in ("from", "to"))
+    return _service(context).find_node_path(start, end, _view_options(context))
 
 
 def _impact(context: OperationContext) -> ImpactResult:
-    return analyze_impact(
-        context.resources,
-        context.index,
-        context["nodeId"],
-        context["column"],
-        _limits(context),
-        include_frames=context["frames"],
-    )
+    start = resolve_id(context.index, context["nodeId"], context["column"])
+    return _service(context).analyze_impact(start, _limits(context), include_frames=context["frames"])
 
 
 LINEAGE_OPERATIONS: Final = (

@@ -29,9 +29,9 @@ from clew.query import exports
 from clew.query.diff import RunDiff
 from clew.query.graph.traversal import Direction
 from clew.query.graph.view import ViewOptions
-from clew.query.lineage import LineageResult, TraversalLimits
-from clew.query.lineage import PathResult as NodePath
-from clew.query.service import ColumnPath, LineageService, NotebookService
+from clew.query.lineage import ColumnPath, LineageResult, TraversalLimits
+from clew.query.model import LineageStep
+from clew.query.service import LineageService, NotebookService
 from clew.query.upstream import MAX_DEPTH
 
 _LIMIT_HELP = "Maximum number of jobs, datasets or runs; columns are always traced to their sources."
@@ -51,26 +51,19 @@ def upstream_command(name: str, depth: int, limit: int, view: ViewOptions, as_js
 
         clew upstream daily_revenue.parquet.net_revenue
     """
-    with LineageService(home.index) as service:
-        node = service.resolve(name)
-        if node.kind == "column":
-            _show_column(name, depth, view, as_json=as_json, home=home)
-            return
-        result = service.traverse(node.id, "upstream", TraversalLimits(depth, limit), view)
+    with LineageService.open(home.index) as service:
+        result = service.upstream(name, TraversalLimits(depth, limit), view)
     if as_json:
         print_json(result)
+    elif isinstance(result, LineageStep):
+        stdout_console().print(upstream_tree(result))
     else:
-        stdout_console().print(lineage_tree(result))
-        stderr_console().print(lineage_summary(result))
+        _print_lineage(result)
 
 
-def _show_column(name: str, depth: int, view: ViewOptions, *, as_json: bool, home: DataDir) -> None:
-    with NotebookService(home.index) as service:
-        column = service.upstream(name, depth=depth, is_collapsed=not view.include_frames)
-    if as_json:
-        print_json(column)
-    else:
-        stdout_console().print(upstream_tree(column))
+def _print_lineage(result: LineageResult) -> None:
+    stdout_console().print(lineage_tree(result))
+    stderr_console().print(lineage_summary(result))
 
 
 @click.command("downstream")
@@ -84,13 +77,12 @@ def downstream_command(name: str, limits: TraversalLimits, view: ViewOptions, as
 
     NAME is DATASET.COLUMN, a dataset, a job, a run id or a session id. A unique suffix of a dataset name is enough.
     """
-    with LineageService(home.index) as service:
+    with LineageService.open(home.index) as service:
         result = service.traverse(name, "downstream", limits, view)
     if as_json:
         print_json(result)
     else:
-        stdout_console().print(lineage_tree(result))
-        stderr_console().print(lineage_summary(result))
+        _print_lineage(result)
 
 
 @click.command("path")
@@ -104,18 +96,8 @@ def path_command(start: str, end: str, view: ViewOptions, as_json: bool, home: D
 
     Both directions are tried. Exits with 1 if there is no path.
     """
-    with LineageService(home.index) as service:
-        resolved = [service.resolve(name) for name in (start, end)]
-        kinds = {node.kind for node in resolved}
-        if "run" in kinds or ("column" in kinds and len(kinds) > 1):
-            raise UsageError(
-                f"Cannot find a path between {start} ({resolved[0].kind}) and {end} ({resolved[1].kind}).",
-                hint="Pass two columns, or two datasets or jobs.",
-            )
-        if kinds == {"column"}:
-            result: ColumnPath | NodePath = service.shortest_column_path(start, end, view)
-        else:
-            result = service.shortest_path(resolved[0].id, resolved[1].id, view)
+    with LineageService.open(home.index) as service:
+        result = service.find_path(start, end, view)
     if as_json:
         print_json(result)
     elif result.edges:
@@ -138,7 +120,7 @@ def impact_command(name: str, limits: TraversalLimits, include_frames: bool, as_
 
     Directly: its values are used. Indirectly: it is used to filter, join, group or sort.
     """
-    with LineageService(home.index) as service:
+    with LineageService.open(home.index) as service:
         result = service.analyze_impact(name, limits, include_frames=include_frames)
     if as_json:
         print_json(result)
@@ -160,7 +142,7 @@ def search_command(words: tuple[str, ...], limit: int, wait_for_index: bool, as_
 
     A result contains every word, or a word that starts with it. Exits with 1 if there are no results.
     """
-    with LineageService(home.index) as service:
+    with LineageService.open(home.index) as service:
         result = service.search(" ".join(words), limit=limit, wait_for_index=wait_for_index)
     if as_json:
         print_json(result)
@@ -195,7 +177,7 @@ def diff_command(left: str | None, right: str | None, dataset: str | None, as_js
     """
     if dataset is None and (left is None or right is None):
         raise click.UsageError("Pass two runs, or a dataset with --dataset.")
-    with LineageService(home.index) as service:
+    with LineageService.open(home.index) as service:
         result = (
             service.diff_runs(str(left), str(right)) if dataset is None else service.diff_versions(dataset, left, right)
         )
@@ -287,7 +269,7 @@ def export_command(
     elif chosen == "html" and _is_session(home, name):
         body = _session_page(home, name)
     else:
-        with LineageService(home.index) as service:
+        with LineageService.open(home.index) as service:
             result = service.traverse(name, direction, limits, view)
         body = _render(result, chosen)
     _write_output(out, body)
@@ -335,7 +317,7 @@ def _openlineage_events(home: DataDir, name: str) -> bytes:
     from clew.lake.manifest import require_lake
     from clew.lake.scan import read_run_events
 
-    with LineageService(home.index) as service:
+    with LineageService.open(home.index) as service:
         run, session = service.resolve_run_and_session(name)
     require_lake(home.lake)
     return b"".join(body + b"\n" for body in read_run_events(Lake(home.lake), run, session))

@@ -18,10 +18,9 @@ from clew.query.upstream import OperationStep, group_by_operation, indirect_phra
 
 if TYPE_CHECKING:
     from clew.query.diff import CodeDiff, DatasetDiff, IoDiff, RunDiff, ValueChange, VersionDiff
-    from clew.query.lineage import ImpactResult, LineageEdge, LineageNode, LineageResult
+    from clew.query.lineage import ColumnPath, ImpactResult, LineageEdge, LineageNode, LineageResult
     from clew.query.lineage import PathResult as NodePath
     from clew.query.search import Hits
-    from clew.query.service import ColumnPath
 
 
 _COLUMN_STYLE = "bold medium_purple1"

@@ -2,6 +2,6 @@
 
 - `reader.py`: connection, snapshot, sessions and column edges
 - `entities.py`: runs, jobs, datasets and versions
-- `lineage.py`: neighbours of a node, edges at a time
+- `lineage.py`: lineage assertions, neighbours of a node
 - `lists.py`: lists, counts and name search
 """

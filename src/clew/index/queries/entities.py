@@ -80,8 +80,6 @@ RunIoRecord: TypeAlias = tuple[str, str, str, str, str, int | None, int, str | N
 DatasetWriteRecord: TypeAlias = tuple[str, str, str, str | None, int, str | None, str | None, int | None]
 # Edge set id, column, source namespace, name and column, then type, subtype, description and masking.
 EdgeRecord: TypeAlias = tuple[str, str | None, str, str, str | None, str, str | None, str | None, int | None]
-# Dataset namespace and name, asserter, job namespace and name, and edge set id.
-AssertionRecord: TypeAlias = tuple[str, str, str, str | None, str | None, str]
 
 
 class KeyedQuery(NamedTuple):
@@ -171,17 +169,6 @@ _WRITES = KeyedQuery.by_name(
         nullif(lifecycle_state, ''), null, last_seq
     from {0} cross join dataset_declarations on dataset_namespace = wanted.namespace and dataset_name = wanted.name
     ) writes order by created_at, seq"""
-)
-_ASSERTIONS = KeyedQuery.by_name(
-    """select assertion.dataset_namespace, assertion.dataset_name, assertion.asserted_by,
-        assertion.job_namespace, assertion.job_name, assertion.edge_set_id
-    from {} cross join lineage_assertions assertion
-        on assertion.dataset_namespace = wanted.namespace and assertion.dataset_name = wanted.name
-    where assertion.edge_set_id != '' and (assertion.origin = 'lineage' or not exists (
-        select 1 from lineage_assertions explicit where explicit.asserted_by = assertion.asserted_by
-        and explicit.dataset_namespace = assertion.dataset_namespace and explicit.dataset_name = assertion.dataset_name
-        and explicit.origin = 'lineage' and explicit.edge_set_id != ''
-    )) order by assertion.event_time desc, assertion.seq desc"""
 )
 _EDGES = KeyedQuery.by_id(
     """select edge_set_id, "column", source_namespace, source_name, source_column, type, subtype, description, masking
@@ -331,10 +318,6 @@ class EntityQueries(IndexReader):
         """Return schemas as JSON, by id."""
         query = "select schema_id, fields from json_each(?) wanted cross join schemas on schema_id = atom"
         return {row["schema_id"]: row["fields"] for row in self._rows(query, to_json_array(list(schema_ids)))}
-
-    def assertions_on(self, names: Collection[Name]) -> Iterator[AssertionRecord]:
-        """Return the assertions on datasets, newest first."""
-        return self._tuples(*_ASSERTIONS.bind(names))
 
     def edges_by_set(self, edge_set_ids: Collection[str]) -> dict[str, list[EdgeRecord]]:
         """Return the edges of edge sets by id."""

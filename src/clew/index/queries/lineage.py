@@ -1,12 +1,119 @@
-"""Queries of neighbours and of edges at a point in time."""
+"""Queries of lineage assertions and of neighbours."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Iterator
+from typing import Final, NamedTuple
 
-from clew.index.backends.base import Row
-from clew.index.queries.entities import find_canonical_name
-from clew.index.queries.reader import ALIASES_CTE, LATEST_ASSERTIONS, IndexReader, LatestAssertion
+from clew.events.notebook import NOTEBOOK_NAMESPACE
+from clew.index.queries.entities import to_json_array
+from clew.index.queries.reader import ALIASES_CTE, AssertedEdge, IndexReader
+
+_Name = tuple[str, str]
+# Event time and sequence number of an assertion.
+Position = tuple[int, int]
+NOW: Final[Position] = (2**62, 0)
+
+
+class LatestAssertion(NamedTuple):
+    """Latest assertion of a job, or without a job, on a dataset. Retracted lineage has an empty `edge_set_id`."""
+
+    job_namespace: str | None
+    job_name: str | None
+    dataset_namespace: str
+    dataset_name: str
+    dataset_version: str
+    session_id: str | None
+    run_uuid: str | None
+    edge_set_id: str
+    event_time: int
+    seq: int
+
+    @property
+    def job(self) -> _Name | None:
+        """Name of the job."""
+        return None if self.job_name is None else (self.job_namespace or "", self.job_name)
+
+    @property
+    def position(self) -> Position:
+        """Event time and sequence number. Sessions may be ingested late, so event time decides first."""
+        return self.event_time, self.seq
+
+
+# The latest assertion of each job on each dataset, under any of its names; on in-memory DataFrames, for each version.
+# An explicit lineage facet takes precedence over a columnLineage facet of the same run.
+_LATEST_ASSERTIONS = f"""select {", ".join(LatestAssertion._fields)} from (
+    select assertion.*, rank() over (
+        partition by job_namespace, job_name,
+            coalesce(canonical_namespace, dataset_namespace), coalesce(canonical_name, dataset_name),
+            case when dataset_namespace = '{NOTEBOOK_NAMESPACE}' then dataset_version else '' end
+        order by event_time desc, seq desc) as recency
+    from {{assertions}} left join dataset_aliases alias
+        on alias.namespace = dataset_namespace and alias.name = dataset_name
+    where (event_time, seq) < (?1, ?2) and {{condition}} and (origin = 'lineage' or not exists (
+        select 1 from lineage_assertions explicit where explicit.asserted_by = assertion.asserted_by
+        and explicit.dataset_namespace = assertion.dataset_namespace
+        and explicit.dataset_name = assertion.dataset_name and explicit.origin = 'lineage'
+        and explicit.edge_set_id != ''))
+) ranked where recency = 1
+order by coalesce(job_namespace, ''), coalesce(job_name, ''), dataset_namespace, dataset_name, dataset_version"""  # noqa: S608
+_ASSERTIONS_ON = """(select value ->> 0 as namespace, value ->> 1 as name from json_each(?3) named) wanted
+    cross join lineage_assertions assertion
+        on dataset_namespace = wanted.namespace and dataset_name = wanted.name"""
+_ALL_LATEST = _LATEST_ASSERTIONS.format(assertions="lineage_assertions assertion", condition="true")
+_LATEST_ON = _LATEST_ASSERTIONS.format(assertions=_ASSERTIONS_ON, condition="true")
+_LATEST_IN_SESSION = _LATEST_ASSERTIONS.format(assertions=_ASSERTIONS_ON, condition="session_id = ?4")
+
+
+def all_latest_assertions(index: IndexReader) -> Iterator[LatestAssertion]:
+    """Yield the latest assertion of each job on each dataset; those of notebooks come last."""
+    in_sessions = []
+    for row in index.stream(_ALL_LATEST, *NOW):
+        assertion = LatestAssertion._make(row)
+        if assertion.session_id is None:
+            yield assertion
+        else:
+            in_sessions.append(assertion)
+    yield from _latest_sessions(in_sessions)
+
+
+def latest_assertions(
+    index: IndexReader, names: Collection[_Name], before: Position = NOW, session_id: str | None = None
+) -> list[LatestAssertion]:
+    """Return the latest assertion of each job on datasets, given with all their names.
+
+    `before`: only assertions before that position. `session_id`: only those of a notebook session.
+    """
+    values = (*before, to_json_array(list(names)))
+    query = (_LATEST_ON, *values) if session_id is None else (_LATEST_IN_SESSION, *values, session_id)
+    return _latest_sessions(map(LatestAssertion._make, index.stream(*query)))
+
+
+def _latest_sessions(assertions: Iterable[LatestAssertion]) -> list[LatestAssertion]:
+    """Keep the latest session of each notebook on each dataset: the operations of a notebook count as one job."""
+    assertions = list(assertions)
+    in_sessions = [assertion for assertion in assertions if assertion.session_id is not None]
+    latest = {
+        _notebook_key(assertion): assertion.session_id
+        for assertion in sorted(in_sessions, key=lambda assertion: assertion.position)
+    }
+    return [
+        assertion
+        for assertion in assertions
+        if assertion.session_id is None or assertion.session_id == latest[_notebook_key(assertion)]
+    ]
+
+
+def _notebook_key(assertion: LatestAssertion) -> tuple[str | None, ...]:
+    notebook = (assertion.job_name or "").rsplit("/", 2)[0]
+    return assertion.job_namespace, notebook, assertion.dataset_namespace, assertion.dataset_name
+
+
+def latest_edges(index: IndexReader, names: Collection[_Name]) -> list[tuple[LatestAssertion, AssertedEdge]]:
+    """Return the column edges of the latest assertions on a dataset, newest assertion first."""
+    newest_first = sorted(latest_assertions(index, names), key=lambda assertion: assertion.position, reverse=True)
+    return [(assertion, edge) for assertion in newest_first for edge in index.asserted_edges(assertion.edge_set_id)]
+
 
 # Canonical name of the dataset at the other end.
 _CANONICAL = "coalesce(canonical_namespace, {end}_namespace), coalesce(canonical_name, {end}_name)"
@@ -21,11 +128,12 @@ def _with_canonical_name(query: str, end: str) -> str:
 
 _DATASETS_OF_JOB = _with_canonical_name(
     """select direction = 'INPUT', {canonical}, first_event_at from job_edges {join_aliases}
-where job_namespace = ?1 and job_name = ?2""",
+where job_namespace = ?1 and job_name = ?2 order by last_event_at desc, 2, 3""",
     "dataset",
 )
 _JOBS_OF_DATASET = f"""{ALIASES_CTE} select direction = 'INPUT', job_namespace, job_name, first_event_at from names
-join job_edges on dataset_namespace = names.namespace and dataset_name = names.name"""  # noqa: S608
+join job_edges on dataset_namespace = names.namespace and dataset_name = names.name
+order by last_event_at desc, 2, 3"""  # noqa: S608
 _ASSERTED_SOURCES = _with_canonical_name(
     f"""{ALIASES_CTE} select distinct {{canonical}}, event_time from names
 join lineage_assertions on dataset_namespace = names.namespace and dataset_name = names.name
@@ -41,9 +149,6 @@ join lineage_assertions using (edge_set_id) {{join_aliases}} where job_name is n
 _ALIASES_OF = f"{ALIASES_CTE} select * from names"  # noqa: S608
 _DOWNSTREAM = """select distinct dataset_namespace, dataset_name
 from edge_sets join lineage_assertions using (edge_set_id) where source_namespace = ?1 and source_name = ?2"""
-_LATEST_ASSERTIONS_ON = LATEST_ASSERTIONS.format(condition="dataset_namespace = ?2 and dataset_name = ?3")
-
-_Name = tuple[str, str]
 
 
 class Neighbour(NamedTuple):
@@ -55,10 +160,10 @@ class Neighbour(NamedTuple):
 
 
 class NeighbourQueries:
-    """Queries for the neighbours of one node; `notebook_namespace` is that of in-memory DataFrames."""
+    """Queries for the neighbours of one node."""
 
-    def __init__(self, index: IndexReader, notebook_namespace: str) -> None:
-        self._index, self._notebook_namespace = index, notebook_namespace
+    def __init__(self, index: IndexReader) -> None:
+        self._index = index
 
     def datasets_of(self, job: _Name) -> list[Neighbour]:
         """Return the inputs and outputs of a job, by canonical name."""
@@ -82,78 +187,3 @@ class NeighbourQueries:
     def downstream_of(self, dataset: _Name) -> list[_Name]:
         """Return the datasets with column lineage from this name."""
         return [(row[0], row[1]) for row in self._index.query(_DOWNSTREAM, *dataset)]
-
-    def latest_assertions(self, dataset: _Name) -> list[LatestAssertion]:
-        """Return the latest assertion of each job on this name."""
-        return [
-            LatestAssertion._make(row)
-            for row in self._index.query(_LATEST_ASSERTIONS_ON, self._notebook_namespace, *dataset)
-        ]
-
-
-# A later assertion of a job on a dataset replaces the earlier one; in-memory DataFrames have versions within a session.
-_EDGES_AS_OF = """select * from column_edges edges where event_time <= ?4 and {where} and not exists (
-    select 1 from lineage_assertions later where later.dataset_namespace = edges.dataset_namespace
-    and later.dataset_name = edges.dataset_name
-    and (later.dataset_namespace != ?5 or later.dataset_version = edges.dataset_version)
-    and later.job_namespace is not distinct from edges.job_namespace
-    and later.job_name is not distinct from edges.job_name
-    and later.event_time <= ?4 and (later.event_time, later.seq) > (edges.event_time, edges.seq))
-order by dataset_namespace, dataset_name, edge_position"""
-_IS_TARGET = """(dataset_namespace, dataset_name) in (select * from names)
-and ("column" = ?3 or "column" is null or ?3 is null)"""
-_IS_SOURCE = """(source_namespace, source_name) in (select * from names)
-and (source_column = ?3 or source_column is null or ?3 is null)"""
-_INTO = " ".join((ALIASES_CTE, _EDGES_AS_OF.format(where=_IS_TARGET)))
-_FROM = " ".join((ALIASES_CTE, _EDGES_AS_OF.format(where=_IS_SOURCE)))
-_RENAMED = """select to_namespace, to_name from renames where namespace = ?1 and name = ?2 and renamed_at <= ?3"""
-_RENAMED_FROM = """select namespace, name from renames where to_namespace = ?1 and to_name = ?2 and renamed_at <= ?3"""
-
-_ColumnName = tuple[str, str, str | None]
-
-
-class AsOfEdge(NamedTuple):
-    """A column edge with the job that asserted it."""
-
-    source: _ColumnName
-    target: _ColumnName
-    type: str
-    subtype: str | None
-    description: str | None
-    masking: int | None
-    job: tuple[str, str] | None
-
-
-class AsOfColumnEdges:
-    """Column edges and renames as of a time; `notebook_namespace` is that of in-memory DataFrames."""
-
-    def __init__(self, index: IndexReader, as_of: int, notebook_namespace: str) -> None:
-        self._index, self._as_of, self._notebook_namespace = index, as_of, notebook_namespace
-
-    def edges(self, namespace: str, name: str, column: str | None, *, is_forward: bool) -> list[AsOfEdge]:
-        """Return the edges from or into a column, including those of the whole dataset; None means any column."""
-        query = _FROM if is_forward else _INTO
-        rows = self._index.query(query, namespace, name, column, self._as_of, self._notebook_namespace)
-        return [_edge(row) for row in rows]
-
-    def renames(self, namespace: str, name: str, *, is_forward: bool) -> list[tuple[str, str]]:
-        """Return the next or the previous names of a renamed dataset."""
-        query = _RENAMED if is_forward else _RENAMED_FROM
-        return [(row[0], row[1]) for row in self._index.query(query, namespace, name, self._as_of)]
-
-    def canonical_name(self, namespace: str, name: str) -> tuple[str, str]:
-        """Return the canonical name of a dataset."""
-        row = find_canonical_name(self._index, namespace, name)
-        return (namespace, name) if row is None else (row["canonical_namespace"], row["canonical_name"])
-
-
-def _edge(row: Row) -> AsOfEdge:
-    return AsOfEdge(
-        (row["source_namespace"], row["source_name"], row["source_column"]),
-        (row["dataset_namespace"], row["dataset_name"], row["column"]),
-        row["type"],
-        row["subtype"],
-        row["description"],
-        row["masking"],
-        None if row["job_name"] is None else (row["job_namespace"] or "", row["job_name"]),
-    )

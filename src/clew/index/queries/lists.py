@@ -176,29 +176,14 @@ class PageQueries(EntityQueries):
         """Return the times of the first and the last event of all runs."""
         return self._row("select min(first_event_at) as first, max(last_event_at) as last from runs")
 
-    def first_seen(self, job: Name, direction: str, dataset: Name) -> int | None:
-        """Return when a job was first reported to read or write a dataset."""
-        row = self._row(
-            """select min(first_event_at) as first_event_at from run_io join runs using (run_uuid)
-            where dataset_namespace = ? and dataset_name = ? and direction = ?
-            and run_io.job_namespace = ? and run_io.job_name = ?""",
-            *dataset,
-            direction,
-            *job,
+    def operation_code(self, run_uuids: Collection[str]) -> dict[str, str]:
+        """Return the code of notebook operations by run."""
+        rows = self._rows(
+            """select run_uuid, operation_code from operations
+            where run_uuid in (select atom from json_each(?) wanted) and operation_code is not null""",
+            to_json_array(sorted(run_uuids)),
         )
-        return None if row is None else row["first_event_at"]
-
-    def latest_column_edges(self, dataset: Name, limit: int) -> list[Row]:
-        """Return the column edges of the last assertion on a dataset."""
-        return self._rows(
-            """select * from column_edges where (asserted_by, dataset_namespace, dataset_name, dataset_version) = (
-                select asserted_by, dataset_namespace, dataset_name, dataset_version from lineage_assertions
-                where dataset_namespace = ? and dataset_name = ? and edge_set_id != ''
-                order by event_time desc, seq desc limit 1
-            ) order by edge_position limit ?""",
-            *dataset,
-            limit,
-        )
+        return {row["run_uuid"]: row["operation_code"] for row in rows}
 
     def run_events(
         self, after_at: int, before_at: int, since: int, limit: int, offset: int, *, is_newest_first: bool

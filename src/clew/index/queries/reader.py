@@ -47,36 +47,8 @@ where parent_job_namespace is not null and parent_job_name is not null
 and (parent_job_namespace, parent_job_name) != (jobs.namespace, jobs.name)"""  # noqa: S608
 
 
-# Latest assertion per job and dataset; for in-memory DataFrames (namespace ?1), also per version.
-LATEST_ASSERTIONS = """select job_namespace, job_name, dataset_namespace, dataset_name, dataset_version, session_id,
-run_uuid, edge_set_id, event_time from (
-    select *, row_number() over (
-        partition by job_namespace, job_name, dataset_namespace, dataset_name,
-            case when dataset_namespace = ?1 then dataset_version else '' end
-        order by event_time desc, seq desc) as recency
-    from lineage_assertions where {condition} and (origin = 'lineage' or not exists (
-        select 1 from lineage_assertions explicit where explicit.asserted_by = lineage_assertions.asserted_by
-        and explicit.dataset_namespace = lineage_assertions.dataset_namespace
-        and explicit.dataset_name = lineage_assertions.dataset_name and explicit.origin = 'lineage'
-        and explicit.edge_set_id != ''))
-) ranked where recency = 1"""
-ALL_LATEST_ASSERTIONS = LATEST_ASSERTIONS.format(condition="true")
 EDGES_OF_SET = """select "column", source_namespace, source_name, source_column, type, subtype, description, masking
 from edge_sets where edge_set_id = ? order by edge_position"""
-
-
-class LatestAssertion(NamedTuple):
-    """Latest assertion of a job, or without a job, on a dataset."""
-
-    job_namespace: str | None
-    job_name: str | None
-    dataset_namespace: str
-    dataset_name: str
-    dataset_version: str
-    session_id: str | None
-    run_uuid: str | None
-    edge_set_id: str
-    event_time: int
 
 
 class AssertedEdge(NamedTuple):
@@ -197,6 +169,10 @@ class IndexReader:
         """Return the first row of a query, if any."""
         return self._row(query, *values)
 
+    def stream(self, query: str, *values: object) -> Iterator[Any]:
+        """Yield the rows of a query as plain tuples, which are cheaper than named rows."""
+        return self._database.execute_tuples(query, values)
+
     def _rows(self, query: str, *values: object) -> list[Row]:
         return self._database.execute(query, values).fetchall()
 
@@ -205,8 +181,7 @@ class IndexReader:
         return row
 
     def _tuples(self, query: str, *values: object) -> Iterator[Any]:
-        """Return rows as plain tuples, which are cheaper than named rows."""
-        return self._database.execute_tuples(query, values)
+        return self.stream(query, *values)
 
     def meta(self, key: str) -> str | None:
         """Return a value of the table `meta`, such as `indexed_at`, `indexed_seq` or `last_batch`."""
@@ -272,23 +247,9 @@ class IndexReader:
         """Return the column edges of a session."""
         return self._rows("select * from column_edges where session_id = ? order by seq, edge_position", session_id)
 
-    def edges_into(self, namespace: str, name: str, version: str | None, column: str) -> list[Row]:
-        """Return the edges into a column, including those into the whole dataset, newest assertion first.
-
-        Aliases and names before a rename are included. Without a version, edges of any version match; edges of an alias
-        match without a version, too.
-        """
-        return self._rows(
-            f"""{_ALIASES_AND_RENAMES_CTE} select edges.* from names
-            join column_edges edges on dataset_namespace = names.namespace and dataset_name = names.name
-            where ("column" = ?4 or "column" is null) and (?3 in (dataset_version, '')
-                or (dataset_version = '' and (names.namespace, names.name) != (?1, ?2)))
-            order by event_time desc, seq desc, edge_position""",  # noqa: S608
-            namespace,
-            name,
-            version or "",
-            column,
-        )
+    def all_names(self, namespace: str, name: str) -> list[tuple[str, str]]:
+        """Return all names of a dataset, also those before renames."""
+        return list(self._tuples(f"{_ALIASES_AND_RENAMES_CTE} select namespace, name from names", namespace, name))  # noqa: S608
 
     def columns(self, namespace: str, name: str) -> list[str]:
         """Return the columns of a dataset that occur in lineage, as source or target."""
@@ -367,10 +328,6 @@ class IndexReader:
     def dataset_asserted_edges(self) -> Iterator[tuple[str, str, int]]:
         """Yield edges between datasets that have no job: source key, target key and event time."""
         return self._tuples(DATASET_ASSERTED_EDGES)
-
-    def latest_assertions(self, notebook_namespace: str) -> Iterator[LatestAssertion]:
-        """Yield the latest assertion of each job on each dataset."""
-        return map(LatestAssertion._make, self._tuples(ALL_LATEST_ASSERTIONS, notebook_namespace))
 
     def asserted_edges(self, edge_set_id: str) -> Iterator[AssertedEdge]:
         """Yield the edges of an edge set."""

@@ -1,4 +1,4 @@
-"""The catalog: lists, counts, sources, statistics, raw events, neighbourhoods."""
+"""The catalog: lists, counts, sources, statistics, raw events."""
 
 from __future__ import annotations
 
@@ -37,8 +37,6 @@ from clew.query.entities.model import (
     VersionCache,
 )
 from clew.query.entities.runs import load_job_versions, load_jobs, load_run_io, load_runs
-from clew.query.graph.column_graph import ColumnGraph
-from clew.query.graph.job_graph import JobGraph
 from clew.query.model import from_epoch_micros
 
 ANONYMOUS = "anonymous"
@@ -196,60 +194,6 @@ def _event(segment: Segment, position: int) -> bytes:
 
 
 MAX_NEIGHBOURHOOD_NODES = 20_000
-
-
-def find_neighbourhood(graph: JobGraph, start: int, depth: int) -> list[int]:
-    """Find all jobs within `depth` hops from job to job in either direction, and their inputs and outputs."""
-    jobs, datasets = set[int](), set[int]()
-    frontier = [start] if graph.is_job(start) else []
-    if not frontier:
-        frontier = _jobs_at(graph, [start], datasets)
-    jobs.update(frontier)
-    for _ in range(depth):
-        neighbours = [end for job in frontier for end in _neighbours(graph, job)]
-        next_jobs = {end for end in neighbours if graph.is_job(end)}
-        next_jobs.update(_jobs_at(graph, [end for end in neighbours if not graph.is_job(end)], datasets))
-        frontier = sorted(next_jobs - jobs)
-        if not frontier or len(jobs) + len(datasets) > MAX_NEIGHBOURHOOD_NODES:
-            break
-        jobs.update(frontier)
-    for job in frontier:
-        datasets.update(end for end in _neighbours(graph, job) if not graph.is_job(end))
-    return [*sorted(jobs), *sorted(datasets)]
-
-
-def _jobs_at(graph: JobGraph, pending: list[int], datasets: set[int]) -> list[int]:
-    """Return the jobs that read or write datasets, following direct edges between datasets (renames, assertions)."""
-    jobs: list[int] = []
-    while pending:
-        dataset = pending.pop()
-        if dataset not in datasets:
-            datasets.add(dataset)
-            for end in _neighbours(graph, dataset):
-                (jobs if graph.is_job(end) else pending).append(end)
-    return jobs
-
-
-def _neighbours(graph: JobGraph, number: int) -> Iterable[int]:
-    return (*graph.backward.ends_of(number), *graph.forward.ends_of(number))
-
-
-def find_column_neighbourhood(
-    graph: ColumnGraph, start: Iterable[int], depth: int, *, is_downstream: bool
-) -> list[int]:
-    """Find the columns upstream, and downstream if `is_downstream`, nearest first."""
-    columns = dict.fromkeys(start)
-    for adjacency in (graph.backward, graph.forward) if is_downstream else (graph.backward,):
-        frontier = list(dict.fromkeys(start))
-        seen = set(frontier)
-        for _ in range(depth):
-            ends = {end for number in frontier for end in adjacency.ends_of(number) if not graph.is_dataset_level(end)}
-            frontier = sorted(ends - seen)
-            if not frontier or len(columns) > MAX_NEIGHBOURHOOD_NODES:
-                break
-            seen.update(frontier)
-            columns.update(dict.fromkeys(frontier))
-    return list(columns)
 
 
 class RunInput(Struct, frozen=True):

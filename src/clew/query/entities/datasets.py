@@ -12,7 +12,8 @@ from msgspec import Raw, Struct
 
 from clew.events.facets import Tag, cached_by_bytes, decode_facet, get_str
 from clew.index.encoding import dataset_key
-from clew.index.queries.entities import AssertionRecord, DatasetRecord, EdgeRecord, EntityQueries, Facets, Name
+from clew.index.queries.entities import DatasetRecord, EdgeRecord, EntityQueries, Facets, Name
+from clew.index.queries.lineage import latest_assertions
 from clew.query.entities.annotations import NO_ANNOTATIONS, Annotations
 from clew.query.entities.model import (
     CatalogDataset,
@@ -81,8 +82,12 @@ class ColumnSourceCache:
         missing = {name: aliases for name, aliases in names.items() if name not in self._edge_sets}
         if missing:
             owners = {alias: name for name, aliases in missing.items() for alias in aliases}
-            edge_sets = _latest_assertions(self._reader.assertions_on(list(owners)), owners)
-            self._edge_sets |= {name: edge_sets.get(name, ()) for name in missing}
+            assertions = latest_assertions(self._reader, list(owners))
+            edge_sets: dict[Name, dict[str, None]] = {name: {} for name in missing}
+            for assertion in sorted(assertions, key=lambda assertion: assertion.position, reverse=True):
+                owner = owners[assertion.dataset_namespace, assertion.dataset_name]
+                edge_sets[owner] |= {assertion.edge_set_id: None} if assertion.edge_set_id else {}
+            self._edge_sets |= {name: tuple(ids) for name, ids in edge_sets.items()}
         return {name: sets for name in names if (sets := self._edge_sets[name])}
 
 
@@ -264,17 +269,6 @@ def load_schemas(reader: EntityQueries, schema_ids: Iterable[str | None]) -> dic
 def _description(facets: Facets) -> str | None:
     facet = facets.get("documentation")
     return None if facet is None else get_str(decode_facet(bytes(facet)), "description")
-
-
-def _latest_assertions(rows: Iterable[AssertionRecord], owners: dict[Name, Name]) -> dict[Name, tuple[str, ...]]:
-    """Return the edge sets that apply to each dataset: those of the latest run of each job. Rows are newest first."""
-    latest_runs: dict[tuple[Name, str | None, str | None], str] = {}
-    edge_sets: dict[Name, dict[str, None]] = {}
-    for namespace, name, run, job_namespace, job_name, edge_set in rows:
-        dataset = owners[namespace, name]
-        if latest_runs.setdefault((dataset, job_namespace, job_name), run) == run:
-            edge_sets.setdefault(dataset, {})[edge_set] = None
-    return {name: tuple(sets) for name, sets in edge_sets.items()}
 
 
 def _columns(rows: Iterable[EdgeRecord]) -> tuple[ColumnSources, ...]:

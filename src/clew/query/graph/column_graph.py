@@ -1,7 +1,8 @@
-"""Graph of columns: cached arrays, lazy reads, or at a point in time."""
+"""Graph of columns: cached arrays, or lazy reads, also as of a time."""
 
 from __future__ import annotations
 
+import sys
 from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -14,8 +15,14 @@ from msgspec import Struct
 from clew.events.notebook import NOTEBOOK_NAMESPACE
 from clew.index.encoding import KEY_SEPARATOR, entity_key
 from clew.index.queries.entities import find_canonical_name
-from clew.index.queries.lineage import AsOfColumnEdges, AsOfEdge, NeighbourQueries
-from clew.index.queries.reader import AssertedEdge, IndexReader, LatestAssertion
+from clew.index.queries.lineage import (
+    NOW,
+    LatestAssertion,
+    NeighbourQueries,
+    all_latest_assertions,
+    latest_assertions,
+)
+from clew.index.queries.reader import AssertedEdge, IndexReader
 from clew.query.graph.job_graph import LookupBudget
 from clew.query.graph.nodes import (
     Adjacency,
@@ -45,11 +52,17 @@ class Transformation(Struct, frozen=True):
 
 
 class AdjacentColumn(Struct, frozen=True):
-    """An edge seen from one of its ends: the other end, the transformation and the job."""
+    """An edge seen from one of its ends: the other end, the transformation, and the job.
+
+    `origin` identifies what asserted the edge, if the graph knows it. `via`: the edges over hidden columns that this
+    edge stands for, nearest first.
+    """
 
     end: int
     transformation: Transformation
     job: _Name | None
+    origin: Any = None
+    via: tuple[AdjacentColumn, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -76,11 +89,6 @@ class ColumnGraph:
         namespace, dataset = self.aliases.get((column.namespace, column.dataset), (column.namespace, column.dataset))
         return self.names.find(column_key(namespace, dataset, column.column))
 
-    def find_column_or_dataset(self, column: Column) -> int | None:
-        """Return the number of a column, or of its dataset-level node; its edges apply to each column."""
-        number = self.find(column)
-        return self.find(Column(column.namespace, column.dataset)) if number is None else number
-
     def column(self, number: int) -> Column:
         """Return the column with a number."""
         return parse_column_key(self.names[number])
@@ -103,24 +111,21 @@ class ColumnGraph:
 
     def adjacent_columns(self, number: int, *, is_forward: bool) -> Iterator[AdjacentColumn]:
         """Yield the edges from a column (`is_forward`) or into it, including those of its dataset-level node."""
-        dataset_node = self.dataset_node_of[number]
         adjacency = self.forward if is_forward else self.backward
-        for node in (number,) if dataset_node == number else (number, dataset_node):
+        for node in self._nodes_with_edges(number, is_forward=is_forward):
             for end, edge in zip(adjacency.ends_of(node), adjacency.edges_of(node), strict=True):
                 job = self.job_of[edge]
                 job_name = None if job == len(self.jobs) else _parse_job(self.jobs[job])
                 yield AdjacentColumn(end, self.transformations[self.transformation_of[edge]], job_name)
 
-    def sources_of(self, number: int) -> dict[int, list[int]]:
-        """Return the source columns of a column, without dataset-level ones, with their transformation numbers."""
-        sources: dict[int, list[int]] = {}
-        for end, edge in zip(self.backward.ends_of(number), self.backward.edges_of(number), strict=True):
-            transformation, transformations = self.transformation_of[edge], sources.get(end)
-            if transformations is None:
-                sources[end] = [transformation]
-            elif transformation not in transformations:
-                transformations.append(transformation)
-        return sources
+    def _nodes_with_edges(self, number: int, *, is_forward: bool) -> Iterable[int]:
+        dataset_node = self.dataset_node_of[number]
+        if dataset_node != number:
+            return (number, dataset_node)
+        if not is_forward or not self.is_dataset_level(number):
+            return (number,)
+        column = self.column(number)
+        return self.columns_of(column.namespace, column.dataset)
 
     def arrays(self) -> dict[str, Any]:
         """Return the arrays of a newly built graph, to be written to a file."""
@@ -175,36 +180,31 @@ def build_column_graph(index: IndexReader) -> ColumnGraph:
     """Build the graph of the latest lineage assertions of each job on each dataset."""
     builder = _GraphBuilder({_parse_name(name): _parse_name(node) for name, node in index.canonical_names()})
     frame_assertions = []
-    for assertion in index.latest_assertions(NOTEBOOK_NAMESPACE):
+    for assertion in all_latest_assertions(index):
         if assertion.dataset_namespace == NOTEBOOK_NAMESPACE:
             frame_assertions.append(assertion)
         else:
             builder.add_assertion(index, assertion)
-    for assertion in latest_session_only(frame_assertions):
+    for assertion in sorted(frame_assertions, key=assertion_order):
         builder.add_assertion(index, assertion)
     builder.add_renames([(_parse_name(old), _parse_name(new)) for old, new, _ in index.all_renames()])
     return builder.build()
 
 
 def assertion_order(assertion: LatestAssertion) -> tuple[Any, ...]:
-    """Sort key of assertions: those on frames come last, by time."""
-    is_frame = assertion.dataset_namespace == NOTEBOOK_NAMESPACE
+    """Sort key of assertions: those of notebooks, then those on frames come last, by time."""
+    is_frame, is_in_session = assertion.dataset_namespace == NOTEBOOK_NAMESPACE, assertion.session_id is not None
     time_key = (assertion.event_time, assertion.dataset_version) if is_frame else ()
     return (
         is_frame,
         *time_key,
+        is_in_session,
         assertion.job_namespace or "",
         assertion.job_name or "",
         assertion.dataset_namespace,
         assertion.dataset_name,
+        assertion.dataset_version,
     )
-
-
-def latest_session_only(assertions: Iterable[LatestAssertion]) -> list[LatestAssertion]:
-    """Filter the assertions on frames to the latest session of each frame, sorted."""
-    ordered = sorted(assertions, key=assertion_order)
-    latest = {assertion.dataset_name: assertion.session_id for assertion in ordered}
-    return [assertion for assertion in ordered if latest[assertion.dataset_name] == assertion.session_id]
 
 
 def to_transformation(edge: AssertedEdge) -> Transformation:
@@ -336,11 +336,15 @@ _EdgesByColumn = dict[str | None, list[AdjacentColumn]]
 
 
 class LazyColumnGraph:
-    """Lazy counterpart of `ColumnGraph`, which loads the edges of a dataset on first use."""
+    """Lazy counterpart of `ColumnGraph`, which loads the edges of a dataset on first use.
 
-    def __init__(self, index: IndexReader, budget: LookupBudget | None = None) -> None:
-        self._index, self._neighbours = index, NeighbourQueries(index, NOTEBOOK_NAMESPACE)
-        self._budget = budget or LookupBudget()
+    `as_of`, in epoch microseconds: only assertions and renames by then.
+    """
+
+    def __init__(self, index: IndexReader, as_of: int | None = None, *, budget: LookupBudget | None = None) -> None:
+        self._index, self._neighbours = index, NeighbourQueries(index)
+        self._before = NOW if as_of is None else (as_of + 1, 0)
+        self._budget = budget or LookupBudget(sys.maxsize)
         self._numbers: dict[Column, int] = {}
         self._columns: list[Column] = []
         self._canonical_names: dict[_Name, _Name] = {}
@@ -359,11 +363,6 @@ class LazyColumnGraph:
             else None
         )
 
-    def find_column_or_dataset(self, column: Column) -> int | None:
-        """Return the number of a column, or of its dataset-level node; its edges apply to each column."""
-        number = self.find(column)
-        return self.find(Column(column.namespace, column.dataset)) if number is None else number
-
     def column(self, number: int) -> Column:
         """Return the column with a number."""
         return self._columns[number]
@@ -371,12 +370,7 @@ class LazyColumnGraph:
     def columns_of(self, namespace: str, dataset: str) -> list[int]:
         """Return the numbers of all columns of a dataset, and of its dataset-level node."""
         resolved = self._resolve(namespace, dataset)
-        names = sorted(self._columns_with_lineage(resolved), key=lambda name: (name or "").encode())
-        return [self._number(Column(*resolved, name)) for name in names]
-
-    def is_dataset_level(self, number: int) -> bool:
-        """Check whether a node is dataset-level."""
-        return self._columns[number].column is None
+        return [self._number(Column(*resolved, name)) for name in self._sorted_columns(resolved)]
 
     def is_frame(self, number: int) -> bool:
         """Check whether a node belongs to an in-memory DataFrame."""
@@ -386,7 +380,10 @@ class LazyColumnGraph:
         """Yield the edges from a column (`is_forward`) or into it, including those of its dataset-level node."""
         column = self._columns[number]
         dataset = column.namespace, column.dataset
-        for name in dict.fromkeys((column.column, None)):
+        names: Iterable[str | None] = dict.fromkeys((column.column, None))
+        if is_forward and column.column is None:
+            names = self._sorted_columns(dataset)
+        for name in names:
             adjacent = [*self._asserted_edges(dataset, is_forward=is_forward).get(name, ())]
             if dataset in self._renames and name in self._columns_with_lineage(dataset):
                 adjacent += self._rename_edges(dataset, name, is_forward=is_forward)
@@ -401,6 +398,9 @@ class LazyColumnGraph:
         if number == len(self._columns):
             self._columns.append(column)
         return number
+
+    def _sorted_columns(self, dataset: _Name) -> list[str | None]:
+        return sorted(self._columns_with_lineage(dataset), key=lambda name: (name or "").encode())
 
     def _columns_with_lineage(self, dataset: _Name) -> set[str | None]:
         """Return the columns with lineage, under all current and former names of the dataset."""
@@ -421,31 +421,33 @@ class LazyColumnGraph:
             assertions = self._assertions_from(dataset) if is_forward else self._assertions_into(dataset)
             for assertion in sorted(assertions, key=assertion_order):
                 target = self._target(assertion)
-                job = None if assertion.job_name is None else (assertion.job_namespace or "", assertion.job_name)
                 for edge in self._edges(assertion.edge_set_id):
                     ends = Column(*self._source(assertion, edge), edge.source_column), Column(*target, edge.column)
                     own, other = ends if is_forward else ends[::-1]
                     if (own.namespace, own.dataset) == dataset:
-                        neighbour = AdjacentColumn(self._number(other), to_transformation(edge), job)
+                        neighbour = AdjacentColumn(
+                            self._number(other), to_transformation(edge), assertion.job, assertion.run_uuid
+                        )
                         adjacent.setdefault(own.column, []).append(neighbour)
         return self._adjacent[key]
 
     def _assertions_into(self, dataset: _Name) -> Iterator[LatestAssertion]:
-        for name in self._aliases(dataset):
-            yield from (assertion for assertion in self._latest_assertions(name) if self._target(assertion) == dataset)
+        name = self._variables.get(dataset, dataset)
+        yield from (assertion for assertion in self._latest_assertions(name) if self._target(assertion) == dataset)
 
     def _assertions_from(self, dataset: _Name) -> Iterator[LatestAssertion]:
-        targets = {target for name in self._aliases(dataset) for target in self._neighbours.downstream_of(name)}
+        names = self._aliases(self._variables.get(dataset, dataset))
+        targets = {self._canonical(target) for name in names for target in self._neighbours.downstream_of(name)}
         for target in targets:
             yield from self._latest_assertions(target)
 
-    def _latest_assertions(self, name: _Name) -> list[LatestAssertion]:
-        """Return the latest assertion of each job on one name of a dataset; for a frame, of its latest session."""
-        if name not in self._assertions:
+    def _latest_assertions(self, dataset: _Name) -> list[LatestAssertion]:
+        """Return the latest assertion of each job on a dataset."""
+        if dataset not in self._assertions:
             self._budget.spend()
-            assertions = self._neighbours.latest_assertions(name)
-            self._assertions[name] = latest_session_only(assertions) if name[0] == NOTEBOOK_NAMESPACE else assertions
-        return self._assertions[name]
+            assertions = latest_assertions(self._index, self._aliases(dataset), self._before)
+            self._assertions[dataset] = sorted(assertions, key=assertion_order)
+        return self._assertions[dataset]
 
     def _edges(self, edge_set_id: str) -> list[AssertedEdge]:
         if edge_set_id not in self._edge_sets:
@@ -500,9 +502,7 @@ class LazyColumnGraph:
         return self._canonical_names[name]
 
     def _aliases(self, dataset: _Name) -> list[_Name]:
-        if dataset in self._variables:
-            return [self._variables[dataset]]
-        return self._neighbours.aliases_of(dataset)
+        return [dataset] if dataset[0] == NOTEBOOK_NAMESPACE else self._neighbours.aliases_of(dataset)
 
     def _rename_edges(self, dataset: _Name, column: str | None, *, is_forward: bool) -> Iterator[AdjacentColumn]:
         for old, new in self._renames.get(dataset, ()):
@@ -522,66 +522,8 @@ class LazyColumnGraph:
     @cached_property
     def _renames(self) -> dict[_Name, set[tuple[_Name, _Name]]]:
         renames: dict[_Name, set[tuple[_Name, _Name]]] = {}
-        for old, new, _ in self._index.all_renames():
+        for old, new, renamed_at in self._index.all_renames():
             pair = self._canonical(_parse_name(old)), self._canonical(_parse_name(new))
-            for end in pair:
+            for end in pair if renamed_at < self._before[0] else ():
                 renames.setdefault(end, set()).add(pair)
         return renames
-
-
-class AsOfColumnGraph:
-    """Column graph as of a time, read from the index as it is traversed."""
-
-    def __init__(self, index: IndexReader, as_of: int) -> None:
-        self._edges = AsOfColumnEdges(index, as_of, NOTEBOOK_NAMESPACE)
-        self._numbers: dict[Column, int] = {}
-        self._columns: list[Column] = []
-
-    def find(self, column: Column) -> int:
-        """Return the number of a column, by any name of its dataset."""
-        if column not in self._numbers:
-            node = Column(*self._edges.canonical_name(column.namespace, column.dataset), column.column)
-            self._numbers[column] = self._numbers.setdefault(node, len(self._columns))
-            if self._numbers[node] == len(self._columns):
-                self._columns.append(node)
-        return self._numbers[column]
-
-    def find_column_or_dataset(self, column: Column) -> int:
-        """Return the number of a column; every column has one."""
-        return self.find(column)
-
-    def column(self, number: int) -> Column:
-        """Return the column with a number."""
-        return self._columns[number]
-
-    def columns_of(self, namespace: str, dataset: str) -> list[int]:
-        """Return the dataset-level node; its edges include those of all columns."""
-        return [self.find(Column(namespace, dataset))]
-
-    def is_dataset_level(self, number: int) -> bool:
-        """Check whether a node is dataset-level."""
-        return self._columns[number].column is None
-
-    def is_frame(self, number: int) -> bool:
-        """Check whether a node belongs to an in-memory DataFrame."""
-        return self._columns[number].namespace == NOTEBOOK_NAMESPACE
-
-    def adjacent_columns(self, number: int, *, is_forward: bool) -> Iterator[AdjacentColumn]:
-        """Yield the edges from a column (`is_forward`) or into it."""
-        column = self._columns[number]
-        dataset = column.namespace, column.dataset
-        for edge in self._edges.edges(*dataset, column.column, is_forward=is_forward):
-            yield AdjacentColumn(self.find(_other_end(edge, is_forward=is_forward)), _transformation(edge), edge.job)
-        for name in self._edges.renames(*dataset, is_forward=is_forward):
-            yield AdjacentColumn(
-                self.find(Column(*name, column.column)), Transformation("DIRECT", RENAME_SUBTYPE), None
-            )
-
-
-def _other_end(edge: AsOfEdge, *, is_forward: bool) -> Column:
-    return Column(*(edge.target if is_forward else edge.source))
-
-
-def _transformation(edge: AsOfEdge) -> Transformation:
-    masking = None if edge.masking is None else bool(edge.masking)
-    return Transformation("INDIRECT" if edge.type == "INDIRECT" else "DIRECT", edge.subtype, edge.description, masking)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -77,9 +78,9 @@ class JobGraph:
         """Return the parent job of a job, or the job itself."""
         return self.parents[number]
 
-    def children(self) -> dict[int, list[int]]:
-        """Return the child jobs by parent job."""
-        return self._children
+    def children(self, number: int) -> Sequence[int]:
+        """Return the child jobs of a job."""
+        return self._children.get(number, ())
 
     @cached_property
     def _jobs(self) -> range:
@@ -247,8 +248,8 @@ class LazyJobGraph:
     """Lazy counterpart of `JobGraph`, which loads the edges of a node on first use."""
 
     def __init__(self, index: IndexReader, budget: LookupBudget | None = None) -> None:
-        self._index, self._neighbours = index, NeighbourQueries(index, NOTEBOOK_NAMESPACE)
-        self._budget = budget or LookupBudget()
+        self._index, self._neighbours = index, NeighbourQueries(index)
+        self._budget = budget or LookupBudget(sys.maxsize)
         self._numbers: dict[str, int] = {}
         self._keys: list[str] = []
         self._has_edges: dict[int, bool] = {}
@@ -261,7 +262,7 @@ class LazyJobGraph:
         """Return the number of a job or dataset, by any of its names; None if it has no lineage."""
         row = find_canonical_name(self._index, node.namespace, node.name) if node.kind == "dataset" else None
         name = (node.namespace, node.name) if row is None else (row[0], row[1])
-        number = self._number(node_key(node.kind, *name))
+        number = self.number_of(node_key(node.kind, *name))
         is_in_graph = (
             self.load(number) or row is not None or (node.kind == "job" and self._has_parent_or_children(number))
         )
@@ -285,19 +286,22 @@ class LazyJobGraph:
 
     def first_by_name(self, numbers: Iterable[int]) -> int:
         """Return the first node by name."""
-        return min(numbers, key=self.sort_key)
+        return min(numbers, key=self._sort_key)
 
-    def sort_key(self, number: int) -> bytes:
-        """Return the sort key of a node."""
+    def sort(self, numbers: Iterable[int]) -> Iterable[int]:
+        """Sort neighbours: by name."""
+        return sorted(numbers, key=self._sort_key)
+
+    def _sort_key(self, number: int) -> bytes:
         return self._keys[number].encode()
 
     def parent(self, number: int) -> int:
         """Return the parent job of a job, or the job itself."""
         return self._parents.get(number, number)
 
-    def children(self) -> dict[int, list[int]]:
-        """Return the child jobs by parent job."""
-        return self._children
+    def children(self, number: int) -> Sequence[int]:
+        """Return the child jobs of a job."""
+        return self._children.get(number, ())
 
     def edge(self, start: int, end: int) -> int | None:
         """Return the number of the edge between two nodes, if there is one."""
@@ -312,7 +316,7 @@ class LazyJobGraph:
             edges = list(self._job_edges(node) if node.kind == "job" else self._dataset_edges(node))
             ends: tuple[dict[int, int], dict[int, int]] = {}, {}
             for start_key, end_key, kind, first_seen in edges:
-                start, end = self._number(start_key), self._number(end_key)
+                start, end = self.number_of(start_key), self.number_of(end_key)
                 if start != end:
                     edge = self._merge_edge(start, end, kind, first_seen)
                     is_outgoing = start == number
@@ -331,7 +335,8 @@ class LazyJobGraph:
         self.first_seen[edge] = min(self.first_seen[edge], first_seen)
         return edge
 
-    def _number(self, key: str) -> int:
+    def number_of(self, key: str) -> int:
+        """Return the number of a node by key, whether it has lineage or not."""
         number = self._numbers.setdefault(key, len(self._keys))
         if number == len(self._keys):
             self._keys.append(key)
@@ -373,12 +378,12 @@ class LazyJobGraph:
 
     @cached_property
     def _parents(self) -> dict[int, int]:
-        return {self._number(job): self._number(parent) for job, parent in self._index.parent_jobs()}
+        return {self.number_of(job): self.number_of(parent) for job, parent in self._index.parent_jobs()}
 
     @cached_property
     def _children(self) -> dict[int, list[int]]:
         children: dict[int, list[int]] = {}
-        for number in sorted(self._parents, key=self.sort_key):
+        for number in sorted(self._parents, key=self._sort_key):
             if self._parents[number] != number:
                 children.setdefault(self._parents[number], []).append(number)
         return children
@@ -393,7 +398,7 @@ class LazyAdjacency:
 
     def set_edges(self, node: int, edges: dict[int, int]) -> None:
         """Set the edges of a node, by neighbour."""
-        self._edges[node] = {end: edges[end] for end in sorted(edges, key=self._graph.sort_key)}
+        self._edges[node] = {end: edges[end] for end in self._graph.sort(edges)}
 
     def ends_of(self, node: int) -> Sequence[int]:
         """Return the neighbours of a node, sorted by name."""

@@ -152,10 +152,6 @@ class Adjacency:
         """Return the edge numbers of a node, in the order of `ends_of`."""
         return self.edges[self.offsets[node] : self.offsets[node + 1]]
 
-    def degree(self, node: int) -> int:
-        """Return the number of edges of a node."""
-        return self.offsets[node + 1] - self.offsets[node]
-
     def edge_to(self, node: int, end: int) -> int | None:
         """Return the number of the edge between two nodes, if there is one."""
         last = self.offsets[node + 1]

@@ -1,9 +1,13 @@
-"""Traversal of job, column and run graphs: breadth-first search and shortest paths."""
+"""Traversal of job, column and run graphs: breadth-first search and shortest paths.
+
+INDIRECT lineage (a filter, a join key) is reported. INDIRECT after INDIRECT is never followed, otherwise almost
+everything would be upstream of everything; DIRECT after INDIRECT only if the caller asks for it (`IndirectPolicy`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Final, Literal, Protocol
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Generic, Literal, Protocol, TypeVar
 
 from msgspec import Struct, structs
 
@@ -15,11 +19,68 @@ from clew.query.graph.nodes import Column
 from clew.query.graph.view import JobGraphView, RollUp
 from clew.query.model import DatasetName, EdgeType
 from clew.query.names import UnknownNameError
-from clew.query.upstream import SUBTYPE_RANK
 
 Direction = Literal["upstream", "downstream", "both"]
 MAX_HOPS: Final = 100
 MAX_NODES: Final = 10_000
+# Limits of a traversal of everything that is reachable.
+UNLIMITED: Final = 2**62
+_IS_FORWARD: Final[Mapping[Direction, tuple[bool, ...]]] = {
+    "upstream": (False,),
+    "downstream": (True,),
+    "both": (False, True),
+}
+
+S = TypeVar("S", bound=Hashable)
+N = TypeVar("N", bound=Hashable)
+E = TypeVar("E", bound=Hashable)
+
+
+class Traversal(Struct, Generic[N, E], frozen=True):
+    """Distance of each visited node, nearest first and negative upstream, and the traversed edges."""
+
+    distances: dict[N, int]
+    edges: tuple[E, ...]
+    is_truncated: bool
+
+
+def breadth_first(
+    starts: Mapping[S, N],
+    expand: Callable[[S, bool], Iterable[tuple[S, N, E | None]]],
+    direction: Direction,
+    *,
+    depth: int,
+    limit: int,
+) -> Traversal[N, E]:
+    """Traverse from the start states up to `depth` hops and `limit` nodes.
+
+    `expand` yields the next states, with their nodes and edges. A node can have several states: each is expanded once
+    per direction. `both` combines the upstream and the downstream traversal of the start; siblings are in neither.
+    """
+    distances = dict.fromkeys(starts.values(), 0)
+    edges: dict[E, None] = {}
+    is_truncated = False
+    seen = {is_forward: set(starts) for is_forward in _IS_FORWARD[direction]}
+    frontiers = {is_forward: list(starts) for is_forward in seen}
+    for distance in range(1, depth + 1):
+        for is_forward, frontier in frontiers.items():
+            reached: list[S] = []
+            for state in frontier:
+                for next_state, node, edge in expand(state, is_forward):
+                    if node not in distances:
+                        if len(distances) >= limit:
+                            is_truncated = True
+                            continue
+                        distances[node] = distance if is_forward else -distance
+                    if edge is not None:
+                        edges[edge] = None
+                    if next_state not in seen[is_forward]:
+                        seen[is_forward].add(next_state)
+                        reached.append(next_state)
+            frontiers[is_forward] = reached
+        if not any(frontiers.values()):
+            break
+    return Traversal(distances, tuple(edges), is_truncated)
 
 
 class VisitedNode(Struct, frozen=True):
@@ -31,7 +92,7 @@ class VisitedNode(Struct, frozen=True):
     hidden_downstream: int
 
 
-class Traversal(Struct, frozen=True):
+class NodeTraversal(Struct, frozen=True):
     """Visited nodes, nearest first, and all edges between them."""
 
     nodes: tuple[VisitedNode, ...]
@@ -40,37 +101,68 @@ class Traversal(Struct, frozen=True):
 
 
 def traverse(
-    view: JobGraphView, start: int, direction: Direction = "both", *, depth: int = 20, limit: int = 1000
-) -> Traversal:
-    """Traverse from a node up to `depth` hops and `limit` nodes.
+    view: JobGraphView,
+    start: int,
+    direction: Direction = "both",
+    *,
+    depth: int = 20,
+    limit: int = 1000,
+    max_neighbours: int | None = None,
+) -> NodeTraversal:
+    """Traverse from a job or dataset, to at most `max_neighbours` of each node."""
 
-    `both` combines the upstream and the downstream traversal of the start; siblings are in neither.
-    """
-    distances, is_truncated = _distances(view, view.representative(start), _directions(direction), depth, limit)
-    sources_of = {
-        number: [source for source in view.neighbours(number, is_forward=False) if source in distances]
-        for number in distances
-    }
-    target_counts = dict.fromkeys(distances, 0)
-    for sources in sources_of.values():
-        for source in sources:
-            target_counts[source] += 1
+    def expand(number: int, is_forward: bool) -> Iterable[tuple[int, int, None]]:  # noqa: FBT001
+        ends = view.neighbours(number, is_forward=is_forward)
+        return ((end, end, None) for end in (ends if max_neighbours is None else ends[:max_neighbours]))
+
+    start = view.representative(start)
+    traversal: Traversal[int, None] = breadth_first({start: start}, expand, direction, depth=depth, limit=limit)
+    return connect_nodes(view, traversal.distances, is_truncated=traversal.is_truncated)
+
+
+def traverse_neighbourhood(view: JobGraphView, start: int, *, depth: int, limit: int) -> NodeTraversal:
+    """Traverse from a job or dataset along and against the data flow at each node, siblings included."""
+
+    def expand(number: int, _: bool) -> Iterator[tuple[int, int, None]]:  # noqa: FBT001
+        for is_forward in (False, True):
+            yield from ((end, end, None) for end in view.neighbours(number, is_forward=is_forward))
+
+    traversal: Traversal[int, None] = breadth_first({start: start}, expand, "downstream", depth=depth, limit=limit)
+    return connect_nodes(view, traversal.distances, is_truncated=traversal.is_truncated)
+
+
+def connect_nodes(view: JobGraphView, distances: Mapping[int, int], *, is_truncated: bool = False) -> NodeTraversal:
+    """Add the edges between nodes and count their other neighbours."""
+    sources = {number: view.neighbours(number, is_forward=False) for number in distances}
+    edges = tuple((source, number) for number, ends in sources.items() for source in ends if source in distances)
+    source_counts, target_counts = dict.fromkeys(distances, 0), dict.fromkeys(distances, 0)
+    for source, target in edges:
+        source_counts[target] += 1
+        target_counts[source] += 1
     nodes = tuple(
         VisitedNode(
             number,
             distance,
-            view.degree(number, is_forward=False) - len(sources_of[number]),
-            view.degree(number, is_forward=True) - target_counts[number],
+            len(sources[number]) - source_counts[number],
+            len(view.neighbours(number, is_forward=True)) - target_counts[number],
         )
         for number, distance in distances.items()
     )
-    edges = tuple((source, number) for number, sources in sources_of.items() for source in sources)
-    return Traversal(nodes, edges, is_truncated)
+    return NodeTraversal(nodes, edges, is_truncated)
 
 
-def find_shortest_path(view: JobGraphView, start: int, end: int, *, max_nodes: int = 500_000) -> tuple[int, ...] | None:
+class PathView(Protocol):
+    """Neighbours of the nodes of a graph."""
+
+    def neighbours(self, number: int, *, is_forward: bool) -> Sequence[int]:
+        """Return the nodes that a node feeds (`is_forward`) or is fed by."""
+
+    def first_by_name(self, numbers: Iterable[int], /) -> int:
+        """Return the first node by name."""
+
+
+def find_shortest_path(view: PathView, start: int, end: int, *, max_nodes: int = 500_000) -> tuple[int, ...] | None:
     """Find a shortest path along the data flow by bidirectional search of at most about `max_nodes` nodes."""
-    start, end = view.representative(start), view.representative(end)
     if start == end:
         return (start,)
     predecessors: dict[bool, dict[int, int]] = {True: {start: start}, False: {end: end}}
@@ -86,7 +178,7 @@ def find_shortest_path(view: JobGraphView, start: int, end: int, *, max_nodes: i
         frontiers[is_forward] = next_frontier
         meeting = [node for node in next_frontier if node in predecessors[not is_forward]]
         if meeting:
-            return _join_paths(predecessors, view.graph.first_by_name(meeting))
+            return _join_paths(predecessors, view.first_by_name(meeting))
     return None
 
 
@@ -102,62 +194,98 @@ def _trace_back(predecessors: dict[int, int], number: int) -> Iterator[int]:
         yield number
 
 
-def _directions(direction: Direction) -> tuple[bool, ...]:
-    return {"upstream": (False,), "downstream": (True,), "both": (False, True)}[direction]
+# OpenLineage: of several transformations along a path the strongest one names the result.
+_SUBTYPE_RANK = {None: 0, "IDENTITY": 1, "TRANSFORMATION": 2, "AGGREGATION": 3}
 
 
-def _distances(
-    view: JobGraphView, start: int, directions: tuple[bool, ...], depth: int, limit: int
-) -> tuple[dict[int, int], bool]:
-    """Compute the distance of each node, alternating directions per hop, and whether `limit` truncated it."""
-    distances = {start: 0}
-    seen = {is_forward: {start} for is_forward in directions}
-    frontiers = {is_forward: [start] for is_forward in directions}
-    for distance in range(1, depth + 1):
-        for is_forward in directions:
-            next_frontier = []
-            for number in frontiers[is_forward]:
-                for end in view.neighbours(number, is_forward=is_forward):
-                    if end in seen[is_forward]:
-                        continue
-                    if end not in distances:
-                        if len(distances) >= limit:
-                            return distances, True
-                        distances[end] = distance if is_forward else -distance
-                    seen[is_forward].add(end)
-                    next_frontier.append(end)
-            frontiers[is_forward] = next_frontier
-        if not any(frontiers.values()):
-            break
-    return distances, False
+def compose_transformations(near: Transformation, far: Transformation) -> Transformation | None:
+    """Compose the transformations of two consecutive edges; None if both are INDIRECT, which is not followed."""
+    if near.type == far.type == "INDIRECT":
+        return None
+    if near.type != far.type:
+        return near if near.type == "INDIRECT" else far
+    return max(near, far, key=lambda transformation: _SUBTYPE_RANK.get(transformation.subtype, 0))
 
 
-# What to do at the end of an INDIRECT edge. `report`: return the column and stop, otherwise almost everything would be
-# upstream of everything. `follow`: continue over DIRECT edges.
+# What to do at the end of an INDIRECT edge. `report`: return the column and stop. `follow`: continue over DIRECT edges.
 IndirectPolicy = Literal["report", "follow"]
+IsHidden = Callable[[int], bool]
 
 
-class ColumnGraphProtocol(Protocol):
+class AdjacentColumns(Protocol):
+    """Edges between columns: cached, read from the index, as of a time, or of one run."""
+
+    def adjacent_columns(self, number: int, *, is_forward: bool) -> Iterable[AdjacentColumn]:
+        """Yield the edges from a column (`is_forward`) or into it.
+
+        Those of its dataset-level node apply to it. Downstream, a dataset-level node has those of all its columns.
+        """
+
+
+class ColumnGraphProtocol(AdjacentColumns, Protocol):
     """A column graph."""
 
-    def columns_of(self, namespace: str, dataset: str) -> Iterable[int]:
+    def find(self, column: Column, /) -> int | None:
+        """Return the number of a column, or of a dataset-level node; None without lineage."""
+
+    def columns_of(self, namespace: str, dataset: str, /) -> Sequence[int]:
         """Return the numbers of all columns of a dataset, and of its dataset-level node."""
 
-    def column(self, number: int) -> Column:
+    def column(self, number: int, /) -> Column:
         """Return the column with a number."""
 
-    def is_dataset_level(self, number: int) -> bool:
-        """Check whether a node is dataset-level."""
-
-    def is_frame(self, number: int) -> bool:
+    def is_frame(self, number: int, /) -> bool:
         """Check whether a node belongs to an in-memory DataFrame."""
 
-    def adjacent_columns(self, number: int, *, is_forward: bool) -> Iterator[AdjacentColumn]:
-        """Yield the edges from a column (`is_forward`) or into it."""
+
+def locate_columns(graph: ColumnGraphProtocol, target: Column) -> tuple[ColumnGraphProtocol, Sequence[int]]:
+    """Return the numbers of a column, or of all columns of a dataset, and the graph that has them."""
+    if target.column is None:
+        return graph, graph.columns_of(target.namespace, target.dataset)
+    number = graph.find(target)
+    if number is not None:
+        return graph, [number]
+    dataset_node = graph.find(Column(target.namespace, target.dataset))
+    if dataset_node is None:
+        return graph, []
+    extended = _WithColumn(graph, target.column, dataset_node)
+    return extended, [extended.number]
+
+
+class _WithColumn:
+    """Graph with one more node: a column that has only the edges of its dataset-level node."""
+
+    def __init__(self, graph: ColumnGraphProtocol, column: str, dataset_node: int) -> None:
+        self._graph, self._dataset_node = graph, dataset_node
+        self.number: int = graph.number - 1 if isinstance(graph, _WithColumn) else -1
+        self._column = structs.replace(graph.column(dataset_node), column=column)
+
+    def find(self, column: Column) -> int | None:
+        return self.number if column == self._column else self._graph.find(column)
+
+    def columns_of(self, namespace: str, dataset: str) -> Sequence[int]:
+        return self._graph.columns_of(namespace, dataset)
+
+    def column(self, number: int) -> Column:
+        return self._column if number == self.number else self._graph.column(number)
+
+    def is_frame(self, number: int) -> bool:
+        return self._graph.is_frame(self._dataset_node if number == self.number else number)
+
+    def adjacent_columns(self, number: int, *, is_forward: bool) -> Iterable[AdjacentColumn]:
+        if number != self.number:
+            return self._graph.adjacent_columns(number, is_forward=is_forward)
+        edges = self._graph.adjacent_columns(self._dataset_node, is_forward=is_forward)
+        # Downstream, the dataset-level node has the edges of all columns.
+        return (edge for edge in edges if not is_forward or self._has_source(edge.end))
+
+    def _has_source(self, number: int) -> bool:
+        edges = self._graph.adjacent_columns(number, is_forward=False)
+        return any(edge.end == self._dataset_node for edge in edges)
 
 
 class VisitedColumn(Struct, frozen=True):
-    """A visited column; DIRECT if all edges to it are. `distance` is negative upstream."""
+    """A visited column; DIRECT if all edges on a path to it are. `distance` is negative upstream."""
 
     number: int
     distance: int
@@ -165,12 +293,18 @@ class VisitedColumn(Struct, frozen=True):
 
 
 class TraversedEdge(Struct, frozen=True):
-    """An edge along the data flow, and its job."""
+    """An edge along the data flow with its job and origin, and the edges over hidden columns that it stands for.
+
+    `path` is the composition of the transformations from the start of the traversal.
+    """
 
     start: int
     end: int
     transformation: Transformation
     job: tuple[str, str] | None
+    origin: Any
+    via: tuple[AdjacentColumn, ...]
+    path: Transformation
 
 
 class ColumnTraversal(Struct, frozen=True):
@@ -181,125 +315,93 @@ class ColumnTraversal(Struct, frozen=True):
     is_truncated: bool
 
 
+_START = Transformation("DIRECT")
+# A column, and the subtype of the INDIRECT edge on the path to it; None if the path is DIRECT.
+_ColumnState = tuple[int, str | None]
+
+
 def traverse_columns(
-    graph: ColumnGraphProtocol,
-    start: Iterable[int],
+    graph: AdjacentColumns,
+    starts: Iterable[int],
     direction: Direction = "upstream",
     *,
     depth: int = 20,
     limit: int = 1000,
     indirect: IndirectPolicy = "report",
-    include_frames: bool = False,
+    is_hidden: IsHidden | None = None,
 ) -> ColumnTraversal:
-    """Traverse from columns up to `depth` hops and `limit` columns, passing through in-memory frames."""
-    directions = {"upstream": (False,), "downstream": (True,), "both": (False, True)}[direction]
-    traversal = _Traversal(
-        graph, tuple(start), limit, follow_indirect=indirect == "follow", include_frames=include_frames
-    )
-    for is_forward in directions:
-        traversal.run(depth, is_forward=is_forward)
-    return traversal.result()
+    """Traverse from columns, passing through hidden ones."""
+    types: dict[int, EdgeType] = {}
 
-
-class _Traversal:
-    def __init__(
-        self,
-        graph: ColumnGraphProtocol,
-        start: tuple[int, ...],
-        limit: int,
-        *,
-        follow_indirect: bool,
-        include_frames: bool,
-    ) -> None:
-        self._graph, self._start, self._limit = graph, start, max(limit, len(start))
-        self._follow_indirect, self._include_frames = follow_indirect, include_frames
-        self._visited: dict[int, VisitedColumn] = {number: VisitedColumn(number, 0, "DIRECT") for number in start}
-        self._edges: dict[TraversedEdge, None] = {}
-        self._is_truncated = False
-
-    def result(self) -> ColumnTraversal:
-        return ColumnTraversal(tuple(self._visited.values()), tuple(self._edges), self._is_truncated)
-
-    def run(self, depth: int, *, is_forward: bool) -> None:
-        # A column is expanded at most twice: once as reached directly, once as reached indirectly.
-        frontier: list[tuple[int, EdgeType]] = [(number, "DIRECT") for number in self._start]
-        seen = set(frontier)
-        for distance in range(1, depth + 1):
-            next_frontier: list[tuple[int, EdgeType]] = []
-            for number, dependency_type in frontier:
-                for neighbour in self._neighbours(number, dependency_type, is_forward=is_forward):
-                    reached_type: EdgeType = (
-                        "DIRECT" if dependency_type == neighbour.transformation.type == "DIRECT" else "INDIRECT"
-                    )
-                    if not self._visit(neighbour.end, distance if is_forward else -distance, reached_type):
-                        continue
-                    pair = (number, neighbour.end) if is_forward else (neighbour.end, number)
-                    self._edges[TraversedEdge(*pair, neighbour.transformation, neighbour.job)] = None
-                    if (neighbour.end, reached_type) not in seen:
-                        seen.add((neighbour.end, reached_type))
-                        next_frontier.append((neighbour.end, reached_type))
-            frontier = next_frontier
-
-    def _visit(self, number: int, distance: int, dependency_type: EdgeType) -> bool:
-        visited = self._visited.get(number)
-        if visited is None:
-            if len(self._visited) >= self._limit:
-                self._is_truncated = True
-                return False
-            self._visited[number] = VisitedColumn(number, distance, dependency_type)
-        elif dependency_type == "DIRECT" and visited.dependency_type != "DIRECT":
-            self._visited[number] = structs.replace(visited, dependency_type=dependency_type)
-        return True
-
-    def _neighbours(self, number: int, dependency_type: EdgeType, *, is_forward: bool) -> Iterator[AdjacentColumn]:
-        """Yield the edges to follow from a column that was reached with a dependency type."""
-        if dependency_type == "INDIRECT" and not self._follow_indirect:
+    def expand(state: _ColumnState, is_forward: bool) -> Iterator[tuple[_ColumnState, int, TraversedEdge]]:  # noqa: FBT001
+        number, indirect_subtype = state
+        if indirect_subtype is not None and indirect == "report":
             return
-        for neighbour in self._through_frames(number, is_forward=is_forward):
-            # INDIRECT after INDIRECT is not followed.
-            if dependency_type == "DIRECT" or neighbour.transformation.type == "DIRECT":
-                yield neighbour
+        path = _START if indirect_subtype is None else Transformation("INDIRECT", indirect_subtype)
+        for edge in visible_edges(graph, number, is_hidden, is_forward=is_forward):
+            composed = compose_transformations(path, edge.transformation)
+            if composed is not None:
+                ends = (number, edge.end) if is_forward else (edge.end, number)
+                traversed = TraversedEdge(*ends, edge.transformation, edge.job, edge.origin, edge.via, composed)
+                is_direct = composed.type == "DIRECT"
+                if is_direct or edge.end not in types:
+                    types[edge.end] = composed.type
+                yield (edge.end, None if is_direct else composed.subtype or ""), edge.end, traversed
 
-    def _through_frames(self, number: int, *, is_forward: bool) -> Iterator[AdjacentColumn]:
-        visited: set[tuple[int, EdgeType]] = set()
-        pending = [
+    starts = dict.fromkeys(starts)
+    states: dict[_ColumnState, int] = {(number, None): number for number in starts}
+    traversal = breadth_first(states, expand, direction, depth=depth, limit=max(limit, len(states)))
+    columns = tuple(
+        VisitedColumn(number, distance, "DIRECT" if number in starts else types[number])
+        for number, distance in traversal.distances.items()
+    )
+    return ColumnTraversal(columns, traversal.edges, traversal.is_truncated)
+
+
+def visible_edges(
+    graph: AdjacentColumns, number: int, is_hidden: IsHidden | None, *, is_forward: bool
+) -> Iterator[AdjacentColumn]:
+    """Yield the edges of a column to visible columns, composed over hidden ones."""
+    visited: set[tuple[int, EdgeType]] = set()
+    pending = list(graph.adjacent_columns(number, is_forward=is_forward))
+    for edge in pending:
+        if is_hidden is None or not is_hidden(edge.end):
+            yield edge
+        elif (edge.end, edge.transformation.type) not in visited:
+            visited.add((edge.end, edge.transformation.type))
+            for following in graph.adjacent_columns(edge.end, is_forward=is_forward):
+                transformation = compose_transformations(edge.transformation, following.transformation)
+                if transformation is not None:
+                    via = (*(edge.via or (edge,)), following)
+                    pending.append(AdjacentColumn(following.end, transformation, edge.job, edge.origin, via))
+
+
+class DirectColumnView:
+    """Columns connected by DIRECT edges, as `PathView`."""
+
+    def __init__(self, graph: ColumnGraphProtocol, is_hidden: IsHidden | None) -> None:
+        self._graph, self._is_hidden = graph, is_hidden
+
+    def neighbours(self, number: int, *, is_forward: bool) -> Sequence[int]:
+        """Return the columns at the other end of DIRECT edges."""
+        return list(dict.fromkeys(edge.end for edge in self._direct_edges(number, is_forward=is_forward)))
+
+    def first_by_name(self, numbers: Iterable[int]) -> int:
+        """Return the first column by name."""
+        return min(numbers, key=lambda number: self._graph.column(number).id)
+
+    def edge(self, start: int, end: int) -> AdjacentColumn:
+        """Return an edge between two neighbours. That into the dataset-level node of `end` is found from `end` only."""
+        return next(
             edge
-            for member in self._members(number, is_forward=is_forward)
-            for edge in self._adjacent(member, is_forward)
-        ]
-        while pending:
-            edge = pending.pop(0)
-            if self._include_frames or not self._graph.is_frame(edge.end):
-                yield edge
-                continue
-            frame = edge.end, edge.transformation.type
-            if frame in visited:
-                continue
-            visited.add(frame)
-            for member in self._members(edge.end, is_forward=is_forward):
-                for following in self._adjacent(member, is_forward):
-                    transformation = compose_transformations(edge.transformation, following.transformation)
-                    if transformation is not None:
-                        pending.append(structs.replace(following, transformation=transformation, job=edge.job))
+            for number, other, is_forward in ((start, end, True), (end, start, False))
+            for edge in self._direct_edges(number, is_forward=is_forward)
+            if edge.end == other
+        )
 
-    def _adjacent(self, number: int, is_forward: bool) -> Iterator[AdjacentColumn]:  # noqa: FBT001
-        return self._graph.adjacent_columns(number, is_forward=is_forward)
-
-    def _members(self, number: int, *, is_forward: bool) -> Iterable[int]:
-        """Expand a dataset-level node downstream to all columns, which depend on it."""
-        if not is_forward or not self._graph.is_dataset_level(number):
-            return (number,)
-        column = self._graph.column(number)
-        return self._graph.columns_of(column.namespace, column.dataset)
-
-
-def compose_transformations(near: Transformation, far: Transformation) -> Transformation | None:
-    """Compose two transformations; None if both are INDIRECT."""
-    if near.type == far.type == "INDIRECT":
-        return None
-    if near.type != far.type:
-        return near if near.type == "INDIRECT" else far
-    return max(near, far, key=lambda transformation: SUBTYPE_RANK.get(transformation.subtype, 0))
+    def _direct_edges(self, number: int, *, is_forward: bool) -> Iterator[AdjacentColumn]:
+        edges = visible_edges(self._graph, number, self._is_hidden, is_forward=is_forward)
+        return (edge for edge in edges if edge.transformation.type == "DIRECT")
 
 
 _MAX_READERS = 100
@@ -351,91 +453,59 @@ def traverse_runs(
     roll_up: RollUp = "none",
 ) -> RunTraversal:
     """Traverse from a run to other runs; with `roll_up`, replace each by its parent or root run."""
-    traversal = _RunTraverser(index, limit)
-    start = require_run(index, run_uuid)
-    starts = [start]
+    rows = {run_uuid: require_run(index, run_uuid)}
     if roll_up != "none" or not list_run_io(index, run_uuid):
         # A run without inputs and outputs is represented by its child runs.
-        starts += list_child_runs(index, run_uuid, limit)
-    for name, is_forward in (("upstream", False), ("downstream", True)):
-        if direction in (name, "both"):
-            traversal.traverse(starts, depth, is_forward=is_forward)
-    return traversal.result(roll_up)
+        rows |= {row["run_uuid"]: row for row in list_child_runs(index, run_uuid, limit)}
+
+    def expand(name: str, is_forward: bool) -> Iterator[tuple[str, str, RunEdge]]:  # noqa: FBT001
+        for other, edge in (_readers if is_forward else _writers)(index, rows[name]):
+            rows.setdefault(other["run_uuid"], other)
+            yield other["run_uuid"], other["run_uuid"], edge
+
+    starts = {name: name for name in list(rows)[:limit]}
+    traversal = breadth_first(starts, expand, direction, depth=depth, limit=limit)
+    shown = {name: _ancestor(index, rows[name], roll_up) for name in traversal.distances}
+    runs: dict[str, VisitedRun] = {}
+    for name, distance in traversal.distances.items():
+        run = shown[name]
+        runs.setdefault(run["run_uuid"], VisitedRun(run["run_uuid"], distance, run))
+    edges = dict.fromkeys(
+        structs.replace(edge, writer=shown[edge.writer]["run_uuid"], reader=shown[edge.reader]["run_uuid"])
+        for edge in traversal.edges
+    )
+    return RunTraversal(
+        tuple(runs.values()),
+        tuple(edge for edge in edges if roll_up == "none" or edge.writer != edge.reader),
+        traversal.is_truncated,
+    )
 
 
-class _RunTraverser:
-    def __init__(self, index: IndexReader, limit: int) -> None:
-        self._index, self._limit = index, limit
-        self._runs: dict[str, VisitedRun] = {}
-        self._edges: dict[RunEdge, None] = {}
-        self._is_truncated = False
+def _writers(index: IndexReader, run: Row) -> Iterator[tuple[Row, RunEdge]]:
+    for read in list_run_io(index, run["run_uuid"]):
+        if read["direction"] == "INPUT":
+            writer = producer_before(index, read, run)
+            if writer is not None:
+                yield writer, _edge(writer, run, read)
 
-    def traverse(self, starts: list[Row], depth: int, *, is_forward: bool) -> None:
-        frontier = starts
-        for start in starts:
-            self._visit(start, 0)
-        seen = {start["run_uuid"] for start in starts}
-        for distance in range(1, depth + 1):
-            next_frontier = []
-            for run in frontier:
-                for other, edge in self._readers(run) if is_forward else self._writers(run):
-                    if self._visit(other, distance if is_forward else -distance):
-                        self._edges[edge] = None
-                        if other["run_uuid"] not in seen:
-                            seen.add(other["run_uuid"])
-                            next_frontier.append(other)
-            frontier = next_frontier
 
-    def result(self, roll_up: RollUp) -> RunTraversal:
-        if roll_up == "none":
-            return RunTraversal(tuple(self._runs.values()), tuple(self._edges), self._is_truncated)
-        shown_runs = {name: self._ancestor(run.row, roll_up) for name, run in self._runs.items()}
-        runs: dict[str, VisitedRun] = {}
-        for name, run in self._runs.items():
-            row = shown_runs[name]
-            runs.setdefault(row["run_uuid"], VisitedRun(row["run_uuid"], run.distance, row))
-        edges = {
-            RunEdge(
-                shown_runs[edge.writer]["run_uuid"], shown_runs[edge.reader]["run_uuid"], edge.dataset, edge.version
-            ): None
-            for edge in self._edges
-        }
-        return RunTraversal(
-            tuple(runs.values()), tuple(edge for edge in edges if edge.writer != edge.reader), self._is_truncated
-        )
+def _readers(index: IndexReader, run: Row) -> Iterator[tuple[Row, RunEdge]]:
+    for written in list_run_io(index, run["run_uuid"]):
+        if written["direction"] == "OUTPUT":
+            for reader in consumers_after(index, written, run, _MAX_READERS):
+                yield reader, _edge(run, reader, written)
 
-    def _visit(self, run: Row, distance: int) -> bool:
-        if run["run_uuid"] in self._runs:
-            return True
-        if len(self._runs) >= self._limit:
-            self._is_truncated = True
-            return False
-        self._runs[run["run_uuid"]] = VisitedRun(run["run_uuid"], distance, run)
-        return True
 
-    def _writers(self, run: Row) -> Iterator[tuple[Row, RunEdge]]:
-        for read in list_run_io(self._index, run["run_uuid"]):
-            if read["direction"] == "INPUT":
-                writer = producer_before(self._index, read, run)
-                if writer is not None:
-                    yield writer, _edge(writer, run, read)
-
-    def _readers(self, run: Row) -> Iterator[tuple[Row, RunEdge]]:
-        for written in list_run_io(self._index, run["run_uuid"]):
-            if written["direction"] == "OUTPUT":
-                for reader in consumers_after(self._index, written, run, _MAX_READERS):
-                    yield reader, _edge(run, reader, written)
-
-    def _ancestor(self, run: Row, roll_up: RollUp) -> Row:
-        visited = {run["run_uuid"]}
-        for _ in range(1 if roll_up == "parent" else _MAX_ANCESTORS):
-            name = run["parent_run_uuid"]
-            parent = None if name is None or name in visited else find_run(self._index, name)
-            if parent is None:
-                break
-            visited.add(name)
-            run = parent
-        return run
+def _ancestor(index: IndexReader, run: Row, roll_up: RollUp) -> Row:
+    visited = {run["run_uuid"]}
+    for _ in range({"none": 0, "parent": 1, "root": _MAX_ANCESTORS}[roll_up]):
+        name = run["parent_run_uuid"]
+        parent = None if name is None or name in visited else find_run(index, name)
+        if parent is None:
+            break
+        visited.add(name)
+        run = parent
+    return run
 
 
 def _edge(writer: Row, reader: Row, io: Row) -> RunEdge:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal, Protocol
 
 from msgspec import Struct
@@ -74,8 +74,8 @@ class JobGraphProtocol(Protocol):
     def parent(self, number: int, /) -> int:
         """Return the parent job of a job, or the job itself."""
 
-    def children(self) -> Mapping[int, Sequence[int]]:
-        """Return the child jobs by parent job."""
+    def children(self, number: int, /) -> Sequence[int]:
+        """Return the child jobs of a job."""
 
 
 class JobGraphView:
@@ -92,7 +92,7 @@ class JobGraphView:
         if self.options.roll_up == "none" or parent(number) == number:
             return number
         if self.options.roll_up == "parent":
-            return number if number in self.graph.children() else parent(number)
+            return number if self.graph.children(number) else parent(number)
         visited = {number}
         while parent(number) not in visited:
             number = parent(number)
@@ -117,9 +117,9 @@ class JobGraphView:
                     neighbours[end] = None
         return list(neighbours)
 
-    def degree(self, number: int, *, is_forward: bool) -> int:
-        """Return the number of neighbours of a node."""
-        return len(self.neighbours(number, is_forward=is_forward))
+    def first_by_name(self, numbers: Iterable[int]) -> int:
+        """Return the first node by name."""
+        return self.graph.first_by_name(numbers)
 
     def edge_kind(self, start: int, end: int) -> JobEdgeKind | None:
         """Return the kind of the edge between two nodes; None if hidden frames are in between."""
@@ -148,12 +148,12 @@ class JobGraphView:
         """Return all nodes represented by a node."""
         if self.options.roll_up == "none":
             return (number,)
-        children = self.graph.children()
+        children = self.graph.children
         if self.options.roll_up == "parent":
-            return (number, *(child for child in children.get(number, ()) if child not in children))
+            return (number, *(child for child in children(number) if not children(child)))
         members, pending = {number: None}, [number]
         while pending:
-            for child in children.get(pending.pop(), ()):
+            for child in children(pending.pop()):
                 if child not in members:
                     members[child] = None
                     pending.append(child)

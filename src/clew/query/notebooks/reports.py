@@ -9,6 +9,7 @@ from typing import Literal
 from msgspec import Struct
 
 from clew.index.queries.reader import IndexReader
+from clew.query.graph.nodes import Column
 from clew.query.model import (
     CellExecution,
     DatasetName,
@@ -223,9 +224,10 @@ def _documented_dataset(state: DatasetState, origins: dict[str, tuple[str, ...]]
 
 
 def _origins(index: IndexReader, state: DatasetState) -> dict[str, tuple[str, ...]]:
-    columns = [field.name for field in state.fields[:_MAX_COLUMNS]]
+    columns = [Column(state.dataset.namespace, state.dataset.name, field.name) for field in state.fields[:_MAX_COLUMNS]]
     return {
-        column: tuple(dict.fromkeys(_origin_names(trace_upstream(index, state.dataset, column)))) for column in columns
+        column.column or "": tuple(dict.fromkeys(_origin_names(trace_upstream(index, column, is_collapsed=False))))
+        for column in columns
     }
 
 

@@ -26,7 +26,7 @@ from clew.query.model import (
     from_epoch_micros,
 )
 from clew.query.names import UnknownNameError, schema_fields
-from clew.query.pages.run_page_model import PageEdge, PageOperation, PageState, Port
+from clew.query.pages.run_page_model import Flag, PageEdge, PageOperation, PageState, Port
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -104,7 +104,6 @@ def find_notebook_run(index: IndexReader, session_id: str) -> NotebookRun | None
 
 def column_edge_from_row(row: Row) -> ColumnLineageEdge:
     """Convert an edge row."""
-    flag = row["description"] if row["description"] in {"opaque", "inferred"} else None
     return ColumnLineageEdge(
         dataset=DatasetName(row["dataset_namespace"], row["dataset_name"]),
         version=row["dataset_version"] or None,
@@ -114,10 +113,15 @@ def column_edge_from_row(row: Row) -> ColumnLineageEdge:
         source_column=row["source_column"],
         type="INDIRECT" if row["type"] == "INDIRECT" else "DIRECT",
         subtype=row["subtype"],
-        flag=flag,
+        flag=lineage_flag(row["description"]),
         run_uuid=row["run_uuid"],
         job_name=row["job_name"] or "",
     )
+
+
+def lineage_flag(description: str | None) -> Flag | None:
+    """Return the flag that the capture stores as the description of an edge that is not exact."""
+    return description if description in ("opaque", "inferred") else None  # type: ignore[return-value]
 
 
 def _summary(row: Row) -> SessionSummary:

@@ -7,10 +7,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Literal
 
-from msgspec import Struct
-
 from clew.errors import UsageError
-from clew.query.layout import Box, Size, Spacing, compute_layered_layout, nodes_within_hops
+from clew.query.graph.column_graph import AdjacentColumn, Transformation
+from clew.query.graph.traversal import UNLIMITED, Traversal, TraversedEdge, breadth_first, traverse_columns
+from clew.query.layout import Box, Size, Spacing, compute_layered_layout
 from clew.query.model import LineageStep
 from clew.query.notebooks.session import RunStates, display_name, track_states
 from clew.query.pages.run_page_model import (
@@ -136,52 +136,31 @@ def _step_order(step: LineageStep) -> tuple[bool, str, str]:
     return step.edge is not None and step.edge.type == "INDIRECT", display_name(step.dataset), step.column or ""
 
 
-class _Step(Struct, frozen=True):
-    """A visited column: its edge, and the phrase for an INDIRECT dependency (None: DIRECT)."""
-
-    port: Port
-    edge: PageEdge
-    phrase: str | None
-    is_leaf: bool
-
-
 def _sentence(run_states: RunStates, root: Port) -> tuple[SentencePart, ...]:
     target = SentencePart(
         kind="target", text=_column_label(run_states.states[root.state].label, [root.column or "all columns"])
     )
-    steps = list(_steps(run_states, root))
-    if not steps:
+    graph = _RunGraph(run_states)
+    edges = traverse_columns(graph, [graph.find(root)], depth=UNLIMITED, limit=UNLIMITED, indirect="follow").edges
+    if not edges:
         is_external = run_states.states[root.state].producer is None
         text = "comes from outside this run" if is_external else "no source was recorded"
         return (target, SentencePart(kind="summary", text=text))
+    leaves = [edge for edge in edges if not graph.adjacent_columns(edge.start)]
     return (
         target,
-        *_code_parts(run_states, steps),
-        *_source_parts(run_states, steps),
-        *_indirect_parts(run_states, steps),
-        _summary_part(steps),
+        *_code_parts(run_states, edges),
+        *_source_parts(run_states, [graph.ports[edge.start] for edge in leaves if edge.path.type == "DIRECT"]),
+        *_indirect_parts(
+            run_states,
+            [(_indirect_phrase(edge.path), graph.ports[edge.start]) for edge in leaves if edge.path.type == "INDIRECT"],
+        ),
+        _summary_part(edges),
     )
 
 
-def _steps(run_states: RunStates, root: Port) -> Iterator[_Step]:
-    """Yield each upstream column once per kind of dependency, nearest first."""
-    upstream = _UpstreamEdges(run_states)
-    seen: set[tuple[Port, str | None, int | None]] = set()
-    queue: list[tuple[Port, str | None]] = [(root, None)]
-    for port, phrase in queue:
-        for edge in upstream(port):
-            edge_phrase = _indirect_phrase(edge)
-            key = (edge.source, phrase or edge_phrase, edge.operation)
-            # INDIRECT after INDIRECT is not followed.
-            if key in seen or (phrase is not None and edge_phrase is not None):
-                continue
-            seen.add(key)
-            yield _Step(port=edge.source, edge=edge, phrase=phrase or edge_phrase, is_leaf=not upstream(edge.source))
-            queue.append((edge.source, phrase or edge_phrase))
-
-
-class _UpstreamEdges:
-    """Incoming edges of a column, DIRECT first, including those of the whole dataset."""
+class _RunGraph:
+    """Column graph of one run; columns are numbered as found. The origin of an edge is its operation."""
 
     def __init__(self, run_states: RunStates) -> None:
         self._labels = [state.label for state in run_states.states]
@@ -190,26 +169,45 @@ class _UpstreamEdges:
         for edge in run_states.edges:
             self._into_port[edge.target].append(edge)
             self._into_state[edge.target.state].append(edge)
+        self._numbers: dict[Port, int] = {}
+        self.ports: list[Port] = []
 
-    def __call__(self, port: Port) -> list[PageEdge]:
+    def find(self, port: Port) -> int:
+        number = self._numbers.setdefault(port, len(self.ports))
+        if number == len(self.ports):
+            self.ports.append(port)
+        return number
+
+    def adjacent_columns(self, number: int, *, is_forward: bool = False) -> list[AdjacentColumn]:
+        """Return the edges into a column, DIRECT first, including those of the whole dataset."""
+        port = self.ports[number]
+        if is_forward:
+            return []
         if port.column is None:
             edges = self._into_state.get(port.state, [])
         else:
             edges = [*self._into_port.get(port, ()), *self._into_port.get(Port(port.state, None), ())]
-        return sorted(edges, key=self._order)
+        return [
+            AdjacentColumn(
+                self.find(edge.source), Transformation(edge.type, edge.subtype, edge.flag), None, edge.operation
+            )
+            for edge in sorted(edges, key=self._order)
+        ]
 
     def _order(self, edge: PageEdge) -> tuple[bool, str, str]:
         return edge.type == "INDIRECT", self._labels[edge.source.state], edge.source.column or ""
 
 
-def _indirect_phrase(edge: PageEdge) -> str | None:
-    return None if edge.type == "DIRECT" else INDIRECT_PHRASES.get(edge.subtype or "", DEFAULT_INDIRECT_PHRASE)
+def _indirect_phrase(path: Transformation) -> str:
+    return INDIRECT_PHRASES.get(path.subtype or "", DEFAULT_INDIRECT_PHRASE)
 
 
-def _code_parts(run_states: RunStates, steps: Iterable[_Step]) -> list[SentencePart]:
+def _code_parts(run_states: RunStates, edges: Iterable[TraversedEdge]) -> list[SentencePart]:
     """List the operations that transformed values, last one first."""
-    edges = [step.edge for step in steps if step.phrase is None and step.edge.subtype not in {None, "IDENTITY"}]
-    positions = list(dict.fromkeys(edge.operation for edge in edges if edge.operation is not None))
+    transforming = (
+        edge for edge in edges if edge.path.type == "DIRECT" and edge.transformation.subtype not in {None, "IDENTITY"}
+    )
+    positions = list(dict.fromkeys(edge.origin for edge in transforming if edge.origin is not None))
     rest = len(positions) - _MAX_CODES
     more = [SentencePart(kind="code", text=f"{rest} more")] if rest > 0 else []
     return [_code_part(run_states, position) for position in positions[:_MAX_CODES]] + more
@@ -220,16 +218,14 @@ def _code_part(run_states: RunStates, position: int) -> SentencePart:
     return SentencePart(kind="code", text=operation.code, cell=operation.cell, line=operation.line)
 
 
-def _source_parts(run_states: RunStates, steps: Iterable[_Step]) -> list[SentencePart]:
-    texts = _group_by_dataset(run_states, [step.port for step in steps if step.phrase is None and step.is_leaf])
-    return [SentencePart(kind="source", text=text) for text in texts]
+def _source_parts(run_states: RunStates, ports: Iterable[Port]) -> list[SentencePart]:
+    return [SentencePart(kind="source", text=text) for text in _group_by_dataset(run_states, ports)]
 
 
-def _indirect_parts(run_states: RunStates, steps: Iterable[_Step]) -> list[SentencePart]:
+def _indirect_parts(run_states: RunStates, sources: Iterable[tuple[str, Port]]) -> list[SentencePart]:
     ports: defaultdict[str, list[Port]] = defaultdict(list)
-    for step in steps:
-        if step.phrase is not None and step.is_leaf:
-            ports[step.phrase].append(step.port)
+    for phrase, port in sources:
+        ports[phrase].append(port)
     texts = [f"{phrase} {', '.join(_group_by_dataset(run_states, ports[phrase]))}" for phrase in sorted(ports)]
     return [SentencePart(kind="indirect", text=text) for text in texts]
 
@@ -247,10 +243,9 @@ def _column_label(label: str, columns: Iterable[str]) -> str:
     return f"{label} · {', '.join(columns)}"
 
 
-def _summary_part(steps: Iterable[_Step]) -> SentencePart:
-    edges = [step.edge for step in steps]
-    count = len({edge.operation for edge in edges if edge.operation is not None})
-    inferred = len({edge.operation for edge in edges if edge.flag})
+def _summary_part(edges: Sequence[TraversedEdge]) -> SentencePart:
+    count = len({edge.origin for edge in edges if edge.origin is not None})
+    inferred = len({edge.origin for edge in edges if edge.transformation.description})
     accuracy = f"{inferred} inferred" if inferred else "all exact"
     return SentencePart(kind="summary", text=f"{count} {'step' if count == 1 else 'steps'}, {accuracy}")
 
@@ -310,6 +305,20 @@ def build_graph_views(
         for centre in centres
     ]
     return (_build_view(None, session_nodes, states, links, len(nodes)), *hop_views)
+
+
+def nodes_within_hops(centre: str, pairs: Iterable[tuple[str, str]], hops: int) -> list[str]:
+    """Return the nodes at most `hops` links upstream or downstream of `centre`, nearest first."""
+    adjacent: dict[bool, defaultdict[str, list[str]]] = {True: defaultdict(list), False: defaultdict(list)}
+    for source, target in pairs:
+        adjacent[True][source].append(target)
+        adjacent[False][target].append(source)
+
+    def expand(node: str, is_forward: bool) -> Iterator[tuple[str, str, None]]:  # noqa: FBT001
+        return ((end, end, None) for end in adjacent[is_forward].get(node, ()))
+
+    traversal: Traversal[str, None] = breadth_first({centre: centre}, expand, "both", depth=hops, limit=UNLIMITED)
+    return list(traversal.distances)
 
 
 def _nearest(centre: str, nodes: Sequence[str], pairs: Iterable[tuple[str, str]]) -> list[str]:

@@ -13,6 +13,8 @@ from click.testing import CliRunner, Result
 
 from clew.cli.main import cli
 from clew.errors import ClewError, UsageError
+from clew.index.queries.reader import IndexReader
+from clew.query import names, service
 
 
 @pytest.fixture
@@ -208,3 +210,27 @@ def test_ambiguous_name_lists_candidates(notebook_events: Any) -> None:
 def test_missing_index_is_reported(name: str, tmp_path: Path) -> None:
     with pytest.raises(ClewError, match="There is no index at"):
         invoke(tmp_path, name, "x")
+
+
+@pytest.mark.parametrize("name", ["totals.parquet.sum", "totals.parquet", "orders/save/dataframe_save"])
+def test_upstream_opens_the_index_once_and_resolves_the_name_once(
+    name: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+
+    def count(owner: Any, function: str) -> None:
+        original = getattr(owner, function)
+
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            calls.append(function)
+            return original(*args, **kwargs)
+
+        monkeypatch.setattr(owner, function, counted)
+
+    count(IndexReader, "__init__")
+    count(service, "resolve_name")
+    for resolver in ("match_datasets", "resolve_column", "resolve_node_id", "resolve_field_id"):
+        count(names, resolver)
+    assert invoke(home, "upstream", name).exit_code == 0
+    # A column is tried as the name of a dataset first.
+    assert calls == ["__init__", "resolve_name", "match_datasets", *["match_datasets"] * (name.count(".") - 1)]

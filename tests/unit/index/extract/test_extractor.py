@@ -12,6 +12,7 @@ import pytest
 from clew.events.facets import FacetOrder
 from clew.events.openlineage import decode_openlineage
 from clew.index.extract.extractor import ChangeExtractor
+from clew.index.queries.lineage import latest_edges
 from clew.index.queries.reader import IndexReader
 from clew.index.writer import IndexWriter
 
@@ -53,8 +54,8 @@ def test_facet_order_decides_independent_of_batches(order: FacetOrder, tmp_path:
         with IndexReader(path) as index:
             assert index.facets("run", "r") == {"note": json.dumps({"n": winner}).encode()}, parts
             assert index.dataset_facet("n", "out", None, "note") == json.dumps({"n": winner}).encode(), parts
-            edges = index.edges_into("n", "out", None, "out")
-            assert [edge["source_column"] for edge in edges] == [f"c{winner}"], parts
+            edges = latest_edges(index, [("n", "out")])
+            assert [edge.source_column for _, edge in edges] == [f"c{winner}"], parts
 
 
 def test_sort_key_breaks_ties_by_receipt() -> None:

@@ -42,6 +42,3 @@ def test_edges_include_those_of_aliases_and_of_names_before_renames(index_locati
     with IndexReader(index_location) as reader:
         assert sorted(reader.columns("n", "third")) == ["a", "b", "c"]
         assert sorted(reader.columns("n", "first")) == ["a"]
-        (edge,) = reader.edges_into("n", "third", None, "a")
-        assert (edge["dataset_name"], edge["source_column"]) == ("first", "raw_a")
-        assert reader.edges_into("n", "third", None, "d") == []

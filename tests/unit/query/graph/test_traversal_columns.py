@@ -9,6 +9,7 @@ import pytest
 from clew.query.context import QueryResources
 from clew.query.graph.nodes import Column
 from clew.query.graph.traversal import Direction, IndirectPolicy, traverse_columns
+from clew.query.service import LineageService
 
 
 def column_text(column: Column) -> str:
@@ -30,7 +31,8 @@ def distances(
         graph = resources.get_column_graph(index)[1]
     number = graph.find(Column(*((namespace, own_name) if separator else ("db", table)), name))
     assert number is not None
-    result = traverse_columns(graph, [number], direction, indirect=indirect, include_frames=include_frames, depth=depth)
+    is_hidden = None if include_frames else graph.is_frame
+    result = traverse_columns(graph, [number], direction, indirect=indirect, is_hidden=is_hidden, depth=depth)
     return {column_text(graph.column(node.number)): (node.distance, node.dependency_type[0]) for node in result.columns}
 
 
@@ -116,3 +118,18 @@ def test_terminates_on_a_cycle(scenario: Any, resources: QueryResources) -> None
     scenario.run("back", "b", "a", columns={"a": {"x": "b.x"}})
     scenario.index_events()
     assert distances(resources, "a.x", "both", "follow") == {"a.x": (0, "D"), "b.x": (-1, "D")}
+
+
+def test_a_column_without_own_edges_has_those_of_its_dataset(scenario: Any, resources: QueryResources) -> None:
+    scenario.run("load", "raw", "out", columns={"out": {"x": "raw.x", "": "raw.day!FILTER"}})
+    scenario.run("show", "out", "report", columns={"report": {"x": "out.x"}})
+    scenario.dataset("out", schema={"fields": [{"name": "x"}, {"name": "other"}]})
+    scenario.index_events()
+    with resources.reader() as index:
+        service = LineageService(resources, index)
+        upstream, downstream = (service.traverse("out.other", side) for side in ("upstream", "downstream"))
+    assert [node.id for node in upstream.nodes] == ["datasetField:db:out:other", "datasetField:db:raw:day"]
+    assert [(edge.start, edge.end) for edge in upstream.edges] == [
+        ("datasetField:db:raw:day", "datasetField:db:out:other")
+    ]
+    assert [node.id for node in downstream.nodes] == ["datasetField:db:out:other"]

@@ -6,8 +6,10 @@ import json
 import runpy
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
 
 import pytest
+from tests.support.event_generator import column_lineage
 from tests.support.paths import PAGE_TESTS
 
 from clew.data_dir import IndexLocation
@@ -20,7 +22,7 @@ from clew.query.layout import Box
 from clew.query.names import UnknownNameError
 from clew.query.pages import graph
 from clew.query.pages.entities import build_dataset_view, build_job_view, build_run_changes, build_run_view
-from clew.query.pages.graph import GraphNodeRef, edges_through_notebook
+from clew.query.pages.graph import GraphNodeRef
 from clew.query.pages.lists import EntityName, build_activity, list_datasets, list_jobs, list_runs, search_all
 
 SHOP = runpy.run_path(str(PAGE_TESTS / "shop.py"))
@@ -161,13 +163,13 @@ def test_as_of_excludes_later_events(index: PageQueries) -> None:
     }
 
 
-def test_path_graph_has_only_the_path(index: PageQueries, resources: QueryResources) -> None:
+def test_path_graph_has_only_the_path(index: PageQueries) -> None:
     names = ["erp.costs", "erp.allocate", "erp.allocated", "finance.load_daily", "finance.margin", "bi.refresh"]
-    forward = graph.build_path_graph(index, resources, _node("erp.costs"), _node("bi.dashboard"))
-    backward = graph.build_path_graph(index, resources, _node("bi.dashboard"), _node("erp.costs"))
+    forward = graph.build_path_graph(index, _node("erp.costs"), _node("bi.dashboard"))
+    backward = graph.build_path_graph(index, _node("bi.dashboard"), _node("erp.costs"))
     assert sorted(_boxes_by_label(forward)) == sorted(_boxes_by_label(backward)) == sorted([*names, "bi.dashboard"])
     with pytest.raises(UnknownNameError, match="No path between"):
-        graph.build_path_graph(index, resources, _node("erp.costs"), _node("wide.target"))
+        graph.build_path_graph(index, _node("erp.costs"), _node("wide.target"))
 
 
 @pytest.mark.parametrize("name", [*SHOP["NAMES"].values(), "a/b:c?d&e=f %2F", ""], ids=repr)
@@ -176,17 +178,40 @@ def test_node_id_round_trip(name: str) -> None:
     assert GraphNodeRef.parse(node.id) == node
 
 
-def test_notebook_edges_connect_input_and_output_files() -> None:
-    sample = runpy.run_path(str(PAGE_TESTS / "orders_run.py"))
-    edges = edges_through_notebook(sample["orders_run"](), EntityName("marimo", "orders"))
-    revenue = [edge for edge in edges if edge.column == "net_revenue"]
-    direct = {(edge.source.name.rsplit("/", 1)[-1], edge.source_column) for edge in revenue if edge.type == "DIRECT"}
-    assert {("orders.csv", "price"), ("orders.csv", "qty")} <= direct
-    assert any('paid["price"] * paid["qty"]' in edge.code for edge in revenue)
-    assert {edge.subtype for edge in revenue if edge.type == "INDIRECT"} <= {
-        "FILTER",
-        "JOIN",
-        "GROUP_BY",
-        "CONDITIONAL",
-        "SORT",
+def test_notebook_edges_connect_input_and_output_files(notebook_events: Any) -> None:
+    session = notebook_events.session()
+    session.operation("load", "df@1", {"price": [("orders.csv", "price")], "qty": [("orders.csv", "qty")]})
+    sources = [("df@1", "price", "TRANSFORMATION"), ("df@1", "qty", "TRANSFORMATION", "inferred")]
+    session.operation(
+        "compute", "paid@1", {"total": sources, None: [("df@1", "qty", "FILTER")]}, code="paid = df.price * df.qty"
+    )
+    session.operation("save", "totals.csv", {"total": [("paid@1", "total")]}, code="paid.to_csv(path)")
+    with PageQueries(notebook_events.index_events()) as index:
+        view = graph.build_lineage_graph(
+            index, graph.GraphRequest(GraphNodeRef("dataset", EntityName("file", "/data/totals.csv")))
+        )
+    assert [node.label for node in view.nodes] == ["orders.csv", "orders", "totals.csv"]
+    assert {(view.nodes[edge.source.state].label, view.nodes[edge.job or 0].label) for edge in view.edges} == {
+        ("orders.csv", "orders")
     }
+    assert {(edge.source.column, edge.target.column, edge.subtype, edge.flag) for edge in view.edges} == {
+        ("price", "total", "TRANSFORMATION", None),
+        ("qty", "total", "TRANSFORMATION", "inferred"),
+        ("qty", "total", "FILTER", None),
+    }
+    assert {edge.code for edge in view.edges} == {("paid = df.price * df.qty",)}
+
+
+def test_graph_links_a_renamed_dataset_and_lineage_without_a_job(scenario: Any) -> None:
+    scenario.run("load", "raw", "old", columns={"old": {"x": "raw.x"}})
+    scenario.rename("old", "new")
+    scenario.dataset("copy", columnLineage=column_lineage({"x": "new.x"}))
+    with PageQueries(scenario.index_events()) as index:
+        request = graph.GraphRequest(GraphNodeRef("dataset", EntityName("db", "copy")), depth=3)
+        view = graph.build_lineage_graph(index, request)
+    assert [(link.source.rsplit("/", 1)[-1], link.target.rsplit("/", 1)[-1]) for link in view.links] == [
+        ("raw", "load"),
+        ("load", "old"),
+        ("old", "new"),
+        ("new", "copy"),
+    ]
