@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 
 import pytest
-
-from clew.collector.fsync_process import FsyncHelper
 
 TIMEOUT_S = 20
 
@@ -17,17 +16,14 @@ class BlockedDisk:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.fsync_requested = threading.Event()
         self._released = threading.Event()
-        start_fsync = FsyncHelper.start
+        fdatasync = os.fdatasync
 
-        def start_later(helper: FsyncHelper, file: int) -> None:
-            self._released.wait(TIMEOUT_S)
-            start_fsync(helper, file)
-
-        def block(helper: FsyncHelper, file: int) -> None:
+        def block(file: int) -> None:
             self.fsync_requested.set()
-            threading.Thread(target=start_later, args=(helper, file)).start()
+            self._released.wait(TIMEOUT_S)
+            fdatasync(file)
 
-        monkeypatch.setattr(FsyncHelper, "start", block)
+        monkeypatch.setattr(os, "fdatasync", block)
 
     def release(self) -> None:
         self._released.set()

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 import uvicorn
 from starlette.types import ASGIApp
 
-from clew.server.fast_path import FastPath, FastPathProtocol
+from clew.server.fast_path import FastPath
+from clew.server.http_limits import LimitedHttpProtocol
 
 Response = tuple[int, dict[str, str], bytes]
 
@@ -58,7 +59,7 @@ class RawConnection:
 def run_server(app: ASGIApp, fast_path: FastPath) -> Iterator[tuple[int, uvicorn.Server]]:
     """Serve an application on a free port; yield the port and the server."""
     config = uvicorn.Config(
-        app, http=FastPathProtocol.with_handlers(fast_path), ws="none", log_config=None, server_header=False
+        app, http=LimitedHttpProtocol.with_handlers(fast_path), ws="none", log_config=None, server_header=False
     )
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listener:

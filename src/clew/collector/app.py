@@ -1,14 +1,14 @@
-"""Collector application: routes, authentication, error handling, readiness."""
+"""Collector application: the path of a request from authentication to the response, and readiness."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -21,22 +21,26 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from clew.collector.file_import import tail_streams
-from clew.collector.group_commit import AckCallback, Appender
+from clew.collector.group_commit import Appender
 from clew.collector.ingest import IngestResult, check_event, split_payload
 from clew.collector.metrics import CollectorMetrics
 from clew.collector.request_body import SpooledBody, check_body_size, ingest_spooled, read_body
-from clew.collector.responses import HANDLED_ERRORS, ThrottledErrorLog, batch_response, error_response, ingest_response
+from clew.collector.responses import ThrottledErrorLog, batch_response, error_response, ingest_response
 from clew.errors import ClewError
 from clew.eventlog.writer import LogWriter
 from clew.events.decoding import RejectedError
 from clew.events.streams import Stream
 from clew.server.auth import ANONYMOUS, Authenticator, Principal, RateLimiter
 from clew.server.auth import Scope as AuthScope
-from clew.server.fast_path import PostHandler, RawResponse, RequestInfo, raw_response
+from clew.server.fast_path import FastRequest, PostHandler, RawResponse, RequestInfo
 from clew.server.run import healthz
 
 # A few seconds of events.
 _MIN_FREE_BYTES = 16 << 20
+# Limit for several events in one body, which are parsed in memory.
+_MAX_IN_MEMORY_BYTES = 32 << 20
+
+RequestHandler: TypeAlias = Callable[[Request | FastRequest], Awaitable[Response]]
 
 
 def check_ready(appender: Appender) -> None:
@@ -48,76 +52,6 @@ def check_ready(appender: Appender) -> None:
     free = shutil.disk_usage(folder).free
     if free < _MIN_FREE_BYTES:
         raise ClewError(f"Only {free >> 20} MB are free on the disk of {folder}.", hint="Free disk space.")
-
-
-RequestHandler: TypeAlias = Callable[[Request], Awaitable[Response]]
-# Receives the result of each event, or the error of the request.
-OnComplete: TypeAlias = Callable[[Sequence[IngestResult], Exception | None], None]
-StartIngest: TypeAlias = Callable[[RequestInfo, bytes, OnComplete], None]
-
-
-class CollectorEndpoint:
-    """ASGI endpoint; with `start_ingest` it also handles small requests without ASGI."""
-
-    def __init__(
-        self,
-        path: str,
-        handler: RequestHandler,
-        start_ingest: StartIngest | None,
-        metrics: CollectorMetrics,
-        error_log: ThrottledErrorLog,
-    ) -> None:
-        self.path = path
-        self._handler = handler
-        self._start_ingest = start_ingest
-        self._metrics = metrics
-        self._error_log = error_log
-
-    @property
-    def has_fast_path(self) -> bool:
-        """True if small requests can be passed to `handle_fast`."""
-        return self._start_ingest is not None
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle an ASGI request."""
-        start = time.perf_counter()
-        request = Request(scope, receive)
-        try:
-            response = await self._handler(request)
-        except HANDLED_ERRORS as error:
-            response = self._error_response(request, error)
-        self._observe(response, start)
-        await response(scope, receive, send)
-
-    def handle_fast(self, request: RequestInfo, body: bytes, send: Callable[[RawResponse], None]) -> None:
-        """Handle a request with a complete body on the fast path."""
-        start = time.perf_counter()
-
-        def on_complete(results: Sequence[IngestResult], error: Exception | None) -> None:
-            try:
-                response = ingest_response(results) if error is None else self._error_response(request, error)
-            except HANDLED_ERRORS as rejection:
-                response = self._error_response(request, rejection)
-            self._observe(response, start)
-            send(raw_response(response))
-
-        try:
-            if self._start_ingest is not None:
-                self._start_ingest(request, body, on_complete)
-        except Exception as error:  # noqa: BLE001  # reported to the client
-            on_complete((), error)
-
-    def _error_response(self, request: RequestInfo, error: Exception) -> Response:
-        response = error_response(error)
-        self._error_log.record(self.path, request, response.status_code, error)
-        return response
-
-    def _observe(self, response: Response, start: float) -> None:
-        self._metrics.observe_response(self.path, response.status_code, time.perf_counter() - start)
-
-
-# Limit for several events in one body, which are parsed in memory.
-_MAX_IN_MEMORY_BYTES = 32 << 20
 
 
 @dataclass(frozen=True)
@@ -137,17 +71,114 @@ class RequestGate:
 
     async def authenticate(self, request: RequestInfo, scope: AuthScope) -> Principal:
         """Authenticate a request and apply the rate limit."""
-        return self._check_rate(request, await self.authenticator.authenticate(request, scope))
-
-    def authenticate_key(self, request: RequestInfo, scope: AuthScope) -> Principal:
-        """Authenticate a request by API key and apply the rate limit."""
-        return self._check_rate(request, self.authenticator.authenticate_key(request, scope))
-
-    def _check_rate(self, request: RequestInfo, principal: Principal) -> Principal:
+        principal = await self.authenticator.authenticate(request, scope)
         if self.rate_limiter is not None:
             address = request.client.host if request.client else "unknown client"
             self.rate_limiter.acquire(address if principal is ANONYMOUS else principal.name)
         return principal
+
+
+class CollectorEndpoint:
+    """Endpoint of the ASGI and the fast path: calls a handler, turns errors into responses, and records metrics."""
+
+    def __init__(
+        self, path: str, handler: RequestHandler, metrics: CollectorMetrics, error_log: ThrottledErrorLog
+    ) -> None:
+        self.path = path
+        self._handler = handler
+        self._metrics = metrics
+        self._error_log = error_log
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle an ASGI request."""
+        response = await self._respond(Request(scope, receive))
+        await response(scope, receive, send)
+
+    async def handle_fast(self, request: FastRequest) -> RawResponse:
+        """Handle a request of the fast path."""
+        response = await self._respond(request)
+        return RawResponse(response.status_code, response.raw_headers, bytes(response.body))
+
+    async def _respond(self, request: Request | FastRequest) -> Response:
+        start = time.perf_counter()
+        try:
+            response = await self._handler(request)
+        except Exception as error:  # noqa: BLE001  # reported to the client, which sends the events again
+            response = error_response(error)
+            self._error_log.record(self.path, request, response.status_code, error)
+        self._metrics.observe_response(self.path, response.status_code, time.perf_counter() - start)
+        return response
+
+
+class EventHandlers:
+    """Handlers of requests with events: authenticate, read the body, check the events, store them, respond."""
+
+    def __init__(
+        self,
+        appender: Appender,
+        spool_folder: Path,
+        limits: RequestLimits,
+        gate: RequestGate,
+        metrics: CollectorMetrics,
+    ) -> None:
+        self._appender = appender
+        self._spool_folder = spool_folder
+        self._limits = limits
+        self._gate = gate
+        self._metrics = metrics
+
+    async def handle_events(self, stream: Stream, request: Request | FastRequest) -> Response:
+        """Store events of a stream: one, a list, or NDJSON."""
+        principal = await self._gate.authenticate(request, AuthScope.WRITE)
+        body = await read_body(request, self._spool_folder, self._limits.body_bytes)
+        if isinstance(body, SpooledBody):
+            with body:
+                results = await self._ingest_spooled(body, stream, request, principal)
+        else:
+            results = await self._ingest(body, stream, request, principal)
+        return ingest_response(results)
+
+    async def handle_batch(self, request: Request | FastRequest) -> Response:
+        """Store a list of OpenLineage events; the response lists those that failed."""
+        principal = await self._gate.authenticate(request, AuthScope.WRITE)
+        body = await read_body(request, self._spool_folder, self._limits.body_bytes)
+        if isinstance(body, SpooledBody):
+            with body:
+                check_body_size(_MAX_IN_MEMORY_BYTES, body.bytes)
+                body = await run_in_threadpool(body.read)
+        return batch_response(await self._ingest(body, Stream.OPENLINEAGE, request, principal))
+
+    async def _ingest(
+        self, payload: bytes, stream: Stream, request: RequestInfo, principal: Principal
+    ) -> list[IngestResult]:
+        """Store the valid events of a payload and wait until they are synced."""
+        source = _user_agent(request)
+        results = [check_event(stream, source, body, principal) for body in split_payload(payload)]
+        entries = [result.entry for result in results if result.entry is not None]
+        if entries:
+            await self._appender.store(entries)
+        self._metrics.count_events(stream, results)
+        return results
+
+    async def _ingest_spooled(
+        self, body: SpooledBody, stream: Stream, request: RequestInfo, principal: Principal
+    ) -> list[IngestResult]:
+        """Store a large body, which usually is one event."""
+        try:
+            result = await run_in_threadpool(
+                ingest_spooled, body, stream, _user_agent(request), principal, self._appender
+            )
+        except RejectedError:
+            if body.bytes > _MAX_IN_MEMORY_BYTES:
+                raise
+            # The body may contain several events.
+            return await self._ingest(await run_in_threadpool(body.read), stream, request, principal)
+        self._metrics.count_events(stream, [result])
+        return [result]
+
+
+def _user_agent(request: RequestInfo) -> str:
+    return request.headers.get("user-agent", "http")[:200]
 
 
 class Collector:
@@ -162,7 +193,7 @@ class Collector:
         self._app = app
         self._endpoints = {endpoint.path: endpoint for endpoint in endpoints}
         self.fast_path_handlers: Mapping[bytes, PostHandler] = {
-            endpoint.path.encode(): endpoint.handle_fast for endpoint in endpoints if endpoint.has_fast_path
+            endpoint.path.encode(): endpoint.handle_fast for endpoint in endpoints
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -187,18 +218,13 @@ def create_collector(
     metrics.pending_bytes.set_function(lambda: appender.pending_bytes)
     rate_limiter = RateLimiter(limits.requests_per_second) if limits.requests_per_second else None
     gate = RequestGate(authenticator or Authenticator(), rate_limiter)
-    handlers = _IngestHandlers(appender, log.folder / "spool", limits, gate, metrics)
+    handlers = EventHandlers(appender, log.folder / "spool", limits, gate, metrics)
 
-    def endpoint(path: str, handler: RequestHandler, start_ingest: StartIngest | None = None) -> CollectorEndpoint:
-        return CollectorEndpoint(
-            path, handler, start_ingest if gate.authenticator.is_synchronous else None, metrics, error_log
-        )
-
-    async def readyz(_: Request) -> Response:
+    async def readyz(_: RequestInfo) -> Response:
         check_ready(appender)
         return PlainTextResponse("ready\n")
 
-    async def metrics_endpoint(request: Request) -> Response:
+    async def metrics_endpoint(request: RequestInfo) -> Response:
         await gate.authenticate(request, AuthScope.READ)
         return Response(metrics.render(), media_type=CONTENT_TYPE_LATEST)
 
@@ -207,16 +233,15 @@ def create_collector(
         with appender, tail_streams(streams, appender, expand_abandoned):
             yield
 
-    streams_by_path = {
-        "/api/v1/lineage": Stream.OPENLINEAGE,
-        "/api/v1/events/runtime": Stream.RUNTIME,
-        "/api/v1/events/dataframe": Stream.DATAFRAME,
-    }
+    def endpoint(path: str, handler: RequestHandler) -> CollectorEndpoint:
+        return CollectorEndpoint(path, handler, metrics, error_log)
+
     event_endpoints = [
-        endpoint(path, handlers.event_handler(stream), handlers.fast_path_handler(stream))
-        for path, stream in streams_by_path.items()
+        endpoint("/api/v1/lineage", partial(handlers.handle_events, Stream.OPENLINEAGE)),
+        endpoint("/api/v1/events/runtime", partial(handlers.handle_events, Stream.RUNTIME)),
+        endpoint("/api/v1/events/dataframe", partial(handlers.handle_events, Stream.DATAFRAME)),
+        endpoint("/api/v1/lineage/batch", handlers.handle_batch),
     ]
-    event_endpoints.append(endpoint("/api/v1/lineage/batch", handlers.handle_batch))
     monitoring = [endpoint("/readyz", readyz), endpoint("/metrics", metrics_endpoint)]
     routes = [
         *(Route(item.path, item, methods=["POST"]) for item in event_endpoints),
@@ -224,110 +249,3 @@ def create_collector(
         Route("/healthz", healthz),
     ]
     return Collector(Starlette(routes=routes, lifespan=lifespan), event_endpoints, appender)
-
-
-class _IngestHandlers:
-    def __init__(
-        self,
-        appender: Appender,
-        spool_folder: Path,
-        limits: RequestLimits,
-        gate: RequestGate,
-        metrics: CollectorMetrics,
-    ) -> None:
-        self._appender = appender
-        self._spool_folder = spool_folder
-        self._limits = limits
-        self._gate = gate
-        self._metrics = metrics
-
-    def event_handler(self, stream: Stream) -> RequestHandler:
-        """Create the handler for events of a stream: one, a list, or NDJSON."""
-
-        async def handle(request: Request) -> Response:
-            principal = await self._gate.authenticate(request, AuthScope.WRITE)
-            body = await read_body(request, self._spool_folder, self._limits.body_bytes)
-            if isinstance(body, SpooledBody):
-                with body:
-                    results = await self._ingest_spooled(body, stream, request, principal)
-            else:
-                results = await self._ingest(body, stream, request, principal)
-            return ingest_response(results)
-
-        return handle
-
-    def fast_path_handler(self, stream: Stream) -> StartIngest:
-        """Create the fast-path handler; `on_complete` is called when the events are stored."""
-
-        def start(request: RequestInfo, body: bytes, on_complete: OnComplete) -> None:
-            principal = self._gate.authenticate_key(request, AuthScope.WRITE)
-            results = _parse_events(body, stream, request, principal)
-
-            def on_ack(error: Exception | None) -> None:
-                if error is None:
-                    self._metrics.count_events(stream, results)
-                on_complete(results, error)
-
-            self._append(results, on_ack)
-
-        return start
-
-    async def handle_batch(self, request: Request) -> Response:
-        """Store a list of OpenLineage events; the response lists those that failed."""
-        principal = await self._gate.authenticate(request, AuthScope.WRITE)
-        body = await read_body(request, self._spool_folder, self._limits.body_bytes)
-        if isinstance(body, SpooledBody):
-            with body:
-                check_body_size(_MAX_IN_MEMORY_BYTES, body.bytes)
-                body = await run_in_threadpool(body.read)
-        return batch_response(await self._ingest(body, Stream.OPENLINEAGE, request, principal))
-
-    async def _ingest_spooled(
-        self, body: SpooledBody, stream: Stream, request: Request, principal: Principal
-    ) -> list[IngestResult]:
-        try:
-            result = await run_in_threadpool(
-                ingest_spooled, body, stream, _user_agent(request), principal, self._appender
-            )
-        except RejectedError:
-            if body.bytes > _MAX_IN_MEMORY_BYTES:
-                raise
-            # The body may contain several events.
-            return await self._ingest(await run_in_threadpool(body.read), stream, request, principal)
-        self._metrics.count_events(stream, [result])
-        return [result]
-
-    async def _ingest(
-        self, payload: bytes, stream: Stream, request: Request, principal: Principal
-    ) -> list[IngestResult]:
-        """Store the valid events of a payload and wait until they are synced."""
-        results = _parse_events(payload, stream, request, principal)
-        stored = asyncio.get_running_loop().create_future()
-
-        def on_ack(error: Exception | None) -> None:
-            if error is not None and not stored.done():
-                stored.set_exception(error)
-            elif not stored.done():
-                stored.set_result(None)
-
-        self._append(results, on_ack)
-        await stored
-        self._metrics.count_events(stream, results)
-        return results
-
-    def _append(self, results: Sequence[IngestResult], on_ack: AckCallback) -> None:
-        """Append the valid events; `on_ack` receives the result or a timeout error."""
-        entries = [result.entry for result in results if result.entry is not None]
-        if entries:
-            self._appender.append_nowait(entries, on_ack)
-        else:
-            on_ack(None)
-
-
-def _parse_events(payload: bytes, stream: Stream, request: RequestInfo, principal: Principal) -> list[IngestResult]:
-    source = _user_agent(request)
-    return [check_event(stream, source, body, principal) for body in split_payload(payload)]
-
-
-def _user_agent(request: RequestInfo) -> str:
-    return request.headers.get("user-agent", "http")[:200]

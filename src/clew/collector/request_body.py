@@ -8,7 +8,7 @@ import tempfile
 import threading
 import zlib
 from codecs import getincrementaldecoder
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -26,13 +26,12 @@ from clew.events.decoding import RejectedError, RejectionReason
 from clew.events.ids import JSON_WHITESPACE, NEWLINES_TO_SPACES, content_id
 from clew.events.streams import Stream, decode_utf8
 from clew.server.auth import Principal
+from clew.server.fast_path import FastRequest
 
 _CHUNK_BYTES = 1 << 20
 # A few bytes of zstd can expand to 128 KB, and the output of a call is bounded only by its input.
 _ZSTD_INPUT_BYTES = 1 << 10
 _GZIP_OR_ZLIB_WBITS = zlib.MAX_WBITS | 32
-
-Inflate = Callable[[bytes], Iterator[bytes]]
 
 
 class MalformedBodyError(ClewError):
@@ -245,8 +244,10 @@ class BodyTooLargeError(ClewError):
     """Request body above the limit (HTTP 413)."""
 
 
-async def read_body(request: Request, spool_folder: Path, max_bytes: int) -> bytes | SpooledBody:
+async def read_body(request: Request | FastRequest, spool_folder: Path, max_bytes: int) -> bytes | SpooledBody:
     """Read and decompress the body; the caller closes a SpooledBody."""
+    if isinstance(request, FastRequest):
+        return request.body
     decoder = create_decoder(request.headers.get("content-encoding", ""))
     buffer = bytearray()
     spooled: SpooledBody | None = None

@@ -20,7 +20,7 @@ from clew.events.decoding import RejectedError
 from clew.server.auth import CHALLENGE, ForbiddenError, RateLimitedError, UnauthenticatedError
 from clew.server.fast_path import RequestInfo
 
-HANDLED_ERRORS: Final = (ClewError, RejectedError, ClientDisconnect)
+_EXPECTED_ERRORS: Final = (ClewError, RejectedError, ClientDisconnect)
 _JSON = "application/json"
 _DEAD_LETTER_HEADER: Final = "clew-dead-letter"
 _CREATED: Final = Response(status_code=201)
@@ -156,4 +156,5 @@ class ThrottledErrorLog:
             "suppressed": suppressed,
         }
         level = logging.ERROR if is_server_error(error) else logging.WARNING
-        _LOG.log(level, "request rejected: %s", rejection_message(error), extra={"fields": fields})
+        trace = None if isinstance(error, _EXPECTED_ERRORS) else error
+        _LOG.log(level, "request rejected: %s", rejection_message(error), extra={"fields": fields}, exc_info=trace)

@@ -6,7 +6,7 @@ import base64
 import fcntl
 import os
 from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -30,7 +30,7 @@ from clew.eventlog.segments import (
     record_event_id,
     segment_path,
 )
-from clew.events.ids import content_id, content_id_holding_gil, to_single_line
+from clew.events.ids import content_id_holding_gil, to_single_line
 from clew.events.streams import Stream
 
 SEGMENT_BYTES = 64 << 20
@@ -74,13 +74,6 @@ class LogEntry(Struct, frozen=True):
         is_json = _is_json(event.body)
         body = to_single_line(event.body) if is_json else event.body
         return cls(event.stream, event.source, body, is_json)
-
-
-class UnsyncedWrite(Struct, frozen=True):
-    """Entries that are written but not synced."""
-
-    event_ids: Collection[str]
-    bytes: int
 
 
 def normalize_body(body: bytes) -> bytes:
@@ -134,62 +127,30 @@ class LogWriter:
         return self._append(entries, self._recent_ids)
 
     def _append(self, entries: Iterable[LogEntry], known_ids: Collection[str]) -> int:
-        written = self._write_new(entries, known_ids, content_id_holding_gil)
-        if written.bytes:
-            try:
-                os.fdatasync(self._file)
-            except OSError as error:
-                raise self.rollback(error) from error
-            self.commit(written)
-        return len(written.event_ids)
-
-    @property
-    def file_descriptor(self) -> int:
-        """File descriptor to sync after `write`."""
-        return self._file
-
-    def write(self, entries: Iterable[LogEntry]) -> UnsyncedWrite:
-        """Write new entries. They are stored after the file is synced and `commit` is called.
-
-        Nothing else may be written before `commit` or `rollback`.
-        """
-        return self._write_new(entries, self._recent_ids, content_id)
-
-    def commit(self, written: UnsyncedWrite) -> None:
-        """Record that a write is synced."""
-        self._size += written.bytes
-        # After the sync: an event that failed to be stored must not count as a duplicate when it is sent again.
-        self._add_recent_ids(written.event_ids)
-
-    def rollback(self, error: OSError) -> ClewError:
-        """Truncate the log to the last commit and return the error to raise.
-
-        A partial line would otherwise be joined with the next event.
-        """
-        os.ftruncate(self._file, self._size)
-        message = f"Cannot write to the log {self.folder}: {error.strerror}. No event of this batch was stored."
-        return ClewError(message, hint="Free disk space, then send the events again.")
-
-    def _write_new(
-        self, entries: Iterable[LogEntry], known_ids: Collection[str], id_of: Callable[[bytes | memoryview], str]
-    ) -> UnsyncedWrite:
         new: dict[str, LogEntry] = {}
         for entry in entries:
-            event_id = entry.event_id or id_of(entry.body)
+            event_id = entry.event_id or content_id_holding_gil(entry.body)
             if entry.body and event_id not in known_ids:
                 new.setdefault(event_id, entry)
         if not new:
-            return UnsyncedWrite((), 0)
+            return 0
         now = datetime.now(UTC)
         self._rotate_if_due(now)
         buffers = _format_records(new, now.isoformat(timespec="microseconds"))
         try:
             for start in range(0, len(buffers), _MAX_BUFFERS_PER_WRITE):
                 self._write(buffers[start : start + _MAX_BUFFERS_PER_WRITE])
+            os.fdatasync(self._file)
         except OSError as error:
-            raise self.rollback(error) from error
+            # A partial line would be joined with the next event.
+            os.ftruncate(self._file, self._size)
+            message = f"Cannot write to the log {self.folder}: {error.strerror}. No event of this batch was stored."
+            raise ClewError(message, hint="Free disk space, then send the events again.") from error
         self._segment_started_at = self._segment_started_at or now
-        return UnsyncedWrite(new.keys(), sum(map(len, buffers)))
+        self._size += sum(map(len, buffers))
+        # After the sync: an event that failed to be stored must not count as a duplicate when it is sent again.
+        self._add_recent_ids(new)
+        return len(new)
 
     def _write(self, buffers: Sequence[bytes | memoryview]) -> None:
         written = os.writev(self._file, buffers)

@@ -1,28 +1,22 @@
-"""Fast path: answer small requests without ASGI."""
+"""Fast path: answer small requests without ASGI, which would cost as much as storing an event or reading a document."""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import ClassVar, NamedTuple, Protocol, TypeAlias
+from typing import ClassVar, NamedTuple, Protocol, Self, TypeAlias
 
-import httptools
-from starlette.datastructures import Address
-from starlette.responses import Response
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+from starlette.datastructures import Address, Headers
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from clew.server.http_limits import LimitedHttpProtocol
-
-# Bounds the cache of heads to a few megabytes; longer heads take the ASGI path.
-_MAX_HEAD_BYTES = 4 << 10
-_MAX_CACHED_HEADS = 512
-_CONTENT_LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*(\d{1,6})[ \t]*\r\n", re.IGNORECASE)
-_MAX_SIZE_DIGITS = 6
+_MAX_BODY_BYTES = 64 << 10
 # Requests with these headers take the ASGI path: their body needs decoding, or uvicorn resolves the client address.
-_UNSUPPORTED_HEADERS = frozenset({"transfer-encoding", "content-encoding", "expect", "upgrade", "x-forwarded-for"})
+_UNSUPPORTED_HEADERS = frozenset({b"transfer-encoding", b"content-encoding", b"expect", b"upgrade", b"x-forwarded-for"})
+_PLAIN_URL = re.compile(rb"/[\w/.~:@!$&'()*+,;=?%-]*")
+# uvicorn sets it on disconnect to wake readers of the body; on the fast path the body is already complete.
+_UNUSED_EVENT = asyncio.Event()
 
 
 class RequestInfo(Protocol):
@@ -37,13 +31,16 @@ class RequestInfo(Protocol):
         """Address of the client."""
 
 
-class FastPathRequestInfo:
-    """Headers and client address of a request on the fast path."""
+class FastRequest:
+    """Request on the fast path, with its complete body."""
 
-    __slots__ = ("_address", "headers")
+    __slots__ = ("_address", "body", "headers", "url")
 
-    def __init__(self, headers: Mapping[str, str], address: tuple[str, int] | None) -> None:
+    def __init__(self, url: bytes, headers: Headers, address: tuple[str, int] | None) -> None:
+        # Path and query.
+        self.url = url
         self.headers = headers
+        self.body = b""
         self._address = address
 
     @property
@@ -52,133 +49,22 @@ class FastPathRequestInfo:
         return None if self._address is None else Address(*self._address)
 
 
-class RequestHead(NamedTuple):
-    """Request head without the request line and Content-Length."""
-
-    headers: Mapping[str, str]
-    keep_alive: bool
-
-
-class HeadTemplate(NamedTuple):
-    """Request head with the Content-Length value cut out."""
-
-    before: bytes
-    after: bytes
-
-    def match_body(self, data: bytes) -> bytes | None:
-        """Return the body if `data` is one complete request with this head."""
-        before, after = self
-        start = len(before)
-        end = data.find(after, start, start + _MAX_SIZE_DIGITS + len(after)) if data.startswith(before) else -1
-        if end < 0 or not (digits := data[start:end]).isdigit():
-            return None
-        body_start = end + len(after)
-        return data[body_start:] if len(data) == body_start + int(digits) else None
-
-
-class ParsedRequest(NamedTuple):
-    """Parsed request; `missing` bytes of the body have not arrived. No template without Content-Length."""
-
-    request_line: bytes
-    head: RequestHead
-    template: HeadTemplate | None
-    body: bytes
-    missing: int
-
-
-def parse_request(data: bytes) -> ParsedRequest | None:
-    """Parse `data` as the start of one request; None if it needs the ASGI path."""
-    end = data.find(b"\r\n\r\n", 0, _MAX_HEAD_BYTES)
-    if end < 0:
-        return None
-    headers_start = data.find(b"\r\n") + 2
-    length_match = _CONTENT_LENGTH.search(data, headers_start - 2, end + 2)
-    if length_match is None:
-        size, template, lines = 0, None, data[headers_start : end + 4]
-    else:
-        # Clients repeat their heads; only this number changes.
-        size, template = (
-            int(length_match[1]),
-            HeadTemplate(data[: length_match.start(1)], data[length_match.end(1) : end + 4]),
-        )
-        lines = b"%s0%s" % (template.before[headers_start:], template.after)
-    missing = end + 4 + size - len(data)
-    if missing < 0:
-        return None
-    head = _parse_head(lines)
-    if head is None or (template is None) == ("content-length" in head.headers):
-        return None
-    return ParsedRequest(data[: headers_start - 2], head, template, data[end + 4 :], missing)
-
-
-def parse_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str] | None:
-    """Return headers by name; None if one is repeated or unsupported."""
-    result: dict[str, str] = {}
-    for raw, value in headers:
-        name = raw.decode("latin-1").lower()
-        if name in result or name in _UNSUPPORTED_HEADERS:
-            return None
-        result[name] = value.decode("latin-1")
-    return result
-
-
-@lru_cache(_MAX_CACHED_HEADS)
-def _parse_head(lines: bytes) -> RequestHead | None:
-    """Parse a request head; None if it is invalid or has unsupported headers."""
-    parser = _HeadParser()
-    try:
-        parser.parser.feed_data(b"GET / HTTP/1.1\r\n" + lines)
-    except (httptools.HttpParserError, httptools.HttpParserUpgrade):
-        return None
-    headers = parse_headers(parser.headers) if parser.is_complete else None
-    return None if headers is None else RequestHead(headers, parser.keep_alive)
-
-
-class _HeadParser:
-    """Callbacks and result of httptools' parser."""
-
-    def __init__(self) -> None:
-        self.parser = httptools.HttpRequestParser(self)
-        self.headers: list[tuple[bytes, bytes]] = []
-        self.keep_alive = False
-        self.is_complete = False
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self.headers.append((name, value))
-
-    def on_message_complete(self) -> None:
-        self.keep_alive = self.parser.should_keep_alive()
-        self.is_complete = True
-
-
-_MAX_BODY_BYTES = 64 << 10
-_GET_LINE = re.compile(rb"(GET|HEAD) (/[\w/.~:@!$&'()*+,;=?%-]*) HTTP/1\.1")
-# uvicorn sets it on disconnect to wake readers of the body; on the fast path the body is already complete.
-_UNUSED_EVENT = asyncio.Event()
-
-
 class RawResponse(NamedTuple):
     """Encoded HTTP response."""
 
     status: int
-    header_lines: bytes
+    headers: Iterable[tuple[bytes, bytes]]
     body: bytes
 
-    @classmethod
-    def build(cls, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> RawResponse:
-        """Create a response from a list of headers."""
-        return cls(status, _format_headers(headers), body)
 
-
-# (request, body, send): calls `send` once, on the event loop.
-PostHandler: TypeAlias = Callable[[RequestInfo, bytes, Callable[[RawResponse], None]], None]
-# (request, path and query): returns None to use the ASGI path.
+PostHandler: TypeAlias = Callable[[FastRequest], Awaitable[RawResponse]]
+# Returns None to use the ASGI path.
 GetHandler: TypeAlias = Callable[[RequestInfo, bytes], RawResponse | None]
 
 
 @dataclass(frozen=True)
 class FastPath:
-    """Handlers of the fast path: POST by path, and one for GET."""
+    """Handlers of the fast path: POST by path, and one for GET with path and query."""
 
     post_handlers: Mapping[bytes, PostHandler] = field(default_factory=dict)
     get_handler: GetHandler | None = None
@@ -189,221 +75,96 @@ class _RequestCycle:
 
     __slots__ = ("disconnected", "keep_alive", "message_event", "response_complete")
 
-    def __init__(self) -> None:
-        self.keep_alive = True
-        self.response_complete = True
+    def __init__(self, *, keep_alive: bool) -> None:
+        self.keep_alive = keep_alive
+        self.response_complete = False
         self.disconnected = False
         self.message_event = _UNUSED_EVENT
 
 
-class _CachedHead(NamedTuple):
-    """Head of the connection's previous request, with its handler."""
-
-    template: HeadTemplate
-    handler: PostHandler
-    request: RequestInfo
-    keep_alive: bool
-
-
-class FastPathProtocol(LimitedHttpProtocol):
-    """Handles simple requests itself and passes all others to uvicorn.
-
-    A request in one chunk with the same head as the previous one is not parsed.
-    """
+class FastPathProtocol(HttpToolsProtocol):
+    """Passes small requests to the handlers of the fast path, and all others to uvicorn."""
 
     fast_path: ClassVar = FastPath()
-    # By request line.
-    _handlers_by_line: ClassVar[Mapping[bytes, PostHandler]] = {}
 
-    _fast_cycle: _RequestCycle
-    _body: bytearray | None = None
-    _request: FastPathRequestInfo
-    # Buffered start of a fast-path request, of which `_missing` bytes have not arrived.
-    _chunks: list[bytes] | None = None
-    _missing = 0
-    _cached_head: _CachedHead | None = None
-    _responded_at = 0.0
+    # Request that is being received for the fast path.
+    _request: FastRequest | None = None
+    _body: list[bytes]
+    # Response of a GET, which is sent when the request is complete.
+    _response: RawResponse | None
 
     @classmethod
-    def with_handlers(cls, fast_path: FastPath) -> type[FastPathProtocol]:
+    def with_handlers(cls, fast_path: FastPath) -> type[Self]:
         """Create a protocol class with the given handlers."""
-        handlers = {b"POST %s HTTP/1.1" % path: handler for path, handler in fast_path.post_handlers.items()}
-        return type("FastPathProtocol", (cls,), {"fast_path": fast_path, "_handlers_by_line": handlers})
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Create the request cycle of the connection."""
-        super().connection_made(transport)
-        self._fast_cycle = _RequestCycle()
-
-    def data_received(self, data: bytes) -> None:
-        """Try the fast path; pass everything else to the parser."""
-        if self._chunks is not None:
-            self._buffer(self._chunks, data)
-            return
-        is_ready = self.is_idle and self._is_response_complete() and not self.flow.write_paused
-        if not (is_ready and (self._match_cached_head(data) or self._try_fast_path(data))):
-            super().data_received(data)
+        return type(cls.__name__, (cls,), {"fast_path": fast_path})
 
     def on_headers_complete(self) -> None:
-        """Use the fast path for a request in several chunks, or pass it to uvicorn."""
-        headers = self._fast_path_headers()
-        if headers is None:
+        """Choose the path of the request."""
+        self._request = self._accept_request()
+        if self._request is None:
             super().on_headers_complete()
-        else:
-            self.finish_head()
-            self._request, self._body = FastPathRequestInfo(headers, self.client), bytearray()
 
     def on_body(self, body: bytes) -> None:
         """Collect a chunk of the body."""
-        if self._body is None:
+        if self._request is None:
             super().on_body(body)
         else:
-            self._body += body
+            self._body.append(body)
 
     def on_message_complete(self) -> None:
-        """Handle the request when its body is complete."""
-        if self._body is None:
+        """Respond to a request on the fast path."""
+        request, self._request = self._request, None
+        if request is None:
             super().on_message_complete()
             return
-        self.finish_message()
-        body, self._body = bytes(self._body), None
         keep_alive = self.parser.get_http_version() != "1.0" and self.parser.should_keep_alive()
-        self._handle_post(self.fast_path.post_handlers[self.url], self._request, body, keep_alive=keep_alive)
-
-    def timeout_keep_alive_handler(self) -> None:
-        """Close an idle connection; otherwise check again later."""
-        idle_since = self._responded_at if self.is_idle and self._is_response_complete() else self.loop.time()
-        remaining = idle_since + self.timeout_keep_alive - self.loop.time()
-        if remaining > 0:
-            self._schedule_keep_alive(remaining)
-        else:
-            super().timeout_keep_alive_handler()
-
-    def _is_response_complete(self) -> bool:
-        # `cycle` is None before the first request, despite its type.
-        return getattr(self.cycle, "response_complete", True)
-
-    def _fast_path_headers(self) -> dict[str, str] | None:
-        """Return the headers if the current request can use the fast path."""
-        if (
-            self.url not in self.fast_path.post_handlers
-            or self.parser.get_method() != b"POST"
-            or not self._is_response_complete()
-        ):
-            return None
-        headers = parse_headers(self.headers)
-        if headers is None or int(headers.get("content-length", _MAX_BODY_BYTES + 1)) > _MAX_BODY_BYTES:
-            return None
-        return headers
-
-    def _match_cached_head(self, data: bytes) -> bool:
-        """Handle a request with the same head as the previous one, without parsing."""
-        cached = self._cached_head
-        body = None if cached is None else cached.template.match_body(data)
-        if cached is None or body is None or len(body) > _MAX_BODY_BYTES:
-            return False
-        self._handle_post(cached.handler, cached.request, body, keep_alive=cached.keep_alive)
-        return True
-
-    def _try_fast_path(self, data: bytes) -> bool:
-        parsed = parse_request(data)
-        if parsed is None:
-            return False
-        handler = self._handlers_by_line.get(parsed.request_line)
-        request, keep_alive = FastPathRequestInfo(parsed.head.headers, self.client), parsed.head.keep_alive
-        if handler is not None and parsed.template is not None and len(parsed.body) + parsed.missing <= _MAX_BODY_BYTES:
-            if parsed.missing:
-                self._wait_for_rest(data, parsed.missing)
-                return True
-            self._cached_head = _CachedHead(parsed.template, handler, request, keep_alive)
-            self._handle_post(handler, request, parsed.body, keep_alive=keep_alive)
-            return True
-        if parsed.template is not None or (response := self._handle_get(request, parsed.request_line)) is None:
-            return False
-        self.cancel_timeout()
-        self._send(response, keep_alive=keep_alive)
-        return True
-
-    def _wait_for_rest(self, data: bytes, missing: int) -> None:
-        """Buffer the start of a fast-path request."""
-        self._chunks, self._missing = [data], missing
-        self.count_bytes(len(data))
-
-    def _buffer(self, chunks: list[bytes], data: bytes) -> None:
-        """Buffer a chunk; handle the request when it is complete."""
-        chunks.append(data)
-        self._missing -= len(data)
-        if self._missing > 0:
-            self.count_bytes(len(data))
-            return
-        self._chunks = None
-        self.finish_message()
-        self.data_received(b"".join(chunks))
-
-    def _handle_post(self, handler: PostHandler, request: RequestInfo, body: bytes, *, keep_alive: bool) -> None:
-        self.cancel_timeout()
-        cycle = self._fast_cycle
-        cycle.keep_alive, cycle.response_complete = keep_alive, False
         # uvicorn queues pipelined requests until this cycle is complete.
-        self.cycle = cycle  # type: ignore[assignment]
-        handler(request, body, self._respond)
+        self.cycle = cycle = _RequestCycle(keep_alive=keep_alive)  # type: ignore[assignment]
+        if self._response is not None:
+            self._send(self._response, cycle)
+            return
+        request.body = b"".join(self._body)
+        task = self.loop.create_task(self._handle_post(request, cycle))
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
 
-    def _handle_get(self, request: RequestInfo, request_line: bytes) -> RawResponse | None:
-        match = None if self.fast_path.get_handler is None else _GET_LINE.fullmatch(request_line)
-        if self.fast_path.get_handler is None or match is None:
+    def _accept_request(self) -> FastRequest | None:
+        """Return the current request if the fast path handles it."""
+        # `cycle` is None before the first request, despite its type.
+        if self.flow.write_paused or not getattr(self.cycle, "response_complete", True):
             return None
+        headers = dict(self.headers)
+        if len(headers) != len(self.headers) or not _UNSUPPORTED_HEADERS.isdisjoint(headers):
+            return None
+        request = FastRequest(self.url, Headers(raw=self.headers), self.client)
+        self._body, self._response = [], None
+        method, size = self.parser.get_method(), headers.get(b"content-length")
+        if method == b"POST":
+            is_small = size is not None and int(size) <= _MAX_BODY_BYTES
+            return request if is_small and self.url in self.fast_path.post_handlers else None
+        if method in {b"GET", b"HEAD"} and size is None and _PLAIN_URL.fullmatch(self.url):
+            self._response = self._get_response(request)
+        return None if self._response is None else request
+
+    def _get_response(self, request: FastRequest) -> RawResponse | None:
         try:
-            response = self.fast_path.get_handler(request, match[2])
+            response = self.fast_path.get_handler(request, request.url) if self.fast_path.get_handler else None
         except Exception:  # noqa: BLE001  # the ASGI path repeats the request and reports the error
             return None
-        return response._replace(body=b"") if response is not None and match[1] == b"HEAD" else response
+        is_head = self.parser.get_method() == b"HEAD"
+        return response._replace(body=b"") if response is not None and is_head else response
 
-    def _respond(self, response: RawResponse) -> None:
-        self._fast_cycle.response_complete = True
-        if not self.transport.is_closing():
-            self._send(response, keep_alive=self._fast_cycle.keep_alive)
+    async def _handle_post(self, request: FastRequest, cycle: _RequestCycle) -> None:
+        self._send(await self.fast_path.post_handlers[request.url](request), cycle)
 
-    def _send(self, response: RawResponse, *, keep_alive: bool) -> None:
-        status, header_lines, body = response
-        head = _format_head(status, header_lines, tuple(self.server_state.default_headers), keep_alive)
-        self.transport.write(head + body if body else head)
-        if not keep_alive:
-            self.transport.close()
-        if not keep_alive or self.pipeline or self.flow.read_paused:
-            self.on_response_complete()
+    def _send(self, response: RawResponse, cycle: _RequestCycle) -> None:
+        cycle.response_complete = True
+        if self.transport.is_closing():
             return
-        # Like uvicorn, but with one keep-alive timer instead of one per response.
-        self.server_state.total_requests += 1
-        self._responded_at = self.loop.time()
-        if self.timeout_keep_alive_task is None:
-            self._schedule_keep_alive(self.timeout_keep_alive)
-
-    def _schedule_keep_alive(self, seconds: float) -> None:
-        self.timeout_keep_alive_task = self.loop.call_later(seconds, self.timeout_keep_alive_handler)
-
-
-@lru_cache(maxsize=4)
-def raw_response(response: Response) -> RawResponse:
-    """Encode a Starlette response. Cached: most responses are the same object."""
-    return RawResponse.build(response.status_code, response.raw_headers, bytes(response.body))
-
-
-@lru_cache(maxsize=16)
-def _format_head(
-    status: int,
-    header_lines: bytes,
-    default_headers: tuple[tuple[bytes, bytes], ...],
-    keep_alive: bool,  # noqa: FBT001  # lru_cache
-) -> bytes:
-    """Format a response head. Cached: within a second most are equal."""
-    closing = () if keep_alive else ((b"connection", b"close"),)
-    return b"%s%s%s%s\r\n" % (
-        STATUS_LINE[status],
-        _format_headers(default_headers),
-        header_lines,
-        _format_headers(closing),
-    )
-
-
-def _format_headers(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    return b"".join([b"%s: %s\r\n" % header for header in headers])
+        status, headers, body = response
+        closing = () if cycle.keep_alive else ((b"connection", b"close"),)
+        lines = [b"%s: %s\r\n" % header for header in (*self.server_state.default_headers, *headers, *closing)]
+        self.transport.write(b"".join((STATUS_LINE[status], *lines, b"\r\n", body)))
+        if not cycle.keep_alive:
+            self.transport.close()
+        self.on_response_complete()

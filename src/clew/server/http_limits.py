@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 from typing import ClassVar
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+
+from clew.server.fast_path import FastPathProtocol
 
 
 class _HeadTooLongError(Exception):
     """Stops the parser."""
 
 
-class LimitedHttpProtocol(HttpToolsProtocol):
+class LimitedHttpProtocol(FastPathProtocol):
     """Rejects a head that is too long with 431, and a request that arrives too slowly with 408.
 
     uvicorn itself buffers without a limit or a timeout.
@@ -22,9 +24,6 @@ class LimitedHttpProtocol(HttpToolsProtocol):
     # Seconds for a request to arrive; extended by its size at the minimum rate.
     request_timeout: ClassVar = 30.0
     min_bytes_per_second: ClassVar = 16 << 10
-
-    # True while no byte of the next request has arrived.
-    is_idle = True
 
     _started_at = 0.0
     _bytes_received = 0
@@ -39,7 +38,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancel the timeout."""
-        self.cancel_timeout()
+        self._cancel_timeout()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -49,49 +48,33 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         if self._is_in_head and self._bytes_received > self.max_head_bytes:
             self._reject_head()
         elif self._is_complete:
-            self.cancel_timeout()
+            self._cancel_timeout()
         elif self._timer is None:
             self._start_timeout()
 
     def on_message_begin(self) -> None:
         """Start a head."""
-        self._is_in_head, self._is_complete, self.is_idle = True, False, False
+        self._is_in_head, self._is_complete = True, False
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         """Check the size of the head."""
-        self.finish_head()
-        super().on_headers_complete()
-
-    def on_message_complete(self) -> None:
-        """Reset for the next request."""
-        self.finish_message()
-        super().on_message_complete()
-
-    def finish_head(self) -> None:
-        """Reject a head that is too long."""
         self._is_in_head = False
         if sum(len(name) + len(value) for name, value in self.headers) + len(self.url) > self.max_head_bytes:
             self._reject_head()
             raise _HeadTooLongError
+        super().on_headers_complete()
 
-    def finish_message(self) -> None:
-        """Mark the request as complete."""
-        self._is_complete, self.is_idle, self._bytes_received = True, True, 0
-
-    def count_bytes(self, size: int) -> None:
-        """Count bytes of a request that bypasses the parser."""
-        self.is_idle, self._is_in_head = False, False
-        self._bytes_received += size
-        if self._timer is None:
-            self._start_timeout()
+    def on_message_complete(self) -> None:
+        """Reset for the next request."""
+        self._is_complete, self._bytes_received = True, 0
+        super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
         """Respond to invalid HTTP."""
         self._send_error(400, msg)
 
-    def cancel_timeout(self) -> None:
-        """Cancel the request timeout."""
+    def _cancel_timeout(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -22,7 +22,8 @@ from clew.errors import ClewError
 from clew.eventlog.segments import decode_record, end_position, read_lines, split_ranges
 from clew.eventlog.writer import LogWriter
 from clew.server.auth import ANONYMOUS, Authenticator, KeyFile, Scope
-from clew.server.fast_path import FastPath, FastPathProtocol
+from clew.server.fast_path import FastPath
+from clew.server.http_limits import LimitedHttpProtocol
 
 LINEAGE = "/api/v1/lineage"
 
@@ -156,7 +157,7 @@ def test_accepts_a_body_split_from_its_head(connection: RawConnection, log: LogW
 
 def test_times_out_on_an_incomplete_body(connection: RawConnection, monkeypatch: pytest.MonkeyPatch) -> None:
     assert connection.send(make_post(make_event("a")))[0][0] == 201
-    monkeypatch.setattr(FastPathProtocol, "request_timeout", 0.2)
+    monkeypatch.setattr(LimitedHttpProtocol, "request_timeout", 0.2)
     send_separately(connection, make_post(make_event("b"))[:-10], b" ")
     status, _, body = connection.read_response()
     assert (status, b"did not arrive within" in body, connection.is_closed()) == (408, True, True)
@@ -175,7 +176,6 @@ def test_closes_an_idle_connection(app: Collector) -> None:
         server.config.timeout_keep_alive = 1
         with socket.create_connection(("127.0.0.1", port), timeout=20) as sock:
             connection = RawConnection(sock)
-            # One timer for both requests: started by the first, measured from the second.
             assert connection.send(make_post(make_event("a")))[0][0] == 201
             threading.Event().wait(0.6)
             assert connection.send(make_post(make_event("b")))[0][0] == 201
@@ -217,11 +217,16 @@ def test_rate_limit_per_forwarded_address(log: LogWriter, tmp_path: Path) -> Non
     assert b"10.0.0.1 sent more than" in responses[2][2]
 
 
-def test_tokens_disable_the_fast_path(log: LogWriter, tmp_path: Path) -> None:
-    assert (
-        create_collector(log, RequestLimits(), tmp_path, Authenticator(None, lambda _: ANONYMOUS)).fast_path_handlers
-        == {}
-    )
+def test_checks_tokens(log: LogWriter, tmp_path: Path) -> None:
+    app = create_collector(log, RequestLimits(), tmp_path, Authenticator(None, lambda _: ANONYMOUS))
+    with (
+        run_server(app, FastPath(app.fast_path_handlers)) as (port, _),
+        socket.create_connection(("127.0.0.1", port), timeout=20) as sock,
+    ):
+        responses = RawConnection(sock).send(
+            make_post(make_event()), make_post(make_event(), "authorization: Bearer token")
+        )
+    assert [status for status, _, _ in responses] == [401, 201]
 
 
 @pytest.mark.parametrize("error", [ClewError("No space left on device."), RuntimeError("internal error")])
@@ -232,7 +237,7 @@ def test_reports_write_errors_to_the_client(
         raise error
 
     with monkeypatch.context() as patch:
-        patch.setattr(log, "write", fail)
+        patch.setattr(log, "append_entries", fail)
         ((status, headers, body),) = connection.send(make_post(make_event()))
     assert (status, headers["retry-after"], str(error) in body.decode()) == (503, "1", True)
     assert connection.send(make_post(make_event()))[0][0] == 201

@@ -1,11 +1,11 @@
-"""Tests of group commit on an event loop, with syncs in a helper process."""
+"""Tests of group commit for the requests of an event loop."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
 import os
-import signal
+import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from tests.support.disks import BlockedDisk
 
-from clew.collector.fsync_process import FsyncHelper
-from clew.collector.group_commit import Appender, CommitStats
+from clew.collector import group_commit
+from clew.collector.group_commit import Appender, CommitStats, OverloadedError
 from clew.errors import ClewError
 from clew.eventlog.segments import decode_record, end_position, read_lines, split_ranges
 from clew.eventlog.writer import IncomingEvent, LogEntry, LogWriter
@@ -42,17 +42,8 @@ class Sender:
         self.appender = appender
         self.groups = groups
 
-    def send(self, *read_bodies: bytes) -> asyncio.Future[None]:
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def on_done(error: Exception | None) -> None:
-            if error is None:
-                future.set_result(None)
-            else:
-                future.set_exception(error)
-
-        self.appender.append_nowait([make_entry(body) for body in read_bodies], on_done)
-        return future
+    def send(self, *read_bodies: bytes) -> asyncio.Task[None]:
+        return asyncio.create_task(self.appender.store([make_entry(body) for body in read_bodies]))
 
 
 def make_entry(body: bytes) -> LogEntry:
@@ -71,11 +62,6 @@ def read_bodies(log: LogWriter) -> list[bytes]:
     return [decode_record(text).body for range_ in ranges for _, text in read_lines(range_)]
 
 
-def fsync_process_ids() -> list[int]:
-    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-    return [int(child) for child in children if "sync_process" in Path(f"/proc/{child}/cmdline").read_text()]
-
-
 async def test_groups_events_that_arrive_during_a_sync(log: LogWriter, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = BlockedDisk(monkeypatch)
     async with open_sender(log) as sender:
@@ -84,6 +70,7 @@ async def test_groups_events_that_arrive_during_a_sync(log: LogWriter, monkeypat
         others = [sender.send(b"%d" % number) for number in range(1, 5)]
         await asyncio.sleep(0.05)
         others += [sender.send(b"%d" % number) for number in range(5, 9)]
+        await asyncio.sleep(0.05)
         assert sender.appender.pending_bytes == 8
         assert not any(future.done() for future in (first, *others))
         disk.release()
@@ -114,26 +101,34 @@ async def test_threads_and_large_groups_are_not_starved(log: LogWriter) -> None:
     assert len(read_bodies(log)) == len(set(read_bodies(log))) == 100 + 4 * len(large)
 
 
-async def test_drains_pending_events_on_close(log: LogWriter) -> None:
+async def test_drains_queued_events_on_close(log: LogWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = BlockedDisk(monkeypatch)
     async with open_sender(log) as sender:
         first = sender.send(b"1")
-        await asyncio.sleep(0)
+        await asyncio.sleep(0.05)
         second = sender.send(b"2")
-    assert (first.exception(), second.exception()) == (None, None)
+        await asyncio.sleep(0.05)
+        threading.Timer(0.1, disk.release).start()
     assert read_bodies(log) == [b"1", b"2"]
-    assert fsync_process_ids() == []
+    await asyncio.wait_for(asyncio.gather(first, second), TIMEOUT_SECONDS)
+
+
+async def test_rejects_events_after_close(log: LogWriter) -> None:
+    async with open_sender(log) as sender:
+        # Added to a group that is not queued yet when the appender closes.
+        late = sender.send(b"1")
+        await asyncio.sleep(0)
+    for future in (late, sender.send(b"2")):
+        with pytest.raises(OverloadedError, match="shutting down"):
+            await asyncio.wait_for(future, TIMEOUT_SECONDS)
+    assert read_bodies(log) == []
 
 
 async def test_truncates_events_that_could_not_be_synced(log: LogWriter, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(helper: FsyncHelper, file: int) -> bool:
-        finish(helper, file)
-        raise OSError(errno.EIO, "Input/output error")
-
-    finish = FsyncHelper.finish
     async with open_sender(log) as sender:
         await asyncio.wait_for(sender.send(b"1"), TIMEOUT_SECONDS)
         with monkeypatch.context() as patch:
-            patch.setattr(FsyncHelper, "finish", fail)
+            patch.setattr(os, "fdatasync", raise_io_error)
             with pytest.raises(ClewError, match=r"Input/output error. No event of this batch was stored"):
                 await asyncio.wait_for(sender.send(b"2"), TIMEOUT_SECONDS)
         assert read_bodies(log) == [b"1"]
@@ -143,69 +138,54 @@ async def test_truncates_events_that_could_not_be_synced(log: LogWriter, monkeyp
 
 
 async def test_a_failed_truncation_does_not_block_later_events(log: LogWriter, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> bool:
-        raise OSError(errno.EIO, "Input/output error")
-
     async with open_sender(log) as sender:
         await asyncio.wait_for(sender.send(b"1"), TIMEOUT_SECONDS)
         with monkeypatch.context() as patch:
-            patch.setattr(FsyncHelper, "finish", fail)
-            patch.setattr(os, "ftruncate", fail)
+            patch.setattr(os, "fdatasync", raise_io_error)
+            patch.setattr(os, "ftruncate", raise_io_error)
             with pytest.raises(OSError, match="Input/output error"):
                 await asyncio.wait_for(sender.send(b"2"), TIMEOUT_SECONDS)
         await asyncio.wait_for(asyncio.wrap_future(sender.appender.submit([make_entry(b"3")])), TIMEOUT_SECONDS)
 
 
-async def test_reports_errors_of_the_fsync_process(log: LogWriter, monkeypatch: pytest.MonkeyPatch) -> None:
-    start = FsyncHelper.start
-    # A pipe can be passed to the process, but not synced.
-    read_end, write_end = os.pipe()
+def raise_io_error(*_: object) -> None:
+    raise OSError(errno.EIO, "Input/output error")
+
+
+async def test_reports_an_error_to_all_requests_of_a_group(log: LogWriter, monkeypatch: pytest.MonkeyPatch) -> None:
     async with open_sender(log) as sender:
         with monkeypatch.context() as patch:
-            patch.setattr(FsyncHelper, "start", lambda helper, _: start(helper, write_end))
-            with pytest.raises(ClewError, match=r"Invalid argument. No event of this batch was stored"):
-                await asyncio.wait_for(sender.send(b"1"), TIMEOUT_SECONDS)
-        await asyncio.wait_for(sender.send(b"1"), TIMEOUT_SECONDS)
-    os.close(read_end)
-    os.close(write_end)
-    assert read_bodies(log) == [b"1"]
+            patch.setattr(os, "fdatasync", raise_io_error)
+            results = await asyncio.gather(
+                *(sender.send(b"%d" % number) for number in range(3)), return_exceptions=True
+            )
+        assert [str(error).partition(":")[0] for error in results] == [f"Cannot write to the log {log.folder}"] * 3
+        assert [group.events for group in sender.groups] == [3]
 
 
-@pytest.mark.parametrize("is_busy", [True, False])
-async def test_replaces_a_killed_fsync_process(is_busy: bool, log: LogWriter) -> None:
+async def test_each_request_has_the_full_timeout(log: LogWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_commit, "ACK_TIMEOUT_SECONDS", 0.4)
+    disk = BlockedDisk(monkeypatch)
     async with open_sender(log) as sender:
-        await asyncio.wait_for(sender.send(b"1"), TIMEOUT_SECONDS)
-        (before,) = fsync_process_ids()
-        os.kill(before, signal.SIGSTOP if is_busy else signal.SIGKILL)
-        future = sender.send(b"2")
-        await asyncio.sleep(0.05)
-        if is_busy:
-            os.kill(before, signal.SIGKILL)
-        await asyncio.wait_for(future, TIMEOUT_SECONDS)
-        await asyncio.wait_for(sender.send(b"3"), TIMEOUT_SECONDS)
-        (after,) = fsync_process_ids()
-        assert after != before
-    assert read_bodies(log) == [b"1", b"2", b"3"]
-
-
-async def test_replaces_an_unreachable_fsync_process(log: LogWriter, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> int:
-        raise OSError(errno.ETOOMANYREFS, "Too many references")
-
-    async with open_sender(log) as sender:
-        with monkeypatch.context() as patch:
-            patch.setattr("clew.collector.fsync_process.socket.send_fds", fail)
-            await asyncio.wait_for(sender.send(b"1"), TIMEOUT_SECONDS)
-        await asyncio.wait_for(sender.send(b"2"), TIMEOUT_SECONDS)
-        assert len(fsync_process_ids()) == 1
+        early = sender.send(b"1")
+        await asyncio.sleep(0.25)
+        late = sender.send(b"2")
+        with pytest.raises(OverloadedError, match="Timed out"):
+            await asyncio.wait_for(early, TIMEOUT_SECONDS)
+        assert not late.done()
+        disk.release()
+        await asyncio.wait_for(late, TIMEOUT_SECONDS)
     assert read_bodies(log) == [b"1", b"2"]
 
 
-async def test_syncs_in_a_thread_if_no_process_can_start(log: LogWriter, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
-
-    monkeypatch.setattr("clew.collector.fsync_process.subprocess.Popen", fail)
+async def test_a_cancelled_request_does_not_affect_its_group(log: LogWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = BlockedDisk(monkeypatch)
     async with open_sender(log) as sender:
-        await asyncio.wait_for(asyncio.gather(sender.send(b"1"), sender.send(b"2")), TIMEOUT_SECONDS)
+        cancelled, other = sender.send(b"1"), sender.send(b"2")
+        await asyncio.sleep(0.05)
+        cancelled.cancel()
+        await asyncio.sleep(0)
+        assert cancelled.cancelled()
+        disk.release()
+        await asyncio.wait_for(other, TIMEOUT_SECONDS)
     assert read_bodies(log) == [b"1", b"2"]

@@ -173,7 +173,7 @@ class MarquezApi:
             )
         except (MarquezError, ClewError) as error:
             response = _error_response(error)
-        return RawResponse.build(response.status, _headers(response), response.body)
+        return RawResponse(response.status, _headers(response), response.body)
 
     async def _respond(self, scope: Scope, receive: Receive) -> MarquezResponse:
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
