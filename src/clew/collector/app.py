@@ -230,7 +230,7 @@ def create_collector(
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        with appender, tail_streams(streams, appender, expand_abandoned):
+        async with appender, tail_streams(streams, appender, expand_abandoned):
             yield
 
     def endpoint(path: str, handler: RequestHandler) -> CollectorEndpoint:

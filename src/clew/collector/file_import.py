@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import io
 import logging
 import os
 import threading
 import zlib
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, BinaryIO, Final
@@ -247,8 +248,10 @@ _LOG = logging.getLogger(__name__)
 _POLL_SECONDS = 0.5
 
 
-@contextmanager
-def tail_streams(folder: Path, appender: Appender, expand_abandoned: Callable[[Path], None]) -> Iterator[None]:
+@asynccontextmanager
+async def tail_streams(
+    folder: Path, appender: Appender, expand_abandoned: Callable[[Path], None]
+) -> AsyncIterator[None]:
     """Append events of notebook sessions in a background thread; `expand_abandoned` completes killed sessions."""
     stop = threading.Event()
 
@@ -267,4 +270,5 @@ def tail_streams(folder: Path, appender: Appender, expand_abandoned: Callable[[P
         yield
     finally:
         stop.set()
-        thread.join()
+        # Not on the event loop, which stores what the thread has read.
+        await asyncio.to_thread(thread.join)

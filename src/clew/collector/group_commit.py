@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -18,8 +17,12 @@ from clew.eventlog.writer import IncomingEvent, LogEntry, LogWriter
 
 # OpenLineage clients time out after five seconds and resend the event.
 ACK_TIMEOUT_SECONDS = 4.5
+# All requests of a group have the deadline of the first: one timer each would cost as much as reading the request.
+_MAX_JOIN_SECONDS = 0.1
 # A few seconds of work for a slow disk; beyond it, requests are rejected with 503 instead of delayed.
 _MAX_PENDING_BYTES = 64 << 20
+# About a millisecond of the event loop; more is written on the sync thread.
+_MAX_INLINE_BYTES = 1 << 20
 
 
 class OverloadedError(ClewError):
@@ -36,30 +39,45 @@ class CommitStats(Struct, frozen=True):
 
 
 class AckGroup:
-    """Entries that are stored together.
+    """Entries of several requests that are stored together, with one deadline and one result."""
 
-    `result` is set by the writer thread when all are synced, or to the error if none is stored. Requests wait for
-    `ack`, which also fails at the deadline: one timer per request would cost as much as reading the request.
-    """
-
-    ack: asyncio.Future[None]
-
-    def __init__(self) -> None:
+    def __init__(self, timeout: float | None) -> None:
+        """Start a group; without a timeout it has no deadline."""
         self.entries: list[LogEntry] = []
-        self.memory_bytes = 0
-        self.result = Future[None]()
+        self._loop = asyncio.get_running_loop()
+        self._result = self._loop.create_future()
+        self._timeout = timeout
+        self._started_at = self._loop.time()
+        self._deadline = None if timeout is None else self._loop.call_later(timeout, self._time_out)
 
-    def add(self, entries: Sequence[LogEntry], memory_bytes: int) -> None:
-        """Add entries."""
-        self.entries += entries
-        self.memory_bytes += memory_bytes
+    def accepts(self, timeout: float | None) -> bool:
+        """Return whether a request with this timeout can join the group."""
+        return timeout == self._timeout and self._loop.time() - self._started_at < _MAX_JOIN_SECONDS
+
+    async def wait(self) -> None:
+        """Wait until the entries are synced; raise the error if they are not stored in time."""
+        # A cancelled request must not cancel the others.
+        await asyncio.shield(self._result)
+
+    def resolve(self, error: Exception | None) -> None:
+        """Set the result, unless the deadline has passed."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+        if self._result.done():
+            return
+        if error is None:
+            self._result.set_result(None)
+        else:
+            self._result.set_exception(error)
+
+    def _time_out(self) -> None:
+        self.resolve(OverloadedError("Timed out waiting for the log to be synced.", hint="Retry in a moment."))
 
 
 class Appender:
-    """Appends to the log of a running collector, on a writer thread.
+    """Appends to the log of a running collector. Use as a context manager: on exit it stores what is queued.
 
-    Use as a context manager: on exit it stores what is queued. While a group is synced, the next ones are collected;
-    they are written together.
+    The event loop writes, a thread syncs. Groups that arrive during a sync are written together.
     """
 
     def __init__(
@@ -71,63 +89,43 @@ class Appender:
         self._log = log
         self._max_pending_bytes = max_pending_bytes
         self._on_commit = on_commit
-        self._condition = threading.Condition()
         self._queue: list[AckGroup] = []
-        self._queued_bytes = 0
-        # Joined by the requests of the current loop iteration.
-        self._open_group: AckGroup | None = None
-        self._is_closed = False
-        self._thread = threading.Thread(target=self._run, name="clew-appender")
+        # Runs while groups are queued or being synced.
+        self._commits: asyncio.Task[None] | None = None
+        self._is_open = False
+        self.pending_bytes = 0
 
-    def __enter__(self) -> Self:
-        self._thread.start()
+    async def __aenter__(self) -> Self:
+        self._loop = asyncio.get_running_loop()
+        self._sync_thread = ThreadPoolExecutor(1, thread_name_prefix="clew-sync")
+        self._is_open = True
         return self
 
-    def __exit__(
+    async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        with self._condition:
-            self._is_closed = True
-            self._condition.notify()
-        self._thread.join()
+        self._is_open = False
+        if self._commits is not None:
+            await self._commits
+        self._sync_thread.shutdown()
 
     @property
     def folder(self) -> Path:
         """Folder of the log."""
         return self._log.folder
 
-    @property
-    def pending_bytes(self) -> int:
-        """Bytes of events in memory that are waiting to be written."""
-        return self._queued_bytes + (self._open_group.memory_bytes if self._open_group is not None else 0)
-
-    def check_ready(self) -> None:
-        """Raise OverloadedError if a new event would be rejected."""
-        if not self._thread.is_alive():
-            raise _shutting_down_error()
-        self._check_backpressure(0)
+    def check_ready(self, memory_bytes: int = 0) -> None:
+        """Raise OverloadedError if new events of this size would be rejected."""
+        if not self._is_open:
+            raise OverloadedError("The collector is shutting down.", hint="Retry in a moment.")
+        # An event of any size is accepted when nothing is pending.
+        if self.pending_bytes and self.pending_bytes + memory_bytes > self._max_pending_bytes:
+            message = f"The collector is overloaded: {self.pending_bytes >> 20} MB are waiting to be stored."
+            raise OverloadedError(message, hint="Retry in a moment.")
 
     async def store(self, entries: Sequence[LogEntry]) -> None:
-        """Store entries from the event loop and wait until they are synced, or until the deadline."""
-        memory_bytes = _memory_size(entries)
-        self._check_backpressure(memory_bytes)
-        group = self._open_group
-        if group is None:
-            group = self._open_group = AckGroup()
-            group.ack = asyncio.create_task(self._commit(group))
-        group.add(entries, memory_bytes)
-        # A cancelled request must not cancel the other requests of its group.
-        await asyncio.shield(group.ack)
-
-    async def _commit(self, group: AckGroup) -> None:
-        """Queue a group and wait for its result. As a task, it starts when this iteration's requests have joined."""
-        self._open_group = None
-        self._enqueue(group)
-        result = asyncio.wrap_future(group.result)
-        await asyncio.wait([result], timeout=ACK_TIMEOUT_SECONDS)
-        if not result.done():
-            raise OverloadedError("Timed out waiting for the log to be synced.", hint="Retry in a moment.")
-        result.result()
+        """Store the entries of a request and wait until they are synced, or until the deadline."""
+        await self._store(entries, ACK_TIMEOUT_SECONDS)
 
     def append(self, events: Iterable[IncomingEvent]) -> int:
         """Append events from another thread, wait until they are synced and return their number."""
@@ -136,60 +134,45 @@ class Appender:
         return len(entries)
 
     def submit(self, entries: Sequence[LogEntry]) -> Future[None]:
-        """Queue entries from another thread; the future resolves when all are synced, or fails if none is stored."""
-        group, memory_bytes = AckGroup(), _memory_size(entries)
-        self._check_backpressure(memory_bytes)
-        group.add(entries, memory_bytes)
-        self._enqueue(group)
-        return group.result
+        """Store entries from another thread, without a deadline; the future fails if none is stored."""
+        self.check_ready()
+        return asyncio.run_coroutine_threadsafe(self._store(entries, None), self._loop)
 
-    def _check_backpressure(self, memory_bytes: int) -> None:
-        if self._is_closed:
-            raise _shutting_down_error()
-        pending = self.pending_bytes
-        # An event of any size is accepted when nothing is pending.
-        if pending and pending + memory_bytes > self._max_pending_bytes:
-            message = f"The collector is overloaded: {pending >> 20} MB are waiting to be stored."
-            raise OverloadedError(message, hint="Retry in a moment.")
+    async def _store(self, entries: Sequence[LogEntry], timeout_seconds: float | None) -> None:
+        # Spooled bodies are views of a file and need no memory.
+        memory_bytes = sum([len(entry.body) for entry in entries if isinstance(entry.body, bytes)])
+        self.check_ready(memory_bytes)
+        if not self._queue or not self._queue[-1].accepts(timeout_seconds):
+            self._queue.append(AckGroup(timeout_seconds))
+        group = self._queue[-1]
+        group.entries += entries
+        self.pending_bytes += memory_bytes
+        if self._commits is None:
+            # Starts when the other requests of this loop iteration have joined.
+            self._commits = asyncio.create_task(self._commit_groups())
+        await group.wait()
 
-    def _enqueue(self, group: AckGroup) -> None:
-        with self._condition:
-            if self._is_closed:
-                raise _shutting_down_error()
-            self._queue.append(group)
-            self._queued_bytes += group.memory_bytes
-            self._condition.notify()
-
-    def _run(self) -> None:
-        """Write all queued groups with one sync, until the queue is empty and closed."""
-        while groups := self._wait_for_groups():
-            entries = [entry for group in groups for entry in group.entries]
-            start, error = time.perf_counter(), None
-            try:
-                self._log.append_entries(entries)
-            except Exception as exc:  # noqa: BLE001  # passed to those who wait
-                error = exc
-            stats = CommitStats(
-                len(entries), sum(len(entry.body) for entry in entries), time.perf_counter() - start, error is None
-            )
-            self._on_commit(stats)
+    async def _commit_groups(self) -> None:
+        """Write and sync all queued groups together, until none is queued."""
+        while self._queue:
+            groups, self._queue, self.pending_bytes = self._queue, [], 0
+            error = await self._commit([entry for group in groups for entry in group.entries])
+            # The waiting requests run after the next write, so that the disk is busy.
             for group in groups:
-                if error is None:
-                    group.result.set_result(None)
-                else:
-                    group.result.set_exception(error)
+                group.resolve(error)
+        self._commits = None
 
-    def _wait_for_groups(self) -> list[AckGroup]:
-        with self._condition:
-            self._condition.wait_for(lambda: self._queue or self._is_closed)
-            groups, self._queue, self._queued_bytes = self._queue, [], 0
-            return groups
-
-
-def _memory_size(entries: Sequence[LogEntry]) -> int:
-    """Return the bytes of entries in memory. Spooled ones are views of a file and do not count."""
-    return sum([len(entry.body) for entry in entries if isinstance(entry.body, bytes)])
-
-
-def _shutting_down_error() -> OverloadedError:
-    return OverloadedError("The collector is shutting down.", hint="Retry in a moment.")
+    async def _commit(self, entries: Sequence[LogEntry]) -> Exception | None:
+        """Write and sync entries; return the error if none is stored."""
+        start, size = time.perf_counter(), sum([len(entry.body) for entry in entries])
+        error = None
+        try:
+            if size <= _MAX_INLINE_BYTES:
+                self._log.write(entries)
+                await self._loop.run_in_executor(self._sync_thread, self._log.sync)
+            else:
+                await self._loop.run_in_executor(self._sync_thread, self._log.append_entries, entries)
+        except Exception as exc:  # noqa: BLE001  # raised in the requests of the groups
+            error = exc
+        self._on_commit(CommitStats(len(entries), size, time.perf_counter() - start, is_stored=error is None))
+        return error

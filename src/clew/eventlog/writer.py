@@ -6,7 +6,7 @@ import base64
 import fcntl
 import os
 from collections import OrderedDict, deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -30,7 +30,7 @@ from clew.eventlog.segments import (
     record_event_id,
     segment_path,
 )
-from clew.events.ids import content_id_holding_gil, to_single_line
+from clew.events.ids import content_id, content_id_holding_gil, to_single_line
 from clew.events.streams import Stream
 
 SEGMENT_BYTES = 64 << 20
@@ -92,6 +92,8 @@ class LogWriter:
         self.segment_age = segment_age
         self._recent_ids: OrderedDict[str, None] = OrderedDict()
         self._segment_started_at: datetime | None = None
+        self._unsynced_bytes = 0
+        self._unsynced_ids: Collection[str] = ()
 
     def __enter__(self) -> Self:
         with ExitStack() as resources, self._wrap_os_errors():
@@ -126,31 +128,59 @@ class LogWriter:
         """Store new entries, sync, and return their number."""
         return self._append(entries, self._recent_ids)
 
+    def write(self, entries: Iterable[LogEntry]) -> None:
+        """Write new entries. They are stored when `sync` returns, which must follow."""
+        self._write_new(entries, self._recent_ids, content_id)
+
+    def sync(self) -> None:
+        """Sync what was written."""
+        if not self._unsynced_bytes:
+            return
+        try:
+            os.fdatasync(self._file)
+        except OSError as error:
+            raise self._rollback(error) from error
+        self._size += self._unsynced_bytes
+        # After the sync: an event that failed to be stored must not count as a duplicate when it is sent again.
+        self._add_recent_ids(self._unsynced_ids)
+        self._unsynced_bytes, self._unsynced_ids = 0, ()
+
     def _append(self, entries: Iterable[LogEntry], known_ids: Collection[str]) -> int:
+        self._write_new(entries, known_ids, content_id_holding_gil)
+        count = len(self._unsynced_ids)
+        self.sync()
+        return count
+
+    def _write_new(
+        self, entries: Iterable[LogEntry], known_ids: Collection[str], id_of: Callable[[bytes | memoryview], str]
+    ) -> None:
         new: dict[str, LogEntry] = {}
         for entry in entries:
-            event_id = entry.event_id or content_id_holding_gil(entry.body)
+            event_id = entry.event_id or id_of(entry.body)
             if entry.body and event_id not in known_ids:
                 new.setdefault(event_id, entry)
         if not new:
-            return 0
+            return
         now = datetime.now(UTC)
         self._rotate_if_due(now)
         buffers = _format_records(new, now.isoformat(timespec="microseconds"))
         try:
             for start in range(0, len(buffers), _MAX_BUFFERS_PER_WRITE):
                 self._write(buffers[start : start + _MAX_BUFFERS_PER_WRITE])
-            os.fdatasync(self._file)
         except OSError as error:
-            # A partial line would be joined with the next event.
-            os.ftruncate(self._file, self._size)
-            message = f"Cannot write to the log {self.folder}: {error.strerror}. No event of this batch was stored."
-            raise ClewError(message, hint="Free disk space, then send the events again.") from error
+            raise self._rollback(error) from error
         self._segment_started_at = self._segment_started_at or now
-        self._size += sum(map(len, buffers))
-        # After the sync: an event that failed to be stored must not count as a duplicate when it is sent again.
-        self._add_recent_ids(new)
-        return len(new)
+        self._unsynced_bytes, self._unsynced_ids = sum(map(len, buffers)), new.keys()
+
+    def _rollback(self, error: OSError) -> ClewError:
+        """Truncate the log to the last sync and return the error to raise.
+
+        A partial line would otherwise be joined with the next event.
+        """
+        self._unsynced_bytes, self._unsynced_ids = 0, ()
+        os.ftruncate(self._file, self._size)
+        message = f"Cannot write to the log {self.folder}: {error.strerror}. No event of this batch was stored."
+        return ClewError(message, hint="Free disk space, then send the events again.")
 
     def _write(self, buffers: Sequence[bytes | memoryview]) -> None:
         written = os.writev(self._file, buffers)

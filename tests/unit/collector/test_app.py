@@ -259,7 +259,7 @@ def test_reports_a_full_disk_and_recovers(client: TestClient, log: LogWriter, mo
 
     client.post(LINEAGE, content=make_event(producer="before"))
     with monkeypatch.context() as patch:
-        patch.setattr(log, "append_entries", raise_disk_full)
+        patch.setattr(log, "write", raise_disk_full)
         response = client.post(LINEAGE, content=make_event())
     assert (response.status_code, response.headers["retry-after"]) == (503, "1")
     assert "No space left" in response.json()["message"]

@@ -237,7 +237,7 @@ def test_reports_write_errors_to_the_client(
         raise error
 
     with monkeypatch.context() as patch:
-        patch.setattr(log, "append_entries", fail)
+        patch.setattr(log, "write", fail)
         ((status, headers, body),) = connection.send(make_post(make_event()))
     assert (status, headers["retry-after"], str(error) in body.decode()) == (503, "1", True)
     assert connection.send(make_post(make_event()))[0][0] == 201

@@ -1,19 +1,24 @@
-"""Tests of group commit: one sync for many events, and its result for each caller."""
+"""Tests of group commit for other threads: one sync for many events, and its result for each caller."""
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
+from tests.support.disks import BlockedDisk
 
-from clew.collector.group_commit import Appender, OverloadedError
+from clew.collector import group_commit
+from clew.collector.group_commit import Appender, CommitStats, OverloadedError
 from clew.errors import ClewError
 from clew.eventlog.writer import IncomingEvent, LogEntry, LogWriter
-from clew.events.ids import event_id
 from clew.events.streams import Stream
+
+TIMEOUT_SECONDS = 20
+pytestmark = pytest.mark.anyio
 
 
 def make_entry(number: int, size: int = 10) -> LogEntry:
@@ -22,75 +27,106 @@ def make_entry(number: int, size: int = 10) -> LogEntry:
     )
 
 
-class BlockedLog:
-    """Log that blocks in append_entries until `resume` is set."""
-
-    def __init__(self) -> None:
-        self.resume = threading.Event()
-        self.is_writing = threading.Event()
-        self.groups: list[list[str]] = []
-        self.error: Exception | None = None
-
-    def append_entries(self, entries: Iterable[LogEntry]) -> int:
-        self.groups.append([event_id(log_entry.body) for log_entry in entries])
-        self.is_writing.set()
-        self.resume.wait(10)
-        if self.error is not None:
-            raise self.error
-        return 0
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
 
 
-def test_writes_queued_entries_as_one_group() -> None:
-    log = BlockedLog()
-    with Appender(log) as appender:  # type: ignore[arg-type]
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[LogWriter]:
+    with LogWriter(tmp_path / "log") as writer:
+        yield writer
+
+
+async def wait_for_sync(disk: BlockedDisk) -> None:
+    assert await asyncio.to_thread(disk.fsync_requested.wait, TIMEOUT_SECONDS)
+
+
+async def test_writes_queued_entries_as_one_group(log: LogWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = BlockedDisk(monkeypatch)
+    groups: list[CommitStats] = []
+    async with Appender(log, on_commit=groups.append) as appender:
         first = appender.submit([make_entry(0)])
-        assert log.is_writing.wait(10)
+        await wait_for_sync(disk)
         others = [appender.submit([make_entry(number), make_entry(-number)]) for number in range(1, 9)]
+        # `submit` queues on the event loop.
+        await asyncio.sleep(0.05)
         assert not any(future.done() for future in (first, *others))
-        log.resume.set()
+        disk.release()
         for future in (first, *others):
-            future.result(10)
-    assert [len(group) for group in log.groups] == [1, 16]
+            await asyncio.to_thread(future.result, TIMEOUT_SECONDS)
+    assert [group.events for group in groups] == [1, 16]
 
 
-def test_reports_an_error_and_stores_later_entries() -> None:
-    log = BlockedLog()
-    log.error = ClewError("no room")
-    log.resume.set()
-    with Appender(log) as appender:  # type: ignore[arg-type]
-        with pytest.raises(ClewError, match="no room"):
-            appender.submit([make_entry(0)]).result(10)
-        log.error = None
-        appender.submit([make_entry(1)]).result(10)
+async def test_appends_from_a_thread(log: LogWriter) -> None:
+    async with Appender(log) as appender:
+        event = IncomingEvent(Stream.OPENLINEAGE, "test", b"1")
+        assert await asyncio.to_thread(appender.append, [event]) == 1
+    assert log.append([event]) == 0
 
 
-def test_rejects_entries_above_the_limit_but_accepts_one_large_entry() -> None:
-    log = BlockedLog()
-    with Appender(log, max_pending_bytes=1000) as appender:  # type: ignore[arg-type]
+async def test_threads_have_no_deadline(log: LogWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_commit, "ACK_TIMEOUT_SECONDS", 0.1)
+    disk = BlockedDisk(monkeypatch)
+    async with Appender(log) as appender:
+        futures = [appender.submit([make_entry(number)]) for number in range(2)]
+        with pytest.raises(OverloadedError, match="Timed out"):
+            await appender.store([make_entry(2)])
+        assert not any(future.done() for future in futures)
+        disk.release()
+        for future in futures:
+            await asyncio.to_thread(future.result, TIMEOUT_SECONDS)
+
+
+async def test_reports_an_error_and_stores_later_entries(log: LogWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: object) -> None:
+        raise ClewError("no room")
+
+    async with Appender(log) as appender:
+        with monkeypatch.context() as patch:
+            patch.setattr(log, "write", fail)
+            with pytest.raises(ClewError, match="no room"):
+                await asyncio.to_thread(appender.submit([make_entry(0)]).result, TIMEOUT_SECONDS)
+        await asyncio.to_thread(appender.submit([make_entry(1)]).result, TIMEOUT_SECONDS)
+
+
+async def test_rejects_entries_above_the_limit_but_accepts_one_large_entry(
+    log: LogWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = BlockedDisk(monkeypatch)
+    async with Appender(log, max_pending_bytes=1000) as appender:
         writing = appender.submit([make_entry(0, size=5000)])
-        assert log.is_writing.wait(10)
+        await wait_for_sync(disk)
         waiting = appender.submit([make_entry(1, size=5000)])
+        # `submit` queues on the event loop.
+        await asyncio.sleep(0.05)
         with pytest.raises(OverloadedError, match="waiting"):
             appender.submit([make_entry(2)])
-        log.resume.set()
-        writing.result(10)
-        waiting.result(10)
-        appender.submit([make_entry(2)]).result(10)
+        with pytest.raises(OverloadedError, match="waiting"):
+            await appender.store([make_entry(2)])
+        disk.release()
+        for future in (writing, waiting):
+            await asyncio.to_thread(future.result, TIMEOUT_SECONDS)
+        await appender.store([make_entry(2)])
 
 
-def test_file_backed_entries_do_not_count_as_pending_bytes() -> None:
-    log = BlockedLog()
-    with Appender(log, max_pending_bytes=1000) as appender:  # type: ignore[arg-type]
+async def test_file_backed_entries_do_not_count_as_pending_bytes(
+    log: LogWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = BlockedDisk(monkeypatch)
+    async with Appender(log, max_pending_bytes=1000) as appender:
         writing = appender.submit([make_entry(0)])
-        assert log.is_writing.wait(10)
+        await wait_for_sync(disk)
         small = make_entry(1, size=500)
         waiting = [
             appender.submit([queued]) for queued in (small, with_memoryview(make_entry(2, size=5000)), make_entry(3))
         ]
+        # `submit` queues on the event loop.
+        await asyncio.sleep(0.05)
         assert appender.pending_bytes < 1000
-        log.resume.set()
+        disk.release()
         for future in (writing, *waiting):
-            future.result(10)
+            await asyncio.to_thread(future.result, TIMEOUT_SECONDS)
 
 
 def with_memoryview(log_entry: LogEntry) -> LogEntry:
@@ -98,11 +134,15 @@ def with_memoryview(log_entry: LogEntry) -> LogEntry:
     return msgspec.structs.replace(log_entry, body=memoryview(log_entry.body))
 
 
-def test_drains_on_close(tmp_path: Path) -> None:
+async def test_drains_on_close(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = BlockedDisk(monkeypatch)
     with LogWriter(tmp_path) as log:
-        with Appender(log) as appender:
+        async with Appender(log) as appender:
             waiting = [appender.submit([make_entry(number)]) for number in range(50)]
-        assert all(future.done() for future in waiting)
+            await wait_for_sync(disk)
+            threading.Timer(0.1, disk.release).start()
+        for future in waiting:
+            await asyncio.to_thread(future.result, TIMEOUT_SECONDS)
         with pytest.raises(OverloadedError, match="shutting down"):
             appender.submit([make_entry(99)])
     with LogWriter(tmp_path) as log:

@@ -122,7 +122,7 @@ def test_logs_rejections_with_the_client_once(
     def raise_disk_full(_: object) -> int:
         raise ClewError("No space left on device.")
 
-    monkeypatch.setattr(log, "append_entries", raise_disk_full)
+    monkeypatch.setattr(log, "write", raise_disk_full)
     client.post(LINEAGE, content=json.dumps(EVENT))
     assert caplog.records[-1].levelno == logging.ERROR
     assert read_metrics(client)["clew_collector_sync_errors_total"] == 1
