@@ -91,7 +91,7 @@ async def test_starts_segments_between_groups(log: LogWriter) -> None:
 async def test_threads_and_large_groups_are_not_starved(log: LogWriter) -> None:
     async with open_sender(log) as sender:
         large = [b'"%d %s"' % (number, b"y" * 300_000) for number in range(8)]
-        futures = [sender.send(b"%d" % number) for number in range(100)]
+        futures: list[asyncio.Future[None]] = [sender.send(b"%d" % number) for number in range(100)]
         for number, body in enumerate(large):
             futures.append(sender.send(body, b'"beside %d"' % number))
             futures.append(asyncio.wrap_future(sender.appender.submit([make_entry(b'"thread %d"' % number)])))
