@@ -267,6 +267,18 @@ def test_reports_a_full_disk_and_recovers(client: TestClient, log: LogWriter, mo
     assert read_bodies(log) == [make_event(producer="before"), make_event()]
 
 
+def test_responds_503_on_an_unexpected_exception(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def raise_key_error(*_: object) -> None:
+        raise KeyError("a bug")
+
+    monkeypatch.setattr(app, "check_event", raise_key_error)
+    response = client.post(LINEAGE, content=make_event())
+    assert (response.status_code, response.headers["retry-after"]) == (503, "1")
+    assert "raise_key_error" in caplog.text
+
+
 def test_responds_503_when_the_disk_is_slow(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = BlockedDisk(monkeypatch)
     monkeypatch.setattr(group_commit, "ACK_TIMEOUT_SECONDS", 0.1)
