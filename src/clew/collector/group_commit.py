@@ -45,7 +45,7 @@ class AckGroup:
         """Start a group; without a timeout it has no deadline."""
         self.entries: list[LogEntry] = []
         self._loop = asyncio.get_running_loop()
-        self._result = self._loop.create_future()
+        self._waiters: list[asyncio.Future[None]] = []
         self._timeout = timeout
         self._started_at = self._loop.time()
         self._deadline = None if timeout is None else self._loop.call_later(timeout, self._time_out)
@@ -56,19 +56,23 @@ class AckGroup:
 
     async def wait(self) -> None:
         """Wait until the entries are synced; raise the error if they are not stored in time."""
-        # A cancelled request must not cancel the others.
-        await asyncio.shield(self._result)
+        # Not one future for all: a cancelled request would cancel the others.
+        waiter = self._loop.create_future()
+        self._waiters.append(waiter)
+        await waiter
 
     def resolve(self, error: Exception | None) -> None:
-        """Set the result, unless the deadline has passed."""
+        """Pass the result to the waiting requests. After the deadline, none is waiting."""
         if self._deadline is not None:
             self._deadline.cancel()
-        if self._result.done():
-            return
-        if error is None:
-            self._result.set_result(None)
-        else:
-            self._result.set_exception(error)
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if waiter.cancelled():
+                continue
+            if error is None:
+                waiter.set_result(None)
+            else:
+                waiter.set_exception(error)
 
     def _time_out(self) -> None:
         self.resolve(OverloadedError("Timed out waiting for the log to be synced.", hint="Retry in a moment."))
