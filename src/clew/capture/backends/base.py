@@ -14,8 +14,15 @@ from clew.capture.lineage.operations import OperationRecord
 if TYPE_CHECKING:
     from types import CodeType
 
+_BACKENDS = ("pandas", "polars", "duckdb")
 # Relations are extension objects without attributes: their versions are stored here for their lifetime.
 _relations: dict[int, tuple[weakref.ref[Any], FrameVersion]] = {}
+
+
+def engine_versions() -> dict[str, str]:
+    """Return the versions of the loaded backends by name."""
+    modules = {name: sys.modules[name] for name in _BACKENDS if name in sys.modules}
+    return {name: version for name, module in modules.items() if (version := getattr(module, "__version__", None))}
 
 
 def is_frame(value: Any) -> bool:
@@ -82,7 +89,7 @@ def describe_frame(frame: Any) -> FrameVersion:
     """Create a version that describes a frame as it is now."""
     if _is_instance(frame, "pandas", "DataFrame"):
         return FrameVersion.of(frame)
-    version = FrameVersion()
+    version = FrameVersion(engine="polars" if is_polars(frame) else "duckdb")
     version.object_id = id(frame)
     if _is_instance(frame, "polars", "LazyFrame"):
         schema = frame.collect_schema()
@@ -99,9 +106,10 @@ def describe_frame(frame: Any) -> FrameVersion:
 
 
 def record_operation(
-    record: OperationRecord, code: CodeType, instruction: int, started: float, duration: float
+    record: OperationRecord, engine: str, code: CodeType, instruction: int, started: float, duration: float
 ) -> None:
-    """Set time and code location of a record and add it to the running execution."""
+    """Set backend, time and code location of a record and add it to the running execution."""
+    record.engine = engine
     record.code, record.instruction = code, instruction
     record.started, record.duration = started, duration
     if record.output is not None:

@@ -42,7 +42,7 @@ class OperationEvents:
     location: SourceLocation
     metrics: dict[FrameVersion, dict[str, Any]]
     run_id: str
-    engine: str
+    engine: tuple[str, str]
 
     def __post_init__(self) -> None:
         self.code = redact(self.location.text)
@@ -88,7 +88,7 @@ class OperationEvents:
     def _common_run_facets(self) -> dict[str, Any]:
         return {
             "parent": facets.cell_parent_facet(self.execution),
-            "processing_engine": facets.processing_engine_facet(self.engine),
+            "processing_engine": facets.processing_engine_facet(*self.engine),
             "marimo_execution": encode_raw(facets.marimo_execution_facet(self.execution, self.location, self.code)),
         }
 
@@ -260,11 +260,11 @@ def _is_secret(name: str) -> bool:
     return any(word in name.lower() for word in ("password", "secret", "token", "api_key", "storage_options"))
 
 
-def session_event(session: Session, kind: str, timestamp: float, engine: str) -> dict[str, Any]:
+def session_event(session: Session, kind: str, timestamp: float, engine: tuple[str, str]) -> dict[str, Any]:
     """Build the START, COMPLETE, FAIL or ABORT event of a session."""
     run_facets: dict[str, Any] = {
         "marimo_execution": facets.session_execution_facet(session),
-        "processing_engine": facets.processing_engine_facet(engine),
+        "processing_engine": facets.processing_engine_facet(*engine),
     }
     if kind == "FAIL":
         message = f"{session.failures} of {session.executions} cells ended in error"
@@ -279,13 +279,13 @@ def session_event(session: Session, kind: str, timestamp: float, engine: str) ->
     )
 
 
-def cell_event(execution: Execution, kind: str, engine: str) -> dict[str, Any]:
+def cell_event(execution: Execution, kind: str, engine: tuple[str, str]) -> dict[str, Any]:
     """Build the START, COMPLETE, FAIL or ABORT event of a cell execution."""
     session, cell = execution.session, execution.cell
     run_facets: dict[str, Any] = {
         "parent": facets.session_parent_facet(session),
         "marimo_execution": facets.marimo_execution_facet(execution),
-        "processing_engine": facets.processing_engine_facet(engine),
+        "processing_engine": facets.processing_engine_facet(*engine),
     }
     timestamp = execution.started_at
     if kind != "START":

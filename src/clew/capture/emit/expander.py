@@ -27,6 +27,7 @@ from clew.capture.emit.files import (
     CellProgress,
     CellStarted,
     Dependency,
+    Engines,
     Entry,
     OperationEntry,
     SessionStarted,
@@ -132,7 +133,7 @@ class EventExpander:
 
     def __init__(self) -> None:
         self._session = Session("notebook", session_id="unknown", run_id="unknown")
-        self._engine = "unknown"
+        self._engines: Engines = {}
         self._sources = SourceMap()
         self._labels: dict[int, _LabelList] = {}
         self._versions: dict[int, FrameVersion] = {}
@@ -169,17 +170,17 @@ class EventExpander:
             execution.emitted_at = self._last_timestamp
             execution.duration = max(0.0, self._last_timestamp - execution.started_at)
             yield from self._operations(execution, self._partial_records.get(execution.run_id, []), {}, {})
-            yield LINEAGE, cell_event(execution, "ABORT", self._engine)
+            yield LINEAGE, cell_event(execution, "ABORT", self._cell_engine(execution))
         kind = "ABORT" if self._running else "FAIL" if self._session.failures else "COMPLETE"
-        yield LINEAGE, session_event(self._session, kind, self._last_timestamp, self._engine)
+        yield LINEAGE, session_event(self._session, kind, self._last_timestamp, self._engine())
 
     def _session_started(self, entry: SessionStarted) -> StreamEvent:
         self._session = Session(entry.notebook, entry.session_id, entry.run_id)
-        self._engine = entry.engine
-        return LINEAGE, session_event(self._session, "START", entry.timestamp, self._engine)
+        self._engines = entry.engines
+        return LINEAGE, session_event(self._session, "START", entry.timestamp, self._engine())
 
     def _cell_started(self, entry: CellStarted) -> Iterator[StreamEvent]:
-        self._engine = entry.engine
+        self._engines = entry.engines
         self._session.executions += 1
         cell = Cell(entry.cell_id, entry.source, entry.name, entry.index, frozenset(entry.defines))
         execution = Execution(self._session, cell, None, entry.run_id, started_at=entry.timestamp, clock=0.0)
@@ -190,7 +191,7 @@ class EventExpander:
             self._sources.add_cell(entry.source, entry.file, entry.first_line)
         reset_counts(execution, self._counts)
         yield RUNTIME, cell_start_event(execution)
-        yield LINEAGE, cell_event(execution, "START", self._engine)
+        yield LINEAGE, cell_event(execution, "START", self._engine())
 
     def _cell_progressed(self, entry: CellProgress) -> None:
         self._add_definitions(entry)
@@ -207,7 +208,6 @@ class EventExpander:
         if execution is None:
             # The start of the cell was lost to a full disk; later cells may still reference its frames.
             return
-        self._engine = entry.engine
         execution.emitted_at = entry.timestamp
         execution.duration, execution.end_memory_mb = entry.duration, entry.memory_mb
         execution.is_stopped, execution.failure = entry.is_stopped, entry.failure
@@ -215,7 +215,10 @@ class EventExpander:
         records = [*self._partial_records.pop(entry.run_id, []), *entry.records]
         metrics = {self._versions[number]: values for number, values in entry.metrics}
         yield from self._operations(execution, records, entry.bound, metrics)
-        yield LINEAGE, cell_event(execution, "FAIL" if entry.failure is not None else "COMPLETE", self._engine)
+        yield (
+            LINEAGE,
+            cell_event(execution, "FAIL" if entry.failure is not None else "COMPLETE", self._cell_engine(execution)),
+        )
         yield RUNTIME, cell_end_event(execution)
 
     def _operations(
@@ -248,13 +251,23 @@ class EventExpander:
             namer.name_input(version)
         operation = namer.operation(record)
         namer.assign_name(record, operation, location)
-        events = OperationEvents(execution, record, operation, location, metrics, run_id, self._engine)
+        events = OperationEvents(execution, record, operation, location, metrics, run_id, self._engine(record.engine))
         for event in events.openlineage_events():
             yield LINEAGE, event
         if record.error is None:
             yield DATAFRAME, events.dataframe_event()
 
+    def _cell_engine(self, execution: Execution) -> tuple[str, str]:
+        """Return the engine of the first operation of a cell."""
+        return self._engine(next((record.engine for record in execution.records), None))
+
+    def _engine(self, name: str | None = None) -> tuple[str, str]:
+        """Return name and version of a backend, by default of the first that is loaded."""
+        name = name or next(iter(self._engines), "pandas")
+        return name, self._engines.get(name, "unknown")
+
     def _add_definitions(self, entry: CellProgress | CellEnded) -> None:
+        self._engines = entry.engines
         for labels in entry.labels:
             self._labels[labels.number] = _LabelList(map(_decode_label, labels.labels))
         for version in entry.versions:
@@ -268,6 +281,7 @@ class EventExpander:
         version.index_names = tuple(map(_decode_label, entry.index_names))
         version.shape = entry.shape
         version.nbytes = entry.bytes
+        version.engine = entry.engine
         version.dataset = ExternalDataset(*entry.dataset) if entry.dataset is not None else None
         version.first_iteration = (
             self._versions.get(entry.first_iteration) if entry.first_iteration is not None else None
@@ -292,6 +306,7 @@ class EventExpander:
         record.is_module_function = entry.is_module_function
         record.started, record.duration, record.overhead = entry.started, entry.duration, entry.overhead
         record.count, record.error = entry.count, entry.error
+        record.engine = entry.engine
         if entry.written_types is not None:
             record.written_types = {_decode_label(label): name for label, name in entry.written_types}
         return record

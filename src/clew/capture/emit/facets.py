@@ -63,7 +63,9 @@ def data_source_facet(version: FrameVersion) -> dict[str, Any]:
     """Build the data source facet: in memory, or a file or table."""
     if version.dataset is not None:
         return _facet(_DATA_SOURCE, {"name": version.dataset.namespace, "uri": version.dataset.uri})
-    return _facet(_DATA_SOURCE, {"name": "pandas-dataframe", "uri": f"memory://dataframe_{version.object_id}"})
+    return _facet(
+        _DATA_SOURCE, {"name": f"{version.engine}-dataframe", "uri": f"memory://dataframe_{version.object_id}"}
+    )
 
 
 def dataset_version_facet(number: int) -> dict[str, Any]:
@@ -136,9 +138,9 @@ def cell_parent_facet(execution: Execution) -> msgspec.Raw:
 
 
 @functools.lru_cache(maxsize=8)
-def processing_engine_facet(version: str) -> msgspec.Raw:
-    """Build the processing engine facet."""
-    return encode_raw(_facet(_ENGINE, {"name": "pandas", "version": version, "openlineageAdapterVersion": __version__}))
+def processing_engine_facet(name: str, version: str) -> msgspec.Raw:
+    """Build the processing engine facet: name and version of a backend."""
+    return encode_raw(_facet(_ENGINE, {"name": name, "version": version, "openlineageAdapterVersion": __version__}))
 
 
 def marimo_execution_facet(

@@ -27,6 +27,8 @@ def encode_raw(value: Any) -> msgspec.Raw:
     return msgspec.Raw(_encoder.encode(value))
 
 
+# Versions of the loaded backends by name.
+Engines: TypeAlias = dict[str, str]
 # Version number, column and transformation flags.
 Dependency: TypeAlias = tuple[int, Any, int]
 # Flat list with five items per type: its name, bytes per row, and the column positions as start, stop and step of a
@@ -49,7 +51,7 @@ class SessionStarted(Struct, frozen=True, array_like=True, tag="session"):
     notebook: str
     session_id: str
     run_id: str
-    engine: str
+    engines: Engines
 
 
 class CellStarted(Struct, frozen=True, array_like=True, tag="cell"):
@@ -65,7 +67,7 @@ class CellStarted(Struct, frozen=True, array_like=True, tag="cell"):
     memory_mb: float
     file: str | None
     first_line: int | None
-    engine: str
+    engines: Engines
 
 
 class SetupCellSource(Struct, frozen=True, array_like=True, tag="setup_cell"):
@@ -98,6 +100,7 @@ class VersionEntry(Struct, frozen=True, array_like=True, gc=False):
     bytes: int | None
     dataset: tuple[str, str] | None
     first_iteration: int | None
+    engine: str
 
 
 class OperationEntry(Struct, frozen=True, array_like=True, gc=False):
@@ -120,6 +123,7 @@ class OperationEntry(Struct, frozen=True, array_like=True, gc=False):
     fields: list[tuple[Any, list[Dependency]]]
     rows: list[Dependency]
     written_types: list[tuple[Any, str]] | None
+    engine: str
 
 
 class RepeatEntry(Struct, frozen=True, array_like=True, gc=False):
@@ -136,6 +140,7 @@ class CellProgress(Struct, frozen=True, array_like=True, tag="progress"):
 
     timestamp: float
     run_id: str
+    engines: Engines
     labels: list[LabelsEntry]
     versions: list[VersionEntry]
     records: list[OperationEntry]
@@ -151,7 +156,7 @@ class CellEnded(Struct, frozen=True, array_like=True, tag="end"):
     memory_mb: float
     is_stopped: bool
     failure: CellFailure | None
-    engine: str
+    engines: Engines
     bound: dict[str, int]
     labels: list[LabelsEntry]
     versions: list[VersionEntry]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -14,6 +13,7 @@ from weakref import WeakSet
 from msgspec.structs import replace
 
 from clew._gc import gc_paused
+from clew.capture.backends.base import engine_versions
 from clew.capture.diagnostics import error_summary, record_error, warn_once
 from clew.capture.emit.column_metrics import BoundFrame, bound_frames, collect_metrics
 from clew.capture.emit.delivery import find_endpoint
@@ -117,7 +117,7 @@ class KernelLogRecorder:
         session, cell, code = execution.session, execution.cell, execution.code
         if session.executions == 0:
             self._append(
-                SessionStarted(time.time(), session.notebook, session.session_id, session.run_id, _engine_version())
+                SessionStarted(time.time(), session.notebook, session.session_id, session.run_id, engine_versions())
             )
         session.executions += 1
         first_line = self._first_line(cell.id, code)
@@ -135,7 +135,7 @@ class KernelLogRecorder:
                 execution.start_memory_mb,
                 code.co_filename if code is not None else None,
                 first_line,
-                _engine_version(),
+                engine_versions(),
             )
         )
 
@@ -165,7 +165,9 @@ class KernelLogRecorder:
         for repeat in repeats:
             logged[repeat.index] = (logged[repeat.index][0], repeat.count)
         line, written = _encode_line(
-            CellProgress(time.time(), execution.run_id, encoder.labels, encoder.versions, operations, repeats)
+            CellProgress(
+                time.time(), execution.run_id, engine_versions(), encoder.labels, encoder.versions, operations, repeats
+            )
         )
         logged[first:] = [logged[first + index] for index, operation in enumerate(operations) if operation in written]
         if not self._log.append(line):
@@ -201,7 +203,7 @@ class KernelLogRecorder:
             execution.end_memory_mb,
             execution.is_stopped,
             describe_failure(execution.error, execution.cell.source) if execution.error is not None else None,
-            _engine_version(),
+            engine_versions(),
             _variable_frames(frames),
             encoder.labels,
             encoder.versions,
@@ -293,6 +295,7 @@ class _CellEncoder:
             [(label, self._encode_dependencies(sources)) for label, sources in changed.items()] if changed else [],
             self._encode_dependencies(record.rows) if record.rows else [],
             list(types.items()) if types is not None else None,
+            record.engine,
         )
 
     def _parent_numbers(self, parents: tuple[FrameVersion, ...]) -> list[int]:
@@ -327,6 +330,7 @@ class _CellEncoder:
             version.nbytes,
             version.dataset,
             self.version_number(version.first_iteration) if version.first_iteration is not None else None,
+            version.engine,
         )
 
     def _encode_blocks(self, blocks: list[Any]) -> Blocks:
@@ -379,10 +383,6 @@ def _variable_frames(frames: list[BoundFrame]) -> dict[str, int]:
         bound[name] = version.uid
         version.name = version.name or name
     return bound
-
-
-def _engine_version() -> str:
-    return getattr(sys.modules.get("pandas"), "__version__", "unknown")
 
 
 def _encode_line(entry: CellProgress | CellEnded) -> tuple[bytes, list[OperationEntry]]:

@@ -47,6 +47,8 @@ class FrameVersion(Struct, eq=False, weakref=True):
     blocks: list[Any] | None = None
     nbytes: int | None = None
     name: str | None = None
+    # Name of the backend that holds the frame.
+    engine: str = "pandas"
     # The kernel log generation it was written to, and its number there.
     log_generation: object | None = None
     log_number: int = 0

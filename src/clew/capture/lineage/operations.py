@@ -130,6 +130,8 @@ class OperationRecord(Struct, eq=False):
     read_from: FrameVersion | None = None
     error: tuple[str, str] | None = None
     written_types: dict[Hashable, str] | None = None
+    # Name of the backend that ran the operation.
+    engine: str = "pandas"
     _signature: list[Any] | None = None
 
     def fields_of(self, version: FrameVersion) -> dict[Hashable, Provenance]:

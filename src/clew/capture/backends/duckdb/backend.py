@@ -251,7 +251,7 @@ def _location(frame: FrameType, started: float) -> tuple[CodeType, int, float, f
 
 def _record_query(name: str, query: Query, result: Any, frame: FrameType, started: float) -> None:
     version = describe_frame(result)
-    record_operation(QueryRecord.of(name, query, version), *_location(frame, started))
+    record_operation(QueryRecord.of(name, query, version), "duckdb", *_location(frame, started))
     attach_version(result, version)
 
 
@@ -259,6 +259,7 @@ def _record_from_df(name: str, source: Any, result: Any, frame: FrameType, start
     version, source_version = describe_frame(result), version_of_frame(source)
     record_operation(
         OperationRecord(name, "selection", version, IdentityEdges(source_version), {}, (source_version,)),
+        "duckdb",
         *_location(frame, started),
     )
     attach_version(result, version)
@@ -268,21 +269,21 @@ def _record_read(name: str, source: Any, result: Any, frame: FrameType, started:
     version = describe_frame(result)
     entry = read_record(name, source, version)
     if entry is not None:
-        record_operation(entry, *_location(frame, started))
+        record_operation(entry, "duckdb", *_location(frame, started))
         attach_version(result, version)
 
 
 def _record_write(name: str, relation: Any, target: Any, frame: FrameType, started: float) -> None:
     entry = write_record(name, relation, target)
     if entry is not None:
-        record_operation(entry, *_location(frame, started))
+        record_operation(entry, "duckdb", *_location(frame, started))
 
 
 def _record_relation(
     name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, frame: FrameType, started: float
 ) -> None:
     version = describe_frame(result)
-    record_operation(relation_record(name, args[0], args[1:], kwargs, version), *_location(frame, started))
+    record_operation(relation_record(name, args[0], args[1:], kwargs, version), "duckdb", *_location(frame, started))
     attach_version(result, version)
 
 
@@ -298,11 +299,13 @@ def _record_fetch(name: str, source: Any, result: Any, frame: FrameType, started
         }
         edges = IdentityEdges(source_version, IDENTITY, renamed)
         record_operation(
-            OperationRecord(name, "selection", version, edges, {}, (source_version,)), *_location(frame, started)
+            OperationRecord(name, "selection", version, edges, {}, (source_version,)),
+            "duckdb",
+            *_location(frame, started),
         )
     elif source in _last_queries:
         query, query_started = _last_queries[source]
-        record_operation(QueryRecord.of("execute", query, version), *_location(frame, query_started))
+        record_operation(QueryRecord.of("execute", query, version), "duckdb", *_location(frame, query_started))
     else:
         return
     attach_version(result, version)
@@ -324,6 +327,6 @@ def _record_created_table(name: str, query: Query, frame: FrameType, started: fl
         return False
     written = external_version(dataset)
     written.columns = list(inner.lineage.columns)
-    record_operation(QueryRecord.of(name, inner, written), *_location(frame, started))
+    record_operation(QueryRecord.of(name, inner, written), "duckdb", *_location(frame, started))
     record_written(written)
     return True

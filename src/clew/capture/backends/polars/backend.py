@@ -75,7 +75,7 @@ class PendingOperation:
         operation = OperationRecord(self.name, lineage.kind, version, lineage.edges)
         operation.rows = lineage.rows
         operation.parents = sources
-        record_operation(operation, *self.location())
+        record_operation(operation, "polars", *self.location())
         return attach_version(frame, version)
 
 
@@ -252,7 +252,7 @@ def _trace_series_method(pending: PendingOperation, series: Any, result: Any) ->
         version = describe_frame(result)
         fields: dict[Any, Provenance] = dict.fromkeys(version.columns, provenance)
         record_operation(
-            OperationRecord(pending.name, "selection", version, ExplicitEdges(fields)), *pending.location()
+            OperationRecord(pending.name, "selection", version, ExplicitEdges(fields)), "polars", *pending.location()
         )
         attach_version(result, version)
 
@@ -302,7 +302,9 @@ def _trace_frame_init(pending: PendingOperation, frame: Any, data: Any) -> None:
         version = describe_frame(frame)
         series = {label: value for label, value in data.items() if hasattr(value, "to_frame")}
         fields: dict[Any, Provenance] = {label: series_provenance(value) for label, value in series.items()}
-        record_operation(OperationRecord(pending.name, "creation", version, ExplicitEdges(fields)), *pending.location())
+        record_operation(
+            OperationRecord(pending.name, "creation", version, ExplicitEdges(fields)), "polars", *pending.location()
+        )
         attach_version(frame, version)
     else:
         _record_copy(pending, "creation", frame, version_of_frame(data) if is_frame(data) else None)
@@ -319,7 +321,7 @@ def _record_copy(pending: PendingOperation, kind: OperationType, frame: Any, sou
         pending.name, kind, version, IdentityEdges(source, IDENTITY) if source is not None else ExplicitEdges({})
     )
     operation.parents = (source,) if source is not None else ()
-    record_operation(operation, *pending.location())
+    record_operation(operation, "polars", *pending.location())
     attach_version(frame, version)
 
 
@@ -345,7 +347,7 @@ def _trace_read(pending: PendingOperation, target: Any, result: Any) -> None:
     }
     operation = OperationRecord(pending.name, "io", version, ExplicitEdges(fields))
     operation.read_from = sources[0] if sources else None
-    record_operation(operation, *pending.location())
+    record_operation(operation, "polars", *pending.location())
     attach_version(result, version)
 
 
@@ -361,5 +363,5 @@ def _trace_write(pending: PendingOperation, receiver: Any) -> None:
     written.shape = version.shape
     operation = OperationRecord(pending.name, "io", written, IdentityEdges(version))
     operation.parents = (version,)
-    record_operation(operation, *pending.location())
+    record_operation(operation, "polars", *pending.location())
     record_written(written)

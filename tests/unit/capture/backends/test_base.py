@@ -1,0 +1,80 @@
+"""Tests of the facets that name the backend of an operation and of its frames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pytest
+
+from clew.capture.diagnostics import error_counts
+from clew.events.validation import SCHEMA_STREAM_FILES, schema_violations
+
+Run = Callable[..., dict[str, list[dict[str, Any]]]]
+LINEAGE = "marimo_lineage_events"
+VERSIONS = {"pandas": pd.__version__, "polars": pl.__version__, "duckdb": duckdb.__version__}
+
+# Cell, and the engine and the data source of each of its operations.
+CASES = [
+    ("df = pd.DataFrame({'a': [1]})\nout = df.head()", [("pandas", "pandas-dataframe")] * 2),
+    ("t = pl.DataFrame({'a': [1]})\nout = t.filter(pl.col('a') > 0)", [("polars", "polars-dataframe")] * 2),
+    (
+        "out = pl.LazyFrame({'a': [1]}).select('a').collect()",
+        [("polars", "polars-dataframe")] * 3,
+    ),
+    (
+        "df = pd.DataFrame({'a': [1]})\nout = pl.from_pandas(df).to_pandas()",
+        [("pandas", "pandas-dataframe"), ("polars", "polars-dataframe"), ("polars", "pandas-dataframe")],
+    ),
+    (
+        "df = pd.DataFrame({'a': [1]})\nrelation = duckdb.sql('select a from df')\nout = relation.df()",
+        [("pandas", "pandas-dataframe"), ("duckdb", "duckdb-dataframe"), ("duckdb", "pandas-dataframe")],
+    ),
+    (
+        "t = pl.DataFrame({'a': [1]})\nout = duckdb.sql('select a from t').filter('a > 0').pl()",
+        [
+            ("polars", "polars-dataframe"),
+            ("duckdb", "duckdb-dataframe"),
+            ("duckdb", "duckdb-dataframe"),
+            ("duckdb", "polars-dataframe"),
+        ],
+    ),
+    ("out = duckdb.connect().execute('select 1 as a').df()", [("duckdb", "pandas-dataframe")]),
+]
+
+
+def operation_events(events: list[dict[str, Any]], kind: str = "COMPLETE") -> list[dict[str, Any]]:
+    return [
+        event
+        for event in events
+        if event["eventType"] == kind and event["job"]["facets"]["jobType"]["jobType"] == "OPERATION"
+    ]
+
+
+def engine_of(event: dict[str, Any]) -> tuple[str, str]:
+    facet = event["run"]["facets"]["processing_engine"]
+    return facet["name"], facet["version"]
+
+
+@pytest.mark.parametrize(("source", "expected"), CASES, ids=[source for source, _ in CASES])
+def test_operations_name_their_backend(run_cells: Run, source: str, expected: list[tuple[str, str]]) -> None:
+    events = run_cells(source, namespace={"pl": pl, "duckdb": duckdb})[LINEAGE]
+    operations = operation_events(events)
+    assert [engine_of(event) for event in operations] == [(name, VERSIONS[name]) for name, _ in expected]
+    sources = [event["outputs"][0]["facets"]["dataSource"]["name"] for event in operations]
+    assert sources == [source for _, source in expected]
+    schema = SCHEMA_STREAM_FILES[f"{LINEAGE}.jsonl"]
+    assert [violation for event in events for violation in schema_violations(event, schema)] == []
+    assert error_counts() == {}
+
+
+def test_files_keep_their_data_source(run_cells: Run, tmp_path: Path) -> None:
+    source = f"pl.DataFrame({{'a': [1]}}).write_csv('{tmp_path}/t.csv')\nout = pl.read_csv('{tmp_path}/t.csv')"
+    _, write, read = operation_events(run_cells(source, namespace={"pl": pl})[LINEAGE])
+    assert write["outputs"][0]["facets"]["dataSource"]["name"] == "file"
+    assert read["inputs"][0]["facets"]["dataSource"]["name"] == "file"
+    assert engine_of(write) == engine_of(read) == ("polars", pl.__version__)
