@@ -14,7 +14,7 @@ from pathlib import Path
 from clew.capture.autostart import ENTRY_FOLDER
 from clew.capture.emit.files import RUNTIME
 from clew.capture.emit.worker import expand_logs
-from clew.capture.environments.marimo_file import Notebook
+from clew.capture.environments.marimo import Notebook
 from clew.capture.environments.session import new_run_id
 from clew.errors import ClewError, MissingExtraError
 

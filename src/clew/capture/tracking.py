@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import functools
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
+from clew.capture.backends.base import BACKEND_NAMES, get_backend, used_backends
 from clew.capture.diagnostics import record_error
 from clew.capture.introspection.user_code import is_user_code
 
@@ -110,10 +111,9 @@ def track() -> None:
     if is_disabled() or _state["on"]:
         return
     _state["on"] = True
-    when_imported("pandas", _patch_pandas)
-    when_imported("duckdb", _patch_duckdb)
-    when_imported("marimo", _patch_marimo)
-    when_imported("polars", _patch_polars)
+    for name in BACKEND_NAMES:
+        when_imported(name, functools.partial(_install_backend, name))
+    when_imported("marimo", _install_in_marimo)
     from clew.capture.environments import ipython, marimo, script, spark
 
     marimo.install()
@@ -127,45 +127,17 @@ def track() -> None:
 def untrack() -> None:
     """Stop capture and remove all patches."""
     _state["on"] = False
-    if "pandas" in sys.modules:
-        from clew.capture.backends.pandas.methods import uninstall
-
-        uninstall()
-    if "polars" in sys.modules:
-        from clew.capture.backends.polars.backend import uninstall as uninstall_polars
-
-        uninstall_polars()
-    from clew.capture.backends.duckdb.backend import remove_patches
-
-    remove_patches()
+    for backend in used_backends():
+        backend.uninstall()
 
 
-def _patch_duckdb() -> None:
+def _install_backend(name: str) -> None:
     if _state["on"]:
-        from clew.capture.backends.duckdb.backend import patch_duckdb
-
-        patch_duckdb()
+        get_backend(name).install()
 
 
-def _patch_marimo() -> None:
+def _install_in_marimo() -> None:
     if _state["on"]:
-        from clew.capture.backends.duckdb.backend import patch_marimo
+        from clew.capture.backends.duckdb.backend import BACKEND
 
-        patch_marimo()
-
-
-def _patch_polars() -> None:
-    if _state["on"]:
-        from clew.capture.backends.polars.backend import install
-
-        install()
-
-
-def _patch_pandas() -> None:
-    if not _state["on"]:
-        return
-    from clew.capture.backends.pandas.methods import install
-
-    install()
-    # Registers the accessor `df.lineage`. By name: the display layer, which it uses, depends on capture.
-    importlib.import_module("clew.pandas")
+        BACKEND.install_in_marimo()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from typing import Any, Literal
 
 from msgspec import Struct
 
-from clew.capture.lineage.frame_version import STATE_ATTR, FrameVersion
+from clew.capture.backends.base import bound_frames
+from clew.capture.lineage.frame_version import FrameVersion
 from clew.capture.lineage.provenance import Provenance
 from clew.capture.lineage.query import compose_sources
 from clew.capture.lineage.transformations import MARKS, transformations
@@ -65,14 +65,11 @@ class FrameGraph(Struct, frozen=True):
 
 def frame_variables(scopes: Iterable[Mapping[str, Any]]) -> dict[FrameVersion, str]:
     """Map frames to their variable names in the user's scopes, nearest scope first."""
-    frame_type = getattr(sys.modules.get("pandas"), "DataFrame", ())
     names: dict[FrameVersion, str] = {}
     for scope in scopes:
-        for name, value in list(scope.items()):
-            if isinstance(value, frame_type) and not name.startswith("_"):
-                state = value.__dict__.get(STATE_ATTR)
-                if isinstance(state, FrameVersion):
-                    names.setdefault(state, name)
+        for name, _, version in bound_frames(scope):
+            if not name.startswith("_"):
+                names.setdefault(version, name)
     return names
 
 

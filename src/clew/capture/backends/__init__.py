@@ -1,6 +1,6 @@
 """Backends: one package per DataFrame library, with the same file names for the same roles.
 
-- `base.py`: DataFrames of libraries other than pandas
+- `base.py`: the interface `Backend` and its registry; patching, call tracing and recording for all of them
 - `sql_lineage.py`: column lineage of a SQL query
-- `pandas/`, `polars/`, `duckdb/`: patches and rules of each library
+- `pandas/`, `polars/`, `duckdb/`: the implementations, in `backend.py`, and the rules of each library
 """

@@ -1,124 +1,438 @@
-"""Versions of frames of any backend: pandas, polars, DuckDB relations."""
+"""The interface of a backend, its registry, and the parts that backends share: patching, call tracing, recording."""
 
 from __future__ import annotations
 
+import functools
+import importlib
+import inspect
+import re
 import sys
-import weakref
-from typing import TYPE_CHECKING, Any
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
+from msgspec import Struct
+
+from clew.capture.diagnostics import record_error
+from clew.capture.emit.redaction import redacted_message
 from clew.capture.environments.session import current_execution
-from clew.capture.introspection.user_code import is_user_code
+from clew.capture.introspection.user_code import guard, is_user_code
 from clew.capture.lineage.frame_version import STATE_ATTR, FrameVersion
-from clew.capture.lineage.operations import OperationRecord
+from clew.capture.lineage.operations import ExplicitEdges, OperationRecord
 
 if TYPE_CHECKING:
-    from types import CodeType
+    from types import CodeType, FrameType, FunctionType, ModuleType
 
-_BACKENDS = ("pandas", "polars", "duckdb")
-# Relations are extension objects without attributes: their versions are stored here for their lifetime.
-_relations: dict[int, tuple[weakref.ref[Any], FrameVersion]] = {}
+# In the order in which frames are looked up. Modules, not instances: a reference from here to the patched DuckDB would
+# prevent that it is freed at exit, which it reports.
+_MODULES = {name: f"clew.capture.backends.{name}.backend" for name in ("pandas", "polars", "duckdb")}
+BACKEND_NAMES = tuple(_MODULES)
+# Names not chosen by the user: dunder names, and IPython's output history (_, _1, …).
+_GENERATED_NAME = re.compile(r"__|_\d*$")
+_clock = time.perf_counter
+_stack_frame = sys._getframe
+
+
+class Backend(ABC):
+    """Capture of one DataFrame library.
+
+    Implementations are `backends/<name>/backend.py` with a subclass as `BACKEND`; `name` is the name of the library.
+    """
+
+    name: ClassVar[str]
+
+    @property
+    def module(self) -> Any:
+        """The imported library."""
+        return sys.modules[self.name]
+
+    @property
+    def version(self) -> str | None:
+        """Version of the library; None while it is being imported."""
+        return getattr(sys.modules.get(self.name), "__version__", None)
+
+    @abstractmethod
+    def install(self) -> None:
+        """Patch the library."""
+
+    @abstractmethod
+    def uninstall(self) -> None:
+        """Remove all patches."""
+
+    @property
+    @abstractmethod
+    def frame_types(self) -> tuple[type, ...]:
+        """The classes of its frames, which a query can read by variable name."""
+
+    @property
+    def data_types(self) -> tuple[type, ...]:
+        """The classes of its frames that hold rows, for column metrics."""
+        return self.frame_types
+
+    @abstractmethod
+    def snapshot(self, frame: Any) -> FrameVersion:
+        """Create a version of a frame as it is now: columns, types, and row count and memory if known. Read no data."""
+
+    def column_metrics(self, frame: Any, position: int, step: int, *, include_bounds: bool) -> dict[str, Any]:
+        """Return nullCount, distinctCount (of every `step`-th row), and min and max of a numeric column."""
+        raise NotImplementedError
+
+    def attached_version(self, frame: Any) -> FrameVersion | None:
+        """Return the version attached to a frame, if any."""
+        state = getattr(frame, "__dict__", {}).get(STATE_ATTR)
+        return state if isinstance(state, FrameVersion) else None
+
+    def attach_version(self, frame: Any, version: FrameVersion) -> None:
+        """Attach a version to its frame."""
+        frame.__dict__[STATE_ATTR] = version
+
+    def current_version(self, frame: Any) -> FrameVersion:
+        """Return the version of a frame; create one if it has none."""
+        version = self.attached_version(frame)
+        if version is None:
+            version = self.snapshot(frame)
+            self.attach_version(frame, version)
+        return version
+
+
+def get_backend(name: str) -> Backend:
+    """Return a backend by name; its module is imported on first use."""
+    module = sys.modules.get(_MODULES[name]) or importlib.import_module(_MODULES[name])
+    return cast("Backend", module.BACKEND)
+
+
+def used_backends() -> list[Backend]:
+    """Return the backends that may be installed."""
+    return [get_backend(name) for name, module in _MODULES.items() if module in sys.modules]
 
 
 def engine_versions() -> dict[str, str]:
-    """Return the versions of the loaded backends by name."""
-    modules = {name: sys.modules[name] for name in _BACKENDS if name in sys.modules}
+    """Return the versions of the imported libraries by name."""
+    modules = {name: sys.modules[name] for name in _MODULES if name in sys.modules}
     return {name: version for name, module in modules.items() if (version := getattr(module, "__version__", None))}
 
 
+def loaded_backends() -> list[Backend]:
+    """Return the backends of the imported libraries; nothing is imported that the user did not import."""
+    return [get_backend(name) for name in engine_versions()]
+
+
+def backend_of(value: Any) -> Backend | None:
+    """Return the backend of a frame; None if the value is no frame."""
+    return next((backend for backend in loaded_backends() if isinstance(value, backend.frame_types)), None)
+
+
 def is_frame(value: Any) -> bool:
-    """Return whether a value is a frame that a query can read by its variable name."""
-    return (
-        _is_instance(value, "pandas", "DataFrame")
-        or is_polars(value)
-        or _is_instance(value, "duckdb", "DuckDBPyRelation")
-    )
+    """Return whether a value is a frame of any backend."""
+    return backend_of(value) is not None
 
 
-def is_polars(value: Any) -> bool:
-    """Return whether a value is an eager or a lazy polars frame."""
-    return _is_instance(value, "polars", "DataFrame") or _is_instance(value, "polars", "LazyFrame")
-
-
-def _is_instance(value: Any, module: str, name: str) -> bool:
-    # Uses loaded modules only: nothing is imported for the check.
-    kind = getattr(sys.modules.get(module), name, None)
-    return kind is not None and isinstance(value, kind)
+def snapshot(frame: Any) -> FrameVersion:
+    """Create a version of a frame of any backend."""
+    return require_backend(frame).snapshot(frame)
 
 
 def version_of_frame(frame: Any) -> FrameVersion:
     """Return the version of a frame of any backend; create one if it has none."""
-    if isinstance(frame, FrameVersion):
-        return frame
-    if _is_instance(frame, "pandas", "DataFrame"):
-        from clew.capture.backends.pandas.state import current_version
-
-        return current_version(frame)
-    attached = attached_version(frame)
-    return attached if attached is not None else attach_version(frame, describe_frame(frame))
+    return frame if isinstance(frame, FrameVersion) else require_backend(frame).current_version(frame)
 
 
-def attached_version(frame: Any) -> FrameVersion | None:
-    """Return the version attached to a frame, if any."""
-    if is_polars(frame):
-        from clew.capture.backends.polars.backend import resolve_version
-
-        return resolve_version(frame)
-    if hasattr(frame, "__dict__"):
-        state = frame.__dict__.get(STATE_ATTR)
-        return state if isinstance(state, FrameVersion) else None
-    entry = _relations.get(id(frame))
-    return entry[1] if entry is not None and entry[0]() is frame else None
+def require_backend(frame: Any) -> Backend:
+    """Return the backend of a frame; raise TypeError for any other value."""
+    backend = backend_of(frame)
+    if backend is None:
+        msg = f"{type(frame).__name__} is not a frame"
+        raise TypeError(msg)
+    return backend
 
 
-def attach_version(frame: Any, version: FrameVersion) -> FrameVersion:
-    """Attach a version to its frame."""
-    if hasattr(frame, "__dict__"):
-        frame.__dict__[STATE_ATTR] = version
-        return version
-    key = id(frame)
+class BoundFrame(NamedTuple):
+    """A variable that holds a frame."""
 
-    # An id() is reused after garbage collection, so the weakref callback must drop the entry.
-    def forget(_: object) -> None:
-        _relations.pop(key, None)
-
-    _relations[key] = (weakref.ref(frame, forget), version)
-    return version
+    name: str
+    frame: Any
+    version: FrameVersion
 
 
-def describe_frame(frame: Any) -> FrameVersion:
-    """Create a version that describes a frame as it is now."""
-    if _is_instance(frame, "pandas", "DataFrame"):
-        return FrameVersion.of(frame)
-    version = FrameVersion(engine="polars" if is_polars(frame) else "duckdb")
-    version.object_id = id(frame)
-    if _is_instance(frame, "polars", "LazyFrame"):
-        schema = frame.collect_schema()
-        version.columns, types = list(schema.names()), list(schema.dtypes())
-    elif _is_instance(frame, "polars", "DataFrame"):
-        version.columns, types = list(frame.columns), list(frame.dtypes)
-    else:
-        # As strings: DuckDB warns if its type objects outlive it.
-        version.columns, types = list(frame.columns), [*map(str, frame.dtypes)]
-    version.blocks = [item for position, kind in enumerate(types) for item in (kind, (position,))]
-    if _is_instance(frame, "polars", "DataFrame"):
-        version.shape, version.nbytes = frame.shape, frame.estimated_size()
-    return version
+def bound_frames(namespace: Mapping[str, Any]) -> list[BoundFrame]:
+    """Return the variables of a notebook that hold tracked frames."""
+    # Copy first: another thread may add variables during the iteration.
+    variables = list(namespace.items())
+    return [
+        BoundFrame(name, frame, version)
+        for backend in loaded_backends()
+        for name, frame in variables
+        if isinstance(frame, backend.data_types)
+        and (version := backend.attached_version(frame)) is not None
+        and not _is_generated_name(name)
+    ]
 
 
-def record_operation(
-    record: OperationRecord, engine: str, code: CodeType, instruction: int, started: float, duration: float
-) -> None:
-    """Set backend, time and code location of a record and add it to the running execution."""
+def _is_generated_name(name: str) -> bool:
+    return name.startswith("_") and _GENERATED_NAME.match(name) is not None
+
+
+class Location(NamedTuple):
+    """Code location and time of a call. Not the stack frame, which would retain the variables of the caller."""
+
+    code: CodeType
+    instruction: int
+    # Seconds of `perf_counter`.
+    started: float
+    duration: float
+
+
+class Call(Struct, eq=False):
+    """One call from user code: method, receiver, arguments, result and calling stack frame."""
+
+    name: str
+    # None for a function of a module.
+    receiver: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    # State of the receiver before the call.
+    pre_state: Any
+    caller: FrameType
+    is_module_function: bool = False
+    result: Any = None
+    # Seconds of `perf_counter`; 0 if the wrapper does not time its calls.
+    started: float = 0.0
+    ended: float = 0.0
+
+    def argument(self, position: int, name: str, default: Any = None) -> Any:
+        """Return an argument that was passed by position or by name."""
+        if name in self.kwargs:
+            return self.kwargs[name]
+        return self.args[position] if len(self.args) > position else default
+
+    def first_argument(self) -> Any:
+        """Return the first argument, whatever its name."""
+        return self.args[0] if self.args else next(iter(self.kwargs.values()), None)
+
+    def values(self) -> list[Any]:
+        """Return all arguments."""
+        return [*self.args, *self.kwargs.values()] if self.kwargs else list(self.args)
+
+    def location(self) -> Location:
+        """Return the code location and the time of the call."""
+        return Location(self.caller.f_code, self.caller.f_lasti, self.started, self.ended - self.started)
+
+    @property
+    def is_in_place(self) -> bool:
+        """True if the call mutated its receiver instead of returning a new object."""
+        return bool(self.kwargs.get("inplace")) and (self.result is None or self.result is self.receiver)
+
+    @property
+    def output_frame(self) -> Any:
+        """The frame that the call created or mutated."""
+        return self.receiver if self.is_in_place else self.result
+
+
+Rule = Callable[[Call], None]
+ReadState = Callable[[Any], Any]
+# Runs before the call: may set `pre_state`, and returns the arguments for the original function.
+Prepare = Callable[[Call], tuple[tuple[Any, ...], dict[str, Any]]]
+
+
+def noop(_: Any) -> None:
+    """Read no state before the call."""
+
+
+class Patch(NamedTuple):
+    """A patched function: the original, its rule, and the callbacks that run before the call."""
+
+    original: Callable[..., Any]
+    name: str
+    rule: Rule
+    read_state: ReadState = noop
+    prepare: Prepare | None = None
+    is_function: bool = False
+
+
+def _trace_call(
+    patch: Patch, args: tuple[Any, ...], kwargs: dict[str, Any], caller: FrameType, engine: str = ""
+) -> Any:
+    original, name, rule, read_state, prepare, is_function = patch
+    guard.depth = 1
+    try:
+        if is_function:
+            call = Call(name, None, args, kwargs, None, caller, is_function)
+        else:
+            call = Call(name, args[0], args[1:], kwargs, None, caller)
+        if read_state is not noop:
+            try:
+                call.pre_state = read_state(args[0])
+            except Exception as error:  # noqa: BLE001 - capture must never change what the user's call does
+                record_error(name, error)
+        if prepare is not None:
+            args, kwargs = _prepare_call(patch, call, args, kwargs)
+        call.started = _clock()
+        try:
+            result = original(*args, **kwargs)
+        except BaseException as error:
+            record_failure(call, error, engine)
+            raise
+        call.ended = _clock()
+        call.result = result
+        try:
+            rule(call)
+        except Exception as error:  # noqa: BLE001 - capture must never change what the user's call does
+            record_error(name, error)
+        return result
+    finally:
+        guard.depth = 0
+
+
+def _prepare_call(
+    patch: Patch, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments for the original function, with callbacks wrapped or evaluated."""
+    try:
+        new_args, kwargs = patch.prepare(call)  # type: ignore[misc]
+    except Exception as error:  # noqa: BLE001 - capture must never change what the user's call does
+        record_error(patch.name, error)
+        return args, kwargs
+    if patch.is_function:
+        call.args, call.kwargs = new_args, kwargs
+        return new_args, kwargs
+    return (args[0], *new_args), kwargs
+
+
+class Patcher:
+    """Installs wrappers in a library, and restores the originals.
+
+    Libraries attribute warnings to the first stack frame outside their own folder, so the code of wrappers has a file
+    name inside it.
+    """
+
+    def __init__(self, library: str, engine: str | None = None) -> None:
+        self._library = library
+        self._engine = engine or library
+        self._installed: list[tuple[Any, str, Any, bool]] = []
+        self._patched: set[tuple[int, str]] = set()
+
+    @functools.cached_property
+    def _filename(self) -> str:
+        return str(Path(sys.modules[self._library].__file__ or "").parent / "_clew.py")
+
+    @functools.cached_property
+    def trace(self) -> Callable[[Patch, tuple[Any, ...], dict[str, Any], FrameType], Any]:
+        """Run an original function and then its rule; one copy per library, with its file name and its engine."""
+        function = cast("FunctionType", _trace_call)
+        code = _with_filename(function.__code__, self._filename)
+        return type(function)(code, function.__globals__, argdefs=(self._engine,))
+
+    def method(
+        self, owner: Any, name: str, rule: Rule, read_state: ReadState = noop, prepare: Prepare | None = None
+    ) -> None:
+        """Run `rule` after every user call of a method."""
+        original = getattr(owner, name)
+        patch, trace = Patch(original, name, rule, read_state, prepare), self.trace
+
+        def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if guard.depth:
+                # Saves copying an empty mapping.
+                return original(self, *args, **kwargs) if kwargs else original(self, *args)
+            return trace(patch, (self, *args), kwargs, _stack_frame(1))
+
+        self.wrap(owner, name, wrapper, original)
+
+    def function(self, module: ModuleType, name: str, rule: Rule, prepare: Prepare | None = None) -> None:
+        """Run `rule` after every user call of a function of a module."""
+        original = getattr(module, name)
+        patch, trace = Patch(original, name, rule, noop, prepare, is_function=True), self.trace
+
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            if guard.depth:
+                return original(*args, **kwargs) if kwargs else original(*args)
+            return trace(patch, args, kwargs, _stack_frame(1))
+
+        self.wrap(module, name, wrapper, original)
+
+    def wrap(self, owner: Any, name: str, wrapper: Any, original: Any) -> None:
+        """Install a wrapper with the name and the documentation of the original."""
+        functools.update_wrapper(wrapper, original)
+        self.replace(owner, name, wrapper, original)
+
+    def replace(self, owner: Any, name: str, replacement: Any, original: Any = None) -> None:
+        """Install any replacement, unless the attribute is patched already."""
+        if (id(owner), name) in self._patched:
+            return
+        if original is None:
+            original = vars(owner).get(name) or getattr(owner, name)
+        if inspect.isfunction(replacement):
+            self.spoof_filename(replacement)
+        self._patched.add((id(owner), name))
+        self._installed.append((owner, name, original, name in vars(owner)))
+        setattr(owner, name, replacement)
+
+    def spoof_filename(self, function: Any) -> None:
+        """Make a function appear to be defined inside the library."""
+        function.__code__ = _with_filename(function.__code__, self._filename)
+
+    def remove(self) -> None:
+        """Restore all patched attributes."""
+        self._patched.clear()
+        while self._installed:
+            owner, name, original, was_own_attribute = self._installed.pop()
+            if was_own_attribute:
+                setattr(owner, name, original)
+            else:
+                delattr(owner, name)
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether any wrapper is installed."""
+        return bool(self._installed)
+
+
+# Cached, so that wrappers of one kind share a code object: the interpreter specializes bytecode per code object.
+@functools.cache
+def _with_filename(code: CodeType, filename: str) -> CodeType:
+    return code.replace(co_filename=filename)
+
+
+def public_methods(owner: Any, ignored: frozenset[str]) -> list[str]:
+    """Return the names of the public methods of a class; enumerated, so that those of new releases are patched too."""
+    names = [name for name in dir(owner) if not name.startswith("_") and name not in ignored]
+    return [name for name in names if inspect.isfunction(inspect.getattr_static(owner, name))]
+
+
+def record_operation(record: OperationRecord, engine: str, location: Location, frame: Any = None) -> None:
+    """Add an operation to the running execution, and attach its output to `frame`, the frame that it created."""
     record.engine = engine
-    record.code, record.instruction = code, instruction
-    record.started, record.duration = started, duration
+    record.code, record.instruction, record.started, record.duration = location
     if record.output is not None:
         record.output.made_by = record
+        if frame is not None:
+            require_backend(frame).attach_version(frame, record.output)
+    enqueue(record, _clock())
+
+
+def enqueue(operation: OperationRecord, ended: float) -> None:
+    """Add an operation that has just ended to the current execution."""
     execution = current_execution()
     if execution is None:
-        record.output = None
-    elif is_user_code(code):
-        execution.add(record)
+        operation.output = None
+    elif is_user_code(operation.code):  # type: ignore[arg-type]
+        operation.overhead = _clock() - ended
+        execution.add(operation)
     else:
-        record.is_pending = True
+        # Called by a library: emitted only if its output reaches user code.
+        operation.is_pending = True
         execution.session.has_pending = True
+
+
+def record_failure(call: Call, error: BaseException, engine: str) -> None:
+    """Record that a call from user code raised an exception."""
+    execution = current_execution()
+    if execution is None or not isinstance(error, Exception) or not is_user_code(call.caller.f_code):
+        return
+    parents = (call.pre_state,) if isinstance(call.pre_state, FrameVersion) else ()
+    call.ended = _clock()
+    call.started = call.started or call.ended
+    operation = OperationRecord(call.name, "unknown", None, ExplicitEdges({}), {}, parents, call.is_module_function)
+    operation.error = (type(error).__name__, redacted_message(error, execution.cell.source))
+    record_operation(operation, engine, call.location())

@@ -111,9 +111,10 @@ class DatasetNamer:
 
 
 def operation_name(record: OperationRecord) -> str:
-    """Return `pandas_<function>` for functions of the module, `dataframe_<method>` for methods."""
+    """Return `pandas_<function>` for functions of pandas, `dataframe_<method>` for methods and other backends."""
     method = record.method.strip("_").replace(".", "_").replace("__", "_")
-    return f"pandas_{method}" if record.is_module_function else f"dataframe_{method}"
+    is_pandas_function = record.is_module_function and record.engine == "pandas"
+    return f"pandas_{method}" if is_pandas_function else f"dataframe_{method}"
 
 
 def reset_counts(execution: Execution, counts: dict[str, int]) -> None:

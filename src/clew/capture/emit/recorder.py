@@ -13,9 +13,9 @@ from weakref import WeakSet
 from msgspec.structs import replace
 
 from clew._gc import gc_paused
-from clew.capture.backends.base import engine_versions
+from clew.capture.backends.base import BoundFrame, bound_frames, engine_versions
 from clew.capture.diagnostics import error_summary, record_error, warn_once
-from clew.capture.emit.column_metrics import BoundFrame, bound_frames, collect_metrics
+from clew.capture.emit.column_metrics import collect_metrics
 from clew.capture.emit.delivery import find_endpoint
 from clew.capture.emit.files import (
     Blocks,

@@ -12,7 +12,7 @@ from typing import Any
 
 from clew.capture.environments import marimo
 from clew.capture.environments.cell_runner import execution_context, open_session
-from clew.capture.environments.marimo_file import Notebook
+from clew.capture.environments.marimo import Notebook
 from clew.capture.environments.session import Cell
 from clew.capture.tracking import is_tracking
 

@@ -29,16 +29,14 @@ def set_state(owner: Any, state: Any) -> None:
     object.__setattr__(owner, STATE_ATTR, state)
 
 
-# A frame with more blocks is fragmented: listing its types would cost more than the operation.
-_MAX_BLOCKS = 64
 TEXT_ITEM_BYTES = 16
-_uids = itertools.count(1)
+new_uid = itertools.count(1).__next__
 
 
 class FrameVersion(Struct, eq=False, weakref=True):
     """One state of one frame: labels, shape, types and the record that produced it."""
 
-    uid: int = field(default_factory=_uids.__next__)
+    uid: int = field(default_factory=new_uid)
     columns: Any = ()
     index_names: tuple[Any, ...] = ()
     shape: tuple[int, int] | None = None
@@ -62,28 +60,6 @@ class FrameVersion(Struct, eq=False, weakref=True):
     # Used when events are written: version number of its variable, and its encoded facets.
     number: int = 0
     encoded_facets: Any = None
-
-    @classmethod
-    def of(cls, frame: Any, uid: int | None = None) -> FrameVersion:
-        """Create the version that describes `frame` as it is now."""
-        manager = frame._mgr
-        columns, index = manager.axes
-        blocks: list[Any] | None = None
-        if len(manager.blocks) <= _MAX_BLOCKS:
-            blocks = []
-            add = blocks.append
-            for block in manager.blocks:
-                add(block.values.dtype)
-                # The private attribute: the property is slower, and this runs about a hundred times per cell.
-                add(block._mgr_locs)
-        return cls(
-            next(_uids) if uid is None else uid,
-            columns,
-            index_names(index),
-            (len(index), len(columns)),
-            id(frame),
-            blocks,
-        )
 
     @classmethod
     def alias_of(

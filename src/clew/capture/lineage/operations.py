@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
-from clew.capture.lineage.datasets import ExternalDataset
+from clew.capture.lineage.datasets import ExternalDataset, dataset_at
 from clew.capture.lineage.frame_version import FrameVersion
 from clew.capture.lineage.provenance import Provenance, apply_direct, compose, union
 from clew.capture.lineage.transformations import IDENTITY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Iterable
     from types import CodeType
 
 
@@ -190,6 +190,26 @@ class OperationRecord(Struct, eq=False):
         if later.output is not None:
             later.output.first_iteration = self.output
             later.output = None
+
+
+def read_record(name: str, paths: Iterable[Any], output: FrameVersion) -> OperationRecord:
+    """Return the record of reading files: every column comes from the column of the same name."""
+    files = [external_version(dataset) for path in paths if (dataset := dataset_at(path)) is not None]
+    fields = {label: union(*[{(file, label): IDENTITY} for file in files]) for label in output.columns}
+    return OperationRecord(name, "io", output, ExplicitEdges(fields), read_from=files[0] if files else None)
+
+
+def write_record(name: str, target: Any, source: FrameVersion) -> OperationRecord | None:
+    """Return the record of writing a frame to a file, or None if the target has no name."""
+    dataset = dataset_at(target)
+    if dataset is None:
+        return None
+    written = external_version(dataset)
+    written.columns, written.shape = list(source.columns), source.shape
+    record_written(written)
+    return OperationRecord(
+        name, "io", written, IdentityEdges(source), {}, (source,), written_types=source.types() or None
+    )
 
 
 def resolve_version_aliases(version: FrameVersion) -> list[FrameVersion]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from clew.capture.backends.base import backend_of
 from clew.capture.environments.session import current_execution
 from clew.capture.introspection.source_map import SourceMap, position_of
 from clew.capture.lineage.datasets import ExternalDataset, dataset_at
@@ -122,16 +122,11 @@ def _variable_name(source: FrameVersion) -> str | None:
 def _state_of(target: Any) -> FrameVersion | SeriesLineage | None:
     if isinstance(target, str) or hasattr(target, "__fspath__"):
         return _written_version(target)
-    if "pandas" in sys.modules and hasattr(target, "_mgr") and hasattr(target, "columns"):
-        from clew.capture.backends.pandas.state import current_version
-
-        return current_version(target)
+    backend = backend_of(target)
+    if backend is not None:
+        return backend.current_version(target)
     state = getattr(target, "__dict__", {}).get(STATE_ATTR)
-    if isinstance(state, (FrameVersion, SeriesLineage)):
-        return state
-    from clew.capture.backends.base import is_frame, version_of_frame
-
-    return version_of_frame(target) if is_frame(target) else None
+    return state if isinstance(state, (FrameVersion, SeriesLineage)) else None
 
 
 def _written_version(path: Any) -> FrameVersion | None:

@@ -13,7 +13,7 @@ import click
 
 from clew.capture.emit.files import LINEAGE
 from clew.capture.emit.worker import expand_logs
-from clew.capture.environments.marimo_file import Notebook
+from clew.capture.environments.marimo import Notebook
 from clew.capture.launch import capture_command, capture_environment, ensure_writable_folder, validate_notebook
 from clew.cli.options import home_option, json_option, spark_options
 from clew.cli.output import format_count, print_json, show_progress, stderr_console, stdout_console

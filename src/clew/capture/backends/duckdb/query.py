@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from clew.capture.backends.base import version_of_frame
+from clew.capture.backends.base import is_frame, version_of_frame
 from clew.capture.backends.sql_lineage import FILE_PREFIX, Dependencies, QueryLineage, parse_query
 from clew.capture.diagnostics import record_error
 from clew.capture.lineage.datasets import ExternalDataset, dataset_at
@@ -20,41 +20,14 @@ from clew.capture.lineage.operations import (
     OperationType,
     external_version,
     last_written,
-    record_written,
 )
 from clew.capture.lineage.provenance import Provenance, compose, union
-from clew.capture.lineage.transformations import IDENTITY, INFERRED, OPAQUE, TRANSFORMATION
+from clew.capture.lineage.transformations import INFERRED, OPAQUE, TRANSFORMATION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
     from clew.capture.lineage.frame_version import FrameVersion
-
-
-READ_FUNCTIONS = ("read_csv", "read_parquet", "read_json", "from_csv_auto", "from_parquet")
-WRITE_METHODS = ("write_csv", "to_csv", "write_parquet", "to_parquet")
-
-
-def read_record(name: str, source: Any, output: FrameVersion) -> OperationRecord | None:
-    """Return the record of duckdb.read_csv(source), for one or several files; None if they have no names."""
-    paths = source if isinstance(source, (list, tuple)) else [source]
-    files = [external_version(dataset) for path in paths if (dataset := dataset_at(path)) is not None]
-    if not files:
-        return None
-    fields = {label: union(*[{(file, label): IDENTITY} for file in files]) for label in output.columns}
-    return OperationRecord(name, "io", output, ExplicitEdges(fields), read_from=files[0])
-
-
-def write_record(name: str, relation: Any, target: Any) -> OperationRecord | None:
-    """Return the record of relation.write_parquet(target), or None if the target has no name."""
-    dataset, source = dataset_at(target), version_of_frame(relation)
-    if dataset is None:
-        return None
-    written = external_version(dataset)
-    written.columns = list(source.columns)
-    record_written(written)
-    edges = ExplicitEdges({label: source.field(label) for label in written.columns})
-    return OperationRecord(name, "io", written, edges, {}, (source,), written_types=source.types())
 
 
 class Query:
@@ -200,8 +173,6 @@ class QueryRecord(OperationRecord, kw_only=True):
 
 def referenced_frames(text: str, namespaces: Mapping[str, Any]) -> dict[str, FrameVersion]:
     """Return the current versions of the frames that the text mentions by variable name."""
-    from clew.capture.backends.base import is_frame, version_of_frame
-
     named = {word: namespaces[word] for word in set(re.findall(r"\w+", text)) if word in namespaces}
     return {name: version_of_frame(value) for name, value in named.items() if is_frame(value)}
 

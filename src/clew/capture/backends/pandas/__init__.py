@@ -1,8 +1,9 @@
 """pandas backend.
 
-- `methods.py`: table of methods and their rules; install and uninstall
-- `patching.py`: wrappers of methods, properties and indexers
-- `call.py`: a traced call; record created and mutated frames
+- `backend.py`: the backend: install and uninstall, column metrics
+- `methods.py`: table of methods and their rules
+- `patching.py`: wrappers with the calling conventions of pandas
+- `call.py`: operands of a traced call; record created and mutated frames
 - `state.py`: lineage attached to frames, Series and indexes
 - `inference.py`: lineage of user functions and callbacks
 - `io.py`: constructors, `read_*` and `to_*`

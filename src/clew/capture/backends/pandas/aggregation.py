@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from clew.capture.backends.base import Call
 from clew.capture.backends.pandas.call import (
-    Call,
     argument_provenance,
     assign_to_result,
     record_created,

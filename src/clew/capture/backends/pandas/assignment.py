@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from clew.capture.backends.pandas.call import Call, record_created, record_mutated, record_result, value_provenance
+from clew.capture.backends.base import Call
+from clew.capture.backends.pandas.call import (
+    record_created,
+    record_mutated,
+    record_result,
+    value_provenance,
+)
 from clew.capture.backends.pandas.elementwise import align_rows
 from clew.capture.backends.pandas.inference import TracedCallback, evaluate_callback, is_callback, is_expression
 from clew.capture.backends.pandas.selection import provenance_for_column, provenance_for_label

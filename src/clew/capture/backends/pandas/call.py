@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from msgspec import Struct
 from pandas.api.extensions import ExtensionArray
 
-from clew.capture.backends.pandas.state import current_version, is_scalar, mark_inferred, provenance_of
-from clew.capture.emit.redaction import redacted_message
-from clew.capture.environments.session import current_execution
+from clew.capture.backends.base import Call, enqueue
+from clew.capture.backends.pandas.state import current_version, is_scalar, mark_inferred, provenance_of, snapshot_frame
 from clew.capture.introspection.bytecode import literal_sequences, operand_spans
 from clew.capture.introspection.read_tracking import loaded_values, reads_in_statement, record_scalar, scalar_sources
-from clew.capture.introspection.user_code import is_user_code
 from clew.capture.lineage.frame_version import STATE_ATTR, FrameVersion, set_state
 from clew.capture.lineage.operations import ExplicitEdges, IdentityEdges, OperationRecord, OperationType, fold_iteration
 from clew.capture.lineage.provenance import (
@@ -26,7 +23,7 @@ from clew.capture.lineage.provenance import (
     attach_to_series,
     union,
 )
-from clew.capture.lineage.transformations import IDENTITY, INFERRED, TRANSFORMATION
+from clew.capture.lineage.transformations import INFERRED, TRANSFORMATION
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -56,42 +53,6 @@ _clock = time.perf_counter
 _MAX_ITEMS_COMPARED = 64
 
 
-class Call(Struct, eq=False):
-    """One call from user code: method, receiver, arguments, result and calling stack frame."""
-
-    name: str
-    receiver: Any
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    pre_state: Any
-    caller: FrameType
-    is_module_function: bool = False
-    result: Any = None
-    # Seconds of `perf_counter`; 0 if the wrapper does not time its calls.
-    started: float = 0.0
-    ended: float = 0.0
-
-    def argument(self, position: int, name: str, default: Any = None) -> Any:
-        """Return an argument that was passed by position or by name."""
-        if name in self.kwargs:
-            return self.kwargs[name]
-        return self.args[position] if len(self.args) > position else default
-
-    def values(self) -> list[Any]:
-        """Return all arguments."""
-        return [*self.args, *self.kwargs.values()] if self.kwargs else list(self.args)
-
-    @property
-    def is_in_place(self) -> bool:
-        """True if the call mutated its receiver instead of returning a new object."""
-        return bool(self.kwargs.get("inplace")) and (self.result is None or self.result is self.receiver)
-
-    @property
-    def output_frame(self) -> Any:
-        """The frame that the call created or mutated."""
-        return self.receiver if self.is_in_place else self.result
-
-
 def record_created(
     call: Call,
     kind: OperationType,
@@ -103,7 +64,7 @@ def record_created(
 ) -> OperationRecord:
     """Record that the call created a frame: its result, or `frame`."""
     frame = call.result if frame is None else frame
-    version = FrameVersion.of(frame)
+    version = snapshot_frame(frame)
     set_state(frame, version)
     # Only the first frame owns the index; later frames share it.
     index = frame._mgr.axes[1]
@@ -124,7 +85,7 @@ def record_mutated(
     """Record that the call mutated its receiver, or `frame`, in place."""
     frame = call.receiver if frame is None else frame
     previous = call.pre_state if previous is None else previous
-    version = FrameVersion.of(frame, uid=previous.uid)
+    version = snapshot_frame(frame, uid=previous.uid)
     version.name = previous.name
     set_state(frame, version)
     return record_output(call, kind, version, edges, rows, (previous,), method)
@@ -174,35 +135,6 @@ def record_output(
     version.made_by = fold_iteration(operation) if is_loop_iteration else operation
     enqueue(operation, ended)
     return operation
-
-
-def enqueue(operation: OperationRecord, ended: float) -> None:
-    """Add an operation that has just ended to the current execution."""
-    execution = current_execution()
-    if execution is None:
-        operation.output = None
-    elif is_user_code(operation.code):  # type: ignore[arg-type]
-        operation.overhead = _clock() - ended
-        execution.add(operation)
-    else:
-        # Called by a library: emitted only if its output reaches user code.
-        operation.is_pending = True
-        execution.session.has_pending = True
-
-
-def record_failure(call: Call, error: BaseException) -> None:
-    """Record that a call from user code raised an exception."""
-    execution = current_execution()
-    if execution is None or not isinstance(error, Exception) or not is_user_code(call.caller.f_code):
-        return
-    parents = (call.pre_state,) if isinstance(call.pre_state, FrameVersion) else ()
-    caller, ended = call.caller, _clock()
-    started = call.started or ended
-    operation = OperationRecord(call.name, "unknown", None, ExplicitEdges({}), {}, parents, call.is_module_function)
-    operation.code, operation.instruction = caller.f_code, caller.f_lasti
-    operation.started, operation.duration = started, ended - started
-    operation.error = (type(error).__name__, redacted_message(error, execution.cell.source))
-    enqueue(operation, ended)
 
 
 def assign_to_result(call: Call, provenance: Provenance, kind: OperationType = "transformation") -> None:
@@ -351,17 +283,3 @@ def _version_before_call(frame: Any, call: Call) -> FrameVersion:
     if frame is call.receiver and isinstance(call.pre_state, FrameVersion):
         return call.pre_state
     return current_version(frame)
-
-
-__all__ = [
-    "IDENTITY",
-    "Call",
-    "assign_to_result",
-    "infer_from_statement",
-    "record_created",
-    "record_failure",
-    "record_mutated",
-    "record_output",
-    "record_result",
-    "value_provenance",
-]

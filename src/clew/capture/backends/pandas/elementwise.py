@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 from pandas.core.generic import NDFrame
 
+from clew.capture.backends.base import Call
 from clew.capture.backends.pandas.call import (
     ARITHMETIC_METHODS,
     OPERATORS,
-    Call,
     argument_provenance,
     assign_to_result,
     infer_scalar,
@@ -24,7 +24,7 @@ from clew.capture.backends.pandas.call import (
     record_result,
 )
 from clew.capture.backends.pandas.inference import closure_provenance, is_opaque
-from clew.capture.backends.pandas.patching import patch_function, patch_method
+from clew.capture.backends.pandas.patching import patches
 from clew.capture.backends.pandas.selection import provenance_for_column, provenance_for_label
 from clew.capture.backends.pandas.series import is_realigned
 from clew.capture.backends.pandas.state import (
@@ -470,16 +470,16 @@ def trace_ufunc(call: Call) -> None:
 def patch_numpy() -> None:
     """Patch the NumPy functions that notebooks call with columns."""
     # One wrapper for both classes: pandas compares their `__array_ufunc__` to order the operands.
-    patch_method(NDFrame, "__array_ufunc__", trace_ufunc)
-    patch_function(np, "where", trace_np_where)
-    patch_function(np, "select", trace_np_select)
-    patch_function(np, "column_stack", trace_np_column_stack)
+    patches.method(NDFrame, "__array_ufunc__", trace_ufunc)
+    patches.function(np, "where", trace_np_where)
+    patches.function(np, "select", trace_np_select)
+    patches.function(np, "column_stack", trace_np_column_stack)
     for name in ("nonzero", "flatnonzero", "argwhere", "argsort"):
-        patch_function(np, name, trace_np_positions)
+        patches.function(np, name, trace_np_positions)
     for name in _ELEMENTWISE_FUNCTIONS:
-        patch_function(np, name, np_function_rule(TRANSFORMATION))
+        patches.function(np, name, np_function_rule(TRANSFORMATION))
     for name in ("dot", "percentile", "average"):
-        patch_function(np, name, np_function_rule(AGGREGATION))
+        patches.function(np, name, np_function_rule(AGGREGATION))
 
 
 __all__ = ["patch_numpy"]

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from pandas.core.groupby import DataFrameGroupBy
 
+from clew.capture.backends.base import Call
 from clew.capture.backends.pandas.aggregation import GroupByLineage, groupby_lineage
-from clew.capture.backends.pandas.call import Call, record_created
+from clew.capture.backends.pandas.call import record_created
 from clew.capture.backends.pandas.inference import (
     closure_provenance,
     has_user_function,

@@ -19,15 +19,9 @@ from pandas.core.indexes.accessors import (
 from pandas.core.indexes.datetimelike import DatetimeTimedeltaMixin
 from pandas.core.strings.accessor import StringMethods
 
-from clew.capture.backends.pandas.call import OPERATORS, Call, assign_to_result, record_mutated
-from clew.capture.backends.pandas.patching import (
-    patch_attribute,
-    patch_classmethod,
-    patch_getitem,
-    patch_method,
-    patch_property,
-    patch_set_axis,
-)
+from clew.capture.backends.base import Call
+from clew.capture.backends.pandas.call import OPERATORS, assign_to_result, record_mutated
+from clew.capture.backends.pandas.patching import patches
 from clew.capture.backends.pandas.series import mask_provenance, record_to_frame
 from clew.capture.backends.pandas.state import (
     current_version,
@@ -115,16 +109,16 @@ def _underlying_lineage(accessor: Any) -> SeriesLineage:
 
 def patch_accessors() -> None:
     """Patch every method and property of the accessors."""
-    patch_method(CategoricalAccessor, "__init__", trace_categorical_accessor)
+    patches.method(CategoricalAccessor, "__init__", trace_categorical_accessor)
     for owner in _ACCESSOR_CLASSES:
         for name in dir(owner):
             if name.startswith("_") and name != "__getitem__":
                 continue
             attribute = inspect.getattr_static(owner, name)
             if inspect.isfunction(attribute):
-                patch_method(owner, name, trace_accessor)
+                patches.method(owner, name, trace_accessor)
             elif isinstance(attribute, property) and attribute.fget is not None:
-                patch_property(owner, name, trace_accessor)
+                patches.getter(owner, name, trace_accessor)
 
 
 _INDEX_IDENTITY_METHODS = (
@@ -242,7 +236,7 @@ def _attach_named(result: Any, provenance: Provenance, rows: Provenance | None) 
 def patch_indexes() -> None:
     """Patch the Index classes."""
     for owner in (pd.Index, pd.MultiIndex):
-        patch_method(owner, "get_level_values", trace_get_level_values)
+        patches.method(owner, "get_level_values", trace_get_level_values)
         _patch_index_names(owner)
     for owner in _INDEX_CLASSES:
         for name in (*_INDEX_IDENTITY_METHODS, *_INDEX_TRANSFORM_METHODS, *_DATETIME_FIELDS, *OPERATORS, "values"):
@@ -250,12 +244,12 @@ def patch_indexes() -> None:
                 owner, name, IDENTITY if name in _INDEX_IDENTITY_METHODS or name == "values" else TRANSFORMATION
             )
         if "__getitem__" in vars(owner):
-            patch_getitem(owner, trace_index_getitem)
+            patches.getitem(owner, trace_index_getitem)
     for owner in _CONSTRUCTED_CLASSES:
         _patch_index_constructor(owner)
     for name in ("from_arrays", "from_frame"):
-        patch_classmethod(pd.MultiIndex, name, trace_multiindex_from)
-    patch_set_axis(NDFrame, "_set_axis", trace_set_axis, _version_if_frame)
+        patches.class_method(pd.MultiIndex, name, trace_multiindex_from)
+    patches.set_axis(NDFrame, "_set_axis", trace_set_axis, _version_if_frame)
 
 
 def _patch_index_member(owner: Any, name: str, step: int) -> None:
@@ -263,9 +257,9 @@ def _patch_index_member(owner: Any, name: str, step: int) -> None:
         return
     attribute = inspect.getattr_static(owner, name)
     if inspect.isfunction(attribute):
-        patch_method(owner, name, index_rule(step))
+        patches.method(owner, name, index_rule(step))
     elif isinstance(attribute, property):
-        patch_property(owner, name, index_rule(step))
+        patches.getter(owner, name, index_rule(step))
 
 
 def _patch_index_names(owner: Any) -> None:
@@ -273,7 +267,7 @@ def _patch_index_names(owner: Any) -> None:
     for name in ("name", "names"):
         original = vars(owner).get(name)
         if original is not None:
-            patch_attribute(owner, name, _flag_renames(original))
+            patches.replace(owner, name, _flag_renames(original))
 
 
 def _flag_renames(original: property) -> property:
@@ -293,7 +287,7 @@ def _patch_index_constructor(owner: Any) -> None:
         result = original(cls, *args, **kwargs)
         return result if guard.depth else _attach_from_data(result, args[0] if args else kwargs.get("data"))
 
-    patch_attribute(owner, "__new__", staticmethod(_fast_constructor(original) or __new__))
+    patches.replace(owner, "__new__", staticmethod(_fast_constructor(original) or __new__))
 
 
 def _fast_constructor(original: Any) -> Any:

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from pandas.core.indexing import _AtIndexer, _iAtIndexer, _iLocIndexer, _LocIndexer
 
+from clew.capture.backends.base import Call
 from clew.capture.backends.pandas.assignment import provenance_per_column
 from clew.capture.backends.pandas.call import (
-    Call,
     infer_scalar,
     record_created,
     record_extracted_scalar,
-    record_failure,
     record_mutated,
 )
 from clew.capture.backends.pandas.inference import evaluate_callback, is_callback
-from clew.capture.backends.pandas.patching import patch_attribute, spoof_filename, warn_chained_indexer
+from clew.capture.backends.pandas.patching import patches
 from clew.capture.backends.pandas.series import entry_for_label, mask_provenance
 from clew.capture.backends.pandas.state import (
     current_version,
@@ -32,9 +29,7 @@ from clew.capture.backends.pandas.state import (
     mark_inferred,
     provenance_or_empty,
 )
-from clew.capture.diagnostics import record_error
 from clew.capture.introspection.read_tracking import assignment_target_span, names_bound_to, reads_defining, record_read
-from clew.capture.introspection.user_code import guard
 from clew.capture.lineage.frame_version import FrameVersion
 from clew.capture.lineage.operations import IdentityEdges
 from clew.capture.lineage.provenance import Provenance, apply_direct, as_indirect, attach_to_series, union
@@ -43,88 +38,29 @@ from clew.capture.lineage.transformations import CONDITIONAL, FILTER, IDENTITY, 
 _FULL_SLICE = slice(None)
 _KEY_PARTS = 2
 _MAX_LABELS_TRACED = 16
-INDEXERS = {"loc": _LocIndexer, "iloc": _iLocIndexer, "at": _AtIndexer, "iat": _iAtIndexer}
+_INDEXERS = {"loc": _LocIndexer, "iloc": _iLocIndexer, "at": _AtIndexer, "iat": _iAtIndexer}
 
 
 def patch_indexers() -> None:
     """Patch reads and writes of all four indexers."""
-    for name, owner in INDEXERS.items():
-        _patch_getitem(owner, name)
-        _patch_setitem(owner, name)
+    for name, owner in _INDEXERS.items():
+        patches.getitem(owner, _trace_read, _evaluate_key, name)
+        patches.indexer_setitem(owner, name, _trace_write, _evaluate_key)
 
 
-def _patch_getitem(owner: Any, name: str) -> None:
-    original = owner.__getitem__
-
-    def __getitem__(self: Any, key: Any) -> Any:  # noqa: N807 - replaces the method
-        if guard.depth:
-            return original(self, key)
-        guard.depth = 1
-        try:
-            call, key = _prepare_call(name, self.obj, key, sys._getframe(1))
-            result = _call_original(call, original, self, key)
-            call.result, call.ended = result, time.perf_counter()
-            try:
-                _trace_read(call, key, by_label=name in ("loc", "at"))
-            except Exception as error:  # noqa: BLE001 - capture must never change what the user's call does
-                record_error(name, error)
-        finally:
-            guard.depth = 0
-        return result
-
-    patch_attribute(owner, "__getitem__", __getitem__)
-
-
-def _patch_setitem(owner: Any, name: str) -> None:
-    original = owner.__setitem__
-
-    def __setitem__(self: Any, key: Any, value: Any) -> None:  # noqa: N807 - replaces the method
-        if guard.depth:
-            original(self, key, value)
-            return
-        warn_chained_indexer(sys.getrefcount(self.obj), self.obj)
-        guard.depth = 1
-        try:
-            call, key = _prepare_call(name, self.obj, key, sys._getframe(1))
-            _call_original(call, original, self, key, value)
-            call.ended = time.perf_counter()
-            try:
-                _trace_write(call, key, value, by_label=name in ("loc", "at"))
-            except Exception as error:  # noqa: BLE001 - capture must never change what the user's call does
-                record_error(name, error)
-        finally:
-            guard.depth = 0
-
-    patch_attribute(owner, "__setitem__", __setitem__)
-
-
-def _call_original(call: Call, original: Callable[..., Any], *args: Any) -> Any:
-    try:
-        return original(*args)
-    except Exception as error:
-        record_failure(call, error)
-        raise
-
-
-spoof_filename(_call_original)
-
-
-def _prepare_call(name: str, receiver: Any, key: Any, caller: Any) -> tuple[Call, Any]:
-    """Return the call and its key, with callbacks in the key evaluated with tracing."""
-    pre_state = None
-    try:
-        pre_state = current_version(receiver) if isinstance(receiver, pd.DataFrame) else lineage_or_empty(receiver)
-        if type(key) is tuple and any(map(is_callback, key)):
-            key = tuple(evaluate_callback(item, receiver) if is_callback(item) else item for item in key)
-        elif is_callback(key):
-            value = evaluate_callback(key, receiver)
-            # pandas rejects a callback that returns a tuple; it must still get a callback.
-            key = (lambda _: value) if isinstance(value, tuple) else value
-    except Exception as error:  # noqa: BLE001 - capture must never change what the user's call does
-        record_error(name, error)
-    call = Call(name, receiver, (key,), {}, pre_state, caller)
-    call.started = time.perf_counter()
-    return call, key
+def _evaluate_key(call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Set the frame or Series of the indexer as receiver, and evaluate callbacks in the key with tracing."""
+    receiver = call.receiver = call.receiver.obj
+    call.pre_state = current_version(receiver) if isinstance(receiver, pd.DataFrame) else lineage_or_empty(receiver)
+    key, *rest = call.args
+    if type(key) is tuple and any(map(is_callback, key)):
+        key = tuple(evaluate_callback(item, receiver) if is_callback(item) else item for item in key)
+    elif is_callback(key):
+        value = evaluate_callback(key, receiver)
+        # pandas rejects a callback that returns a tuple; it must still get a callback.
+        key = (lambda _: value) if isinstance(value, tuple) else value
+    call.args = (key, *rest)
+    return call.args, call.kwargs
 
 
 def _split_key(receiver: Any, key: Any) -> tuple[Any, Any]:
@@ -177,8 +113,8 @@ def _infer_labels(labels: Any, call: Call) -> Provenance:
     )
 
 
-def _trace_read(call: Call, key: Any, *, by_label: bool) -> None:
-    receiver, result = call.receiver, call.result
+def _trace_read(call: Call) -> None:
+    receiver, result, key = call.receiver, call.result, call.args[0]
     if isinstance(receiver, pd.Series):
         _trace_series_read(call, key)
         return
@@ -188,7 +124,7 @@ def _trace_read(call: Call, key: Any, *, by_label: bool) -> None:
     if isinstance(result, pd.DataFrame):
         record_created(call, "selection", IdentityEdges(version), row_provenance, (version,))
         return
-    fields = version.fields(_selected_labels(receiver, columns_key, by_label=by_label))
+    fields = version.fields(_selected_labels(receiver, columns_key, by_label=call.name in ("loc", "at")))
     if isinstance(result, pd.Series):
         levels = {name: version.field(name) for name in version.index_names}
         attach_to_series(result, fields, levels or None, row_provenance or None)
@@ -206,8 +142,8 @@ def _trace_series_read(call: Call, key: Any) -> None:
         record_extracted_scalar(call.caller, call.result, lineage.combined())
 
 
-def _trace_write(call: Call, key: Any, value: Any, *, by_label: bool) -> None:
-    receiver = call.receiver
+def _trace_write(call: Call) -> None:
+    receiver, (key, value) = call.receiver, call.args
     if isinstance(receiver, pd.Series):
         lineage = call.pre_state
         row_provenance = _row_provenance(key, call, CONDITIONAL)
@@ -220,7 +156,7 @@ def _trace_write(call: Call, key: Any, value: Any, *, by_label: bool) -> None:
         return
     version: FrameVersion = call.pre_state
     rows, columns_key = _split_key(receiver, key)
-    labels = _selected_labels(receiver, columns_key, by_label=by_label)
+    labels = _selected_labels(receiver, columns_key, by_label=call.name in ("loc", "at"))
     row_provenance = _row_provenance(rows, call, CONDITIONAL)
     is_full_column = isinstance(rows, slice) and rows == _FULL_SLICE
     fields = {}

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from clew.capture.backends.pandas.call import Call, value_provenance
+from clew.capture.backends.base import Call
+from clew.capture.backends.pandas.call import value_provenance
 from clew.capture.backends.pandas.state import (
     current_version,
     is_scalar,

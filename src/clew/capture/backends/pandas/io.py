@@ -12,15 +12,15 @@ from pandas.api.extensions import ExtensionArray
 from pandas.io.json._json import JsonReader
 from pandas.io.parsers.readers import TextFileReader
 
+from clew.capture.backends.base import Call
 from clew.capture.backends.pandas.call import (
-    Call,
     argument_span,
     infer_from_statement,
     is_code_literal,
     record_created,
     record_output,
 )
-from clew.capture.backends.pandas.patching import patch_method
+from clew.capture.backends.pandas.patching import patches
 from clew.capture.backends.pandas.state import (
     as_labels,
     current_version,
@@ -315,7 +315,7 @@ def patch_chunk_readers() -> None:
     for owner in CHUNK_READERS:
         for name in ("__next__", "get_chunk", "read"):
             if hasattr(owner, name):
-                patch_method(owner, name, trace_read_chunk)
+                patches.method(owner, name, trace_read_chunk)
 
 
 RULES: dict[str, Callable[[Call], None]] = dict.fromkeys(WRITERS, trace_write)

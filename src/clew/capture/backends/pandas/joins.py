@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from clew.capture.backends.pandas.call import Call, record_created
+from clew.capture.backends.base import Call
+from clew.capture.backends.pandas.call import record_created
 from clew.capture.backends.pandas.state import (
     as_labels,
     current_version,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -11,6 +10,7 @@ from pandas.core.groupby.indexing import GroupByNthSelector
 from pandas.core.resample import Resampler
 from pandas.core.window.rolling import BaseWindow
 
+from clew.capture.backends.base import Call, public_methods
 from clew.capture.backends.pandas import (
     aggregation,
     assignment,
@@ -22,23 +22,17 @@ from clew.capture.backends.pandas import (
     selection,
     series,
 )
-from clew.capture.backends.pandas.call import OPERATORS, Call, argument_provenance, assign_to_result, record_created
+from clew.capture.backends.pandas.call import (
+    OPERATORS,
+    argument_provenance,
+    assign_to_result,
+    record_created,
+)
 from clew.capture.backends.pandas.elementwise import patch_numpy
 from clew.capture.backends.pandas.index import patch_accessors, patch_indexes
 from clew.capture.backends.pandas.indexing import patch_indexers
 from clew.capture.backends.pandas.inference import evaluate_arguments, evaluate_cases
-from clew.capture.backends.pandas.patching import (
-    is_installed,
-    noop,
-    patch_classmethod,
-    patch_function,
-    patch_in_place_method,
-    patch_method,
-    patch_property,
-    patch_setitem,
-    patch_stack_level_method,
-    remove_patches,
-)
+from clew.capture.backends.pandas.patching import patches
 from clew.capture.backends.pandas.selection import patch_iteration
 from clew.capture.backends.pandas.state import (
     current_version,
@@ -110,7 +104,7 @@ _VALUE_FUNCTIONS = (
 
 def install() -> None:
     """Patch pandas and NumPy; 4 ms, once."""
-    if is_installed():
+    if patches.is_installed:
         return
     install_state_attr()
     _patch_frames()
@@ -128,13 +122,8 @@ def install() -> None:
 
 def uninstall() -> None:
     """Remove all patches."""
-    remove_patches()
+    patches.remove()
     remove_state_attr()
-
-
-def _public_methods(owner: Any) -> list[str]:
-    names = [name for name in dir(owner) if not name.startswith("_") and name not in _IGNORED_METHODS]
-    return [name for name in names if inspect.isfunction(inspect.getattr_static(owner, name))]
 
 
 def _patch_frames() -> None:
@@ -142,16 +131,16 @@ def _patch_frames() -> None:
     operators = [
         name for name in FRAME_RULES if name.startswith("__") and hasattr(frame, name) and name != "__setitem__"
     ]
-    for name in (*_public_methods(frame), *operators):
+    for name in (*public_methods(frame, _IGNORED_METHODS), *operators):
         rule = FRAME_RULES.get(name) or trace_unknown_method
         if name in _STACK_LEVEL_METHODS:
-            patch_stack_level_method(frame, name, rule, current_version)
+            patches.stack_level_method(frame, name, rule, current_version)
         elif name in _IN_PLACE_METHODS:
-            patch_in_place_method(frame, name, rule, current_version, _ARG_REWRITERS.get(name))
+            patches.in_place_method(frame, name, rule, current_version, _ARG_REWRITERS.get(name))
         else:
-            patch_method(frame, name, rule, current_version, _ARG_REWRITERS.get(name))
-    patch_setitem(frame, assignment.trace_setitem, current_version, assignment.evaluate_setitem_key)
-    patch_method(frame, "__init__", io.trace_frame_init)
+            patches.method(frame, name, rule, current_version, _ARG_REWRITERS.get(name))
+    patches.setitem(frame, assignment.trace_setitem, current_version, assignment.evaluate_setitem_key)
+    patches.method(frame, "__init__", io.trace_frame_init)
     selection.patch_frame_getitem()
     _patch_values(frame)
 
@@ -169,18 +158,18 @@ def _patch_series() -> None:
     owner = pd.Series
     operators = [name for name in OPERATORS if hasattr(owner, name)]
     special = [name for name in SERIES_RULES if name.startswith("__") and name != "__setitem__"]
-    for name in dict.fromkeys((*_public_methods(owner), *operators, "__matmul__", "items", *special)):
+    for name in dict.fromkeys((*public_methods(owner, _IGNORED_METHODS), *operators, "__matmul__", "items", *special)):
         rule = SERIES_RULES.get(name)
         if name in _IN_PLACE_METHODS:
-            patch_in_place_method(
+            patches.in_place_method(
                 owner, name, rule or _series_in_place_rule(name), lineage_or_empty, _ARG_REWRITERS.get(name)
             )
         elif rule is not None:
-            patch_method(owner, name, rule, lineage_or_empty, _ARG_REWRITERS.get(name))
+            patches.method(owner, name, rule, lineage_or_empty, _ARG_REWRITERS.get(name))
         else:
             series.patch_series_method(name)
-    patch_setitem(owner, series.trace_series_setitem, lineage_or_empty)
-    patch_method(owner, "__init__", io.trace_series_init)
+    patches.setitem(owner, series.trace_series_setitem, lineage_or_empty)
+    patches.method(owner, "__init__", io.trace_series_init)
     _patch_values(owner)
 
 
@@ -204,40 +193,35 @@ def _patch_values(owner: Any) -> None:
             assign_to_result(call, provenance)
 
     if owner is pd.Series:
-        patch_property(owner, "values", rule)
-        patch_property(owner, "array", rule)
+        patches.getter(owner, "values", rule)
+        patches.getter(owner, "array", rule)
     else:
-        patch_property(owner, "values", lambda call: aggregation.trace_to_numpy(_read_pre_state(call)))
-        patch_property(owner, "T", lambda call: FRAME_RULES["transpose"](_read_pre_state(call)))
-
-
-def _read_pre_state(call: Call) -> Call:
-    call.pre_state = current_version(call.receiver)
-    return call
+        patches.getter(owner, "values", aggregation.trace_to_numpy, current_version)
+        patches.getter(owner, "T", FRAME_RULES["transpose"], current_version)
 
 
 def _patch_groupbys() -> None:
     for owner in (DataFrameGroupBy, SeriesGroupBy):
-        for name in _public_methods(owner):
+        for name in public_methods(owner, _IGNORED_METHODS):
             if name in ("rolling", "expanding", "ewm", "resample"):
-                patch_method(owner, name, aggregation.trace_groupby_window)
+                patches.method(owner, name, aggregation.trace_groupby_window)
             elif name not in _IGNORED_GROUPBY_METHODS:
-                patch_method(owner, name, groupby.groupby_rule(name))
-        patch_method(owner, "__getitem__", aggregation.trace_groupby_getitem)
+                patches.method(owner, name, groupby.groupby_rule(name))
+        patches.method(owner, "__getitem__", aggregation.trace_groupby_getitem)
     for name in ("__call__", "__getitem__"):
-        patch_method(GroupByNthSelector, name, groupby.trace_nth)
+        patches.method(GroupByNthSelector, name, groupby.trace_nth)
 
 
 def _patch_windows() -> None:
     for owner in (BaseWindow, *_subclasses(BaseWindow)):
         for name in _WINDOW_METHODS:
             if name in vars(owner):
-                patch_method(owner, name, groupby.groupby_rule(name))
+                patches.method(owner, name, groupby.groupby_rule(name))
     for name in (*_WINDOW_METHODS, *_RESAMPLER_METHODS):
         if hasattr(Resampler, name):
-            patch_method(Resampler, name, groupby.groupby_rule(name))
+            patches.method(Resampler, name, groupby.groupby_rule(name))
     for owner in (BaseWindow, Resampler):
-        patch_method(owner, "__getitem__", aggregation.trace_groupby_getitem)
+        patches.method(owner, "__getitem__", aggregation.trace_groupby_getitem)
 
 
 def _subclasses(owner: type) -> list[type]:
@@ -246,27 +230,27 @@ def _subclasses(owner: type) -> list[type]:
 
 
 def _patch_functions() -> None:
-    patch_function(pd, "merge", joins.trace_merge_function)
-    patch_function(pd, "merge_asof", joins.trace_merge_asof)
-    patch_function(pd, "merge_ordered", joins.trace_merge_ordered)
-    patch_function(pd, "concat", joins.trace_concat, joins.buffer_concat_objects)
-    patch_function(pd, "melt", reshape.module_function_rule(reshape.trace_melt, "frame"))
-    patch_function(pd, "pivot", reshape.module_function_rule(reshape.trace_pivot, "data"))
-    patch_function(pd, "pivot_table", reshape.module_function_rule(reshape.trace_pivot_table, "data"))
-    patch_function(pd, "get_dummies", reshape.trace_get_dummies)
-    patch_function(pd, "crosstab", reshape.trace_crosstab)
-    patch_function(pd, "wide_to_long", reshape.trace_wide_to_long)
+    patches.function(pd, "merge", joins.trace_merge_function)
+    patches.function(pd, "merge_asof", joins.trace_merge_asof)
+    patches.function(pd, "merge_ordered", joins.trace_merge_ordered)
+    patches.function(pd, "concat", joins.trace_concat, joins.buffer_concat_objects)
+    patches.function(pd, "melt", reshape.module_function_rule(reshape.trace_melt, "frame"))
+    patches.function(pd, "pivot", reshape.module_function_rule(reshape.trace_pivot, "data"))
+    patches.function(pd, "pivot_table", reshape.module_function_rule(reshape.trace_pivot_table, "data"))
+    patches.function(pd, "get_dummies", reshape.trace_get_dummies)
+    patches.function(pd, "crosstab", reshape.trace_crosstab)
+    patches.function(pd, "wide_to_long", reshape.trace_wide_to_long)
     for name in _VALUE_FUNCTIONS:
-        patch_function(pd, name, trace_value_function)
+        patches.function(pd, name, trace_value_function)
     for name in dir(pd):
         if name.startswith("read_") and name != "read_clipboard":
-            patch_function(pd, name, io.trace_read)
+            patches.function(pd, name, io.trace_read)
     for name in ("from_dummies", "json_normalize", "lreshape"):
-        patch_function(pd, name, trace_unknown_function)
-    patch_method(pd.Categorical, "__init__", trace_categorical_init)
+        patches.function(pd, name, trace_unknown_function)
+    patches.method(pd.Categorical, "__init__", trace_categorical_init)
     for name in ("from_dict", "from_records", "from_arrow"):
         if hasattr(pd.DataFrame, name):
-            patch_classmethod(pd.DataFrame, name, io.trace_frame_from)
+            patches.class_method(pd.DataFrame, name, io.trace_frame_from)
 
 
 def trace_unknown_function(call: Call) -> None:
@@ -322,6 +306,3 @@ def trace_unknown_method(call: Call) -> None:
         record_created(call, "unknown", IdentityEdges(version, step, fields), None, (version,))
     elif isinstance(result, pd.Series):
         attach_to_series(result, version.fields(None, step))
-
-
-__all__ = ["install", "noop", "uninstall"]

@@ -6,22 +6,14 @@ import dis
 import functools
 import inspect
 import sys
-import time
 import warnings
-from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 from pandas.errors import ChainedAssignmentError
 
-from clew.capture.backends.pandas.call import Call, record_failure
-from clew.capture.diagnostics import record_error
+from clew.capture.backends.base import Patch, Patcher, Prepare, ReadState, Rule, noop
 from clew.capture.introspection.user_code import guard
-
-if TYPE_CHECKING:
-    from types import CodeType, FrameType, FunctionType
-
 
 _IS_COPY_ON_WRITE = int(pd.__version__.partition(".")[0]) >= 3
 
@@ -91,264 +83,134 @@ def warn_chained_indexer(references: int, receiver: Any) -> None:
         warnings.warn(_chained_assignment_msg, ChainedAssignmentError, stacklevel=3)
 
 
-Rule = Callable[[Call], None]
-ReadState = Callable[[Any], Any]
-RewriteArgs = Callable[[Call], tuple[tuple[Any, ...], dict[str, Any]]]
-
-# pandas attributes warnings to the first stack frame outside its own folder, so the wrappers must appear to be inside.
-# Where it counts stack frames instead (the deprecation of `inplace`), the warning points here.
-_SPOOFED_FILE = str(Path(pd.__file__).parent / "_clew.py")
 # `apply("name")` of pandas 2 inspects the signature of the method for an `axis` parameter.
 _NEEDS_SIGNATURE = pd.__version__.startswith("2.")
-_installed: list[tuple[Any, str, Any, bool]] = []
-_clock = time.perf_counter
 _stack_frame = sys._getframe
 
 
-def noop(_: Any) -> None:
-    """Read no state before the call."""
+class PandasPatcher(Patcher):
+    """Wrappers with the calling conventions of pandas.
+
+    Where pandas counts stack frames instead of looking at folders (the deprecation of `inplace`), a warning points to
+    the wrapper.
+    """
+
+    def wrap(self, owner: Any, name: str, wrapper: Any, original: Any) -> None:
+        """Install a wrapper with the name, the documentation and, if pandas needs it, the signature of the original."""
+        if _NEEDS_SIGNATURE and inspect.isfunction(original) and "axis" in original.__code__.co_varnames:
+            wrapper.__signature__ = inspect.signature(original)
+        super().wrap(owner, name, wrapper, original)
+
+    def getter(self, owner: Any, name: str, rule: Rule, read_state: ReadState = noop) -> None:
+        """Run `rule` after every user read of a property."""
+        original = owner.__dict__.get(name) or getattr(owner, name)
+        fget = original.fget
+        patch, trace = Patch(fget, name, rule, read_state), self.trace
+
+        def getter(self: Any) -> Any:
+            return fget(self) if guard.depth else trace(patch, (self,), {}, _stack_frame(1))
+
+        self.spoof_filename(getter)
+        self.replace(owner, name, property(getter, original.fset, original.fdel, original.__doc__), original)
+
+    def class_method(self, owner: Any, name: str, rule: Rule) -> None:
+        """Run `rule` after every user call of a class method."""
+        original = owner.__dict__[name]
+        function = original.__func__
+        patch, trace = Patch(function, name, rule), self.trace
+
+        def wrapper(cls: type, *args: Any, **kwargs: Any) -> Any:
+            return (
+                function(cls, *args, **kwargs) if guard.depth else trace(patch, (cls, *args), kwargs, _stack_frame(1))
+            )
+
+        functools.update_wrapper(wrapper, function)
+        self.spoof_filename(wrapper)
+        self.replace(owner, name, classmethod(wrapper), original)
+
+    def getitem(self, owner: Any, rule: Rule, prepare: Prepare | None = None, name: str = "__getitem__") -> None:
+        """Patch `obj[key]`, which pandas calls very often: a fixed signature avoids packing arguments."""
+        original = owner.__getitem__
+        patch, trace = Patch(original, name, rule, noop, prepare), self.trace
+
+        def wrapper(self: Any, key: Any) -> Any:
+            return original(self, key) if guard.depth else trace(patch, (self, key), {}, _stack_frame(1))
+
+        self.wrap(owner, "__getitem__", wrapper, original)
+
+    def set_axis(self, owner: Any, name: str, rule: Rule, read_state: ReadState) -> None:
+        """Patch `_set_axis`, which pandas calls very often, with a fixed signature."""
+        original = getattr(owner, name)
+        patch, trace = Patch(original, name, rule, read_state), self.trace
+
+        def wrapper(self: Any, axis: Any, labels: Any) -> Any:
+            if guard.depth:
+                return original(self, axis, labels)
+            return trace(patch, (self, axis, labels), {}, _stack_frame(1))
+
+        self.wrap(owner, name, wrapper, original)
+
+    def setitem(self, owner: Any, rule: Rule, read_state: ReadState, prepare: Prepare | None = None) -> None:
+        """Patch `obj[key] = value`, including its warning about chained assignment."""
+        original = owner.__setitem__
+        patch, trace = Patch(original, "__setitem__", rule, read_state, prepare), self.trace
+        # A string key needs no preparation.
+        by_name_patch = patch._replace(prepare=None)
+
+        def wrapper(self: Any, key: Any, value: Any) -> None:
+            if guard.depth:
+                original(self, key, value)
+                return
+            caller = _stack_frame(1)
+            warn_chained_setitem(sys.getrefcount(self), self, caller)
+            trace(by_name_patch if key.__class__ is str else patch, (self, key, value), {}, caller)
+
+        self.wrap(owner, "__setitem__", wrapper, original)
+
+    def indexer_setitem(self, owner: Any, name: str, rule: Rule, prepare: Prepare) -> None:
+        """Patch `obj.loc[key] = value`, including its warning about chained assignment."""
+        original = owner.__setitem__
+        patch, trace = Patch(original, name, rule, noop, prepare), self.trace
+
+        def wrapper(self: Any, key: Any, value: Any) -> None:
+            if guard.depth:
+                original(self, key, value)
+                return
+            warn_chained_indexer(sys.getrefcount(self.obj), self.obj)
+            trace(patch, (self, key, value), {}, _stack_frame(1))
+
+        self.wrap(owner, "__setitem__", wrapper, original)
+
+    def in_place_method(
+        self, owner: Any, name: str, rule: Rule, read_state: ReadState, prepare: Prepare | None = None
+    ) -> None:
+        """Patch a method that warns when it mutates a temporary object."""
+        original = getattr(owner, name)
+        patch, trace = Patch(original, name, rule, read_state, prepare), self.trace
+        is_update = name == "update"
+
+        def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if guard.depth:
+                return original(self, *args, **kwargs)
+            if is_update or kwargs.get("inplace"):
+                warn_chained_method(sys.getrefcount(self), self, _stack_frame(1), is_update=is_update)
+            return trace(patch, (self, *args), kwargs, _stack_frame(1))
+
+        self.wrap(owner, name, wrapper, original)
+
+    def stack_level_method(self, owner: Any, name: str, rule: Rule, read_state: ReadState) -> None:
+        """Patch a method that looks up the caller's variables by stack level."""
+        original = getattr(owner, name)
+        patch, trace = Patch(original, name, rule, read_state), self.trace
+
+        def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if guard.depth:
+                return original(self, *args, **{**kwargs, "level": kwargs.get("level", 0) + 1})
+            # Two stack frames are between pandas and the caller: this wrapper and `trace`.
+            kwargs = {**kwargs, "level": kwargs.get("level", 0) + 2}
+            return trace(patch, (self, *args), kwargs, _stack_frame(1))
+
+        self.wrap(owner, name, wrapper, original)
 
 
-class Patch(NamedTuple):
-    """A patched function: the original, its rule, and the callbacks that run before the call."""
-
-    original: Callable[..., Any]
-    name: str
-    rule: Rule
-    read_state: ReadState = noop
-    rewrite_args: RewriteArgs | None = None
-    is_function: bool = False
-
-
-def patch_method(
-    owner: Any, name: str, rule: Rule, read_state: ReadState = noop, rewrite_args: RewriteArgs | None = None
-) -> None:
-    """Run `rule` after every user call of a method."""
-    original = getattr(owner, name)
-    patch = Patch(original, name, rule, read_state, rewrite_args)
-
-    def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if guard.depth:
-            # Saves copying an empty mapping.
-            return original(self, *args, **kwargs) if kwargs else original(self, *args)
-        return _trace_call(patch, (self, *args), kwargs, _stack_frame(1))
-
-    _install_wrapper(owner, name, wrapper, original)
-
-
-def patch_set_axis(owner: Any, name: str, rule: Rule, read_state: ReadState) -> None:
-    """Patch `_set_axis`, which pandas calls very often: a fixed signature avoids packing arguments."""
-    original = getattr(owner, name)
-    patch = Patch(original, name, rule, read_state)
-
-    def wrapper(self: Any, axis: Any, labels: Any) -> Any:
-        if guard.depth:
-            return original(self, axis, labels)
-        return _trace_call(patch, (self, axis, labels), {}, _stack_frame(1))
-
-    _install_wrapper(owner, name, wrapper, original)
-
-
-def patch_in_place_method(
-    owner: Any, name: str, rule: Rule, read_state: ReadState, rewrite_args: RewriteArgs | None = None
-) -> None:
-    """Patch a method that warns when it mutates a temporary object."""
-    original = getattr(owner, name)
-    patch = Patch(original, name, rule, read_state, rewrite_args)
-    is_update = name == "update"
-
-    def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if guard.depth:
-            return original(self, *args, **kwargs)
-        if is_update or kwargs.get("inplace"):
-            warn_chained_method(sys.getrefcount(self), self, _stack_frame(1), is_update=is_update)
-        return _trace_call(patch, (self, *args), kwargs, _stack_frame(1))
-
-    _install_wrapper(owner, name, wrapper, original)
-
-
-def patch_setitem(owner: Any, rule: Rule, read_state: ReadState, rewrite_args: RewriteArgs | None = None) -> None:
-    """Patch `obj[key] = value`, including its warning about chained assignment."""
-    original = owner.__setitem__
-    patch = Patch(original, "__setitem__", rule, read_state, rewrite_args)
-    # A string key needs no rewriting.
-    by_name_patch = patch._replace(rewrite_args=None)
-
-    def wrapper(self: Any, key: Any, value: Any) -> None:
-        if guard.depth:
-            original(self, key, value)
-            return
-        caller = _stack_frame(1)
-        warn_chained_setitem(sys.getrefcount(self), self, caller)
-        _trace_call(by_name_patch if key.__class__ is str else patch, (self, key, value), {}, caller)
-
-    _install_wrapper(owner, "__setitem__", wrapper, original)
-
-
-def patch_getitem(owner: Any, rule: Rule) -> None:
-    """Patch `obj[key]`, which pandas calls very often: a fixed signature avoids packing arguments."""
-    original = owner.__getitem__
-    patch = Patch(original, "__getitem__", rule)
-
-    def wrapper(self: Any, key: Any) -> Any:
-        if guard.depth:
-            return original(self, key)
-        return _trace_call(patch, (self, key), {}, _stack_frame(1))
-
-    _install_wrapper(owner, "__getitem__", wrapper, original)
-
-
-def patch_stack_level_method(owner: Any, name: str, rule: Rule, read_state: ReadState) -> None:
-    """Patch a method that looks up the caller's variables by stack level."""
-    original = getattr(owner, name)
-    patch = Patch(original, name, rule, read_state)
-
-    def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if guard.depth:
-            return original(self, *args, **{**kwargs, "level": kwargs.get("level", 0) + 1})
-        # Two stack frames are between pandas and the caller: this wrapper and `_trace_call`.
-        kwargs = {**kwargs, "level": kwargs.get("level", 0) + 2}
-        return _trace_call(patch, (self, *args), kwargs, _stack_frame(1))
-
-    _install_wrapper(owner, name, wrapper, original)
-
-
-def patch_function(module: Any, name: str, rule: Rule, rewrite_args: RewriteArgs | None = None) -> None:
-    """Run `rule` after every user call of a module-level function."""
-    original = getattr(module, name)
-    patch = Patch(original, name, rule, noop, rewrite_args, is_function=True)
-
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
-        if guard.depth:
-            return original(*args, **kwargs) if kwargs else original(*args)
-        return _trace_call(patch, args, kwargs, _stack_frame(1))
-
-    _install_wrapper(module, name, wrapper, original)
-
-
-def patch_classmethod(owner: Any, name: str, rule: Rule) -> None:
-    """Run `rule` after every user call of a class method."""
-    original = owner.__dict__[name]
-    function = original.__func__
-    patch = Patch(function, name, rule)
-
-    def wrapper(cls: type, *args: Any, **kwargs: Any) -> Any:
-        if guard.depth:
-            return function(cls, *args, **kwargs)
-        return _trace_call(patch, (cls, *args), kwargs, _stack_frame(1))
-
-    functools.update_wrapper(wrapper, function)
-    spoof_filename(wrapper)
-    _set_attribute(owner, name, classmethod(wrapper), original)
-
-
-def patch_property(owner: Any, name: str, rule: Rule) -> None:
-    """Run `rule` after every user read of a property."""
-    original = owner.__dict__.get(name) or getattr(owner, name)
-    fget = original.fget
-    patch = Patch(fget, name, rule)
-
-    def getter(self: Any) -> Any:
-        if guard.depth:
-            return fget(self)
-        return _trace_call(patch, (self,), {}, _stack_frame(1))
-
-    spoof_filename(getter)
-    _set_attribute(owner, name, property(getter, original.fset, original.fdel, original.__doc__), original)
-
-
-def _trace_call(patch: Patch, args: tuple[Any, ...], kwargs: dict[str, Any], caller: FrameType) -> Any:
-    original, name, rule, read_state, rewrite_args, is_function = patch
-    guard.depth = 1
-    try:
-        if is_function:
-            call = Call(name, None, args, kwargs, None, caller, is_function)
-        else:
-            call = Call(name, args[0], args[1:], kwargs, None, caller)
-        if read_state is not noop:
-            try:
-                call.pre_state = read_state(args[0])
-            except Exception as error:  # noqa: BLE001 - capture must never change what the user's call does
-                record_error(name, error)
-        if rewrite_args is not None:
-            args, kwargs = _rewrite_call_args(patch, call, args, kwargs)
-        call.started = _clock()
-        try:
-            result = original(*args, **kwargs)
-        except BaseException as error:
-            record_failure(call, error)
-            raise
-        call.ended = _clock()
-        call.result = result
-        try:
-            rule(call)
-        except Exception as error:  # noqa: BLE001 - capture must never change what the user's call does
-            record_error(name, error)
-        return result
-    finally:
-        guard.depth = 0
-
-
-def _rewrite_call_args(
-    patch: Patch, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments for the original function, with callbacks wrapped or evaluated."""
-    try:
-        new_args, kwargs = patch.rewrite_args(call)  # type: ignore[misc]
-    except Exception as error:  # noqa: BLE001 - capture must never change what the user's call does
-        record_error(patch.name, error)
-        return args, kwargs
-    if patch.is_function:
-        call.args, call.kwargs = new_args, kwargs
-        return new_args, kwargs
-    return (args[0], *new_args), kwargs
-
-
-def spoof_filename(function: Any) -> None:
-    """Make a function appear to be defined inside pandas."""
-    function.__code__ = _with_spoofed_filename(function.__code__)
-
-
-# Cached, so that wrappers of one kind share a code object: the interpreter specializes bytecode per code object.
-@functools.cache
-def _with_spoofed_filename(code: CodeType) -> CodeType:
-    return code.replace(co_filename=_SPOOFED_FILE)
-
-
-spoof_filename(_trace_call)
-
-
-def _install_wrapper(owner: Any, name: str, wrapper: Any, original: Any) -> None:
-    functools.update_wrapper(wrapper, original)
-    if _NEEDS_SIGNATURE and inspect.isfunction(original) and "axis" in original.__code__.co_varnames:
-        wrapper.__signature__ = inspect.signature(original)
-    spoof_filename(wrapper)
-    _set_attribute(owner, name, wrapper, original)
-
-
-def _set_attribute(owner: Any, name: str, replacement: Any, original: Any) -> None:
-    _installed.append((owner, name, original, name in vars(owner)))
-    setattr(owner, name, replacement)
-
-
-def patch_attribute(owner: Any, name: str, replacement: FunctionType | Any) -> None:
-    """Install a hand-written wrapper; `remove_patches` removes it with the others."""
-    original = vars(owner).get(name) or getattr(owner, name)
-    if hasattr(replacement, "__code__"):
-        spoof_filename(replacement)
-    _set_attribute(owner, name, replacement, original)
-
-
-def remove_patches() -> None:
-    """Restore all patched attributes."""
-    while _installed:
-        owner, name, original, was_own_attribute = _installed.pop()
-        if was_own_attribute:
-            setattr(owner, name, original)
-        else:
-            delattr(owner, name)
-
-
-def is_installed() -> bool:
-    """Return whether the wrappers are installed."""
-    return bool(_installed)
+patches = PandasPatcher("pandas")

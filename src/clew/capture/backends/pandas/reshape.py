@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from clew.capture.backends.base import Call
 from clew.capture.backends.pandas.aggregation import resolve_key, to_key_list
-from clew.capture.backends.pandas.call import Call, assign_to_result, record_created
+from clew.capture.backends.pandas.call import assign_to_result, record_created
 from clew.capture.backends.pandas.inference import has_user_function
 from clew.capture.backends.pandas.state import as_labels, current_version, index_names, provenance_or_empty
 from clew.capture.lineage.operations import ExplicitEdges, IdentityEdges

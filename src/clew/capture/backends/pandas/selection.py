@@ -12,18 +12,17 @@ import pandas as pd
 from pandas.core.generic import NDFrame
 from pandas.core.groupby import DataFrameGroupBy, SeriesGroupBy
 
+from clew.capture.backends.base import Call, record_failure
 from clew.capture.backends.pandas.aggregation import groupby_lineage
 from clew.capture.backends.pandas.call import (
-    Call,
     assign_to_result,
     record_created,
-    record_failure,
     record_mutated,
     record_result,
 )
 from clew.capture.backends.pandas.groupby import record_group
 from clew.capture.backends.pandas.inference import closure_provenance, evaluate_callback, is_callback
-from clew.capture.backends.pandas.patching import patch_attribute
+from clew.capture.backends.pandas.patching import patches
 from clew.capture.backends.pandas.series import entry_for_label, mask_provenance
 from clew.capture.backends.pandas.state import (
     as_labels,
@@ -81,7 +80,7 @@ def patch_frame_getitem() -> None:
             except Exception as error:
                 call = Call("__getitem__", self, (key,), {}, version, caller)
                 call.started = started
-                record_failure(call, error)
+                record_failure(call, error, "pandas")
                 raise
             try:
                 if version is not None:
@@ -92,7 +91,7 @@ def patch_frame_getitem() -> None:
             guard.depth = 0
         return result
 
-    patch_attribute(pd.DataFrame, "__getitem__", __getitem__)
+    patches.replace(pd.DataFrame, "__getitem__", __getitem__)
 
 
 def _version_or_none(frame: Any) -> FrameVersion | None:
@@ -425,7 +424,7 @@ def _patch_group_iteration(owner: Any) -> None:
         groups = original(self)
         return groups if guard.depth else _trace_groups(self, groups, sys._getframe(1))
 
-    patch_attribute(owner, "__iter__", __iter__)
+    patches.replace(owner, "__iter__", __iter__)
 
 
 def _trace_groups(grouped: Any, iterator: Iterator[Any], caller: Any) -> Iterator[Any]:
@@ -479,7 +478,7 @@ def _patch_frame_iteration() -> None:
         return tuples
 
     for replacement in (items, iterrows, itertuples):
-        patch_attribute(pd.DataFrame, replacement.__name__, replacement)
+        patches.replace(pd.DataFrame, replacement.__name__, replacement)
 
 
 def _trace_items(frame: Any, pairs: Iterator[Any]) -> Iterator[Any]:
@@ -510,4 +509,4 @@ def _patch_series_iteration() -> None:
         elements: Iterator[Any] = original(self)
         return elements
 
-    patch_attribute(pd.Series, "__iter__", __iter__)
+    patches.replace(pd.Series, "__iter__", __iter__)

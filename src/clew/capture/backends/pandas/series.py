@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 from pandas.api.extensions import ExtensionArray
 
+from clew.capture.backends.base import Call
 from clew.capture.backends.pandas.call import (
     ARITHMETIC_METHODS,
     OPERATORS,
-    Call,
     argument_provenance,
     infer_from_statement,
     infer_scalar,
@@ -23,7 +23,7 @@ from clew.capture.backends.pandas.call import (
     record_extracted_scalar,
 )
 from clew.capture.backends.pandas.inference import closure_provenance, is_opaque
-from clew.capture.backends.pandas.patching import patch_attribute
+from clew.capture.backends.pandas.patching import patches
 from clew.capture.backends.pandas.state import (
     index_lineage,
     index_names,
@@ -151,7 +151,7 @@ def patch_series_method(name: str) -> None:
         return result
 
     functools.update_wrapper(wrapper, original)
-    patch_attribute(pd.Series, name, wrapper)
+    patches.replace(pd.Series, name, wrapper)
 
 
 def _compose_lineage(

@@ -11,7 +11,7 @@ from pandas.api.types import is_scalar as is_pandas_scalar
 from pandas.core.base import SelectionMixin
 from pandas.core.generic import NDFrame
 
-from clew.capture.lineage.frame_version import STATE_ATTR, FrameVersion, column_labels, index_names, set_state
+from clew.capture.lineage.frame_version import STATE_ATTR, FrameVersion, column_labels, index_names, new_uid, set_state
 from clew.capture.lineage.operations import ExplicitEdges, IdentityEdges, OperationRecord
 from clew.capture.lineage.provenance import (
     Provenance,
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
 _MAX_ITEMS_TRACED = 64
+# A frame with more blocks is fragmented: listing its types would cost more than the operation.
+_MAX_BLOCKS = 64
 SCALAR_TYPES = (str, bytes, int, float, complex, np.generic)
 
 _STATE_OWNERS = (NDFrame, pd.Index, SelectionMixin)
@@ -46,12 +48,29 @@ def remove_state_attr() -> None:
             delattr(owner, STATE_ATTR)
 
 
+def snapshot_frame(frame: Any, uid: int | None = None) -> FrameVersion:
+    """Create the version that describes `frame` as it is now; `uid` is that of a frame mutated in place."""
+    manager = frame._mgr
+    columns, index = manager.axes
+    blocks: list[Any] | None = None
+    if len(manager.blocks) <= _MAX_BLOCKS:
+        blocks = []
+        add = blocks.append
+        for block in manager.blocks:
+            add(block.values.dtype)  # noqa: PD011 - a block of the manager
+            # The private attribute: the property is slower, and this runs about a hundred times per cell.
+            add(block._mgr_locs)
+    return FrameVersion(
+        new_uid() if uid is None else uid, columns, index_names(index), (len(index), len(columns)), id(frame), blocks
+    )
+
+
 def current_version(frame: Any) -> FrameVersion:
     """Return the current version of `frame`; create one for a frame that has none."""
     # With a default: the class attribute is absent while capture is off.
     version: FrameVersion | None = getattr(frame, STATE_ATTR, None)
     if version is None:
-        version = FrameVersion.of(frame)
+        version = snapshot_frame(frame)
         set_state(frame, version)
     elif version.columns is not frame._mgr.axes[0] or (index_renames.is_set and _has_renamed_levels(frame, version)):
         version = _detect_rename(frame, version)
@@ -77,7 +96,7 @@ def _has_renamed_levels(frame: Any, version: FrameVersion) -> bool:
 def _detect_rename(frame: Any, previous: FrameVersion) -> FrameVersion:
     """Record a rename that no wrapper saw, such as `df.columns = [...]`: columns are matched by position."""
     columns = frame._mgr.axes[0]
-    version = FrameVersion.of(frame, uid=previous.uid)
+    version = snapshot_frame(frame, uid=previous.uid)
     is_same = len(columns) == len(previous.columns) and columns.equals(previous.columns)
     if is_same and version.index_names == previous.index_names:
         previous.columns = columns

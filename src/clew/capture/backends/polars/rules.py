@@ -35,7 +35,7 @@ class OperationLineage(NamedTuple):
     rows: Provenance
 
 
-class Call(NamedTuple):
+class MethodCall(NamedTuple):
     """A method call: source versions, arguments, and labels of the result."""
 
     name: str
@@ -58,17 +58,19 @@ class Call(NamedTuple):
         return self.args[position] if len(self.args) > position else default
 
 
-Rule = Callable[[Call], OperationLineage]
+Rule = Callable[[MethodCall], OperationLineage]
 
 
-def _to_list(value: Any) -> list[Any]:
+def as_list(value: Any) -> list[Any]:
+    """Return one or several values as a list; None is an empty list."""
     if value is None:
         return []
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
-def _flatten(values: Iterable[Any]) -> list[Any]:
-    return [item for value in values for item in _to_list(value)]
+def flatten(values: Iterable[Any]) -> list[Any]:
+    """Return the values, and the items of those that are lists."""
+    return [item for value in values for item in as_list(value)]
 
 
 def per_column_rule(step: int = IDENTITY, kind: OperationType = "selection") -> Rule:
@@ -76,75 +78,75 @@ def per_column_rule(step: int = IDENTITY, kind: OperationType = "selection") -> 
     return lambda call: OperationLineage(kind, IdentityEdges(call.receiver, step), {})
 
 
-def _computed_fields(call: Call) -> dict[Any, Provenance]:
+def _computed_fields(call: MethodCall) -> dict[Any, Provenance]:
     """Return the output columns of positional and keyword expressions."""
     fields: dict[Any, Provenance] = {}
-    for expression in _flatten(call.args):
+    for expression in flatten(call.args):
         for label, selected in output_columns(expression, call.receiver, call.labels, call.schema):
             fields[label] = output_provenance(expression, call.receiver, selected)
     fields.update({label: output_provenance(value, call.receiver, label) for label, value in call.kwargs.items()})
     return fields
 
 
-def trace_select(call: Call) -> OperationLineage:
+def trace_select(call: MethodCall) -> OperationLineage:
     """Trace frame.select(...)."""
     return OperationLineage("selection", ExplicitEdges(_computed_fields(call)), {})
 
 
-def trace_with_columns(call: Call) -> OperationLineage:
+def trace_with_columns(call: MethodCall) -> OperationLineage:
     """Trace frame.with_columns(...)."""
     return OperationLineage("assignment", IdentityEdges(call.receiver, IDENTITY, _computed_fields(call)), {})
 
 
-def trace_filter(call: Call) -> OperationLineage:
+def trace_filter(call: MethodCall) -> OperationLineage:
     """Trace frame.filter(predicates, column=value)."""
     named = union(*[call.receiver.field(name) for name in call.kwargs])
-    rows = as_indirect(union(merged_provenance(_flatten(call.args), call.receiver), named), FILTER)
+    rows = as_indirect(union(merged_provenance(flatten(call.args), call.receiver), named), FILTER)
     return OperationLineage("selection", IdentityEdges(call.receiver), rows)
 
 
 def rows_by_columns_rule(position: int, name: str, use: int) -> Rule:
     """Build a rule for sorting or filtering rows by columns; by all columns if none are specified."""
 
-    def rule(call: Call) -> OperationLineage:
+    def rule(call: MethodCall) -> OperationLineage:
         argument = call.argument(position, name)
         more = call.args[position + 1 :] if name == "by" else ()
-        expressions = _flatten((argument, more)) if argument is not None else list(call.receiver.columns)
+        expressions = flatten((argument, more)) if argument is not None else list(call.receiver.columns)
         rows = as_indirect(merged_provenance(expressions, call.receiver), use)
         return OperationLineage("sort" if use == SORT else "selection", IdentityEdges(call.receiver), rows)
 
     return rule
 
 
-def trace_rename(call: Call) -> OperationLineage:
+def trace_rename(call: MethodCall) -> OperationLineage:
     """Trace frame.rename(mapping): columns are matched by position."""
     pairs = zip(call.labels, call.receiver.columns, strict=False)
     return OperationLineage("transformation", ExplicitEdges({new: call.receiver.field(old) for new, old in pairs}), {})
 
 
-def trace_explode(call: Call) -> OperationLineage:
+def trace_explode(call: MethodCall) -> OperationLineage:
     """Trace frame.explode(columns)."""
-    labels = _flatten(call.args)
+    labels = flatten(call.args)
     exploded: dict[Any, Provenance] = {
         label: apply_direct(call.receiver.field(label), TRANSFORMATION) for label in labels if isinstance(label, str)
     }
     return OperationLineage("reshape", IdentityEdges(call.receiver, IDENTITY, exploded), {})
 
 
-def trace_unpivot(call: Call) -> OperationLineage:
+def trace_unpivot(call: MethodCall) -> OperationLineage:
     """Trace frame.unpivot(on, index=...): columns become rows."""
-    index = _to_list(call.kwargs.get("index"))
-    on = _to_list(call.argument(0, "on")) or [label for label in call.receiver.columns if label not in index]
+    index = as_list(call.kwargs.get("index"))
+    on = as_list(call.argument(0, "on")) or [label for label in call.receiver.columns if label not in index]
     value_name = call.kwargs.get("value_name") or "value"
     fields: dict[Any, Provenance] = {label: call.receiver.field(label) for label in index}
     fields[value_name] = union(*[call.receiver.field(label) for label in on if isinstance(label, str)])
     return OperationLineage("reshape", ExplicitEdges(fields), {})
 
 
-def trace_pivot(call: Call) -> OperationLineage:
+def trace_pivot(call: MethodCall) -> OperationLineage:
     """Trace frame.pivot(on, index=..., values=...): one column per value."""
-    on, index = _to_list(call.argument(0, "on")), _to_list(call.kwargs.get("index"))
-    values = _to_list(call.kwargs.get("values"))
+    on, index = as_list(call.argument(0, "on")), as_list(call.kwargs.get("index"))
+    values = as_list(call.kwargs.get("values"))
     aggregated = compose(merged_provenance(values, call.receiver), AGGREGATION)
     fields: dict[Any, Provenance] = {
         label: call.receiver.field(label) if label in index else aggregated for label in call.labels
@@ -154,7 +156,7 @@ def trace_pivot(call: Call) -> OperationLineage:
     )
 
 
-def trace_agg(call: Call) -> OperationLineage:
+def trace_agg(call: MethodCall) -> OperationLineage:
     """Trace frame.group_by(keys).agg(expressions); `args` are keys, expressions and named expressions."""
     keys, expressions, named = call.args
     fields: dict[Any, Provenance] = {}
@@ -173,24 +175,24 @@ def trace_agg(call: Call) -> OperationLineage:
     )
 
 
-def trace_group_head(call: Call) -> OperationLineage:
+def trace_group_head(call: MethodCall) -> OperationLineage:
     """Trace frame.group_by(keys).head(n): unchanged rows of each group."""
     return OperationLineage(
         "selection", IdentityEdges(call.receiver), as_indirect(merged_provenance(call.args[0], call.receiver), GROUP_BY)
     )
 
 
-def trace_join_where(call: Call) -> OperationLineage:
+def trace_join_where(call: MethodCall) -> OperationLineage:
     """Trace frame.join_where(other, predicates): a join on conditions over columns of both frames."""
     left, right = call.sources[:2]
     suffix = call.kwargs.get("suffix", "_right")
     joined_version = FrameVersion.alias_of(None, call.labels, {})
     joined_version.overrides = {label: _joined_field(label, left, right, suffix) for label in call.labels}
-    rows = as_indirect(merged_provenance(_flatten(call.args[1:]), joined_version), JOIN)
+    rows = as_indirect(merged_provenance(flatten(call.args[1:]), joined_version), JOIN)
     return OperationLineage("join", ExplicitEdges(joined_version.overrides), rows)
 
 
-def trace_hstack(call: Call) -> OperationLineage:
+def trace_hstack(call: MethodCall) -> OperationLineage:
     """Trace frame.hstack(columns): columns are added unchanged."""
     columns = call.args[0] if call.args else call.kwargs.get("columns")
     fields: dict[Any, Provenance] = {}
@@ -201,23 +203,23 @@ def trace_hstack(call: Call) -> OperationLineage:
     return OperationLineage("assignment", IdentityEdges(call.receiver, IDENTITY, fields), {})
 
 
-def trace_unnest(call: Call) -> OperationLineage:
+def trace_unnest(call: MethodCall) -> OperationLineage:
     """Trace frame.unnest(columns): the fields of a struct become columns."""
-    structs = merged_provenance(_flatten(call.args), call.receiver)
+    structs = merged_provenance(flatten(call.args), call.receiver)
     unnested: dict[Any, Provenance] = {
         label: apply_direct(structs, TRANSFORMATION) for label in call.labels if not call.receiver.has(label)
     }
     return OperationLineage("transformation", IdentityEdges(call.receiver, IDENTITY, unnested), {})
 
 
-def trace_join(call: Call) -> OperationLineage:
+def trace_join(call: MethodCall) -> OperationLineage:
     """Trace frame.join(other, on=...), join_asof: the key comes from the preserved side."""
     left, right = call.sources[:2]
     how, suffix = call.kwargs.get("how", "inner"), call.kwargs.get("suffix", "_right")
     on = call.kwargs.get("on", call.args[1] if len(call.args) > 1 else None)
-    by = _to_list(call.kwargs.get("by"))
-    left_keys = [*_to_list(on if on is not None else call.kwargs.get("left_on")), *by]
-    right_keys = [*_to_list(on if on is not None else call.kwargs.get("right_on")), *by]
+    by = as_list(call.kwargs.get("by"))
+    left_keys = [*as_list(on if on is not None else call.kwargs.get("left_on")), *by]
+    right_keys = [*as_list(on if on is not None else call.kwargs.get("right_on")), *by]
     rows = union(
         as_indirect(merged_provenance(left_keys, left), JOIN),
         as_indirect(merged_provenance(right_keys, right), JOIN),
@@ -239,7 +241,7 @@ def _joined_field(label: str, left: FrameVersion, right: FrameVersion, suffix: s
     return right.field(label) if right.has(label) else right.field(base_label) if right.has(base_label) else {}
 
 
-def trace_concat(call: Call) -> OperationLineage:
+def trace_concat(call: MethodCall) -> OperationLineage:
     """Trace pl.concat(frames): columns are merged by label."""
     fields: dict[Any, Provenance] = {
         label: union(*[source.field(label) for source in call.sources if source.has(label)]) for label in call.labels
@@ -247,7 +249,7 @@ def trace_concat(call: Call) -> OperationLineage:
     return OperationLineage("concat", ExplicitEdges(fields), {})
 
 
-def trace_unknown_method(call: Call) -> OperationLineage:
+def trace_unknown_method(call: MethodCall) -> OperationLineage:
     """Trace a method without a rule: from all columns, flagged OPAQUE."""
     all_columns = call.receiver.fields(None, TRANSFORMATION | OPAQUE)
     new_fields: dict[Any, Provenance] = {label: all_columns for label in call.labels if not call.receiver.has(label)}

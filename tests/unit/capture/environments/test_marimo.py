@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from clew.capture.environments.marimo_file import Notebook
+from clew.capture.environments.marimo import Notebook
 
 SOURCE = """
 import marimo
