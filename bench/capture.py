@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from clew.capture.backends.pandas.methods import install, uninstall
+from clew.capture.backends.pandas.backend import BACKEND
 from clew.capture.environments.cell_runner import execution_context, open_session
 from clew.capture.environments.session import Cell
 
@@ -106,13 +106,13 @@ class CaptureMode:
 
     def run(self, function: Callable[[], Any], times: int) -> float:
         """Measure the seconds of one round, including its share of the writes."""
-        install()
+        BACKEND.install()
         try:
             self._run_cells(_warm_up, _WARM_UP_ROUNDS)
             self._run_cells(function, 1)  # a notebook starts the worker once, not per cell
             return measure_cpu(lambda: self._run_cells(function, times), 1) / times
         finally:
-            uninstall()
+            BACKEND.uninstall()
 
     def _run_cells(self, function: Callable[[], Any], times: int) -> None:
         rounds = self._rounds_per_cell or times
@@ -164,12 +164,12 @@ def measure_overhead(prepare: Callable[[], Callable[[], Any]], times: int, repea
         call = prepare()
         call()
         plain.append(measure_cpu(call, times))
-        install()
+        BACKEND.install()
         with execution_context(session, Cell("c", "", "cell"), None, {}):
             call = prepare()
             call()
             captured.append(measure_cpu(call, times))
-        uninstall()
+        BACKEND.uninstall()
     session.end()
     return min(plain), min(captured) - min(plain)
 
@@ -210,7 +210,7 @@ def _add_to_itself(series: Any) -> Any:
 def measure_growth_mb(few: int, many: int) -> float:
     """Measure the growth of memory from a few rounds to many."""
     frame, keys = make_facts(1_000), make_dimension(1_000)
-    install()
+    BACKEND.install()
     session = open_session("bench.py")
     sizes = []
     for rounds in (few, many):
@@ -219,14 +219,14 @@ def measure_growth_mb(few: int, many: int) -> float:
                 workload(frame, keys)
         gc.collect()
         sizes.append(_resident_mb())
-    uninstall()
+    BACKEND.uninstall()
     session.end()
     return sizes[1] - sizes[0]
 
 
 def count_leaked_frames() -> int:
     """Count the frames that are alive after `del`, of a frame and a derived one."""
-    install()
+    BACKEND.install()
     session = open_session("bench.py")
     with execution_context(session, Cell("c", "", "cell"), None, {}):
         frame = make_facts(1_000)
@@ -234,7 +234,7 @@ def count_leaked_frames() -> int:
         references = [weakref.ref(frame), weakref.ref(derived)]
         del frame, derived
         alive = sum(reference() is not None for reference in references)
-    uninstall()
+    BACKEND.uninstall()
     session.end()
     return alive
 

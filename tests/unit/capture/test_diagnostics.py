@@ -18,9 +18,9 @@ import pandas as pd
 import pytest
 
 import clew
+from clew.capture.backends.base import Call, get_backend
 from clew.capture.backends.pandas import selection
-from clew.capture.backends.pandas.call import Call
-from clew.capture.backends.pandas.methods import FRAME_RULES, install, uninstall
+from clew.capture.backends.pandas.methods import METHODS
 from clew.capture.diagnostics import error_counts
 from clew.capture.environments.cell_runner import execution_context
 from clew.capture.environments.session import Cell, Session
@@ -124,13 +124,13 @@ def test_rule_that_raises_loses_only_its_record(monkeypatch: pytest.MonkeyPatch,
     def fail(_: Call) -> None:
         raise RuntimeError
 
-    uninstall()
-    monkeypatch.setitem(FRAME_RULES, "head", fail)
-    install()
+    get_backend("pandas").uninstall()
+    monkeypatch.setitem(METHODS, "head", METHODS["head"]._replace(frame=fail))
+    get_backend("pandas").install()
     streams = run_cells("df = pd.DataFrame({'a': [1, 2]})\nout = df.head(1)\nlast = df.tail(1)")
     assert [event["operation_method"] for event in streams["marimo_dataframe_lineage"]] == ["DataFrame", "tail"]
     assert error_counts() == {"head": 1}
-    uninstall()
+    get_backend("pandas").uninstall()
 
 
 def test_result_is_unchanged_when_capture_fails(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,12 +222,12 @@ def test_rerun_cell_discards_previous_reads() -> None:
     session = Session("notebook.py")
     first, second = pd.DataFrame({"a": [1.5]}), pd.DataFrame({"a": [2.5]})
     tokens = [clew.version(first, name="first"), clew.version(second, name="second")]
-    install()
+    get_backend("pandas").install()
     try:
         for frame in (first, second):
             with execution_context(session, Cell("c", ""), cell.__code__, {}):
                 result = cell(frame)
         sources = {edge.source for edge in clew.lineage(result, until=tokens).edges()}
     finally:
-        uninstall()
+        get_backend("pandas").uninstall()
     assert sources == {"second"}

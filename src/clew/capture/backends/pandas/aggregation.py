@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from clew.capture.backends.base import Call
+from clew.capture.backends.base import Call, Rule
 from clew.capture.backends.pandas.call import (
     argument_provenance,
     assign_to_result,
@@ -38,7 +38,7 @@ from clew.capture.lineage.provenance import (
 from clew.capture.lineage.transformations import AGGREGATION, GROUP_BY, IDENTITY, OPAQUE, TRANSFORMATION, WINDOW
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Hashable
 
     from clew.capture.lineage.frame_version import FrameVersion
 
@@ -194,25 +194,28 @@ def trace_groupby_getitem(call: Call) -> None:
 _COLUMN_AXES = (1, "columns")
 
 
-def trace_reduction(call: Call) -> None:
-    """Trace sum, mean, ...: an aggregation along axis 0, a transformation along axis 1."""
-    version: FrameVersion = call.pre_state
-    if isinstance(call.result, pd.DataFrame) and _is_axis1(call):
-        assign_to_result(call, version.fields(None, TRANSFORMATION), "aggregation")
-    elif isinstance(call.result, pd.DataFrame):
-        record_created(call, "aggregation", IdentityEdges(version, AGGREGATION), None, (version,))
-    elif isinstance(call.result, pd.Series) and _is_axis1(call):
-        labels = list(call.receiver.select_dtypes("number").columns) if call.kwargs.get("numeric_only") else None
-        attach_to_series(call.result, version.fields(labels, TRANSFORMATION), _index_levels(version))
-    elif isinstance(call.result, pd.Series):
-        labels = [label for label in call.result.index if version.has(label)]
-        attach_to_series(call.result, version.fields(labels, AGGREGATION))
-    else:
-        record_extracted_scalar(call.caller, call.result, version.fields(None, AGGREGATION))
+def reduction_rule(axis_position: int = 0) -> Rule:
+    """Build a rule for sum, mean, ...: an aggregation along axis 0, a transformation along axis 1."""
+
+    def rule(call: Call) -> None:
+        version: FrameVersion = call.pre_state
+        if isinstance(call.result, pd.DataFrame) and _is_axis1(call, axis_position):
+            assign_to_result(call, version.fields(None, TRANSFORMATION), "aggregation")
+        elif isinstance(call.result, pd.DataFrame):
+            record_created(call, "aggregation", IdentityEdges(version, AGGREGATION), None, (version,))
+        elif isinstance(call.result, pd.Series) and _is_axis1(call, axis_position):
+            labels = list(call.receiver.select_dtypes("number").columns) if call.kwargs.get("numeric_only") else None
+            attach_to_series(call.result, version.fields(labels, TRANSFORMATION), _index_levels(version))
+        elif isinstance(call.result, pd.Series):
+            labels = [label for label in call.result.index if version.has(label)]
+            attach_to_series(call.result, version.fields(labels, AGGREGATION))
+        else:
+            record_extracted_scalar(call.caller, call.result, version.fields(None, AGGREGATION))
+
+    return rule
 
 
-def _is_axis1(call: Call) -> bool:
-    position = 1 if call.name in ("agg", "aggregate", "apply", "quantile") else 0
+def _is_axis1(call: Call, position: int = 1) -> bool:
     axis = call.argument(position, "axis", 0)
     return isinstance(axis, (int, str)) and not isinstance(axis, bool) and axis in _COLUMN_AXES
 
@@ -253,7 +256,7 @@ def trace_describe(call: Call) -> None:
     record_created(call, "aggregation", IdentityEdges(call.pre_state, AGGREGATION), None, (call.pre_state,))
 
 
-def all_columns_rule(step: int) -> Callable[[Call], None]:
+def all_columns_rule(step: int) -> Rule:
     """Build a rule for corr, cov, dot, transpose: every value may come from every column."""
 
     def rule(call: Call) -> None:
@@ -324,20 +327,3 @@ def trace_value_counts(call: Call) -> None:
     attach_to_series(
         call.result, {}, {label: version.field(label) for label in labels}, version.fields(labels, GROUP_BY)
     )
-
-
-REDUCTION_METHODS = (
-    "sum mean median min max std var sem prod product count nunique any all skew kurt kurtosis quantile "
-    "idxmax idxmin mode"
-).split()
-
-RULES: dict[str, Callable[[Call], None]] = {
-    **dict.fromkeys(REDUCTION_METHODS, trace_reduction),
-    **dict.fromkeys(("agg", "aggregate"), trace_agg),
-    **dict.fromkeys(("corr", "cov", "corrwith", "dot", "__matmul__", "__rmatmul__"), all_columns_rule(AGGREGATION)),
-    **dict.fromkeys(("transpose",), all_columns_rule(TRANSFORMATION)),
-    **dict.fromkeys(("to_numpy", "__array__"), trace_to_numpy),
-    "describe": trace_describe,
-    "apply": trace_apply,
-    "value_counts": trace_value_counts,
-}

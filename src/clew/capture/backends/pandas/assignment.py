@@ -24,7 +24,7 @@ from clew.capture.lineage.provenance import Provenance, apply_direct, array_colu
 from clew.capture.lineage.transformations import CONDITIONAL, IDENTITY, TRANSFORMATION
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Hashable
 
 
 def evaluate_setitem_key(call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -198,15 +198,3 @@ def trace_combine_first(call: Call) -> None:
         )
     edges = IdentityEdges(version, IDENTITY, fields)
     record_created(call, "transformation", edges, align_rows(call, edges, [source]), (version, source))
-
-
-RULES: dict[str, Callable[[Call], None]] = {
-    "__setitem__": trace_setitem,
-    "insert": trace_insert,
-    "isetitem": trace_isetitem,
-    "update": trace_update,
-    "assign": trace_assign,
-    "select": trace_select,
-    "fillna": trace_fillna,
-    "combine_first": trace_combine_first,
-}

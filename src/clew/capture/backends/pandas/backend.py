@@ -8,14 +8,34 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
+from pandas.core.generic import NDFrame
+from pandas.core.groupby import DataFrameGroupBy, SeriesGroupBy
+from pandas.core.groupby.indexing import GroupByNthSelector
+from pandas.core.resample import Resampler
+from pandas.core.window.rolling import BaseWindow
 
-from clew.capture.backends.base import Backend
-from clew.capture.backends.pandas.methods import install, uninstall
-from clew.capture.backends.pandas.state import current_version, snapshot_frame
+from clew.capture.backends.base import Backend, public_methods
+from clew.capture.backends.pandas import aggregation, assignment, io, series
+from clew.capture.backends.pandas.elementwise import trace_categorical_init, trace_ufunc, trace_unknown_method
+from clew.capture.backends.pandas.groupby import GroupMethod, groupby_rule, nth_rule
+from clew.capture.backends.pandas.index import patch_accessors, patch_indexes
+from clew.capture.backends.pandas.indexing import patch_indexers
+from clew.capture.backends.pandas.methods import IGNORED_METHODS, METHODS, NUMPY_FUNCTIONS, Method
+from clew.capture.backends.pandas.patching import patches
+from clew.capture.backends.pandas.selection import patch_frame_getitem, patch_iteration
+from clew.capture.backends.pandas.state import (
+    current_version,
+    install_state_attr,
+    lineage_or_empty,
+    remove_state_attr,
+    snapshot_frame,
+)
 from clew.capture.lineage.frame_version import STATE_ATTR, FrameVersion, set_state
 
 # Metrics of few values are faster with Python's own set than with NumPy or pandas' hash table.
 _SMALL_ARRAY = 100
+_AGGREGATE = GroupMethod()
+_UNKNOWN = Method()
 
 
 class PandasBackend(Backend):
@@ -25,13 +45,24 @@ class PandasBackend(Backend):
 
     def install(self) -> None:
         """Patch pandas and NumPy; 4 ms, once."""
-        install()
+        if patches.is_installed:
+            return
+        install_state_attr()
+        _patch_frames()
+        _patch_series()
+        _patch_groups()
+        _patch_functions()
+        patch_indexers()
+        patch_accessors()
+        patch_indexes({name: method.index_step for name, method in METHODS.items() if method.index_step})
+        patch_iteration()
         # Registers the accessor `df.lineage`. By name: the display layer, which it uses, depends on capture.
         importlib.import_module("clew.pandas")
 
     def uninstall(self) -> None:
         """Remove all patches."""
-        uninstall()
+        patches.remove()
+        remove_state_attr()
 
     @property
     def frame_types(self) -> tuple[type, ...]:
@@ -76,6 +107,86 @@ class PandasBackend(Backend):
 
 
 BACKEND = PandasBackend()
+
+
+def _patch_frames() -> None:
+    owner = pd.DataFrame
+    # Attributes that are patched first have their own wrappers.
+    patches.setitem(owner, assignment.trace_setitem, current_version, assignment.evaluate_setitem_key)
+    patch_frame_getitem()
+    patches.method(owner, "__init__", io.trace_frame_init)
+    for name in ("query", "eval"):
+        patches.stack_level_method(owner, name, METHODS[name].frame or trace_unknown_method, current_version)
+    with_rules = [name for name, method in METHODS.items() if method.frame is not None and hasattr(owner, name)]
+    for name in dict.fromkeys((*public_methods(owner, IGNORED_METHODS), *with_rules)):
+        method = METHODS.get(name, _UNKNOWN)
+        patch = patches.in_place_method if method.in_place else patches.method
+        patch(owner, name, method.frame or trace_unknown_method, current_version, method.prepare)
+    patches.getter(owner, "values", aggregation.trace_to_numpy, current_version)
+    patches.getter(owner, "T", METHODS["transpose"].frame or trace_unknown_method, current_version)
+    for name in ("from_dict", "from_records", "from_arrow"):
+        if hasattr(owner, name):
+            patches.class_method(owner, name, io.trace_frame_from)
+
+
+def _patch_series() -> None:
+    owner = pd.Series
+    patches.setitem(owner, series.trace_series_setitem, lineage_or_empty)
+    patches.method(owner, "__init__", io.trace_series_init)
+    with_rules = [name for name, method in METHODS.items() if method.series is not None and hasattr(owner, name)]
+    for name in dict.fromkeys((*public_methods(owner, IGNORED_METHODS), *with_rules)):
+        method = METHODS.get(name, _UNKNOWN)
+        rule = method.series or series.SeriesMethod()
+        if method.in_place:
+            in_place_rule = series.series_in_place_rule(rule) if isinstance(rule, series.SeriesMethod) else rule
+            patches.in_place_method(owner, name, in_place_rule, lineage_or_empty, method.prepare)
+        elif isinstance(rule, series.SeriesMethod):
+            series.patch_series_method(name, rule)
+        else:
+            patches.method(owner, name, rule, lineage_or_empty, method.prepare)
+    for name in ("values", "array"):
+        patches.getter(owner, name, series.trace_series_values)
+
+
+def _patch_groups() -> None:
+    """Patch GroupBy, windows and resamplers."""
+    windows = (BaseWindow, *_subclasses(BaseWindow))
+    for owner in (DataFrameGroupBy, SeriesGroupBy, Resampler, *windows):
+        for name in public_methods(owner, IGNORED_METHODS):
+            if owner in windows and name not in vars(owner):
+                # The wrapper is inherited.
+                continue
+            if name in ("rolling", "expanding", "ewm", "resample"):
+                patches.method(owner, name, aggregation.trace_groupby_window)
+            else:
+                patches.method(owner, name, groupby_rule(name, METHODS.get(name, _UNKNOWN).group or _AGGREGATE))
+    for owner in (DataFrameGroupBy, SeriesGroupBy, BaseWindow, Resampler):
+        patches.method(owner, "__getitem__", aggregation.trace_groupby_getitem)
+    for name in ("__call__", "__getitem__"):
+        patches.method(GroupByNthSelector, name, nth_rule(METHODS["nth"].group or _AGGREGATE))
+
+
+def _subclasses(owner: type) -> list[type]:
+    direct: list[type] = owner.__subclasses__()
+    return [*direct, *[descendant for subclass in direct for descendant in _subclasses(subclass)]]
+
+
+def _patch_functions() -> None:
+    for name, method in METHODS.items():
+        if method.function is not None:
+            patches.function(pd, name, method.function, method.prepare)
+    for name in dir(pd):
+        if name.startswith("read_") and name != "read_clipboard":
+            patches.function(pd, name, io.trace_read)
+    for owner in io.CHUNK_READERS:
+        for name in ("__next__", "get_chunk", "read"):
+            if hasattr(owner, name):
+                patches.method(owner, name, io.trace_read_chunk)
+    patches.method(pd.Categorical, "__init__", trace_categorical_init)
+    # One wrapper for both classes: pandas compares their `__array_ufunc__` to order the operands.
+    patches.method(NDFrame, "__array_ufunc__", trace_ufunc)
+    for name, rule in NUMPY_FUNCTIONS.items():
+        patches.function(np, name, rule)
 
 
 def _numeric_metrics(values: Any, step: int, *, include_bounds: bool) -> dict[str, Any]:

@@ -1,16 +1,16 @@
-"""Rules of element-wise methods, `query`/`eval` expressions and NumPy functions."""
+"""Rules of element-wise methods, `query`/`eval` expressions and NumPy functions; rules of unknown methods."""
 
 from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from pandas.core.generic import NDFrame
 
-from clew.capture.backends.base import Call
+from clew.capture.backends.base import Call, Rule
 from clew.capture.backends.pandas.call import (
     ARITHMETIC_METHODS,
     OPERATORS,
@@ -24,7 +24,6 @@ from clew.capture.backends.pandas.call import (
     record_result,
 )
 from clew.capture.backends.pandas.inference import closure_provenance, is_opaque
-from clew.capture.backends.pandas.patching import patches
 from clew.capture.backends.pandas.selection import provenance_for_column, provenance_for_label
 from clew.capture.backends.pandas.series import is_realigned
 from clew.capture.backends.pandas.state import (
@@ -37,7 +36,7 @@ from clew.capture.backends.pandas.state import (
 )
 from clew.capture.introspection.read_tracking import reads_defining, record_read, scalar_sources_of_name
 from clew.capture.lineage.frame_version import column_labels
-from clew.capture.lineage.operations import IdentityEdges
+from clew.capture.lineage.operations import ExplicitEdges, IdentityEdges
 from clew.capture.lineage.provenance import (
     Provenance,
     apply_direct,
@@ -59,8 +58,6 @@ from clew.capture.lineage.transformations import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-
     from clew.capture.lineage.frame_version import FrameVersion
 
 
@@ -167,16 +164,54 @@ def trace_eval(call: Call) -> None:
         assign_to_result(call, value)
 
 
-EVAL_RULES: dict[str, Callable[[Call], None]] = {"query": trace_query, "eval": trace_eval}
+# Position of an `axis` argument that is keyword-only.
+KEYWORD_ONLY = 99
+ColumnSources = Callable[[Call, list[Hashable], int], list[Hashable]]
 
 
-def per_column_rule(step: int) -> Callable[[Call], None]:
+class RowAxis(NamedTuple):
+    """What a method does with axis=1: position of the argument, and the columns that each column is computed from."""
+
+    position: int
+    sources: ColumnSources
+
+
+def all_columns(_: Call, labels: list[Hashable], __: int) -> list[Hashable]:
+    """Return all columns, as for `rank`."""
+    return labels
+
+
+def columns_up_to(_: Call, labels: list[Hashable], position: int) -> list[Hashable]:
+    """Return a column and those before it, as for `cumsum`."""
+    return labels[: position + 1]
+
+
+def columns_from(_: Call, labels: list[Hashable], position: int) -> list[Hashable]:
+    """Return a column and those after it, as for `bfill`."""
+    return labels[position:]
+
+
+def column_and_offset(call: Call, labels: list[Hashable], position: int) -> list[Hashable]:
+    """Return a column and the one `periods` before it, as for `diff`."""
+    periods = call.argument(0, "periods", 1)
+    positions = sorted({position - periods, position}) if isinstance(periods, int) else range(len(labels))
+    return [labels[index] for index in positions if 0 <= index < len(labels)]
+
+
+def _offset_column(call: Call, labels: list[Hashable], position: int) -> list[Hashable]:
+    periods = call.argument(0, "periods", 1)
+    if not isinstance(periods, int):
+        return labels
+    return labels[position - periods : position - periods + 1] if position >= periods else []
+
+
+def per_column_rule(step: int, axis: RowAxis | None = None) -> Rule:
     """Build a rule that applies one step to every column, merged with the provenance of the arguments."""
 
     def rule(call: Call) -> None:
         version: FrameVersion = call.pre_state
-        if call.name in _AXIS_POSITIONS and _is_axis1(call):
-            _trace_axis1(call)
+        if axis is not None and call.argument(axis.position, "axis", 0) in (1, "columns"):
+            _trace_axis1(call, axis.sources)
             return
         operands = [value for value in call.values() if _has_provenance(value)]
         external = union(*[_external_provenance(value, call) for value in call.values()])
@@ -200,52 +235,19 @@ def per_column_rule(step: int) -> Callable[[Call], None]:
     return rule
 
 
-# Position of the `axis` argument; 99 for methods where it is keyword-only.
-_AXIS_POSITIONS = {
-    "rank": 0,
-    "cumsum": 0,
-    "cumprod": 0,
-    "cummax": 0,
-    "cummin": 0,
-    "diff": 1,
-    "transform": 1,
-    "shift": 2,
-}
-_AXIS_POSITIONS |= dict.fromkeys(("ffill", "bfill", "pct_change", "interpolate"), 99)
-_PREFIX_METHODS = ("ffill", "cumsum", "cumprod", "cummax", "cummin")
-_OFFSET_METHODS = ("diff", "pct_change", "shift")
-
-
-def _is_axis1(call: Call) -> bool:
-    return call.argument(_AXIS_POSITIONS[call.name], "axis", 0) in (1, "columns")
-
-
-def _trace_axis1(call: Call) -> None:
+def _trace_axis1(call: Call, sources_of: ColumnSources) -> None:
     """Trace cumsum, ffill, shift with axis=1: a column comes from other columns of the same row."""
     version: FrameVersion = call.pre_state
     labels = column_labels(version.columns)
     opaque = OPAQUE if is_opaque(call.argument(0, "func")) else 0
     sources = [
-        version.fields(_row_sources(call, labels, position), TRANSFORMATION | opaque) for position in range(len(labels))
+        version.fields(sources_of(call, labels, position), TRANSFORMATION | opaque) for position in range(len(labels))
     ]
     edges = IdentityEdges(version, TRANSFORMATION | opaque, zip_by_position(labels, sources))
     if call.is_in_place:
         record_mutated(call, "transformation", edges)
     else:
         record_created(call, "transformation", edges, None, (version,))
-
-
-def _row_sources(call: Call, labels: list[Hashable], position: int) -> list[Hashable]:
-    """Return the columns that the column at `position` is computed from."""
-    if call.name in _PREFIX_METHODS:
-        return labels[: position + 1]
-    if call.name == "bfill":
-        return labels[position:]
-    periods = call.argument(0, "periods", 1)
-    if call.name not in _OFFSET_METHODS or not isinstance(periods, int):
-        return labels
-    positions = {position - periods} if call.name == "shift" else {position - periods, position}
-    return [labels[index] for index in sorted(positions) if 0 <= index < len(labels)]
 
 
 def align_rows(call: Call, edges: IdentityEdges, others: list[FrameVersion]) -> Provenance | None:
@@ -301,7 +303,7 @@ def _fields_with_operands(
     return fields
 
 
-def named_columns_rule(position: int, name: str) -> Callable[[Call], None]:
+def named_columns_rule(position: int, name: str) -> Rule:
     """Build a rule for astype, replace, round: with a mapping only the named columns are transformed."""
     all_columns = per_column_rule(TRANSFORMATION)
 
@@ -331,17 +333,24 @@ def trace_index_conversion(call: Call) -> None:
     record_created(call, "transformation", IdentityEdges(version, IDENTITY, levels), None, (version,))
 
 
+_shift_values = per_column_rule(TRANSFORMATION, RowAxis(2, _offset_column))
+
+
 def trace_shift(call: Call) -> None:
     """Trace df.shift(periods): shifts the rows, or the index if `freq` is set."""
     if call.argument(1, "freq") is None:
-        per_column_rule(TRANSFORMATION)(call)
+        _shift_values(call)
     else:
         trace_index_conversion(call)
 
 
-def trace_map(call: Call) -> None:
-    """Trace df.map(function), df.transform(function): each column by a possibly opaque function."""
-    per_column_rule(TRANSFORMATION | (OPAQUE if is_opaque(call.argument(0, "func")) else 0))(call)
+def function_rule(axis: RowAxis | None = None) -> Rule:
+    """Build a rule for df.map(function), df.transform(function): each column by a possibly opaque function."""
+
+    def rule(call: Call) -> None:
+        per_column_rule(TRANSFORMATION | (OPAQUE if is_opaque(call.argument(0, "func")) else 0), axis)(call)
+
+    return rule
 
 
 def trace_compare(call: Call) -> None:
@@ -354,29 +363,6 @@ def trace_compare(call: Call) -> None:
             *[apply_direct(side.field(column), TRANSFORMATION) for side in (version, other) if side.has(column)]
         )
     record_created(call, "transformation", IdentityEdges(version, TRANSFORMATION, fields), None, (version, other))
-
-
-_PER_COLUMN_METHODS = (
-    "abs bfill clip convert_dtypes diff ffill interpolate isin isna isnull notna notnull pct_change rank combine"
-).split()
-
-RULES: dict[str, Callable[[Call], None]] = {
-    **dict.fromkeys((*_PER_COLUMN_METHODS, *ARITHMETIC_METHODS, *OPERATORS), per_column_rule(TRANSFORMATION)),
-    **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin"), per_column_rule(AGGREGATION)),
-    **dict.fromkeys(("to_period", "to_timestamp", "tz_convert", "tz_localize"), trace_index_conversion),
-    "shift": trace_shift,
-    "map": trace_map,
-    "transform": trace_map,
-    "compare": trace_compare,
-    "astype": named_columns_rule(0, "dtype"),
-    "replace": named_columns_rule(0, "to_replace"),
-    "round": named_columns_rule(0, "decimals"),
-}
-
-
-_ELEMENTWISE_FUNCTIONS = (
-    "concatenate hstack vstack stack clip round isin digitize nan_to_num interp searchsorted repeat append"
-).split()
 
 
 def trace_np_where(call: Call) -> None:
@@ -422,7 +408,7 @@ def trace_np_select(call: Call) -> None:
     _assign_conditional(call, values, argument_provenance(conditions, call))
 
 
-def np_function_rule(step: int) -> Callable[[Call], None]:
+def np_function_rule(step: int) -> Rule:
     """Build a rule for a function of all its arguments."""
 
     def rule(call: Call) -> None:
@@ -467,19 +453,56 @@ def trace_ufunc(call: Call) -> None:
             assign_to_result(call, provenance)
 
 
-def patch_numpy() -> None:
-    """Patch the NumPy functions that notebooks call with columns."""
-    # One wrapper for both classes: pandas compares their `__array_ufunc__` to order the operands.
-    patches.method(NDFrame, "__array_ufunc__", trace_ufunc)
-    patches.function(np, "where", trace_np_where)
-    patches.function(np, "select", trace_np_select)
-    patches.function(np, "column_stack", trace_np_column_stack)
-    for name in ("nonzero", "flatnonzero", "argwhere", "argsort"):
-        patches.function(np, name, trace_np_positions)
-    for name in _ELEMENTWISE_FUNCTIONS:
-        patches.function(np, name, np_function_rule(TRANSFORMATION))
-    for name in ("dot", "percentile", "average"):
-        patches.function(np, name, np_function_rule(AGGREGATION))
+def trace_value_function(call: Call) -> None:
+    """Trace cut, to_datetime, isna: computed from the first argument."""
+    value = call.args[0] if call.args else next(iter(call.kwargs.values()), None)
+    if isinstance(value, pd.DataFrame) and isinstance(call.result, pd.DataFrame):
+        version = current_version(value)
+        record_created(call, "transformation", IdentityEdges(version, TRANSFORMATION), None, (version,))
+        return
+    provenance = apply_direct(
+        union(*[argument_provenance(argument, call) for argument in call.values()]), TRANSFORMATION
+    )
+    if not provenance:
+        return
+    results = call.result if isinstance(call.result, tuple) else (call.result,)
+    state = lineage_or_empty(value) if isinstance(value, pd.Series) else None
+    for result in results:
+        if isinstance(result, pd.Series):
+            attach_to_series(
+                result,
+                provenance,
+                state.index if state is not None else None,
+                state.rows if state is not None else None,
+            )
+        else:
+            call.result = result
+            assign_to_result(call, provenance)
 
 
-__all__ = ["patch_numpy"]
+def trace_categorical_init(call: Call) -> None:
+    """Trace pd.Categorical(values)."""
+    attach_to_array(call.receiver, apply_direct(provenance_or_empty(call.argument(0, "values")), TRANSFORMATION))
+
+
+def trace_unknown_method(call: Call) -> None:
+    """Trace a method without a rule, e.g. of a newer pandas: from all columns, flagged OPAQUE."""
+    version: FrameVersion = call.pre_state
+    result = call.result
+    step = TRANSFORMATION | OPAQUE
+    if isinstance(result, pd.DataFrame):
+        all_columns = version.fields(None, step)
+        fields = {label: all_columns for label in result.columns if not version.has(label)}
+        record_created(call, "unknown", IdentityEdges(version, step, fields), None, (version,))
+    elif isinstance(result, pd.Series):
+        attach_to_series(result, version.fields(None, step))
+
+
+def trace_unknown_function(call: Call) -> None:
+    """Trace a function without a rule: every column comes from all arguments, flagged OPAQUE."""
+    versions = [current_version(value) for value in call.values() if isinstance(value, pd.DataFrame)]
+    provenance = apply_direct(union(*[provenance_or_empty(value) for value in call.values()]), TRANSFORMATION | OPAQUE)
+    if isinstance(call.result, pd.DataFrame):
+        record_created(
+            call, "creation", ExplicitEdges(dict.fromkeys(call.result.columns, provenance)), None, tuple(versions)
+        )

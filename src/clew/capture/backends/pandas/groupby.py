@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 from pandas.core.groupby import DataFrameGroupBy
 
-from clew.capture.backends.base import Call
+from clew.capture.backends.base import Call, Rule
 from clew.capture.backends.pandas.aggregation import GroupByLineage, groupby_lineage
 from clew.capture.backends.pandas.call import record_created
 from clew.capture.backends.pandas.inference import (
@@ -36,34 +36,35 @@ from clew.capture.lineage.transformations import (
     GROUP_BY,
     IDENTITY,
     OPAQUE,
-    SORT,
     TRANSFORMATION,
     WINDOW,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-_TRANSFORM_METHODS = frozenset(
-    "transform cumsum cumprod cummax cummin shift diff pct_change ffill bfill rank ngroup cumcount fillna".split()
-)
-# Resampling creates rows and fills them from their neighbours.
-_FILL_METHODS = frozenset("ffill bfill nearest interpolate asfreq fillna".split())
-_CUMULATIVE_METHODS = frozenset("transform cumsum cumprod cummax cummin".split())
-_ROW_SUBSET_METHODS = frozenset("head tail nth sample filter get_group take".split())
-_N_LARGEST_METHODS = frozenset(["nlargest", "nsmallest"])
 _SIZE_FUNCTION = "size"
-_ROW_COUNT_METHODS = frozenset(["size", "ngroup", "cumcount", "value_counts"])
 
 
-def groupby_rule(name: str) -> Callable[[Call], None]:
+class GroupMethod(NamedTuple):
+    """Effect of a method of a GroupBy, a Resampler or a Window on values and rows."""
+
+    # DIRECT transformation of the values.
+    step: int = AGGREGATION
+    kind: OperationType = "aggregation"
+    # Whether the result has one row per input row; resampling has other rows.
+    is_transform: bool = False
+    # INDIRECT use of the values for the rows.
+    row_use: int = 0
+    # Whether the values are row counts, which have no source column.
+    counts_rows: bool = False
+
+
+def groupby_rule(name: str, method: GroupMethod) -> Rule:
     """Build a rule for a method of a GroupBy, a Resampler or a Window."""
 
     def rule(call: Call) -> None:
         groups = groupby_lineage(call.receiver)
         if groups is None:
             return
-        result = GroupByResult(name, groups, call)
+        result = GroupByResult(name, method, groups, call)
         if isinstance(call.result, pd.DataFrame):
             parents = (groups.version,) if groups.version is not None else ()
             rows = result.rows()
@@ -81,6 +82,7 @@ class GroupByResult:
     """Lineage of the result of a method over groups or windows."""
 
     name: str
+    method: GroupMethod
     groups: GroupByLineage
     call: Call
 
@@ -89,13 +91,11 @@ class GroupByResult:
         """True if the result has one row per input row."""
         if self.groups.prefix.endswith("resample"):
             return self.name == "transform"
-        return self.name in _TRANSFORM_METHODS or self.groups.use == WINDOW
+        return self.method.is_transform or self.groups.use == WINDOW
 
     def kind(self) -> OperationType:
         """Return the operation type."""
-        if self.is_transform:
-            return "window"
-        return "selection" if self.name in _ROW_SUBSET_METHODS else "aggregation"
+        return "window" if self.is_transform else self.method.kind
 
     def step(self) -> int:
         """Return the DIRECT transformation that the method applies to values."""
@@ -103,19 +103,15 @@ class GroupByResult:
         opaque = OPAQUE if self.name == "apply" or has_user_function(functions) else 0
         if self.name == "apply" and self.groups.use != WINDOW:
             return TRANSFORMATION | OPAQUE
-        if self.name in _ROW_SUBSET_METHODS or self.name in _N_LARGEST_METHODS:
-            return IDENTITY
-        if self.name in _FILL_METHODS or (self.name in _TRANSFORM_METHODS and self.name not in _CUMULATIVE_METHODS):
-            return TRANSFORMATION
-        return AGGREGATION | opaque
+        return self.method.step | opaque if self.method.step == AGGREGATION else self.method.step
 
     def rows(self) -> Provenance:
         """Return the INDIRECT provenance of all rows."""
         keys = self.groups.key_provenance(WINDOW if self.is_transform else GROUP_BY)
         if self.name == "filter":
             return union(keys, as_indirect(self._predicate_columns(), FILTER))
-        if self.name in _N_LARGEST_METHODS:
-            return union(keys, as_indirect(self._input_values(), SORT))
+        if self.method.row_use:
+            return union(keys, as_indirect(self._input_values(), self.method.row_use))
         if self.name == "value_counts":
             return union(keys, *[as_indirect(provenance, GROUP_BY) for provenance in self._counted_values().values()])
         return keys
@@ -169,7 +165,7 @@ class GroupByResult:
         is_size_function = any(
             isinstance(function, str) and function == _SIZE_FUNCTION for function in (functions, by_column)
         )
-        return self.name in _ROW_COUNT_METHODS or is_size_function or is_size_label
+        return self.method.counts_rows or is_size_function or is_size_label
 
     def _input_values(self) -> Provenance:
         """Return the provenance of all grouped values."""
@@ -284,11 +280,7 @@ class GroupByResult:
 
     def _series_provenance(self, version: FrameVersion | None) -> Provenance:
         selected = self.groups.selected
-        if (
-            version is None
-            or self.name in _ROW_COUNT_METHODS
-            or (selected is not None and not isinstance(selected, list))
-        ):
+        if version is None or self.method.counts_rows or (selected is not None and not isinstance(selected, list)):
             return self.column_provenance(None)
         if self.name == "apply":
             return self._function_provenance(version, self.step())
@@ -324,10 +316,15 @@ def _source_column(version: FrameVersion, label: Any) -> tuple[Any] | None:
     return None
 
 
-def trace_nth(call: Call) -> None:
-    """Trace groupby(...).nth(n), groupby(...).nth[n], which go through a selector object."""
-    call.receiver = call.receiver.groupby_object
-    groupby_rule("nth")(call)
+def nth_rule(method: GroupMethod) -> Rule:
+    """Build a rule for groupby(...).nth(n), groupby(...).nth[n], which go through a selector object."""
+    trace_groups = groupby_rule("nth", method)
+
+    def rule(call: Call) -> None:
+        call.receiver = call.receiver.groupby_object
+        trace_groups(call)
+
+    return rule
 
 
 def record_group(call: Call, group: Any) -> None:

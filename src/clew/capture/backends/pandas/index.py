@@ -19,8 +19,8 @@ from pandas.core.indexes.accessors import (
 from pandas.core.indexes.datetimelike import DatetimeTimedeltaMixin
 from pandas.core.strings.accessor import StringMethods
 
-from clew.capture.backends.base import Call
-from clew.capture.backends.pandas.call import OPERATORS, assign_to_result, record_mutated
+from clew.capture.backends.base import Call, Rule
+from clew.capture.backends.pandas.call import assign_to_result, record_mutated
 from clew.capture.backends.pandas.patching import patches
 from clew.capture.backends.pandas.series import mask_provenance, record_to_frame
 from clew.capture.backends.pandas.state import (
@@ -50,7 +50,7 @@ from clew.capture.lineage.provenance import (
 from clew.capture.lineage.transformations import FILTER, IDENTITY, TRANSFORMATION
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Mapping
 
 
 try:
@@ -121,17 +121,6 @@ def patch_accessors() -> None:
                 patches.getter(owner, name, trace_accessor)
 
 
-_INDEX_IDENTITY_METHODS = (
-    "to_series to_frame to_numpy unique rename set_names copy intersection union difference symmetric_difference "
-    "append take repeat drop sort_values drop_duplicates dropna tolist to_list"
-).split()
-_INDEX_TRANSFORM_METHODS = (
-    "map isin duplicated isna notna astype fillna where strftime normalize floor ceil round to_period to_timestamp "
-    "tz_localize tz_convert month_name day_name"
-).split()
-_DATETIME_FIELDS = (
-    "year month day hour minute second date time quarter dayofweek day_of_week weekday dayofyear day_of_year"
-).split()
 _INDEX_CLASSES = (
     pd.Index,
     pd.MultiIndex,
@@ -154,7 +143,7 @@ def trace_get_level_values(call: Call) -> None:
         _attach_named(call.result, provenance, lineage.rows)
 
 
-def index_rule(step: int) -> Callable[[Call], None]:
+def index_rule(step: int) -> Rule:
     """Build a rule for members whose result comes from all levels of the index and from the operands."""
 
     def rule(call: Call) -> None:
@@ -233,16 +222,14 @@ def _attach_named(result: Any, provenance: Provenance, rows: Provenance | None) 
     attach_to_series(result, provenance, levels, rows)
 
 
-def patch_indexes() -> None:
-    """Patch the Index classes."""
+def patch_indexes(steps: Mapping[str, int]) -> None:
+    """Patch the Index classes; `steps` are the transformations of their methods and properties."""
     for owner in (pd.Index, pd.MultiIndex):
         patches.method(owner, "get_level_values", trace_get_level_values)
         _patch_index_names(owner)
     for owner in _INDEX_CLASSES:
-        for name in (*_INDEX_IDENTITY_METHODS, *_INDEX_TRANSFORM_METHODS, *_DATETIME_FIELDS, *OPERATORS, "values"):
-            _patch_index_member(
-                owner, name, IDENTITY if name in _INDEX_IDENTITY_METHODS or name == "values" else TRANSFORMATION
-            )
+        for name, step in steps.items():
+            _patch_index_member(owner, name, step)
         if "__getitem__" in vars(owner):
             patches.getitem(owner, trace_index_getitem)
     for owner in _CONSTRUCTED_CLASSES:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from clew.capture.backends.pandas.call import (
     record_created,
     record_output,
 )
-from clew.capture.backends.pandas.patching import patches
 from clew.capture.backends.pandas.state import (
     as_labels,
     current_version,
@@ -199,7 +197,6 @@ _SOURCE_NAMES = ("filepath_or_buffer", "path_or_buf", "path_or_buffer", "io", "p
 _TARGET_NAMES = ("path_or_buf", "path_or_buffer", "path", "excel_writer", "name", "fname")
 _INDEX_WRITERS = frozenset(["to_csv", "to_sql", "to_excel", "to_parquet", "to_feather"])
 CHUNK_READERS = (TextFileReader, JsonReader)
-WRITERS = "to_csv to_parquet to_json to_excel to_feather to_pickle to_sql to_hdf to_orc to_stata to_xml".split()
 
 
 def trace_read(call: Call) -> None:
@@ -308,16 +305,3 @@ def trace_series_write(call: Call) -> None:
     written.index_names = tuple(levels)
     record_output(call, "io", written, ExplicitEdges({series.name: lineage.provenance, **levels}), lineage.rows, ())
     record_written(written)
-
-
-def patch_chunk_readers() -> None:
-    """Patch the readers that return a file in chunks."""
-    for owner in CHUNK_READERS:
-        for name in ("__next__", "get_chunk", "read"):
-            if hasattr(owner, name):
-                patches.method(owner, name, trace_read_chunk)
-
-
-RULES: dict[str, Callable[[Call], None]] = dict.fromkeys(WRITERS, trace_write)
-
-__all__ = ["RULES", "WRITERS", "patch_chunk_readers", "trace_read", "trace_series_write", "trace_write"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -31,9 +31,6 @@ from clew.capture.lineage.provenance import (
     zip_by_position,
 )
 from clew.capture.lineage.transformations import CONDITIONAL, DIRECT, GROUP_BY, JOIN, MARKS, TRANSFORMATION
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _LEFT_KEY_JOINS = ("inner", "left", "left_anti")
 _ARRAYS = (pd.Series, pd.Index, np.ndarray)
@@ -341,6 +338,3 @@ def _concat_axis1(sides: list[FrameVersion], levels: tuple[Hashable, ...], colum
 
 def _common_levels(sides: list[FrameVersion], levels: tuple[Hashable, ...]) -> dict[Hashable, Provenance]:
     return {name: union(*[side.field(name) for side in sides if side.has(name)]) for name in levels}
-
-
-RULES: dict[str, Callable[[Call], None]] = {"merge": trace_merge, "join": trace_join}

@@ -1,308 +1,283 @@
-"""Registry of methods and their rules; methods are enumerated from pandas, so that new ones get a fallback rule."""
+"""The table of pandas methods: one row per method, with its lineage rule for each receiver.
+
+Methods without a row are traced by the default of their receiver, so that those of a new pandas are not lost.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
-import pandas as pd
-from pandas.core.groupby import DataFrameGroupBy, SeriesGroupBy
-from pandas.core.groupby.indexing import GroupByNthSelector
-from pandas.core.resample import Resampler
-from pandas.core.window.rolling import BaseWindow
-
-from clew.capture.backends.base import Call, public_methods
 from clew.capture.backends.pandas import (
     aggregation,
     assignment,
     elementwise,
-    groupby,
     io,
     joins,
     reshape,
     selection,
     series,
 )
-from clew.capture.backends.pandas.call import (
-    OPERATORS,
-    argument_provenance,
-    assign_to_result,
-    record_created,
+from clew.capture.backends.pandas.call import ARITHMETIC_METHODS, OPERATORS
+from clew.capture.backends.pandas.elementwise import (
+    KEYWORD_ONLY,
+    RowAxis,
+    all_columns,
+    column_and_offset,
+    columns_from,
+    columns_up_to,
+    function_rule,
+    named_columns_rule,
+    per_column_rule,
 )
-from clew.capture.backends.pandas.elementwise import patch_numpy
-from clew.capture.backends.pandas.index import patch_accessors, patch_indexes
-from clew.capture.backends.pandas.indexing import patch_indexers
+from clew.capture.backends.pandas.groupby import GroupMethod
 from clew.capture.backends.pandas.inference import evaluate_arguments, evaluate_cases
-from clew.capture.backends.pandas.patching import patches
-from clew.capture.backends.pandas.selection import patch_iteration
-from clew.capture.backends.pandas.state import (
-    current_version,
-    install_state_attr,
-    lineage_or_empty,
-    provenance_of,
-    provenance_or_empty,
-    remove_state_attr,
-)
-from clew.capture.lineage.operations import ExplicitEdges, IdentityEdges
-from clew.capture.lineage.provenance import apply_direct, attach_to_array, attach_to_series, union
-from clew.capture.lineage.transformations import OPAQUE, TRANSFORMATION
+from clew.capture.backends.pandas.selection import rows_by_columns_rule, trace_rename, trace_selection
+from clew.capture.backends.pandas.series import SeriesMethod
+from clew.capture.lineage.transformations import AGGREGATION, FILTER, IDENTITY, SORT, TRANSFORMATION
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from clew.capture.backends.base import Prepare, Rule
 
-    from clew.capture.lineage.frame_version import FrameVersion
 
-FRAME_RULES: dict[str, Callable[[Call], None]] = {
-    **elementwise.RULES,
-    **aggregation.RULES,
-    **reshape.RULES,
-    **selection.RULES,
-    **assignment.RULES,
-    **joins.RULES,
-    **elementwise.EVAL_RULES,
-    **io.RULES,
-    **dict.fromkeys(("to_dict", "to_records"), selection.trace_export),
-    "groupby": aggregation.trace_groupby,
-    "resample": aggregation.trace_resample,
-    **dict.fromkeys(("rolling", "expanding", "ewm"), aggregation.trace_window),
-}
-SERIES_RULES: dict[str, Callable[[Call], None]] = {
-    **series.RULES,
-    **series.SERIES_INDEX_RULES,
-    **dict.fromkeys(io.WRITERS, io.trace_series_write),
-    "groupby": aggregation.trace_series_groupby,
-    "resample": aggregation.trace_series_resample,
-    **dict.fromkeys(("rolling", "expanding", "ewm"), aggregation.trace_series_window),
-}
+class Method(NamedTuple):
+    """How the calls of a method are traced, by receiver; None is the default of the receiver."""
+
+    # DataFrame; default: every new column from all columns, marked OPAQUE.
+    frame: Rule | None = None
+    # Series; default: TRANSFORMATION of the values and the arguments.
+    series: Rule | SeriesMethod | None = None
+    # GroupBy, Resampler and Window; default: an aggregate.
+    group: GroupMethod | None = None
+    # Transformation of the levels by a method or property of Index; 0: not traced.
+    index_step: int = 0
+    # Function of the module with the same name; default: not traced.
+    function: Rule | None = None
+    # Runs before the call, as for callbacks among the arguments.
+    prepare: Prepare | None = None
+    # Whether the method has `inplace` and warns about chained assignment.
+    in_place: bool = False
+
+
+# Effects on the values, the rows and the index of a Series.
+_ROWS = SeriesMethod(IDENTITY, selects_rows=True)
+_SORTED = SeriesMethod(IDENTITY, row_use=SORT)
+_FILTERED = SeriesMethod(IDENTITY, row_use=FILTER)
+_REDUCED = SeriesMethod(AGGREGATION, drops_index=True)
+_CUMULATED = SeriesMethod(AGGREGATION)
+_ALIGNED = SeriesMethod(TRANSFORMATION, aligns_index=True)
+# Effects on the values and the rows of groups.
+_GROUP_ROWS = GroupMethod(IDENTITY, "selection")
+_GROUP_SORTED = GroupMethod(IDENTITY, row_use=SORT)
+_GROUP_COUNTED = GroupMethod(AGGREGATION, counts_rows=True)
+_GROUP_NUMBERED = GroupMethod(TRANSFORMATION, is_transform=True, counts_rows=True)
+_GROUP_CUMULATED = GroupMethod(AGGREGATION, is_transform=True)
+_GROUP_TRANSFORMED = GroupMethod(TRANSFORMATION, is_transform=True)
+# Resampling creates rows and fills them from their neighbours.
+_GROUP_FILLED = GroupMethod(TRANSFORMATION)
+
+_TRANSFORM = per_column_rule(TRANSFORMATION)
+_VALUE_FUNCTION = elementwise.trace_value_function
+_INDEX_ONLY = Method(index_step=TRANSFORMATION)
+
+_TABLE: tuple[tuple[str, Method], ...] = (
+    # Element-wise.
+    ("abs convert_dtypes", Method(_TRANSFORM)),
+    ("isin", Method(_TRANSFORM, index_step=TRANSFORMATION)),
+    ("isna notna", Method(_TRANSFORM, index_step=TRANSFORMATION, function=_VALUE_FUNCTION)),
+    ("isnull notnull", Method(_TRANSFORM, function=_VALUE_FUNCTION)),
+    ("clip", Method(_TRANSFORM, in_place=True)),
+    ("combine", Method(_TRANSFORM, series.trace_series_apply)),
+    (" ".join(ARITHMETIC_METHODS), Method(_TRANSFORM, _ALIGNED)),
+    (" ".join(OPERATORS), Method(_TRANSFORM, _ALIGNED, index_step=TRANSFORMATION)),
+    ("astype", Method(named_columns_rule(0, "dtype"), index_step=TRANSFORMATION)),
+    ("round", Method(named_columns_rule(0, "decimals"), index_step=TRANSFORMATION)),
+    ("replace", Method(named_columns_rule(0, "to_replace"), in_place=True)),
+    ("map", Method(function_rule(), series.trace_series_map, index_step=TRANSFORMATION)),
+    ("transform", Method(function_rule(RowAxis(1, all_columns)), series.trace_series_apply, _GROUP_CUMULATED)),
+    ("compare", Method(elementwise.trace_compare)),
+    ("query", Method(elementwise.trace_query)),
+    ("eval", Method(elementwise.trace_eval)),
+    (
+        "ffill",
+        Method(
+            per_column_rule(TRANSFORMATION, RowAxis(KEYWORD_ONLY, columns_up_to)),
+            group=_GROUP_TRANSFORMED,
+            in_place=True,
+        ),
+    ),
+    (
+        "bfill",
+        Method(
+            per_column_rule(TRANSFORMATION, RowAxis(KEYWORD_ONLY, columns_from)),
+            group=_GROUP_TRANSFORMED,
+            in_place=True,
+        ),
+    ),
+    (
+        "interpolate",
+        Method(per_column_rule(TRANSFORMATION, RowAxis(KEYWORD_ONLY, all_columns)), group=_GROUP_FILLED, in_place=True),
+    ),
+    ("nearest", Method(group=_GROUP_FILLED)),
+    ("rank", Method(per_column_rule(TRANSFORMATION, RowAxis(0, all_columns)), group=_GROUP_TRANSFORMED)),
+    ("diff", Method(per_column_rule(TRANSFORMATION, RowAxis(1, column_and_offset)), group=_GROUP_TRANSFORMED)),
+    (
+        "pct_change",
+        Method(per_column_rule(TRANSFORMATION, RowAxis(KEYWORD_ONLY, column_and_offset)), group=_GROUP_TRANSFORMED),
+    ),
+    ("shift", Method(elementwise.trace_shift, series.trace_series_shift, _GROUP_TRANSFORMED)),
+    (
+        "cumsum cumprod cummax cummin",
+        Method(per_column_rule(AGGREGATION, RowAxis(0, columns_up_to)), _CUMULATED, _GROUP_CUMULATED),
+    ),
+    (
+        "to_period to_timestamp tz_convert tz_localize",
+        Method(elementwise.trace_index_conversion, series.trace_series_index_conversion, index_step=TRANSFORMATION),
+    ),
+    ("strftime normalize floor ceil month_name day_name", _INDEX_ONLY),
+    ("year month day hour minute second date time quarter", _INDEX_ONLY),
+    ("dayofweek day_of_week weekday dayofyear day_of_year", _INDEX_ONLY),
+    ("cut qcut to_datetime to_numeric to_timedelta", Method(function=_VALUE_FUNCTION)),
+    ("factorize", Method(function=_VALUE_FUNCTION)),
+    # Aggregation.
+    (
+        "sum mean median min max std var sem prod product count nunique any all skew kurt kurtosis idxmax idxmin mode",
+        Method(aggregation.reduction_rule(), _REDUCED),
+    ),
+    ("quantile", Method(aggregation.reduction_rule(axis_position=1), _REDUCED)),
+    ("argmax argmin autocorr item", Method(series=_REDUCED)),
+    ("agg aggregate", Method(aggregation.trace_agg, _REDUCED)),
+    ("describe", Method(aggregation.trace_describe, _REDUCED)),
+    ("corr cov dot __matmul__ __rmatmul__", Method(aggregation.all_columns_rule(AGGREGATION), _REDUCED)),
+    ("corrwith", Method(aggregation.all_columns_rule(AGGREGATION))),
+    ("apply", Method(aggregation.trace_apply, series.trace_series_apply)),
+    ("value_counts", Method(aggregation.trace_value_counts, series.trace_series_value_counts, _GROUP_COUNTED)),
+    ("size", Method(group=_GROUP_COUNTED)),
+    ("ngroup cumcount", Method(group=_GROUP_NUMBERED)),
+    ("groupby", Method(aggregation.trace_groupby, aggregation.trace_series_groupby)),
+    ("resample", Method(aggregation.trace_resample, aggregation.trace_series_resample)),
+    ("rolling expanding ewm", Method(aggregation.trace_window, aggregation.trace_series_window)),
+    # Selection, sorting and labels.
+    ("copy", Method(trace_selection, _ROWS, index_step=IDENTITY)),
+    ("head tail", Method(trace_selection, _ROWS, _GROUP_ROWS)),
+    ("take", Method(trace_selection, _ROWS, _GROUP_ROWS, IDENTITY)),
+    ("asfreq", Method(trace_selection, _ROWS, _GROUP_FILLED)),
+    ("first last truncate between_time at_time squeeze get", Method(trace_selection, _ROWS)),
+    ("reindex_like infer_objects set_flags __copy__ __deepcopy__", Method(trace_selection, _ROWS)),
+    ("filter", Method(trace_selection, group=_GROUP_ROWS)),
+    ("select_dtypes asof", Method(trace_selection)),
+    ("nth get_group", Method(group=_GROUP_ROWS)),
+    ("sample", Method(selection.trace_sample, _ROWS, _GROUP_ROWS)),
+    ("xs", Method(selection.trace_xs, _ROWS)),
+    ("repeat", Method(series=_ROWS, index_step=IDENTITY)),
+    ("reindex", Method(selection.trace_reindex, series.trace_series_reindex)),
+    ("drop", Method(selection.trace_drop, _ROWS, index_step=IDENTITY)),
+    ("droplevel reorder_levels", Method(selection.level_rule(axis_position=1), _ROWS)),
+    ("swaplevel", Method(selection.level_rule(axis_position=2), _ROWS)),
+    ("sort_index", Method(selection.trace_sort_index, series.trace_series_sort_index)),
+    ("sort_values", Method(rows_by_columns_rule(0, "by", SORT), _SORTED, index_step=IDENTITY)),
+    (
+        "nlargest nsmallest",
+        Method(rows_by_columns_rule(1, "columns", SORT, all_by_default=False), _SORTED, _GROUP_SORTED),
+    ),
+    (
+        "drop_duplicates",
+        Method(rows_by_columns_rule(0, "subset", FILTER, all_by_default=True), _FILTERED, index_step=IDENTITY),
+    ),
+    ("dropna", Method(selection.trace_dropna, _FILTERED, index_step=IDENTITY)),
+    ("duplicated", Method(selection.trace_duplicated, index_step=TRANSFORMATION)),
+    ("rename", Method(trace_rename, _ROWS, index_step=IDENTITY)),
+    ("rename_axis", Method(trace_rename, series.trace_series_rename_axis)),
+    ("add_prefix add_suffix set_axis", Method(trace_rename, _ROWS)),
+    ("set_index", Method(selection.trace_set_index)),
+    ("reset_index", Method(selection.trace_reset_index, series.trace_series_reset_index)),
+    ("pop", Method(selection.trace_pop, _ROWS)),
+    ("__delitem__", Method(selection.trace_delitem)),
+    ("align", Method(selection.trace_align, series.trace_series_align)),
+    ("mask", Method(selection.trace_where, series.trace_series_where, prepare=evaluate_arguments, in_place=True)),
+    (
+        "where",
+        Method(
+            selection.trace_where,
+            series.trace_series_where,
+            index_step=TRANSFORMATION,
+            prepare=evaluate_arguments,
+            in_place=True,
+        ),
+    ),
+    ("case_when", Method(series=series.trace_series_case_when, prepare=evaluate_cases)),
+    ("__getitem__", Method(series=series.trace_series_getitem)),
+    ("set_names values", Method(index_step=IDENTITY)),
+    ("intersection union difference symmetric_difference append tolist to_list to_series", Method(index_step=IDENTITY)),
+    # Assignment.
+    ("insert", Method(assignment.trace_insert)),
+    ("isetitem", Method(assignment.trace_isetitem)),
+    ("update", Method(assignment.trace_update, in_place=True)),
+    ("assign", Method(assignment.trace_assign, prepare=assignment.wrap_assign_callbacks)),
+    ("select", Method(assignment.trace_select, prepare=assignment.wrap_select_callbacks)),
+    (
+        "fillna",
+        Method(
+            assignment.trace_fillna,
+            series.trace_series_fillna,
+            _GROUP_TRANSFORMED,
+            index_step=TRANSFORMATION,
+            in_place=True,
+        ),
+    ),
+    ("combine_first", Method(assignment.trace_combine_first, series.trace_series_fillna)),
+    # Joins.
+    ("merge", Method(joins.trace_merge, function=joins.trace_merge_function)),
+    ("merge_asof", Method(function=joins.trace_merge_asof)),
+    ("merge_ordered", Method(function=joins.trace_merge_ordered)),
+    ("join", Method(joins.trace_join)),
+    ("concat", Method(function=joins.trace_concat, prepare=joins.buffer_concat_objects)),
+    # Reshaping.
+    ("melt", Method(reshape.trace_melt, function=reshape.module_function_rule(reshape.trace_melt, "frame"))),
+    ("pivot", Method(reshape.trace_pivot, function=reshape.module_function_rule(reshape.trace_pivot, "data"))),
+    (
+        "pivot_table",
+        Method(reshape.trace_pivot_table, function=reshape.module_function_rule(reshape.trace_pivot_table, "data")),
+    ),
+    ("stack", Method(reshape.trace_stack)),
+    ("unstack", Method(reshape.trace_unstack, series.trace_series_unstack)),
+    ("explode", Method(reshape.trace_explode)),
+    ("transpose", Method(aggregation.all_columns_rule(TRANSFORMATION))),
+    ("get_dummies", Method(function=reshape.trace_get_dummies)),
+    ("crosstab", Method(function=reshape.trace_crosstab)),
+    ("wide_to_long", Method(function=reshape.trace_wide_to_long)),
+    ("from_dummies json_normalize lreshape", Method(function=elementwise.trace_unknown_function)),
+    # Files and exports.
+    (
+        "to_csv to_parquet to_json to_excel to_feather to_pickle to_sql to_hdf to_orc to_stata to_xml",
+        Method(io.trace_write, io.trace_series_write),
+    ),
+    ("to_dict", Method(selection.trace_export, series.trace_series_export)),
+    ("to_records", Method(selection.trace_export)),
+    ("items", Method(series=series.trace_series_export)),
+    ("to_frame", Method(series=series.trace_series_to_frame, index_step=IDENTITY)),
+    ("unique", Method(series=series.trace_series_to_array, index_step=IDENTITY, function=_VALUE_FUNCTION)),
+    ("to_numpy", Method(aggregation.trace_to_numpy, series.trace_series_to_array, index_step=IDENTITY)),
+    ("__array__", Method(aggregation.trace_to_numpy, series.trace_series_to_array)),
+)
+
+METHODS = {name: method for names, method in _TABLE for name in names.split()}
 
 # These create no data, or export it in a form that cannot have provenance.
-_IGNORED_METHODS = frozenset(
+IGNORED_METHODS = frozenset(
     "plot hist boxplot info keys memory_usage pipe to_string to_html to_markdown to_clipboard "
     "equals first_valid_index last_valid_index attrs iloc loc at iat style sparse to_xarray to_iceberg "
     "items iterrows itertuples tolist to_list view".split()
 )
-_IN_PLACE_METHODS = ("fillna", "replace", "interpolate", "ffill", "bfill", "clip", "where", "mask", "update")
-_STACK_LEVEL_METHODS = ("query", "eval")
-_WINDOW_METHODS = (
-    "sum mean median min max std var sem count skew kurt corr cov quantile apply agg aggregate rank first last nunique"
-).split()
-_RESAMPLER_METHODS = ("prod", "size", "ohlc", "transform", "ffill", "bfill", "nearest", "asfreq", "interpolate")
-_IGNORED_GROUPBY_METHODS = ("hist", "boxplot", "pipe", "plot")
-_VALUE_FUNCTIONS = (
-    "cut",
-    "qcut",
-    "to_datetime",
-    "to_numeric",
-    "to_timedelta",
-    "isna",
-    "isnull",
-    "notna",
-    "notnull",
-    "factorize",
-    "unique",
+
+_NUMPY_TABLE: tuple[tuple[str, Rule], ...] = (
+    ("where", elementwise.trace_np_where),
+    ("select", elementwise.trace_np_select),
+    ("column_stack", elementwise.trace_np_column_stack),
+    ("nonzero flatnonzero argwhere argsort", elementwise.trace_np_positions),
+    (
+        "concatenate hstack vstack stack clip round isin digitize nan_to_num interp searchsorted repeat append",
+        elementwise.np_function_rule(TRANSFORMATION),
+    ),
+    ("dot percentile average", elementwise.np_function_rule(AGGREGATION)),
 )
-
-
-def install() -> None:
-    """Patch pandas and NumPy; 4 ms, once."""
-    if patches.is_installed:
-        return
-    install_state_attr()
-    _patch_frames()
-    _patch_series()
-    _patch_groupbys()
-    _patch_windows()
-    patch_indexers()
-    patch_accessors()
-    _patch_functions()
-    io.patch_chunk_readers()
-    patch_indexes()
-    patch_iteration()
-    patch_numpy()
-
-
-def uninstall() -> None:
-    """Remove all patches."""
-    patches.remove()
-    remove_state_attr()
-
-
-def _patch_frames() -> None:
-    frame = pd.DataFrame
-    operators = [
-        name for name in FRAME_RULES if name.startswith("__") and hasattr(frame, name) and name != "__setitem__"
-    ]
-    for name in (*public_methods(frame, _IGNORED_METHODS), *operators):
-        rule = FRAME_RULES.get(name) or trace_unknown_method
-        if name in _STACK_LEVEL_METHODS:
-            patches.stack_level_method(frame, name, rule, current_version)
-        elif name in _IN_PLACE_METHODS:
-            patches.in_place_method(frame, name, rule, current_version, _ARG_REWRITERS.get(name))
-        else:
-            patches.method(frame, name, rule, current_version, _ARG_REWRITERS.get(name))
-    patches.setitem(frame, assignment.trace_setitem, current_version, assignment.evaluate_setitem_key)
-    patches.method(frame, "__init__", io.trace_frame_init)
-    selection.patch_frame_getitem()
-    _patch_values(frame)
-
-
-_ARG_REWRITERS = {
-    "assign": assignment.wrap_assign_callbacks,
-    "select": assignment.wrap_select_callbacks,
-    "where": evaluate_arguments,
-    "mask": evaluate_arguments,
-    "case_when": evaluate_cases,
-}
-
-
-def _patch_series() -> None:
-    owner = pd.Series
-    operators = [name for name in OPERATORS if hasattr(owner, name)]
-    special = [name for name in SERIES_RULES if name.startswith("__") and name != "__setitem__"]
-    for name in dict.fromkeys((*public_methods(owner, _IGNORED_METHODS), *operators, "__matmul__", "items", *special)):
-        rule = SERIES_RULES.get(name)
-        if name in _IN_PLACE_METHODS:
-            patches.in_place_method(
-                owner, name, rule or _series_in_place_rule(name), lineage_or_empty, _ARG_REWRITERS.get(name)
-            )
-        elif rule is not None:
-            patches.method(owner, name, rule, lineage_or_empty, _ARG_REWRITERS.get(name))
-        else:
-            series.patch_series_method(name)
-    patches.setitem(owner, series.trace_series_setitem, lineage_or_empty)
-    patches.method(owner, "__init__", io.trace_series_init)
-    _patch_values(owner)
-
-
-def _series_in_place_rule(name: str) -> Callable[[Call], None]:
-    step = series.step_of_method(name)
-
-    def rule(call: Call) -> None:
-        state = call.pre_state
-        operands = [series.series_argument_provenance(value, call) for value in call.values()]
-        provenance = apply_direct(union(state.provenance, *operands), step)
-        target = call.result if isinstance(call.result, pd.Series) else call.receiver
-        attach_to_series(target, provenance, state.index, state.rows)
-
-    return rule
-
-
-def _patch_values(owner: Any) -> None:
-    def rule(call: Call) -> None:
-        provenance = provenance_of(call.receiver)
-        if provenance:
-            assign_to_result(call, provenance)
-
-    if owner is pd.Series:
-        patches.getter(owner, "values", rule)
-        patches.getter(owner, "array", rule)
-    else:
-        patches.getter(owner, "values", aggregation.trace_to_numpy, current_version)
-        patches.getter(owner, "T", FRAME_RULES["transpose"], current_version)
-
-
-def _patch_groupbys() -> None:
-    for owner in (DataFrameGroupBy, SeriesGroupBy):
-        for name in public_methods(owner, _IGNORED_METHODS):
-            if name in ("rolling", "expanding", "ewm", "resample"):
-                patches.method(owner, name, aggregation.trace_groupby_window)
-            elif name not in _IGNORED_GROUPBY_METHODS:
-                patches.method(owner, name, groupby.groupby_rule(name))
-        patches.method(owner, "__getitem__", aggregation.trace_groupby_getitem)
-    for name in ("__call__", "__getitem__"):
-        patches.method(GroupByNthSelector, name, groupby.trace_nth)
-
-
-def _patch_windows() -> None:
-    for owner in (BaseWindow, *_subclasses(BaseWindow)):
-        for name in _WINDOW_METHODS:
-            if name in vars(owner):
-                patches.method(owner, name, groupby.groupby_rule(name))
-    for name in (*_WINDOW_METHODS, *_RESAMPLER_METHODS):
-        if hasattr(Resampler, name):
-            patches.method(Resampler, name, groupby.groupby_rule(name))
-    for owner in (BaseWindow, Resampler):
-        patches.method(owner, "__getitem__", aggregation.trace_groupby_getitem)
-
-
-def _subclasses(owner: type) -> list[type]:
-    direct: list[type] = owner.__subclasses__()
-    return [*direct, *[descendant for subclass in direct for descendant in _subclasses(subclass)]]
-
-
-def _patch_functions() -> None:
-    patches.function(pd, "merge", joins.trace_merge_function)
-    patches.function(pd, "merge_asof", joins.trace_merge_asof)
-    patches.function(pd, "merge_ordered", joins.trace_merge_ordered)
-    patches.function(pd, "concat", joins.trace_concat, joins.buffer_concat_objects)
-    patches.function(pd, "melt", reshape.module_function_rule(reshape.trace_melt, "frame"))
-    patches.function(pd, "pivot", reshape.module_function_rule(reshape.trace_pivot, "data"))
-    patches.function(pd, "pivot_table", reshape.module_function_rule(reshape.trace_pivot_table, "data"))
-    patches.function(pd, "get_dummies", reshape.trace_get_dummies)
-    patches.function(pd, "crosstab", reshape.trace_crosstab)
-    patches.function(pd, "wide_to_long", reshape.trace_wide_to_long)
-    for name in _VALUE_FUNCTIONS:
-        patches.function(pd, name, trace_value_function)
-    for name in dir(pd):
-        if name.startswith("read_") and name != "read_clipboard":
-            patches.function(pd, name, io.trace_read)
-    for name in ("from_dummies", "json_normalize", "lreshape"):
-        patches.function(pd, name, trace_unknown_function)
-    patches.method(pd.Categorical, "__init__", trace_categorical_init)
-    for name in ("from_dict", "from_records", "from_arrow"):
-        if hasattr(pd.DataFrame, name):
-            patches.class_method(pd.DataFrame, name, io.trace_frame_from)
-
-
-def trace_unknown_function(call: Call) -> None:
-    """Trace a function without a rule: every column comes from all arguments, flagged OPAQUE."""
-    versions = [current_version(value) for value in call.values() if isinstance(value, pd.DataFrame)]
-    provenance = apply_direct(union(*[provenance_or_empty(value) for value in call.values()]), TRANSFORMATION | OPAQUE)
-    if isinstance(call.result, pd.DataFrame):
-        record_created(
-            call, "creation", ExplicitEdges(dict.fromkeys(call.result.columns, provenance)), None, tuple(versions)
-        )
-
-
-def trace_categorical_init(call: Call) -> None:
-    """Trace pd.Categorical(values)."""
-    attach_to_array(call.receiver, apply_direct(provenance_or_empty(call.argument(0, "values")), TRANSFORMATION))
-
-
-def trace_value_function(call: Call) -> None:
-    """Trace cut, to_datetime, isna: computed from the first argument."""
-    value = call.args[0] if call.args else next(iter(call.kwargs.values()), None)
-    if isinstance(value, pd.DataFrame) and isinstance(call.result, pd.DataFrame):
-        version = current_version(value)
-        record_created(call, "transformation", IdentityEdges(version, TRANSFORMATION), None, (version,))
-        return
-    provenance = apply_direct(
-        union(*[argument_provenance(argument, call) for argument in call.values()]), TRANSFORMATION
-    )
-    if not provenance:
-        return
-    results = call.result if isinstance(call.result, tuple) else (call.result,)
-    state = lineage_or_empty(value) if isinstance(value, pd.Series) else None
-    for result in results:
-        if isinstance(result, pd.Series):
-            attach_to_series(
-                result,
-                provenance,
-                state.index if state is not None else None,
-                state.rows if state is not None else None,
-            )
-        else:
-            call.result = result
-            assign_to_result(call, provenance)
-
-
-def trace_unknown_method(call: Call) -> None:
-    """Trace a method without a rule, e.g. of a newer pandas: from all columns, flagged OPAQUE."""
-    version: FrameVersion = call.pre_state
-    result = call.result
-    step = TRANSFORMATION | OPAQUE
-    if isinstance(result, pd.DataFrame):
-        all_columns = version.fields(None, step)
-        fields = {label: all_columns for label in result.columns if not version.has(label)}
-        record_created(call, "unknown", IdentityEdges(version, step, fields), None, (version,))
-    elif isinstance(result, pd.Series):
-        attach_to_series(result, version.fields(None, step))
+NUMPY_FUNCTIONS = {name: rule for names, rule in _NUMPY_TABLE for name in names.split()}

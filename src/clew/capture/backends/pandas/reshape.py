@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from clew.capture.backends.base import Call
+from clew.capture.backends.base import Call, Rule
 from clew.capture.backends.pandas.aggregation import resolve_key, to_key_list
 from clew.capture.backends.pandas.call import assign_to_result, record_created
 from clew.capture.backends.pandas.inference import has_user_function
@@ -17,7 +17,7 @@ from clew.capture.lineage.provenance import Provenance, apply_direct, as_indirec
 from clew.capture.lineage.transformations import AGGREGATION, FILTER, GROUP_BY, IDENTITY, OPAQUE, TRANSFORMATION
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Hashable
 
     from clew.capture.lineage.frame_version import FrameVersion
 
@@ -205,7 +205,7 @@ def trace_crosstab(call: Call) -> None:
     record_created(call, "aggregation", ExplicitEdges(fields), rows)
 
 
-def module_function_rule(rule: Callable[[Call], None], parameter: str) -> Callable[[Call], None]:
+def module_function_rule(rule: Rule, parameter: str) -> Rule:
     """Build a rule for a module-level function from the rule of the method; its first argument is the frame."""
 
     def function_rule(call: Call) -> None:
@@ -234,13 +234,3 @@ def trace_wide_to_long(call: Call) -> None:
         else:
             fields[label] = version.field(label) if version.has(label) else {}
     record_created(call, "reshape", ExplicitEdges(fields), None, (version,))
-
-
-RULES: dict[str, Callable[[Call], None]] = {
-    "melt": trace_melt,
-    "pivot": trace_pivot,
-    "pivot_table": trace_pivot_table,
-    "stack": trace_stack,
-    "unstack": trace_unstack,
-    "explode": trace_explode,
-}

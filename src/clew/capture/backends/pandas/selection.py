@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Hashable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from pandas.core.generic import NDFrame
 from pandas.core.groupby import DataFrameGroupBy, SeriesGroupBy
 
-from clew.capture.backends.base import Call, record_failure
+from clew.capture.backends.base import Call, Rule, record_failure
 from clew.capture.backends.pandas.aggregation import groupby_lineage
 from clew.capture.backends.pandas.call import (
     assign_to_result,
@@ -49,10 +49,6 @@ from clew.capture.lineage.provenance import (
     zip_by_position,
 )
 from clew.capture.lineage.transformations import AGGREGATION, CONDITIONAL, FILTER, IDENTITY, JOIN, SORT, TRANSFORMATION
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 _clock = time.perf_counter
 _GETATTR_CODE = NDFrame.__getattr__.__code__
@@ -207,7 +203,7 @@ def trace_xs(call: Call) -> None:
     )
 
 
-def rows_by_columns_rule(position: int, name: str, use: int, *, all_by_default: bool) -> Callable[[Call], None]:
+def rows_by_columns_rule(position: int, name: str, use: int, *, all_by_default: bool = False) -> Rule:
     """Build a rule for selecting or sorting rows by the values of columns."""
 
     def rule(call: Call) -> None:
@@ -286,13 +282,14 @@ def trace_reindex(call: Call) -> None:
     record_created(call, "selection", IdentityEdges(version, IDENTITY, levels), rows, (version,))
 
 
-def trace_level_method(call: Call) -> None:
-    """Trace droplevel, swaplevel, reorder_levels: a rename on columns, no change on the index."""
-    axis = call.argument(2 if call.name == "swaplevel" else 1, "axis", 0)
-    if axis in (1, "columns"):
-        trace_rename(call)
-    else:
-        trace_selection(call)
+def level_rule(axis_position: int) -> Rule:
+    """Build a rule for droplevel, swaplevel, reorder_levels: a rename on columns, no change on the index."""
+
+    def rule(call: Call) -> None:
+        is_rename = call.argument(axis_position, "axis", 0) in (1, "columns")
+        (trace_rename if is_rename else trace_selection)(call)
+
+    return rule
 
 
 def trace_rename(call: Call) -> None:
@@ -373,40 +370,6 @@ def trace_align(call: Call) -> None:
         if isinstance(source, pd.DataFrame) and isinstance(result, pd.DataFrame):
             version = current_version(source)
             record_created(call, "selection", IdentityEdges(version), None, (version,), frame=result)
-
-
-SELECTION_METHODS = (
-    "copy set_flags head tail take truncate between_time at_time reindex_like asfreq infer_objects "
-    "squeeze filter select_dtypes __copy__ __deepcopy__ get asof first last"
-).split()
-
-RULES: dict[str, Callable[[Call], None]] = {
-    **dict.fromkeys(SELECTION_METHODS, trace_selection),
-    **dict.fromkeys(("droplevel", "swaplevel", "reorder_levels"), trace_level_method),
-    "xs": trace_xs,
-    "sample": trace_sample,
-    "reindex": trace_reindex,
-    "drop": trace_drop,
-    "sort_index": trace_sort_index,
-    "sort_values": rows_by_columns_rule(0, "by", SORT, all_by_default=False),
-    "nlargest": rows_by_columns_rule(1, "columns", SORT, all_by_default=False),
-    "nsmallest": rows_by_columns_rule(1, "columns", SORT, all_by_default=False),
-    "drop_duplicates": rows_by_columns_rule(0, "subset", FILTER, all_by_default=True),
-    "dropna": trace_dropna,
-    "duplicated": trace_duplicated,
-    "rename": trace_rename,
-    "rename_axis": trace_rename,
-    "add_prefix": trace_rename,
-    "add_suffix": trace_rename,
-    "set_axis": trace_rename,
-    "set_index": trace_set_index,
-    "reset_index": trace_reset_index,
-    "pop": trace_pop,
-    "__delitem__": trace_delitem,
-    "align": trace_align,
-    "where": trace_where,
-    "mask": trace_where,
-}
 
 
 def patch_iteration() -> None:

@@ -10,11 +10,10 @@ import numpy as np
 import pandas as pd
 from pandas.api.extensions import ExtensionArray
 
-from clew.capture.backends.base import Call
+from clew.capture.backends.base import Call, Rule
 from clew.capture.backends.pandas.call import (
-    ARITHMETIC_METHODS,
-    OPERATORS,
     argument_provenance,
+    assign_to_result,
     infer_from_statement,
     infer_scalar,
     is_code_literal,
@@ -60,7 +59,6 @@ from clew.capture.lineage.transformations import (
     DIRECT,
     FILTER,
     GROUP_BY,
-    IDENTITY,
     INDIRECT,
     JOIN,
     OPAQUE,
@@ -69,7 +67,7 @@ from clew.capture.lineage.transformations import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Hashable
 
     from clew.capture.lineage.frame_version import FrameVersion
 
@@ -80,61 +78,23 @@ _NUMBER_TYPES = (int, float)
 _CONTAINERS = (list, tuple, set, frozenset, dict)
 _UNTRACKED_TYPES = (*_CONTAINERS, np.ndarray)
 
-SERIES_IDENTITY_METHODS = frozenset(
-    "copy head tail sample take truncate sort_index reindex reindex_like drop squeeze rename rename_axis set_axis "
-    "set_flags infer_objects xs get repeat add_prefix add_suffix between_time at_time asfreq droplevel swaplevel "
-    "reorder_levels __copy__ __deepcopy__ first last pop".split()
-)
-CUMULATIVE_METHODS = frozenset(["cumsum", "cumprod", "cummax", "cummin"])
-SERIES_REDUCTIONS = frozenset(
-    "sum mean median min max std var sem prod product count nunique any all skew kurt kurtosis quantile mode agg "
-    "aggregate describe argmax argmin idxmax idxmin autocorr corr cov dot __matmul__ __rmatmul__ item".split()
-)
-ROW_USE_BY_METHOD = {
-    "sort_values": SORT,
-    "nlargest": SORT,
-    "nsmallest": SORT,
-    "dropna": FILTER,
-    "drop_duplicates": FILTER,
-}
 
-
-def step_of_method(name: str) -> int:
-    """Return the DIRECT transformation that a Series method applies to values."""
-    if name in SERIES_IDENTITY_METHODS or name in ROW_USE_BY_METHOD:
-        return IDENTITY
-    return AGGREGATION if name in CUMULATIVE_METHODS or name in SERIES_REDUCTIONS else TRANSFORMATION
-
-
-class SeriesMethodSpec(NamedTuple):
+class SeriesMethod(NamedTuple):
     """Effect of a Series method on values, rows and index."""
 
-    name: str
-    step: int
-    row_use: int
-    drops_index: bool
+    # DIRECT transformation of the values.
+    step: int = TRANSFORMATION
+    # INDIRECT use of the values for the rows.
+    row_use: int = 0
+    drops_index: bool = False
     # Whether the arguments select rows, or are operands aligned by index.
-    selects_rows: bool
-    aligns_index: bool
-
-    @classmethod
-    def from_name(cls, name: str) -> SeriesMethodSpec:
-        """Return the spec of a method."""
-        aligns_index = name in ARITHMETIC_METHODS or name in OPERATORS
-        return cls(
-            name,
-            step_of_method(name),
-            ROW_USE_BY_METHOD.get(name, 0),
-            name in SERIES_REDUCTIONS,
-            name in SERIES_IDENTITY_METHODS,
-            aligns_index,
-        )
+    selects_rows: bool = False
+    aligns_index: bool = False
 
 
-def patch_series_method(name: str) -> None:
+def patch_series_method(name: str, method: SeriesMethod) -> None:
     """Patch a Series method to compose lineage."""
     original = getattr(pd.Series, name)
-    method = SeriesMethodSpec.from_name(name)
 
     def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
         if guard.depth:
@@ -143,7 +103,7 @@ def patch_series_method(name: str) -> None:
         try:
             result = original(self, *args, **kwargs)
             try:
-                _compose_lineage(method, self, args, kwargs, result, sys._getframe(1))
+                _compose_lineage(name, method, self, args, kwargs, result, sys._getframe(1))
             except Exception as error:  # noqa: BLE001 - capture must never change what the user's call does
                 record_error(f"Series.{name}", error)
         finally:
@@ -155,7 +115,13 @@ def patch_series_method(name: str) -> None:
 
 
 def _compose_lineage(
-    method: SeriesMethodSpec, series: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, caller: Any
+    name: str,
+    method: SeriesMethod,
+    series: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    result: Any,
+    caller: Any,
 ) -> None:
     lineage = getattr(series, STATE_ATTR, None)
     provenance = lineage.provenance if lineage is not None else None
@@ -173,7 +139,7 @@ def _compose_lineage(
                 operand_index = operand.index
         elif isinstance(value, _UNTRACKED_TYPES):
             provenance = union(
-                provenance, series_argument_provenance(value, Call(method.name, series, args, kwargs, lineage, caller))
+                provenance, series_argument_provenance(value, Call(name, series, args, kwargs, lineage, caller))
             )
     if not provenance and not rows:
         return
@@ -188,8 +154,21 @@ def _compose_lineage(
         )
         index = {name: union((index or {}).get(name), operand_index.get(name)) for name in index_names(result.index)}
     _assign_result(
-        method.name, series, kwargs, result, SeriesLineage(apply_direct(provenance, method.step), index, rows), caller
+        name, series, kwargs, result, SeriesLineage(apply_direct(provenance, method.step), index, rows), caller
     )
+
+
+def series_in_place_rule(method: SeriesMethod) -> Rule:
+    """Build a rule for a method with `inplace`: a step of the values and the arguments."""
+
+    def rule(call: Call) -> None:
+        lineage = call.pre_state
+        operands = [series_argument_provenance(value, call) for value in call.values()]
+        provenance = apply_direct(union(lineage.provenance, *operands), method.step)
+        target = call.result if isinstance(call.result, pd.Series) else call.receiver
+        attach_to_series(target, provenance, lineage.index, lineage.rows)
+
+    return rule
 
 
 def is_realigned(receiver: Any, result: Any) -> bool:
@@ -408,6 +387,13 @@ def trace_series_to_array(call: Call) -> None:
         attach_to_series(call.result, call.pre_state.combined())
 
 
+def trace_series_values(call: Call) -> None:
+    """Trace Series.values, Series.array."""
+    provenance = provenance_of(call.receiver)
+    if provenance:
+        assign_to_result(call, provenance)
+
+
 def trace_series_case_when(call: Call) -> None:
     """Trace Series.case_when: replacements are values, conditions are INDIRECT."""
     lineage, cases = call.pre_state, call.argument(0, "caselist")
@@ -419,27 +405,6 @@ def trace_series_case_when(call: Call) -> None:
         lineage.index,
         lineage.rows,
     )
-
-
-RULES: dict[str, Callable[[Call], None]] = {
-    "where": trace_series_where,
-    "mask": trace_series_where,
-    "fillna": trace_series_fillna,
-    "combine_first": trace_series_fillna,
-    "map": trace_series_map,
-    "apply": trace_series_apply,
-    "transform": trace_series_apply,
-    "combine": trace_series_apply,
-    "__getitem__": trace_series_getitem,
-    "__setitem__": trace_series_setitem,
-    "to_frame": trace_series_to_frame,
-    "unique": trace_series_to_array,
-    "to_numpy": trace_series_to_array,
-    "__array__": trace_series_to_array,
-    "case_when": trace_series_case_when,
-    "items": trace_series_export,
-    "to_dict": trace_series_export,
-}
 
 
 def trace_series_rename_axis(call: Call) -> None:
@@ -536,16 +501,3 @@ def trace_series_value_counts(call: Call) -> None:
     lineage = call.pre_state
     rows = union(lineage.rows, as_indirect(lineage.provenance, GROUP_BY))
     attach_to_series(call.result, {}, {call.receiver.name: lineage.provenance}, rows)
-
-
-SERIES_INDEX_RULES: dict[str, Callable[[Call], None]] = {
-    "rename_axis": trace_series_rename_axis,
-    "reindex": trace_series_reindex,
-    "sort_index": trace_series_sort_index,
-    "shift": trace_series_shift,
-    **dict.fromkeys(("to_period", "to_timestamp", "tz_convert", "tz_localize"), trace_series_index_conversion),
-    "reset_index": trace_series_reset_index,
-    "unstack": trace_series_unstack,
-    "align": trace_series_align,
-    "value_counts": trace_series_value_counts,
-}
