@@ -12,12 +12,13 @@ import msgspec
 from clew.capture.emit import facets
 from clew.capture.emit.files import encode_raw
 from clew.capture.emit.redaction import redact
+from clew.capture.environments.session import Session
 from clew.capture.lineage.transformations import DIRECT, INFERRED, OPAQUE, transformations
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from clew.capture.environments.session import Execution, Session
+    from clew.capture.environments.session import Execution
     from clew.capture.introspection.source_map import SourceLocation
     from clew.capture.lineage.frame_version import FrameVersion
     from clew.capture.lineage.operations import OperationRecord
@@ -60,19 +61,8 @@ class OperationEvents:
 
     def _event(self, kind: str, moment: str) -> dict[str, Any]:
         outputs = [self._output(self.record.output)] if kind == "COMPLETE" and self.record.output is not None else []
-        return {
-            "eventType": kind,
-            "eventTime": moment,
-            "run": {"runId": self.run_id, "facets": self._run_facets(kind)},
-            "job": self._job,
-            "inputs": self._inputs,
-            "outputs": outputs,
-            "producer": facets.PRODUCER,
-            "schemaURL": facets.EVENT_SCHEMA,
-            "session_id": self.execution.session.session_id,
-            "execution_id": self.execution.execution_id,
-            "emitted_at": format_timestamp(self.execution.emitted_at),
-        }
+        run = {"runId": self.run_id, "facets": self._run_facets(kind)}
+        return _openlineage_event(kind, moment, run, self._job, self.execution, self._inputs, outputs)
 
     @cached_property
     def _job(self) -> msgspec.Raw:
@@ -274,9 +264,8 @@ def session_event(session: Session, kind: str, timestamp: float, engine: tuple[s
         "name": session.stem,
         "facets": {"jobType": facets.job_type_facet("NOTEBOOK")},
     }
-    return _openlineage_event(
-        kind, timestamp, {"runId": session.run_id, "facets": run_facets}, job, session.session_id, None, timestamp
-    )
+    run = {"runId": session.run_id, "facets": run_facets}
+    return _openlineage_event(kind, format_timestamp(timestamp), run, job, session)
 
 
 def cell_event(execution: Execution, kind: str, engine: tuple[str, str]) -> dict[str, Any]:
@@ -304,39 +293,38 @@ def cell_event(execution: Execution, kind: str, engine: tuple[str, str]) -> dict
             "sourceCode": facets.source_code_facet(redact(cell.source)),
         },
     }
-    return _openlineage_event(
-        kind,
-        timestamp,
-        {"runId": execution.run_id, "facets": run_facets},
-        job,
-        session.session_id,
-        execution.execution_id,
-        execution.emitted_at,
-    )
+    run = {"runId": execution.run_id, "facets": run_facets}
+    return _openlineage_event(kind, format_timestamp(timestamp), run, job, execution)
 
 
 def _openlineage_event(
     kind: str,
-    timestamp: float,
+    moment: str,
     run: dict[str, Any],
-    job: dict[str, Any],
-    session_id: str,
-    execution_id: str | None,
-    emitted_at: float,
+    job: Any,
+    source: Execution | Session,
+    inputs: Any = (),
+    outputs: Any = (),
 ) -> dict[str, Any]:
+    if isinstance(source, Session):
+        # A session has no execution id; the field is set because readers expect it in all three streams.
+        session_id = execution_id = source.session_id
+        emitted_at = moment
+    else:
+        session_id, execution_id = source.session.session_id, source.execution_id
+        emitted_at = format_timestamp(source.emitted_at)
     return {
         "eventType": kind,
-        "eventTime": format_timestamp(timestamp),
+        "eventTime": moment,
         "run": run,
         "job": job,
-        "inputs": [],
-        "outputs": [],
+        "inputs": inputs,
+        "outputs": outputs,
         "producer": facets.PRODUCER,
         "schemaURL": facets.EVENT_SCHEMA,
         "session_id": session_id,
-        # A session has no execution id; the field is set because readers expect it in all three streams.
-        "execution_id": execution_id or session_id,
-        "emitted_at": format_timestamp(emitted_at),
+        "execution_id": execution_id,
+        "emitted_at": emitted_at,
     }
 
 

@@ -97,7 +97,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
-class KernelLogRecorder:
+class KernelLogRecorder(session_module.Recorder):
     """Writes the kernel log of one session and starts the worker that expands it."""
 
     def __init__(self, log: KernelLog, worker: Worker) -> None:

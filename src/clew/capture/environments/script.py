@@ -13,7 +13,7 @@ from typing import Any
 from clew.capture.environments import marimo
 from clew.capture.environments.cell_runner import execution_context, open_session
 from clew.capture.environments.marimo import Notebook
-from clew.capture.environments.session import Cell
+from clew.capture.environments.session import Cell, Session
 from clew.capture.tracking import is_tracking
 
 
@@ -39,10 +39,7 @@ def start_script_execution(namespace: dict[str, Any]) -> None:
     if not isinstance(path, str) or not Path(path).is_file():
         # An interactive interpreter, or `python -c`.
         return
-    file = Path(path)
-    session = open_session(str(file.absolute()))
-    session.is_script = True
-    cell = Cell(id=file.stem, source=file.read_text(encoding="utf-8", errors="replace"), name=file.stem, index=1)
+    session, cell = _open_script(Path(path), Path(path).read_text(encoding="utf-8", errors="replace"))
     stack = ExitStack()
     execution = stack.enter_context(execution_context(session, cell, None, namespace))
 
@@ -52,6 +49,12 @@ def start_script_execution(namespace: dict[str, Any]) -> None:
 
     # atexit handlers run last in, first out: this one runs before the one that ends the session.
     atexit.register(end_execution)
+
+
+def _open_script(file: Path, source: str) -> tuple[Session, Cell]:
+    session = open_session(str(file.absolute()))
+    session.is_script = True
+    return session, Cell(id=file.stem, source=source, name=file.stem, index=1)
 
 
 def _main_module(path: str) -> ModuleType:
@@ -64,9 +67,7 @@ def _main_module(path: str) -> ModuleType:
 
 
 def _run_captured(file: Path, source: str, code: CodeType, namespace: dict[str, Any]) -> None:
-    session = open_session(str(file.absolute()))
-    session.is_script = True
-    cell = Cell(id=file.stem, source=source, name=file.stem, index=1)
+    session, cell = _open_script(file, source)
     try:
         with execution_context(session, cell, code, namespace) as execution:
             try:

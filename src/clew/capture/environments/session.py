@@ -12,7 +12,7 @@ from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from clew.capture.introspection.source_map import SourceMap
 
@@ -71,8 +71,8 @@ class Cell:
         return self.name or self.id
 
 
-class Recorder(Protocol):
-    """Recorder of a session's executions."""
+class Recorder:
+    """Recorder of a session's executions; this base class ignores everything."""
 
     def execution_started(self, execution: Execution) -> None:
         """Record the start of a cell."""
@@ -90,25 +90,6 @@ class Recorder(Protocol):
         """Record the end of the session."""
 
 
-class NullRecorder:
-    """Recorder that ignores everything."""
-
-    def execution_started(self, execution: Execution) -> None:
-        """Ignore it."""
-
-    def setup_cell_found(self, session: Session, file: str, text: str, lines: tuple[int, int]) -> None:
-        """Ignore it."""
-
-    def execution_progressed(self, execution: Execution) -> None:
-        """Ignore it."""
-
-    def execution_ended(self, execution: Execution, namespace: dict[str, Any]) -> None:
-        """Ignore it."""
-
-    def session_ended(self, session: Session) -> None:
-        """Ignore it."""
-
-
 @dataclass(eq=False)
 class Session:
     """One run of one notebook or script."""
@@ -122,7 +103,7 @@ class Session:
     executions: int = 0
     failures: int = 0
     is_ended: bool = False
-    recorder: Recorder = field(default_factory=NullRecorder)
+    recorder: Recorder = field(default_factory=Recorder)
     has_pending: bool = False
     sources: SourceMap = field(default_factory=SourceMap)
 

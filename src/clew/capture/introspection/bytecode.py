@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dis
+import functools
 import inspect
 import sys
 from bisect import bisect_right
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 
 Span = tuple[int, int]
 
-_MAX_CACHED = 2000
+_MAX_CACHED = 5000
 WHOLE_CODE: Span = (0, sys.maxsize)
 
 _STATEMENT_ENDS = (
@@ -59,26 +61,37 @@ class BytecodeStatement(NamedTuple):
     attributes: tuple[NameLoad, ...] = ()
 
 
-_statement_cache: dict[CodeType, list[BytecodeStatement]] = {}
-_literal_cache: dict[int, tuple[CodeType, frozenset[tuple[int, ...]]]] = {}
-# Keyed by id(code), since hashing code hashes all its constants; the value holds the code so that its id stays valid.
-_once_cache: dict[tuple[int, int], tuple[CodeType, bool]] = {}
-_operand_cache: dict[tuple[int, int], tuple[CodeType, list[Span]]] = {}
+_R = TypeVar("_R")
+_P = ParamSpec("_P")
 
 
-def evict_if_full(cache: dict[Any, Any]) -> None:
-    """Clear a full cache: a cell is compiled again each time it runs, so old code objects pile up."""
-    if len(cache) >= _MAX_CACHED:
-        cache.clear()
+def cached_by_code(
+    function: Callable[Concatenate[CodeType, _P], _R],
+) -> Callable[Concatenate[CodeType, _P], _R]:
+    """Cache a function of a code object, keyed by id(code), since hashing code hashes all its constants.
+
+    A full cache is cleared: a cell is compiled again each time it runs, so old code objects pile up.
+    """
+    # The value holds the code, so that its id stays valid.
+    cache: dict[Any, tuple[CodeType, _R]] = {}
+
+    @functools.wraps(function)
+    def cached(code: CodeType, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        key = (id(code), *args)
+        entry = cache.get(key)
+        if entry is None:
+            if len(cache) >= _MAX_CACHED:
+                cache.clear()
+            entry = cache[key] = (code, function(code, *args, **kwargs))
+        return entry[1]
+
+    return cached
 
 
+@cached_by_code
 def bytecode_statements(code: CodeType) -> list[BytecodeStatement]:
     """Return the statements of a code object in order."""
-    cached = _statement_cache.get(code)
-    if cached is None:
-        evict_if_full(_statement_cache)
-        cached = _statement_cache[code] = list(_split_statements(code))
-    return cached
+    return list(_split_statements(code))
 
 
 def _split_statements(code: CodeType) -> Iterator[BytecodeStatement]:
@@ -126,16 +139,9 @@ def statement_at(statements: list[BytecodeStatement], instruction: int) -> Bytec
     return statements[position] if position >= 0 else None
 
 
+@cached_by_code
 def executes_once(code: CodeType, instruction: int) -> bool:
     """Return whether a call executes an instruction at most once, and it assigns only local variables."""
-    cached = _once_cache.get((id(code), instruction))
-    if cached is None:
-        evict_if_full(_once_cache)
-        cached = _once_cache[id(code), instruction] = (code, _executes_once(code, instruction))
-    return cached[1]
-
-
-def _executes_once(code: CodeType, instruction: int) -> bool:
     running = statement_at(bytecode_statements(code), instruction)
     if running is None or _is_reentrant(code) or _is_in_loop(code, instruction):
         return False
@@ -191,16 +197,9 @@ def _is_inside(inner: Any, outer: Any) -> bool:
     return bool((first, start) <= (line, column) and (last_line, last_column) <= (last, end))
 
 
+@cached_by_code
 def operand_spans(code: CodeType, instruction: int) -> list[Span]:
     """Return the spans that compute the operands of an operator or the arguments of a call; empty if unknown."""
-    cached = _operand_cache.get((id(code), instruction))
-    if cached is None:
-        evict_if_full(_operand_cache)
-        cached = _operand_cache[id(code), instruction] = (code, _find_operand_spans(code, instruction))
-    return cached[1]
-
-
-def _find_operand_spans(code: CodeType, instruction: int) -> list[Span]:
     # The offset of a running call is that of its last inline cache entry.
     running = statement_at(bytecode_statements(code), instruction)
     first = running.start if running is not None else 0
@@ -278,13 +277,10 @@ def is_within(offset: int, spans: list[Span]) -> bool:
     return any(first <= offset <= last for first, last in spans)
 
 
+@cached_by_code
 def literal_sequences(code: CodeType) -> frozenset[tuple[int, ...]]:
     """Return the list and tuple literals of a code object as tuples of the ids of their items."""
-    cached = _literal_cache.get(id(code))
-    if cached is None:
-        evict_if_full(_literal_cache)
-        cached = _literal_cache[id(code)] = (code, frozenset(_find_literal_sequences(code)))
-    return cached[1]
+    return frozenset(_find_literal_sequences(code))
 
 
 def _find_literal_sequences(code: CodeType) -> Iterator[tuple[int, ...]]:

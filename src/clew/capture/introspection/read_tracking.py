@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from clew.capture.introspection.bytecode import (
     WHOLE_CODE,
     bytecode_statements,
+    cached_by_code,
     constant_ids_within,
     definition_spans,
-    evict_if_full,
     executes_once,
     is_within,
     nested_codes,
@@ -90,6 +90,13 @@ def _merge_reads(reads: list[Provenance | FrameVersion]) -> Provenance:
     return merged
 
 
+def _name_lookup(frame: FrameType) -> Callable[[str], Any]:
+    """Return a function that returns the value of a local or global name; None if there is none."""
+    # Once: f_locals of a function is rebuilt on each access.
+    local_names, global_names = frame.f_locals, frame.f_globals
+    return lambda name: local_names[name] if name in local_names else global_names.get(name)
+
+
 def record_scalar(frame: FrameType, provenance: Provenance) -> None:
     """Record that the statement running in `frame` extracted a scalar."""
     scalars = _reads.scalars
@@ -116,11 +123,7 @@ def scalar_sources(
     ]
     if not candidates:
         return []
-    local_names, global_names = frame.f_locals, frame.f_globals
-
-    def lookup(name: str) -> Any:
-        return local_names[name] if name in local_names else global_names.get(name)
-
+    lookup = _name_lookup(frame)
     exact_names = {name for name in reach.loaded if lookup(name) is value}
     # A small number without a name is more likely the literal than an extracted scalar of equal value.
     if not exact_names and id(value) in reach.constants:
@@ -134,12 +137,9 @@ def scalar_sources(
 
 def scalar_sources_of_name(name: str, frame: FrameType, is_plain: Callable[[Any], bool]) -> list[Provenance]:
     """Return the provenance of the scalars behind a variable name, as used in the text of a query."""
-    local_names, global_names = frame.f_locals, frame.f_globals
-    statements = bytecode_statements(frame.f_code)
+    lookup, statements = _name_lookup(frame), bytecode_statements(frame.f_code)
     earlier = [statement for statement in reversed(statements) if statement.end < frame.f_lasti]
-    spans = _scalar_spans(
-        earlier, {name}, lambda other: is_plain(local_names[other] if other in local_names else global_names.get(other))
-    )
+    spans = _scalar_spans(earlier, {name}, lambda other: is_plain(lookup(other)))
     return [
         read
         for (_, offset), (code, read) in list(_reads.scalars.items())
@@ -160,7 +160,6 @@ def _scalar_spans(earlier: list[BytecodeStatement], names: set[str], is_plain: C
 class _Reachable(NamedTuple):
     """Possible origins of a value at an instruction: constants, loaded names and the statements that define them."""
 
-    code: CodeType
     constants: frozenset[int]
     loaded: frozenset[str]
     definitions: list[BytecodeStatement]
@@ -168,23 +167,12 @@ class _Reachable(NamedTuple):
     spans: list[Span]
 
 
-_reachable_cache: dict[tuple[int, int, Span | None], _Reachable] = {}
-
-
+@cached_by_code
 def _reachable(code: CodeType, instruction: int, within: Span | None) -> _Reachable:
-    # Keyed by id(code), since hashing code hashes all its constants; the value holds the code, so its id stays valid.
-    cached = _reachable_cache.get((id(code), instruction, within))
-    if cached is None:
-        evict_if_full(_reachable_cache)
-        cached = _reachable_cache[id(code), instruction, within] = _find_reachable(code, instruction, within)
-    return cached
-
-
-def _find_reachable(code: CodeType, instruction: int, within: Span | None) -> _Reachable:
     statements = bytecode_statements(code)
     running = statement_at(statements, instruction)
     if running is None:
-        return _Reachable(code, frozenset(map(id, code.co_consts)), frozenset(), [], [(instruction, instruction)])
+        return _Reachable(frozenset(map(id, code.co_consts)), frozenset(), [], [(instruction, instruction)])
     span = within or _argument_span(code, instruction, running)
     loaded = frozenset(load.name for load in running.loads if is_within(load.offset, [span]))
     wanted, definitions = set(loaded), []
@@ -193,7 +181,7 @@ def _find_reachable(code: CodeType, instruction: int, within: Span | None) -> _R
             definitions.append(statement)
             wanted.update(load.name for load in statement.loads)
     spans = [span, *[(statement.start, statement.end) for statement in definitions]]
-    return _Reachable(code, constant_ids_within(code, span), loaded, definitions, spans)
+    return _Reachable(constant_ids_within(code, span), loaded, definitions, spans)
 
 
 def _argument_span(code: CodeType, instruction: int, running: BytecodeStatement) -> Span:
@@ -308,10 +296,10 @@ def _drop_argument_reads(recent: dict[tuple[int, int], Any], code: CodeType, ins
 def _called_codes(frame: FrameType, spans: list[Span]) -> Iterator[CodeType]:
     """Yield the code of comprehensions within spans and of functions named there."""
     yield from nested_codes(frame.f_code, spans)
-    local_names, global_names = frame.f_locals, frame.f_globals
+    lookup = _name_lookup(frame)
     loads = [load for statement in bytecode_statements(frame.f_code) for load in statement.loads]
     for name in {load.name for load in loads if is_within(load.offset, spans)}:
-        code = getattr(local_names[name] if name in local_names else global_names.get(name), "__code__", None)
+        code = getattr(lookup(name), "__code__", None)
         if inspect.iscode(code):
             yield code
             yield from nested_codes(code, [WHOLE_CODE])
@@ -328,9 +316,8 @@ def _arguments_start(running: BytecodeStatement, name: str, call: int) -> int:
 def names_bound_to(value: Any, frame: FrameType) -> set[str]:
     """Return the names under which the running statement loads a value."""
     running = statement_at(bytecode_statements(frame.f_code), frame.f_lasti)
-    local_names, global_names = frame.f_locals, frame.f_globals
-    loaded = {load.name for load in running.loads} if running is not None else set()
-    return {name for name in loaded if (local_names[name] if name in local_names else global_names.get(name)) is value}
+    lookup = _name_lookup(frame)
+    return {load.name for load in running.loads if lookup(load.name) is value} if running is not None else set()
 
 
 def loaded_values(frame: FrameType, within: str | Span | None = None) -> list[tuple[Any, int]]:
@@ -346,10 +333,5 @@ def loaded_values(frame: FrameType, within: str | Span | None = None) -> list[tu
     else:
         start, end = _resolve_span(running, within, frame.f_lasti)
         counts = Counter(load.name for load in running.loads if start <= load.offset <= end)
-    # f_locals of a function is rebuilt on each access.
-    local_names, global_names = frame.f_locals, frame.f_globals
-    return [
-        (local_names[name] if name in local_names else global_names[name], times)
-        for name, times in counts.items()
-        if name in local_names or name in global_names
-    ]
+    lookup = _name_lookup(frame)
+    return [(value, times) for name, times in counts.items() if (value := lookup(name)) is not None]

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from clew.capture.introspection.bytecode import cached_by_code
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import CodeType
 
 _OPERATION_NODES = (ast.Call, ast.Subscript, ast.BinOp, ast.Compare, ast.UnaryOp, ast.Attribute, ast.Await)
 _MAX_SOURCE_CHARS = 100_000
-_MAX_POSITIONS = 10_000
 
 
 class SourceLocation(NamedTuple):
@@ -131,22 +132,9 @@ class Position(NamedTuple):
     end_column: int
 
 
-_positions: dict[tuple[int, int], tuple[CodeType, Position | None]] = {}
-
-
+@cached_by_code
 def position_of(code: CodeType, instruction: int) -> Position | None:
     """Return the position of an instruction, or None if its code has none."""
-    # Keyed by id(code), since hashing code hashes all its constants; the value holds the code, so its id stays valid.
-    key = (id(code), instruction)
-    cached = _positions.get(key)
-    if cached is None:
-        if len(_positions) >= _MAX_POSITIONS:
-            _positions.clear()
-        cached = _positions[key] = (code, _find_position(code, instruction))
-    return cached[1]
-
-
-def _find_position(code: CodeType, instruction: int) -> Position | None:
     unknown = (None, None, None, None)
     line, end_line, column, end_column = next(itertools.islice(code.co_positions(), instruction // 2, None), unknown)
     if line is None or end_line is None:

@@ -98,6 +98,10 @@ class FrameVersion(Struct, eq=False, weakref=True):
 
         return union(*[apply_direct(self.field(label), flags) for label in chosen])
 
+    def levels(self) -> dict[Hashable, Provenance]:
+        """Return the provenance of the named index levels."""
+        return {name: self.field(name) for name in self.index_names}
+
     def labels(self) -> list[Hashable]:
         """Return named index levels, then columns."""
         return [*self.index_names, *column_labels(self.columns)]

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from msgspec import Struct
 
 from clew.capture.lineage.frame_version import STATE_ATTR, column_labels, set_state
-from clew.capture.lineage.transformations import COMPOSED, DIRECT, IDENTITY, INDIRECT, MARKS
+from clew.capture.lineage.transformations import (
+    COMPOSED,
+    CONDITIONAL,
+    DIRECT,
+    IDENTITY,
+    INDIRECT,
+    MARKS,
+    TRANSFORMATION,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -74,6 +82,17 @@ def union(*provenances: Provenance | None) -> Provenance:
         for field, flags in provenance.items():
             merged[field] = merged.get(field, 0) | flags
     return merged
+
+
+def conditional(values: Provenance, conditions: Provenance | None) -> Provenance:
+    """Return values that conditions chose: TRANSFORMATION of the values, CONDITIONAL of the conditions."""
+    return union(apply_direct(values, TRANSFORMATION), as_indirect(conditions, CONDITIONAL))
+
+
+def coalesced(*operands: Provenance) -> Provenance:
+    """Return a value from the first operand that is not null: each is a value and a condition."""
+    both = union(*operands)
+    return conditional(both, both)
 
 
 def zip_by_position(labels: list[Hashable], sources: list[Provenance]) -> dict[Hashable, Provenance]:

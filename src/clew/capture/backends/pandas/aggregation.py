@@ -17,14 +17,8 @@ from clew.capture.backends.pandas.call import (
     record_extracted_scalar,
 )
 from clew.capture.backends.pandas.inference import closure_provenance, is_opaque, referenced_columns, user_functions
-from clew.capture.backends.pandas.state import (
-    as_labels,
-    index_names,
-    is_scalar,
-    provenance_or_empty,
-    resolve_level_names,
-)
-from clew.capture.lineage.frame_version import STATE_ATTR, FrameVersion, set_state
+from clew.capture.backends.pandas.state import as_labels, is_scalar, provenance_or_empty, resolve_level_names
+from clew.capture.lineage.frame_version import STATE_ATTR, FrameVersion, index_names, set_state
 from clew.capture.lineage.operations import ExplicitEdges, IdentityEdges
 from clew.capture.lineage.provenance import (
     Provenance,
@@ -199,29 +193,34 @@ def reduction_rule(axis_position: int = 0) -> Rule:
 
     def rule(call: Call) -> None:
         version: FrameVersion = call.pre_state
-        if isinstance(call.result, pd.DataFrame) and _is_axis1(call, axis_position):
+        is_axis1 = _is_axis1(call, axis_position)
+        if isinstance(call.result, pd.DataFrame) and is_axis1:
             assign_to_result(call, version.fields(None, TRANSFORMATION), "aggregation")
         elif isinstance(call.result, pd.DataFrame):
             record_created(call, "aggregation", IdentityEdges(version, AGGREGATION), None, (version,))
-        elif isinstance(call.result, pd.Series) and _is_axis1(call, axis_position):
-            labels = list(call.receiver.select_dtypes("number").columns) if call.kwargs.get("numeric_only") else None
-            attach_to_series(call.result, version.fields(labels, TRANSFORMATION), _index_levels(version))
-        elif isinstance(call.result, pd.Series):
-            labels = [label for label in call.result.index if version.has(label)]
-            attach_to_series(call.result, version.fields(labels, AGGREGATION))
         else:
-            record_extracted_scalar(call.caller, call.result, version.fields(None, AGGREGATION))
+            _assign_reduced(call, is_axis1=is_axis1)
 
     return rule
+
+
+def _assign_reduced(call: Call, *, is_axis1: bool, opaque: int = 0, closure: Provenance | None = None) -> None:
+    """Attach lineage to a Series or scalar that a reduction returned."""
+    version, result = call.pre_state, call.result
+    if isinstance(result, pd.Series) and is_axis1:
+        labels = list(call.receiver.select_dtypes("number").columns) if call.kwargs.get("numeric_only") else None
+        provenance = union(version.fields(labels, TRANSFORMATION | opaque), closure)
+        attach_to_series(result, provenance, version.levels() or None)
+    elif isinstance(result, pd.Series):
+        labels = [label for label in result.index if version.has(label)]
+        attach_to_series(result, union(version.fields(labels, AGGREGATION | opaque), closure))
+    else:
+        record_extracted_scalar(call.caller, result, version.fields(None, AGGREGATION | opaque))
 
 
 def _is_axis1(call: Call, position: int = 1) -> bool:
     axis = call.argument(position, "axis", 0)
     return isinstance(axis, (int, str)) and not isinstance(axis, bool) and axis in _COLUMN_AXES
-
-
-def _index_levels(version: FrameVersion) -> dict[Hashable, Provenance] | None:
-    return {name: version.field(name) for name in version.index_names} or None
 
 
 def trace_agg(call: Call) -> None:
@@ -235,25 +234,12 @@ def trace_agg(call: Call) -> None:
         fields = None
         if function is None:
             sources = [aggregation[0] for aggregation in call.kwargs.values() if isinstance(aggregation, tuple)]
-            fields = {label: version.field(label) for label in sources if version.has(label)}
-            fields = {label: apply_direct(provenance, AGGREGATION) for label, provenance in fields.items()}
+            fields = {label: apply_direct(version.field(label), AGGREGATION) for label in sources if version.has(label)}
         step = TRANSFORMATION if _is_axis1(call) else AGGREGATION
         fields = fields or _fields_with_closure(call, closure, step | opaque)
         record_created(call, "aggregation", IdentityEdges(version, step | opaque, fields), None, (version,))
-    elif isinstance(call.result, pd.Series) and _is_axis1(call):
-        attach_to_series(
-            call.result, union(version.fields(None, TRANSFORMATION | opaque), closure), _index_levels(version)
-        )
-    elif isinstance(call.result, pd.Series):
-        labels = [label for label in call.result.index if version.has(label)]
-        attach_to_series(call.result, union(version.fields(labels, AGGREGATION | opaque), closure))
     else:
-        record_extracted_scalar(call.caller, call.result, version.fields(None, AGGREGATION | opaque))
-
-
-def trace_describe(call: Call) -> None:
-    """Trace df.describe()."""
-    record_created(call, "aggregation", IdentityEdges(call.pre_state, AGGREGATION), None, (call.pre_state,))
+        _assign_reduced(call, is_axis1=_is_axis1(call), opaque=opaque, closure=closure)
 
 
 def all_columns_rule(step: int) -> Rule:
@@ -291,7 +277,7 @@ def trace_apply(call: Call) -> None:
         labels = referenced_columns(function, version) or None
         provenance = union(version.fields(labels, step), closure)
         if isinstance(call.result, pd.Series):
-            attach_to_series(call.result, provenance, _index_levels(version))
+            attach_to_series(call.result, provenance, version.levels() or None)
         elif isinstance(call.result, pd.DataFrame):
             fields: dict[Hashable, Provenance] = dict.fromkeys(call.result.columns, provenance)
             fields.update({name: version.field(name) for name in index_names(call.result.index) if version.has(name)})

@@ -20,8 +20,15 @@ from clew.capture.backends.pandas.selection import provenance_for_column, proven
 from clew.capture.backends.pandas.state import current_version, is_mask, is_scalar, provenance_or_empty
 from clew.capture.lineage.frame_version import FrameVersion
 from clew.capture.lineage.operations import IdentityEdges
-from clew.capture.lineage.provenance import Provenance, apply_direct, array_columns, as_indirect, union
-from clew.capture.lineage.transformations import CONDITIONAL, IDENTITY, TRANSFORMATION
+from clew.capture.lineage.provenance import (
+    Provenance,
+    apply_direct,
+    array_columns,
+    coalesced,
+    conditional,
+    union,
+)
+from clew.capture.lineage.transformations import IDENTITY, TRANSFORMATION
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -84,12 +91,12 @@ def _assigned_cells(call: Call, mask: Any, value: Any) -> dict[Hashable, Provena
     version: FrameVersion = call.pre_state
     assigned = {} if isinstance(value, pd.DataFrame) else value_provenance(value, call)
     return {
-        label: union(
-            apply_direct(version.field(label), TRANSFORMATION),
-            as_indirect(provenance_for_column(mask, label), CONDITIONAL) if not isinstance(mask, slice) else None,
-            apply_direct(
-                provenance_for_column(value, label) if isinstance(value, pd.DataFrame) else assigned, TRANSFORMATION
+        label: conditional(
+            union(
+                version.field(label),
+                provenance_for_column(value, label) if isinstance(value, pd.DataFrame) else assigned,
             ),
+            provenance_for_column(mask, label) if not isinstance(mask, slice) else None,
         )
         for label in call.receiver.columns
     }
@@ -117,21 +124,11 @@ def trace_update(call: Call) -> None:
     other = call.argument(0, "other")
     source = current_version(other) if isinstance(other, pd.DataFrame) else None
     if source is None:
-        label = getattr(other, "name", None)
-        fields = {
-            label: union(
-                apply_direct(version.field(label), TRANSFORMATION),
-                apply_direct(provenance_or_empty(other), TRANSFORMATION),
-            )
-        }
+        updates = {getattr(other, "name", None): provenance_or_empty(other)}
     else:
-        shared = [label for label in version.columns if source.has(label)]
-        fields = {label: _merge_old_and_new(version.field(label), source.field(label)) for label in shared}
+        updates = {label: source.field(label) for label in version.columns if source.has(label)}
+    fields = {label: apply_direct(union(version.field(label), new), TRANSFORMATION) for label, new in updates.items()}
     record_mutated(call, "assignment", IdentityEdges(version, IDENTITY, fields))
-
-
-def _merge_old_and_new(old: Provenance, new: Provenance) -> Provenance:
-    return union(apply_direct(old, TRANSFORMATION), apply_direct(new, TRANSFORMATION))
 
 
 def wrap_assign_callbacks(call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -181,8 +178,7 @@ def trace_fillna(call: Call) -> None:
         if isinstance(value, (dict, pd.Series, pd.DataFrame)) and label not in value:
             continue
         # A Series fills each column from its entry with that label, as in `df.fillna(df.mean())`.
-        both = union(version.field(label), provenance_for_label(value, label))
-        fields[label] = union(apply_direct(both, TRANSFORMATION), as_indirect(both, CONDITIONAL))
+        fields[label] = coalesced(version.field(label), provenance_for_label(value, label))
     record_result(call, "transformation", IdentityEdges(version, IDENTITY, fields))
 
 
@@ -192,9 +188,7 @@ def trace_combine_first(call: Call) -> None:
     source = current_version(call.argument(0, "other"))
     fields = {}
     for label in call.result.columns:
-        both = union(*[side.field(label) for side in (version, source) if side.has(label)])
-        fields[label] = (
-            union(apply_direct(both, TRANSFORMATION), as_indirect(both, CONDITIONAL)) if source.has(label) else both
-        )
+        sides = [side.field(label) for side in (version, source) if side.has(label)]
+        fields[label] = coalesced(*sides) if source.has(label) else union(*sides)
     edges = IdentityEdges(version, IDENTITY, fields)
     record_created(call, "transformation", edges, align_rows(call, edges, [source]), (version, source))

@@ -43,13 +43,13 @@ from clew.capture.lineage.provenance import (
     as_indirect,
     attach_to_array,
     attach_to_series,
+    conditional,
     scalar_provenance,
     union,
     zip_by_position,
 )
 from clew.capture.lineage.transformations import (
     AGGREGATION,
-    CONDITIONAL,
     FILTER,
     IDENTITY,
     JOIN,
@@ -157,7 +157,7 @@ def trace_eval(call: Call) -> None:
     if assigned:
         record_result(call, "assignment", IdentityEdges(version, IDENTITY, assigned))
     elif isinstance(call.result, pd.Series):
-        attach_to_series(call.result, value, {name: version.field(name) for name in version.index_names} or None)
+        attach_to_series(call.result, value, version.levels() or None)
     elif isinstance(call.result, pd.DataFrame):
         record_result(call, "selection", IdentityEdges(version))
     else:
@@ -243,11 +243,9 @@ def _trace_axis1(call: Call, sources_of: ColumnSources) -> None:
     sources = [
         version.fields(sources_of(call, labels, position), TRANSFORMATION | opaque) for position in range(len(labels))
     ]
-    edges = IdentityEdges(version, TRANSFORMATION | opaque, zip_by_position(labels, sources))
-    if call.is_in_place:
-        record_mutated(call, "transformation", edges)
-    else:
-        record_created(call, "transformation", edges, None, (version,))
+    record_result(
+        call, "transformation", IdentityEdges(version, TRANSFORMATION | opaque, zip_by_position(labels, sources))
+    )
 
 
 def align_rows(call: Call, edges: IdentityEdges, others: list[FrameVersion]) -> Provenance | None:
@@ -317,11 +315,7 @@ def named_columns_rule(position: int, name: str) -> Rule:
             label: apply_direct(union(version.field(label), provenance_or_empty(value)), TRANSFORMATION)
             for label, value in mapping.items()
         }
-        edges = IdentityEdges(version, IDENTITY, fields)
-        if call.is_in_place:
-            record_mutated(call, "transformation", edges)
-        else:
-            record_created(call, "transformation", edges, None, (version,))
+        record_result(call, "transformation", IdentityEdges(version, IDENTITY, fields))
 
     return rule
 
@@ -379,7 +373,7 @@ def trace_np_where(call: Call) -> None:
 
 
 def _assign_conditional(call: Call, values: Provenance, conditions: Provenance) -> None:
-    provenance = union(apply_direct(values, TRANSFORMATION), as_indirect(conditions, CONDITIONAL))
+    provenance = conditional(values, conditions)
     attach_to_array(call.result, provenance)
     if provenance:
         # Later arithmetic must depend on this result, not on the reads that led to it.

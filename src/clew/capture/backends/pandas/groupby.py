@@ -19,8 +19,8 @@ from clew.capture.backends.pandas.inference import (
     referenced_columns,
     user_functions,
 )
-from clew.capture.backends.pandas.state import as_labels, index_names, is_scalar, provenance_or_empty
-from clew.capture.lineage.frame_version import FrameVersion, column_labels
+from clew.capture.backends.pandas.state import as_labels, is_scalar, provenance_or_empty
+from clew.capture.lineage.frame_version import FrameVersion, column_labels, index_names
 from clew.capture.lineage.operations import ExplicitEdges, IdentityEdges, LazyEdges, OperationType
 from clew.capture.lineage.provenance import (
     Provenance,

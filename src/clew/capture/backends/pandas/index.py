@@ -26,7 +26,6 @@ from clew.capture.backends.pandas.series import mask_provenance, record_to_frame
 from clew.capture.backends.pandas.state import (
     current_version,
     index_lineage,
-    index_names,
     index_renames,
     is_mask,
     is_scalar,
@@ -37,7 +36,7 @@ from clew.capture.backends.pandas.state import (
 )
 from clew.capture.introspection.read_tracking import record_read
 from clew.capture.introspection.user_code import guard
-from clew.capture.lineage.frame_version import STATE_ATTR, set_state
+from clew.capture.lineage.frame_version import STATE_ATTR, index_names, set_state
 from clew.capture.lineage.operations import IdentityEdges
 from clew.capture.lineage.provenance import (
     Provenance,

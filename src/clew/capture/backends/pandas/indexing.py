@@ -126,7 +126,7 @@ def _trace_read(call: Call) -> None:
         return
     fields = version.fields(_selected_labels(receiver, columns_key, by_label=call.name in ("loc", "at")))
     if isinstance(result, pd.Series):
-        levels = {name: version.field(name) for name in version.index_names}
+        levels = version.levels()
         attach_to_series(result, fields, levels or None, row_provenance or None)
         record_read(call.caller, fields)
     elif is_scalar(result):

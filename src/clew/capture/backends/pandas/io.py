@@ -22,7 +22,6 @@ from clew.capture.backends.pandas.call import (
 from clew.capture.backends.pandas.state import (
     as_labels,
     current_version,
-    index_names,
     is_scalar,
     level_provenance,
     lineage_or_empty,
@@ -34,7 +33,7 @@ from clew.capture.emit.column_metrics import measure_file
 from clew.capture.introspection.bytecode import mapping_value_spans
 from clew.capture.introspection.read_tracking import columns_read_for
 from clew.capture.lineage.datasets import ExternalDataset, dataset_at, table_dataset, tables_in_query
-from clew.capture.lineage.frame_version import STATE_ATTR, FrameVersion
+from clew.capture.lineage.frame_version import STATE_ATTR, FrameVersion, index_names
 from clew.capture.lineage.operations import ExplicitEdges, OperationRecord, external_version, record_written
 from clew.capture.lineage.provenance import (
     Provenance,
@@ -236,9 +235,7 @@ def _record_read(call: Call, sources: list[FrameVersion], frame: pd.DataFrame) -
 
 
 def _source_datasets(call: Call) -> list[ExternalDataset]:
-    source = (
-        call.args[0] if call.args else next((call.kwargs[name] for name in _SOURCE_NAMES if name in call.kwargs), None)
-    )
+    source = _path_argument(call, _SOURCE_NAMES)
     if call.name.startswith("read_sql"):
         connection = call.argument(1, "con")
         if call.name == "read_sql_table":
@@ -248,24 +245,24 @@ def _source_datasets(call: Call) -> list[ExternalDataset]:
     return [dataset] if dataset is not None else []
 
 
+def _path_argument(call: Call, names: tuple[str, ...]) -> Any:
+    """Return the first argument, or the one with one of the names that pandas uses for files and tables."""
+    return call.args[0] if call.args else next((call.kwargs[name] for name in names if name in call.kwargs), None)
+
+
 def _qualify_table(table: Any, schema: Any) -> str:
     return f"{schema}.{table}" if schema else str(table)
 
 
 def trace_write(call: Call) -> None:
     """Trace df.to_*: the file has the columns of the frame."""
-    target = (
-        call.args[0] if call.args else next((call.kwargs[name] for name in _TARGET_NAMES if name in call.kwargs), None)
-    )
+    target = _path_argument(call, _TARGET_NAMES)
     connection = call.argument(1, "con") if call.name == "to_sql" else None
     table = _qualify_table(target, call.kwargs.get("schema"))
     dataset = table_dataset(connection, table) if connection is not None else dataset_at(target)
     if dataset is None:
         return
-    frame, version = (
-        call.receiver,
-        call.pre_state if isinstance(call.pre_state, FrameVersion) else current_version(call.receiver),
-    )
+    frame, version = call.receiver, call.pre_state
     written = external_version(dataset)
     selected, header = call.kwargs.get("columns"), call.kwargs.get("header")
     columns = list(frame.columns) if selected is None else list(selected)
@@ -291,9 +288,7 @@ def _written_level_names(call: Call, levels: tuple[Any, ...]) -> tuple[Any, ...]
 
 def trace_series_write(call: Call) -> None:
     """Trace series.to_csv and similar: a file with one column."""
-    target = (
-        call.args[0] if call.args else next((call.kwargs[name] for name in _TARGET_NAMES if name in call.kwargs), None)
-    )
+    target = _path_argument(call, _TARGET_NAMES)
     dataset = dataset_at(target)
     if dataset is None:
         return

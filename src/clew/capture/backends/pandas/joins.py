@@ -14,23 +14,22 @@ from clew.capture.backends.pandas.call import record_created
 from clew.capture.backends.pandas.state import (
     as_labels,
     current_version,
-    index_names,
     is_scalar,
     lineage_or_empty,
     provenance_or_empty,
 )
 from clew.capture.introspection.user_code import tracing_enabled
-from clew.capture.lineage.frame_version import FrameVersion, column_labels
+from clew.capture.lineage.frame_version import FrameVersion, column_labels, index_names
 from clew.capture.lineage.operations import ExplicitEdges, LazyEdges
 from clew.capture.lineage.provenance import (
     Provenance,
-    apply_direct,
     as_indirect,
     attach_to_series,
+    coalesced,
     union,
     zip_by_position,
 )
-from clew.capture.lineage.transformations import CONDITIONAL, DIRECT, GROUP_BY, JOIN, MARKS, TRANSFORMATION
+from clew.capture.lineage.transformations import DIRECT, GROUP_BY, JOIN, MARKS
 
 _LEFT_KEY_JOINS = ("inner", "left", "left_anti")
 _ARRAYS = (pd.Series, pd.Index, np.ndarray)
@@ -84,8 +83,7 @@ class Join:
             return left
         if self.how in ("right", "right_anti"):
             return right
-        both = union(left, right)
-        return union(apply_direct(both, TRANSFORMATION), as_indirect(both, CONDITIONAL))
+        return coalesced(left, right)
 
     def edges(self, result: Any) -> ExplicitEdges:
         """Return the edges of every column of the result."""

@@ -11,7 +11,8 @@ from clew.capture.backends.base import Call, Rule
 from clew.capture.backends.pandas.aggregation import resolve_key, to_key_list
 from clew.capture.backends.pandas.call import assign_to_result, record_created
 from clew.capture.backends.pandas.inference import has_user_function
-from clew.capture.backends.pandas.state import as_labels, current_version, index_names, provenance_or_empty
+from clew.capture.backends.pandas.state import as_labels, current_version, provenance_or_empty
+from clew.capture.lineage.frame_version import index_names
 from clew.capture.lineage.operations import ExplicitEdges, IdentityEdges
 from clew.capture.lineage.provenance import Provenance, apply_direct, as_indirect, attach_to_series, union
 from clew.capture.lineage.transformations import AGGREGATION, FILTER, GROUP_BY, IDENTITY, OPAQUE, TRANSFORMATION
@@ -112,7 +113,7 @@ def _value_columns(label: Any, value_columns: list[Any], columns_by: list[Any], 
 def trace_stack(call: Call) -> None:
     """Trace df.stack(): columns become an inner level."""
     version, result = call.pre_state, call.result
-    levels = {name: version.field(name) for name in version.index_names}
+    levels = version.levels()
     if isinstance(result, pd.Series):
         attach_to_series(result, version.fields(), levels or None)
         return
@@ -129,7 +130,7 @@ def trace_unstack(call: Call) -> None:
     """Trace df.unstack(): a level becomes columns."""
     version, result = call.pre_state, call.result
     if isinstance(result, pd.Series):
-        attach_to_series(result, version.fields(), {name: version.field(name) for name in version.index_names} or None)
+        attach_to_series(result, version.fields(), version.levels() or None)
         return
     names = index_names(result.index)
     fields: dict[Hashable, Provenance] = {name: version.field(name) for name in names if version.has(name)}

@@ -42,13 +42,13 @@ from clew.capture.lineage.operations import ExplicitEdges, IdentityEdges, LazyEd
 from clew.capture.lineage.provenance import (
     Provenance,
     SeriesLineage,
-    apply_direct,
     as_indirect,
     attach_to_series,
+    conditional,
     union,
     zip_by_position,
 )
-from clew.capture.lineage.transformations import AGGREGATION, CONDITIONAL, FILTER, IDENTITY, JOIN, SORT, TRANSFORMATION
+from clew.capture.lineage.transformations import AGGREGATION, FILTER, IDENTITY, JOIN, SORT, TRANSFORMATION
 
 _clock = time.perf_counter
 _GETATTR_CODE = NDFrame.__getattr__.__code__
@@ -101,7 +101,7 @@ def _version_or_none(frame: Any) -> FrameVersion | None:
 def _trace_getitem(frame: Any, key: Any, result: Any, version: FrameVersion, caller: Any, started: float) -> None:
     if isinstance(result, pd.Series):
         column = version.field(key)
-        levels = {name: version.field(name) for name in version.index_names} if version.index_names else None
+        levels = version.levels() if version.index_names else None
         set_state(result, SeriesLineage(column, levels))
         record_read(caller, column)
         return
@@ -121,7 +121,7 @@ def _sublevel_edges(key: Any, version: FrameVersion) -> ExplicitEdges | None:
     if not isinstance(key, Hashable) or not version.has(key):
         return None
     head = key if isinstance(key, tuple) else (key,)
-    fields: dict[Hashable, Provenance] = {name: version.field(name) for name in version.index_names}
+    fields: dict[Hashable, Provenance] = version.levels()
     for label in version.columns:
         if label[: len(head)] == head:
             tail = label[len(head) :]
@@ -134,10 +134,8 @@ def record_masked_cells(call: Call, condition: Any, other: Any) -> None:
     version: FrameVersion = call.pre_state
     output = call.output_frame
     fields = {
-        label: union(
-            apply_direct(version.field(label), TRANSFORMATION),
-            as_indirect(provenance_for_column(condition, label), CONDITIONAL),
-            apply_direct(provenance_for_column(other, label), TRANSFORMATION),
+        label: conditional(
+            union(version.field(label), provenance_for_column(other, label)), provenance_for_column(condition, label)
         )
         for label in output.columns
     }
@@ -168,14 +166,12 @@ def trace_where(call: Call) -> None:
 def trace_selection(call: Call) -> None:
     """Trace a selection of rows or columns by position, label or type."""
     version: FrameVersion = call.pre_state
-    if call.is_in_place:
-        record_mutated(call, "selection", IdentityEdges(version))
-    elif isinstance(call.result, pd.DataFrame):
-        record_created(call, "selection", IdentityEdges(version), None, (version,))
+    if call.is_in_place or isinstance(call.result, pd.DataFrame):
+        record_result(call, "selection", IdentityEdges(version))
     elif isinstance(call.result, pd.Series):
         label = call.result.name
         provenance = version.field(label) if version.has(label) else version.fields()
-        attach_to_series(call.result, provenance, {name: version.field(name) for name in version.index_names} or None)
+        attach_to_series(call.result, provenance, version.levels() or None)
     else:
         assign_to_result(call, version.fields())
 
@@ -193,7 +189,7 @@ def trace_xs(call: Call) -> None:
     if not isinstance(call.result, pd.DataFrame):
         assign_to_result(call, union(*sources))
         return
-    fields = {name: version.field(name) for name in version.index_names}
+    fields = version.levels()
     record_created(
         call,
         "selection",

@@ -25,7 +25,6 @@ from clew.capture.backends.pandas.inference import closure_provenance, is_opaque
 from clew.capture.backends.pandas.patching import patches
 from clew.capture.backends.pandas.state import (
     index_lineage,
-    index_names,
     indirect_use,
     is_mask,
     is_scalar,
@@ -40,7 +39,7 @@ from clew.capture.backends.pandas.state import (
 from clew.capture.diagnostics import record_error
 from clew.capture.introspection.read_tracking import reads_in_target, record_read
 from clew.capture.introspection.user_code import guard
-from clew.capture.lineage.frame_version import STATE_ATTR, set_state
+from clew.capture.lineage.frame_version import STATE_ATTR, index_names, set_state
 from clew.capture.lineage.operations import ExplicitEdges, OperationType
 from clew.capture.lineage.provenance import (
     Provenance,
@@ -50,6 +49,8 @@ from clew.capture.lineage.provenance import (
     attach_to_array,
     attach_to_index,
     attach_to_series,
+    coalesced,
+    conditional,
     scalar_provenance,
     union,
 )
@@ -266,34 +267,25 @@ def operation_type(lineage: SeriesLineage) -> OperationType:
     )
 
 
-def assign_to_series_result(
-    call: Call, provenance: Provenance, index: dict[Hashable, Provenance] | None = None, rows: Provenance | None = None
-) -> None:
-    """Attach lineage to the result, or to the receiver if it was mutated in place."""
+def assign_to_series_result(call: Call, provenance: Provenance, rows: Provenance | None = None) -> None:
+    """Attach lineage to the result, or to the receiver if it was mutated in place; index and rows are unchanged."""
+    lineage: SeriesLineage = call.pre_state
     target = call.result if isinstance(call.result, pd.Series) else call.receiver if call.result is None else None
     if target is not None:
-        attach_to_series(target, provenance, index, rows)
+        attach_to_series(target, provenance, lineage.index, union(lineage.rows, rows) or None)
 
 
 def trace_series_where(call: Call) -> None:
     """Trace Series.where, Series.mask."""
     lineage, condition, other = call.pre_state, call.argument(0, "cond"), call.argument(1, "other")
-    branches = apply_direct(union(lineage.provenance, operand_provenance(other, call.caller)), TRANSFORMATION)
-    assign_to_series_result(
-        call, union(branches, as_indirect(provenance_or_empty(condition), CONDITIONAL)), lineage.index, lineage.rows
-    )
+    branches = union(lineage.provenance, operand_provenance(other, call.caller))
+    assign_to_series_result(call, conditional(branches, provenance_or_empty(condition)))
 
 
 def trace_series_fillna(call: Call) -> None:
     """Trace Series.fillna, Series.combine_first: values come from either operand, conditional on both."""
-    lineage, other = (
-        call.pre_state,
-        operand_provenance(call.argument(0, "value", call.kwargs.get("other")), call.caller),
-    )
-    both = union(lineage.provenance, other)
-    assign_to_series_result(
-        call, union(apply_direct(both, TRANSFORMATION), as_indirect(both, CONDITIONAL)), lineage.index, lineage.rows
-    )
+    other = operand_provenance(call.argument(0, "value", call.kwargs.get("other")), call.caller)
+    assign_to_series_result(call, coalesced(call.pre_state.provenance, other))
 
 
 def trace_series_map(call: Call) -> None:
@@ -302,20 +294,13 @@ def trace_series_map(call: Call) -> None:
     if isinstance(mapper, pd.Series):
         mapper_lineage = lineage_or_empty(mapper)
         keys = union(lineage.provenance, *(mapper_lineage.index or {}).values())
-        assign_to_series_result(
-            call, union(mapper_lineage.combined(), as_indirect(keys, JOIN)), lineage.index, lineage.rows
-        )
+        assign_to_series_result(call, union(mapper_lineage.combined(), as_indirect(keys, JOIN)))
     else:
         opaque = OPAQUE if is_opaque(mapper) else 0
         inputs = (
             infer_from_statement(call, "map") if isinstance(mapper, dict) else closure_provenance(mapper, call.caller)
         )
-        assign_to_series_result(
-            call,
-            union(apply_direct(lineage.provenance, TRANSFORMATION | opaque), inputs),
-            lineage.index,
-            lineage.rows,
-        )
+        assign_to_series_result(call, union(apply_direct(lineage.provenance, TRANSFORMATION | opaque), inputs))
 
 
 def trace_series_apply(call: Call) -> None:
@@ -399,12 +384,7 @@ def trace_series_case_when(call: Call) -> None:
     lineage, cases = call.pre_state, call.argument(0, "caselist")
     conditions = union(*[provenance_or_empty(condition) for condition, _ in cases])
     values = union(lineage.provenance, *[operand_provenance(value, call.caller) for _, value in cases])
-    assign_to_series_result(
-        call,
-        union(apply_direct(values, TRANSFORMATION), as_indirect(conditions, CONDITIONAL)),
-        lineage.index,
-        lineage.rows,
-    )
+    assign_to_series_result(call, conditional(values, conditions))
 
 
 def trace_series_rename_axis(call: Call) -> None:
@@ -425,22 +405,21 @@ def trace_series_index_conversion(call: Call) -> None:
 def trace_series_shift(call: Call) -> None:
     """Trace Series.shift(periods): shifts the values, or the index if `freq` is set."""
     lineage = call.pre_state
+    shifted = SeriesLineage(apply_direct(lineage.provenance, TRANSFORMATION), lineage.index, lineage.rows)
     if call.argument(1, "freq") is not None:
         trace_series_index_conversion(call)
     elif isinstance(call.result, pd.Series):
-        attach_to_series(call.result, apply_direct(lineage.provenance, TRANSFORMATION), lineage.index, lineage.rows)
+        attach_to_series(call.result, shifted.provenance, shifted.index, shifted.rows)
     else:
-        record_to_frame(
-            call, SeriesLineage(apply_direct(lineage.provenance, TRANSFORMATION), lineage.index, lineage.rows)
-        )
+        record_to_frame(call, shifted)
 
 
 def trace_series_sort_index(call: Call) -> None:
     """Trace Series.sort_index(level=...): sorted by the named levels."""
     lineage, levels = call.pre_state, call.pre_state.index or {}
     names = resolve_level_names(call.receiver, call.kwargs.get("level")) or levels
-    rows = union(lineage.rows, *[as_indirect(levels.get(name), SORT) for name in names])
-    assign_to_series_result(call, lineage.provenance, lineage.index, rows or None)
+    rows = union(*[as_indirect(levels.get(name), SORT) for name in names])
+    assign_to_series_result(call, lineage.provenance, rows)
 
 
 def trace_series_reindex(call: Call) -> None:
@@ -475,7 +454,7 @@ def trace_series_reset_index(call: Call) -> None:
         fields[result.columns[-1]] = lineage.provenance
         record_created(call, operation_type(lineage), ExplicitEdges(fields), lineage.rows, single_parent(lineage))
     else:
-        assign_to_series_result(call, lineage.provenance, None, lineage.rows)
+        attach_to_series(result if result is not None else call.receiver, lineage.provenance, None, lineage.rows)
 
 
 def trace_series_unstack(call: Call) -> None:

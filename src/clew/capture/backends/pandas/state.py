@@ -138,7 +138,7 @@ def index_lineage(index: Any) -> SeriesLineage | None:
     """Return the lineage of an Index: its own, or that of the frame it belongs to."""
     state = getattr(index, STATE_ATTR, None)
     if isinstance(state, FrameVersion):
-        levels = {name: state.field(name) for name in state.index_names}
+        levels = state.levels()
         return SeriesLineage(union(*levels.values()), levels, _inherited_rows(state))
     return state if isinstance(state, SeriesLineage) else None
 
@@ -234,17 +234,3 @@ def resolve_level_names(receiver: Any, level: Any) -> list[Hashable]:
 def mark_inferred(provenance: Provenance) -> Provenance:
     """Return the provenance with the INFERRED flag set."""
     return {field: flags | INFERRED for field, flags in provenance.items()}
-
-
-__all__ = [
-    "as_labels",
-    "current_version",
-    "index_names",
-    "indirect_use",
-    "is_mask",
-    "is_scalar",
-    "lineage_or_empty",
-    "mark_inferred",
-    "provenance_of",
-    "provenance_or_empty",
-]

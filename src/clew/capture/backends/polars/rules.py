@@ -13,10 +13,9 @@ from clew.capture.backends.polars.expressions import (
 )
 from clew.capture.lineage.frame_version import FrameVersion
 from clew.capture.lineage.operations import ExplicitEdges, IdentityEdges, OperationType
-from clew.capture.lineage.provenance import Provenance, apply_direct, as_indirect, compose, union
+from clew.capture.lineage.provenance import Provenance, apply_direct, as_indirect, coalesced, compose, union
 from clew.capture.lineage.transformations import (
     AGGREGATION,
-    CONDITIONAL,
     FILTER,
     GROUP_BY,
     IDENTITY,
@@ -227,8 +226,7 @@ def trace_join(call: MethodCall) -> OperationLineage:
     fields: dict[Any, Provenance] = {label: _joined_field(label, left, right, suffix) for label in call.labels}
     if how in ("full", "outer") and call.kwargs.get("coalesce"):
         for left_key, right_key in zip(left_keys, right_keys, strict=False):
-            both = union(left.field(left_key), right.field(right_key))
-            fields[left_key] = union(compose(both, TRANSFORMATION), as_indirect(both, CONDITIONAL))
+            fields[left_key] = coalesced(left.field(left_key), right.field(right_key))
     elif how == "right":
         fields.update({key: right.field(key) for key in right_keys if isinstance(key, str)})
     return OperationLineage("join", ExplicitEdges(fields), rows)

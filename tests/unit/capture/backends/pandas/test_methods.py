@@ -7,6 +7,7 @@ edges must be exactly these. `inferred` and `opaque` require marked edges.
 from __future__ import annotations
 
 import os
+import re
 from collections import defaultdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,9 +16,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from tests.support.paths import CASES, ROOT
+from tests.support.paths import CASES, DOCS, ROOT
 
 import clew
+from clew.capture.backends.pandas import methods
 from clew.capture.diagnostics import error_counts, reset_errors
 
 CASE_FOLDER = CASES / "capture"
@@ -131,3 +133,15 @@ def test_shared_case(case: dict[str, Any], tmp_path: Path) -> None:
         reported = lineage.fields.get(column, set()) | lineage.rows
         assert required <= reported <= allowed, column
     assert error_counts() == {}
+
+
+def test_table_has_one_row_per_method() -> None:
+    names = [name for row, _ in methods._TABLE for name in row.split()]
+    assert len(names) == len(set(names))
+
+
+def test_documented_methods_have_a_row() -> None:
+    section = (DOCS / "capture.md").read_text().split("### pandas")[1].split("Details:")[0]
+    names = {name for name in re.findall(r"`(\w+)`", section) if hasattr(pd.DataFrame, name)}
+    special = {"loc", "iloc", "values"}
+    assert names - special - set(methods.METHODS) == set()
