@@ -78,3 +78,15 @@ def test_files_keep_their_data_source(run_cells: Run, tmp_path: Path) -> None:
     assert write["outputs"][0]["facets"]["dataSource"]["name"] == "file"
     assert read["inputs"][0]["facets"]["dataSource"]["name"] == "file"
     assert engine_of(write) == engine_of(read) == ("polars", pl.__version__)
+
+
+@pytest.mark.parametrize(
+    ("source", "engine"),
+    [("t.select('nope')", "polars"), ("duckdb.sql('select nope from t')", "duckdb"), ("pd.concat([])", "pandas")],
+)
+def test_failed_calls_name_their_backend(run_cells: Run, source: str, engine: str) -> None:
+    setup = "t = pl.DataFrame({'a': [1]})"
+    (event,) = operation_events(run_cells(setup, source, namespace={"pl": pl, "duckdb": duckdb})[LINEAGE], "FAIL")
+    assert engine_of(event) == (engine, VERSIONS[engine])
+    assert event["run"]["facets"]["errorMessage"]["message"]
+    assert error_counts() == {}
