@@ -41,7 +41,7 @@ def dataset_row(name: Name, context: EventContext) -> DatasetRow:
     return DatasetRow(*name, context.event_time, context.event_time, context.seq, context.seq)
 
 
-def facet_rows(row: DatasetRow, facets: Facets, context: EventContext) -> Iterator[SymlinksRow | RenameRow]:
+def dataset_facet_rows(row: DatasetRow, facets: Facets, context: EventContext) -> Iterator[SymlinksRow | RenameRow]:
     """Yield the symlinks and the rename of a dataset, and set its lifecycle change."""
     at, seq = context.event_time, context.seq
     if "documentation" in facets:

@@ -16,7 +16,7 @@ from clew.index.extract.context import EventContext
 from clew.index.extract.datasets import (
     FacetCollector,
     dataset_row,
-    facet_rows,
+    dataset_facet_rows,
     job_edge_row,
     run_io_row,
     schema_row,
@@ -62,7 +62,7 @@ def _io_rows(direction: str, dataset: Dataset, context: EventContext) -> Iterato
     row = dataset_row(name, context)
     version = schema_id = None
     if dataset.facets:
-        yield from facet_rows(row, dataset.facets, context)
+        yield from dataset_facet_rows(row, dataset.facets, context)
         version = parse_dataset_version(dataset.facets)
         schema = schema_row(dataset.facets)
         if schema is not None:
@@ -82,7 +82,7 @@ def _subject_rows(dataset: Dataset, context: EventContext) -> Iterator[TableRow]
     """Yield the rows of the dataset of a DatasetEvent."""
     row, schema = dataset_row((dataset.namespace, dataset.name), context), schema_row(dataset.facets)
     if dataset.facets:
-        yield from facet_rows(row, dataset.facets, context)
+        yield from dataset_facet_rows(row, dataset.facets, context)
     yield row
     if schema is not None:
         yield schema

@@ -77,7 +77,7 @@ def _is_deleted() -> Column:
     return F.coalesce("is_deletion", is_deleted, F.lit(False))  # noqa: FBT003
 
 
-def merge_facets(scope: RefreshScope, table: FacetTable, new: DataFrame) -> DataFrame:
+def merge_new_facets(scope: RefreshScope, table: FacetTable, new: DataFrame) -> DataFrame:
     """Merge new facets with the existing ones of the same keys: the last facet of a name replaces earlier ones."""
     rows = new.unionByName(known_facets(scope, table, table.source, table.key))
     order = [F.col("seq"), F.coalesce("uuid", F.lit(""))]

@@ -279,7 +279,7 @@ class _Refresh:
         new = facets.new_facets(scope, table, ranges)
         if scope.units is not None:
             self._units[table.source] = _distinct_with_nulls(_collect(new, *table.key))
-        merged = facets.merge_facets(scope, table, new).persist()
+        merged = facets.merge_new_facets(scope, table, new).persist()
         self._cached.append(merged)
         current, deleted = (
             merged.where("not is_deleted").drop("is_deleted"),
