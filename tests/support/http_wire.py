@@ -10,8 +10,7 @@ from contextlib import contextmanager
 import uvicorn
 from starlette.types import ASGIApp
 
-from clew.server.fast_path import FastPath
-from clew.server.http_limits import LimitedHttpProtocol
+from clew.server.fast_path import FastPath, FastPathProtocol
 
 Response = tuple[int, dict[str, str], bytes]
 
@@ -59,7 +58,7 @@ class RawConnection:
 def run_server(app: ASGIApp, fast_path: FastPath) -> Iterator[tuple[int, uvicorn.Server]]:
     """Serve an application on a free port; yield the port and the server."""
     config = uvicorn.Config(
-        app, http=LimitedHttpProtocol.with_handlers(fast_path), ws="none", log_config=None, server_header=False
+        app, http=FastPathProtocol.with_handlers(fast_path), ws="none", log_config=None, server_header=False
     )
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listener:

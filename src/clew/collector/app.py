@@ -27,10 +27,10 @@ from clew.collector.metrics import CollectorMetrics
 from clew.collector.request_body import SpooledBody, check_body_size, ingest_spooled, read_body
 from clew.collector.responses import ThrottledErrorLog, batch_response, error_response, ingest_response
 from clew.errors import ClewError
-from clew.eventlog.writer import LogWriter
+from clew.eventlog.writer import LogEntry, LogWriter
 from clew.events.decoding import RejectedError
 from clew.events.streams import Stream
-from clew.server.auth import ANONYMOUS, Authenticator, Principal, RateLimiter
+from clew.server.auth import ANONYMOUS, Authenticator, ForbiddenError, Principal, RateLimiter
 from clew.server.auth import Scope as AuthScope
 from clew.server.fast_path import FastRequest, PostHandler, RawResponse, RequestInfo
 from clew.server.run import healthz
@@ -40,7 +40,10 @@ _MIN_FREE_BYTES = 16 << 20
 # Limit for several events in one body, which are parsed in memory.
 _MAX_IN_MEMORY_BYTES = 32 << 20
 
-RequestHandler: TypeAlias = Callable[[Request | FastRequest], Awaitable[Response]]
+RequestHandler: TypeAlias = Callable[[Request], Awaitable[Response]]
+# Receives the result of each event, or the error of the request.
+OnComplete: TypeAlias = Callable[[Sequence[IngestResult], Exception | None], None]
+FastHandler: TypeAlias = Callable[[FastRequest, OnComplete], None]
 
 
 def check_ready(appender: Appender) -> None:
@@ -71,7 +74,13 @@ class RequestGate:
 
     async def authenticate(self, request: RequestInfo, scope: AuthScope) -> Principal:
         """Authenticate a request and apply the rate limit."""
-        principal = await self.authenticator.authenticate(request, scope)
+        return self._check_rate(request, await self.authenticator.authenticate(request, scope))
+
+    def authenticate_key(self, request: RequestInfo, scope: AuthScope) -> Principal:
+        """Authenticate a request by API key and apply the rate limit."""
+        return self._check_rate(request, self.authenticator.authenticate_key(request, scope))
+
+    def _check_rate(self, request: RequestInfo, principal: Principal) -> Principal:
         if self.rate_limiter is not None:
             address = request.client.host if request.client else "unknown client"
             self.rate_limiter.acquire(address if principal is ANONYMOUS else principal.name)
@@ -79,7 +88,7 @@ class RequestGate:
 
 
 class CollectorEndpoint:
-    """Endpoint of the ASGI and the fast path: calls a handler, turns errors into responses, and records metrics."""
+    """Endpoint: calls a handler, turns errors into responses, and records metrics."""
 
     def __init__(
         self, path: str, handler: RequestHandler, metrics: CollectorMetrics, error_log: ThrottledErrorLog
@@ -91,23 +100,38 @@ class CollectorEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle an ASGI request."""
-        response = await self._respond(Request(scope, receive))
-        await response(scope, receive, send)
-
-    async def handle_fast(self, request: FastRequest) -> RawResponse:
-        """Handle a request of the fast path."""
-        response = await self._respond(request)
-        return RawResponse(response.status_code, response.raw_headers, bytes(response.body))
-
-    async def _respond(self, request: Request | FastRequest) -> Response:
-        start = time.perf_counter()
+        start, request = time.perf_counter(), Request(scope, receive)
         try:
             response = await self._handler(request)
         except Exception as error:  # noqa: BLE001  # reported to the client, which sends the events again
-            response = error_response(error)
-            self._error_log.record(self.path, request, response.status_code, error)
-        self._metrics.observe_response(self.path, response.status_code, time.perf_counter() - start)
+            response = self._error_response(request, error)
+        self._observe(response, start)
+        await response(scope, receive, send)
+
+    def handle_fast(self, handler: FastHandler, request: FastRequest, send: Callable[[RawResponse], None]) -> None:
+        """Handle a request of the fast path, without a task: it would cost as much as checking an event."""
+        start = time.perf_counter()
+
+        def on_complete(results: Sequence[IngestResult], error: Exception | None) -> None:
+            try:
+                response = ingest_response(results) if error is None else self._error_response(request, error)
+            except (RejectedError, ForbiddenError) as rejection:
+                response = self._error_response(request, rejection)
+            self._observe(response, start)
+            send(RawResponse(response.status_code, response.raw_headers, bytes(response.body)))
+
+        try:
+            handler(request, on_complete)
+        except Exception as error:  # noqa: BLE001  # reported to the client, which sends the events again
+            on_complete((), error)
+
+    def _error_response(self, request: RequestInfo, error: Exception) -> Response:
+        response = error_response(error)
+        self._error_log.record(self.path, request, response.status_code, error)
         return response
+
+    def _observe(self, response: Response, start: float) -> None:
+        self._metrics.observe_response(self.path, response.status_code, time.perf_counter() - start)
 
 
 class EventHandlers:
@@ -127,7 +151,7 @@ class EventHandlers:
         self._gate = gate
         self._metrics = metrics
 
-    async def handle_events(self, stream: Stream, request: Request | FastRequest) -> Response:
+    async def handle_events(self, stream: Stream, request: Request) -> Response:
         """Store events of a stream: one, a list, or NDJSON."""
         principal = await self._gate.authenticate(request, AuthScope.WRITE)
         body = await read_body(request, self._spool_folder, self._limits.body_bytes)
@@ -138,7 +162,22 @@ class EventHandlers:
             results = await self._ingest(body, stream, request, principal)
         return ingest_response(results)
 
-    async def handle_batch(self, request: Request | FastRequest) -> Response:
+    def handle_fast(self, stream: Stream, request: FastRequest, on_complete: OnComplete) -> None:
+        """Store events of a stream on the fast path."""
+        principal = self._gate.authenticate_key(request, AuthScope.WRITE)
+        results = _check_events(request.body, stream, request, principal)
+
+        def on_ack(error: Exception | None) -> None:
+            if error is None:
+                self._metrics.count_events(stream, results)
+            on_complete(results, error)
+
+        if entries := _entries(results):
+            self._appender.store_nowait(entries, on_ack)
+        else:
+            on_ack(None)
+
+    async def handle_batch(self, request: Request) -> Response:
         """Store a list of OpenLineage events; the response lists those that failed."""
         principal = await self._gate.authenticate(request, AuthScope.WRITE)
         body = await read_body(request, self._spool_folder, self._limits.body_bytes)
@@ -152,10 +191,8 @@ class EventHandlers:
         self, payload: bytes, stream: Stream, request: RequestInfo, principal: Principal
     ) -> list[IngestResult]:
         """Store the valid events of a payload and wait until they are synced."""
-        source = _user_agent(request)
-        results = [check_event(stream, source, body, principal) for body in split_payload(payload)]
-        entries = [result.entry for result in results if result.entry is not None]
-        if entries:
+        results = _check_events(payload, stream, request, principal)
+        if entries := _entries(results):
             await self._appender.store(entries)
         self._metrics.count_events(stream, results)
         return results
@@ -177,6 +214,15 @@ class EventHandlers:
         return [result]
 
 
+def _check_events(payload: bytes, stream: Stream, request: RequestInfo, principal: Principal) -> list[IngestResult]:
+    source = _user_agent(request)
+    return [check_event(stream, source, body, principal) for body in split_payload(payload)]
+
+
+def _entries(results: Sequence[IngestResult]) -> list[LogEntry]:
+    return [result.entry for result in results if result.entry is not None]
+
+
 def _user_agent(request: RequestInfo) -> str:
     return request.headers.get("user-agent", "http")[:200]
 
@@ -187,14 +233,18 @@ class Collector:
     `fast_path_handlers` handle small requests without ASGI, by path.
     """
 
-    def __init__(self, app: Starlette, endpoints: Sequence[CollectorEndpoint], appender: Appender) -> None:
+    def __init__(
+        self,
+        app: Starlette,
+        endpoints: Sequence[CollectorEndpoint],
+        appender: Appender,
+        fast_path_handlers: Mapping[bytes, PostHandler],
+    ) -> None:
         # Shared with other writers of this process.
         self.appender = appender
+        self.fast_path_handlers = fast_path_handlers
         self._app = app
         self._endpoints = {endpoint.path: endpoint for endpoint in endpoints}
-        self.fast_path_handlers: Mapping[bytes, PostHandler] = {
-            endpoint.path.encode(): endpoint.handle_fast for endpoint in endpoints
-        }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Dispatch an ASGI request."""
@@ -236,16 +286,24 @@ def create_collector(
     def endpoint(path: str, handler: RequestHandler) -> CollectorEndpoint:
         return CollectorEndpoint(path, handler, metrics, error_log)
 
-    event_endpoints = [
-        endpoint("/api/v1/lineage", partial(handlers.handle_events, Stream.OPENLINEAGE)),
-        endpoint("/api/v1/events/runtime", partial(handlers.handle_events, Stream.RUNTIME)),
-        endpoint("/api/v1/events/dataframe", partial(handlers.handle_events, Stream.DATAFRAME)),
-        endpoint("/api/v1/lineage/batch", handlers.handle_batch),
-    ]
+    streams_by_path = {
+        "/api/v1/lineage": Stream.OPENLINEAGE,
+        "/api/v1/events/runtime": Stream.RUNTIME,
+        "/api/v1/events/dataframe": Stream.DATAFRAME,
+    }
+    event_endpoints = {
+        stream: endpoint(path, partial(handlers.handle_events, stream)) for path, stream in streams_by_path.items()
+    }
+    post_endpoints = [*event_endpoints.values(), endpoint("/api/v1/lineage/batch", handlers.handle_batch)]
     monitoring = [endpoint("/readyz", readyz), endpoint("/metrics", metrics_endpoint)]
     routes = [
-        *(Route(item.path, item, methods=["POST"]) for item in event_endpoints),
+        *(Route(item.path, item, methods=["POST"]) for item in post_endpoints),
         *(Route(item.path, item, methods=["GET"]) for item in monitoring),
         Route("/healthz", healthz),
     ]
-    return Collector(Starlette(routes=routes, lifespan=lifespan), event_endpoints, appender)
+    fast_path_handlers = {
+        item.path.encode(): partial(item.handle_fast, partial(handlers.handle_fast, stream))
+        for stream, item in event_endpoints.items()
+        if gate.authenticator.is_synchronous
+    }
+    return Collector(Starlette(routes=routes, lifespan=lifespan), post_endpoints, appender, fast_path_handlers)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeAlias
 
 from msgspec import Struct
 
@@ -23,6 +23,10 @@ _MAX_JOIN_SECONDS = 0.1
 _MAX_PENDING_BYTES = 64 << 20
 # About a millisecond of the event loop; more is written on the sync thread.
 _MAX_INLINE_BYTES = 1 << 20
+
+
+# Receives the error, or None when the entries are synced.
+AckCallback: TypeAlias = Callable[[Exception | None], None]
 
 
 class OverloadedError(ClewError):
@@ -45,7 +49,7 @@ class AckGroup:
         """Start a group; without a timeout it has no deadline."""
         self.entries: list[LogEntry] = []
         self._loop = asyncio.get_running_loop()
-        self._waiters: list[asyncio.Future[None]] = []
+        self._callbacks: list[AckCallback] = []
         self._timeout = timeout
         self._started_at = self._loop.time()
         self._deadline = None if timeout is None else self._loop.call_later(timeout, self._time_out)
@@ -54,25 +58,18 @@ class AckGroup:
         """Return whether a request with this timeout can join the group."""
         return timeout == self._timeout and self._loop.time() - self._started_at < _MAX_JOIN_SECONDS
 
-    async def wait(self) -> None:
-        """Wait until the entries are synced; raise the error if they are not stored in time."""
-        # Not one future for all: a cancelled request would cancel the others.
-        waiter = self._loop.create_future()
-        self._waiters.append(waiter)
-        await waiter
+    def add(self, entries: Sequence[LogEntry], on_ack: AckCallback) -> None:
+        """Add the entries of a request."""
+        self.entries += entries
+        self._callbacks.append(on_ack)
 
     def resolve(self, error: Exception | None) -> None:
-        """Pass the result to the waiting requests. After the deadline, none is waiting."""
+        """Run the callbacks with the result, once: after the deadline, none is left."""
         if self._deadline is not None:
             self._deadline.cancel()
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            if waiter.cancelled():
-                continue
-            if error is None:
-                waiter.set_result(None)
-            else:
-                waiter.set_exception(error)
+        callbacks, self._callbacks = self._callbacks, []
+        for on_ack in callbacks:
+            on_ack(error)
 
     def _time_out(self) -> None:
         self.resolve(OverloadedError("Timed out waiting for the log to be synced.", hint="Retry in a moment."))
@@ -127,9 +124,34 @@ class Appender:
             message = f"The collector is overloaded: {self.pending_bytes >> 20} MB are waiting to be stored."
             raise OverloadedError(message, hint="Retry in a moment.")
 
-    async def store(self, entries: Sequence[LogEntry]) -> None:
-        """Store the entries of a request and wait until they are synced, or until the deadline."""
-        await self._store(entries, ACK_TIMEOUT_SECONDS)
+    def store_nowait(self, entries: Sequence[LogEntry], on_ack: AckCallback, *, has_deadline: bool = True) -> None:
+        """Queue entries for the next commit; `on_ack` is called when they are synced, or at the deadline."""
+        timeout = ACK_TIMEOUT_SECONDS if has_deadline else None
+        # Spooled bodies are views of a file and need no memory.
+        memory_bytes = sum([len(entry.body) for entry in entries if isinstance(entry.body, bytes)])
+        self.check_ready(memory_bytes)
+        if not self._queue or not self._queue[-1].accepts(timeout):
+            self._queue.append(AckGroup(timeout))
+        self._queue[-1].add(entries, on_ack)
+        self.pending_bytes += memory_bytes
+        if self._commits is None:
+            # Starts when the other requests of this loop iteration have joined.
+            self._commits = asyncio.create_task(self._commit_groups())
+
+    async def store(self, entries: Sequence[LogEntry], *, has_deadline: bool = True) -> None:
+        """Store entries and wait until they are synced, or until the deadline."""
+        stored = asyncio.get_running_loop().create_future()
+
+        def on_ack(error: Exception | None) -> None:
+            if stored.cancelled():
+                return
+            if error is None:
+                stored.set_result(None)
+            else:
+                stored.set_exception(error)
+
+        self.store_nowait(entries, on_ack, has_deadline=has_deadline)
+        await stored
 
     def append(self, events: Iterable[IncomingEvent]) -> int:
         """Append events from another thread, wait until they are synced and return their number."""
@@ -140,30 +162,16 @@ class Appender:
     def submit(self, entries: Sequence[LogEntry]) -> Future[None]:
         """Store entries from another thread, without a deadline; the future fails if none is stored."""
         self.check_ready()
-        return asyncio.run_coroutine_threadsafe(self._store(entries, None), self._loop)
-
-    async def _store(self, entries: Sequence[LogEntry], timeout_seconds: float | None) -> None:
-        # Spooled bodies are views of a file and need no memory.
-        memory_bytes = sum([len(entry.body) for entry in entries if isinstance(entry.body, bytes)])
-        self.check_ready(memory_bytes)
-        if not self._queue or not self._queue[-1].accepts(timeout_seconds):
-            self._queue.append(AckGroup(timeout_seconds))
-        group = self._queue[-1]
-        group.entries += entries
-        self.pending_bytes += memory_bytes
-        if self._commits is None:
-            # Starts when the other requests of this loop iteration have joined.
-            self._commits = asyncio.create_task(self._commit_groups())
-        await group.wait()
+        return asyncio.run_coroutine_threadsafe(self.store(entries, has_deadline=False), self._loop)
 
     async def _commit_groups(self) -> None:
         """Write and sync all queued groups together, until none is queued."""
         while self._queue:
             groups, self._queue, self.pending_bytes = self._queue, [], 0
             error = await self._commit([entry for group in groups for entry in group.entries])
-            # The waiting requests run after the next write, so that the disk is busy.
             for group in groups:
-                group.resolve(error)
+                # Runs after the next write, so that the disk is busy.
+                self._loop.call_soon(group.resolve, error)
         self._commits = None
 
     async def _commit(self, entries: Sequence[LogEntry]) -> Exception | None:

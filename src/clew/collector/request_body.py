@@ -26,7 +26,6 @@ from clew.events.decoding import RejectedError, RejectionReason
 from clew.events.ids import JSON_WHITESPACE, NEWLINES_TO_SPACES, content_id
 from clew.events.streams import Stream, decode_utf8
 from clew.server.auth import Principal
-from clew.server.fast_path import FastRequest
 
 _CHUNK_BYTES = 1 << 20
 # A few bytes of zstd can expand to 128 KB, and the output of a call is bounded only by its input.
@@ -244,10 +243,8 @@ class BodyTooLargeError(ClewError):
     """Request body above the limit (HTTP 413)."""
 
 
-async def read_body(request: Request | FastRequest, spool_folder: Path, max_bytes: int) -> bytes | SpooledBody:
+async def read_body(request: Request, spool_folder: Path, max_bytes: int) -> bytes | SpooledBody:
     """Read and decompress the body; the caller closes a SpooledBody."""
-    if isinstance(request, FastRequest):
-        return request.body
     decoder = create_decoder(request.headers.get("content-encoding", ""))
     buffer = bytearray()
     spooled: SpooledBody | None = None

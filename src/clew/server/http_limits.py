@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import ClassVar
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE
-
-from clew.server.fast_path import FastPathProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 
 class _HeadTooLongError(Exception):
     """Stops the parser."""
 
 
-class LimitedHttpProtocol(FastPathProtocol):
+class LimitedHttpProtocol(HttpToolsProtocol):
     """Rejects a head that is too long with 431, and a request that arrives too slowly with 408.
 
     uvicorn itself buffers without a limit or a timeout.
@@ -24,6 +22,9 @@ class LimitedHttpProtocol(FastPathProtocol):
     # Seconds for a request to arrive; extended by its size at the minimum rate.
     request_timeout: ClassVar = 30.0
     min_bytes_per_second: ClassVar = 16 << 10
+
+    # True while no byte of the next request has arrived.
+    is_idle = True
 
     _started_at = 0.0
     _bytes_received = 0
@@ -38,7 +39,7 @@ class LimitedHttpProtocol(FastPathProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancel the timeout."""
-        self._cancel_timeout()
+        self.cancel_timeout()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -48,33 +49,49 @@ class LimitedHttpProtocol(FastPathProtocol):
         if self._is_in_head and self._bytes_received > self.max_head_bytes:
             self._reject_head()
         elif self._is_complete:
-            self._cancel_timeout()
+            self.cancel_timeout()
         elif self._timer is None:
             self._start_timeout()
 
     def on_message_begin(self) -> None:
         """Start a head."""
-        self._is_in_head, self._is_complete = True, False
+        self._is_in_head, self._is_complete, self.is_idle = True, False, False
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         """Check the size of the head."""
-        self._is_in_head = False
-        if sum(len(name) + len(value) for name, value in self.headers) + len(self.url) > self.max_head_bytes:
-            self._reject_head()
-            raise _HeadTooLongError
+        self.finish_head()
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         """Reset for the next request."""
-        self._is_complete, self._bytes_received = True, 0
+        self.finish_message()
         super().on_message_complete()
+
+    def finish_head(self) -> None:
+        """Reject a head that is too long."""
+        self._is_in_head = False
+        if sum(len(name) + len(value) for name, value in self.headers) + len(self.url) > self.max_head_bytes:
+            self._reject_head()
+            raise _HeadTooLongError
+
+    def finish_message(self) -> None:
+        """Mark the request as complete."""
+        self._is_complete, self.is_idle, self._bytes_received = True, True, 0
+
+    def count_bytes(self, size: int) -> None:
+        """Count bytes of a request that bypasses the parser."""
+        self.is_idle, self._is_in_head = False, False
+        self._bytes_received += size
+        if self._timer is None:
+            self._start_timeout()
 
     def send_400_response(self, msg: str) -> None:
         """Respond to invalid HTTP."""
         self._send_error(400, msg)
 
-    def _cancel_timeout(self) -> None:
+    def cancel_timeout(self) -> None:
+        """Cancel the request timeout."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -21,8 +21,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp
 
 from clew.errors import ClewError, UsageError
-from clew.server.fast_path import FastPath
-from clew.server.http_limits import LimitedHttpProtocol
+from clew.server.fast_path import FastPath, FastPathProtocol
 
 
 class JsonFormatter(logging.Formatter):
@@ -94,7 +93,7 @@ def serve(
     on_ready(f"Serving on {listener_url(listener, 'http' if tls is None else 'https')} (Ctrl-C stops)")
     config = uvicorn.Config(
         app,
-        http=LimitedHttpProtocol.with_handlers(fast_path or FastPath()),
+        http=FastPathProtocol.with_handlers(fast_path or FastPath()),
         ws="none",
         log_config=None,
         access_log=False,

@@ -1,9 +1,9 @@
-"""Tests of the choice between the fast path and the ASGI path."""
+"""Tests of the fast path: parsing, and the choice between it and the ASGI path."""
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from starlette.applications import Starlette
@@ -12,7 +12,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from tests.support.http_wire import RawConnection, run_server
 
-from clew.server.fast_path import FastPath, FastRequest, RawResponse, RequestInfo
+from clew.server.fast_path import FastPath, FastRequest, RawResponse, RequestInfo, parse_request
 
 METHODS = ["GET", "HEAD", "POST", "PUT"]
 
@@ -25,10 +25,10 @@ async def respond(request: Request) -> Response:
     return PlainTextResponse(f"ASGI {(await request.body()).decode()}")
 
 
-async def handle_post(request: FastRequest) -> RawResponse:
+def handle_post(request: FastRequest, send: Callable[[RawResponse], None]) -> None:
     address = request.client.host if request.client else None
-    body = b"%s %s %s" % (request.body, (request.headers.get("X-Value") or "").encode("latin-1"), str(address).encode())
-    return RawResponse(200, [(b"content-length", b"%d" % len(body))], body)
+    body = b"%s %s %s" % (request.body, request.headers.get("x-value", "").encode("latin-1"), str(address).encode())
+    send(RawResponse(200, [(b"content-length", b"%d" % len(body))], body))
 
 
 def handle_get(request: RequestInfo, url: bytes) -> RawResponse | None:
@@ -131,3 +131,67 @@ def test_continues_a_request_that_expects_it(connection: RawConnection) -> None:
 def test_rejects_invalid_requests(request_: bytes, connection: RawConnection) -> None:
     assert connection.send(request_)[0][0] == 400
     assert connection.is_closed()
+
+
+def make_head(*lines: str, body: str = "") -> bytes:
+    return "\r\n".join(["POST /x HTTP/1.1", *lines, "", body]).encode("latin-1")
+
+
+def test_parses_a_plain_request() -> None:
+    parsed = parse_request(make_head("Host: x", "Content-Length: 5", "User-Agent:  a b", "X: é", body="hello"))
+    assert parsed is not None
+    assert (parsed.request_line, parsed.body, parsed.head.keep_alive) == (b"POST /x HTTP/1.1", b"hello", True)
+    assert parsed.head.headers == {"host": "x", "content-length": "0", "user-agent": "a b", "x": "é"}
+
+
+def test_parses_a_request_without_a_body() -> None:
+    parsed = parse_request(make_head("Host: x", "Connection: close"))
+    assert parsed is not None
+    assert (parsed.has_length, parsed.body, parsed.head.keep_alive) == (False, b"", False)
+
+
+def test_does_not_cache_the_content_length() -> None:
+    requests = [parse_request(make_head(f"content-length:{len(body)}", body=body)) for body in ("", "a", "b" * 100)]
+    assert [parsed and len(parsed.body) for parsed in requests] == [0, 1, 100]
+
+
+@pytest.mark.parametrize("body", ["", "hell", "hello"])
+def test_parses_an_incomplete_body(body: str) -> None:
+    parsed = parse_request(make_head("Content-Length: 5", body=body))
+    assert parsed is not None
+    assert (parsed.body, parsed.missing) == (body.encode(), 5 - len(body))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"POST /x HTTP/1.1\r\nHost: x\r\n",
+        make_head("Content-Length: 5", body="hello, too long"),
+        make_head("Content-Length: 5", body="hello") * 2,
+        make_head("Host: x", body="a body without a size"),
+        make_head("Content-Length: 5", "Content-Length: 5", body="hello"),
+        make_head("Content-Length: 5", "content-length: 2", body="hello"),
+        make_head("Content-Length : 5", body="hello"),
+        make_head("Content-Length: +5", body="hello"),
+        make_head("Content-Length: 5, 5", body="hello"),
+        make_head("Content-Length: 0x5", body="hello"),
+        make_head("Content-Length:", body=""),
+        make_head("Transfer-Encoding: chunked", body="0\r\n\r\n"),
+        make_head("Content-Length: 5", "Transfer-Encoding: chunked", body="hello"),
+        make_head("Content-Length: 5", "Content-Encoding: gzip", body="hello"),
+        make_head("Content-Length: 5", "Expect: 100-continue", body="hello"),
+        make_head("Connection: Upgrade", "Upgrade: websocket"),
+        make_head("X-Forwarded-For: 10.0.0.1"),
+        make_head("Accept-Encoding: br", "accept-encoding: gzip"),
+        make_head("no header"),
+        make_head(" folded: x"),
+        make_head("a: b", " folded"),
+        make_head("bad name: x"),
+        make_head("a: b\nc: d"),
+        make_head("a: \x00"),
+        make_head("a: " + "x" * 5000),
+    ],
+)
+def test_leaves_other_requests_to_the_full_parser(data: bytes) -> None:
+    assert parse_request(data) is None
