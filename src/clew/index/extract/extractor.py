@@ -15,8 +15,8 @@ from clew.index.encoding import dataset_key, entity_key, run_dataset_key
 from clew.index.extract.context import EventContext
 from clew.index.extract.datasets import (
     FacetCollector,
-    dataset_row,
     dataset_facet_rows,
+    dataset_row,
     job_edge_row,
     run_io_row,
     schema_row,
