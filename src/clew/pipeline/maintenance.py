@@ -36,7 +36,7 @@ from clew.pipeline.locks import BACKFILL_LOCK, PIPELINE_LOCK, acquire_lock, read
 from clew.pipeline.progress import ProgressCallback, no_progress
 
 _HOUR = 3600.0
-# A refresh reads the whole lake; this limits its share of the wall time.
+# A refresh may rebuild all tables; this limits its share of the wall time.
 _MAX_REFRESH_DUTY_CYCLE = 0.05
 
 
@@ -49,7 +49,7 @@ class MaintenanceConfig(Struct, frozen=True):
     vacuum_interval_seconds: float = _HOUR
     error_backoff_seconds: float = 300.0
     retention_hours: int = 7 * 24
-    # Each refresh writes a full copy of the derived tables.
+    # Each refresh replaces files of the derived tables.
     derived_retention_hours: int = 2
     target_bytes: int = TARGET_BYTES
     # Ingested log segments older than this are deleted; None deletes nothing.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 
 import pyarrow as pa
 import pytest
@@ -18,11 +19,11 @@ def frames(spark: SparkSession) -> dict[str, DataFrame]:
     return {str(rows): spark.range(rows) for rows in range(4)}
 
 
-def test_returns_results_and_reports_progress(frames: dict[str, DataFrame]) -> None:
-    progress: list[tuple[int, int]] = []
-    counts = run_concurrently(DataFrame.count, frames, lambda *counts_done: progress.append(counts_done))
-    assert counts == {"0": 0, "1": 1, "2": 2, "3": 3}
-    assert progress == [(1, 4), (2, 4), (3, 4), (4, 4)]
+def test_returns_results_in_order_and_reports_each(spark: SparkSession, frames: dict[str, DataFrame]) -> None:
+    done: list[None] = []
+    counts = run_concurrently(spark, [frame.count for frame in frames.values()], lambda: done.append(None))
+    assert counts == [0, 1, 2, 3]
+    assert len(done) == 4
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt])
@@ -43,11 +44,11 @@ def test_an_error_cancels_other_jobs(spark: SparkSession, error: type[BaseExcept
         finally:
             ended.set()
 
-    def fail(*_: int) -> None:
+    def fail() -> None:
         raise error
 
     with pytest.raises(error):
-        run_concurrently(run, {"fast": fast, "slow": slow}, fail)
+        run_concurrently(spark, [partial(run, fast), partial(run, slow)], fail)
     failed.set()
     assert ended.wait(60)
 
@@ -78,22 +79,20 @@ def test_map_ordered_cancels_jobs_of_a_closed_iterator(spark: SparkSession) -> N
     assert ended.wait(60)
 
 
-def test_interrupt_does_not_wait_and_starts_no_job(frames: dict[str, DataFrame]) -> None:
-    names = {id(frame): name for name, frame in frames.items()}
+def test_interrupt_does_not_wait_and_starts_no_job(spark: SparkSession, frames: dict[str, DataFrame]) -> None:
     started: set[str] = set()
     is_released = threading.Event()
 
-    def run(frame: DataFrame) -> None:
-        name = names[id(frame)]
+    def run(name: str) -> None:
         started.add(name)
         if name != "0":
             is_released.wait()
 
-    def interrupt(*_: int) -> None:
+    def interrupt() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_concurrently(run, frames, interrupt)
+        run_concurrently(spark, [partial(run, name) for name in frames], interrupt)
     is_released.set()
     for thread in threading.enumerate():
         if thread.name.startswith("clew-job"):

@@ -58,7 +58,7 @@ def test_compacts_but_defers_the_refresh_while_a_pipeline_runs(filled_home: Data
     ingest_log()
     with acquire_lock(filled_home.lake / ".lock"):
         result = run_maintenance(filled_home, WEEK_HOURS)
-    assert result.compacted["lineage_events"] == (3, 1)
+    assert result.compacted["lineage_events"] == (4, 1)
     assert (result.is_refreshed, result.is_refresh_deferred) == (False, True)
 
 

@@ -25,7 +25,7 @@ def derive_datasets(scope: RefreshScope) -> DataFrame:
     renames = scope.rows("state_renames", DATASET, *_NAME).select(
         *_NAME, "renamed_at", F.col("last_seq").alias("renamed_seq")
     )
-    aliases = F.broadcast(scope.all_rows("dataset_aliases"))
+    aliases = F.broadcast(scope.aliases)
     joined = datasets.join(renames, list(_NAME), how="left").join(aliases, list(_NAME), how="left")
     rows = joined.withColumns(
         {

@@ -61,7 +61,7 @@ def derive_column_edges(scope: RefreshScope) -> DataFrame:
         .withColumns({"dataset_version": version, "source_version": _version("INPUT", *_SOURCE)})
         .drop("versions")
     )
-    return times(with_canonical_names(edges, scope.all_rows("dataset_aliases"), "dataset", "source"), "event_time")
+    return times(with_canonical_names(edges, scope.aliases, "dataset", "source"), "event_time")
 
 
 def _versions(run_io: DataFrame) -> DataFrame:
@@ -164,10 +164,15 @@ def _explicit_asserters(scope: RefreshScope) -> DataFrame:
     return runs.select(F.col("run_uuid").alias("asserted_by")).unionByName(jobs.select("asserted_by"))
 
 
-def derive_dataset_edges(scope: RefreshScope) -> DataFrame:
-    """One row per dataset, source dataset, job and origin, with canonical names."""
-    asserted = scope.rows("state_dataset_edges", EDGE_JOB, *_JOB)
-    edges = with_canonical_names(asserted, scope.all_rows("dataset_aliases"), "dataset", "source")
+def derive_dataset_edges(scope: RefreshScope, asserted: DataFrame) -> DataFrame:
+    """One row per dataset, source dataset, job and origin, with canonical names.
+
+    `asserted` are the edges of touched asserters.
+    """
+    if scope.units is not None:
+        others = scope.without_rows("state_dataset_edges", EDGE_JOB, _JOB, ASSERTER, ("asserted_by",))
+        asserted = asserted.unionByName(others)
+    edges = with_canonical_names(asserted, scope.aliases, "dataset", "source")
     merged = edges.groupBy(*_DATASET_EDGE).agg(
         F.max_by("run_uuid", "last_seq").alias("last_run_uuid"),
         F.max("last_event_at").alias("last_event_at"),
@@ -187,7 +192,7 @@ def derive_job_edges(scope: RefreshScope) -> DataFrame:
     is_current = F.col("is_observed") | (order == F.max(order).over(Window.partitionBy(*_JOB)))
     current = edges.withColumn("_is_current", is_current).where("_is_current")
     merged = (
-        with_canonical_names(current, scope.all_rows("dataset_aliases"), "dataset")
+        with_canonical_names(current, scope.aliases, "dataset")
         .groupBy(*_JOB_EDGE)
         .agg(
             F.max_by("last_run_uuid", "last_seq").alias("last_run_uuid"),

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark import inheritable_thread_target
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from clew.index.encoding import KEY_SEPARATOR
 from clew.lake.backfill_state import read_backfilled_ranges, read_chunks
 from clew.lake.data_files import DataFile
-from clew.lake.lake import BatchId, Lake
+from clew.lake.lake import BatchId, Lake, active_files
 from clew.lake.refresh_state import RefreshState, read_refresh_state, reset_refresh_state, write_refresh_state
-from clew.lake.schemas import LINEAGE_EVENTS, STATE_TABLES
+from clew.lake.scan import files_in_ranges
+from clew.lake.schemas import DERIVED_TABLE_NAMES, LINEAGE_EVENTS, STATE_TABLE_NAMES, STATE_TABLES
 from clew.lake.storage import open_parquet
 from clew.pipeline.derive import datasets, edges, facets, notebooks, runs
 from clew.pipeline.derive.extract import STATE_SCHEMAS, STATE_SPECS, NewEvents, extract_changes, reduce_rows
@@ -38,16 +37,16 @@ from clew.pipeline.derive.scope import (
     write_rows,
 )
 from clew.pipeline.progress import ProgressCallback, ProgressReporter, no_progress
-from clew.pipeline.spark.dataframes import large_facet_refs
-from clew.pipeline.spark.session import translate_spark_errors, tuned_for
+from clew.pipeline.spark.dataframes import large_facet_refs, run_concurrently
+from clew.pipeline.spark.session import translate_spark_errors, tuned_for_small_data
 
 _APP_ID: Final = "clew-derived"
-# One per core of a small machine.
-_MAX_CONCURRENT_JOBS: Final = 2
 # Above this share of new events, a rebuild is cheaper.
 _MAX_NEW_SHARE: Final = 0.5
-# Up to this number of changed rows, rows are read and written by the driver.
+# Up to this number of changed rows and bytes of facet files, rows are read and written by the driver.
 _MAX_SMALL_CHANGES: Final = 100_000
+_MAX_SMALL_FACET_BYTES: Final = 32 << 20
+_TABLE_COUNT: Final = len({*DERIVED_TABLE_NAMES, *STATE_TABLE_NAMES})
 _NAME: Final = ("namespace", "name")
 
 
@@ -66,7 +65,7 @@ def refresh_derived_tables(
         before = None
     if before is None:
         reset_refresh_state(lake)
-    with translate_spark_errors(), tuned_for(spark, lake):
+    with translate_spark_errors():
         _Refresh(spark, lake, before, on_progress).run()
     write_refresh_state(lake, after)
     # Py4J objects are in reference cycles: until they are collected, the JVM holds their plans (40 MB each time).
@@ -84,8 +83,10 @@ class _Refresh:
         self._lake = lake
         self._before = before
         self._progress = ProgressReporter(on_progress, "Refreshing derived tables", "tables")
+        self._done = 0
         self._units: dict[str, pa.Table] = {}
         self._cached: list[DataFrame] = []
+        self._has_new_aliases = False
 
     def run(self) -> None:
         """Extract changes, merge them into the state tables and derive the public tables."""
@@ -93,17 +94,29 @@ class _Refresh:
         chunks = [] if self._before is None else read_chunks(self._lake)[self._before.backfills :]
         new = NewEvents(positions, chunks)
         files = extract_changes(self._spark, self._lake, new, read_backfilled_ranges(self._lake))
-        is_small = sum(file.rows for file in files) <= _MAX_SMALL_CHANGES
+        ranges = new.ranges(LINEAGE_EVENTS.name)
+        is_small = sum(file.rows for file in files) <= _MAX_SMALL_CHANGES and self._has_small_facets(ranges)
         units = None if self._before is None else self._units
         self._scope = RefreshScope(self._spark, self._lake, units, BatchId(_APP_ID, 0), is_small=is_small)
         self._changes = {name: [file for file in files if file.table == STATE_TABLES[name]] for name in STATE_TABLES}
         try:
-            self._merge_states()
-            self._derive(new.ranges(LINEAGE_EVENTS.name))
+            with tuned_for_small_data(self._spark, is_small=is_small):
+                self._merge_states()
+                self._derive(ranges)
         finally:
             self._lake.delete_uncommitted(files)
             for frame in self._cached:
                 frame.unpersist()
+
+    def _has_small_facets(self, ranges: Sequence[tuple[int, int]]) -> bool:
+        names = {table.source: files_in_ranges(self._lake, table.source, ranges) for table in facets.FACET_TABLES}
+        sizes = (
+            file.size
+            for table, paths in names.items()
+            for file in active_files(self._lake.require_table(table))
+            if str(self._lake.root / table / file.name) in paths
+        )
+        return sum(sizes) <= _MAX_SMALL_FACET_BYTES
 
     def _merge_states(self) -> None:
         if self._before is not None:
@@ -177,8 +190,11 @@ class _Refresh:
             operations = scope.rows("state_operations", RUN, "run_uuid")
             units[SESSION] = _distinct([units[SESSION], _collect(operations, "session_id")])
         units[ASSERTER] = _distinct([units[ASSERTER], units[RUN], _job_keys(units[JOB])])
-        asserted = scope.rows("state_dataset_edges", ASSERTER, "asserted_by")
-        units[JOB] = _distinct([units[JOB], _collect(asserted, "job_namespace", "job_name")])
+        for asserted in (
+            scope.rows("state_dataset_edges", ASSERTER, "asserted_by"),
+            edges.derive_asserted_dataset_edges(scope),
+        ):
+            units[JOB] = _distinct([units[JOB], _collect(asserted, "job_namespace", "job_name")])
         if scope.is_touched(SESSION):
             operations = scope.rows("state_operations", SESSION, "session_id")
             units[OPERATION_RUN] = _distinct([_collect(operations, "run_uuid")])
@@ -188,18 +204,19 @@ class _Refresh:
     def _refresh_aliases(self) -> None:
         """Compute the canonical names again if symlinks have changed, and add what mentions a changed name."""
         scope, units = self._scope, self._units
-        if scope.units is None:
-            scope.overwrite("dataset_aliases", datasets.derive_dataset_aliases(scope))
-            return
-        if not self._changes["symlinks"]:
+        if scope.units is not None and not self._changes["symlinks"]:
+            scope.aliases = scope.all_rows("dataset_aliases")
             return
         new = datasets.derive_dataset_aliases(scope).toArrow()
+        scope.aliases = self._spark.createDataFrame(new)
+        self._has_new_aliases = True
+        if scope.units is None:
+            return
         old = scope.all_rows("dataset_aliases").toArrow()
         rows = [set(map(tuple, (row.values() for row in table.to_pylist()))) for table in (old, new)]
         changed = sorted({row[:2] for row in rows[0] ^ rows[1]})
         if not changed:
             return
-        scope.overwrite("dataset_aliases", self._spark.createDataFrame(new))
         names = pa.table([pa.array(column, pa.string()) for column in zip(*changed, strict=True)], names=list(_NAME))
         units["changed name"] = names
         dataset = ("dataset_namespace", "dataset_name")
@@ -229,13 +246,12 @@ class _Refresh:
                     self._publish, "job_dependencies", edges.derive_job_dependencies, JOB, "job_namespace", "job_name"
                 ),
                 partial(self._publish, "column_edges", edges.derive_column_edges, ASSERTER, "asserted_by"),
-                partial(
-                    self._publish, "state_dataset_edges", edges.derive_asserted_dataset_edges, ASSERTER, "asserted_by"
-                ),
                 partial(self._publish, "cell_executions", notebooks.derive_cell_executions, SESSION, "session_id"),
                 *(partial(self._merge_facets, table, ranges) for table in facets.FACET_TABLES),
             ]
         )
+        asserted_edges = edges.derive_asserted_dataset_edges(scope).persist()
+        self._cached.append(asserted_edges)
         if scope.units is not None:
             null_job = pa.table({name: pa.array([None], pa.string()) for name in _NAME})
             self._units[EDGE_JOB] = pa.concat_tables([self._units[JOB].rename_columns(list(_NAME)), null_job])
@@ -246,13 +262,19 @@ class _Refresh:
                 partial(self._publish, "jobs", partial(runs.derive_jobs, versions=versions), JOB, *_NAME),
                 partial(self._publish_versions, versions),
                 self._publish_dataset_versions,
-                partial(
-                    self._publish, "dataset_edges", edges.derive_dataset_edges, EDGE_JOB, "job_namespace", "job_name"
-                ),
+                partial(self._publish_dataset_edges, asserted_edges),
                 partial(self._publish, "operations", notebooks.derive_operations, SESSION, "session_id"),
                 *(partial(self._publish_labels, label) for label in facets.LABELS),
             ]
         )
+        # Last, because the next refresh would not find what depends on changes of these tables after a crash.
+        self._publish("state_dataset_edges", lambda _: asserted_edges, ASSERTER, "asserted_by")
+        if self._has_new_aliases:
+            scope.overwrite("dataset_aliases", scope.aliases)
+
+    def _publish_dataset_edges(self, asserted_edges: DataFrame) -> None:
+        derive = partial(edges.derive_dataset_edges, asserted=asserted_edges)
+        self._publish("dataset_edges", derive, EDGE_JOB, "job_namespace", "job_name")
 
     def _publish(self, table: str, derive: Callable[[RefreshScope], DataFrame], unit: str, *columns: str) -> None:
         if self._scope.is_touched(unit):
@@ -329,12 +351,12 @@ class _Refresh:
     def _path(self, file: DataFile) -> str:
         return str(self._lake.root / file.table / file.name)
 
-    def _run_all(self, tasks: Iterable[Callable[[], None]]) -> None:
-        with ThreadPoolExecutor(_MAX_CONCURRENT_JOBS, thread_name_prefix="clew-refresh") as pool:
-            # Threads inherit the local properties, such as the scheduler pool.
-            run = inheritable_thread_target(self._spark)(lambda task: task())
-            for future in [pool.submit(run, task) for task in tasks]:
-                future.result()
+    def _run_all(self, tasks: Sequence[Callable[[], None]]) -> None:
+        def on_done() -> None:
+            self._done += 1
+            self._progress(self._done, _TABLE_COUNT)
+
+        run_concurrently(self._spark, tasks, on_done)
 
 
 def _collect(rows: DataFrame, *columns: str) -> pa.Table:

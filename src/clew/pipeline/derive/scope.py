@@ -76,6 +76,8 @@ class RefreshScope:
         self.units = units
         self.is_small = is_small
         self._batch = batch
+        # Canonical names of datasets, set by the refresh.
+        self.aliases: DataFrame
 
     def is_touched(self, unit: str) -> bool:
         """Return whether any entity of this kind is touched."""
@@ -98,6 +100,13 @@ class RefreshScope:
         files = self._files_with(table, keys, columns)
         tables = [filters.select(_read_file(self._path(table, file.name), schema)) for file in files]
         return pa.concat_tables([schema.empty_table(), *tables])
+
+    def without_rows(
+        self, table: str, unit: str, columns: Sequence[str], other_unit: str, other_columns: Sequence[str]
+    ) -> DataFrame:
+        """Read the rows of touched entities of one kind, except those of touched entities of another kind."""
+        rows, keys = self.rows(table, unit, *columns), (self.units or {})[other_unit]
+        return rows.join(*self._matching(rows, keys, other_columns), how="left_anti")
 
     def all_rows(self, table: str) -> DataFrame:
         """Read all rows of a table."""

@@ -143,16 +143,18 @@ class _JobPool(ThreadPoolExecutor):
         return run(item)
 
 
-def run_concurrently(
-    run: Callable[[DataFrame], T], frames: Mapping[str, DataFrame], on_progress: Callable[[int, int], object]
-) -> dict[str, T]:
-    """Apply `run` to each DataFrame concurrently; the first error cancels the other jobs."""
-    with _JobPool(next(iter(frames.values())).sparkSession, _MAX_CONCURRENT_JOBS) as pool:
-        jobs = {name: pool.submit_action(run, frame) for name, frame in frames.items()}
-        for done, job in enumerate(as_completed(jobs.values()), 1):
+def run_concurrently(spark: SparkSession, actions: Sequence[Callable[[], T]], on_done: Callable[[], object]) -> list[T]:
+    """Run Spark actions concurrently; the first error cancels the other jobs."""
+    with _JobPool(spark, _MAX_CONCURRENT_JOBS) as pool:
+        jobs = [pool.submit_action(_call, action) for action in actions]
+        for job in as_completed(jobs):
             job.result()
-            on_progress(done, len(jobs))
-    return {name: job.result() for name, job in jobs.items()}
+            on_done()
+    return [job.result() for job in jobs]
+
+
+def _call(action: Callable[[], T]) -> T:
+    return action()
 
 
 def map_ordered(run: Callable[[S], T], items: Iterable[S], spark: SparkSession) -> Iterator[T]:

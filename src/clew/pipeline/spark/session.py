@@ -25,8 +25,6 @@ from clew.data_dir import DataDir
 from clew.errors import ClewError
 from clew.eventlog.writer import IncomingEvent, LogWriter
 from clew.events.streams import Stream
-from clew.lake.lake import Lake
-from clew.lake.schemas import EVENT_TABLE_NAMES
 from clew.lake.storage import open_storage
 from clew.pipeline import log_source
 from clew.pipeline.log_source import LogSource
@@ -34,9 +32,8 @@ from clew.pipeline.spark.dataframes import write_events
 from clew.pipeline.spark.java import environment, find_java, temporary_folder
 from clew.pipeline.workers import EventTask, read_log_events
 
-MAX_SMALL_LAKE_BYTES: Final = 32 << 20
 # Measured on a lake of 200 events: all derived tables in 24 CPU-seconds instead of 54.
-_SMALL_LAKE_CONF: Final = {
+_SMALL_DATA_CONF: Final = {
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -44,21 +41,16 @@ _SMALL_LAKE_CONF: Final = {
 
 
 @contextmanager
-def tuned_for(spark: SparkSession, lake: Lake) -> Iterator[None]:
-    """Apply the settings for the size of the lake, and restore the previous ones."""
-    before = {key: spark.conf.get(key) for key in _SMALL_LAKE_CONF} if is_small(lake) else {}
+def tuned_for_small_data(spark: SparkSession, *, is_small: bool) -> Iterator[None]:
+    """Apply the settings for small data, and restore the previous ones."""
+    before = {key: spark.conf.get(key) for key in _SMALL_DATA_CONF} if is_small else {}
     for key in before:
-        spark.conf.set(key, _SMALL_LAKE_CONF[key])
+        spark.conf.set(key, _SMALL_DATA_CONF[key])
     try:
         yield
     finally:
         for key, value in before.items():
             spark.conf.set(key, value or "")
-
-
-def is_small(lake: Lake) -> bool:
-    """Return whether the event tables are small."""
-    return sum(lake.size(name) for name in EVENT_TABLE_NAMES) < MAX_SMALL_LAKE_BYTES
 
 
 _MAX_WORKERS = 8
