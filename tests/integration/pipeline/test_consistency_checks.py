@@ -75,9 +75,14 @@ def read_index(index: Path) -> dict[str, list[str]]:
 
 
 def to_comparable(row: dict[str, Any]) -> str:
-    """Serialize a row without the batch and the compressed body, which may differ."""
-    compared = {name: normalize(value) for name, value in row.items() if name not in {"batch", "body"}}
+    """Serialize a row without internal columns."""
+    compared = {name: normalize(value) for name, value in row.items() if not is_internal(name)}
     return json.dumps(compared, sort_keys=True, default=str)
+
+
+def is_internal(column: str) -> bool:
+    """Return whether a column may differ, or is needed to merge rows only."""
+    return column in {"batch", "body", "has_lineage_entries"} or column.endswith("_order_time")
 
 
 def normalize(value: Any) -> Any:
