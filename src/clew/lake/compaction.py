@@ -20,9 +20,8 @@ from clew.lake.data_files import DataFile, write_data_file
 from clew.lake.lake import WORKER_REPORTS_DIR, ActiveFile, Lake, active_files, replace_files
 from clew.lake.manifest import RECREATE_HINT
 from clew.lake.schemas import (
-    DERIVED_TABLE_NAMES,
+    ALL_TABLE_NAMES,
     EVENT_GRAIN_TABLES,
-    EVENT_TABLE_NAMES,
     EVENT_TABLES,
     TABLES_BY_NAME,
     Table,
@@ -121,7 +120,7 @@ def compact_table(lake: Lake, table: Table, target_bytes: int, *, is_size_tiered
 
 
 def vacuum_tables(
-    lake: Lake, retention_hours: int, names: tuple[str, ...] = (*EVENT_TABLE_NAMES, *DERIVED_TABLE_NAMES)
+    lake: Lake, retention_hours: int, names: tuple[str, ...] = ALL_TABLE_NAMES
 ) -> dict[str, tuple[int, int]]:
     """Delete files that no retained version uses, leftovers of killed workers and expired Delta log entries.
 

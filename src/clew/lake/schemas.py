@@ -242,6 +242,7 @@ STATE_TABLE_NAMES: Final = (
     "state_dataset_edges",
     *(f"state_deleted_{table.name}" for table in FACET_TABLES),
 )
+ALL_TABLE_NAMES: Final = (*EVENT_TABLE_NAMES, *DERIVED_TABLE_NAMES, *STATE_TABLE_NAMES)
 TABLES_BY_NAME: Final = {table.name: table for table in EVENT_TABLES}
 # Values rarely repeat within a file: no dictionary encoding.
 HIGH_CARDINALITY_COLUMNS: Final = frozenset({"uuid", "event_id", "seq", "event_time", "lineage_event_time"})

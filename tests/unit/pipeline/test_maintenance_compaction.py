@@ -41,6 +41,7 @@ def test_compacts_and_retains_a_week_of_versions(filled_home: DataDir) -> None:
     result = run_maintenance(filled_home, WEEK_HOURS)
     assert result.compacted["lineage_events"] == (3, 1)
     assert set(result.vacuumed.values()) == {(0, 0)}
+    assert {"lineage_events", "runs", "state_runs"} <= set(result.vacuumed)
     assert (result.is_refreshed, result.is_refresh_deferred) == (False, False)
 
 

@@ -161,12 +161,6 @@ def scalar_provenance(value: Any) -> Provenance | None:
     return entry[1] if entry is not None and entry[0] is value else None
 
 
-def series_lineage(series: Any) -> SeriesLineage | None:
-    """Return the lineage attached to a Series or an Index, if any."""
-    state = getattr(series, STATE_ATTR, None)
-    return state if type(state) is SeriesLineage else None
-
-
 def attach_to_series(
     series: Any, provenance: Provenance, index: dict[Hashable, Provenance] | None = None, rows: Provenance | None = None
 ) -> None:
