@@ -253,10 +253,11 @@ class IndexReader:
 
     def columns(self, namespace: str, name: str) -> list[str]:
         """Return the columns of a dataset that occur in lineage, as source or target."""
+        # `cross join` fixes the join order: SQLite would read all assertions first.
         rows = self._rows(
             f"""{_ALIASES_AND_RENAMES_CTE} select column_name as name, min(edge_position) as edge_position from (
                 select "column" as column_name, edge_position from names
-                join column_edges on dataset_namespace = names.namespace and dataset_name = names.name
+                cross join column_edges on dataset_namespace = names.namespace and dataset_name = names.name
                 union all
                 select source_column, edge_position from names
                 join edge_sets on source_namespace = names.namespace and source_name = names.name
