@@ -224,8 +224,8 @@ def read_facet_history(lake: Lake, kind: EntityKind, identity: tuple[str, ...], 
     condition = reduce(and_, (pc.field(key) == part for key, part in zip(keys, identity, strict=True)))
     condition = condition & pc.field("name").isin(list(names))
     positions = scan_range(lake, table, value_range).to_table(columns=["seq"], filter=condition)["seq"].to_pylist()
-    if len(positions) > MAX_HISTORY_ROWS:
-        condition = condition & (pc.field("seq") >= sorted(positions)[-MAX_HISTORY_ROWS])
+    # Positions select row groups: rows are sorted by run, and the runs of an entity are all over a file.
+    condition = condition & pc.field("seq").isin(sorted(positions)[-MAX_HISTORY_ROWS:])
     rows = read_facet_rows_where(lake, table, value_range, condition).to_pylist()
     return list(_states(_sorted_rows(rows, lake.facet_order)))[::-1]
 

@@ -30,7 +30,7 @@ FRAME_TYPE: Final = pa.struct(
 class Table:
     """A table's name and columns. `large_text_columns` get no statistics and no dictionary.
 
-    Compacted files are sorted by `sort_columns`, so that a look-up of one entity reads few row groups.
+    Compacted files are sorted by `sort_columns`, so that a look-up of one run or session reads one or two row groups.
     """
 
     name: str
@@ -93,7 +93,7 @@ LINEAGE_EVENTS: Final = _table(
         "is_raw_only": pa.bool_(),
     },
     large=("event",),
-    clustered_by=("job_namespace", "job_name", "seq"),
+    clustered_by=("run_uuid", "seq"),
 )
 DATASET_FACETS: Final = _table(
     "dataset_facets",
@@ -110,19 +110,19 @@ DATASET_FACETS: Final = _table(
         **_FACET_STATUS,
     },
     large=("facet",),
-    clustered_by=("dataset_namespace", "dataset_name", "name", "seq"),
+    clustered_by=("run_uuid", "seq"),
 )
 JOB_FACETS: Final = _table(
     "job_facets",
     {**_FACET_KEYS, **_FACET_BODY, **_JOB, **_FACET_ORIGIN, **_FACET_STATUS},
     large=("facet",),
-    clustered_by=("job_namespace", "job_name", "name", "seq"),
+    clustered_by=("run_uuid", "seq"),
 )
 RUN_FACETS: Final = _table(
     "run_facets",
     {**_FACET_KEYS, **_FACET_BODY, **_JOB, **_FACET_ORIGIN, **_FACET_STATUS},
     large=("facet",),
-    clustered_by=("run_uuid", "name", "seq"),
+    clustered_by=("run_uuid", "seq"),
 )
 # Facets above 64 KB, which would make their row group slow to read; null in the facet tables.
 LARGE_FACETS: Final = _table(

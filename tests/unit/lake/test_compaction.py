@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import threading
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,6 +17,7 @@ import pytest
 from deltalake import DeltaTable
 
 from clew.errors import ClewError
+from clew.lake import compaction
 from clew.lake.compaction import (
     compact_tables,
     delete_rows_before,
@@ -27,7 +30,7 @@ from clew.lake.data_files import FileWriter
 from clew.lake.lake import ActiveFile, BatchId, Lake, active_files, replace_files
 from clew.lake.manifest import check_integrity
 from clew.lake.scan import ValueRange, prune_files, scan_range
-from clew.lake.schemas import LARGE_COLUMNS, LINEAGE_EVENTS
+from clew.lake.schemas import FACET_TABLES, LARGE_COLUMNS, LINEAGE_EVENTS, Table
 
 NAME = LINEAGE_EVENTS.name
 START = datetime(2026, 1, 1, 10, 0, 0, 123_456, tzinfo=UTC)
@@ -46,13 +49,13 @@ def folder(lake: Lake) -> Path:
     return Path(str(lake.root))
 
 
-def append(lake: Lake, number: int, job: str | None = None) -> None:
+def append(lake: Lake, number: int, run: str | None = None) -> None:
     row = {
         "event_id": f"event {number}",
         "seq": number,
         "event_time": START + timedelta(seconds=number),
         "event": LONG_TEXT,
-        "job_name": job,
+        "run_uuid": run,
         "inputs": [{"namespace": "n", "name": f"d{number}", "version": None}],
     }
     writer = FileWriter(str(lake.root), LARGE_COLUMNS)
@@ -108,13 +111,58 @@ def test_compaction_respects_the_target_size(lake: Lake) -> None:
 
 def test_compaction_sorts_rows(lake: Lake) -> None:
     for number in range(6):
-        append(lake, number, job=f"job {number % 2}")
+        append(lake, number, run=f"run {number % 2}")
     compact_tables(lake)
     (path,) = lake.files(NAME)
     compacted = pq.read_table(path, partitioning=None)
-    assert compacted["job_name"].to_pylist() == ["job 0"] * 3 + ["job 1"] * 3
+    assert compacted["run_uuid"].to_pylist() == ["run 0"] * 3 + ["run 1"] * 3
     assert compacted["seq"].to_pylist() == [0, 2, 4, 1, 3, 5]
-    assert inspect_file(lake.root / NAME, ActiveFile(Path(path).name, 0, 0)).is_sorted
+    assert inspect_file(lake.root / NAME, ActiveFile(Path(path).name, 0, 0)).sort_columns == ("run_uuid", "seq")
+
+
+def test_compaction_sorts_files_again_that_are_sorted_by_other_columns(lake: Lake) -> None:
+    for number in range(4):
+        append(lake, number, run=f"run {number % 2}")
+    table = lake.table(NAME)
+    assert table is not None
+    by_job = replace(LINEAGE_EVENTS, sort_columns=("job_namespace", "job_name", "seq"))
+    files = active_files(table)
+    old = rewrite_sorted(lake.root / NAME, by_job, LINEAGE_EVENTS.schema, files)
+    replace_files(lake, NAME, files, [old], is_data_change=False)
+    assert compact_tables(lake)[NAME] == (1, 1)
+    (path,) = lake.files(NAME)
+    assert pq.read_table(path, partitioning=None)["run_uuid"].to_pylist() == ["run 0", "run 0", "run 1", "run 1"]
+
+
+@pytest.mark.parametrize("table", [LINEAGE_EVENTS, *FACET_TABLES], ids=lambda table: table.name)
+def test_a_look_up_by_run_reads_at_most_two_row_groups_of_a_compacted_file(
+    lake: Lake, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The runs of 20 jobs alternate, and each uses its own datasets and one that all share."""
+    monkeypatch.setattr(compaction, "_MAX_ROWS_PER_GROUP", 50)
+    rows_of_table = [
+        {
+            "seq": seq,
+            "run_uuid": f"{run:032x}",
+            "job_name": f"job {run % 20}",
+            "dataset_name": f"dataset {dataset or run}",
+            "name": f"facet {facet}",
+        }
+        for seq, (run, dataset, facet) in enumerate(product(range(100), range(3), range(4)))
+    ]
+    known = [{name: row[name] for name in row if name in table.schema.names} for row in rows_of_table]
+    writer = FileWriter(str(lake.root), LARGE_COLUMNS)
+    batch = pa.RecordBatch.from_pylist(known, schema=table.schema)
+    files = [*writer.add({table.name: batch}), *writer.flush()]
+    assert lake.append(table.name, table.schema, files, BatchId("app", 0))
+    compact_tables(lake)
+    (path,) = lake.files(table.name)
+    footer = pq.read_metadata(path)
+    column = table.schema.get_field_index("run_uuid")
+    bounds = [footer.row_group(index).column(column).statistics for index in range(footer.num_row_groups)]
+    assert len(bounds) == len(rows_of_table) // 50
+    read = [sum(group.min <= f"{run:032x}" <= group.max for group in bounds) for run in range(100)]
+    assert max(read) <= 2
 
 
 def test_size_tiered_compaction_limits_write_amplification(lake: Lake) -> None:
@@ -190,7 +238,7 @@ def test_files_can_be_scanned_and_compacted_after_a_deletion(location: str, requ
     retained = table.to_pyarrow_table(filesystem=lake.storage.filesystem(NAME))["seq"].to_pylist()
     assert sorted(retained) == [0, 2, 3], "a row without a time of receipt is retained"
     (file,) = active_files(table)
-    assert inspect_file(lake.root / NAME, file).is_sorted
+    assert inspect_file(lake.root / NAME, file).sort_columns == LINEAGE_EVENTS.sort_columns
     for seq, count in ((0, 1), (1, 0), (3, 1)):
         value_range = ValueRange("run_uuid", f"run {seq}", f"run {seq}")
         assert scan_range(lake, LINEAGE_EVENTS, value_range).to_table(filter=value_range.filter()).num_rows == count
