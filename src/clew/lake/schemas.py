@@ -246,4 +246,12 @@ ALL_TABLE_NAMES: Final = (*EVENT_TABLE_NAMES, *DERIVED_TABLE_NAMES, *STATE_TABLE
 TABLES_BY_NAME: Final = {table.name: table for table in EVENT_TABLES}
 # Values rarely repeat within a file: no dictionary encoding.
 HIGH_CARDINALITY_COLUMNS: Final = frozenset({"uuid", "event_id", "seq", "event_time", "lineage_event_time"})
-LARGE_COLUMNS: Final = {table.name: table.large_text_columns for table in EVENT_TABLES}
+LARGE_COLUMNS: Final = {
+    **{table.name: table.large_text_columns for table in EVENT_TABLES},
+    # Current and deleted facets, derived from the facet tables.
+    **{
+        f"{prefix}_{table.name}": table.large_text_columns
+        for prefix in ("current", "state_deleted")
+        for table in FACET_TABLES
+    },
+}

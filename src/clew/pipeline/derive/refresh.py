@@ -301,14 +301,8 @@ class _Refresh:
         new = facets.new_facets(scope, table, ranges)
         if scope.units is not None:
             self._units[table.source] = _distinct_with_nulls(_collect(new, *table.key))
-        merged = facets.merge_new_facets(scope, table, new).persist()
-        self._cached.append(merged)
-        current, deleted = (
-            merged.where("not is_deleted").drop("is_deleted"),
-            merged.where("is_deleted").drop("is_deleted"),
-        )
-        scope.replace(table.current, current, table.source, *table.key)
-        scope.replace(table.deleted, deleted, table.source, *table.key)
+        merged = facets.merge_new_facets(scope, table, new)
+        scope.replace_flagged("is_deleted", (table.current, table.deleted), merged, table.source, *table.key)
 
     def _publish_labels(self, label: facets.Label) -> None:
         scope = self._scope

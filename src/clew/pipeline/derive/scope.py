@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from operator import and_
 from typing import Final
@@ -19,6 +19,7 @@ from clew.data_dir import LakeLocation
 from clew.index.encoding import KEY_SEPARATOR
 from clew.lake.data_files import DataFile, FileWriter
 from clew.lake.lake import ActiveFile, BatchId, Lake, active_files, replace_files
+from clew.lake.schemas import LARGE_COLUMNS
 from clew.lake.storage import open_parquet
 from clew.pipeline.spark.dataframes import arrow_schema, read_parquet_in_workers
 from clew.pipeline.worker_reports import (
@@ -124,6 +125,18 @@ class RefreshScope:
         elif self.is_touched(unit):
             self.replace_files(table, self.write(table, rows), self.units[unit], columns)
 
+    def replace_flagged(self, flag: str, tables: tuple[str, str], rows: DataFrame, unit: str, *columns: str) -> None:
+        """Replace the rows of touched entities in two tables: rows with the flag belong to the second one."""
+        if not self.is_touched(unit):
+            return
+        files = self._write(rows, _FlagSplit(flag, tables))
+        for table in tables:
+            written = [file for file in files if file.table == table]
+            if self.units is None:
+                self.overwrite_files(table, arrow_schema(rows.drop(flag).schema), written)
+            else:
+                self.replace_files(table, written, self.units[unit], columns)
+
     def replace_files(self, table: str, written: list[DataFile], keys: pa.Table, columns: Sequence[str]) -> None:
         """Replace the rows of keys by the rows of files."""
         affected = self._files_with(table, keys, columns)
@@ -146,13 +159,18 @@ class RefreshScope:
 
     def write(self, table: str, rows: DataFrame) -> list[DataFile]:
         """Write rows to files of a table, without committing them."""
+        return self._write(rows, _OneTable(table))
+
+    def _write(self, rows: DataFrame, split: Callable[[pa.Table], dict[str, pa.Table]]) -> list[DataFile]:
+        """Write rows to files of the tables into which `split` divides them."""
         # Recent rows together: these are the ones that change.
         order = next((column for column in ("last_seq", "seq") if column in rows.columns), None)
         if self.is_small:
             collected = rows.toArrow().cast(arrow_schema(rows.schema))
-            return write_rows(str(self.lake.root), table, collected if order is None else collected.sort_by(order))
+            parts = split(collected if order is None else collected.sort_by(order))
+            return [file for table, part in parts.items() for file in write_rows(str(self.lake.root), table, part)]
         ordered = rows if order is None else rows.sortWithinPartitions(order)
-        task = _WriteRows(str(self.lake.root), table)
+        task = _WriteRows(str(self.lake.root), split)
         return collect_reports(ordered.mapInArrow(task, REPORT_SCHEMA)).files
 
     def read_files(self, table: str, names: Sequence[str], schema: StructType) -> DataFrame:
@@ -301,7 +319,7 @@ class _DropKeys:
 
 def write_rows(root: str, table: str, rows: pa.Table) -> list[DataFile]:
     """Write rows to files of limited size, without committing them."""
-    writer, files = FileWriter(root, {}), []
+    writer, files = FileWriter(root, LARGE_COLUMNS), []
     for start in range(0, rows.num_rows, _ROWS_PER_FILE):
         part = rows.slice(start, _ROWS_PER_FILE).combine_chunks()
         files += [file for batch in part.to_batches() for file in writer.add({table: batch})]
@@ -309,17 +327,42 @@ def write_rows(root: str, table: str, rows: pa.Table) -> list[DataFile]:
     return files
 
 
+class _OneTable:
+    """All rows belong to one table."""
+
+    def __init__(self, table: str) -> None:
+        self._table = table
+
+    def __call__(self, rows: pa.Table) -> dict[str, pa.Table]:
+        return {self._table: rows}
+
+
+class _FlagSplit:
+    """Rows without the flag belong to the first table, rows with it to the second. The flag is not stored."""
+
+    def __init__(self, flag: str, tables: tuple[str, str]) -> None:
+        self._flag = flag
+        self._tables = tables
+
+    def __call__(self, rows: pa.Table) -> dict[str, pa.Table]:
+        is_flagged, stored = rows[self._flag], rows.drop_columns([self._flag])
+        masks = pc.invert(is_flagged), is_flagged
+        return {table: stored.filter(mask) for table, mask in zip(self._tables, masks, strict=True)}
+
+
 class _WriteRows:
     """Writes rows to files of limited size."""
 
-    def __init__(self, root: str, table: str) -> None:
+    def __init__(self, root: str, split: Callable[[pa.Table], dict[str, pa.Table]]) -> None:
         self._root = root
-        self._table = table
+        self._split = split
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        report, writer, count = WorkerReport(), FileWriter(self._root, {}), 0
+        report, writer, count = WorkerReport(), FileWriter(self._root, LARGE_COLUMNS), 0
         for batch in batches:
-            report.files += writer.add({self._table: batch})
+            for table, rows in self._split(pa.Table.from_batches([batch])).items():
+                for part in rows.to_batches():
+                    report.files += writer.add({table: part})
             count += batch.num_rows
             if count >= _ROWS_PER_FILE:
                 report.files += writer.flush()
