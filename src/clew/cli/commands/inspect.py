@@ -19,7 +19,7 @@ from rich.text import Text
 
 from clew import __version__
 from clew.cli.options import index_option, json_option, lake_option
-from clew.cli.output import format_bytes, format_count, stderr_console, stdout_console
+from clew.cli.output import format_bytes, format_count, new_table, stderr_console, stdout_console
 from clew.collector.file_import import find_event_files, read_event_lines
 from clew.config import SETTINGS, ResolvedSetting, resolve_setting
 from clew.data_dir import DataDir
@@ -201,7 +201,7 @@ def _read_lines(file: Path) -> Iterator[bytes]:
 
 
 def _issue_table(issues: list[Issue]) -> Table:
-    table = Table(box=None, pad_edge=False, show_header=False)
+    table = new_table()
     for issue in issues:
         location = "" if issue.line is None else f"{Path(issue.file or '').name}:{issue.line}"
         rule = Text(issue.rule, style=_STYLES[issue.level])
@@ -379,7 +379,7 @@ def _check_index(home: DataDir) -> CheckResult:
 
 
 def _check_table(checks: list[CheckResult]) -> Table:
-    table = Table(box=None, pad_edge=False, show_header=False)
+    table = new_table()
     table.add_column()
     table.add_column(overflow="fold")
     for check in checks:

@@ -19,7 +19,7 @@ from clew.cli.options import (
     limits_options,
     view_options,
 )
-from clew.cli.output import format_count, print_json, stderr_console, stdout_console
+from clew.cli.output import format_count, print_json, stderr_console, stdout_console, write_file
 from clew.cli.render.lineage import (
     column_path_text,
     hit_table,
@@ -32,7 +32,7 @@ from clew.cli.render.lineage import (
     version_diff_text,
 )
 from clew.data_dir import DataDir
-from clew.errors import ClewError, UsageError
+from clew.errors import UsageError
 from clew.query import exports
 from clew.query.diff import RunDiff, VersionDiff
 from clew.query.graph.traversal import Direction
@@ -275,10 +275,14 @@ def export_command(
         with LineageService.open(home.index) as service:
             result = service.traverse(name, direction, limits, view)
         body = _render(result, chosen)
-    _write_output(out, body)
+    if out is None:
+        sys.stdout.buffer.write(body)
+        sys.stdout.buffer.flush()
+        return
+    write_file(out, body)
     if as_json:
         print_json({"format": chosen, "file": str(out), "bytes": len(body)})
-    elif out is not None:
+    else:
         stderr_console().print(f"Wrote {out}")
 
 
@@ -324,14 +328,3 @@ def _openlineage_events(home: DataDir, name: str) -> bytes:
         run, session = service.resolve_run_and_session(name)
     require_lake(home.lake)
     return b"".join(body + b"\n" for body in read_run_events(Lake(home.lake), run, session))
-
-
-def _write_output(out: Path | None, body: bytes) -> None:
-    if out is None:
-        sys.stdout.buffer.write(body)
-        sys.stdout.buffer.flush()
-        return
-    try:
-        out.write_bytes(body)
-    except OSError as error:
-        raise ClewError(f"Cannot write {out}: {error.strerror}.", hint="Pass another file with --out.") from error

@@ -23,10 +23,11 @@ from clew.cli.output import (
     show_progress,
     stderr_console,
     stdout_console,
+    write_file,
 )
 from clew.cli.render.runs import cell_table, run_summary
 from clew.data_dir import DataDir
-from clew.errors import ClewError, UsageError
+from clew.errors import UsageError
 from clew.query.entities.runs import SLOW_SAMPLE_SIZE, JobRunSummary, RunSelection
 from clew.query.model import NotebookRun
 from clew.query.names import EmptyIndexError, UnknownNameError, full_name
@@ -171,7 +172,9 @@ def report_documentation(name: str | None, out: Path | None, as_json: bool, home
     elif out is None:
         click.echo(documentation_markdown(document), nl=False)
     else:
-        _write_text(out, documentation_html(document) if out.suffix == ".html" else documentation_markdown(document))
+        render = documentation_html if out.suffix == ".html" else documentation_markdown
+        write_file(out, render(document).encode())
+        stderr_console().print(f"Wrote {out}")
 
 
 def _print_reports(reports: list[WrittenReport]) -> None:
@@ -206,14 +209,6 @@ def report_lake(
             raise UnknownNameError.of("report", name, REPORTS)
     with show_progress() as progress:
         return write_reports(home, out, names or tuple(REPORTS), on_progress=progress, master=master, conf=conf)
-
-
-def _write_text(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ClewError(f"Cannot write {path}: {error.strerror}.", hint="Pass another file with --out.") from error
-    stderr_console().print(f"Wrote {path}")
 
 
 def _resource_table(sessions: list[SessionResources]) -> Table:
