@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from datetime import timedelta
 from functools import wraps
@@ -10,6 +11,7 @@ from typing import Any
 
 import click
 
+from clew.cli.output import print_json
 from clew.config import SETTINGS, resolve_setting
 from clew.data_dir import DataDir
 from clew.errors import UsageError
@@ -17,18 +19,20 @@ from clew.events.facets import FacetOrder
 
 _AGE_UNITS = {"d": "days", "h": "hours"}
 
+Command = Callable[..., Any]
 
-def home_option(command: Callable[..., Any]) -> Callable[..., Any]:
+
+def home_option(command: Command) -> Command:
     """Add `--home DIR`; the command receives a DataDir."""
     return _home_flag_option(_with_data_dir(command))
 
 
-def index_option(command: Callable[..., Any]) -> Callable[..., Any]:
+def index_option(command: Command) -> Command:
     """Add `--home DIR` and `--index URL`; the command receives a DataDir."""
     return _home_flag_option(_index_flag_option(_with_data_dir(command)))
 
 
-def lake_option(command: Callable[..., Any]) -> Callable[..., Any]:
+def lake_option(command: Command) -> Command:
     """Add `--home DIR`, `--lake PATH|URL` and `--index URL`; the command receives a DataDir."""
 
     @wraps(command)
@@ -43,7 +47,7 @@ def lake_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return _home_flag_option(flag_option(_index_flag_option(_with_data_dir(with_lake))))
 
 
-def _with_data_dir(command: Callable[..., Any]) -> Callable[..., Any]:
+def _with_data_dir(command: Command) -> Command:
     @wraps(command)
     def with_data_dir(
         *args: Any, home: str | None, lake: str | None = None, index: str | None = None, **kwargs: Any
@@ -53,10 +57,31 @@ def _with_data_dir(command: Callable[..., Any]) -> Callable[..., Any]:
     return with_data_dir
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+json_flag = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 
 
-def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def json_option(
+    print_text: Callable[[Any], object], exit_code: Callable[[Any], int] = lambda _: 0
+) -> Callable[[Command], Command]:
+    """Add `--json`. The command returns its result, which is printed as JSON or by `print_text`."""
+
+    def with_option(command: Command) -> Command:
+        @wraps(command)
+        def with_json(*args: Any, as_json: bool, **kwargs: Any) -> None:
+            result = command(*args, **kwargs)
+            if as_json:
+                print_json(result)
+            else:
+                print_text(result)
+            if code := exit_code(result):
+                sys.exit(code)
+
+        return json_flag(with_json)
+
+    return with_option
+
+
+def spark_options(command: Command) -> Command:
     """Add `--master` and `--conf`; the command receives `master` and a dictionary `conf`."""
 
     @wraps(command)
@@ -81,12 +106,12 @@ def parse_age(text: str) -> timedelta:
     return timedelta(**{_AGE_UNITS[match[2]]: int(match[1])})
 
 
-def _home_flag_option(command: Callable[..., Any]) -> Callable[..., Any]:
+def _home_flag_option(command: Command) -> Command:
     help_text = "Data directory. Default: CLEW_HOME, the nearest .clew in a parent directory, or ~/.clew."
     return click.option("--home", type=click.Path(file_okay=True), default=None, help=help_text)(command)
 
 
-def _index_flag_option(command: Callable[..., Any]) -> Callable[..., Any]:
+def _index_flag_option(command: Command) -> Command:
     help_text = "postgresql:// URL of the index. Default: CLEW_INDEX, or a SQLite file below --home."
     return click.option("--index", metavar="URL", default=None, help=help_text)(command)
 
@@ -97,8 +122,6 @@ def _parse_conf(text: str) -> tuple[str, str]:
         raise UsageError(f"Invalid --conf {text!r}.", hint="Use --conf spark.some.key=value.")
     return key, value
 
-
-Command = Callable[..., Any]
 
 frames_option = click.option("--all", "include_frames", is_flag=True, help="Include in-memory DataFrames.")
 
@@ -143,7 +166,7 @@ def view_options(command: Command) -> Command:
 _ORDERS = {order.option: order for order in FacetOrder}
 
 
-def facet_order_option(extra_help: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def facet_order_option(extra_help: str) -> Callable[[Command], Command]:
     """Add `--facet-order`; the command receives a FacetOrder or None."""
 
     def parse(_: click.Context, __: click.Parameter, value: str | None) -> FacetOrder | None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 from rich.console import Console
+
+from clew.errors import ClewError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -51,13 +54,21 @@ def print_json(value: object) -> None:
 
 
 def new_table(*titles: str, right: Collection[str] = (), no_wrap: Collection[str] = ()) -> Table:
-    """Create a table without borders; the columns `right` are aligned to the right."""
+    """Create a table without borders, with a header if it has titles; the columns `right` are aligned to the right."""
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False, header_style="dim")
+    table = Table(box=None, pad_edge=False, header_style="dim", show_header=bool(titles))
     for title in titles:
         table.add_column(title, justify="right" if title in right else "left", no_wrap=title in no_wrap)
     return table
+
+
+def write_file(path: Path, body: bytes) -> None:
+    """Write the file of an option `--out`."""
+    try:
+        path.write_bytes(body)
+    except OSError as error:
+        raise ClewError(f"Cannot write {path}: {error.strerror}.", hint="Pass another file with --out.") from error
 
 
 @contextmanager

@@ -34,8 +34,18 @@ class ServerOptions:
         return listen(self.host, self.port)
 
     def authenticator(self, home: DataDir) -> Authenticator:
-        """Return the authenticator with the API keys of a data directory."""
-        return authenticator_for(self.host, KeyFile(home.keys), self.tokens, requires_key=self.requires_key)
+        """Return the authenticator: open on loopback unless keys are required, keys or tokens elsewhere."""
+        keys, is_loopback = KeyFile(home.keys), self.host in LOOPBACK
+        if is_loopback and not self.requires_key and self.tokens is None:
+            return Authenticator()
+        if self.tokens is None and not keys.list_keys():
+            if is_loopback:
+                raise UsageError("No API keys exist.", hint="Add one with `clew keys add NAME`.")
+            raise UsageError(
+                f"{self.host} is reachable from other machines, and no API keys exist.",
+                hint="Add one with `clew keys add NAME`, or listen on 127.0.0.1.",
+            )
+        return Authenticator(keys, self.tokens)
 
 
 def server_options(default_port: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -79,21 +89,6 @@ def server_options(default_port: int) -> Callable[[Callable[..., Any]], Callable
         return reduce(lambda wrapped, option: option(wrapped), reversed(options), with_server)
 
     return with_options
-
-
-def authenticator_for(host: str, keys: KeyFile, tokens: TokenVerifier | None, *, requires_key: bool) -> Authenticator:
-    """Return the authenticator of a host: open on loopback unless keys are required, keys or tokens elsewhere."""
-    is_loopback = host in LOOPBACK
-    if is_loopback and not requires_key and tokens is None:
-        return Authenticator()
-    if tokens is None and not keys.list_keys():
-        if is_loopback:
-            raise UsageError("No API keys exist.", hint="Add one with `clew keys add NAME`.")
-        raise UsageError(
-            f"{host} is reachable from other machines, and no API keys exist.",
-            hint="Add one with `clew keys add NAME`, or listen on 127.0.0.1.",
-        )
-    return Authenticator(keys, tokens)
 
 
 def _token_verifier(jwks: str | None, issuer: str | None, audience: str | None) -> TokenVerifier | None:

@@ -45,13 +45,8 @@ def serve_command(*, collect: bool, server: ServerOptions, home: DataDir) -> Non
                 serve_all(home, log, listener, server.tls, authenticator)
         else:
             app, read = build_app(home)
-            serve(
-                AuthMiddleware(app, authenticator),
-                listener,
-                _print_line,
-                server.tls,
-                FastPath(get_handler=authenticated_read(read, authenticator)),
-            )
+            fast_path = FastPath(get_handler=authenticated_read(read, authenticator))
+            serve(AuthMiddleware(app, authenticator), listener, stderr_console().print, server.tls, fast_path)
 
 
 def serve_all(home: DataDir, log: LogWriter, listener: socket, tls: Tls | None, authenticator: Authenticator) -> None:
@@ -59,9 +54,8 @@ def serve_all(home: DataDir, log: LogWriter, listener: socket, tls: Tls | None, 
     collector = create_collector(log, RequestLimits(), home.streams, authenticator, expand_abandoned)
     api, read = build_app(home, lambda event: collector.appender.append([event]))
     app = CollectorDispatch(AuthMiddleware(api, authenticator), collector)
-    serve(
-        app, listener, _print_line, tls, FastPath(collector.fast_path_handlers, authenticated_read(read, authenticator))
-    )
+    fast_path = FastPath(collector.fast_path_handlers, authenticated_read(read, authenticator))
+    serve(app, listener, stderr_console().print, tls, fast_path)
 
 
 def build_read_app(home: DataDir) -> Starlette:
@@ -89,7 +83,3 @@ def build_app(home: DataDir, store: StoreEvent | None = None) -> tuple[Starlette
 def _open_service(resources: QueryResources) -> Iterator[NotebookService]:
     with resources.reader() as index:
         yield NotebookService(index)
-
-
-def _print_line(text: str) -> None:
-    stderr_console().print(text, markup=False, soft_wrap=True)

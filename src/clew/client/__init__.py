@@ -1,7 +1,7 @@
 """A client for the API of `clew serve`: `Client` for scripts and notebooks, `AsyncClient` for asyncio.
 
     with clew.Client("http://127.0.0.1:8777") as client:
-        result = client.send(questions.lineage_request("dataset:file:/data/orders.csv", direction="downstream"))
+        result = client.send(requests.lineage_request("dataset:file:/data/orders.csv", direction="downstream"))
 
 Each request of `clew.client.requests` is also a method of both clients: `client.lineage(…)`.
 """

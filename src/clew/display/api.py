@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from clew.capture.lineage.frame_version import FrameVersion
 from clew.capture.lineage.query import FrameLineage, FrameSnapshot, target_version
-from clew.display.graph import FrameGraph, FrameLink, build_frame_graph, frame_variables, version_label
+from clew.display.graph import (
+    FrameGraph,
+    FrameLink,
+    build_frame_graph,
+    frame_variables,
+    render_frame_svg,
+    version_label,
+)
 from clew.errors import MissingExtraError, UsageError
 
 if TYPE_CHECKING:
@@ -46,7 +53,7 @@ def _explain_column(graph: FrameGraph, node: int, column: str, seen: set[tuple[i
     name = f"{graph.nodes[node].title}.{column}"
     if not direct and node == 0:
         yield f"{name} has no recorded source."
-    for phrase, group in _group_by_phrase(direct).items():
+    for phrase, group in _group_by_phrase(direct, _DIRECT, "comes from").items():
         qualifier = "" if all(link.is_certain for link in group) else " (inferred)"
         yield f"{name} {phrase} {_source_names(graph, group)}{_indirect_clause(graph, links)}{qualifier}."
     for link in direct:
@@ -61,10 +68,10 @@ def _explain_rows(graph: FrameGraph) -> Iterator[str]:
             yield f"The rows of {graph.nodes[node].title} were {_join_names(_indirect_phrases(graph, row_links))}."
 
 
-def _group_by_phrase(links: list[FrameLink]) -> dict[str, list[FrameLink]]:
+def _group_by_phrase(links: list[FrameLink], phrases: Mapping[str, str], default: str) -> dict[str, list[FrameLink]]:
     groups: dict[str, list[FrameLink]] = {}
     for link in links:
-        groups.setdefault(_DIRECT.get(link.subtype, "comes from"), []).append(link)
+        groups.setdefault(phrases.get(link.subtype, default), []).append(link)
     return groups
 
 
@@ -78,11 +85,8 @@ def _indirect_clause(graph: FrameGraph, links: list[FrameLink]) -> str:
 
 
 def _indirect_phrases(graph: FrameGraph, links: list[FrameLink]) -> list[str]:
-    sources_by_phrase: dict[str, list[str]] = {}
-    for link in links:
-        name = f"{graph.nodes[link.source].title}.{link.source_column}"
-        sources_by_phrase.setdefault(_INDIRECT.get(link.subtype, "depending on"), []).append(name)
-    return [f"{phrase} {_join_names(names)}" for phrase, names in sources_by_phrase.items()]
+    groups = _group_by_phrase(links, _INDIRECT, "depending on")
+    return [f"{phrase} {_source_names(graph, group)}" for phrase, group in groups.items()]
 
 
 def _join_names(names: list[str]) -> str:
@@ -111,8 +115,6 @@ class LineageView(FrameLineage):
 
     def svg(self) -> str:
         """Render the graph as SVG."""
-        from clew.display.graph import render_frame_svg
-
         return render_frame_svg(self.graph())
 
     def widget(self) -> LineageWidget:

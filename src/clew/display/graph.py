@@ -7,6 +7,7 @@ from html import escape
 from typing import Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from clew.capture.backends.base import bound_frames
 from clew.capture.lineage.frame_version import FrameVersion
@@ -148,18 +149,7 @@ def _node(version: FrameVersion, name: str | None) -> FrameNode:
 def _renumber(graph: FrameGraph, links: list[FrameLink]) -> FrameGraph:
     nodes = dict.fromkeys([0, *(end for link in links for end in (link.target, link.source))])
     positions = {node: position for position, node in enumerate(nodes)}
-    renumbered = (
-        FrameLink(
-            positions[link.source],
-            link.source_column,
-            positions[link.target],
-            link.column,
-            link.type,
-            link.subtype,
-            link.is_certain,
-        )
-        for link in links
-    )
+    renumbered = (replace(link, source=positions[link.source], target=positions[link.target]) for link in links)
     return FrameGraph(tuple(graph.nodes[node] for node in nodes), tuple(renumbered))
 
 

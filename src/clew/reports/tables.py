@@ -158,12 +158,7 @@ def governance_report(tables: Tables) -> DataFrame:
         _node_key("dataset_namespace", "dataset_name").alias("node"),
         _node_key("source_namespace", "source_name").alias("next"),
     )
-    final = edges.select("node").join(edges.select(F.col("next").alias("node")), "node", "left_anti")
-    return (
-        transitive_closure(final, edges, _MAX_HOPS)
-        .select(_display_name("start").alias("dataset"), _display_name("node").alias("source"), "distance")
-        .orderBy("dataset", "distance", "source")
-    )
+    return _reachable_from_ends(edges, "dataset", "source")
 
 
 def impact_report(tables: Tables) -> DataFrame:
@@ -176,11 +171,16 @@ def impact_report(tables: Tables) -> DataFrame:
             _node_key("dataset_namespace", "dataset_name", "column").alias("next"),
         )
     )
-    sources = edges.select("node").join(edges.select(F.col("next").alias("node")), "node", "left_anti")
+    return _reachable_from_ends(edges, "column", "affected")
+
+
+def _reachable_from_ends(edges: DataFrame, start: str, end: str) -> DataFrame:
+    """Report what is reachable from each node that no edge leads to, with the names of both columns."""
+    starts = edges.select("node").join(edges.select(F.col("next").alias("node")), "node", "left_anti")
     return (
-        transitive_closure(sources, edges, _MAX_HOPS)
-        .select(_display_name("start").alias("column"), _display_name("node").alias("affected"), "distance")
-        .orderBy("column", "distance", "affected")
+        transitive_closure(starts, edges, _MAX_HOPS)
+        .select(_display_name("start").alias(start), _display_name("node").alias(end), "distance")
+        .orderBy(start, "distance", end)
     )
 
 

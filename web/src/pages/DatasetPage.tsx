@@ -6,6 +6,7 @@ import { DatasetLink, DeletedBadge } from "../components/badges";
 import controls from "../components/controls.module.css";
 import { Table } from "../components/DataTable";
 import { LineChart } from "../components/LineChart";
+import { ColumnFilter } from "../components/ListControls";
 import layout from "../components/layout.module.css";
 import { PageTitle } from "../components/PageTitle";
 import { EmptyState, Panel } from "../components/Panel";
@@ -94,17 +95,7 @@ function Columns({ view, initialFilter }: { view: DatasetView; initialFilter: st
   const shown = isComplete ? matches : matches.slice(0, MAX_COLUMNS);
   return (
     <Panel title="Columns" shown={shown.length} total={view.columns.length}>
-      {view.columns.length > MIN_COLUMNS_TO_FILTER && (
-        <label className={controls.filter}>
-          <span className="visually-hidden">Find a column</span>
-          <input
-            type="search"
-            value={filter}
-            placeholder="Find a column"
-            onChange={(event) => setFilter(event.target.value)}
-          />
-        </label>
-      )}
+      {view.columns.length > MIN_COLUMNS_TO_FILTER && <ColumnFilter filter={filter} setFilter={setFilter} />}
       {view.columns.length === 0 && <EmptyState>No schema recorded</EmptyState>}
       {shown.length > 0 && (
         <Table heads={["column", "type", "source columns"]}>

@@ -6,6 +6,7 @@ import { TimeAgo } from "../components/badges";
 import code from "../components/Code.module.css";
 import controls from "../components/controls.module.css";
 import { JsonTree } from "../components/JsonTree";
+import { MAX_LISTED, PAGE_SIZE, ShowMore } from "../components/ListControls";
 import layout from "../components/layout.module.css";
 import { PageTitle } from "../components/PageTitle";
 import { EmptyState } from "../components/Panel";
@@ -20,8 +21,6 @@ const STREAMS: readonly [string, string][] = [
   ["rejected", "Rejected"],
 ];
 const TYPES = ["", "START", "RUNNING", "COMPLETE", "FAIL", "ABORT", "OTHER"];
-const PAGE_SIZE = 50;
-const MAX_LISTED = 500;
 
 /** Received events, newest first, and rejected ones with the reason. */
 export function EventsPage({ route: { params } }: { route: Route }) {
@@ -86,15 +85,7 @@ export function EventsPage({ route: { params } }: { route: Route }) {
                 <EventRow key={event.seq} event={event} stream={stream} isOpen={open === `${event.seq}`} />
               ))}
             </ul>
-            {nextCursor !== null && limit < MAX_LISTED && (
-              <button
-                type="button"
-                className={controls.button}
-                onClick={() => setLimit(Math.min(MAX_LISTED, limit * 2))}
-              >
-                Show more
-              </button>
-            )}
+            {nextCursor !== null && limit < MAX_LISTED && <ShowMore limit={limit} setLimit={setLimit} />}
           </>
         )}
       </AsyncContent>

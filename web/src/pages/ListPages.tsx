@@ -5,6 +5,7 @@ import { AsyncContent } from "../components/AsyncContent";
 import { DatasetLink, DeletedBadge, JobLink, RunDuration, RunLink, StateBadge, TimeAgo } from "../components/badges";
 import controls from "../components/controls.module.css";
 import { Table } from "../components/DataTable";
+import { PAGE_SIZE, ShowMore } from "../components/ListControls";
 import layout from "../components/layout.module.css";
 import { PageTitle } from "../components/PageTitle";
 import { EmptyState } from "../components/Panel";
@@ -12,8 +13,6 @@ import { TinyBars } from "../components/RunBars";
 import { countLabel } from "../format";
 import { type Route, updateQuery } from "../router";
 
-const PAGE_SIZE = 50;
-const MAX_LISTED = 500;
 const STATES = ["", "COMPLETED", "FAILED", "RUNNING", "ABORTED"];
 
 interface Props<T> {
@@ -61,15 +60,7 @@ function ListPage<T>({ route, kind, title, heads, filters, row }: Props<T>) {
                 {items.map(row)}
               </Table>
             )}
-            {items.length < total && (
-              <button
-                type="button"
-                className={controls.button}
-                onClick={() => setLimit(Math.min(MAX_LISTED, limit * 2))}
-              >
-                Show more
-              </button>
-            )}
+            {items.length < total && <ShowMore limit={limit} setLimit={setLimit} />}
           </>
         )}
       </AsyncContent>

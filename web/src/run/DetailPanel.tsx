@@ -3,6 +3,7 @@ import { itemAt } from "../api/client";
 import type { PageCell, RunPage } from "../api/types";
 import controls from "../components/controls.module.css";
 import { ErrorBox } from "../components/ErrorBox";
+import { ColumnFilter } from "../components/ListControls";
 import layout from "../components/layout.module.css";
 import { countLabel, formatCount, formatDate, formatDuration, formatMemory, pluralize } from "../format";
 import card from "../graph/Card.module.css";
@@ -131,16 +132,9 @@ function DatasetDetail({ index }: { index: number }) {
           {state.namespace} · {state.name}
         </bdi>
       </p>
-      <label className={controls.filter}>
-        <span className="visually-hidden">Find a column</span>
-        <input
-          type="search"
-          value={filter}
-          placeholder="Find a column"
-          onChange={(event) => setFilter(event.target.value)}
-        />
+      <ColumnFilter filter={filter} setFilter={setFilter}>
         <small>{cut || `${state.columns.length} columns`}</small>
-      </label>
+      </ColumnFilter>
       <div className={styles.columns}>
         {matches.slice(0, MAX_COLUMNS).map((field) => (
           <ColumnButton key={field.name} className={card.column} state={index} column={field.name} type={field.type} />

@@ -15,7 +15,7 @@ from clew.capture.emit.files import LINEAGE
 from clew.capture.emit.worker import expand_logs
 from clew.capture.environments.marimo import Notebook
 from clew.capture.launch import capture_command, capture_environment, ensure_writable_folder, validate_notebook
-from clew.cli.options import home_option, json_option, spark_options
+from clew.cli.options import home_option, json_flag, spark_options
 from clew.cli.output import format_count, print_json, show_progress, stderr_console, stdout_console
 from clew.config import DEFAULT_PORT, resolve_setting
 from clew.data_dir import DataDir
@@ -115,7 +115,7 @@ def _sessions_in(root: Path) -> set[Path]:
 @click.option(
     "--port", type=int, default=DEFAULT_PORT, show_default=True, help="Port of the web UI; 0 picks a free one."
 )
-@json_option
+@json_flag
 @home_option
 @spark_options
 def demo_command(

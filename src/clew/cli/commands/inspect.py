@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 from msgspec import Raw, Struct
@@ -19,12 +19,16 @@ from rich.text import Text
 
 from clew import __version__
 from clew.cli.options import index_option, json_option, lake_option
-from clew.cli.output import format_bytes, format_count, print_json, stderr_console, stdout_console
+from clew.cli.output import format_bytes, format_count, new_table, stderr_console, stdout_console
 from clew.collector.file_import import find_event_files, read_event_lines
 from clew.config import SETTINGS, ResolvedSetting, resolve_setting
 from clew.data_dir import DataDir
 from clew.errors import ClewError
 from clew.events.validation import EventValidator, Issue, OpenLineageSpec
+
+if TYPE_CHECKING:
+    from clew.lake.facets import RunDatasetFacets, RunFacets, RunJobFacets
+    from clew.query.entities.facets import DatasetFacetSet, JobFacetSet
 
 
 @click.group("facets")
@@ -32,11 +36,25 @@ def facets_group() -> None:
     """Show the facets of a run, a job or a dataset."""
 
 
+def _print_run_facets(run: RunFacets) -> None:
+    _print_facets(f"run {run.run_uuid}", run.facets)
+    for job in run.jobs:
+        _print_job_facets(job)
+    for verb, datasets in (("read", run.inputs), ("wrote", run.outputs)):
+        for dataset in datasets:
+            facets = {**dataset.facets, **dataset.input_facets, **dataset.output_facets}
+            _print_facets(f"{verb} {_dataset_title(dataset)}", facets)
+
+
+def _print_job_facets(job: RunJobFacets | JobFacetSet) -> None:
+    _print_facets(f"job {job.namespace} {job.name}", job.facets)
+
+
 @facets_group.command("run")
 @click.argument("run_id")
-@json_option
+@json_option(_print_run_facets)
 @lake_option
-def facets_run(run_id: str, as_json: bool, home: DataDir) -> None:  # noqa: FBT001
+def facets_run(run_id: str, home: DataDir) -> RunFacets:
     """Show the facets of a run, its job, its inputs and its outputs.
 
     Facets are read from the facet tables of the lake, and from the raw events where facets are not backfilled yet.
@@ -52,57 +70,40 @@ def facets_run(run_id: str, as_json: bool, home: DataDir) -> None:  # noqa: FBT0
     if not result.facets and not result.jobs and not result.inputs and not result.outputs:
         hint = "Pass the runId of the events, as listed by `clew runs`."
         raise ClewError(f"There are no facets of run {run_id!r}.", hint=hint)
-    if as_json:
-        print_json(result)
-        return
-    _print_facets(f"run {run_id}", result.facets)
-    for job in result.jobs:
-        _print_facets(f"job {job.namespace} {job.name}", job.facets)
-    for verb, datasets in (("read", result.inputs), ("wrote", result.outputs)):
-        for dataset in datasets:
-            name = _dataset_title(dataset.namespace, dataset.name, dataset.version)
-            _print_facets(f"{verb} {name}", {**dataset.facets, **dataset.input_facets, **dataset.output_facets})
+    return result
 
 
 @facets_group.command("job")
 @click.argument("namespace")
 @click.argument("name")
-@json_option
+@json_option(_print_job_facets)
 @index_option
-def facets_job(namespace: str, name: str, as_json: bool, home: DataDir) -> None:  # noqa: FBT001
+def facets_job(namespace: str, name: str, home: DataDir) -> JobFacetSet:
     """Show the current facets of a job."""
     from clew.index.queries.reader import IndexReader
     from clew.query.entities.facets import find_job_facets
 
     with IndexReader(home.index) as index:
-        result = find_job_facets(index, namespace, name)
-    if as_json:
-        print_json(result)
-    else:
-        _print_facets(f"job {namespace} {name}", result.facets)
+        return find_job_facets(index, namespace, name)
 
 
 @facets_group.command("dataset")
 @click.argument("namespace")
 @click.argument("name")
 @click.option("--dataset-version", "version", help="Dataset version (default: the latest).")
-@json_option
+@json_option(lambda dataset: _print_facets(f"dataset {_dataset_title(dataset)}", dataset.facets))
 @index_option
-def facets_dataset(namespace: str, name: str, version: str | None, as_json: bool, home: DataDir) -> None:  # noqa: FBT001
+def facets_dataset(namespace: str, name: str, version: str | None, home: DataDir) -> DatasetFacetSet:
     """Show the current facets of a dataset."""
     from clew.index.queries.reader import IndexReader
     from clew.query.entities.facets import find_dataset_facets
 
     with IndexReader(home.index) as index:
-        result = find_dataset_facets(index, namespace, name, version)
-    if as_json:
-        print_json(result)
-    else:
-        _print_facets(f"dataset {_dataset_title(namespace, name, result.version)}", result.facets)
+        return find_dataset_facets(index, namespace, name, version)
 
 
-def _dataset_title(namespace: str, name: str, version: str | None) -> str:
-    return f"{namespace} {name}" + (f" (version {version})" if version else "")
+def _dataset_title(dataset: RunDatasetFacets | DatasetFacetSet) -> str:
+    return f"{dataset.namespace} {dataset.name}" + (f" (version {dataset.version})" if dataset.version else "")
 
 
 def _print_facets(title: str, facets: Mapping[str, Raw]) -> None:
@@ -133,75 +134,6 @@ class ValidationReport(Struct):
     warnings: int = 0
 
 
-@click.command("validate")
-@click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option(
-    "--spec",
-    type=click.Path(path_type=Path),
-    default=lambda: resolve_setting("spec").value,
-    help="Directory of the OpenLineage schemas, to validate standard facets in full.",
-)
-@click.option(
-    "--limit", type=click.IntRange(0), default=50, show_default=True, help="Maximum number of issues to list."
-)
-@json_option
-def validate_command(paths: tuple[Path, ...], spec: Path | None, limit: int, as_json: bool) -> None:  # noqa: FBT001
-    """Validate event files against the schemas and lint them.
-
-    FILE is NDJSON, plain, .gz or .zst, or a directory of such files. Exits with 1 if an event violates a schema or
-    could not be ingested; warnings alone are not a failure.
-    """
-    report = validate_files(list(paths), spec, limit)
-    if as_json:
-        print_json(report)
-    else:
-        _print_report(report)
-    sys.exit(1 if report.errors else 0)
-
-
-def validate_files(paths: list[Path], spec: Path | None, limit: int) -> ValidationReport:
-    """Validate all events of files and directories."""
-    rules = OpenLineageSpec.core() if spec is None else OpenLineageSpec.from_folder(spec)
-    validator, counter = EventValidator(rules), _IssueCounter(limit)
-    for file in find_event_files(paths):
-        for line, body in enumerate(_read_lines(file), start=1):
-            counter.add(*validator.validate(str(file), line, body))
-    counter.add(*validator.check_runs())
-    return ValidationReport(
-        events=dict(validator.events),
-        valid=validator.valid,
-        rules=dict(sorted(counter.rules.items())),
-        issues=counter.issues,
-        spec="core" if spec is None else str(spec),
-        errors=counter.levels["error"],
-        warnings=counter.levels["warning"],
-    )
-
-
-def _read_lines(file: Path) -> Iterator[bytes]:
-    try:
-        yield from read_event_lines(file)
-    except ClewError as error:
-        raise ClewError(error.message, hint="Fix the file and validate it again.") from error
-
-
-class _IssueCounter:
-    """Count issues, and collect them up to a limit."""
-
-    def __init__(self, limit: int) -> None:
-        self.levels: Counter[str] = Counter()
-        self.rules: Counter[str] = Counter()
-        self.issues: list[Issue] = []
-        self._limit = limit
-
-    def add(self, *issues: Issue) -> None:
-        for issue in issues:
-            self.levels[issue.level] += 1
-            self.rules[issue.rule] += 1
-            if len(self.issues) < self._limit:
-                self.issues.append(issue)
-
-
 def _print_report(report: ValidationReport) -> None:
     console = stdout_console()
     if report.issues:
@@ -217,8 +149,59 @@ def _print_report(report: ValidationReport) -> None:
         stderr_console().print(_SPEC_HINT)
 
 
+@click.command("validate")
+@click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--spec",
+    type=click.Path(path_type=Path),
+    default=lambda: resolve_setting("spec").value,
+    help="Directory of the OpenLineage schemas, to validate standard facets in full.",
+)
+@click.option(
+    "--limit", type=click.IntRange(0), default=50, show_default=True, help="Maximum number of issues to list."
+)
+@json_option(_print_report, exit_code=lambda report: 1 if report.errors else 0)
+def validate_command(paths: tuple[Path, ...], spec: Path | None, limit: int) -> ValidationReport:
+    """Validate event files against the schemas and lint them.
+
+    FILE is NDJSON, plain, .gz or .zst, or a directory of such files. Exits with 1 if an event violates a schema or
+    could not be ingested; warnings alone are not a failure.
+    """
+    rules = OpenLineageSpec.core() if spec is None else OpenLineageSpec.from_folder(spec)
+    validator, levels, counts = EventValidator(rules), Counter[str](), Counter[str]()
+    issues: list[Issue] = []
+    for issue in _find_issues(validator, list(paths)):
+        levels[issue.level] += 1
+        counts[issue.rule] += 1
+        if len(issues) < limit:
+            issues.append(issue)
+    return ValidationReport(
+        events=dict(validator.events),
+        valid=validator.valid,
+        rules=dict(sorted(counts.items())),
+        issues=issues,
+        spec="core" if spec is None else str(spec),
+        errors=levels["error"],
+        warnings=levels["warning"],
+    )
+
+
+def _find_issues(validator: EventValidator, paths: list[Path]) -> Iterator[Issue]:
+    for file in find_event_files(paths):
+        for line, body in enumerate(_read_lines(file), start=1):
+            yield from validator.validate(str(file), line, body)
+    yield from validator.check_runs()
+
+
+def _read_lines(file: Path) -> Iterator[bytes]:
+    try:
+        yield from read_event_lines(file)
+    except ClewError as error:
+        raise ClewError(error.message, hint="Fix the file and validate it again.") from error
+
+
 def _issue_table(issues: list[Issue]) -> Table:
-    table = Table(box=None, pad_edge=False, show_header=False)
+    table = new_table()
     for issue in issues:
         location = "" if issue.line is None else f"{Path(issue.file or '').name}:{issue.line}"
         rule = Text(issue.rule, style=_STYLES[issue.level])
@@ -235,21 +218,7 @@ class SettingRow(Struct, frozen=True):
     variable: str
 
 
-@click.command("config")
-@click.option("--home", default=None, help="Same as for other commands.")
-@click.option("--lake", default=None, metavar="PATH|URL", help="Same as for other commands.")
-@click.option("--index", default=None, metavar="URL", help="Same as for other commands.")
-@click.option("--master", default=None, help="Same as for other commands.")
-@json_option
-def config_command(*, as_json: bool, **flags: str | None) -> None:
-    """Show effective settings and their source.
-
-    Precedence: flag, environment variable, clew.toml, default.
-    """
-    rows = effective_settings(flags)
-    if as_json:
-        print_json(rows)
-        return
+def _print_settings(rows: list[SettingRow]) -> None:
     table = Table(box=None, pad_edge=False, header_style="dim")
     for title in ("setting", "value", "source", "variable"):
         table.add_column(title, overflow="fold")
@@ -258,13 +227,21 @@ def config_command(*, as_json: bool, **flags: str | None) -> None:
     stdout_console().print(table)
 
 
-def effective_settings(flags: dict[str, str | None]) -> list[SettingRow]:
-    """Return all settings, with the resolved locations of home, lake and index."""
+@click.command("config")
+@click.option("--home", default=None, help="Same as for other commands.")
+@click.option("--lake", default=None, metavar="PATH|URL", help="Same as for other commands.")
+@click.option("--index", default=None, metavar="URL", help="Same as for other commands.")
+@click.option("--master", default=None, help="Same as for other commands.")
+@json_option(_print_settings)
+def config_command(**flags: str | None) -> list[SettingRow]:
+    """Show effective settings and their source.
+
+    Precedence: flag, environment variable, clew.toml, default.
+    """
     resolved = {name: resolve_setting(name, flags.get(name)) for name in SETTINGS}
     home = DataDir.find(flags["home"], flags["lake"], flags["index"])
-    resolved["home"] = ResolvedSetting(str(home.root), resolved["home"].source)
-    resolved["lake"] = ResolvedSetting(str(home.lake), resolved["lake"].source)
-    resolved["index"] = ResolvedSetting(str(home.index), resolved["index"].source)
+    for name, location in (("home", home.root), ("lake", home.lake), ("index", home.index)):
+        resolved[name] = ResolvedSetting(str(location), resolved[name].source)
     return [
         SettingRow(name, setting.value, setting.source, SETTINGS[name].env_var) for name, setting in resolved.items()
     ]
@@ -296,19 +273,17 @@ class CheckResult(Struct, frozen=True):
 
 
 @click.command("doctor")
-@json_option
+@json_option(
+    lambda checks: stdout_console().print(_check_table(checks)),
+    exit_code=lambda checks: 1 if any(check.state == "error" for check in checks) else 0,
+)
 @lake_option
-def doctor_command(as_json: bool, home: DataDir) -> None:  # noqa: FBT001
+def doctor_command(home: DataDir) -> list[CheckResult]:
     """Check the installation: extras, Java, the data directory, its lake and its index.
 
     Starts neither Spark nor a server, and changes nothing. Exits with 1 if a check fails.
     """
-    checks = list(run_checks(home))
-    if as_json:
-        print_json(checks)
-    else:
-        stdout_console().print(_check_table(checks))
-    sys.exit(1 if any(check.state == "error" for check in checks) else 0)
+    return list(run_checks(home))
 
 
 def run_checks(home: DataDir) -> Iterator[CheckResult]:
@@ -404,7 +379,7 @@ def _check_index(home: DataDir) -> CheckResult:
 
 
 def _check_table(checks: list[CheckResult]) -> Table:
-    table = Table(box=None, pad_edge=False, show_header=False)
+    table = new_table()
     table.add_column()
     table.add_column(overflow="fold")
     for check in checks:

@@ -10,8 +10,16 @@ from pathlib import Path
 import click
 
 from clew.cli.completion import complete_column, complete_dataset, complete_session
-from clew.cli.options import frames_option, index_option, json_option, lake_option, limits_options, view_options
-from clew.cli.output import format_count, print_json, stderr_console, stdout_console
+from clew.cli.options import (
+    frames_option,
+    index_option,
+    json_flag,
+    json_option,
+    lake_option,
+    limits_options,
+    view_options,
+)
+from clew.cli.output import format_count, print_json, stderr_console, stdout_console, write_file
 from clew.cli.render.lineage import (
     column_path_text,
     hit_table,
@@ -24,12 +32,12 @@ from clew.cli.render.lineage import (
     version_diff_text,
 )
 from clew.data_dir import DataDir
-from clew.errors import ClewError, UsageError
+from clew.errors import UsageError
 from clew.query import exports
-from clew.query.diff import RunDiff
+from clew.query.diff import RunDiff, VersionDiff
 from clew.query.graph.traversal import Direction
 from clew.query.graph.view import ViewOptions
-from clew.query.lineage import ColumnPath, LineageResult, TraversalLimits
+from clew.query.lineage import ColumnPath, ImpactResult, LineageResult, TraversalLimits
 from clew.query.model import LineageStep
 from clew.query.service import LineageService, NotebookService
 from clew.query.upstream import MAX_DEPTH
@@ -37,14 +45,24 @@ from clew.query.upstream import MAX_DEPTH
 _LIMIT_HELP = "Maximum number of jobs, datasets or runs; columns are always traced to their sources."
 
 
+def _print_lineage(result: LineageResult | LineageStep) -> None:
+    if isinstance(result, LineageStep):
+        stdout_console().print(upstream_tree(result))
+    else:
+        stdout_console().print(lineage_tree(result))
+        stderr_console().print(lineage_summary(result))
+
+
 @click.command("upstream")
 @click.argument("name", shell_complete=complete_column)
 @click.option("--depth", type=click.IntRange(1), default=MAX_DEPTH, show_default=True, help="Maximum number of hops.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=200, show_default=True, help=_LIMIT_HELP)
 @view_options
-@json_option
+@json_option(_print_lineage)
 @index_option
-def upstream_command(name: str, depth: int, limit: int, view: ViewOptions, as_json: bool, home: DataDir) -> None:  # noqa: FBT001
+def upstream_command(
+    name: str, depth: int, limit: int, view: ViewOptions, home: DataDir
+) -> LineageResult | LineageStep:
     """Show where a column came from, with the cell and line of code of each step, or the sources of a dataset.
 
     NAME is DATASET.COLUMN, a dataset, a job, a run id or a session id. A unique suffix of a dataset name is enough:
@@ -52,44 +70,29 @@ def upstream_command(name: str, depth: int, limit: int, view: ViewOptions, as_js
         clew upstream daily_revenue.parquet.net_revenue
     """
     with LineageService.open(home.index) as service:
-        result = service.upstream(name, TraversalLimits(depth, limit), view)
-    if as_json:
-        print_json(result)
-    elif isinstance(result, LineageStep):
-        stdout_console().print(upstream_tree(result))
-    else:
-        _print_lineage(result)
-
-
-def _print_lineage(result: LineageResult) -> None:
-    stdout_console().print(lineage_tree(result))
-    stderr_console().print(lineage_summary(result))
+        return service.upstream(name, TraversalLimits(depth, limit), view)
 
 
 @click.command("downstream")
 @click.argument("name", shell_complete=complete_column)
 @limits_options(200, "nodes")
 @view_options
-@json_option
+@json_option(_print_lineage)
 @index_option
-def downstream_command(name: str, limits: TraversalLimits, view: ViewOptions, as_json: bool, home: DataDir) -> None:  # noqa: FBT001
+def downstream_command(name: str, limits: TraversalLimits, view: ViewOptions, home: DataDir) -> LineageResult:
     """Show what depends on a column, dataset, job or run.
 
     NAME is DATASET.COLUMN, a dataset, a job, a run id or a session id. A unique suffix of a dataset name is enough.
     """
     with LineageService.open(home.index) as service:
-        result = service.traverse(name, "downstream", limits, view)
-    if as_json:
-        print_json(result)
-    else:
-        _print_lineage(result)
+        return service.traverse(name, "downstream", limits, view)
 
 
 @click.command("path")
 @click.argument("start", metavar="A", shell_complete=complete_column)
 @click.argument("end", metavar="B", shell_complete=complete_column)
 @view_options
-@json_option
+@json_flag
 @index_option
 def path_command(start: str, end: str, view: ViewOptions, as_json: bool, home: DataDir) -> None:  # noqa: FBT001
     """Show the shortest path between two columns, or between two datasets or jobs, along the data flow.
@@ -109,33 +112,33 @@ def path_command(start: str, end: str, view: ViewOptions, as_json: bool, home: D
     sys.exit(0 if result.edges else 1)
 
 
-@click.command("impact")
-@click.argument("name", metavar="DATASET[.COLUMN]", shell_complete=complete_column)
-@limits_options(1000, "columns")
-@frames_option
-@json_option
-@index_option
-def impact_command(name: str, limits: TraversalLimits, include_frames: bool, as_json: bool, home: DataDir) -> None:  # noqa: FBT001
-    """Show which datasets are affected by changing a column.
-
-    Directly: its values are used. Indirectly: it is used to filter, join, group or sort.
-    """
-    with LineageService.open(home.index) as service:
-        result = service.analyze_impact(name, limits, include_frames=include_frames)
-    if as_json:
-        print_json(result)
-        return
+def _print_impact(result: ImpactResult) -> None:
     if result.affected:
         stdout_console().print(impact_table(result))
     summary = f"{format_count(result.direct, 'dataset')} affected directly, {result.indirect:,} indirectly"
     stderr_console().print(f"{summary}{'; truncated, raise --limit' if result.is_truncated else ''}.")
 
 
+@click.command("impact")
+@click.argument("name", metavar="DATASET[.COLUMN]", shell_complete=complete_column)
+@limits_options(1000, "columns")
+@frames_option
+@json_option(_print_impact)
+@index_option
+def impact_command(name: str, limits: TraversalLimits, include_frames: bool, home: DataDir) -> ImpactResult:  # noqa: FBT001
+    """Show which datasets are affected by changing a column.
+
+    Directly: its values are used. Indirectly: it is used to filter, join, group or sort.
+    """
+    with LineageService.open(home.index) as service:
+        return service.analyze_impact(name, limits, include_frames=include_frames)
+
+
 @click.command("search")
 @click.argument("words", nargs=-1, required=True)
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="Maximum number of results.")
 @click.option("--wait-for-index", is_flag=True, help="Wait until new events are in the search index.")
-@json_option
+@json_flag
 @index_option
 def search_command(words: tuple[str, ...], limit: int, wait_for_index: bool, as_json: bool, home: DataDir) -> None:  # noqa: FBT001
     """Search jobs and datasets by name, column, description, tag, code and facets, and runs by id.
@@ -162,15 +165,23 @@ def search_command(words: tuple[str, ...], limit: int, wait_for_index: bool, as_
     sys.exit(0 if result.hits else 1)
 
 
+def _print_diff(diff: RunDiff | VersionDiff) -> None:
+    lines = list(run_diff_text(diff) if isinstance(diff, RunDiff) else version_diff_text(diff))
+    for line in lines:
+        stdout_console().print(line)
+    if not lines:
+        stderr_console().print("No differences.")
+
+
 @click.command("diff")
 @click.argument("left", metavar="RUN", required=False, shell_complete=complete_session)
 @click.argument("right", metavar="RUN", required=False, shell_complete=complete_session)
 @click.option(
     "--dataset", shell_complete=complete_dataset, help="Compare versions of this dataset (default: the last two)."
 )
-@json_option
+@json_option(_print_diff)
 @index_option
-def diff_command(left: str | None, right: str | None, dataset: str | None, as_json: bool, home: DataDir) -> None:  # noqa: FBT001
+def diff_command(left: str | None, right: str | None, dataset: str | None, home: DataDir) -> RunDiff | VersionDiff:
     """Compare two runs: state, duration, data, columns, lineage and code.
 
     RUN is a run id or a session id. With --dataset, the arguments are versions and are optional.
@@ -178,17 +189,9 @@ def diff_command(left: str | None, right: str | None, dataset: str | None, as_js
     if dataset is None and (left is None or right is None):
         raise click.UsageError("Pass two runs, or a dataset with --dataset.")
     with LineageService.open(home.index) as service:
-        result = (
-            service.diff_runs(str(left), str(right)) if dataset is None else service.diff_versions(dataset, left, right)
-        )
-    if as_json:
-        print_json(result)
-        return
-    lines = list(run_diff_text(result) if isinstance(result, RunDiff) else version_diff_text(result))
-    for line in lines:
-        stdout_console().print(line)
-    if not lines:
-        stderr_console().print("No differences.")
+        if dataset is None:
+            return service.diff_runs(str(left), str(right))
+        return service.diff_versions(dataset, left, right)
 
 
 _PARQUET_COLUMNS = ("from", "to", "kind", "subtype", "description", "job", "dataset", "version")
@@ -244,7 +247,7 @@ _RENDERERS: dict[str, Callable[[LineageResult], str]] = {
 )
 @limits_options(200, "nodes")
 @view_options
-@json_option
+@json_flag
 @lake_option
 def export_command(
     name: str,
@@ -272,10 +275,14 @@ def export_command(
         with LineageService.open(home.index) as service:
             result = service.traverse(name, direction, limits, view)
         body = _render(result, chosen)
-    _write_output(out, body)
+    if out is None:
+        sys.stdout.buffer.write(body)
+        sys.stdout.buffer.flush()
+        return
+    write_file(out, body)
     if as_json:
         print_json({"format": chosen, "file": str(out), "bytes": len(body)})
-    elif out is not None:
+    else:
         stderr_console().print(f"Wrote {out}")
 
 
@@ -321,14 +328,3 @@ def _openlineage_events(home: DataDir, name: str) -> bytes:
         run, session = service.resolve_run_and_session(name)
     require_lake(home.lake)
     return b"".join(body + b"\n" for body in read_run_events(Lake(home.lake), run, session))
-
-
-def _write_output(out: Path | None, body: bytes) -> None:
-    if out is None:
-        sys.stdout.buffer.write(body)
-        sys.stdout.buffer.flush()
-        return
-    try:
-        out.write_bytes(body)
-    except OSError as error:
-        raise ClewError(f"Cannot write {out}: {error.strerror}.", hint="Pass another file with --out.") from error

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from clew.capture.emit.worker import expand_abandoned
-from clew.cli.options import facet_order_option, json_option, lake_option, parse_age, spark_options
+from clew.cli.options import facet_order_option, json_flag, json_option, lake_option, parse_age, spark_options
 from clew.cli.output import format_bytes, format_count, print_json, show_progress, stderr_console, stdout_console
 from clew.collector.file_import import import_files, import_streams
 from clew.data_dir import DataDir
@@ -35,38 +35,7 @@ if TYPE_CHECKING:
     from clew.pipeline.metrics import PipelineMetrics
     from clew.pipeline.pipeline import BatchListener
     from clew.pipeline.reprocess import BackfillProgress, ReplayStats
-
-
-@click.command("backfill")
-@click.option(
-    "--chunk-mb",
-    type=click.IntRange(1, 1024),
-    default=128,
-    show_default=True,
-    help="Size of a chunk of the log in MB; each chunk is one commit.",
-)
-@json_option
-@lake_option
-@spark_options
-def backfill_command(chunk_mb: int, as_json: bool, home: DataDir, master: str, conf: dict[str, str]) -> None:  # noqa: FBT001
-    """Fill the facet tables of events ingested with --raw-only, newest first.
-
-    Can be used while a pipeline is running. An interrupted backfill continues where it stopped.
-    """
-    from clew.pipeline.reprocess import run_backfill
-
-    with show_progress() as progress:
-
-        def step(state: BackfillProgress) -> None:
-            progress.step(state.events, state.events + state.remaining, state.events)
-
-        result = run_backfill(
-            home, chunk_bytes=chunk_mb << 20, on_status=progress, on_progress=step, master=master, conf=conf
-        )
-    if as_json:
-        print_json(result)
-    else:
-        _print_backfill(result)
+    from clew.pipeline.status import PipelineStatus
 
 
 def _print_backfill(result: BackfillProgress) -> None:
@@ -81,6 +50,39 @@ def _print_backfill(result: BackfillProgress) -> None:
         console.print("Derived tables are stale; the running pipeline refreshes them.")
 
 
+@click.group("pipeline")
+def pipeline_group() -> None:
+    """Process recorded events into tables and an index."""
+
+
+@pipeline_group.command("backfill")
+@click.option(
+    "--chunk-mb",
+    type=click.IntRange(1, 1024),
+    default=128,
+    show_default=True,
+    help="Size of a chunk of the log in MB; each chunk is one commit.",
+)
+@json_option(_print_backfill)
+@lake_option
+@spark_options
+def backfill_command(chunk_mb: int, home: DataDir, master: str, conf: dict[str, str]) -> BackfillProgress:
+    """Fill the facet tables of events ingested with --raw-only, newest first.
+
+    Can be used while a pipeline is running. An interrupted backfill continues where it stopped.
+    """
+    from clew.pipeline.reprocess import run_backfill
+
+    with show_progress() as progress:
+
+        def step(state: BackfillProgress) -> None:
+            progress.step(state.events, state.events + state.remaining, state.events)
+
+        return run_backfill(
+            home, chunk_bytes=chunk_mb << 20, on_status=progress, on_progress=step, master=master, conf=conf
+        )
+
+
 _WEEK_HOURS = 7 * 24
 _log_retention_option = click.option(
     "--log-retention",
@@ -88,14 +90,6 @@ _log_retention_option = click.option(
     metavar="AGE",
     help="Delete log segments older than this, such as 30d or 36h, once they are ingested.",
 )
-
-
-@click.group("pipeline")
-def pipeline_group() -> None:
-    """Process recorded events into tables and an index."""
-
-
-pipeline_group.add_command(backfill_command)
 
 
 @pipeline_group.command("run")
@@ -118,7 +112,7 @@ pipeline_group.add_command(backfill_command)
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write Prometheus metrics to this file, for the textfile collector.",
 )
-@json_option
+@json_flag
 @lake_option
 @spark_options
 def pipeline_run(
@@ -185,7 +179,7 @@ def pipeline_run(
 @click.option("--metrics-port", type=int, help="Serve Prometheus metrics on this port; 0 picks a free one.")
 @click.option("--metrics-host", default="127.0.0.1", show_default=True, help="Address to serve metrics on.")
 @click.option("--parent", type=int, hidden=True, help="Stop when this parent process has exited.")
-@json_option
+@json_flag
 @lake_option
 @spark_options
 def pipeline_stream(  # noqa: PLR0913
@@ -240,27 +234,45 @@ def pipeline_stream(  # noqa: PLR0913
     _print_stats(stats, rejections, as_json=as_json)
 
 
-@pipeline_group.command("status")
-@json_option
-@lake_option
-def pipeline_status(as_json: bool, home: DataDir) -> None:  # noqa: FBT001
-    """Show log offset and lag, the last batches, rejected events and table sizes.
-
-    Read-only, without Spark; can be used while a pipeline is running.
-    """
+def _print_status(status: PipelineStatus) -> None:
     from clew.cli.render.runs import batch_table, size_table, status_lines
-    from clew.pipeline.status import read_status
 
-    status = read_status(home)
-    if as_json:
-        print_json(status)
-        return
     console = stdout_console()
     for line in status_lines(status):
         console.print(line)
     for table in (batch_table(status.batches), size_table(status.tables)):
         console.print()
         console.print(table)
+
+
+@pipeline_group.command("status")
+@json_option(_print_status)
+@lake_option
+def pipeline_status(home: DataDir) -> PipelineStatus:
+    """Show log offset and lag, the last batches, rejected events and table sizes.
+
+    Read-only, without Spark; can be used while a pipeline is running.
+    """
+    from clew.pipeline.status import read_status
+
+    return read_status(home)
+
+
+def _print_maintenance(result: MaintenanceResult) -> None:
+    console = stderr_console()
+    before, after = (sum(files[position] for files in result.compacted.values()) for position in (0, 1))
+    count, size = (sum(files[position] for files in result.vacuumed.values()) for position in (0, 1))
+    expired = result.expired
+    if expired.deleted_rows or expired.segments:
+        rows = format_count(sum(expired.deleted_rows.values()), "row")
+        segments = format_count(expired.segments, "log segment")
+        console.print(f"Expired {rows} and {segments} ({format_bytes(expired.segment_bytes)}).")
+    console.print(f"Compacted {format_count(before, 'file')} of event tables into {after:,}.")
+    console.print(f"Removed {format_count(count, 'unreferenced file')} ({format_bytes(size)}).")
+    if result.is_refreshed:
+        console.print("Refreshed derived tables.")
+    if result.is_refresh_deferred:
+        console.print("Derived tables are stale; the running pipeline refreshes them when it stops.")
 
 
 @pipeline_group.command("compact")
@@ -284,7 +296,7 @@ def pipeline_status(as_json: bool, home: DataDir) -> None:  # noqa: FBT001
     is_flag=True,
     help="Allow --retention-hours below 24. Older versions become unreadable, and running queries may fail.",
 )
-@json_option
+@json_option(_print_maintenance)
 @lake_option
 @spark_options
 def pipeline_compact(
@@ -292,11 +304,10 @@ def pipeline_compact(
     drop_older_than: timedelta | None,
     log_retention: timedelta | None,
     is_forced: bool,  # noqa: FBT001
-    as_json: bool,  # noqa: FBT001
     home: DataDir,
     master: str,
     conf: dict[str, str],
-) -> None:
+) -> MaintenanceResult:
     """Compact small files of the lake and vacuum unreferenced files.
 
     Can be used while a pipeline is running. Starts Spark only if derived tables must be refreshed.
@@ -304,7 +315,7 @@ def pipeline_compact(
     from clew.pipeline.maintenance import run_maintenance
 
     with show_progress() as progress:
-        result = run_maintenance(
+        return run_maintenance(
             home,
             retention_hours,
             drop_older_than=drop_older_than,
@@ -314,10 +325,19 @@ def pipeline_compact(
             master=master,
             conf=conf,
         )
-    if as_json:
-        print_json(result)
-    else:
-        _print_maintenance(result)
+
+
+def _print_replay(stats: ReplayStats) -> None:
+    console = stderr_console()
+    next_step = "; run `clew pipeline run` to ingest them" if stats.replayed else ""
+    console.print(f"Appended {format_count(stats.replayed, 'rejected event')} to the log{next_step}.")
+    for count, description in (
+        (stats.still_rejected, "still rejected"),
+        (stats.already_queued, "already in the log"),
+        (stats.already_ingested, "already ingested"),
+    ):
+        if count:
+            console.print(f"{count:,} {description}.")
 
 
 @pipeline_group.command("replay")
@@ -326,20 +346,16 @@ def pipeline_compact(
     type=click.Choice([reason.value for reason in RejectionReason]),
     help="Only events rejected for this reason.",
 )
-@json_option
+@json_option(_print_replay)
 @lake_option
-def pipeline_replay(reason: str | None, as_json: bool, home: DataDir) -> None:  # noqa: FBT001
+def pipeline_replay(reason: str | None, home: DataDir) -> ReplayStats:
     """Retry rejected events after an upgrade or a fix.
 
     Events that are valid now are appended to the log, and the next run ingests them.
     """
     from clew.pipeline.reprocess import replay_rejected_events
 
-    stats = replay_rejected_events(home, reason)
-    if as_json:
-        print_json(stats)
-    else:
-        _print_replay(stats)
+    return replay_rejected_events(home, reason)
 
 
 def _stream_importer(home: DataDir, stack: ExitStack) -> Callable[[], object]:
@@ -402,36 +418,6 @@ def _print_stats(stats: IngestStats, rejections: list[Rejection], *, as_json: bo
             console.print(f"  {rejection.source}: {rejection.reason}, {rejection.detail}")
 
 
-def _print_maintenance(result: MaintenanceResult) -> None:
-    console = stderr_console()
-    before, after = (sum(files[position] for files in result.compacted.values()) for position in (0, 1))
-    count, size = (sum(files[position] for files in result.vacuumed.values()) for position in (0, 1))
-    expired = result.expired
-    if expired.deleted_rows or expired.segments:
-        rows = format_count(sum(expired.deleted_rows.values()), "row")
-        segments = format_count(expired.segments, "log segment")
-        console.print(f"Expired {rows} and {segments} ({format_bytes(expired.segment_bytes)}).")
-    console.print(f"Compacted {format_count(before, 'file')} of event tables into {after:,}.")
-    console.print(f"Removed {format_count(count, 'unreferenced file')} ({format_bytes(size)}).")
-    if result.is_refreshed:
-        console.print("Refreshed derived tables.")
-    if result.is_refresh_deferred:
-        console.print("Derived tables are stale; the running pipeline refreshes them when it stops.")
-
-
-def _print_replay(stats: ReplayStats) -> None:
-    console = stderr_console()
-    next_step = "; run `clew pipeline run` to ingest them" if stats.replayed else ""
-    console.print(f"Appended {format_count(stats.replayed, 'rejected event')} to the log{next_step}.")
-    for count, description in (
-        (stats.still_rejected, "still rejected"),
-        (stats.already_queued, "already in the log"),
-        (stats.already_ingested, "already ingested"),
-    ):
-        if count:
-            console.print(f"{count:,} {description}.")
-
-
 @click.group("index")
 def index_group() -> None:
     """Manage the query index."""
@@ -439,12 +425,10 @@ def index_group() -> None:
 
 @index_group.command("rebuild")
 @facet_order_option("Changes the setting of the lake, and rewrites derived tables.")
-@json_option
+@json_option(lambda result: stderr_console().print(f"Rebuilt the index: {result['events']:,} events."))
 @lake_option
 @spark_options
-def index_rebuild(
-    *, facet_order: FacetOrder | None, as_json: bool, home: DataDir, master: str, conf: dict[str, str]
-) -> None:
+def index_rebuild(facet_order: FacetOrder | None, home: DataDir, master: str, conf: dict[str, str]) -> dict[str, int]:
     """Rebuild the index from the lake. The old index is used until the new one is complete."""
     from clew.pipeline.pipeline import open_pipeline
 
@@ -456,10 +440,7 @@ def index_rebuild(
         count = pipeline.index.event_count
         if facet_order is not None:
             pipeline.refresh()
-    if as_json:
-        print_json({"events": count})
-    else:
-        stderr_console().print(f"Rebuilt the index: {count:,} events.")
+    return {"events": count}
 
 
 def _prepare_rebuild(home: DataDir, facet_order: FacetOrder | None) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from rich.table import Table
 from rich.text import Text
 
 from clew.cli.completion import complete_dataset, complete_session
-from clew.cli.options import index_option, json_option, lake_option, parse_age, spark_options
+from clew.cli.options import index_option, json_flag, json_option, lake_option, parse_age, spark_options
 from clew.cli.output import (
     format_count,
     format_duration,
@@ -22,10 +23,11 @@ from clew.cli.output import (
     show_progress,
     stderr_console,
     stdout_console,
+    write_file,
 )
 from clew.cli.render.runs import cell_table, run_summary
 from clew.data_dir import DataDir
-from clew.errors import ClewError, UsageError
+from clew.errors import UsageError
 from clew.query.entities.runs import SLOW_SAMPLE_SIZE, JobRunSummary, RunSelection
 from clew.query.model import NotebookRun
 from clew.query.names import EmptyIndexError, UnknownNameError, full_name
@@ -33,10 +35,31 @@ from clew.query.notebooks.reports import SessionResources, TimelineEntry, build_
 from clew.query.quality import ColumnDrift, DatasetDrift
 from clew.query.service import NotebookService
 
+if TYPE_CHECKING:
+    from clew.reports.run import WrittenReport
+
 _STYLES = {"COMPLETED": "green", "FAILED": "red", "ABORTED": "yellow", "RUNNING": "cyan"}
 # Run ids are long and useless when truncated.
 _MIN_WIDTH = 110
 _MAX_ERROR = 80
+
+
+def _print_runs(runs: list[JobRunSummary]) -> None:
+    if not runs:
+        stderr_console().print("No runs found.")
+        return
+    titles = ("started", "state", "duration", "job", "run", "error")
+    table = new_table(*titles, right={"duration"}, no_wrap={"started", "state", "duration", "run"})
+    for run in runs:
+        table.add_row(
+            "" if run.started_at is None else f"{run.started_at:%Y-%m-%d %H:%M:%S}",
+            Text(run.state.lower(), style=_STYLES.get(run.state, "")),
+            "" if run.duration_ms is None else format_duration(run.duration_ms),
+            run.job_name or "",
+            run.session_id or run.run_uuid,
+            Text(shorten((run.error or "").strip().partition("\n")[0], _MAX_ERROR), style="red"),
+        )
+    stdout_console(_MIN_WIDTH).print(table)
 
 
 @click.command("runs")
@@ -51,62 +74,29 @@ _MAX_ERROR = 80
     "--since", metavar="AGE", default=None, help="Only runs that started within this time, such as 90d or 36h."
 )
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="Maximum number of runs.")
-@json_option
+@json_option(_print_runs)
 @index_option
-def runs_command(
-    selection: RunSelection | None,
-    since: str | None,
-    limit: int,
-    as_json: bool,  # noqa: FBT001
-    home: DataDir,
-) -> None:
+def runs_command(selection: RunSelection | None, since: str | None, limit: int, home: DataDir) -> list[JobRunSummary]:
     """List runs of notebooks and other jobs, newest first.
 
     Cells and operations of a notebook are runs too; `clew show SESSION` lists them.
     """
     earliest = None if since is None else datetime.now(UTC) - parse_age(since)
     with NotebookService(home.index) as service:
-        runs = service.job_runs(selection or "recent", since=earliest, limit=limit)
-    if as_json:
-        print_json(runs)
-    elif runs:
-        stdout_console(_MIN_WIDTH).print(_run_table(runs))
-    else:
-        stderr_console().print("No runs found.")
-
-
-def _run_table(runs: list[JobRunSummary]) -> Table:
-    titles = ("started", "state", "duration", "job", "run", "error")
-    table = new_table(*titles, right={"duration"}, no_wrap={"started", "state", "duration", "run"})
-    for run in runs:
-        table.add_row(
-            "" if run.started_at is None else f"{run.started_at:%Y-%m-%d %H:%M:%S}",
-            Text(run.state.lower(), style=_STYLES.get(run.state, "")),
-            "" if run.duration_ms is None else format_duration(run.duration_ms),
-            run.job_name or "",
-            run.session_id or run.run_uuid,
-            Text(shorten((run.error or "").strip().partition("\n")[0], _MAX_ERROR), style="red"),
-        )
-    return table
+        return service.job_runs(selection or "recent", since=earliest, limit=limit)
 
 
 @click.command("show")
 @click.argument("session", required=False, shell_complete=complete_session)
-@json_option
+@json_option(lambda run: stdout_console().print(run_summary(run), cell_table(run), sep="\n"))
 @index_option
-def show_command(session: str | None, as_json: bool, home: DataDir) -> None:  # noqa: FBT001
+def show_command(session: str | None, home: DataDir) -> NotebookRun:
     """Show a notebook run: its cells with time and memory, and the datasets read and written.
 
     SESSION is a session id; by default the latest run is shown.
     """
     with NotebookService(home.index) as service:
-        run = _load_run(service, session)
-    if as_json:
-        print_json(run)
-        return
-    console = stdout_console()
-    console.print(run_summary(run))
-    console.print(cell_table(run))
+        return _load_run(service, session)
 
 
 def _load_run(service: NotebookService, session: str | None) -> NotebookRun:
@@ -127,60 +117,47 @@ def report_group() -> None:
 @report_group.command("performance")
 @click.argument("session", required=False, shell_complete=complete_session)
 @click.option("--limit", type=click.IntRange(1), default=10, show_default=True, help="Maximum number of sessions.")
-@json_option
+@json_option(lambda sessions: stdout_console().print(_resource_table(sessions)))
 @index_option
-def report_performance(session: str | None, limit: int, as_json: bool, home: DataDir) -> None:  # noqa: FBT001
+def report_performance(session: str | None, limit: int, home: DataDir) -> list[SessionResources]:
     """Show time and memory per session, and the slowest cells.
 
     SESSION is a session id; by default the latest sessions are shown.
     """
     with NotebookService(home.index) as service:
-        sessions = service.resources(session, limit=limit)
-    if as_json:
-        print_json(sessions)
-    else:
-        stdout_console().print(_resource_table(sessions))
+        return service.resources(session, limit=limit)
 
 
 @report_group.command("audit")
 @click.argument("session", required=False, shell_complete=complete_session)
-@json_option
+@json_option(lambda entries: stdout_console().print(_timeline_table(entries)))
 @index_option
-def report_audit(session: str | None, as_json: bool, home: DataDir) -> None:  # noqa: FBT001
+def report_audit(session: str | None, home: DataDir) -> list[TimelineEntry]:
     """Show the audit trail of a session: operations in time order, with their data.
 
     SESSION is a session id; by default the latest session is shown.
     """
     with NotebookService(home.index) as service:
-        entries = build_timeline(_load_run(service, session))
-    if as_json:
-        print_json(entries)
-    else:
-        stdout_console().print(_timeline_table(entries))
+        return build_timeline(_load_run(service, session))
 
 
 @report_group.command("quality")
 @click.argument("dataset", shell_complete=complete_dataset)
-@json_option
+@json_option(lambda drift: stdout_console().print(*_drift_parts(drift), sep="\n"))
 @index_option
-def report_quality(dataset: str, as_json: bool, home: DataDir) -> None:  # noqa: FBT001
+def report_quality(dataset: str, home: DataDir) -> DatasetDrift:
     """Show how a dataset changed between runs: rows, columns, types and column metrics.
 
     A unique suffix of the dataset name is enough.
     """
     with NotebookService(home.index) as service:
-        drift = service.drift(dataset)
-    if as_json:
-        print_json(drift)
-    else:
-        for part in _drift_parts(drift):
-            stdout_console().print(part)
+        return service.drift(dataset)
 
 
 @report_group.command("documentation")
 @click.argument("name", metavar="[NOTEBOOK|SESSION]", required=False, shell_complete=complete_session)
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Output file, .md or .html.")
-@json_option
+@json_flag
 @index_option
 def report_documentation(name: str | None, out: Path | None, as_json: bool, home: DataDir) -> None:  # noqa: FBT001
     """Document a notebook in Markdown or HTML: inputs, cells and outputs, with column lineage."""
@@ -195,7 +172,14 @@ def report_documentation(name: str | None, out: Path | None, as_json: bool, home
     elif out is None:
         click.echo(documentation_markdown(document), nl=False)
     else:
-        _write_text(out, documentation_html(document) if out.suffix == ".html" else documentation_markdown(document))
+        render = documentation_html if out.suffix == ".html" else documentation_markdown
+        write_file(out, render(document).encode())
+        stderr_console().print(f"Wrote {out}")
+
+
+def _print_reports(reports: list[WrittenReport]) -> None:
+    for report in reports:
+        stdout_console().print(f"{report.path}  {report.title}, {format_count(report.rows, 'row')}")
 
 
 @report_group.command("lake")
@@ -207,17 +191,12 @@ def report_documentation(name: str | None, out: Path | None, as_json: bool, home
     show_default=True,
     help="Output directory.",
 )
-@json_option
+@json_option(_print_reports)
 @lake_option
 @spark_options
 def report_lake(
-    names: tuple[str, ...],
-    out: Path,
-    as_json: bool,  # noqa: FBT001
-    home: DataDir,
-    master: str,
-    conf: dict[str, str],
-) -> None:
+    names: tuple[str, ...], out: Path, home: DataDir, master: str, conf: dict[str, str]
+) -> list[WrittenReport]:
     """Create reports on the whole lake with Spark; each is an HTML page with a chart and a table.
 
     REPORT is performance, debugging, audit, resources, governance, schemas, impact, quality or documentation. The
@@ -229,20 +208,7 @@ def report_lake(
         if name not in REPORTS:
             raise UnknownNameError.of("report", name, REPORTS)
     with show_progress() as progress:
-        reports = write_reports(home, out, names or tuple(REPORTS), on_progress=progress, master=master, conf=conf)
-    if as_json:
-        print_json(reports)
-        return
-    for report in reports:
-        stdout_console().print(f"{report.path}  {report.title}, {format_count(report.rows, 'row')}")
-
-
-def _write_text(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ClewError(f"Cannot write {path}: {error.strerror}.", hint="Pass another file with --out.") from error
-    stderr_console().print(f"Wrote {path}")
+        return write_reports(home, out, names or tuple(REPORTS), on_progress=progress, master=master, conf=conf)
 
 
 def _resource_table(sessions: list[SessionResources]) -> Table:

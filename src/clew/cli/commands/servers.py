@@ -10,12 +10,12 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from clew.capture.emit.worker import expand_abandoned
-from clew.cli.options import home_option, index_option, json_option, lake_option, spark_options
+from clew.cli.options import home_option, index_option, json_flag, json_option, lake_option, spark_options
 from clew.cli.output import new_table, print_json, stderr_console, stdout_console
 from clew.cli.server_options import ServerOptions, server_options
 from clew.data_dir import DataDir
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
 
 _LOG = logging.getLogger("clew.collector")
+# Marquez's port, which the examples of OpenLineage clients use.
 _DEFAULT_COLLECT_PORT = 5000
 
 
@@ -66,12 +67,8 @@ def collect_command(*, max_body_mb: int, max_rate: float, is_json: bool, server:
         serve(app, listener, print_line, server.tls, FastPath(app.fast_path_handlers))
 
 
-# Marquez's port, which the examples of OpenLineage clients use.
-_DEFAULT_UP_PORT = 5000
-
-
 @click.command("up")
-@server_options(_DEFAULT_UP_PORT)
+@server_options(_DEFAULT_COLLECT_PORT)
 @lake_option
 @spark_options
 def up_command(*, server: ServerOptions, home: DataDir, master: str, conf: dict[str, str]) -> None:
@@ -202,7 +199,7 @@ def keys_group() -> None:
     metavar="PREFIX",
     help="Limit the key to namespaces with this prefix; may be repeated.",
 )
-@json_option
+@json_flag
 @home_option
 def keys_add(name: str, scopes: tuple[str, ...], namespaces: tuple[str, ...], as_json: bool, home: DataDir) -> None:  # noqa: FBT001
     """Create a key and print it. Only a hash of it is stored."""
@@ -214,30 +211,28 @@ def keys_add(name: str, scopes: tuple[str, ...], namespaces: tuple[str, ...], as
         stdout_console().print(key, soft_wrap=True)
 
 
-@keys_group.command("list")
-@json_option
-@home_option
-def keys_list(as_json: bool, home: DataDir) -> None:  # noqa: FBT001
-    """List keys with their scopes and namespaces."""
-    keys = KeyFile(home.keys).list_keys()
-    if as_json:
-        fields = ("name", "id", "scopes", "namespaces", "added_at")
-        print_json([{name: getattr(key, name) for name in fields} for key in keys])
-        return
+def _print_keys(keys: list[dict[str, Any]]) -> None:
     table = new_table("name", "id", "scopes", "namespaces", "added")
     for key in keys:
-        table.add_row(key.name, key.id, ", ".join(key.scopes), ", ".join(key.namespaces) or "all", key.added_at)
+        namespaces = ", ".join(key["namespaces"]) or "all"
+        table.add_row(key["name"], key["id"], ", ".join(key["scopes"]), namespaces, key["added_at"])
     stdout_console().print(table)
+
+
+@keys_group.command("list")
+@json_option(_print_keys)
+@home_option
+def keys_list(home: DataDir) -> list[dict[str, Any]]:
+    """List keys with their scopes and namespaces."""
+    fields = ("name", "id", "scopes", "namespaces", "added_at")
+    return [{name: getattr(key, name) for name in fields} for key in KeyFile(home.keys).list_keys()]
 
 
 @keys_group.command("revoke")
 @click.argument("name")
-@json_option
+@json_option(lambda result: stderr_console().print(f"Revoked key {result['revoked']!r}."))
 @home_option
-def keys_revoke(name: str, as_json: bool, home: DataDir) -> None:  # noqa: FBT001
+def keys_revoke(name: str, home: DataDir) -> dict[str, str]:
     """Revoke a key."""
     KeyFile(home.keys).revoke(name)
-    if as_json:
-        print_json({"revoked": name})
-    else:
-        stderr_console().print(f"Revoked key {name!r}.")
+    return {"revoked": name}

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from clew.query.search import Hits
 
 
-_COLUMN_STYLE = "bold medium_purple1"
+_STYLES = {"dataset": "bold", "column": "bold medium_purple1", "job": "cyan", "run": "green"}
 _MAX_CODE_WIDTH = 110
 
 
@@ -84,7 +84,7 @@ def _indirect_line(operation: OperationStep) -> Text:
 
 
 def _column_name(step: LineageStep) -> Text:
-    return Text.assemble((short_name(step.dataset), "bold"), ".", (step.column or "*", _COLUMN_STYLE))
+    return Text.assemble((short_name(step.dataset), _STYLES["dataset"]), ".", (step.column or "*", _STYLES["column"]))
 
 
 def _transformation(edge: ColumnLineageEdge) -> str:
@@ -96,7 +96,6 @@ def _dataset_location(step: LineageStep) -> str:
     return step.dataset.name if step.dataset.namespace == "file" else step.dataset.namespace
 
 
-_STYLES = {"dataset": "bold", "column": "bold medium_purple1", "job": "cyan", "run": "green"}
 _MAX_CODE_LINES = 40
 
 
@@ -175,7 +174,7 @@ def impact_table(result: ImpactResult) -> Table:
 
 def hit_table(result: Hits) -> Table:
     """Return a table with a row per hit."""
-    table = Table(box=None, pad_edge=False, show_header=False)
+    table = new_table()
     for hit in result.hits:
         table.add_row(
             Text(hit.kind, style=_STYLES.get(hit.kind, "")), hit.namespace, hit.name, " ".join(hit.snippet.split())
