@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Final, TypeVar
 
 import msgspec
 from msgspec import Meta, Raw, Struct
-from msgspec.structs import FieldInfo, fields
 
-from clew.events.decoding import Document, RejectedError, RejectionReason, decode_optional, decode_or_salvage
+from clew.events.decoding import (
+    Document,
+    RejectedError,
+    RejectionReason,
+    decode_optional,
+    decode_or_salvage,
+    salvage_struct,
+)
 from clew.events.openlineage import parse_time
 
 # The namespace of in-memory DataFrames, cells and operations of notebooks.
@@ -29,8 +35,8 @@ class ErrorInfo(Struct):
     traceback: str | None = None
 
 
-class RuntimeEvent(Struct):
-    """Start, end or error of a cell execution."""
+class NotebookEvent(Struct):
+    """Members of all events of a cell execution."""
 
     event_type: str
     execution_id: str
@@ -38,8 +44,14 @@ class RuntimeEvent(Struct):
     timestamp: str
     cell_id: str | None = None
     cell_name: str | None = None
-    cell_index: Int64 | None = None
     notebook: str | None = None
+    emitted_at: str | None = None
+
+
+class RuntimeEvent(NotebookEvent):
+    """Start, end or error of a cell execution."""
+
+    cell_index: Int64 | None = None
     cell_source: str | None = None
     cell_source_lines: Int64 | None = None
     start_memory_mb: float | None = None
@@ -47,7 +59,6 @@ class RuntimeEvent(Struct):
     duration_ms: float | None = None
     stopped: bool | None = None
     error_info: ErrorInfo | None = None
-    emitted_at: str | None = None
 
 
 class FrameInfo(Struct):
@@ -70,16 +81,9 @@ class Performance(Struct):
     sampled: bool | None = None
 
 
-class DataFrameEvent(Struct):
+class DataFrameEvent(NotebookEvent):
     """One DataFrame operation."""
 
-    event_type: str
-    execution_id: str
-    session_id: str
-    timestamp: str
-    cell_id: str | None = None
-    cell_name: str | None = None
-    notebook: str | None = None
     run_id: str | None = None
     operation_type: str | None = None
     operation_method: str | None = None
@@ -93,7 +97,6 @@ class DataFrameEvent(Struct):
     column_lineage: Raw = _ABSENT
     column_lineage_edges: Raw = _ABSENT
     performance: Performance | None = None
-    emitted_at: str | None = None
 
 
 def frame_to_dict(frame: FrameInfo) -> dict[str, object]:
@@ -135,17 +138,13 @@ def decode_notebook(body: Document, kind: type[EventT]) -> EventT:
 
 # Not strict: the number 3 may be written as "3" or 3.0.
 _decode = partial(msgspec.json.decode, strict=False)
+_decode_str = msgspec.json.Decoder(str, strict=False).decode
 
 
-def _decode_lenient(kind: type[EventT], parts: dict[str, Raw]) -> EventT:
+def _decode_lenient(kind: type[EventT], members: dict[str, Raw]) -> EventT:
     """Decode the valid fields; the others remain in the raw event."""
-    values = {field.name: _decode_field(field, parts.get(field.name)) for field in fields(kind)}
-    for name, reason in _REASONS.items():
-        if values[name] is None:
-            raise RejectedError(reason, f"{name} is missing or not a string")
-    return kind(**values)
-
-
-def _decode_field(field: FieldInfo, raw: Raw | None) -> Any:
-    value = decode_optional(raw, partial(_decode, type=field.type))
-    return value if value is not None or field.required else field.default
+    event = salvage_struct(kind, members, is_strict=False)
+    if event is None:
+        name = next(name for name in _REASONS if decode_optional(members.get(name), _decode_str) is None)
+        raise RejectedError(_REASONS[name], f"{name} is missing or not a string")
+    return event
