@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 from msgspec import Meta, Raw, Struct
+from msgspec.structs import asdict
 
 from clew.events.decoding import (
     Document,
@@ -97,6 +98,22 @@ class DataFrameEvent(NotebookEvent):
     column_lineage: Raw = _ABSENT
     column_lineage_edges: Raw = _ABSENT
     performance: Performance | None = None
+
+
+def flatten_runtime(event: RuntimeEvent) -> dict[str, Any]:
+    """Return the members of an event and of its error by name."""
+    return {**asdict(event), **asdict(event.error_info or ErrorInfo())}
+
+
+def flatten_dataframe(event: DataFrameEvent) -> dict[str, Any]:
+    """Return the members of an event and of its performance by name; frames are converted to table rows."""
+    return {
+        **asdict(event),
+        **asdict(event.performance or Performance()),
+        "run_uuid": event.run_id,
+        "input_dataframes": [frame_to_dict(frame) for frame in event.input_dataframes or ()],
+        "output_dataframes": [frame_to_dict(frame) for frame in event.output_dataframes or ()],
+    }
 
 
 def frame_to_dict(frame: FrameInfo) -> dict[str, object]:
