@@ -27,25 +27,20 @@ from clew.lake.schemas import (
     Table,
 )
 
-# Stored as JSON text.
-_RAW_COLUMNS = ("operation_parameters", "column_lineage", "column_lineage_edges")
-
 
 def notebook_row(event: RuntimeEvent | DataFrameEvent, received: ReceivedEvent) -> dict[str, Any]:
     """Build a row of `runtime_events` or `dataframe_events`; members without a column are ignored."""
-    is_runtime = isinstance(event, RuntimeEvent)
+    members = flatten_runtime(event) if isinstance(event, RuntimeEvent) else flatten_dataframe(event)
+    # Members of any type are stored as JSON text.
+    texts = {name: bytes(value).decode() or None for name, value in members.items() if isinstance(value, Raw)}
     return {
         **_origin(received),
-        **(flatten_runtime(event) if is_runtime else flatten_dataframe(event)),
-        **({} if is_runtime else {name: _raw_text(getattr(event, name)) for name in _RAW_COLUMNS}),
+        **members,
+        **texts,
         "event_time": parse_time(event.timestamp),
         "emitted_at": _time_or_none(event.emitted_at),
         "event": str(received.body, "utf-8"),
     }
-
-
-def _raw_text(raw: Raw) -> str | None:
-    return bytes(raw).decode() or None
 
 
 def _time_or_none(text: str | None) -> datetime | None:
