@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec import Raw, Struct
 
-from clew.events.decoding import decode_optional
+from clew.events.decoding import decode_optional, salvage_object
 from clew.events.facets import Name, decode_facet, get_objects, get_str, is_deleted
 from clew.events.openlineage import Dataset, Event, parse_dataset_version
 
@@ -57,7 +57,6 @@ _decode = msgspec.json.Decoder(_ColumnLineage).decode
 _decode_input = msgspec.json.Decoder(_InputField).decode
 _decode_object = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_list = msgspec.json.Decoder(list[Raw]).decode
-_decode_str = msgspec.json.Decoder(str).decode
 _DIRECT = "DIRECT"
 _MASKED = "MASKED"
 # Transformation of a source that lists none: DIRECT, without a subtype.
@@ -80,26 +79,19 @@ def parse_column_lineage(facet: bytes | str) -> Iterator[ColumnEdge]:
 
 def _decode_lenient(facet: Raw) -> _ColumnLineage:
     """Decode all valid sources of a malformed facet."""
-    members = decode_optional(facet, _decode_object) or {}
-    outputs = decode_optional(members.get("fields"), _decode_object) or {}
-    fields = {column: decode_optional(raw, _decode_object) or {} for column, raw in outputs.items()}
-    return _ColumnLineage(
-        fields={column: _output(output) for column, output in fields.items()},
-        dataset=_inputs(members.get("dataset")),
-    )
+    return salvage_object(_ColumnLineage, facet, {"fields": _outputs, "dataset": _inputs}) or _ColumnLineage()
 
 
-def _output(members: dict[str, Raw]) -> _OutputField:
-    return _OutputField(
-        _inputs(members.get("inputFields")),
-        decode_optional(members.get("transformationType"), _decode_str),
-        decode_optional(members.get("transformationDescription"), _decode_str),
-    )
+def _outputs(raw: Raw) -> dict[str, _OutputField]:
+    outputs = {
+        column: salvage_object(_OutputField, output, {"input_fields": _inputs})
+        for column, output in _decode_object(raw).items()
+    }
+    return {column: output for column, output in outputs.items() if output is not None}
 
 
-def _inputs(raw: Raw | None) -> list[_InputField]:
-    items = decode_optional(raw, _decode_list) or []
-    return [source for item in items if (source := decode_optional(item, _decode_input)) is not None]
+def _inputs(raw: Raw) -> list[_InputField]:
+    return [source for item in _decode_list(raw) if (source := decode_optional(item, _decode_input)) is not None]
 
 
 def _column_transformations(output: _OutputField) -> list[_Transformation]:
@@ -130,9 +122,6 @@ LINEAGE_FACET: Final = "lineage"
 ENTRIES_KEY: Final = '"entries"'
 DATASET: Final = "DATASET"
 JOB: Final = "JOB"
-
-# Transformation of a source that lists none: DIRECT, without a subtype.
-_DEFAULT_EXPLICIT_TRANSFORMATIONS: list[dict[str, Any]] = [{}]
 
 
 class NodeRef(NamedTuple):
@@ -171,7 +160,9 @@ def parse_explicit_edges(body: bytes) -> Iterator[ColumnEdge]:
     for column, source in _explicit_inputs(decode_facet(body)):
         node = _parse_node_ref(source)
         if node is not None and node.type == DATASET:
-            yield from _explicit_source_edges(column, node, source)
+            transformations = list(map(_explicit_transformation, get_objects(source, "transformations")))
+            origin = _InputField(*_name_of(node), get_str(source, "field"), transformations)
+            yield from _source_edges(column, origin, _DEFAULT_TRANSFORMATIONS)
 
 
 def parse_sources(body: bytes) -> list[NodeRef]:
@@ -208,19 +199,14 @@ def _fields(value: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {column: field for column, field in items if isinstance(field, dict)}
 
 
-def _explicit_source_edges(column: str | None, node: NodeRef, source: dict[str, Any]) -> Iterator[ColumnEdge]:
-    for transformation in get_objects(source, "transformations") or _DEFAULT_EXPLICIT_TRANSFORMATIONS:
-        masking = transformation.get("masking")
-        yield ColumnEdge(
-            column,
-            node.namespace or "",
-            node.name or "",
-            get_str(source, "field"),
-            get_str(transformation, "type") or _DIRECT,
-            get_str(transformation, "subtype"),
-            get_str(transformation, "description"),
-            masking if isinstance(masking, bool) else None,
-        )
+def _explicit_transformation(value: dict[str, Any]) -> _Transformation:
+    masking = value.get("masking")
+    return _Transformation(
+        get_str(value, "type"),
+        get_str(value, "subtype"),
+        get_str(value, "description"),
+        masking if isinstance(masking, bool) else None,
+    )
 
 
 COLUMN_LINEAGE: Final = "columnLineage"

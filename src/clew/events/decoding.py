@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import TypeVar
+from functools import cache
+from typing import Any, TypeVar
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
+from msgspec.structs import fields
 
 
 class RejectionReason(StrEnum):
@@ -42,10 +44,13 @@ class RejectedError(ValueError):
 
 
 T = TypeVar("T")
+StructT = TypeVar("StructT", bound=Struct)
+Decode = Callable[[Raw], Any]
 # A large document may be a view of a file, or a member of another document.
 Document = bytes | memoryview | Raw
 
 _decode_object = msgspec.json.Decoder(dict[str, Raw]).decode
+_decode_list = msgspec.json.Decoder(list[Raw]).decode
 
 
 def decode_or_salvage(body: Document, decode: Callable[[Document], T], salvage: Callable[[dict[str, Raw]], T]) -> T:
@@ -70,6 +75,46 @@ def decode_optional(raw: Raw | None, decode: Callable[[Raw], T]) -> T | None:
         return decode(raw)
     except msgspec.ValidationError:
         return None
+
+
+def salvage_object(
+    kind: type[StructT], raw: Raw | None, decoders: Mapping[str, Decode] | None = None, *, is_strict: bool = True
+) -> StructT | None:
+    """Decode the valid members of an object as `salvage_struct` does; another value has no members."""
+    return salvage_struct(kind, decode_optional(raw, _decode_object) or {}, decoders, is_strict=is_strict)
+
+
+def salvage_struct(
+    kind: type[StructT],
+    members: dict[str, Raw],
+    decoders: Mapping[str, Decode] | None = None,
+    *,
+    is_strict: bool = True,
+) -> StructT | None:
+    """Decode the valid members; None if a required one is missing. `decoders` replace those of the fields' types."""
+    values = {}
+    for name, member, is_required, decode in _field_decoders(kind, is_strict):
+        if member in members:
+            value = decode_optional(members[member], decoders[name] if decoders and name in decoders else decode)
+            if value is not None:
+                values[name] = value
+        if is_required and name not in values:
+            return None
+    return kind(**values)
+
+
+def salvage_items(kind: type[StructT], raw: Raw) -> list[StructT]:
+    """Decode the valid objects of a list with their valid members."""
+    items = (salvage_object(kind, item) for item in _decode_list(raw))
+    return [item for item in items if item is not None]
+
+
+@cache
+def _field_decoders(kind: type[Struct], is_strict: bool) -> list[tuple[str, str, bool, Decode]]:  # noqa: FBT001
+    return [
+        (info.name, info.encode_name, info.required, msgspec.json.Decoder(info.type, strict=is_strict).decode)
+        for info in fields(kind)
+    ]
 
 
 def require_utf8(body: Document) -> None:

@@ -7,9 +7,16 @@ from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 from msgspec import Meta, Raw, Struct
-from msgspec.structs import FieldInfo, fields
+from msgspec.structs import asdict
 
-from clew.events.decoding import Document, RejectedError, RejectionReason, decode_optional, decode_or_salvage
+from clew.events.decoding import (
+    Document,
+    RejectedError,
+    RejectionReason,
+    decode_optional,
+    decode_or_salvage,
+    salvage_struct,
+)
 from clew.events.openlineage import parse_time
 
 # The namespace of in-memory DataFrames, cells and operations of notebooks.
@@ -29,8 +36,8 @@ class ErrorInfo(Struct):
     traceback: str | None = None
 
 
-class RuntimeEvent(Struct):
-    """Start, end or error of a cell execution."""
+class NotebookEvent(Struct):
+    """Members of all events of a cell execution."""
 
     event_type: str
     execution_id: str
@@ -38,8 +45,14 @@ class RuntimeEvent(Struct):
     timestamp: str
     cell_id: str | None = None
     cell_name: str | None = None
-    cell_index: Int64 | None = None
     notebook: str | None = None
+    emitted_at: str | None = None
+
+
+class RuntimeEvent(NotebookEvent):
+    """Start, end or error of a cell execution."""
+
+    cell_index: Int64 | None = None
     cell_source: str | None = None
     cell_source_lines: Int64 | None = None
     start_memory_mb: float | None = None
@@ -47,7 +60,6 @@ class RuntimeEvent(Struct):
     duration_ms: float | None = None
     stopped: bool | None = None
     error_info: ErrorInfo | None = None
-    emitted_at: str | None = None
 
 
 class FrameInfo(Struct):
@@ -70,16 +82,9 @@ class Performance(Struct):
     sampled: bool | None = None
 
 
-class DataFrameEvent(Struct):
+class DataFrameEvent(NotebookEvent):
     """One DataFrame operation."""
 
-    event_type: str
-    execution_id: str
-    session_id: str
-    timestamp: str
-    cell_id: str | None = None
-    cell_name: str | None = None
-    notebook: str | None = None
     run_id: str | None = None
     operation_type: str | None = None
     operation_method: str | None = None
@@ -93,7 +98,22 @@ class DataFrameEvent(Struct):
     column_lineage: Raw = _ABSENT
     column_lineage_edges: Raw = _ABSENT
     performance: Performance | None = None
-    emitted_at: str | None = None
+
+
+def flatten_runtime(event: RuntimeEvent) -> dict[str, Any]:
+    """Return the members of an event and of its error by name."""
+    return {**asdict(event), **asdict(event.error_info or ErrorInfo())}
+
+
+def flatten_dataframe(event: DataFrameEvent) -> dict[str, Any]:
+    """Return the members of an event and of its performance by name; frames are converted to table rows."""
+    return {
+        **asdict(event),
+        **asdict(event.performance or Performance()),
+        "run_uuid": event.run_id,
+        "input_dataframes": [frame_to_dict(frame) for frame in event.input_dataframes or ()],
+        "output_dataframes": [frame_to_dict(frame) for frame in event.output_dataframes or ()],
+    }
 
 
 def frame_to_dict(frame: FrameInfo) -> dict[str, object]:
@@ -135,17 +155,13 @@ def decode_notebook(body: Document, kind: type[EventT]) -> EventT:
 
 # Not strict: the number 3 may be written as "3" or 3.0.
 _decode = partial(msgspec.json.decode, strict=False)
+_decode_str = msgspec.json.Decoder(str, strict=False).decode
 
 
-def _decode_lenient(kind: type[EventT], parts: dict[str, Raw]) -> EventT:
+def _decode_lenient(kind: type[EventT], members: dict[str, Raw]) -> EventT:
     """Decode the valid fields; the others remain in the raw event."""
-    values = {field.name: _decode_field(field, parts.get(field.name)) for field in fields(kind)}
-    for name, reason in _REASONS.items():
-        if values[name] is None:
-            raise RejectedError(reason, f"{name} is missing or not a string")
-    return kind(**values)
-
-
-def _decode_field(field: FieldInfo, raw: Raw | None) -> Any:
-    value = decode_optional(raw, partial(_decode, type=field.type))
-    return value if value is not None or field.required else field.default
+    event = salvage_struct(kind, members, is_strict=False)
+    if event is None:
+        name = next(name for name in _REASONS if decode_optional(members.get(name), _decode_str) is None)
+        raise RejectedError(_REASONS[name], f"{name} is missing or not a string")
+    return event

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final, Literal
 
 import msgspec
 from msgspec import Raw, Struct, field, structs
 
-from clew.events.decoding import Document, RejectedError, RejectionReason, decode_optional, decode_or_salvage
+from clew.events.decoding import (
+    Decode,
+    Document,
+    RejectedError,
+    RejectionReason,
+    decode_optional,
+    decode_or_salvage,
+    salvage_items,
+    salvage_object,
+    salvage_struct,
+)
 
 # Java prints `…Z[Europe/London]`; RFC 3339 allows lower case, and some producers write the zone twice (`+00:00Z`).
 _ZONE_NAME = re.compile(r"\[[^\]]*\]$")
@@ -153,9 +163,13 @@ class _EventHeader(Struct, rename="camel"):
 _decode_header = msgspec.json.Decoder(_EventHeader).decode
 _decode_version = msgspec.json.Decoder(_VersionFacet).decode
 _decode_event = msgspec.json.Decoder(Event).decode
-_decode_object = msgspec.json.Decoder(dict[str, Raw]).decode
-_decode_list = msgspec.json.Decoder(list[Raw]).decode
-_decode_text = msgspec.json.Decoder(str).decode
+_LENIENT_DECODERS: Final[dict[str, Decode]] = {
+    "run": partial(salvage_object, Run),
+    "job": partial(salvage_object, Job),
+    "dataset": partial(salvage_object, Dataset),
+    "inputs": partial(salvage_items, Dataset),
+    "outputs": partial(salvage_items, Dataset),
+}
 
 
 def decode_openlineage(body: Document) -> Event:
@@ -206,69 +220,12 @@ def _schema_model(schema_url: str) -> int:
     return 0 if match is None else int(match[1])
 
 
-def _decode_lenient(parts: Facets) -> Event:
+def _decode_lenient(members: Facets) -> Event:
     """Decode the valid fields of an event that violates the schema, as 39 % of public events do."""
-    time = _decode_str(parts.get("eventTime"))
-    if time is None:
+    event = salvage_struct(Event, members, _LENIENT_DECODERS)
+    if event is None:
         raise RejectedError(RejectionReason.NO_TIME, "eventTime is missing or not a string")
-    return Event(
-        event_time=time,
-        event_type=_decode_str(parts.get("eventType")),
-        run=_run(parts.get("run")),
-        job=_job(parts.get("job")),
-        dataset=_dataset(parts.get("dataset")),
-        inputs=_datasets(parts.get("inputs")),
-        outputs=_datasets(parts.get("outputs")),
-        producer=_decode_str(parts.get("producer")),
-        schema_url=_decode_str(parts.get("schemaURL")),
-        session_id=_decode_str(parts.get("session_id")),
-        execution_id=_decode_str(parts.get("execution_id")),
-    )
-
-
-def _run(raw: Raw | None) -> Run | None:
-    parts = _object(raw)
-    run_id = _decode_str(parts.get("runId"))
-    return None if run_id is None else Run(run_id=run_id, facets=_facets(parts.get("facets")))
-
-
-def _job(raw: Raw | None) -> Job | None:
-    parts = _object(raw)
-    namespace, name = _decode_str(parts.get("namespace")), _decode_str(parts.get("name"))
-    if namespace is None or name is None:
-        return None
-    return Job(namespace=namespace, name=name, facets=_facets(parts.get("facets")))
-
-
-def _dataset(raw: Raw | None) -> Dataset | None:
-    parts = _object(raw)
-    namespace, name = _decode_str(parts.get("namespace")), _decode_str(parts.get("name"))
-    if namespace is None or name is None:
-        return None
-    return Dataset(
-        namespace=namespace,
-        name=name,
-        facets=_facets(parts.get("facets")),
-        input_facets=_facets(parts.get("inputFacets")),
-        output_facets=_facets(parts.get("outputFacets")),
-    )
-
-
-def _datasets(raw: Raw | None) -> list[Dataset]:
-    items = decode_optional(raw, _decode_list) or []
-    return [dataset for item in items if (dataset := _dataset(item)) is not None]
-
-
-def _object(raw: Raw | None) -> dict[str, Raw]:
-    return decode_optional(raw, _decode_object) or {}
-
-
-def _facets(raw: Raw | None) -> Facets | None:
-    return _object(raw) or None
-
-
-def _decode_str(raw: Raw | None) -> str | None:
-    return decode_optional(raw, _decode_text)
+    return event
 
 
 def without_facets(event: Event) -> Event:

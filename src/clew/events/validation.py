@@ -20,7 +20,7 @@ from clew.errors import MissingExtraError, UsageError
 from clew.events.decoding import RejectedError, decode_optional
 from clew.events.facets import is_deleted, parse_epoch_micros
 from clew.events.openlineage import FACET_ALIASES
-from clew.events.streams import decode_event
+from clew.events.streams import Stream, decode_event
 
 _decode_object = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_str = msgspec.json.Decoder(str).decode
@@ -250,17 +250,10 @@ def _facets_of(path: str, entity: Any) -> Iterator[tuple[str, str, Any]]:
             yield f"{path}/{kind}/{name}", name, facet
 
 
-StreamName = Literal["runtime", "openlineage", "dataframe"]
-
-SCHEMA_FILES: dict[StreamName, str] = {
-    "runtime": "runtime_events_schema.json",
-    "openlineage": "openlineage_events_schema.json",
-    "dataframe": "dataframe_lineage_schema.json",
-}
-SCHEMA_STREAM_FILES: dict[str, StreamName] = {
-    "marimo_runtime.jsonl": "runtime",
-    "marimo_lineage_events.jsonl": "openlineage",
-    "marimo_dataframe_lineage.jsonl": "dataframe",
+SCHEMA_FILES: dict[Stream, str] = {
+    Stream.RUNTIME: "runtime_events_schema.json",
+    Stream.OPENLINEAGE: "openlineage_events_schema.json",
+    Stream.DATAFRAME: "dataframe_lineage_schema.json",
 }
 
 
@@ -272,14 +265,14 @@ class SchemaViolation(NamedTuple):
 
 
 @cache
-def load_schema(stream: StreamName) -> dict[str, Any]:
+def load_schema(stream: Stream) -> dict[str, Any]:
     """Load the JSON Schema of a stream."""
     text = files("clew.events").joinpath("schemas", SCHEMA_FILES[stream]).read_text(encoding="utf-8")
     loaded: dict[str, Any] = json.loads(text)
     return loaded
 
 
-def schema_violations(event: Any, stream: StreamName) -> list[SchemaViolation]:
+def schema_violations(event: Any, stream: Stream) -> list[SchemaViolation]:
     """Return the schema violations of a decoded event."""
     return to_violations(_validator(stream).iter_errors(event))
 
@@ -298,20 +291,20 @@ def build_validator(rules: dict[str, Any], retrieve: Callable[[str], dict[str, A
     return jsonschema_rs.Draft202012Validator(rules, validate_formats=True, retriever=retrieve)
 
 
-def detect_stream(event: Any) -> StreamName | None:
+def detect_stream(event: Any) -> Stream | None:
     """Detect the stream of an event by its fields."""
     if not isinstance(event, dict):
         return None
     if "eventTime" in event:
-        return "openlineage"
+        return Stream.OPENLINEAGE
     kind = event.get("event_type")
     if kind == "dataframe_lineage":
-        return "dataframe"
-    return "runtime" if isinstance(kind, str) and kind.startswith("cell_execution") else None
+        return Stream.DATAFRAME
+    return Stream.RUNTIME if isinstance(kind, str) and kind.startswith("cell_execution") else None
 
 
 @cache
-def _validator(stream: StreamName) -> Any:
+def _validator(stream: Stream) -> Any:
     return build_validator(load_schema(stream))
 
 
@@ -463,7 +456,7 @@ class EventValidator:
 
     def _issues(self, file: str, line: int, body: bytes) -> Iterator[Issue]:
         event = _decode_json(body)
-        stream = detect_stream(event) or "openlineage"
+        stream = detect_stream(event) or Stream.OPENLINEAGE
         self.events[stream] += 1
         try:
             decode_event(stream, body)
@@ -472,10 +465,10 @@ class EventValidator:
         if not isinstance(event, dict):
             return
         # Events of notebook streams have a session id; other OpenLineage events need none.
-        if stream != "openlineage" or "session_id" in event:
+        if stream != Stream.OPENLINEAGE or "session_id" in event:
             for path, message in schema_violations(event, stream):
                 yield Issue("error", f"schema:{stream}", file, line, path, _truncate(message))
-        if stream == "openlineage":
+        if stream == Stream.OPENLINEAGE:
             yield from self._openlineage_issues(file, line, event)
 
     def _openlineage_issues(self, file: str, line: int, event: dict[str, Any]) -> Iterator[Issue]:

@@ -34,7 +34,7 @@ class BackfilledRanges:
     """Log ranges that are backfilled."""
 
     def __init__(self, chunks: list[Chunk]) -> None:
-        self._ranges = list(_merge_adjacent(chunks))
+        self._ranges = _merge_adjacent(chunks)
 
     def covers(self, first_seq: int, last_seq: int) -> bool:
         """Return whether the whole range is backfilled."""
@@ -120,15 +120,12 @@ def decode_raw_events(rows: Iterable[dict[str, Any]]) -> Iterator[tuple[Event, R
             continue
 
 
-def _merge_adjacent(chunks: list[Chunk]) -> Iterator[Chunk]:
+def _merge_adjacent(chunks: list[Chunk]) -> list[Chunk]:
     """Merge adjacent and overlapping chunks, in order."""
-    last: Chunk | None = None
+    merged: list[Chunk] = []
     for chunk in sorted(chunks):
-        if last is not None and chunk.first_seq <= last.last_seq + 1:
-            last = Chunk(last.first_seq, max(last.last_seq, chunk.last_seq))
-            continue
-        if last is not None:
-            yield last
-        last = chunk
-    if last is not None:
-        yield last
+        if merged and chunk.first_seq <= merged[-1].last_seq + 1:
+            merged[-1] = Chunk(merged[-1].first_seq, max(merged[-1].last_seq, chunk.last_seq))
+        else:
+            merged.append(chunk)
+    return merged

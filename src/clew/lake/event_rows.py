@@ -12,7 +12,7 @@ import pyarrow as pa
 from msgspec import Raw
 
 from clew.events.decoding import Document, RejectedError
-from clew.events.notebook import DataFrameEvent, ErrorInfo, Performance, RuntimeEvent, frame_to_dict
+from clew.events.notebook import DataFrameEvent, RuntimeEvent, flatten_dataframe, flatten_runtime
 from clew.events.openlineage import Dataset, Event, Facets, parse_dataset_version, parse_time
 from clew.events.validation import DATASET_FACET_SPECS, JOB_FACET_SPECS, RUN_FACET_SPECS, FacetSpec
 from clew.lake.facet_columns import FacetUuids, FacetValidator, StringBuffer, split_large_facets
@@ -27,67 +27,20 @@ from clew.lake.schemas import (
     Table,
 )
 
-_NO_ERROR = ErrorInfo()
-_NO_PERFORMANCE = Performance()
 
-
-def runtime_row(event: RuntimeEvent) -> dict[str, Any]:
-    """Build the columns of `runtime_events` that come from the event itself."""
-    error = event.error_info or _NO_ERROR
+def notebook_row(event: RuntimeEvent | DataFrameEvent, received: ReceivedEvent) -> dict[str, Any]:
+    """Build a row of `runtime_events` or `dataframe_events`; members without a column are ignored."""
+    members = flatten_runtime(event) if isinstance(event, RuntimeEvent) else flatten_dataframe(event)
+    # Members of any type are stored as JSON text.
+    texts = {name: bytes(value).decode() or None for name, value in members.items() if isinstance(value, Raw)}
     return {
-        **_context(event),
-        "cell_index": event.cell_index,
-        "cell_source": event.cell_source,
-        "cell_source_lines": event.cell_source_lines,
-        "start_memory_mb": event.start_memory_mb,
-        "end_memory_mb": event.end_memory_mb,
-        "duration_ms": event.duration_ms,
-        "stopped": event.stopped,
-        "error_type": error.error_type,
-        "error_message": error.error_message,
-        "traceback": error.traceback,
-    }
-
-
-def dataframe_row(event: DataFrameEvent) -> dict[str, Any]:
-    """Build the columns of `dataframe_events` that come from the event itself."""
-    performance = event.performance or _NO_PERFORMANCE
-    return {
-        **_context(event),
-        "run_uuid": event.run_id,
-        "operation_type": event.operation_type,
-        "operation_method": event.operation_method,
-        "operation_code": event.operation_code,
-        "line": event.line,
-        "end_line": event.end_line,
-        "count": event.count,
-        "operation_parameters": _raw_text(event.operation_parameters),
-        "input_dataframes": [frame_to_dict(frame) for frame in event.input_dataframes or ()],
-        "output_dataframes": [frame_to_dict(frame) for frame in event.output_dataframes or ()],
-        "column_lineage": _raw_text(event.column_lineage),
-        "column_lineage_edges": _raw_text(event.column_lineage_edges),
-        "overhead_ms": performance.overhead_ms,
-        "duration_ms": performance.duration_ms,
-        "df_size_mb": performance.df_size_mb,
-        "sampled": performance.sampled,
-    }
-
-
-def _context(event: RuntimeEvent | DataFrameEvent) -> dict[str, Any]:
-    return {
-        "session_id": event.session_id,
-        "execution_id": event.execution_id,
-        "cell_id": event.cell_id,
-        "cell_name": event.cell_name,
-        "notebook": event.notebook,
-        "event_type": event.event_type,
+        **_origin(received),
+        **members,
+        **texts,
         "event_time": parse_time(event.timestamp),
         "emitted_at": _time_or_none(event.emitted_at),
+        "event": str(received.body, "utf-8"),
     }
-
-
-def _raw_text(raw: Raw) -> str | None:
-    return bytes(raw).decode() or None
 
 
 def _time_or_none(text: str | None) -> datetime | None:
@@ -325,14 +278,9 @@ class EventTableBuilder:
         """Add a decoded event."""
         if isinstance(event, Event):
             self._lineage.add(event, received)
-        elif isinstance(event, RuntimeEvent):
-            self._other_rows["runtime_events"].append(
-                {**_origin(received), **runtime_row(event), **_event_text(received)}
-            )
         else:
-            self._other_rows["dataframe_events"].append(
-                {**_origin(received), **dataframe_row(event), **_event_text(received)}
-            )
+            table = RUNTIME_EVENTS if isinstance(event, RuntimeEvent) else DATAFRAME_EVENTS
+            self._other_rows[table.name].append(notebook_row(event, received))
 
     def add_raw(self, event: Event, received: ReceivedEvent) -> None:
         """Add an event without its facets, which a backfill adds later."""
@@ -359,7 +307,3 @@ _OTHER_TABLES = (RUNTIME_EVENTS, DATAFRAME_EVENTS, REJECTED_EVENTS)
 
 def _origin(received: ReceivedEvent) -> dict[str, Any]:
     return {"event_id": received.event_id, "seq": received.seq, "received_at": received.received_at}
-
-
-def _event_text(received: ReceivedEvent) -> dict[str, str]:
-    return {"event": str(received.body, "utf-8")}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import reduce
-from itertools import chain
-from operator import and_
+from itertools import chain, groupby
+from operator import and_, itemgetter
 from typing import Any, Final, Literal
 
 import pyarrow as pa
@@ -227,18 +227,8 @@ def read_facet_history(lake: Lake, kind: EntityKind, identity: tuple[str, ...], 
     # Positions select row groups: rows are sorted by run, and the runs of an entity are all over a file.
     condition = condition & pc.field("seq").isin(sorted(positions)[-MAX_HISTORY_ROWS:])
     rows = read_facet_rows_where(lake, table, value_range, condition).to_pylist()
-    return list(_states(_sorted_rows(rows, lake.facet_order)))[::-1]
-
-
-def _states(rows: Iterable[Row]) -> Iterable[FacetState]:
-    group: list[Row] = []
-    for row in rows:
-        if group and group[-1]["facet"] != row["facet"]:
-            yield _state(group)
-            group = []
-        group.append(row)
-    if group:
-        yield _state(group)
+    states = groupby(_sorted_rows(rows, lake.facet_order), key=itemgetter("facet"))
+    return [_state(list(events)) for _, events in states][::-1]
 
 
 def _state(rows: list[Row]) -> FacetState:

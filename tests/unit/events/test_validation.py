@@ -9,7 +9,8 @@ import pytest
 
 from clew.errors import MissingExtraError
 from clew.events import validation
-from clew.events.validation import StreamName, detect_stream, load_schema, schema_violations
+from clew.events.streams import Stream
+from clew.events.validation import detect_stream, load_schema, schema_violations
 
 TIME = "2026-11-15T14:02:11.932379+00:00"
 RUNTIME: dict[str, Any] = {
@@ -51,25 +52,25 @@ OPENLINEAGE: dict[str, Any] = {
     "session_id": "12c3604f",
     "emitted_at": TIME,
 }
-VALID_EVENTS: dict[StreamName, dict[str, Any]] = {
-    "runtime": RUNTIME,
-    "dataframe": DATAFRAME,
-    "openlineage": OPENLINEAGE,
+VALID_EVENTS: dict[Stream, dict[str, Any]] = {
+    Stream.RUNTIME: RUNTIME,
+    Stream.DATAFRAME: DATAFRAME,
+    Stream.OPENLINEAGE: OPENLINEAGE,
 }
 
 
 @pytest.mark.parametrize("stream", VALID_EVENTS)
-def test_valid_events_have_no_violations(stream: StreamName) -> None:
+def test_valid_events_have_no_violations(stream: Stream) -> None:
     assert schema_violations(VALID_EVENTS[stream], stream) == []
 
 
 @pytest.mark.parametrize("stream", VALID_EVENTS)
-def test_unknown_fields_are_allowed(stream: StreamName) -> None:
+def test_unknown_fields_are_allowed(stream: Stream) -> None:
     assert schema_violations({**VALID_EVENTS[stream], "unknown_field": {"x": 1}}, stream) == []
 
 
 @pytest.mark.parametrize("stream", VALID_EVENTS)
-def test_detect_stream(stream: StreamName) -> None:
+def test_detect_stream(stream: Stream) -> None:
     assert detect_stream(VALID_EVENTS[stream]) == stream
     assert detect_stream({"event_type": "something"}) is None
     assert detect_stream([1]) is None
@@ -78,7 +79,7 @@ def test_detect_stream(stream: StreamName) -> None:
 @pytest.mark.parametrize(
     ("stream", "field"), [(stream, field) for stream in VALID_EVENTS for field in load_schema(stream)["required"]]
 )
-def test_missing_required_field_is_a_violation(stream: StreamName, field: str) -> None:
+def test_missing_required_field_is_a_violation(stream: Stream, field: str) -> None:
     event = {key: value for key, value in VALID_EVENTS[stream].items() if key != field}
     assert any(field in violation.message for violation in schema_violations(event, stream))
 
@@ -86,23 +87,23 @@ def test_missing_required_field_is_a_violation(stream: StreamName, field: str) -
 @pytest.mark.parametrize(
     ("stream", "change", "path"),
     [
-        ("runtime", {"execution_id": "xyz"}, "/execution_id"),
-        ("runtime", {"timestamp": "yesterday"}, "/timestamp"),
-        ("runtime", {"event_type": "cell_execution_error"}, "/"),
-        ("runtime", {"cell_index": 0}, "/cell_index"),
-        ("dataframe", {"column_lineage": {"out.a": "df.a"}}, "/column_lineage/out.a"),
-        ("dataframe", {"input_dataframes": [{"variable_name": "df"}]}, "/input_dataframes/0"),
-        ("openlineage", {"eventType": "STARTED"}, "/eventType"),
-        ("openlineage", {"run": {"runId": "3731cb9b"}}, "/run/runId"),
-        ("openlineage", {"producer": "someone"}, "/producer"),
+        (Stream.RUNTIME, {"execution_id": "xyz"}, "/execution_id"),
+        (Stream.RUNTIME, {"timestamp": "yesterday"}, "/timestamp"),
+        (Stream.RUNTIME, {"event_type": "cell_execution_error"}, "/"),
+        (Stream.RUNTIME, {"cell_index": 0}, "/cell_index"),
+        (Stream.DATAFRAME, {"column_lineage": {"out.a": "df.a"}}, "/column_lineage/out.a"),
+        (Stream.DATAFRAME, {"input_dataframes": [{"variable_name": "df"}]}, "/input_dataframes/0"),
+        (Stream.OPENLINEAGE, {"eventType": "STARTED"}, "/eventType"),
+        (Stream.OPENLINEAGE, {"run": {"runId": "3731cb9b"}}, "/run/runId"),
+        (Stream.OPENLINEAGE, {"producer": "someone"}, "/producer"),
         (
-            "openlineage",
+            Stream.OPENLINEAGE,
             {"outputs": [{"namespace": "file", "name": "x", "facets": {"schema": {}}}]},
             "/outputs/0/facets/schema",
         ),
     ],
 )
-def test_violations_have_a_path(stream: StreamName, change: dict[str, Any], path: str) -> None:
+def test_violations_have_a_path(stream: Stream, change: dict[str, Any], path: str) -> None:
     assert path in {violation.path for violation in schema_violations({**VALID_EVENTS[stream], **change}, stream)}
 
 
@@ -110,5 +111,5 @@ def test_missing_extra_error(monkeypatch: pytest.MonkeyPatch) -> None:
     validation._validator.cache_clear()
     monkeypatch.setitem(sys.modules, "jsonschema_rs", None)
     with pytest.raises(MissingExtraError, match="jsonschema_rs"):
-        schema_violations(RUNTIME, "runtime")
+        schema_violations(RUNTIME, Stream.RUNTIME)
     validation._validator.cache_clear()

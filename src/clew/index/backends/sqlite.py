@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
@@ -88,45 +88,9 @@ def create_tables(connection: sqlite3.Connection) -> None:
     connection.executescript(f"begin immediate; {schema} insert or ignore into meta values {meta}; commit;")  # noqa: S608
 
 
-def connect_bulk_writer(path: Path) -> SqliteDatabase:
-    """Open for a bulk load, without a journal and secondary indexes.
-
-    Indexes are cheaper to create at the end, by `create_tables`.
-    """
-    connection = connect_writer(path)
-    connection.execute("pragma journal_mode = off")
-    connection.execute("pragma synchronous = off")
-    for (name,) in connection.execute(_INDEXES).fetchall():
-        connection.execute(f'drop index "{name}"')
-    return connection
-
-
 def read_dictionaries(connection: Database) -> dict[int, bytes]:
     """Return the zstd dictionaries by id."""
     return {row[0]: row[1] for row in connection.execute("select id, body from zstd_dictionaries order by id")}
-
-
-def remove_index(path: Path) -> None:
-    """Remove an index with its WAL and shared-memory files. No writer may be open."""
-    for suffix in ("", "-wal", "-shm"):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
-
-
-@contextmanager
-def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Run a transaction; roll back on any error."""
-    try:
-        connection.execute("begin immediate")
-        yield
-        connection.execute("commit")
-    except BaseException as error:
-        # SQLite rolls back by itself when the disk is full.
-        if connection.in_transaction:
-            connection.execute("rollback")
-        if isinstance(error, sqlite3.OperationalError):
-            hint = "The batch was rolled back. Fix the cause and run it again: it continues where it stopped."
-            raise ClewError(f"Cannot write the index: {error}.", hint=hint) from error
-        raise
 
 
 @contextmanager
@@ -192,9 +156,21 @@ class SqliteWriter:
     def __init__(self, database: SqliteDatabase) -> None:
         self.database = database
 
-    def transaction(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
         """Run a transaction; other writers wait."""
-        return transaction(self.database)
+        try:
+            self.database.execute("begin immediate")
+            yield
+            self.database.execute("commit")
+        except BaseException as error:
+            # SQLite rolls back by itself when the disk is full.
+            if self.database.in_transaction:
+                self.database.execute("rollback")
+            if isinstance(error, sqlite3.OperationalError):
+                hint = "The batch was rolled back. Fix the cause and run it again: it continues where it stopped."
+                raise ClewError(f"Cannot write the index: {error}.", hint=hint) from error
+            raise
 
     def sanitized(self, changes: ChangeSet) -> ChangeSet:
         """Return the changes unmodified: SQLite stores any string."""
@@ -234,7 +210,13 @@ class SqliteBackend:
 
     def bulk_writer(self) -> SqliteWriter:
         """Open for a bulk load, without secondary indexes and not crash-safe; call `create_indexes` at the end."""
-        return SqliteWriter(connect_bulk_writer(self.path))
+        connection = connect_writer(self.path)
+        connection.execute("pragma journal_mode = off")
+        connection.execute("pragma synchronous = off")
+        # Cheaper to create at the end.
+        for (name,) in connection.execute(_INDEXES).fetchall():
+            connection.execute(f'drop index "{name}"')
+        return SqliteWriter(connection)
 
     @contextmanager
     def staged(self) -> Iterator[SqliteBackend]:
@@ -252,4 +234,5 @@ class SqliteBackend:
 
     def remove(self) -> None:
         """Remove the index, if it exists. No writer may be open."""
-        remove_index(self.path)
+        for suffix in ("", "-wal", "-shm"):
+            self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)

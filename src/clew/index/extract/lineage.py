@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec import structs
 
@@ -24,7 +24,7 @@ from clew.events.column_lineage import (
     source_datasets,
 )
 from clew.events.facets import Name, cached_by_bytes
-from clew.events.notebook import DataFrameEvent, FrameInfo, RuntimeEvent, frame_to_dict
+from clew.events.notebook import DataFrameEvent, RuntimeEvent, flatten_dataframe, flatten_runtime
 from clew.events.openlineage import parse_time, to_epoch_micros
 from clew.index.changes import (
     AssertionRow,
@@ -152,25 +152,11 @@ _CELL_STATE_RANKS = {"running": 0, "completed": 1, "stopped": 2, "failed": 3}
 def cell_row(event: RuntimeEvent, seq: int) -> CellRow:
     """Convert a runtime event to a row."""
     at = to_epoch_micros(parse_time(event.timestamp))
-    is_start = event.event_type == "cell_execution_start"
     state = "stopped" if event.stopped else _CELL_STATES.get(event.event_type, "running")
-    error = event.error_info
     return CellRow(
-        session_id=event.session_id,
-        execution_id=event.execution_id,
-        notebook=event.notebook,
-        cell_id=event.cell_id,
-        cell_name=event.cell_name,
-        cell_index=event.cell_index,
-        cell_source=event.cell_source,
-        started_at=at if is_start else None,
+        **_members_of(CellRow, flatten_runtime(event)),
+        started_at=at if event.event_type == "cell_execution_start" else None,
         ended_at=at if event.event_type in _CELL_STATES else None,
-        start_memory_mb=event.start_memory_mb,
-        end_memory_mb=event.end_memory_mb,
-        duration_ms=event.duration_ms,
-        error_type=None if error is None else error.error_type,
-        error_message=None if error is None else error.error_message,
-        traceback=None if error is None else error.traceback,
         state=state,
         state_rank=_CELL_STATE_RANKS[state],
         first_seq=seq,
@@ -180,31 +166,18 @@ def cell_row(event: RuntimeEvent, seq: int) -> CellRow:
 
 def operation_row(event: DataFrameEvent, event_id: str, seq: int) -> OperationRow:
     """Convert a DataFrame event to a row."""
-    performance = event.performance
+    values = flatten_dataframe(event)
     return OperationRow(
-        session_id=event.session_id,
+        **_members_of(OperationRow, values),
         # Events of older agents have no run id.
         operation_id=event.run_id or event_id,
-        run_uuid=event.run_id,
-        execution_id=event.execution_id,
-        cell_id=event.cell_id,
-        cell_name=event.cell_name,
-        notebook=event.notebook,
-        operation_type=event.operation_type,
-        operation_method=event.operation_method,
-        operation_code=event.operation_code,
-        line=event.line,
-        end_line=event.end_line,
-        count=event.count,
-        inputs=_frames(event.input_dataframes),
-        outputs=_frames(event.output_dataframes),
+        inputs=json.dumps(values["input_dataframes"]),
+        outputs=json.dumps(values["output_dataframes"]),
         event_time=to_epoch_micros(parse_time(event.timestamp)),
-        overhead_ms=None if performance is None else performance.overhead_ms,
-        duration_ms=None if performance is None else performance.duration_ms,
-        df_size_mb=None if performance is None else performance.df_size_mb,
         last_seq=seq,
     )
 
 
-def _frames(frames: list[FrameInfo] | None) -> str:
-    return json.dumps([frame_to_dict(frame) for frame in frames or ()])
+def _members_of(row_type: type[TableRow], values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values that have a column."""
+    return {name: values[name] for name in row_type.__struct_fields__ if name in values}

@@ -12,7 +12,8 @@ import polars as pl
 import pytest
 
 from clew.capture.diagnostics import error_counts
-from clew.events.validation import SCHEMA_STREAM_FILES, schema_violations
+from clew.events.streams import STREAM_FILES
+from clew.events.validation import schema_violations
 
 Run = Callable[..., dict[str, list[dict[str, Any]]]]
 LINEAGE = "marimo_lineage_events"
@@ -67,7 +68,7 @@ def test_operations_name_their_backend(run_cells: Run, source: str, expected: li
     assert [engine_of(event) for event in operations] == [(name, VERSIONS[name]) for name, _ in expected]
     sources = [event["outputs"][0]["facets"]["dataSource"]["name"] for event in operations]
     assert sources == [source for _, source in expected]
-    schema = SCHEMA_STREAM_FILES[f"{LINEAGE}.jsonl"]
+    schema = STREAM_FILES[f"{LINEAGE}.jsonl"]
     assert [violation for event in events for violation in schema_violations(event, schema)] == []
     assert error_counts() == {}
 

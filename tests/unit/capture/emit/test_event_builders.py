@@ -16,7 +16,8 @@ import pytest
 import clew
 from clew.capture.diagnostics import error_counts
 from clew.capture.emit.column_metrics import frame_metrics
-from clew.events.validation import SCHEMA_STREAM_FILES, schema_violations
+from clew.events.streams import STREAM_FILES
+from clew.events.validation import schema_violations
 
 RUNTIME, LINEAGE, DATAFRAME = "marimo_runtime", "marimo_lineage_events", "marimo_dataframe_lineage"
 Run = Callable[..., dict[str, list[dict[str, Any]]]]
@@ -34,9 +35,7 @@ def test_every_event_is_valid(run_cells: Run) -> None:
     for stem, events in streams.items():
         assert events
         assert [
-            violation
-            for event in events
-            for violation in schema_violations(event, SCHEMA_STREAM_FILES[f"{stem}.jsonl"])
+            violation for event in events for violation in schema_violations(event, STREAM_FILES[f"{stem}.jsonl"])
         ] == []
     assert error_counts() == {}
 

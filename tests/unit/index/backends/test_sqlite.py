@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from clew.errors import ClewError
-from clew.index.backends.sqlite import INDEX_FORMAT, MissingIndexError, connect_reader, connect_writer, transaction
+from clew.index.backends.sqlite import INDEX_FORMAT, MissingIndexError, SqliteWriter, connect_reader, connect_writer
 from clew.index.queries.reader import IndexReader
 
 
@@ -102,11 +102,11 @@ def test_reader_is_read_only(index: Path) -> None:
 def test_reader_sees_only_committed_transactions(index: Path) -> None:
     writer, reader = connect_writer(index), connect_reader(index)
     count = "select count(*) from events"
-    with transaction(writer):
+    with SqliteWriter(writer).transaction():
         writer.execute("insert into events values (x'0a', 0)")
         assert reader.execute(count).fetchone()[0] == 0
     assert reader.execute(count).fetchone()[0] == 1
-    with pytest.raises(sqlite3.IntegrityError), transaction(writer):
+    with pytest.raises(sqlite3.IntegrityError), SqliteWriter(writer).transaction():
         writer.executemany("insert into events values (?, ?)", [(b"b", 0), (b"b", 1)])
     assert reader.execute(count).fetchone()[0] == 1
     reader.close()
