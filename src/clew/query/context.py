@@ -23,7 +23,6 @@ from clew.query.graph.column_graph import ColumnGraph, LazyColumnGraph, build_co
 from clew.query.graph.job_graph import BudgetExceededError, JobGraph, LazyJobGraph, LookupBudget, build_job_graph
 from clew.query.graph.nodes import MappedArrays, map_arrays, write_arrays
 from clew.query.graph.traversal import ColumnGraphProtocol
-from clew.query.graph.view import JobGraphProtocol
 from clew.query.search_index import SearchIndex
 
 # A graph with this many edges is built in 0.25 s. Larger ones are rebuilt in the background while the previous graph
@@ -275,7 +274,7 @@ class QueryResources:
         """Return the column graph and its version."""
         return self._column_graphs.get(index)
 
-    def with_job_graph(self, index: IndexReader, query: Callable[[IndexVersion, JobGraphProtocol], T]) -> T:
+    def with_job_graph(self, index: IndexReader, query: Callable[[IndexVersion, JobGraph | LazyJobGraph], T]) -> T:
         """Run a query on the job graph: the cached one, or a lazy one on the index."""
         if self._use_lazy_graphs and not self._job_graphs.is_current(index):
             with suppress(BudgetExceededError):
