@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Generic, Self, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -21,7 +21,7 @@ from clew.index.queries.reader import IndexReader, IndexVersion
 from clew.query.entities.facets import lake_has_pending_backfill
 from clew.query.graph.column_graph import ColumnGraph, LazyColumnGraph, build_column_graph
 from clew.query.graph.job_graph import BudgetExceededError, JobGraph, LazyJobGraph, LookupBudget, build_job_graph
-from clew.query.graph.nodes import MappedArrays, map_arrays, write_arrays
+from clew.query.graph.nodes import ArrayGraph, map_arrays, write_arrays
 from clew.query.graph.traversal import ColumnGraphProtocol
 from clew.query.search_index import SearchIndex
 
@@ -31,22 +31,7 @@ _MAX_SYNC_EDGES = 50_000
 _MIN_IDLE_FACTOR = 5
 
 
-class StorableGraph(Protocol):
-    """A graph that can be written to a file of arrays."""
-
-    @property
-    def edge_count(self) -> int:
-        """Number of edges."""
-
-    def arrays(self) -> dict[str, Any]:
-        """Return the arrays to write."""
-
-    @classmethod
-    def from_arrays(cls, mapped: MappedArrays) -> Self:
-        """Create the graph from mapped arrays."""
-
-
-G = TypeVar("G", bound=StorableGraph)
+G = TypeVar("G", bound=ArrayGraph)
 
 
 class GraphVersion(Struct, frozen=True):

@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from clew.errors import ClewError
 from clew.events.notebook import NOTEBOOK_NAMESPACE
@@ -16,8 +16,7 @@ from clew.index.queries.entities import find_canonical_name
 from clew.index.queries.lineage import NeighbourQueries
 from clew.index.queries.reader import IndexReader
 from clew.query.graph.nodes import (
-    Adjacency,
-    MappedArrays,
+    ArrayGraph,
     Node,
     Numbers,
     StringTable,
@@ -31,21 +30,13 @@ JOB_EDGE_KINDS: Final[tuple[JobEdgeKind, ...]] = ("READ", "WRITE", "RENAME", "FE
 
 
 @dataclass(frozen=True)
-class JobGraph:
+class JobGraph(ArrayGraph):
     """All jobs and datasets. All names of a dataset map to one number (`canonical_numbers`)."""
 
-    names: StringTable
     canonical_numbers: Numbers
     parents: Numbers
-    forward: Adjacency
-    backward: Adjacency
     first_seen: Numbers
     edge_kinds: Numbers
-
-    @property
-    def edge_count(self) -> int:
-        """Number of edges."""
-        return len(self.first_seen)
 
     def find(self, node: Node) -> int | None:
         """Return the number of a job or dataset, by any of its names; None if it has no lineage."""
@@ -106,40 +97,6 @@ class JobGraph:
             if self.parents[number] != number:
                 children.setdefault(self.parents[number], []).append(number)
         return children
-
-    def arrays(self) -> dict[str, Any]:
-        """Return the arrays of a newly built graph, to be written to a file."""
-        return {
-            "name_offsets": self.names.offsets,
-            "names": self.names.body,
-            **{name: getattr(self, name) for name in ("canonical_numbers", "parents", "first_seen", "edge_kinds")},
-            **{
-                f"{direction}_{field}": getattr(getattr(self, direction), field)
-                for direction in _DIRECTIONS
-                for field in _ADJACENCY_FIELDS
-            },
-        }
-
-    @classmethod
-    def from_arrays(cls, mapped: MappedArrays) -> JobGraph:
-        """Create the graph from mapped arrays."""
-        arrays = mapped.arrays
-        forward, backward = (
-            Adjacency(*(arrays[f"{direction}_{field}"] for field in _ADJACENCY_FIELDS)) for direction in _DIRECTIONS
-        )
-        return cls(
-            names=StringTable(arrays["name_offsets"], arrays["names"]),
-            canonical_numbers=arrays["canonical_numbers"],
-            parents=arrays["parents"],
-            forward=forward,
-            backward=backward,
-            first_seen=arrays["first_seen"],
-            edge_kinds=arrays["edge_kinds"],
-        )
-
-
-_DIRECTIONS = ("forward", "backward")
-_ADJACENCY_FIELDS = ("offsets", "ends", "edges")
 
 
 def build_job_graph(index: IndexReader) -> JobGraph:
