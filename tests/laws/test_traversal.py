@@ -101,7 +101,7 @@ def test_traverse_equals_breadth_first_search(scenario_class: Any, steps: list[A
 
 @given(st.sets(st.text(st.characters(exclude_categories=["Cs"]), max_size=5)), st.text(max_size=3))
 def test_string_table_find_returns_position(texts: set[str], other: str) -> None:
-    stored = StringTable.from_strings(texts)
+    stored, _ = StringTable.from_mapping({text: number for number, text in enumerate(texts)})
     assert {stored[position] for position in range(len(stored))} == texts
     for text in texts:
         position = stored.find(text)

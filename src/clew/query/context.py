@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Generic, Self, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -21,9 +21,8 @@ from clew.index.queries.reader import IndexReader, IndexVersion
 from clew.query.entities.facets import lake_has_pending_backfill
 from clew.query.graph.column_graph import ColumnGraph, LazyColumnGraph, build_column_graph
 from clew.query.graph.job_graph import BudgetExceededError, JobGraph, LazyJobGraph, LookupBudget, build_job_graph
-from clew.query.graph.nodes import MappedArrays, map_arrays, write_arrays
+from clew.query.graph.nodes import ArrayGraph, map_arrays, write_arrays
 from clew.query.graph.traversal import ColumnGraphProtocol
-from clew.query.graph.view import JobGraphProtocol
 from clew.query.search_index import SearchIndex
 
 # A graph with this many edges is built in 0.25 s. Larger ones are rebuilt in the background while the previous graph
@@ -32,22 +31,7 @@ _MAX_SYNC_EDGES = 50_000
 _MIN_IDLE_FACTOR = 5
 
 
-class StorableGraph(Protocol):
-    """A graph that can be written to a file of arrays."""
-
-    @property
-    def edge_count(self) -> int:
-        """Number of edges."""
-
-    def arrays(self) -> dict[str, Any]:
-        """Return the arrays to write."""
-
-    @classmethod
-    def from_arrays(cls, mapped: MappedArrays) -> Self:
-        """Create the graph from mapped arrays."""
-
-
-G = TypeVar("G", bound=StorableGraph)
+G = TypeVar("G", bound=ArrayGraph)
 
 
 class GraphVersion(Struct, frozen=True):
@@ -275,7 +259,7 @@ class QueryResources:
         """Return the column graph and its version."""
         return self._column_graphs.get(index)
 
-    def with_job_graph(self, index: IndexReader, query: Callable[[IndexVersion, JobGraphProtocol], T]) -> T:
+    def with_job_graph(self, index: IndexReader, query: Callable[[IndexVersion, JobGraph | LazyJobGraph], T]) -> T:
         """Run a query on the job graph: the cached one, or a lazy one on the index."""
         if self._use_lazy_graphs and not self._job_graphs.is_current(index):
             with suppress(BudgetExceededError):

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
 from clew.events.notebook import NOTEBOOK_NAMESPACE
@@ -25,9 +24,8 @@ from clew.index.queries.lineage import (
 from clew.index.queries.reader import AssertedEdge, IndexReader
 from clew.query.graph.job_graph import LookupBudget
 from clew.query.graph.nodes import (
-    Adjacency,
+    ArrayGraph,
     Column,
-    MappedArrays,
     Numbers,
     StringTable,
     build_adjacency,
@@ -66,23 +64,15 @@ class AdjacentColumn(Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class ColumnGraph:
+class ColumnGraph(ArrayGraph):
     """All columns with lineage and their edges, one per job and transformation."""
 
-    names: StringTable
     jobs: StringTable
     transformations: tuple[Transformation, ...]
     dataset_node_of: Numbers
-    forward: Adjacency
-    backward: Adjacency
     job_of: Numbers
     transformation_of: Numbers
     aliases: dict[_Name, _Name]
-
-    @property
-    def edge_count(self) -> int:
-        """Number of edges."""
-        return len(self.job_of)
 
     def find(self, column: Column) -> int | None:
         """Return the number of a column; None if it has no lineage."""
@@ -126,54 +116,6 @@ class ColumnGraph:
             return (number,)
         column = self.column(number)
         return self.columns_of(column.namespace, column.dataset)
-
-    def arrays(self) -> dict[str, Any]:
-        """Return the arrays of a newly built graph, to be written to a file."""
-        metadata = _Metadata(self.transformations, [(*name, *node) for name, node in self.aliases.items()])
-        return {
-            "name_offsets": self.names.offsets,
-            "names": self.names.body,
-            "job_offsets": self.jobs.offsets,
-            "jobs": self.jobs.body,
-            "dataset_node_of": self.dataset_node_of,
-            "job_of": self.job_of,
-            "transformation_of": self.transformation_of,
-            **{
-                f"{direction}_{field}": getattr(getattr(self, direction), field)
-                for direction in _DIRECTIONS
-                for field in _ADJACENCY_FIELDS
-            },
-            "metadata": msgspec.json.encode(metadata),
-        }
-
-    @classmethod
-    def from_arrays(cls, mapped: MappedArrays) -> ColumnGraph:
-        """Create the graph from mapped arrays."""
-        arrays = mapped.arrays
-        metadata = msgspec.json.decode(arrays["metadata"], type=_Metadata)
-        forward, backward = (
-            Adjacency(*(arrays[f"{direction}_{field}"] for field in _ADJACENCY_FIELDS)) for direction in _DIRECTIONS
-        )
-        return cls(
-            names=StringTable(arrays["name_offsets"], arrays["names"]),
-            jobs=StringTable(arrays["job_offsets"], arrays["jobs"]),
-            transformations=metadata.transformations,
-            dataset_node_of=arrays["dataset_node_of"],
-            forward=forward,
-            backward=backward,
-            job_of=arrays["job_of"],
-            transformation_of=arrays["transformation_of"],
-            aliases={(row[0], row[1]): (row[2], row[3]) for row in metadata.aliases},
-        )
-
-
-class _Metadata(Struct):
-    transformations: tuple[Transformation, ...]
-    aliases: list[tuple[str, str, str, str]]
-
-
-_DIRECTIONS = ("forward", "backward")
-_ADJACENCY_FIELDS = ("offsets", "ends", "edges")
 
 
 def build_column_graph(index: IndexReader) -> ColumnGraph:

@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from clew.errors import ClewError
 from clew.events.notebook import NOTEBOOK_NAMESPACE
@@ -16,8 +16,7 @@ from clew.index.queries.entities import find_canonical_name
 from clew.index.queries.lineage import NeighbourQueries
 from clew.index.queries.reader import IndexReader
 from clew.query.graph.nodes import (
-    Adjacency,
-    MappedArrays,
+    ArrayGraph,
     Node,
     Numbers,
     StringTable,
@@ -28,26 +27,16 @@ from clew.query.graph.nodes import (
 
 JobEdgeKind = Literal["READ", "WRITE", "RENAME", "FEED", "DECLARED"]
 JOB_EDGE_KINDS: Final[tuple[JobEdgeKind, ...]] = ("READ", "WRITE", "RENAME", "FEED", "DECLARED")
-# Flag of edges to inputs that only a lineage facet names.
-IMPLIED_FLAG: Final = 8
 
 
 @dataclass(frozen=True)
-class JobGraph:
+class JobGraph(ArrayGraph):
     """All jobs and datasets. All names of a dataset map to one number (`canonical_numbers`)."""
 
-    names: StringTable
     canonical_numbers: Numbers
     parents: Numbers
-    forward: Adjacency
-    backward: Adjacency
     first_seen: Numbers
     edge_kinds: Numbers
-
-    @property
-    def edge_count(self) -> int:
-        """Number of edges."""
-        return len(self.first_seen)
 
     def find(self, node: Node) -> int | None:
         """Return the number of a job or dataset, by any of its names; None if it has no lineage."""
@@ -66,9 +55,20 @@ class JobGraph:
         """Check whether a node is an in-memory DataFrame."""
         return number in self._frames
 
-    def edge_kind(self, edge: int) -> JobEdgeKind:
-        """Return the kind of an edge."""
-        return JOB_EDGE_KINDS[self.edge_kinds[edge] & ~IMPLIED_FLAG]
+    def ends_of(self, number: int, *, is_forward: bool) -> Sequence[int]:
+        """Return the nodes that a node feeds (`is_forward`) or is fed by, sorted by name."""
+        return (self.forward if is_forward else self.backward).ends_of(number)
+
+    def dated_ends_of(self, number: int, *, is_forward: bool) -> Iterator[tuple[int, int]]:
+        """Yield the neighbours of a node, and the time of the first event that reported each edge."""
+        adjacency = self.forward if is_forward else self.backward
+        for end, edge in zip(adjacency.ends_of(number), adjacency.edges_of(number), strict=True):
+            yield end, self.first_seen[edge]
+
+    def edge_kind(self, start: int, end: int) -> JobEdgeKind | None:
+        """Return the kind of the edge between two nodes, if there is one."""
+        edge = self.forward.edge_to(start, end)
+        return None if edge is None else JOB_EDGE_KINDS[self.edge_kinds[edge]]
 
     def first_by_name(self, numbers: Iterable[int]) -> int:
         """Return the first node by name."""
@@ -98,40 +98,6 @@ class JobGraph:
                 children.setdefault(self.parents[number], []).append(number)
         return children
 
-    def arrays(self) -> dict[str, Any]:
-        """Return the arrays of a newly built graph, to be written to a file."""
-        return {
-            "name_offsets": self.names.offsets,
-            "names": self.names.body,
-            **{name: getattr(self, name) for name in ("canonical_numbers", "parents", "first_seen", "edge_kinds")},
-            **{
-                f"{direction}_{field}": getattr(getattr(self, direction), field)
-                for direction in _DIRECTIONS
-                for field in _ADJACENCY_FIELDS
-            },
-        }
-
-    @classmethod
-    def from_arrays(cls, mapped: MappedArrays) -> JobGraph:
-        """Create the graph from mapped arrays."""
-        arrays = mapped.arrays
-        forward, backward = (
-            Adjacency(*(arrays[f"{direction}_{field}"] for field in _ADJACENCY_FIELDS)) for direction in _DIRECTIONS
-        )
-        return cls(
-            names=StringTable(arrays["name_offsets"], arrays["names"]),
-            canonical_numbers=arrays["canonical_numbers"],
-            parents=arrays["parents"],
-            forward=forward,
-            backward=backward,
-            first_seen=arrays["first_seen"],
-            edge_kinds=arrays["edge_kinds"],
-        )
-
-
-_DIRECTIONS = ("forward", "backward")
-_ADJACENCY_FIELDS = ("offsets", "ends", "edges")
-
 
 def build_job_graph(index: IndexReader) -> JobGraph:
     """Build the graph of all jobs and datasets of an index."""
@@ -143,9 +109,8 @@ def build_job_graph(index: IndexReader) -> JobGraph:
 
 def _edges(index: IndexReader) -> Iterator[tuple[str, str, int, int]]:
     read, write, rename, feed, declared = range(len(JOB_EDGE_KINDS))
-    for job, dataset, is_input, is_implied, first_seen in index.all_job_edges():
-        implied = IMPLIED_FLAG if is_implied else 0
-        yield (dataset, job, read | implied, first_seen) if is_input else (job, dataset, write | implied, first_seen)
+    for job, dataset, is_input, _, first_seen in index.all_job_edges():
+        yield (dataset, job, read, first_seen) if is_input else (job, dataset, write, first_seen)
     for old, new, first_seen in index.all_renames():
         yield old, new, rename, first_seen
     for upstream, job, first_seen in index.all_job_dependencies():
@@ -190,7 +155,7 @@ class _GraphBuilder:
     def _merge_edges(
         self, names: StringTable, canonical_numbers: array[int], parents: array[int], node_numbers: array[int]
     ) -> JobGraph:
-        """Merge edges between the same nodes: earliest first-seen time, implied only if all are."""
+        """Merge edges between the same nodes, with the earliest first-seen time."""
         count = len(names)
         edge_numbers: dict[int, int] = {}
         starts, ends, edge_kinds, first_seen = array("I"), array("I"), array("B"), array("q")
@@ -204,9 +169,7 @@ class _GraphBuilder:
                 ends.append(end)
                 edge_kinds.append(kind)
                 first_seen.append(at)
-            else:
-                edge_kinds[edge] &= kind | ~IMPLIED_FLAG & 0xFF
-                first_seen[edge] = min(first_seen[edge], at)
+            first_seen[edge] = min(first_seen[edge], at)
         edge_numbers.clear()
         return JobGraph(
             names=names,
@@ -253,10 +216,9 @@ class LazyJobGraph:
         self._numbers: dict[str, int] = {}
         self._keys: list[str] = []
         self._has_edges: dict[int, bool] = {}
-        self._edges: dict[tuple[int, int], int] = {}
-        self._edge_kinds: list[JobEdgeKind] = []
-        self.first_seen: list[int] = []
-        self.forward, self.backward = LazyAdjacency(self, is_forward=True), LazyAdjacency(self, is_forward=False)
+        # By node: the first-seen time of the edge to each neighbour, forward and backward.
+        self._ends: dict[int, dict[bool, dict[int, int]]] = {}
+        self._edge_kinds: dict[tuple[int, int], JobEdgeKind] = {}
 
     def find(self, node: Node) -> int | None:
         """Return the number of a job or dataset, by any of its names; None if it has no lineage."""
@@ -280,9 +242,20 @@ class LazyJobGraph:
         """Check whether a node is an in-memory DataFrame."""
         return self._keys[number].startswith(node_key("dataset", NOTEBOOK_NAMESPACE, ""))
 
-    def edge_kind(self, edge: int) -> JobEdgeKind:
-        """Return the kind of an edge."""
-        return self._edge_kinds[edge]
+    def ends_of(self, number: int, *, is_forward: bool) -> Sequence[int]:
+        """Return the nodes that a node feeds (`is_forward`) or is fed by, sorted."""
+        self.load(number)
+        return list(self._ends[number][is_forward])
+
+    def dated_ends_of(self, number: int, *, is_forward: bool) -> Iterable[tuple[int, int]]:
+        """Return the neighbours of a node, and the time of the first event that reported each edge."""
+        self.load(number)
+        return self._ends[number][is_forward].items()
+
+    def edge_kind(self, start: int, end: int) -> JobEdgeKind | None:
+        """Return the kind of the edge between two nodes, if there is one."""
+        self.load(start)
+        return self._edge_kinds.get((start, end))
 
     def first_by_name(self, numbers: Iterable[int]) -> int:
         """Return the first node by name."""
@@ -303,37 +276,25 @@ class LazyJobGraph:
         """Return the child jobs of a job."""
         return self._children.get(number, ())
 
-    def edge(self, start: int, end: int) -> int | None:
-        """Return the number of the edge between two nodes, if there is one."""
-        self.load(start)
-        return self._edges.get((start, end))
-
     def load(self, number: int) -> bool:
         """Load all edges of a node in both directions; return whether it has any."""
         if number not in self._has_edges:
             self._budget.spend()
-            node, adjacencies = self.node(number), (self.forward, self.backward)
+            node = self.node(number)
             edges = list(self._job_edges(node) if node.kind == "job" else self._dataset_edges(node))
-            ends: tuple[dict[int, int], dict[int, int]] = {}, {}
+            ends: dict[bool, dict[int, int]] = {True: {}, False: {}}
             for start_key, end_key, kind, first_seen in edges:
                 start, end = self.number_of(start_key), self.number_of(end_key)
                 if start != end:
-                    edge = self._merge_edge(start, end, kind, first_seen)
-                    is_outgoing = start == number
-                    ends[0 if is_outgoing else 1][end if is_outgoing else start] = edge
-            for adjacency, edge_to in zip(adjacencies, ends, strict=True):
-                adjacency.set_edges(number, edge_to)
+                    self._edge_kinds.setdefault((start, end), kind)
+                    is_forward = start == number
+                    other = end if is_forward else start
+                    ends[is_forward][other] = min(ends[is_forward].get(other, first_seen), first_seen)
+            self._ends[number] = {
+                is_forward: {end: times[end] for end in self.sort(times)} for is_forward, times in ends.items()
+            }
             self._has_edges[number] = bool(edges)
         return self._has_edges[number]
-
-    def _merge_edge(self, start: int, end: int, kind: JobEdgeKind, first_seen: int) -> int:
-        """Merge edges between the same nodes, with the earliest first-seen time."""
-        edge = self._edges.setdefault((start, end), len(self.first_seen))
-        if edge == len(self.first_seen):
-            self._edge_kinds.append(kind)
-            self.first_seen.append(first_seen)
-        self.first_seen[edge] = min(self.first_seen[edge], first_seen)
-        return edge
 
     def number_of(self, key: str) -> int:
         """Return the number of a node by key, whether it has lineage or not."""
@@ -387,32 +348,6 @@ class LazyJobGraph:
             if self._parents[number] != number:
                 children.setdefault(self._parents[number], []).append(number)
         return children
-
-
-class LazyAdjacency:
-    """Edges of loaded nodes in one direction, with neighbours sorted by name."""
-
-    def __init__(self, graph: LazyJobGraph, *, is_forward: bool) -> None:
-        self._graph, self._is_forward = graph, is_forward
-        self._edges: dict[int, dict[int, int]] = {}
-
-    def set_edges(self, node: int, edges: dict[int, int]) -> None:
-        """Set the edges of a node, by neighbour."""
-        self._edges[node] = {end: edges[end] for end in self._graph.sort(edges)}
-
-    def ends_of(self, node: int) -> Sequence[int]:
-        """Return the neighbours of a node, sorted by name."""
-        self._graph.load(node)
-        return list(self._edges[node])
-
-    def edges_of(self, node: int) -> Sequence[int]:
-        """Return the edge numbers of a node, in the order of `ends_of`."""
-        self._graph.load(node)
-        return list(self._edges[node].values())
-
-    def edge_to(self, node: int, end: int) -> int | None:
-        """Return the number of the edge between two nodes, if there is one."""
-        return self._graph.edge(*((node, end) if self._is_forward else (end, node)))
 
 
 def _group_by_end(pairs: Iterable[_Pair]) -> dict[str, list[_Pair]]:

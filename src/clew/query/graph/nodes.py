@@ -7,11 +7,11 @@ import os
 import sys
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self, get_type_hints
 
 import msgspec
 from msgspec import Struct
@@ -83,26 +83,17 @@ class StringTable:
         self.body = body
 
     @classmethod
-    def from_strings(cls, texts: Iterable[str]) -> StringTable:
-        """Build a table of distinct strings."""
-        return cls._from_sorted(sorted(texts, key=str.encode))
-
-    @classmethod
     def from_mapping(cls, numbers: Mapping[str, int]) -> tuple[StringTable, array[int]]:
         """Build a table of strings numbered from 0; also return the position of each by its given number."""
         ordered = sorted(numbers, key=str.encode)
         positions = array("I", bytes(4 * len(ordered)))
         for position, text in enumerate(ordered):
             positions[numbers[text]] = position
-        return cls._from_sorted(ordered), positions
-
-    @classmethod
-    def _from_sorted(cls, texts: list[str]) -> StringTable:
         offsets, body = array("Q", [0]), bytearray()
-        for text in texts:
+        for text in ordered:
             body += text.encode()
             offsets.append(len(body))
-        return cls(offsets, bytes(body))
+        return cls(offsets, bytes(body)), positions
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -171,7 +162,7 @@ def build_adjacency(nodes: int, starts: Numbers, ends: Numbers) -> Adjacency:
 
 
 # Increase when the arrays change; files with another number are rebuilt.
-_FORMAT: Final = 2
+_FORMAT: Final = 4
 _MAGIC: Final = b"clewgrph"
 _ALIGNMENT = 8
 
@@ -246,3 +237,52 @@ def map_arrays(path: Path) -> MappedArrays | None:
 def _cast(content: memoryview, data_start: int, span: ArraySpan) -> Any:
     start = data_start + span.offset
     return content[start : start + span.size].cast(span.code)  # type: ignore[call-overload]
+
+
+_ADJACENCY_PARTS = ("offsets", "ends", "edges")
+
+
+@dataclass(frozen=True)
+class ArrayGraph:
+    """Base of graphs that are stored as a file of arrays; edges are numbered."""
+
+    names: StringTable
+    forward: Adjacency
+    backward: Adjacency
+
+    @property
+    def edge_count(self) -> int:
+        """Number of edges."""
+        return len(self.forward.ends)
+
+    def arrays(self) -> dict[str, Any]:
+        """Return the arrays of a newly built graph, to be written to a file."""
+        arrays: dict[str, Any] = {}
+        for name, kind in _field_types(type(self)).items():
+            value = getattr(self, name)
+            if kind is StringTable:
+                arrays |= {f"{name}.offsets": value.offsets, f"{name}.body": value.body}
+            elif kind is Adjacency:
+                arrays |= {f"{name}.{part}": getattr(value, part) for part in _ADJACENCY_PARTS}
+            else:
+                arrays[name] = value if kind == Numbers else msgspec.msgpack.encode(value)
+        return arrays
+
+    @classmethod
+    def from_arrays(cls, mapped: MappedArrays) -> Self:
+        """Create the graph from mapped arrays."""
+        arrays = mapped.arrays
+        values: dict[str, Any] = {}
+        for name, kind in _field_types(cls).items():
+            if kind is StringTable:
+                values[name] = StringTable(arrays[f"{name}.offsets"], arrays[f"{name}.body"])
+            elif kind is Adjacency:
+                values[name] = Adjacency(*(arrays[f"{name}.{part}"] for part in _ADJACENCY_PARTS))
+            else:
+                values[name] = arrays[name] if kind == Numbers else msgspec.msgpack.decode(arrays[name], type=kind)
+        return cls(**values)
+
+
+def _field_types(graph: type[ArrayGraph]) -> dict[str, Any]:
+    types = get_type_hints(graph)
+    return {field.name: types[field.name] for field in fields(graph)}

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Literal, Protocol
+from typing import Literal
 
 from msgspec import Struct
 
-from clew.query.graph.job_graph import JobEdgeKind
-from clew.query.graph.nodes import Node
+from clew.query.graph.job_graph import JobEdgeKind, JobGraph, LazyJobGraph
 
 RollUp = Literal["none", "parent", "root"]
 
@@ -25,63 +24,10 @@ class ViewOptions(Struct, frozen=True):
     include_frames: bool = False
 
 
-class AdjacencyProtocol(Protocol):
-    """Edges of nodes in one direction."""
-
-    def ends_of(self, node: int, /) -> Sequence[int]:
-        """Return the neighbours of a node, sorted by name."""
-
-    def edges_of(self, node: int, /) -> Sequence[int]:
-        """Return the edge numbers of a node, in the order of `ends_of`."""
-
-    def edge_to(self, node: int, end: int, /) -> int | None:
-        """Return the number of the edge between two nodes, if there is one."""
-
-
-class JobGraphProtocol(Protocol):
-    """A graph of jobs and datasets."""
-
-    @property
-    def forward(self) -> AdjacencyProtocol:
-        """Edges along the data flow."""
-
-    @property
-    def backward(self) -> AdjacencyProtocol:
-        """Edges against the data flow."""
-
-    @property
-    def first_seen(self) -> Sequence[int]:
-        """Time of the first event that reported each edge, in epoch microseconds."""
-
-    def find(self, node: Node, /) -> int | None:
-        """Return the number of a job or dataset; None if it has no lineage."""
-
-    def node(self, number: int, /) -> Node:
-        """Return the job or dataset with a number."""
-
-    def is_job(self, number: int, /) -> bool:
-        """Check whether a node is a job."""
-
-    def is_frame(self, number: int, /) -> bool:
-        """Check whether a node is an in-memory DataFrame."""
-
-    def edge_kind(self, edge: int, /) -> JobEdgeKind:
-        """Return the kind of an edge."""
-
-    def first_by_name(self, numbers: Iterable[int], /) -> int:
-        """Return the first node by name."""
-
-    def parent(self, number: int, /) -> int:
-        """Return the parent job of a job, or the job itself."""
-
-    def children(self, number: int, /) -> Sequence[int]:
-        """Return the child jobs of a job."""
-
-
 class JobGraphView:
     """Neighbours in a job graph, after applying view options."""
 
-    def __init__(self, graph: JobGraphProtocol, options: ViewOptions | None = None) -> None:
+    def __init__(self, graph: JobGraph | LazyJobGraph, options: ViewOptions | None = None) -> None:
         self.graph = graph
         self.options = options or ViewOptions()
         self._is_unfiltered = self.options.as_of is None and self.options.roll_up == "none"
@@ -103,7 +49,7 @@ class JobGraphView:
     def neighbours(self, number: int, *, is_forward: bool) -> Sequence[int]:
         """Return the distinct nodes that a node feeds (`is_forward`) or is fed by, skipping hidden frames."""
         if self._is_unfiltered and not self._may_touch_frames(number):
-            return (self.graph.forward if is_forward else self.graph.backward).ends_of(number)
+            return self.graph.ends_of(number, is_forward=is_forward)
         neighbours: dict[int, None] = {}
         visited: set[int] = set()
         pending = [number]
@@ -123,25 +69,22 @@ class JobGraphView:
 
     def edge_kind(self, start: int, end: int) -> JobEdgeKind | None:
         """Return the kind of the edge between two nodes; None if hidden frames are in between."""
-        edge = self.graph.forward.edge_to(start, end)
-        if edge is not None:
-            return self.graph.edge_kind(edge)
-        if self.graph.is_job(start) != self.graph.is_job(end) and self.options.roll_up != "none":
+        kind = self.graph.edge_kind(start, end)
+        if kind is None and self.graph.is_job(start) != self.graph.is_job(end) and self.options.roll_up != "none":
             return "READ" if self.graph.is_job(end) else "WRITE"
-        return None
+        return kind
 
     def _may_touch_frames(self, number: int) -> bool:
         """Check whether a node may have frame neighbours; stored datasets have only jobs."""
         return not self.options.include_frames and (self.graph.is_job(number) or self.graph.is_frame(number))
 
     def _ends(self, number: int, *, is_forward: bool) -> Iterable[int]:
-        adjacency = self.graph.forward if is_forward else self.graph.backward
+        as_of = self.options.as_of
         for member in self._members(number):
-            ends: Iterable[int] = adjacency.ends_of(member)
-            if self.options.as_of is not None:
-                first_seen, as_of = self.graph.first_seen, self.options.as_of
-                edges = zip(ends, adjacency.edges_of(member), strict=True)
-                ends = (end for end, edge in edges if first_seen[edge] <= as_of)
+            ends: Iterable[int] = self.graph.ends_of(member, is_forward=is_forward)
+            if as_of is not None:
+                dated = self.graph.dated_ends_of(member, is_forward=is_forward)
+                ends = [end for end, first_seen in dated if first_seen <= as_of]
             yield from ends if self.options.roll_up == "none" else map(self.representative, ends)
 
     def _members(self, number: int) -> Iterable[int]:
