@@ -36,7 +36,8 @@ from clew.events.ids import event_id
 from clew.events.streams import Stream, decode_event
 from clew.index.extract.extractor import ChangeExtractor
 from clew.index.writer import IndexWriter
-from clew.query.entities.catalog import Catalog, CatalogPool
+from clew.query.context import QueryResources
+from clew.query.entities.catalog import Catalog
 
 _EVENTS = 20_000
 _BIG_EVENTS = 10
@@ -56,7 +57,7 @@ def main() -> None:
     with scratch_folder() as folder:
         home = DataDir(folder / "home").create()
         fill_index(home, bodies)
-        with CatalogPool(home.index, home.log).open() as catalog:
+        with QueryResources(home.index) as resources, resources.catalog() as catalog:
             runs, jobs, datasets = list_names(catalog)
             with open_filled_database(bodies) as postgres:
                 compare(report, catalog, postgres, bodies, runs)

@@ -25,7 +25,6 @@ from clew.data_dir import DataDir
 from clew.eventlog.writer import LogWriter
 from clew.pipeline.status import read_status
 from clew.query.context import QueryResources
-from clew.query.entities.catalog import CatalogPool
 from clew.query.service import NotebookService
 from clew.server.auth import Authenticator
 from clew.server.fast_path import FastPath, GetHandler
@@ -71,10 +70,9 @@ def build_app(home: DataDir, store: StoreEvent | None = None) -> tuple[Starlette
     resources = QueryResources(home.index, home.lake)
     resources.preload()
     dependencies = UiDependencies(resources, resources.reader, home.lake, lambda: read_status(home))
-    catalogs = CatalogPool(home.index, home.log)
-    marquez = MarquezApi(catalogs, resources, store or create_log_store(home.log))
+    marquez = MarquezApi(resources, home.log, store or create_log_store(home.log))
     routes = [*operation_routes(resources), *ui_routes(dependencies)]
-    app = create_app(lambda: _open_service(resources), routes, [catalogs.close, resources.close])
+    app = create_app(lambda: _open_service(resources), routes, [resources.close])
     app.add_middleware(MarquezMiddleware, marquez=marquez)
     return app, marquez.handle_fast
 

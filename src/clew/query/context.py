@@ -18,6 +18,7 @@ from clew.data_dir import IndexLocation, LakeLocation
 from clew.errors import ClewError
 from clew.index.queries.lists import PageQueries
 from clew.index.queries.reader import IndexReader, IndexVersion
+from clew.query.entities.catalog import Catalog, UnindexedAnnotations
 from clew.query.entities.facets import lake_has_pending_backfill
 from clew.query.graph.column_graph import ColumnGraph, LazyColumnGraph, build_column_graph
 from clew.query.graph.job_graph import BudgetExceededError, JobGraph, LazyJobGraph, LookupBudget, build_job_graph
@@ -154,6 +155,8 @@ def _has_same_graph(left: GraphVersion, right: GraphVersion) -> bool:
 _MAX_IDLE_READERS = 16
 # Readers block only while another process locks the whole file; then fail fast.
 _BUSY_TIMEOUT_SECONDS = 1.0
+# Entity rows are scattered over the file; mapping it avoids a read call per page.
+_MMAP_PRAGMA = f"pragma mmap_size = {256 << 20}"
 T = TypeVar("T")
 
 
@@ -175,7 +178,8 @@ class QueryResources:
         self.index_location = index
         self.lake_location = lake
         self._use_lazy_graphs = is_one_shot or use_lazy_graphs
-        self._idle: list[tuple[int, PageQueries]] = []
+        self.unindexed_annotations = UnindexedAnnotations()
+        self._idle: list[tuple[int, Catalog]] = []
         self._lock = threading.Lock()
         self._is_closed = False
         self._pending_backfill: tuple[IndexVersion, bool] | None = None
@@ -210,8 +214,8 @@ class QueryResources:
         """Close the readers and the search index."""
         with self._lock:
             idle, self._idle, self._is_closed = self._idle, [], True
-        for _, reader in idle:
-            reader.close()
+        for _, catalog in idle:
+            catalog.reader.close()
         self.search_index.close()
 
     def preload(self) -> None:
@@ -232,24 +236,36 @@ class QueryResources:
                 self.check_pending_backfill(index)
 
     @contextmanager
+    def catalog(self) -> Iterator[Catalog]:
+        """Acquire a pooled catalog with a consistent snapshot of the index."""
+        with self._lease() as catalog:
+            catalog.refresh()
+            yield catalog
+
+    @contextmanager
     def reader(self) -> Iterator[PageQueries]:
         """Acquire a pooled reader with a consistent snapshot of the index."""
+        with self._lease() as catalog:
+            yield catalog.reader
+
+    @contextmanager
+    def _lease(self) -> Iterator[Catalog]:
         file_id = self._file_id()
-        reader = self._acquire(file_id) or self._open_reader()
+        catalog = self._acquire(file_id) or Catalog(self._open_reader(), self.unindexed_annotations)
         try:
-            with reader.snapshot():
-                yield reader
+            with catalog.reader.snapshot():
+                yield catalog
         except sqlite3.DatabaseError as error:
-            reader.close()
+            catalog.reader.close()
             # SQLITE_ERROR is a bug in the query, not a problem of the file.
             if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) == sqlite3.SQLITE_ERROR:
                 raise
             hint = "Try again. If it persists, check which process has the file open, or rebuild the index."
             raise ClewError(f"The index {self.index_location} cannot be read: {error}.", hint=hint) from error
         except BaseException:
-            self._release(file_id, reader)
+            self._release(file_id, catalog)
             raise
-        self._release(file_id, reader)
+        self._release(file_id, catalog)
 
     def get_job_graph(self, index: IndexReader) -> tuple[GraphVersion, JobGraph]:
         """Return the job graph and its version."""
@@ -293,7 +309,10 @@ class QueryResources:
         return is_pending
 
     def _open_reader(self) -> PageQueries:
-        return PageQueries(self.index_location, busy_seconds=_BUSY_TIMEOUT_SECONDS)
+        reader = PageQueries(self.index_location, busy_seconds=_BUSY_TIMEOUT_SECONDS)
+        if isinstance(self.index_location, Path):
+            reader.query(_MMAP_PRAGMA)
+        return reader
 
     def _file_id(self) -> int:
         """Return the inode of the index file: a rebuild replaces the file. 0 for a database server."""
@@ -302,21 +321,21 @@ class QueryResources:
         except OSError:
             return -1
 
-    def _acquire(self, file_id: int) -> PageQueries | None:
+    def _acquire(self, file_id: int) -> Catalog | None:
         with self._lock:
-            stale = [reader for idle_file_id, reader in self._idle if idle_file_id != file_id]
+            stale = [catalog for idle_file_id, catalog in self._idle if idle_file_id != file_id]
             self._idle = [pair for pair in self._idle if pair[0] == file_id]
             acquired = self._idle.pop()[1] if self._idle else None
-        for reader in stale:
-            reader.close()
+        for catalog in stale:
+            catalog.reader.close()
         return acquired
 
-    def _release(self, file_id: int, reader: PageQueries) -> None:
+    def _release(self, file_id: int, catalog: Catalog) -> None:
         with self._lock:
             if len(self._idle) < _MAX_IDLE_READERS and not self._is_closed:
-                self._idle.append((file_id, reader))
+                self._idle.append((file_id, catalog))
                 return
-        reader.close()
+        catalog.reader.close()
 
 
 def sidecar_path(index: IndexLocation, suffix: str) -> Path:

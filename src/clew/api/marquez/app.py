@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -27,7 +28,7 @@ from clew.api.marquez.read_handlers import TextSearchHandlers
 from clew.api.marquez.write_handlers import StoreEvent, WriteHandlers, not_supported
 from clew.errors import ClewError, UsageError
 from clew.query.context import QueryResources
-from clew.query.entities.catalog import Catalog, CatalogPool
+from clew.query.entities.catalog import Catalog
 from clew.server.fast_path import RawResponse, RequestInfo
 
 Handler = Callable[[Catalog, MarquezRequest], MarquezResponse]
@@ -70,31 +71,33 @@ def _route(method: str, pattern: str, handler: Handler, *, is_inline: bool = Fal
     return Route(method, tuple(pattern.split("/")), handler, is_inline)
 
 
-READ_ROUTES: Final = (
-    _route("GET", "v1/jobs/runs/*", read_handlers.get_run, is_inline=True),
-    _route("GET", "v1/jobs/runs/*/facets", read_handlers.get_run_facets, is_inline=True),
-    _route("GET", "v1/namespaces/*/datasets/*", read_handlers.get_dataset, is_inline=True),
-    _route("GET", "v1/namespaces/*/jobs/*", read_handlers.get_job, is_inline=True),
-    _route("GET", "v1/namespaces", read_handlers.get_namespaces),
-    _route("GET", "v1/namespaces/*", read_handlers.get_namespace),
-    _route("GET", "v1/sources", read_handlers.get_sources),
-    _route("GET", "v1/sources/*", read_handlers.get_source),
-    _route("GET", "v1/namespaces/*/datasets", read_handlers.get_datasets),
-    _route("GET", "v1/namespaces/*/datasets/*/versions", read_handlers.get_dataset_versions),
-    _route("GET", "v1/namespaces/*/datasets/*/versions/*", read_handlers.get_dataset_version),
-    _route("GET", "v1/jobs", read_handlers.get_jobs),
-    _route("GET", "v1/namespaces/*/jobs", read_handlers.get_jobs),
-    _route("GET", "v1/namespaces/*/jobs/*/versions", read_handlers.get_job_versions),
-    _route("GET", "v1/namespaces/*/jobs/*/versions/*", read_handlers.get_job_version),
-    _route("GET", "v1/namespaces/*/jobs/*/runs", read_handlers.get_job_runs),
-    _route("GET", "v1/tags", read_handlers.get_tags),
-    _route("GET", "v1/events/lineage", read_handlers.get_events),
-    _route("GET", "v1/stats/lineage-events", read_handlers.get_event_stats),
-    _route("GET", "v1/stats/jobs", partial(read_handlers.get_entity_stats, kind="job")),
-    _route("GET", "v1/stats/datasets", partial(read_handlers.get_entity_stats, kind="dataset")),
-    _route("GET", "v1/stats/sources", partial(read_handlers.get_entity_stats, kind="source")),
-    _route("GET", "v1/search", read_handlers.search_names),
-)
+def read_routes(log: Path) -> tuple[Route, ...]:
+    """Create the routes that use neither graphs nor the search index; `log` has the raw events."""
+    return (
+        _route("GET", "v1/jobs/runs/*", read_handlers.get_run, is_inline=True),
+        _route("GET", "v1/jobs/runs/*/facets", read_handlers.get_run_facets, is_inline=True),
+        _route("GET", "v1/namespaces/*/datasets/*", read_handlers.get_dataset, is_inline=True),
+        _route("GET", "v1/namespaces/*/jobs/*", read_handlers.get_job, is_inline=True),
+        _route("GET", "v1/namespaces", read_handlers.get_namespaces),
+        _route("GET", "v1/namespaces/*", read_handlers.get_namespace),
+        _route("GET", "v1/sources", read_handlers.get_sources),
+        _route("GET", "v1/sources/*", read_handlers.get_source),
+        _route("GET", "v1/namespaces/*/datasets", read_handlers.get_datasets),
+        _route("GET", "v1/namespaces/*/datasets/*/versions", read_handlers.get_dataset_versions),
+        _route("GET", "v1/namespaces/*/datasets/*/versions/*", read_handlers.get_dataset_version),
+        _route("GET", "v1/jobs", read_handlers.get_jobs),
+        _route("GET", "v1/namespaces/*/jobs", read_handlers.get_jobs),
+        _route("GET", "v1/namespaces/*/jobs/*/versions", read_handlers.get_job_versions),
+        _route("GET", "v1/namespaces/*/jobs/*/versions/*", read_handlers.get_job_version),
+        _route("GET", "v1/namespaces/*/jobs/*/runs", read_handlers.get_job_runs),
+        _route("GET", "v1/tags", read_handlers.get_tags),
+        _route("GET", "v1/events/lineage", partial(read_handlers.get_events, log=log)),
+        _route("GET", "v1/stats/lineage-events", read_handlers.get_event_stats),
+        _route("GET", "v1/stats/jobs", partial(read_handlers.get_entity_stats, kind="job")),
+        _route("GET", "v1/stats/datasets", partial(read_handlers.get_entity_stats, kind="dataset")),
+        _route("GET", "v1/stats/sources", partial(read_handlers.get_entity_stats, kind="source")),
+        _route("GET", "v1/search", read_handlers.search_names),
+    )
 
 
 def _graph_routes(resources: QueryResources) -> tuple[Route, ...]:
@@ -138,11 +141,11 @@ def _write_routes(handlers: WriteHandlers) -> tuple[Route, ...]:
 class MarquezApi:
     """ASGI application of the Marquez API."""
 
-    def __init__(self, catalogs: CatalogPool, resources: QueryResources, store_event: StoreEvent) -> None:
-        self._catalogs = catalogs
+    def __init__(self, resources: QueryResources, log: Path, store_event: StoreEvent) -> None:
+        self._resources = resources
         self._routes: dict[int, list[Route]] = {}
-        write_routes = _write_routes(WriteHandlers(store_event, catalogs.unindexed))
-        for route in (*READ_ROUTES, *_graph_routes(resources), *write_routes):
+        write_routes = _write_routes(WriteHandlers(store_event, resources.unindexed_annotations))
+        for route in (*read_routes(log), *_graph_routes(resources), *write_routes):
             self._routes.setdefault(len(route.pattern), []).append(route)
         self._executor = ThreadPoolExecutor(_THREADS, thread_name_prefix="clew-marquez")
 
@@ -189,7 +192,7 @@ class MarquezApi:
 
     # Positional, for run_in_executor.
     def _call(self, route: Route, request: MarquezRequest, accepts_gzip: bool) -> MarquezResponse:  # noqa: FBT001
-        with self._catalogs.open() as catalog:
+        with self._resources.catalog() as catalog:
             response = route.handler(catalog, request)
         if not accepts_gzip or len(response.body) < _GZIP_MIN_BYTES:
             return response

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
 import msgspec
@@ -183,11 +184,11 @@ def get_tags(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     return json_response({"tags": catalog.tags()[offset : offset + limit]})
 
 
-def get_events(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
+def get_events(catalog: Catalog, request: MarquezRequest, log: Path) -> MarquezResponse:
     """`GET /events/lineage`."""
     order = request.enum_param("sortDirection", ("ASC", "DESC"), "DESC")
     span = request.timestamp_param("after", _EPOCH), request.timestamp_param("before", _END)
-    events, total = catalog.events(*span, *request.page(), is_newest_first=order == "DESC")
+    events, total = catalog.events(log, *span, *request.page(), is_newest_first=order == "DESC")
     return json_response({"events": events, "totalCount": total})
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import pairwise
 from operator import itemgetter
@@ -15,8 +13,6 @@ from pathlib import Path
 
 from msgspec import Raw, Struct
 
-from clew.data_dir import IndexLocation
-from clew.errors import ClewError
 from clew.eventlog.segments import Segment, decode_record, list_segments
 from clew.events.facets import decode_facet, get_str
 from clew.events.openlineage import to_epoch_micros
@@ -241,10 +237,6 @@ def _inputs(run: RunRecord, io: list[RunIoRecord], versions: VersionCache) -> It
             )
 
 
-# In WAL mode readers do not wait for writers; limit the wait for an exclusive lock.
-_BUSY_SECONDS = 0.25
-# Entity rows are scattered over the file; mapping it avoids a read call per page.
-_MMAP_PRAGMA = f"pragma mmap_size = {256 << 20}"
 _HIDDEN_ANNOTATIONS = HiddenUntil(ANNOTATIONS_NAMESPACE, ANNOTATIONS_NAME, 2**63 - 1)
 
 
@@ -282,12 +274,11 @@ class UnindexedAnnotations:
 
 
 class Catalog:
-    """Catalog queries for one thread; its caches are reset when the index changes."""
+    """Catalog queries of one reader; its caches are reset when the index changes."""
 
-    def __init__(self, reader: PageQueries, unindexed: UnindexedAnnotations, log: Path) -> None:
+    def __init__(self, reader: PageQueries, unindexed: UnindexedAnnotations) -> None:
         self.reader = reader
         self._unindexed = unindexed
-        self._log = log
         self._data_version: object = None
         self._identity: str | None = None
         self._annotations: Annotations | None = None
@@ -475,12 +466,12 @@ class Catalog:
         ]
 
     def events(
-        self, after: datetime, before: datetime, limit: int, offset: int, *, is_newest_first: bool
+        self, log: Path, after: datetime, before: datetime, limit: int, offset: int, *, is_newest_first: bool
     ) -> tuple[list[Raw], int]:
         """Return run events by event time, byte for byte as received, and their total count."""
-        first_position, time_range = first_log_position(self._log), (to_epoch_micros(after), to_epoch_micros(before))
+        first_position, time_range = first_log_position(log), (to_epoch_micros(after), to_epoch_micros(before))
         positions = self.reader.run_events(*time_range, first_position, limit, offset, is_newest_first=is_newest_first)
-        return list(read_events(self._log, positions)), self.reader.count_run_events(*time_range, first_position)
+        return list(read_events(log, positions)), self.reader.count_run_events(*time_range, first_position)
 
     def event_counts(self, intervals: Sequence[Interval]) -> list[EventCount]:
         """Count run events by type and interval."""
@@ -514,68 +505,3 @@ class Catalog:
             if entity.namespace == namespace and entity.name in (own_name, None)
         ]
         return bool(hidden_at) and max(hidden_at) >= (self.reader.last_event_seq(kind, *name) or 0)
-
-
-class CatalogPool:
-    """One `Catalog` per thread, reopened when the index file is replaced."""
-
-    def __init__(self, index: IndexLocation, log: Path) -> None:
-        self.unindexed = UnindexedAnnotations()
-        self._index = index
-        self._log = log
-        self._local = threading.local()
-        self._lock = threading.Lock()
-        self._readers: set[PageQueries] = set()
-
-    def close(self) -> None:
-        """Close the readers of all threads."""
-        with self._lock:
-            readers, self._readers = self._readers, set()
-        for reader in readers:
-            reader.close()
-
-    @contextmanager
-    def open(self) -> Iterator[Catalog]:
-        """Yield the catalog of this thread on one snapshot of the index."""
-        catalog = self._current()
-        try:
-            with catalog.reader.snapshot():
-                catalog.refresh()
-                yield catalog
-        except sqlite3.DatabaseError as error:
-            self._close()
-            hint = "Try again. If the error persists, check which processes have the file open, or rebuild the index."
-            raise ClewError(f"Cannot read the index {self._index}: {error}.", hint=hint) from error
-
-    def _current(self) -> Catalog:
-        identity = self._identity()
-        catalog: Catalog | None = getattr(self._local, "catalog", None)
-        if catalog is not None and self._local.identity == identity:
-            return catalog
-        self._close()
-        reader = PageQueries(self._index, busy_seconds=_BUSY_SECONDS)
-        if isinstance(self._index, Path):
-            reader.query(_MMAP_PRAGMA)
-        with self._lock:
-            self._readers.add(reader)
-        catalog = Catalog(reader, self.unindexed, self._log)
-        self._local.catalog, self._local.identity = catalog, identity
-        return catalog
-
-    def _identity(self) -> tuple[int, int] | None:
-        """Return the device and inode of the index file, which change when it is rebuilt; constant for a database."""
-        if not isinstance(self._index, Path):
-            return 0, 0
-        try:
-            file = self._index.stat()
-        except OSError:
-            return None
-        return file.st_dev, file.st_ino
-
-    def _close(self) -> None:
-        catalog: Catalog | None = getattr(self._local, "catalog", None)
-        if catalog is not None:
-            self._local.catalog = None
-            with self._lock:
-                self._readers.discard(catalog.reader)
-            catalog.reader.close()

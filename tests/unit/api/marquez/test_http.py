@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.unit.api.marquez.conftest import Shop, dataset, event, run_id, send_sample_events
 
-from clew.api.marquez.app import READ_ROUTES
+from clew.api.marquez.app import read_routes
 from clew.data_dir import DatabaseUrl, IndexLocation
 from clew.index.backends.postgres.connection import libpq_url, parse_schema_name
 
@@ -137,7 +137,7 @@ def test_reconnects_after_lost_connections(tmp_path: Path, postgres_schemas: Any
         before = [client.get(path).content for path in paths]
         with psycopg.connect(libpq_url(postgres_schemas.empty("other"), 5)) as other:
             query = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = %s"
-            assert len(other.execute(query, (application_name,)).fetchall()) >= 2
+            assert len(other.execute(query, (application_name,)).fetchall()) >= 1
         assert [client.get(path).content for path in paths] == before
 
 
@@ -183,7 +183,7 @@ def test_a_locked_index_is_503_without_waiting(shop: Shop) -> None:
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_no_input_causes_a_server_error(shared_shop: Shop, data: st.DataObject) -> None:
-    route = data.draw(st.sampled_from(READ_ROUTES))
+    route = data.draw(st.sampled_from(read_routes(Path())))
     text = st.text(max_size=12)
     parts = [data.draw(text) if part == "*" else part for part in route.pattern]
     names = st.sampled_from("limit offset depth type period timezone q nodeId runId before after sort filter".split())
