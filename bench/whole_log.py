@@ -15,7 +15,7 @@ from bench.tables_only import without_index
 from pyspark.sql import SparkSession
 
 from clew.data_dir import DataDir
-from clew.index.backends.sqlite import remove_index
+from clew.index.backends.sqlite import SqliteBackend
 from clew.index.changes import ChangeSet
 from clew.index.writer import IndexWriter
 from clew.lake.lake import Lake
@@ -83,7 +83,7 @@ class RecordedApply:
 
 def rebuild_index(home: DataDir, spark: SparkSession) -> Cost:
     """Rebuild the index from the lake: opening a pipeline does it if the index is missing."""
-    remove_index(home.index_file)
+    SqliteBackend(home.index_file).remove()
     return measure_cost(lambda: _open(home, spark))
 
 
@@ -103,7 +103,7 @@ def remove_output(home: DataDir) -> None:
     """Remove everything except the log."""
     for folder in (home.checkpoint, home.lake_folder):
         shutil.rmtree(folder, ignore_errors=True)
-    remove_index(home.index_file)
+    SqliteBackend(home.index_file).remove()
 
 
 def _open(home: DataDir, spark: SparkSession) -> None:
