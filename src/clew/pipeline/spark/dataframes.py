@@ -189,7 +189,7 @@ def facet_rows(spark: SparkSession, lake: Lake, name: str, ranges: Sequence[tupl
     if not large_files:
         return rows.withColumn(_IS_DELETION, F.lit(None).cast("boolean"))
     located = rows.where(F.col("large_facet_bytes").isNotNull()).select("uuid")
-    located = located.join(_large_facet_refs(spark, lake, large_files), "uuid", how="inner")
+    located = located.join(locate_large_facets(spark, large_files), "uuid", how="inner")
     # Each body is read by a worker.
     deletions = located.mapInArrow(_inspect_facets, f"uuid string, {_IS_DELETION} boolean")
     return rows.join(deletions, "uuid", how="left")
@@ -198,7 +198,7 @@ def facet_rows(spark: SparkSession, lake: Lake, name: str, ranges: Sequence[tupl
 def large_facet_refs(spark: SparkSession, lake: Lake) -> DataFrame | None:
     """Return the reference (`file#row`) of each large facet; None if there is none."""
     files = lake.files(LARGE_FACETS.name)
-    return _large_facet_refs(spark, lake, files) if files else None
+    return locate_large_facets(spark, files) if files else None
 
 
 def write_events(ranges: DataFrame, task: EventTask) -> WorkerReport:
@@ -219,17 +219,6 @@ def _read_files(spark: SparkSession, lake: Lake, files: Sequence[str], schema: S
         if lake.storage.is_local
         else read_parquet_in_workers(spark, files, schema)
     )
-
-
-def _large_facet_refs(spark: SparkSession, lake: Lake, files: Sequence[str]) -> DataFrame:
-    """Build the reference (`file#row`) of each large facet."""
-    if not lake.storage.is_local:
-        return locate_large_facets(spark, files)
-    folder = lake.root / LARGE_FACETS.name
-    facet_ref = F.concat(
-        F.lit(f"{REF_MARKER}{folder}/"), "_metadata.file_name", F.lit(ROW_SEPARATOR), "_metadata.row_index"
-    )
-    return spark.read.schema("uuid string").parquet(*files).select("uuid", facet_ref.alias("facet_ref"))
 
 
 Tables = Mapping[str, DataFrame]
