@@ -11,7 +11,6 @@ import msgspec
 from clew.errors import ClewError
 from clew.mcp.paging import (
     ToolReply,
-    cell_label,
     count_label,
     duration_text,
     final_outputs,
@@ -22,7 +21,7 @@ from clew.mcp.paging import (
     max_len,
     more_line,
     next_cursor,
-    operations_in,
+    page_reply,
     parse_cursor,
     shape_text,
     short_column_name,
@@ -65,21 +64,18 @@ _NO_RUNS_HINT = "Run `clew demo`, or `clew run NOTEBOOK` and `clew pipeline run`
 
 def runs_reply(notebooks: NotebookService, selection: RunSelection, cursor: str | None, tokens: int) -> ToolReply:
     """Build a page of runs of notebooks and other jobs."""
-    runs, start = notebooks.job_runs(selection, limit=_MAX_RUNS), parse_cursor(cursor)
-    rest = runs[start:]
+    runs = notebooks.job_runs(selection, limit=_MAX_RUNS)
 
-    def compose(entries: int) -> ToolReply:
-        shown = rest[:entries]
+    def compose(shown: Sequence[JobRunSummary], more: str | None) -> ToolReply:
         head = (
             f"Runs, {_ORDERS[selection]} ({count_label(len(shown), len(runs))}):"
             if runs
             else f"{_NO_RUNS} {_NO_RUNS_HINT}"
         )
-        more = next_cursor(start, len(shown), len(runs))
         data = RunsReply(runs=[_run_entry(run) for run in shown], total=len(runs), next_cursor=more)
         return ToolReply("\n".join([head, *map(_run_line, shown), *more_line(more)]), data)
 
-    return fit_to_budget(compose, min(len(rest), _PAGE_SIZE), tokens)
+    return page_reply(runs, cursor, tokens, compose, _PAGE_SIZE)
 
 
 def load_notebook_run(notebooks: NotebookService, session_id: str | None) -> NotebookRun:
@@ -121,7 +117,7 @@ def _run_lines(run: NotebookRun, entries: int) -> Iterator[str]:
     yield f"{run.notebook}, session {run.session_id}: {run.state}, {duration_text(total_ms(run))} in cells"
     slowest = slowest_cell(run)
     if slowest is not None:
-        yield f"Slowest: cell {cell_label(slowest)}, {duration_text(slowest.duration_ms)}"
+        yield f"Slowest: cell {slowest.label}, {duration_text(slowest.duration_ms)}"
     for title, states in (("Read", run.reads), ("Wrote", run.writes)):
         shown = states[:entries]
         yield f"{title} ({count_label(len(shown), len(states))}): {', '.join(map(shape_text, shown)) or 'none'}"
@@ -139,7 +135,7 @@ def _cell_line(run: NotebookRun, cell: CellExecution) -> str:
         f"outputs {outputs}" if outputs else "",
         truncate(error, _MAX_RUN_ERROR_LENGTH) if error else "",
     ]
-    return f"- {cell.execution_id} {cell_label(cell)}: {', '.join(part for part in parts if part)}"
+    return f"- {cell.execution_id} {cell.label}: {', '.join(part for part in parts if part)}"
 
 
 def _run_reply(run: NotebookRun, entries: int) -> NotebookRunReply:
@@ -165,7 +161,7 @@ def _cell_entry(run: NotebookRun, cell: CellExecution) -> CellEntry:
     error = format_error(cell)
     return CellEntry(
         execution_id=cell.execution_id,
-        cell=cell_label(cell),
+        cell=cell.label,
         state=cell.state,
         duration_ms=cell.duration_ms,
         memory_mb=cell.end_memory_mb,
@@ -175,7 +171,7 @@ def _cell_entry(run: NotebookRun, cell: CellExecution) -> CellEntry:
 
 
 def _outputs(run: NotebookRun, cell: CellExecution) -> list[DatasetState]:
-    return final_outputs(operations_in(run, cell))
+    return final_outputs(run.operations_of(cell))
 
 
 _MAX_CODE_LENGTH = 200
@@ -204,7 +200,7 @@ class _Cell:
 
     @cached_property
     def operations(self) -> list[NotebookOperation]:
-        return operations_in(self.run, self.cell)
+        return self.run.operations_of(self.cell)
 
     @cached_property
     def code(self) -> list[str]:
@@ -263,7 +259,7 @@ def _find_in_run(run: NotebookRun, text: str) -> CellExecution | None:
         matches = [cell for cell in run.cells if str(getattr(cell, attribute)) == text]
         if matches:
             return matches[-1]
-    return next((cell for cell in reversed(run.cells) if cell_label(cell) == text), None)
+    return next((cell for cell in reversed(run.cells) if cell.label == text), None)
 
 
 def _sources(edges: list[ColumnLineageEdge]) -> str:
@@ -277,7 +273,7 @@ def _sources(edges: list[ColumnLineageEdge]) -> str:
 def _explained_cell_lines(explained: _Cell, entries: int) -> Iterator[str]:
     cell, run = explained.cell, explained.run
     identity = f"execution {cell.execution_id}, session {run.session_id}"
-    yield f"Cell {cell_label(cell)} of {run.notebook}, {identity}: {cell.state}, {duration_text(cell.duration_ms)}"
+    yield f"Cell {cell.label} of {run.notebook}, {identity}: {cell.state}, {duration_text(cell.duration_ms)}"
     if explained.other_executions:
         others = ", ".join(explained.other_executions[:entries])
         yield f"Executed {len(explained.other_executions) + 1} times in this run; other executions: {others}"
@@ -306,7 +302,7 @@ def _reply(explained: _Cell, entries: int) -> CellReply:
         session_id=run.session_id,
         execution_id=cell.execution_id,
         notebook=run.notebook,
-        cell=cell_label(cell),
+        cell=cell.label,
         state=cell.state,
         duration_ms=cell.duration_ms,
         memory_mb=cell.end_memory_mb,
@@ -372,17 +368,14 @@ def search_reply(result: Hits, cursor: str | None, tokens: int) -> ToolReply:
 
 def diff_reply(diff: RunDiff, cursor: str | None, tokens: int) -> ToolReply:
     """Build the reply with the differences between two runs, one per line."""
-    lines, start = list(_differences(diff)), parse_cursor(cursor)
-    rest = lines[start:]
+    lines = list(_differences(diff))
 
-    def compose(entries: int) -> ToolReply:
-        shown = rest[:entries]
-        more = next_cursor(start, len(shown), len(lines))
+    def compose(shown: Sequence[str], more: str | None) -> ToolReply:
         head = f"{diff.left} → {diff.right} ({count_label(len(shown), len(lines))}):" if lines else "No differences."
-        data = DiffReply(left=diff.left, right=diff.right, lines=shown, line_total=len(lines), next_cursor=more)
+        data = DiffReply(left=diff.left, right=diff.right, lines=list(shown), line_total=len(lines), next_cursor=more)
         return ToolReply("\n".join([head, *shown, *more_line(more)]), data)
 
-    return fit_to_budget(compose, len(rest), tokens)
+    return page_reply(lines, cursor, tokens, compose)
 
 
 def _format_fields(data: DatasetReply | JobReply | JobRunReply | None) -> str:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from clew.mcp.paging import (
     ToolReply,
-    cell_label,
     count_label,
     fit_to_budget,
     format_transformation,
     full_column_name,
     max_len,
     more_line,
-    next_cursor,
-    parse_cursor,
+    page_reply,
     short_column_name,
     truncate,
 )
@@ -31,7 +29,7 @@ from clew.mcp.schemas import (
 from clew.query.graph.nodes import Node
 from clew.query.lineage import ColumnPath, ImpactResult, LineageEdge, LineageResult, PathResult
 from clew.query.model import DatasetName, LineageStep
-from clew.query.upstream import OperationStep, group_by_operation, indirect_phrase, is_indirect
+from clew.query.upstream import OperationStep, find_origins, group_by_operation, indirect_phrase
 
 _MAX_CODE_LENGTH = 200
 _INDENT = "  "
@@ -40,7 +38,7 @@ _INDENT = "  "
 def column_upstream_reply(root: LineageStep, tokens: int) -> ToolReply:
     """Build the reply of `upstream` for a column."""
     steps = list(_steps_back(root))
-    origins = list(dict.fromkeys(_origins(root)))
+    origins = list(dict.fromkeys(full_column_name(hop.dataset, hop.column) for hop in find_origins(root)))
 
     def compose(entries: int) -> ToolReply:
         shown = steps[:entries]
@@ -72,14 +70,6 @@ def _indirect_sources(step: OperationStep, format_name: Callable[[DatasetName, s
 
 def _key(step: OperationStep) -> int:
     return id(step.sources[0])
-
-
-def _origins(hop: LineageStep) -> Iterator[str]:
-    direct = [source for source in hop.upstream if not is_indirect(source)]
-    if not direct and not hop.is_repeated and hop.edge is not None:
-        yield full_column_name(hop.dataset, hop.column)
-    for source in direct:
-        yield from _origins(source)
 
 
 def _lines(root: LineageStep, shown: list[OperationStep], total: int, data: UpstreamReply) -> Iterator[str]:
@@ -121,7 +111,7 @@ def _location(hop: LineageStep) -> str:
     if hop.operation is None or hop.cell is None:
         return f"job {hop.edge.job_name}" if hop.edge is not None else "unknown"
     line = "" if hop.operation.line is None else f", line {hop.operation.line}"
-    return f"cell {cell_label(hop.cell)}{line}: {truncate(hop.operation.code, _MAX_CODE_LENGTH)}"
+    return f"cell {hop.cell.label}{line}: {truncate(hop.operation.code, _MAX_CODE_LENGTH)}"
 
 
 def _to_step_reply(step: OperationStep) -> StepReply:
@@ -138,7 +128,7 @@ def _to_step_reply(step: OperationStep) -> StepReply:
         ],
         indirect_sources=_indirect_sources(step, full_column_name),
         execution_id=None if cell is None else cell.execution_id,
-        cell=None if cell is None else cell_label(cell),
+        cell=None if cell is None else cell.label,
         line=None if operation is None else operation.line,
         code=None if operation is None else truncate(operation.code, _MAX_CODE_LENGTH),
     )
@@ -149,12 +139,9 @@ _MAX_COLUMNS, _MAX_VIA, _MAX_JOBS = 10, 5, 5
 
 def traversal_reply(result: LineageResult, cursor: str | None, tokens: int) -> ToolReply:
     """Build a page of upstream or downstream nodes."""
-    nodes, start = _entries(result), parse_cursor(cursor)
-    rest = nodes[start:]
+    nodes = _entries(result)
 
-    def compose(entries: int) -> ToolReply:
-        shown = rest[:entries]
-        more = next_cursor(start, len(shown), len(nodes))
+    def compose(shown: Sequence[NodeEntry], more: str | None) -> ToolReply:
         lines = [
             f"{result.direction} of {result.start} ({count_label(len(shown), len(nodes))}):",
             *(f"{node.hops}. {node.id} ← {', '.join(node.via)}" for node in shown),
@@ -162,19 +149,19 @@ def traversal_reply(result: LineageResult, cursor: str | None, tokens: int) -> T
         ]
         if result.direction == "upstream":
             data: UpstreamReply | TraversalReply = UpstreamReply(
-                start=result.start, nodes=shown, node_total=len(nodes), next_cursor=more
+                start=result.start, nodes=list(shown), node_total=len(nodes), next_cursor=more
             )
         else:
             data = TraversalReply(
                 start=result.start,
-                nodes=shown,
+                nodes=list(shown),
                 node_total=len(nodes),
                 is_truncated=result.is_truncated,
                 next_cursor=more,
             )
         return ToolReply("\n".join(lines), data)
 
-    return fit_to_budget(compose, len(rest), tokens)
+    return page_reply(nodes, cursor, tokens, compose)
 
 
 def path_reply(path: PathResult | ColumnPath) -> ToolReply:
@@ -187,7 +174,6 @@ def path_reply(path: PathResult | ColumnPath) -> ToolReply:
 
 def impact_reply(impact: ImpactResult, cursor: str | None, tokens: int) -> ToolReply:
     """Build a page of affected datasets."""
-    start = parse_cursor(cursor)
     affected = [
         AffectedEntry(
             id=Node("dataset", item.dataset.namespace, item.dataset.name).id,
@@ -199,11 +185,8 @@ def impact_reply(impact: ImpactResult, cursor: str | None, tokens: int) -> ToolR
         )
         for item in impact.affected
     ]
-    rest = affected[start:]
 
-    def compose(entries: int) -> ToolReply:
-        shown = rest[:entries]
-        more = next_cursor(start, len(shown), len(affected))
+    def compose(shown: Sequence[AffectedEntry], more: str | None) -> ToolReply:
         counts = f"{impact.direct} datasets directly and {impact.indirect} indirectly"
         lines = [
             f"Changing {impact.start} affects {counts} ({count_label(len(shown), len(affected))}):",
@@ -215,7 +198,7 @@ def impact_reply(impact: ImpactResult, cursor: str | None, tokens: int) -> ToolR
         ]
         data = ImpactReply(
             start=impact.start,
-            affected=shown,
+            affected=list(shown),
             affected_total=len(affected),
             direct_count=impact.direct,
             indirect_count=impact.indirect,
@@ -224,7 +207,7 @@ def impact_reply(impact: ImpactResult, cursor: str | None, tokens: int) -> ToolR
         )
         return ToolReply("\n".join(lines), data)
 
-    return fit_to_budget(compose, len(rest), tokens)
+    return page_reply(affected, cursor, tokens, compose)
 
 
 def _entries(result: LineageResult) -> list[NodeEntry]:

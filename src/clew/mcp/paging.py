@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from clew.errors import UsageError
 from clew.mcp.schemas import DatasetStateEntry
-from clew.query.model import CellExecution, ColumnLineageEdge, DatasetName, DatasetState, NotebookOperation, NotebookRun
+from clew.query.model import CellExecution, ColumnLineageEdge, DatasetName, DatasetState, NotebookOperation
 from clew.query.names import full_name, short_name
 from clew.query.upstream import is_intermediate_frame
 
@@ -26,12 +26,6 @@ def full_column_name(dataset: DatasetName, column: str | None) -> str:
 def short_column_name(dataset: DatasetName, column: str | None) -> str:
     """Return the short name of the dataset and the column."""
     return f"{short_name(dataset)}.{column or '*'}"
-
-
-def cell_label(cell: CellExecution) -> str:
-    """Return the number and the name of a cell, or its id if it has no name."""
-    name = cell.name or cell.cell_id
-    return name if cell.index is None else f"{cell.index} {name}"
 
 
 def format_transformation(edge: ColumnLineageEdge) -> str:
@@ -65,11 +59,6 @@ def to_dataset_state_entry(state: DatasetState) -> DatasetStateEntry:
         columns=names[:_MAX_COLUMNS],
         column_total=len(names),
     )
-
-
-def operations_in(run: NotebookRun, cell: CellExecution) -> list[NotebookOperation]:
-    """Return the operations of a cell in order of execution."""
-    return [operation for operation in run.operations if operation.execution_id == cell.execution_id]
 
 
 def final_outputs(operations: list[NotebookOperation]) -> list[DatasetState]:
@@ -118,6 +107,24 @@ def parse_cursor(cursor: str | None) -> int:
     if not cursor.isdecimal() or len(cursor) > _MAX_CURSOR_LENGTH:
         raise UsageError(f"Invalid cursor {cursor!r}.", hint="Pass `next_cursor` unchanged, or omit the cursor.")
     return int(cursor)
+
+
+def page_reply(
+    items: Sequence[Item],
+    cursor: str | None,
+    tokens: int,
+    compose: Callable[[Sequence[Item], str | None], ToolReply],
+    page_size: int | None = None,
+) -> ToolReply:
+    """Return the longest page from a cursor on; `compose` gets its items and the cursor of the next page."""
+    start = parse_cursor(cursor)
+    rest = items[start:][:page_size]
+
+    def compose_entries(entries: int) -> ToolReply:
+        shown = rest[:entries]
+        return compose(shown, next_cursor(start, len(shown), len(items)))
+
+    return fit_to_budget(compose_entries, len(rest), tokens)
 
 
 def next_cursor(start: int, entries: int, total: int) -> str | None:

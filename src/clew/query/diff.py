@@ -376,7 +376,7 @@ def _cell_changes(before: NotebookRun, after: NotebookRun) -> Iterator[RunChange
 
 
 def _last_by_cell(run: NotebookRun) -> dict[str, CellExecution]:
-    return {cell.name if cell.name and cell.name != "_" else cell.cell_id: cell for cell in run.cells}
+    return {_title(cell): cell for cell in run.cells}
 
 
 def _title(cell: CellExecution) -> str:

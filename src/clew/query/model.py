@@ -105,6 +105,12 @@ class CellExecution(Struct, frozen=True):
     end_memory_mb: float | None
     error: CellError | None
 
+    @property
+    def label(self) -> str:
+        """Number and name, or the id of a cell without a name."""
+        name = self.name or self.cell_id
+        return name if self.index is None else f"{self.index} {name}"
+
 
 class NotebookRun(Struct, frozen=True):
     """One notebook session: cells in run order, operations, inputs, outputs and column edges."""
@@ -120,6 +126,10 @@ class NotebookRun(Struct, frozen=True):
     reads: tuple[DatasetState, ...]
     writes: tuple[DatasetState, ...]
     edges: tuple[ColumnLineageEdge, ...]
+
+    def operations_of(self, cell: CellExecution) -> list[NotebookOperation]:
+        """Return the operations of a cell in order of execution."""
+        return [operation for operation in self.operations if operation.execution_id == cell.execution_id]
 
 
 class SessionSummary(Struct, frozen=True, rename="camel"):

@@ -262,6 +262,15 @@ def is_indirect(step: LineageStep) -> bool:
     return step.edge is not None and step.edge.type == "INDIRECT"
 
 
+def find_origins(step: LineageStep) -> Iterator[LineageStep]:
+    """Yield the columns without recorded upstream lineage, over DIRECT edges; a tree of one column has none."""
+    direct = [source for source in step.upstream if not is_indirect(source)]
+    if not direct and not step.is_repeated and step.edge is not None:
+        yield step
+    for source in direct:
+        yield from find_origins(source)
+
+
 def indirect_phrase(step: LineageStep) -> str:
     """Return the phrase for the INDIRECT subtype, such as `filtered by`."""
     subtype = None if step.edge is None else step.edge.subtype

@@ -14,14 +14,13 @@ from clew.query.model import (
     CellExecution,
     DatasetName,
     DatasetState,
-    LineageStep,
     NotebookOperation,
     NotebookRun,
     State,
 )
 from clew.query.names import EmptyIndexError, UnknownNameError, full_name, short_name
 from clew.query.notebooks.session import get_notebook_run, list_sessions
-from clew.query.upstream import is_indirect, is_intermediate_frame, trace_upstream
+from clew.query.upstream import find_origins, is_intermediate_frame, trace_upstream
 
 
 def slowest_cell(run: NotebookRun) -> CellExecution | None:
@@ -90,10 +89,9 @@ def summarize_resources(run: NotebookRun) -> SessionResources:
 
 def _cell_resources(cell: CellExecution) -> CellResources:
     before, after = cell.start_memory_mb, cell.end_memory_mb
-    number = "" if cell.index is None else f"{cell.index} "
     return CellResources(
         execution_id=cell.execution_id,
-        cell=f"{number}{cell.name or cell.cell_id}",
+        cell=cell.label,
         state=cell.state,
         duration_ms=cell.duration_ms,
         memory_increase_mb=None if before is None or after is None else round(after - before, 3),
@@ -123,8 +121,7 @@ def build_timeline(run: NotebookRun) -> list[TimelineEntry]:
 def _cell_entries(run: NotebookRun, cell: CellExecution) -> Iterator[TimelineEntry]:
     name = cell.name or cell.cell_id
     yield TimelineEntry(cell.started_at, "cell started", name, "")
-    operations = [operation for operation in run.operations if operation.execution_id == cell.execution_id]
-    for operation in sorted(operations, key=lambda operation: operation.started_at or _MIN_DATETIME):
+    for operation in sorted(run.operations_of(cell), key=lambda operation: operation.started_at or _MIN_DATETIME):
         yield _operation_entry(name, operation)
     if cell.state != "running":
         error = "" if cell.error is None else f": {cell.error.type}: {cell.error.message}"
@@ -226,22 +223,20 @@ def _documented_dataset(state: DatasetState, origins: dict[str, tuple[str, ...]]
 def _origins(index: IndexReader, state: DatasetState) -> dict[str, tuple[str, ...]]:
     columns = [Column(state.dataset.namespace, state.dataset.name, field.name) for field in state.fields[:_MAX_COLUMNS]]
     return {
-        column.column or "": tuple(dict.fromkeys(_origin_names(trace_upstream(index, column, is_collapsed=False))))
+        column.column or "": tuple(
+            dict.fromkeys(
+                f"{short_name(origin.dataset)}.{origin.column or '*'}"
+                for origin in find_origins(trace_upstream(index, column, is_collapsed=False))
+            )
+        )
         for column in columns
     }
-
-
-def _origin_names(step: LineageStep) -> list[str]:
-    direct = [source for source in step.upstream if not is_indirect(source)]
-    if not direct and step.edge is not None and not step.is_repeated:
-        return [f"{short_name(step.dataset)}.{step.column or '*'}"]
-    return [end for source in direct for end in _origin_names(source)]
 
 
 def _documented_cells(run: NotebookRun) -> list[DocumentedCell]:
     cells = []
     for cell in run.cells:
-        operations = [operation for operation in run.operations if operation.execution_id == cell.execution_id]
+        operations = run.operations_of(cell)
         outputs = _dataset_names([state.dataset for operation in operations for state in operation.outputs])
         inputs = [
             name

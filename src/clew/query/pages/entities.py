@@ -40,7 +40,7 @@ from clew.query.entities.model import (
 from clew.query.entities.runs import describe_job, describe_run, to_run
 from clew.query.model import EdgeType, NotebookRun
 from clew.query.names import UnknownNameError
-from clew.query.notebooks.session import display_name, find_notebook_run
+from clew.query.notebooks.session import display_name, find_notebook_run, lineage_flag
 from clew.query.pages.lists import EntityName, RunListItem, Usage, to_run_item, to_run_items, to_usages
 
 _MAX_CHILDREN = 200
@@ -274,7 +274,7 @@ def _sources(column: ColumnSources) -> Iterator[ColumnSource]:
                 column=source.field,
                 type="INDIRECT" if transformation.type == "INDIRECT" else "DIRECT",
                 subtype=transformation.subtype,
-                is_inferred=transformation.description in {"opaque", "inferred"},
+                is_inferred=lineage_flag(transformation.description) is not None,
             )
 
 

@@ -127,9 +127,7 @@ class _Page:
     def size(self, number: int) -> Size:
         if self.graph.is_job(number):
             return JOB_NODE
-        count = len(self.columns(number))
-        rows = count if count <= CARD.max_rows else CARD.max_rows + 1
-        return Size(width=NODE_WIDTH, height=CARD.head + rows * CARD.row + (CARD_FOOT if rows else 0))
+        return Size(width=NODE_WIDTH, height=CARD.height(len(self.columns(number))))
 
     def layout(self, numbers: Iterable[int]) -> _Boxes:
         numbers = dict.fromkeys(numbers, 0)
@@ -140,7 +138,6 @@ class _Page:
 
 NODE_WIDTH = 208
 CARD = CardMetrics(head=46, row=22, max_rows=6)
-CARD_FOOT = 6
 JOB_NODE = Size(width=196, height=48)
 # Leaves room below a node for the chip with the number of hidden neighbours.
 SPACING = Spacing(layer=64, node=34)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal
 
 from clew.errors import UsageError
 from clew.query.graph.column_graph import AdjacentColumn, Transformation
 from clew.query.graph.traversal import UNLIMITED, Traversal, TraversedEdge, breadth_first, traverse_columns
 from clew.query.layout import Box, Size, Spacing, compute_layered_layout
-from clew.query.model import LineageStep
+from clew.query.model import CellExecution, LineageStep, NotebookRun
+from clew.query.notebooks.reports import peak_memory_mb, total_ms
 from clew.query.notebooks.session import RunStates, display_name, track_states
 from clew.query.pages.run_page_model import (
     CardMetrics,
@@ -28,18 +29,13 @@ from clew.query.pages.run_page_model import (
     PageGraphView,
     PageHeader,
     PageLink,
+    PageOperation,
+    PageState,
     Port,
     RunPage,
     SentencePart,
 )
 from clew.query.upstream import DEFAULT_INDIRECT_PHRASE, INDIRECT_PHRASES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from clew.query.model import CellExecution, LineageStep, NotebookRun
-    from clew.query.pages.run_page_model import PageOperation, PageState
-
 
 READS_WIDTH = 264
 CELLS_WIDTH = 580
@@ -49,7 +45,6 @@ GAP = 12
 
 # A longer column list is truncated; an extra row shows the number of columns.
 LANE_CARD = CardMetrics(head=54, row=24, max_rows=8)
-CARD_FOOT = 6
 CELL = CellMetrics(head=36, line=18, ports=30)
 CELL_FOOT = 12
 # Lines of code shown in a collapsed cell.
@@ -94,9 +89,7 @@ def measure_extent(boxes: Iterable[Box]) -> tuple[float, float]:
 
 def card_height(state: PageState) -> float:
     """Return the height of a dataset card: title and one row per visible column."""
-    columns = len(state.columns)
-    rows = columns if columns <= LANE_CARD.max_rows else LANE_CARD.max_rows + 1
-    return LANE_CARD.head + rows * LANE_CARD.row + (CARD_FOOT if rows else 0)
+    return LANE_CARD.height(len(state.columns))
 
 
 def cell_height(cell: PageCell) -> float:
@@ -357,9 +350,7 @@ def measure_node(name: str, states: Sequence[PageState]) -> Size:
     """Return the size of a node; a dataset has a slot for each of its first columns."""
     if name.startswith("cell:"):
         return CELL_NODE
-    columns = len(states[_state_position(name)].columns)
-    slots = columns if columns <= GRAPH_CARD.max_rows else GRAPH_CARD.max_rows + 1
-    return Size(width=NODE_WIDTH, height=GRAPH_CARD.head + slots * GRAPH_CARD.row + (CARD_FOOT if slots else 0))
+    return Size(width=NODE_WIDTH, height=GRAPH_CARD.height(len(states[_state_position(name)].columns)))
 
 
 # Size limits of a page; the totals are always shown.
@@ -425,7 +416,6 @@ def _default_focus(run_states: RunStates) -> Port | None:
 
 
 def _header(run: NotebookRun) -> PageHeader:
-    memory = [mb for cell in run.cells for mb in (cell.start_memory_mb, cell.end_memory_mb) if mb is not None]
     return PageHeader(
         session_id=run.session_id,
         notebook=run.notebook,
@@ -434,7 +424,7 @@ def _header(run: NotebookRun) -> PageHeader:
         duration_ms=_duration_ms(run),
         cell_count=len(run.cells),
         failed_count=sum(cell.state == "failed" for cell in run.cells),
-        peak_memory_mb=max(memory, default=None),
+        peak_memory_mb=peak_memory_mb(run),
     )
 
 
@@ -449,7 +439,7 @@ def _page_cells(run: NotebookRun, run_states: RunStates) -> tuple[PageCell, ...]
     for operation in run_states.operations:
         operations_by_cell[operation.cell].append(operation)
     # Cells run one after another; the sum of their durations excludes idle time of the notebook.
-    total_ms = sum(cell.duration_ms or 0 for cell in run.cells)
+    cells_ms = total_ms(run)
     cells: list[PageCell] = []
     elapsed_ms = 0.0
     for position, cell in enumerate(run.cells):
@@ -459,8 +449,8 @@ def _page_cells(run: NotebookRun, run_states: RunStates) -> tuple[PageCell, ...]
                 cell,
                 operations_by_cell[position],
                 run_states,
-                elapsed_ms / total_ms if total_ms else 0.0,
-                total_ms,
+                elapsed_ms / cells_ms if cells_ms else 0.0,
+                cells_ms,
             )
         )
         elapsed_ms += cell.duration_ms or 0
@@ -473,7 +463,7 @@ def _page_cell(
     operations: Sequence[PageOperation],
     run_states: RunStates,
     offset: float,
-    total_ms: float,
+    cells_ms: float,
 ) -> PageCell:
     frames = _final_frames(operations, run_states)
     error = _page_error(cell)
@@ -490,7 +480,7 @@ def _page_cell(
         started_at=cell.started_at,
         duration_ms=cell.duration_ms,
         offset=round(offset, 4),
-        share=round((cell.duration_ms or 0) / total_ms, 4) if total_ms else 0.0,
+        share=round((cell.duration_ms or 0) / cells_ms, 4) if cells_ms else 0.0,
         start_memory_mb=cell.start_memory_mb,
         end_memory_mb=cell.end_memory_mb,
         frames=frames,

@@ -16,6 +16,7 @@ from clew.query.model import CellState, DatasetName, EdgeType, Field
 from clew.query.model import State as RunState
 
 Flag = Literal["opaque", "inferred"]
+CARD_FOOT = 6
 
 
 class PageHeader(Struct, frozen=True, rename="camel"):
@@ -135,6 +136,11 @@ class CardMetrics(Struct, frozen=True, rename="camel"):
     head: float
     row: float
     max_rows: int
+
+    def height(self, columns: int) -> float:
+        """Height of a card; a longer column list ends with a row that shows the number of columns."""
+        rows = min(columns, self.max_rows + 1)
+        return self.head + rows * self.row + (CARD_FOOT if rows else 0)
 
 
 class CellMetrics(Struct, frozen=True, rename="camel"):
