@@ -9,7 +9,8 @@ from typing import Literal
 from msgspec import Struct, field
 
 from clew.errors import MalformedError
-from clew.index.queries.reader import IndexReader, IndexVersion
+from clew.index.queries.connection import IndexVersion
+from clew.index.queries.reader import IndexReader
 from clew.query.context import QueryResources
 from clew.query.graph.column_graph import AdjacentColumn, Transformation
 from clew.query.graph.nodes import Column, Node
@@ -371,12 +372,12 @@ def _run_lineage(
     )
     nodes = tuple(
         LineageNode(
-            f"run:{visited.run_uuid}",
+            f"run:{visited.run.run_uuid}",
             "run",
-            visited.row["job_namespace"] or "",
-            visited.row["job_name"] or "",
+            visited.run.job_namespace or "",
+            visited.run.job_name or "",
             visited.distance,
-            state=visited.row["state"],
+            state=visited.run.state,
         )
         for visited in traversal.runs
     )

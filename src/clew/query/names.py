@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from clew.errors import ClewError, MalformedError, UsageError
-from clew.index.queries.entities import find_run
+from clew.index.queries.entities import RunRecord
 from clew.index.queries.reader import IndexReader
 from clew.query.graph.nodes import Column, Node, NodeKind
 from clew.query.model import DatasetName, Field
@@ -314,7 +314,7 @@ def resolve_name(index: IndexReader, text: str) -> ResolvedName:
         return ResolvedName("run", "", resolve_run(index, text))
     if _ID.match(text):
         return resolve_id(index, text)
-    if _RUN_ID.fullmatch(text) and find_run(index, text) is not None:
+    if _RUN_ID.fullmatch(text) and index.run(text) is not None:
         return ResolvedName("run", "", text)
     session = index.session_run(text)
     if session is not None:
@@ -322,10 +322,20 @@ def resolve_name(index: IndexReader, text: str) -> ResolvedName:
     return _resolve_by_name(index, text)
 
 
+def require_run(index: IndexReader, run_uuid: str) -> RunRecord:
+    """Return a run; raise if it does not exist."""
+    run = index.run(run_uuid)
+    if run is None:
+        raise UnknownNameError(
+            f"There is no run {run_uuid!r}.", hint="Pass the runId of its events; `clew runs` lists recent runs."
+        )
+    return run
+
+
 def resolve_run(index: IndexReader, text: str) -> str:
     """Resolve a run id or a notebook session id to a run id."""
     run = text.removeprefix(f"{RUN}:")
-    if find_run(index, run) is not None:
+    if index.run(run) is not None:
         return run
     session = index.session_run(run)
     if session is None:

@@ -23,7 +23,7 @@ from clew.api.marquez.schemas import (
     marquez_transformation_type,
 )
 from clew.errors import UsageError
-from clew.index.queries.reader import IndexVersion
+from clew.index.queries.connection import IndexVersion
 from clew.query.context import QueryResources
 from clew.query.entities.catalog import MAX_NEIGHBOURHOOD_NODES, Catalog
 from clew.query.entities.model import CatalogJob, ColumnTransformation

@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from clew.events.notebook import NOTEBOOK_NAMESPACE
+from clew.index.queries.connection import ALIASES_CTE
 from clew.index.queries.entities import to_json_array
-from clew.index.queries.reader import ALIASES_CTE, AssertedEdge, IndexReader
+from clew.index.queries.reader import IndexReader
 
 _Name = tuple[str, str]
 # Event time and sequence number of an assertion.
@@ -107,12 +108,6 @@ def _latest_sessions(assertions: Iterable[LatestAssertion]) -> list[LatestAssert
 def _notebook_key(assertion: LatestAssertion) -> tuple[str | None, ...]:
     notebook = (assertion.job_name or "").rsplit("/", 2)[0]
     return assertion.job_namespace, notebook, assertion.dataset_namespace, assertion.dataset_name
-
-
-def latest_edges(index: IndexReader, names: Collection[_Name]) -> list[tuple[LatestAssertion, AssertedEdge]]:
-    """Return the column edges of the latest assertions on a dataset, newest assertion first."""
-    newest_first = sorted(latest_assertions(index, names), key=lambda assertion: assertion.position, reverse=True)
-    return [(assertion, edge) for assertion in newest_first for edge in index.asserted_edges(assertion.edge_set_id)]
 
 
 # Canonical name of the dataset at the other end.

@@ -12,8 +12,9 @@ from msgspec import Raw, Struct
 
 from clew.events.facets import Tag, cached_by_bytes, decode_facet, get_str
 from clew.index.encoding import dataset_key
-from clew.index.queries.entities import DatasetRecord, EdgeRecord, EntityQueries, Facets, Name
+from clew.index.queries.entities import DatasetRecord, EdgeRecord, Facets, Name
 from clew.index.queries.lineage import latest_assertions
+from clew.index.queries.reader import IndexReader
 from clew.query.entities.annotations import NO_ANNOTATIONS, Annotations
 from clew.query.entities.model import (
     CatalogDataset,
@@ -54,7 +55,7 @@ class ColumnSourceCache:
     index changes.
     """
 
-    def __init__(self, reader: EntityQueries) -> None:
+    def __init__(self, reader: IndexReader) -> None:
         self._reader = reader
         self._columns: dict[tuple[str, ...], tuple[ColumnSources, ...]] = {}
         self._edge_sets: dict[Name, tuple[str, ...]] = {}
@@ -91,7 +92,7 @@ class ColumnSourceCache:
         return {name: sets for name in names if (sets := self._edge_sets[name])}
 
 
-def describe_dataset(reader: EntityQueries, name: Name) -> CatalogDataset:
+def describe_dataset(reader: IndexReader, name: Name) -> CatalogDataset:
     """Load a dataset by any of its names, with the jobs that read and write it; raise if it does not exist."""
     names = reader.aliases_of(name)
     if len(names) > 1 and not reader.datasets_of([name]):
@@ -116,7 +117,7 @@ def describe_dataset(reader: EntityQueries, name: Name) -> CatalogDataset:
 
 
 def load_datasets(
-    reader: EntityQueries,
+    reader: IndexReader,
     names: dict[Name, tuple[Name, ...]],
     versions: VersionCache | None = None,
     annotations: Annotations | None = None,
@@ -148,7 +149,7 @@ def _first_facets(
 
 
 def load_dataset_versions(
-    reader: EntityQueries,
+    reader: IndexReader,
     versions: VersionCache,
     annotations: Annotations,
     name: Name,
@@ -260,7 +261,7 @@ def _parse_schema(facet: bytes) -> tuple[SchemaField, ...]:
     return tuple(SchemaField(field.name, field.type, (), field.description) for field in fields)
 
 
-def load_schemas(reader: EntityQueries, schema_ids: Iterable[str | None]) -> dict[str | None, tuple[SchemaField, ...]]:
+def load_schemas(reader: IndexReader, schema_ids: Iterable[str | None]) -> dict[str | None, tuple[SchemaField, ...]]:
     """Load the fields of stored schemas by id; none if a schema is malformed."""
     schemas = reader.schemas_of({schema_id for schema_id in schema_ids if schema_id is not None})
     return {schema_id: _parse_schema(b'{"fields":' + fields.encode() + b"}") for schema_id, fields in schemas.items()}

@@ -12,7 +12,8 @@ from msgspec import Struct
 
 from clew.events.facets import Tag
 from clew.index.encoding import entity_key
-from clew.index.queries.entities import EntityQueries, Facets, Name, RunRecord
+from clew.index.queries.entities import Facets, Name, RunRecord
+from clew.index.queries.reader import IndexReader
 from clew.query.model import DatasetName, State, from_epoch_micros
 
 
@@ -263,7 +264,7 @@ class VersionRecord(Struct, gc=False):
 class VersionCache:
     """Cache of the versions of datasets, oldest first."""
 
-    def __init__(self, reader: EntityQueries, aliases: dict[Name, tuple[Name, ...]]) -> None:
+    def __init__(self, reader: IndexReader, aliases: dict[Name, tuple[Name, ...]]) -> None:
         self._reader = reader
         self._aliases = aliases
         self._cached: dict[Name, list[VersionRecord]] = {}

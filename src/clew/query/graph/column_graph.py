@@ -14,7 +14,6 @@ from msgspec import Struct
 
 from clew.events.notebook import NOTEBOOK_NAMESPACE
 from clew.index.encoding import KEY_SEPARATOR, entity_key
-from clew.index.queries.entities import find_canonical_name
 from clew.index.queries.lineage import (
     NOW,
     LatestAssertion,
@@ -497,8 +496,7 @@ class LazyColumnGraph:
 
     def _canonical(self, name: _Name) -> _Name:
         if name not in self._canonical_names:
-            row = find_canonical_name(self._index, *name)
-            self._canonical_names[name] = name if row is None else (row[0], row[1])
+            self._canonical_names[name] = self._index.find_canonical_name(name) or name
         return self._canonical_names[name]
 
     def _aliases(self, dataset: _Name) -> list[_Name]:

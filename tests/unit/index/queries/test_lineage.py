@@ -9,7 +9,7 @@ import pytest
 from tests.support.event_generator import Scenario, column_lineage
 from tests.support.fixtures import notebook_events
 
-from clew.index.queries.lineage import NOW, Position, all_latest_assertions, latest_assertions, latest_edges
+from clew.index.queries.lineage import NOW, Position, all_latest_assertions, latest_assertions
 from clew.index.queries.reader import IndexReader
 
 __all__ = ["notebook_events"]
@@ -70,5 +70,6 @@ def test_the_operations_of_a_notebook_count_as_one_job(notebook_events: Any) -> 
     last.operation("append", "out.csv", {"x": [("more.csv", "x")]})
     notebook_events.index_events()
     with IndexReader(notebook_events.index) as index:
-        edges = latest_edges(index, [("file", "/data/out.csv")])
-    assert [edge.source_name for _, edge in edges] == ["/data/more.csv", "/data/new.csv"]
+        assertions = latest_assertions(index, [("file", "/data/out.csv")])
+        edges = [edge for assertion in assertions for edge in index.asserted_edges(assertion.edge_set_id)]
+    assert sorted(edge.source_name for edge in edges) == ["/data/more.csv", "/data/new.csv"]
