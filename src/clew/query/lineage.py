@@ -12,7 +12,7 @@ from clew.errors import MalformedError
 from clew.index.queries.connection import IndexVersion
 from clew.index.queries.reader import IndexReader
 from clew.query.context import QueryResources
-from clew.query.graph.column_graph import AdjacentColumn, Transformation
+from clew.query.graph.column_graph import AdjacentColumn
 from clew.query.graph.nodes import Column, Node
 from clew.query.graph.traversal import (
     ColumnGraphProtocol,
@@ -29,7 +29,7 @@ from clew.query.graph.traversal import (
     traverse_runs,
 )
 from clew.query.graph.view import JobGraphView, ViewOptions
-from clew.query.model import DatasetName, EdgeType
+from clew.query.model import DatasetName, EdgeType, Transformation
 from clew.query.names import ResolvedName
 
 NodeType = Literal["dataset", "job", "column", "run"]

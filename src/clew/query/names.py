@@ -97,7 +97,7 @@ def resolve_dataset(index: IndexReader, text: str) -> DatasetName:
     """Find a dataset by full name or unique suffix (`orders.csv` for `/data/orders.csv`)."""
     matches = match_datasets(index, text)
     if not matches:
-        existing = [DatasetName(row["namespace"], row["name"]) for row in index.datasets()]
+        existing = [DatasetName(*name) for name in index.recent_names("dataset")]
         raise UnknownNameError.of("dataset", text, _short_names(existing))
     if len(matches) > 1:
         raise AmbiguousNameError.among("dataset", text, [full_name(dataset) for dataset in matches])
@@ -224,7 +224,7 @@ def resolve_node_id(index: IndexReader, text: str) -> Node:
     for namespace, name in pairs:
         if exists(namespace, name):
             return Node(kind, namespace, name)  # type: ignore[arg-type]
-    existing = index.recent_jobs(_MAX_NAMES) if kind == JOB else index.recent_datasets(_MAX_NAMES)
+    existing = index.recent_names(kind, _MAX_NAMES)
     raise UnknownNameError.of(kind, text.partition(":")[2], [f"{namespace}:{name}" for namespace, name in existing])
 
 
@@ -245,7 +245,7 @@ def resolve_field_id(index: IndexReader, text: str) -> Column:
                 if rest[position + 1 :] in column_names(index, DatasetName(namespace, name)):
                     return Column(namespace, name, rest[position + 1 :])
     if match is None:
-        existing = [f"{namespace}:{name}" for namespace, name in index.recent_datasets(_MAX_NAMES)]
+        existing = [f"{namespace}:{name}" for namespace, name in index.recent_names(DATASET, _MAX_NAMES)]
         raise UnknownNameError.of("dataset with such a field", rest, existing)
     field = rest.removeprefix(f"{match.namespace}:{match.name}:")
     existing = column_names(index, DatasetName(match.namespace, match.name))
@@ -400,7 +400,7 @@ def _resolve_by_name(index: IndexReader, text: str) -> ResolvedName:
 
 def _existing_names(index: IndexReader) -> list[str]:
     sessions = [row["session_id"] for row in index.sessions(_MAX_SUGGESTIONS)]
-    names = [*index.recent_datasets(_MAX_SUGGESTIONS), *index.recent_jobs(_MAX_SUGGESTIONS)]
+    names = [*index.recent_names(DATASET, _MAX_SUGGESTIONS), *index.recent_names(JOB, _MAX_SUGGESTIONS)]
     return list(dict.fromkeys([*sessions, *(name.rstrip("/").rsplit("/", 1)[-1] for _, name in names)]))
 
 

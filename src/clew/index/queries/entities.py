@@ -100,8 +100,20 @@ class DatasetRecord(NamedTuple):
 
 # Dataset namespace and name, version, run that wrote it, time, schema id, lifecycle state and row count.
 DatasetWriteRecord: TypeAlias = tuple[str, str, str, str | None, int, str | None, str | None, int | None]
-# Edge set id, column, source namespace, name and column, then type, subtype, description and masking.
-EdgeRecord: TypeAlias = tuple[str, str | None, str, str, str | None, str, str | None, str | None, int | None]
+
+
+class AssertedEdge(NamedTuple):
+    """An edge of an edge set; the assertion has the target dataset."""
+
+    edge_set_id: str
+    column: str | None
+    source_namespace: str
+    source_name: str
+    source_column: str | None
+    type: str
+    subtype: str | None
+    description: str | None
+    masking: int | None
 
 
 class KeyedQuery(NamedTuple):
@@ -219,7 +231,7 @@ _ENDED_AT = "coalesce(runs.ended_at, runs.last_event_at)"
 # Runs of notebook cells and operations are left out.
 _IS_TOP_LEVEL = """(session_id is null or exists (
     select 1 from jobs where namespace = job_namespace and name = job_name and job_type = 'NOTEBOOK'))"""
-_NO_LIMIT = 2**31 - 1
+NO_LIMIT: Final = 2**31 - 1
 
 
 class EntityQueries(IndexConnection):
@@ -370,13 +382,11 @@ class EntityQueries(IndexConnection):
         """Return the job versions of runs and JobEvents, oldest first."""
         return self.query(_JOB_VERSIONS, to_json_array(names))
 
-    def datasets_used_by(
-        self, job: Name, direction: str, limit: int = _NO_LIMIT, *, by_name: bool = False
-    ) -> list[Row]:
+    def datasets_used_by(self, job: Name, direction: str, limit: int = NO_LIMIT, *, by_name: bool = False) -> list[Row]:
         """Return the inputs or outputs of a job, most recent first or by name."""
         return self._job_edges("job_edges.job_namespace = ? and job_edges.job_name = ?", job, direction, limit, by_name)
 
-    def jobs_using(self, dataset: Name, direction: str, limit: int = _NO_LIMIT, *, by_name: bool = False) -> list[Row]:
+    def jobs_using(self, dataset: Name, direction: str, limit: int = NO_LIMIT, *, by_name: bool = False) -> list[Row]:
         """Return the jobs that read or write a dataset under this name, most recent first or by name."""
         return self._job_edges("dataset_namespace = ? and dataset_name = ?", dataset, direction, limit, by_name)
 
@@ -422,12 +432,9 @@ class EntityQueries(IndexConnection):
         query = "select schema_id, fields from json_each(?) wanted cross join schemas on schema_id = atom"
         return {row["schema_id"]: row["fields"] for row in self.query(query, to_json_array(list(schema_ids)))}
 
-    def edges_by_set(self, edge_set_ids: Collection[str]) -> dict[str, list[EdgeRecord]]:
-        """Return the edges of edge sets by id."""
-        edges: defaultdict[str, list[EdgeRecord]] = defaultdict(list)
-        for row in self.stream(*_EDGES.bind(edge_set_ids)):
-            edges[row[0]].append(row)
-        return edges
+    def asserted_edges(self, edge_set_ids: Collection[str]) -> Iterator[AssertedEdge]:
+        """Yield the edges of edge sets."""
+        return map(AssertedEdge._make, self.stream(*_EDGES.bind(edge_set_ids)))
 
     def edges_of_run(self, run_uuid: str, limit: int) -> list[Row]:
         """Return the column edges of a run."""

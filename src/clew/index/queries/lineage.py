@@ -141,7 +141,6 @@ join edge_sets on source_namespace = names.namespace and source_name = names.nam
 join lineage_assertions using (edge_set_id) {{join_aliases}} where job_name is null""",  # noqa: S608
     "dataset",
 )
-_ALIASES_OF = f"{ALIASES_CTE} select * from names"  # noqa: S608
 _DOWNSTREAM = """select distinct dataset_namespace, dataset_name
 from edge_sets join lineage_assertions using (edge_set_id) where source_namespace = ?1 and source_name = ?2"""
 
@@ -174,10 +173,6 @@ class NeighbourQueries:
         """Return the downstream or upstream datasets by lineage without a job, with the event time."""
         query = _ASSERTED_TARGETS if is_forward else _ASSERTED_SOURCES
         return [((row[0], row[1]), row[2]) for row in self._index.query(query, *dataset)]
-
-    def aliases_of(self, dataset: _Name) -> list[_Name]:
-        """Return all names of a dataset."""
-        return [(row[0], row[1]) for row in self._index.query(_ALIASES_OF, *dataset)]
 
     def downstream_of(self, dataset: _Name) -> list[_Name]:
         """Return the datasets with column lineage from this name."""

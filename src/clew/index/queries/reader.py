@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from zlib import crc32
 
 from clew.index.backends.base import Row
 from clew.index.encoding import DATASETS
 from clew.index.queries.connection import ALIASES_CTE
+from clew.index.queries.entities import NO_LIMIT, Name
 from clew.index.queries.lists import PageQueries
 
 _KEY = "'{kind}' || char(31) || {namespace} || char(31) || {name}"
@@ -32,23 +33,6 @@ PARENT_JOBS: Final = f"""select {_key("job", table="jobs.")}, {_key("job", "pare
 from jobs join runs on runs.run_uuid = latest_run_uuid
 where parent_job_namespace is not null and parent_job_name is not null
 and (parent_job_namespace, parent_job_name) != (jobs.namespace, jobs.name)"""  # noqa: S608
-
-
-EDGES_OF_SET = """select "column", source_namespace, source_name, source_column, type, subtype, description, masking
-from edge_sets where edge_set_id = ? order by edge_position"""
-
-
-class AssertedEdge(NamedTuple):
-    """An edge of an edge set; the assertion has the target dataset."""
-
-    column: str | None
-    source_namespace: str
-    source_name: str
-    source_column: str | None
-    type: str
-    subtype: str | None
-    description: str | None
-    masking: int | None
 
 
 _SESSIONS = """select session_id, max(notebook) as notebook, min(started_at) as started_at, min(first_seq) as first_seq,
@@ -166,10 +150,6 @@ class IndexReader(PageQueries):
         )
         return None if row is None else row["dataset_version"] or None
 
-    def datasets(self) -> list[Row]:
-        """Return all datasets, most recent event first."""
-        return self.query(f"select namespace, name from {DATASETS} order by last_seq desc, namespace, name")  # noqa: S608
-
     def has_job(self, namespace: str, name: str) -> bool:
         """Return True if a job exists, be it as a placeholder."""
         return self.query_one("select 1 from all_jobs where namespace = ? and name = ?", namespace, name) is not None
@@ -180,13 +160,11 @@ class IndexReader(PageQueries):
         union all select 1 from dataset_aliases where namespace = ?1 and name = ?2"""
         return self.query_one(query, namespace, name) is not None
 
-    def recent_jobs(self, limit: int) -> list[tuple[str, str]]:
-        """Return the names of jobs, most recent event first."""
-        return list(self.stream("select namespace, name from jobs order by last_seq desc limit ?", limit))
-
-    def recent_datasets(self, limit: int) -> list[tuple[str, str]]:
-        """Return the names of datasets, most recent event first."""
-        return list(self.stream(f"select namespace, name from {DATASETS} order by last_seq desc limit ?", limit))  # noqa: S608
+    def recent_names(self, kind: str, limit: int = NO_LIMIT) -> list[Name]:
+        """Return the names of jobs or datasets, most recent event first."""
+        table = "jobs" if kind == "job" else DATASETS
+        query = f"select namespace, name from {table} order by last_seq desc, namespace, name limit ?"  # noqa: S608
+        return list(self.stream(query, limit))
 
     def input_version(self, run_uuid: str, namespace: str, name: str) -> str:
         """Return the version of a dataset that a run read; empty if unknown."""
@@ -217,10 +195,6 @@ class IndexReader(PageQueries):
     def dataset_asserted_edges(self) -> Iterator[tuple[str, str, int]]:
         """Yield edges between datasets that have no job: source key, target key and event time."""
         return self.stream(DATASET_ASSERTED_EDGES)
-
-    def asserted_edges(self, edge_set_id: str) -> Iterator[AssertedEdge]:
-        """Yield the edges of an edge set."""
-        return map(AssertedEdge._make, self.stream(EDGES_OF_SET, edge_set_id))
 
     def job_graph_fingerprint(self) -> str:
         """Return a fingerprint of the edges between jobs and datasets."""

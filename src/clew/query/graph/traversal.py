@@ -13,10 +13,10 @@ from msgspec import Struct, structs
 
 from clew.index.queries.entities import RunIoRecord, RunRecord
 from clew.index.queries.reader import IndexReader
-from clew.query.graph.column_graph import AdjacentColumn, Transformation
+from clew.query.graph.column_graph import AdjacentColumn
 from clew.query.graph.nodes import Column
 from clew.query.graph.view import JobGraphView, RollUp
-from clew.query.model import DatasetName, EdgeType
+from clew.query.model import DatasetName, EdgeType, Transformation
 from clew.query.names import require_run
 
 Direction = Literal["upstream", "downstream", "both"]

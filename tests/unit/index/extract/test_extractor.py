@@ -55,7 +55,7 @@ def test_facet_order_decides_independent_of_batches(order: FacetOrder, tmp_path:
             assert index.facets("run", "r") == {"note": json.dumps({"n": winner}).encode()}, parts
             assert index.dataset_facet("n", "out", None, "note") == json.dumps({"n": winner}).encode(), parts
             (assertion,) = latest_assertions(index, [("n", "out")])
-            edges = index.asserted_edges(assertion.edge_set_id)
+            edges = index.asserted_edges([assertion.edge_set_id])
             assert [edge.source_column for edge in edges] == [f"c{winner}"], parts
 
 

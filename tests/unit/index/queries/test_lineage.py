@@ -23,7 +23,7 @@ def scenario(tmp_path: Path) -> Scenario:
 def sources(scenario: Scenario, *names: str, before: Position = NOW) -> set[str]:
     with IndexReader(scenario.index_events()) as index:
         found = latest_assertions(index, [("db", name) for name in names], before)
-        edges = (edge for assertion in found for edge in index.asserted_edges(assertion.edge_set_id))
+        edges = (edge for assertion in found for edge in index.asserted_edges([assertion.edge_set_id]))
         return {f"{edge.source_name}.{edge.source_column}" for edge in edges}
 
 
@@ -71,5 +71,5 @@ def test_the_operations_of_a_notebook_count_as_one_job(notebook_events: Any) -> 
     notebook_events.index_events()
     with IndexReader(notebook_events.index) as index:
         assertions = latest_assertions(index, [("file", "/data/out.csv")])
-        edges = [edge for assertion in assertions for edge in index.asserted_edges(assertion.edge_set_id)]
+        edges = list(index.asserted_edges([assertion.edge_set_id for assertion in assertions]))
     assert sorted(edge.source_name for edge in edges) == ["/data/more.csv", "/data/new.csv"]

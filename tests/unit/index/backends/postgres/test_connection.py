@@ -63,7 +63,7 @@ def test_entities_are_found_by_their_sanitized_names(text: str, postgres_schemas
         assert reader.has_job(sanitized, sanitized)
         assert json.loads(reader.facets("run", sanitized)["note"]) == {"text": text}
         (assertion,) = latest_assertions(reader, [("n", sanitized)])
-        assert [edge.source_column for edge in reader.asserted_edges(assertion.edge_set_id)] == [sanitized]
+        assert [edge.source_column for edge in reader.asserted_edges([assertion.edge_set_id])] == [sanitized]
         (job,) = reader.query("select * from runs join jobs on namespace = job_namespace and name = job_name")
         assert job["state"] == "COMPLETED"
         assert job["job_version"] is not None
