@@ -21,7 +21,7 @@ from clew.api.static_files import STATIC
 from clew.data_dir import DataDir
 from clew.events.streams import Stream, decode_event
 from clew.index.extract.extractor import ChangeExtractor
-from clew.index.queries.lists import PageQueries as Index
+from clew.index.queries.reader import IndexReader as Index
 from clew.index.writer import IndexWriter
 from clew.query.layout import Size, compute_layered_layout
 from clew.query.pages import graph

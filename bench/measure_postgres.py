@@ -31,7 +31,6 @@ from clew.events.ids import event_id
 from clew.events.streams import decode_event
 from clew.index.changes import ChangeSet
 from clew.index.extract.extractor import ChangeExtractor
-from clew.index.queries.entities import find_run, list_run_io, list_top_level_runs
 from clew.index.queries.reader import IndexReader
 from clew.index.writer import IndexWriter
 
@@ -42,8 +41,8 @@ _QUERY_COUNT = 1_000
 Query = Callable[[IndexReader, str], object]
 QUERIES: dict[str, Query] = {
     "all facets of a run": lambda index, run: index.facets("run", run),
-    "a run with its inputs and outputs": lambda index, run: (find_run(index, run), list_run_io(index, run)),
-    "the newest 25 runs": lambda index, _: list_top_level_runs(index, 0, 25),
+    "a run with its inputs and outputs": lambda index, run: (index.run(run), index.io_of([run], with_counts=True)),
+    "the newest 25 runs": lambda index, _: index.top_level_runs(0, 25),
 }
 
 

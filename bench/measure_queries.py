@@ -17,7 +17,7 @@ from bench.figures import Report
 from bench.large_index import COLUMNS, SCHEDULER, STORE, job_name, source_name, table_name, write_index
 from bench.rounds import parse_run_size, scratch_folder
 
-from clew.index.queries.lists import PageQueries
+from clew.index.queries.reader import IndexReader
 from clew.query.context import QueryResources
 from clew.query.entities.datasets import describe_dataset
 from clew.query.entities.runs import describe_job, describe_run
@@ -72,7 +72,7 @@ def main() -> None:
             _measure_queries(report, resources, reader, jobs)
 
 
-def _measure_queries(report: Report, resources: QueryResources, index: PageQueries, jobs: int) -> None:
+def _measure_queries(report: Report, resources: QueryResources, index: IndexReader, jobs: int) -> None:
     random, service = Random(11), LineageService(resources, index)
 
     def random_table() -> str:
@@ -123,7 +123,7 @@ def _measure_queries(report: Report, resources: QueryResources, index: PageQueri
     report.log(f"a search: {median:,.2f} ms of CPU, 95th percentile {p95:,.2f}")
 
 
-def _last_run(index: PageQueries, namespace: str, name: str) -> str:
+def _last_run(index: IndexReader, namespace: str, name: str) -> str:
     row = index.query_one("select latest_run_uuid from jobs where namespace = ? and name = ?", namespace, name)
     return "" if row is None else str(row[0])
 

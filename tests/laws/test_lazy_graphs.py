@@ -72,8 +72,8 @@ def all_answers(resources: QueryResources) -> Iterator[tuple[Any, ...]]:
     """Yield the answers of all lineage queries on all nodes."""
     with resources.reader() as index:
         service = LineageService(resources, index)
-        datasets = [Node("dataset", *name).id for name in index.recent_datasets(20)]
-        nodes = [*datasets, *(Node("job", *name).id for name in index.recent_jobs(20))]
+        datasets = [Node("dataset", *name).id for name in index.recent_names("dataset", 20)]
+        nodes = [*datasets, *(Node("job", *name).id for name in index.recent_names("job", 20))]
         for node, direction, options in product(nodes, DIRECTIONS, VIEW_OPTIONS):
             for limits in (TraversalLimits(), TraversalLimits(1, 3)):
                 yield node, direction, options, service.traverse(node, direction, limits, options)

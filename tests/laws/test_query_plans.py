@@ -14,20 +14,13 @@ import pytest
 
 from clew.events.streams import Stream, decode_event
 from clew.index.extract.extractor import ChangeExtractor
-from clew.index.queries.entities import (
-    EntityQueries,
-    consumers_after,
-    list_dataset_io,
-    list_run_io,
-    producer_before,
-)
 from clew.index.queries.lineage import NeighbourQueries, latest_assertions
+from clew.index.queries.reader import IndexReader
 from clew.index.writer import IndexWriter
 from clew.query.entities.datasets import describe_dataset
 from clew.query.entities.runs import describe_job, describe_run
-from clew.query.graph.traversal import require_run
 from clew.query.model import DatasetName
-from clew.query.names import column_names
+from clew.query.names import column_names, require_run
 
 RUN = "01900000-0000-7000-8000-000000000001"
 # Tables with a row per event, run, edge or facet. A plan names a table by its alias.
@@ -51,7 +44,7 @@ def _event() -> dict[str, Any]:
     }
 
 
-class TracedIndex(EntityQueries):
+class TracedIndex(IndexReader):
     """An index that records the statements that are executed."""
 
     def __init__(self, path: Path) -> None:
@@ -74,21 +67,19 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TracedIndex]:
         yield reader
 
 
-def _run_io(index: EntityQueries, direction: str) -> Any:
-    return next(row for row in list_run_io(index, RUN) if row["direction"] == direction)
+def _run_io(index: IndexReader, direction: str) -> Any:
+    return next(io for io in index.io_of((RUN,))[RUN] if io.direction == direction)
 
 
-QUERIES: dict[str, Callable[[EntityQueries], object]] = {
+QUERIES: dict[str, Callable[[IndexReader], object]] = {
     "columns of a dataset": lambda index: column_names(index, DatasetName("n", "table")),
     "a dataset": lambda index: describe_dataset(index, ("n", "table")),
     "a job": lambda index: describe_job(index, ("n", "job")),
     "a run": lambda index: describe_run(index, RUN),
-    "reads and writes of a dataset": lambda index: list_dataset_io(index, "n", "table", 10),
+    "reads and writes of a dataset": lambda index: index.io_of_dataset(("n", "table"), 10),
     "latest assertions": lambda index: latest_assertions(index, [("n", "table")]),
-    "producer of an input": lambda index: producer_before(index, _run_io(index, "INPUT"), require_run(index, RUN)),
-    "consumers of an output": lambda index: consumers_after(
-        index, _run_io(index, "OUTPUT"), require_run(index, RUN), 10
-    ),
+    "producer of an input": lambda index: index.writer_of(_run_io(index, "INPUT"), require_run(index, RUN)),
+    "consumers of an output": lambda index: index.readers_of(_run_io(index, "OUTPUT"), require_run(index, RUN), 10),
     "jobs of a dataset": lambda index: NeighbourQueries(index).jobs_of(("n", "table")),
     "datasets of a job": lambda index: NeighbourQueries(index).datasets_of(("n", "job")),
     "asserted sources": lambda index: NeighbourQueries(index).asserted_datasets(("n", "table"), is_forward=False),

@@ -16,7 +16,7 @@ from clew.api.middleware import struct_response
 from clew.api.v2.operation import RequestParameters, parse_parameters, parse_timestamp
 from clew.data_dir import LakeLocation
 from clew.errors import MalformedError
-from clew.index.queries.lists import PageQueries
+from clew.index.queries.reader import IndexReader
 from clew.query.context import QueryResources
 from clew.query.diff import RunChanges, compare_runs
 from clew.query.notebooks.session import get_notebook_run, list_sessions
@@ -93,7 +93,7 @@ class UiDependencies:
     """Data sources of the web UI: query resources, index, lake and pipeline status."""
 
     resources: QueryResources
-    open_index: Callable[[], AbstractContextManager[PageQueries]]
+    open_index: Callable[[], AbstractContextManager[IndexReader]]
     lake: LakeLocation
     status: Callable[[], Struct]
 
@@ -108,7 +108,7 @@ def ui_routes(dependencies: UiDependencies) -> list[Route]:
 
         return Route(f"/api/v2/pages/{path}", endpoint)
 
-    def index_route(path: str, kind: type[P], build: Callable[[PageQueries, P], Struct]) -> Route:
+    def index_route(path: str, kind: type[P], build: Callable[[IndexReader, P], Struct]) -> Route:
         def build_from_index(values: P) -> Struct:
             with dependencies.open_index() as index:
                 return build(index, values)
@@ -156,7 +156,7 @@ class NoPreviousRun(Struct, frozen=True):
     before: None = None
 
 
-def _changes(index: PageQueries, values: _ChangesParameters) -> RunChanges | NoPreviousRun:
+def _changes(index: IndexReader, values: _ChangesParameters) -> RunChanges | NoPreviousRun:
     """Compare a notebook run with the previous one, or with `since`."""
     after, since = get_notebook_run(index, values.session_id), values.since
     if since is None:
@@ -167,7 +167,7 @@ def _changes(index: PageQueries, values: _ChangesParameters) -> RunChanges | NoP
     return NoPreviousRun() if since is None else compare_runs(get_notebook_run(index, since), after)
 
 
-def _graph(index: PageQueries, values: _GraphParameters) -> Struct:
+def _graph(index: IndexReader, values: _GraphParameters) -> Struct:
     node = GraphNodeRef.parse(values.node)
     as_of = parse_timestamp("asOf", values.as_of) if values.as_of else None
     if values.to is not None:

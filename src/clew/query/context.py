@@ -16,8 +16,8 @@ from msgspec import Struct
 
 from clew.data_dir import IndexLocation, LakeLocation
 from clew.errors import ClewError
-from clew.index.queries.lists import PageQueries
-from clew.index.queries.reader import IndexReader, IndexVersion
+from clew.index.queries.connection import IndexVersion
+from clew.index.queries.reader import IndexReader
 from clew.query.entities.catalog import Catalog, UnindexedAnnotations
 from clew.query.entities.facets import lake_has_pending_backfill
 from clew.query.graph.column_graph import ColumnGraph, LazyColumnGraph, build_column_graph
@@ -243,7 +243,7 @@ class QueryResources:
             yield catalog
 
     @contextmanager
-    def reader(self) -> Iterator[PageQueries]:
+    def reader(self) -> Iterator[IndexReader]:
         """Acquire a pooled reader with a consistent snapshot of the index."""
         with self._lease() as catalog:
             yield catalog.reader
@@ -308,8 +308,8 @@ class QueryResources:
         self._pending_backfill = index.version(), is_pending
         return is_pending
 
-    def _open_reader(self) -> PageQueries:
-        reader = PageQueries(self.index_location, busy_seconds=_BUSY_TIMEOUT_SECONDS)
+    def _open_reader(self) -> IndexReader:
+        reader = IndexReader(self.index_location, busy_seconds=_BUSY_TIMEOUT_SECONDS)
         if isinstance(self.index_location, Path):
             reader.query(_MMAP_PRAGMA)
         return reader

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from clew.data_dir import LakeLocation
 from clew.events.facets import decode_facet, get_str
-from clew.index.queries.entities import EntityQueries, Name
+from clew.index.queries.entities import Name
 from clew.index.queries.reader import IndexReader
 from clew.query.entities.datasets import load_schemas
 from clew.query.entities.facets import read_facets_from_lake
@@ -118,7 +118,7 @@ class VersionDiff(Struct, frozen=True, rename="camel"):
     difference: DatasetDiff
 
 
-def diff_runs(index: EntityQueries, left: str, right: str, lake: LakeLocation | None = None) -> RunDiff:
+def diff_runs(index: IndexReader, left: str, right: str, lake: LakeLocation | None = None) -> RunDiff:
     """Compare two runs; with a lake, the code in their facets, too."""
     left_run, right_run = (describe_run(index, run) for run in (left, right))
     code = diff_code_by_name(_read_code(left, lake), _read_code(right, lake))
@@ -137,7 +137,7 @@ def diff_runs(index: EntityQueries, left: str, right: str, lake: LakeLocation | 
 
 
 def diff_versions(
-    index: EntityQueries, dataset: DatasetName, left: str | None = None, right: str | None = None
+    index: IndexReader, dataset: DatasetName, left: str | None = None, right: str | None = None
 ) -> VersionDiff:
     """Compare two versions of a dataset, given by version or by run; by default the last two."""
     name = dataset.namespace, dataset.name
@@ -198,7 +198,7 @@ def _datasets(run: CatalogRun, datasets: Iterable[RunDataset]) -> dict[DatasetNa
     }
 
 
-def _diff_io(index: EntityQueries, left: dict[DatasetName, _Side], right: dict[DatasetName, _Side]) -> IoDiff:
+def _diff_io(index: IndexReader, left: dict[DatasetName, _Side], right: dict[DatasetName, _Side]) -> IoDiff:
     changed = (
         _diff_dataset(index, dataset, left[dataset], right[dataset]) for dataset in sorted(left.keys() & right.keys())
     )
@@ -209,7 +209,7 @@ def _diff_io(index: EntityQueries, left: dict[DatasetName, _Side], right: dict[D
     )
 
 
-def _diff_dataset(index: EntityQueries, dataset: DatasetName, left: _Side, right: _Side) -> DatasetDiff:
+def _diff_dataset(index: IndexReader, dataset: DatasetName, left: _Side, right: _Side) -> DatasetDiff:
     schemas = load_schemas(index, (left.schema_id, right.schema_id))
     return DatasetDiff(
         dataset=dataset,
@@ -238,16 +238,14 @@ def _has_type_changed(left: str | None, right: str | None) -> bool:
     return left is not None and right is not None and left != right
 
 
-def _diff_lineage(
-    index: EntityQueries, dataset: DatasetName, left: str | None, right: str | None
-) -> LineageDiff | None:
+def _diff_lineage(index: IndexReader, dataset: DatasetName, left: str | None, right: str | None) -> LineageDiff | None:
     left_edges, right_edges = (_edge_keys(index, dataset, run) for run in (left, right))
     if left_edges == right_edges:
         return None
     return LineageDiff(tuple(sorted(right_edges - left_edges)), tuple(sorted(left_edges - right_edges)))
 
 
-def _edge_keys(index: EntityQueries, dataset: DatasetName, run: str | None) -> set[EdgeKey]:
+def _edge_keys(index: IndexReader, dataset: DatasetName, run: str | None) -> set[EdgeKey]:
     rows = [] if run is None else index.edges_of_run(run, _MAX_EDGES)
     return {
         EdgeKey(

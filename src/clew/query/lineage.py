@@ -9,9 +9,10 @@ from typing import Literal
 from msgspec import Struct, field
 
 from clew.errors import MalformedError
-from clew.index.queries.reader import IndexReader, IndexVersion
+from clew.index.queries.connection import IndexVersion
+from clew.index.queries.reader import IndexReader
 from clew.query.context import QueryResources
-from clew.query.graph.column_graph import AdjacentColumn, Transformation
+from clew.query.graph.column_graph import AdjacentColumn
 from clew.query.graph.nodes import Column, Node
 from clew.query.graph.traversal import (
     ColumnGraphProtocol,
@@ -28,7 +29,7 @@ from clew.query.graph.traversal import (
     traverse_runs,
 )
 from clew.query.graph.view import JobGraphView, ViewOptions
-from clew.query.model import DatasetName, EdgeType
+from clew.query.model import DatasetName, EdgeType, Transformation
 from clew.query.names import ResolvedName
 
 NodeType = Literal["dataset", "job", "column", "run"]
@@ -371,12 +372,12 @@ def _run_lineage(
     )
     nodes = tuple(
         LineageNode(
-            f"run:{visited.run_uuid}",
+            f"run:{visited.run.run_uuid}",
             "run",
-            visited.row["job_namespace"] or "",
-            visited.row["job_name"] or "",
+            visited.run.job_namespace or "",
+            visited.run.job_name or "",
             visited.distance,
-            state=visited.row["state"],
+            state=visited.run.state,
         )
         for visited in traversal.runs
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Multiplying it takes half the time of creating a timedelta.
@@ -27,6 +27,15 @@ class DatasetName(Struct, frozen=True, order=True):
 
     namespace: str
     name: str
+
+
+class Transformation(Struct, frozen=True):
+    """Transformation of a column edge; subtype RENAME: the same column of a dataset that was renamed."""
+
+    type: EdgeType
+    subtype: str | None = None
+    description: str | None = None
+    is_masking: bool | None = field(default=None, name="masking")
 
 
 class Field(Struct, frozen=True):

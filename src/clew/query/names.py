@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from clew.errors import ClewError, MalformedError, UsageError
-from clew.index.queries.entities import find_run
+from clew.index.queries.entities import RunRecord
 from clew.index.queries.reader import IndexReader
 from clew.query.graph.nodes import Column, Node, NodeKind
 from clew.query.model import DatasetName, Field
@@ -97,7 +97,7 @@ def resolve_dataset(index: IndexReader, text: str) -> DatasetName:
     """Find a dataset by full name or unique suffix (`orders.csv` for `/data/orders.csv`)."""
     matches = match_datasets(index, text)
     if not matches:
-        existing = [DatasetName(row["namespace"], row["name"]) for row in index.datasets()]
+        existing = [DatasetName(*name) for name in index.recent_names("dataset")]
         raise UnknownNameError.of("dataset", text, _short_names(existing))
     if len(matches) > 1:
         raise AmbiguousNameError.among("dataset", text, [full_name(dataset) for dataset in matches])
@@ -224,7 +224,7 @@ def resolve_node_id(index: IndexReader, text: str) -> Node:
     for namespace, name in pairs:
         if exists(namespace, name):
             return Node(kind, namespace, name)  # type: ignore[arg-type]
-    existing = index.recent_jobs(_MAX_NAMES) if kind == JOB else index.recent_datasets(_MAX_NAMES)
+    existing = index.recent_names(kind, _MAX_NAMES)
     raise UnknownNameError.of(kind, text.partition(":")[2], [f"{namespace}:{name}" for namespace, name in existing])
 
 
@@ -245,7 +245,7 @@ def resolve_field_id(index: IndexReader, text: str) -> Column:
                 if rest[position + 1 :] in column_names(index, DatasetName(namespace, name)):
                     return Column(namespace, name, rest[position + 1 :])
     if match is None:
-        existing = [f"{namespace}:{name}" for namespace, name in index.recent_datasets(_MAX_NAMES)]
+        existing = [f"{namespace}:{name}" for namespace, name in index.recent_names(DATASET, _MAX_NAMES)]
         raise UnknownNameError.of("dataset with such a field", rest, existing)
     field = rest.removeprefix(f"{match.namespace}:{match.name}:")
     existing = column_names(index, DatasetName(match.namespace, match.name))
@@ -314,7 +314,7 @@ def resolve_name(index: IndexReader, text: str) -> ResolvedName:
         return ResolvedName("run", "", resolve_run(index, text))
     if _ID.match(text):
         return resolve_id(index, text)
-    if _RUN_ID.fullmatch(text) and find_run(index, text) is not None:
+    if _RUN_ID.fullmatch(text) and index.run(text) is not None:
         return ResolvedName("run", "", text)
     session = index.session_run(text)
     if session is not None:
@@ -322,10 +322,20 @@ def resolve_name(index: IndexReader, text: str) -> ResolvedName:
     return _resolve_by_name(index, text)
 
 
+def require_run(index: IndexReader, run_uuid: str) -> RunRecord:
+    """Return a run; raise if it does not exist."""
+    run = index.run(run_uuid)
+    if run is None:
+        raise UnknownNameError(
+            f"There is no run {run_uuid!r}.", hint="Pass the runId of its events; `clew runs` lists recent runs."
+        )
+    return run
+
+
 def resolve_run(index: IndexReader, text: str) -> str:
     """Resolve a run id or a notebook session id to a run id."""
     run = text.removeprefix(f"{RUN}:")
-    if find_run(index, run) is not None:
+    if index.run(run) is not None:
         return run
     session = index.session_run(run)
     if session is None:
@@ -390,7 +400,7 @@ def _resolve_by_name(index: IndexReader, text: str) -> ResolvedName:
 
 def _existing_names(index: IndexReader) -> list[str]:
     sessions = [row["session_id"] for row in index.sessions(_MAX_SUGGESTIONS)]
-    names = [*index.recent_datasets(_MAX_SUGGESTIONS), *index.recent_jobs(_MAX_SUGGESTIONS)]
+    names = [*index.recent_names(DATASET, _MAX_SUGGESTIONS), *index.recent_names(JOB, _MAX_SUGGESTIONS)]
     return list(dict.fromkeys([*sessions, *(name.rstrip("/").rsplit("/", 1)[-1] for _, name in names)]))
 
 

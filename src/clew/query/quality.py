@@ -10,7 +10,6 @@ import msgspec
 from msgspec import Struct
 
 from clew.index.backends.base import Row
-from clew.index.queries.entities import list_dataset_io
 from clew.index.queries.reader import IndexReader
 from clew.query.model import DatasetName, Field, from_epoch_micros
 
@@ -80,7 +79,7 @@ _decode_fields = msgspec.json.Decoder(list[Field]).decode
 
 def compute_drift(index: IndexReader, dataset: DatasetName) -> DatasetDrift:
     """Compute the drift over the last runs that read or wrote a dataset."""
-    rows = list_dataset_io(index, dataset.namespace, dataset.name, _MAX_RUNS)
+    rows = index.io_of_dataset((dataset.namespace, dataset.name), _MAX_RUNS)
     newest_first = tuple(_observation(index, row) for row in rows)
     oldest_first = newest_first[::-1]
     return DatasetDrift(

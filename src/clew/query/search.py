@@ -10,7 +10,6 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from clew.index.queries.entities import find_run
 from clew.index.queries.reader import IndexReader
 from clew.query.graph.nodes import Node
 from clew.query.model import from_epoch_micros
@@ -93,12 +92,11 @@ def _hit(row: sqlite3.Row) -> Hit:
 
 
 def _run(index: IndexReader, text: str) -> tuple[Hit, ...]:
-    row = find_run(index, text) if _RUN_ID.fullmatch(text) else None
-    if row is None:
+    run = index.run(text) if _RUN_ID.fullmatch(text) else None
+    if run is None:
         return ()
-    updated_at = from_epoch_micros(row["started_at"] if row["ended_at"] is None else row["ended_at"])
-    job = row["job_namespace"] or "", row["job_name"] or ""
-    return (Hit("run", f"run:{row['run_uuid']}", *job, row["state"], updated_at),)
+    updated_at = from_epoch_micros(run.started_at if run.ended_at is None else run.ended_at)
+    return (Hit("run", f"run:{run.run_uuid}", run.job_namespace or "", run.job_name or "", run.state, updated_at),)
 
 
 def _did_you_mean(database: sqlite3.Connection, words: list[str]) -> tuple[str, ...]:

@@ -17,7 +17,8 @@ import msgspec
 from msgspec import Struct
 
 from clew.errors import ClewError
-from clew.index.queries.reader import ENTITY_FINGERPRINTS, IndexReader, IndexVersion
+from clew.index.queries.connection import IndexVersion
+from clew.index.queries.reader import ENTITY_FINGERPRINTS, IndexReader
 
 _MAX_DEPTH = 12
 # Longer facet values are not search terms.

@@ -10,7 +10,6 @@ from typing import Self
 
 from clew.data_dir import IndexLocation, LakeLocation
 from clew.errors import UsageError
-from clew.index.queries.entities import EntityQueries
 from clew.index.queries.reader import IndexReader
 from clew.query.context import QueryResources
 from clew.query.diff import RunDiff, VersionDiff, diff_runs, diff_versions
@@ -18,7 +17,7 @@ from clew.query.entities.datasets import describe_dataset
 from clew.query.entities.model import CatalogDataset, CatalogJob, CatalogRun
 from clew.query.entities.runs import JobRunSummary, RunSelection, describe_job, describe_run, list_job_runs
 from clew.query.graph.nodes import Column, Node
-from clew.query.graph.traversal import Direction, require_run
+from clew.query.graph.traversal import Direction
 from clew.query.graph.view import ViewOptions
 from clew.query.lineage import (
     ColumnPath,
@@ -36,7 +35,7 @@ from clew.query.lineage import (
     traverse_lineage,
 )
 from clew.query.model import LineageStep, NotebookRun, SessionSummary
-from clew.query.names import ResolvedName, resolve_column, resolve_dataset, resolve_name, resolve_run
+from clew.query.names import ResolvedName, require_run, resolve_column, resolve_dataset, resolve_name, resolve_run
 from clew.query.notebooks.reports import NotebookDocumentation, SessionResources, document_notebook, summarize_resources
 from clew.query.notebooks.session import get_notebook_run, latest_session_id, list_sessions
 from clew.query.quality import DatasetDrift, compute_drift
@@ -111,7 +110,7 @@ class LineageService:
     names that are resolved already.
     """
 
-    def __init__(self, resources: QueryResources, index: EntityQueries | None = None) -> None:
+    def __init__(self, resources: QueryResources, index: IndexReader | None = None) -> None:
         self._resources, self._index = resources, index
 
     @classmethod
@@ -213,7 +212,7 @@ class LineageService:
         """Resolve a run id, and its session id if the run is a complete notebook session."""
         with self._reader() as index:
             run = resolve_run(index, name)
-            session = require_run(index, run)["session_id"]
+            session = require_run(index, run).session_id
             session_run = None if session is None else index.session_run(session)
             return run, session if session_run is not None and session_run["run_uuid"] == run else None
 
@@ -227,7 +226,7 @@ class LineageService:
             return describe_node(index, (resolved.namespace, resolved.name))
 
     @contextmanager
-    def _reader(self) -> Iterator[EntityQueries]:
+    def _reader(self) -> Iterator[IndexReader]:
         if self._index is not None:
             yield self._index
             return

@@ -8,8 +8,9 @@ from msgspec import Struct, structs
 
 from clew.errors import UsageError
 from clew.events.notebook import NOTEBOOK_NAMESPACE
+from clew.index.queries.entities import AssertedEdge
 from clew.index.queries.lineage import NOW, LatestAssertion, Position, latest_assertions
-from clew.index.queries.reader import AssertedEdge, IndexReader
+from clew.index.queries.reader import IndexReader
 from clew.query.graph.column_graph import AdjacentColumn, to_transformation
 from clew.query.graph.nodes import Column
 from clew.query.graph.traversal import UNLIMITED, traverse_columns
@@ -98,7 +99,7 @@ class HistoryGraph:
                 (assertion, edge)
                 for assertion in latest_assertions(self._index, names, usage.position, session_id)
                 if _is_same_version(assertion, column)
-                for edge in self._index.asserted_edges(assertion.edge_set_id)
+                for edge in self._index.asserted_edges([assertion.edge_set_id])
                 if edge.column in (column.column, None)
             ]
             if edges:

@@ -62,7 +62,7 @@ def test_replays_an_event_that_is_valid_now(rejected_home: DataDir, ingest_log: 
         "rejected events remain recorded"
     )
     with IndexReader(rejected_home.index) as index:
-        assert index.datasets() == []
+        assert index.recent_names("dataset") == []
         assert index.rejected_count() == 1
 
 

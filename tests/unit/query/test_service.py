@@ -40,8 +40,8 @@ def test_describes_and_traverses_every_job_and_dataset(index: Path) -> None:
     with QueryResources(index) as resources, resources.reader() as reader:
         service = LineageService(resources, reader)
         parent_count = len({parent for _, parent in reader.parent_jobs()})
-        entities = [Node("dataset", *name) for name in reader.recent_datasets(10_000)]
-        entities += [Node("job", *name) for name in reader.recent_jobs(10_000)]
+        entities = [Node("dataset", *name) for name in reader.recent_names("dataset", 10_000)]
+        entities += [Node("job", *name) for name in reader.recent_names("job", 10_000)]
         assert len(entities) > 100
         for entity in entities:
             assert resolve_node_id(reader, entity.id) == entity
@@ -67,7 +67,7 @@ def test_describes_traverses_and_diffs_every_run(index: Path) -> None:
 
 def test_search_finds_every_dataset_by_name(index: Path) -> None:
     with QueryResources(index) as resources, resources.reader() as reader:
-        for namespace, name in reader.recent_datasets(10_000):
+        for namespace, name in reader.recent_names("dataset", 10_000):
             if any(character.isalnum() for character in name):
                 result = search_entities(
                     resources.search_index, reader, split_identifier(name), kind="dataset", limit=200

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from clew.query.graph.column_graph import Transformation
 from clew.query.graph.traversal import compose_transformations
-from clew.query.model import DatasetName, EdgeType, LineageStep
+from clew.query.model import DatasetName, EdgeType, LineageStep, Transformation
 from clew.query.service import NotebookService
 from clew.query.upstream import is_intermediate_frame
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from datetime import datetime
-from functools import lru_cache
 from operator import attrgetter
 from typing import Literal
 
@@ -23,14 +22,13 @@ from clew.api.marquez.schemas import (
     marquez_transformation_type,
 )
 from clew.errors import UsageError
-from clew.index.queries.reader import IndexVersion
+from clew.index.queries.connection import IndexVersion
 from clew.query.context import QueryResources
 from clew.query.entities.catalog import MAX_NEIGHBOURHOOD_NODES, Catalog
-from clew.query.entities.model import CatalogJob, ColumnTransformation
-from clew.query.graph.column_graph import Transformation
+from clew.query.entities.model import CatalogJob
 from clew.query.graph.nodes import Column, Node
 from clew.query.lineage import FieldTraversal, Neighbourhood, TraversalLimits
-from clew.query.model import from_epoch_micros
+from clew.query.model import Transformation, from_epoch_micros
 from clew.query.names import MalformedNodeIdError, node_kind, resolve_field_id, resolve_node_id
 from clew.query.service import LineageService
 
@@ -227,7 +225,7 @@ class FieldSourceSchema(Struct, frozen=True, rename="camel", gc=False):
     field: str
     transformation_description: str | None
     transformation_type: str | None
-    transformations: tuple[ColumnTransformation, ...]
+    transformations: tuple[Transformation, ...]
 
 
 class FieldSchema(Struct, frozen=True, rename="camel", gc=False):
@@ -342,8 +340,7 @@ def _field_source(
     column: Column, datasets: _DatasetFields, transformations: tuple[Transformation, ...]
 ) -> FieldSourceSchema:
     version, _ = datasets.get((column.namespace, column.dataset), (None, {}))
-    converted = _convert_transformations(transformations)
-    first = converted[0]
+    first = transformations[0]
     return FieldSourceSchema(
         column.namespace,
         column.dataset,
@@ -351,16 +348,5 @@ def _field_source(
         column.column or "",
         first.description,
         marquez_transformation_type(first),
-        converted,
-    )
-
-
-# Few transformations are distinct.
-@lru_cache(maxsize=4096)
-def _convert_transformations(transformations: tuple[Transformation, ...]) -> tuple[ColumnTransformation, ...]:
-    return tuple(
-        ColumnTransformation(
-            transformation.type, transformation.subtype, transformation.description, transformation.is_masking
-        )
-        for transformation in transformations
+        transformations,
     )

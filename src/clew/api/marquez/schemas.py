@@ -16,6 +16,7 @@ from clew.events.facets import Tag
 from clew.index.encoding import entity_key
 from clew.index.queries.entities import Name
 from clew.query.entities import model
+from clew.query.model import Transformation
 
 Columns = tuple[model.ColumnSources, ...]
 
@@ -32,7 +33,7 @@ class InputFieldSchema(Struct, frozen=True, rename="camel"):
     field: str
     transformation_description: str | None
     transformation_type: str | None
-    transformations: tuple[model.ColumnTransformation, ...]
+    transformations: tuple[Transformation, ...]
 
 
 class ColumnLineageSchema(Struct, frozen=True, rename="camel"):
@@ -49,9 +50,9 @@ def format_column_lineage(columns: Columns) -> Raw | None:
     return _encode_cached(columns) if len(columns) <= _MAX_CACHED_COLUMNS else _encode(columns)
 
 
-def marquez_transformation_type(transformation: model.ColumnTransformation) -> str:
+def marquez_transformation_type(transformation: Transformation) -> str:
     """Return Marquez's transformationType."""
-    return "MASKED" if transformation.masking else transformation.subtype or transformation.type
+    return "MASKED" if transformation.is_masking else transformation.subtype or transformation.type
 
 
 def _encode(columns: Columns) -> Raw | None:

@@ -28,10 +28,9 @@ from clew.query.entities.facets import find_run_facets, get_facet_history
 from clew.query.entities.model import CatalogDataset, CatalogJob, CatalogRun, RunDataset
 from clew.query.entities.runs import describe_job, describe_run, to_run
 from clew.query.graph.nodes import Node
-from clew.query.graph.traversal import require_run
 from clew.query.lineage import IndexFreshness
 from clew.query.model import DatasetName, State, from_epoch_micros
-from clew.query.names import DATASET, JOB, RUN, UnknownNameError, node_kind, resolve_node_id
+from clew.query.names import DATASET, JOB, RUN, UnknownNameError, node_kind, require_run, resolve_node_id
 
 _Limit: TypeAlias = Annotated[int, Meta(ge=1, le=1000, description="Maximum number of results.")]
 _DatasetId: TypeAlias = Annotated[

@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 
 from clew.errors import MalformedError
 from clew.events.openlineage import parse_time, to_epoch_micros
-from clew.index.queries.lists import PageQueries
+from clew.index.queries.reader import IndexReader
 from clew.query.context import QueryResources
 
 # A plus sign in a query decodes to a space.
@@ -129,7 +129,7 @@ class OperationContext:
     """Parsed request. Slow work raises `NeedsThreadError` if `on_event_loop`."""
 
     resources: QueryResources
-    index: PageQueries
+    index: IndexReader
     parameters: RequestParameters
     on_event_loop: bool = False
 

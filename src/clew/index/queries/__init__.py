@@ -1,7 +1,8 @@
 """Queries of the index.
 
-- `reader.py`: connection, snapshot, sessions and column edges
+- `connection.py`: connection, snapshot and facets
 - `entities.py`: runs, jobs, datasets and versions
-- `lineage.py`: lineage assertions, neighbours of a node
 - `lists.py`: lists, counts and name search
+- `reader.py`: the reader, with the queries of the modules above, and sessions and column edges
+- `lineage.py`: lineage assertions, neighbours of a node
 """

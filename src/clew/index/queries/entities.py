@@ -18,7 +18,7 @@ from clew.index.encoding import (
     prefix_end,
     split_key,
 )
-from clew.index.queries.reader import ALIASES_CTE, IndexReader
+from clew.index.queries.connection import ALIASES_CTE, IndexConnection
 
 Name: TypeAlias = tuple[str, str]
 Facets: TypeAlias = dict[str, Raw]
@@ -56,6 +56,30 @@ class RunRecord(NamedTuple):
         """Start of the run, or its first event if it has no START event."""
         return self.first_event_at if self.started_at is None else self.started_at
 
+    @property
+    def end_time(self) -> int | None:
+        """End of the run, or its last event if it has no terminal event."""
+        return self.last_event_at if self.ended_at is None else self.ended_at
+
+
+class RunIoRecord(NamedTuple):
+    """An input or output of a run with its facet blob; row count, schema and blob only if requested."""
+
+    run_uuid: str
+    direction: str
+    namespace: str
+    name: str
+    version: str
+    row_count: int | None
+    is_implied: int
+    schema_id: str | None
+    body: bytes | None
+
+    @property
+    def dataset(self) -> Name:
+        """Name of the dataset."""
+        return self.namespace, self.name
+
 
 class DatasetRecord(NamedTuple):
     """A dataset with its current state, and the names before and after a rename."""
@@ -74,12 +98,22 @@ class DatasetRecord(NamedTuple):
     is_deleted: int
 
 
-# Run, direction, dataset namespace, name and version, row count, is_implied, schema id, and the blob of facets.
-RunIoRecord: TypeAlias = tuple[str, str, str, str, str, int | None, int, str | None, bytes | None]
 # Dataset namespace and name, version, run that wrote it, time, schema id, lifecycle state and row count.
 DatasetWriteRecord: TypeAlias = tuple[str, str, str, str | None, int, str | None, str | None, int | None]
-# Edge set id, column, source namespace, name and column, then type, subtype, description and masking.
-EdgeRecord: TypeAlias = tuple[str, str | None, str, str, str | None, str, str | None, str | None, int | None]
+
+
+class AssertedEdge(NamedTuple):
+    """An edge of an edge set; the assertion has the target dataset."""
+
+    edge_set_id: str
+    column: str | None
+    source_namespace: str
+    source_name: str
+    source_column: str | None
+    type: str
+    subtype: str | None
+    description: str | None
+    masking: int | None
 
 
 class KeyedQuery(NamedTuple):
@@ -111,14 +145,14 @@ def to_json_array(values: Iterable[object]) -> str:
     return msgspec.json.encode(values).decode()
 
 
-_RUN = ", ".join(name for name in RunRecord._fields if name not in {"is_placeholder", "body"})
+_RUN = ", ".join(f"runs.{name}" for name in RunRecord._fields if name not in {"is_placeholder", "body"})
 # Runs without placeholders.
 _RUNS_WITHOUT_FACETS = f"select {_RUN}, 0, null from runs"  # noqa: S608
 _RUNS_WITH_FACETS = f"select {_RUN}, 0, body from runs left join facets on kind = 'run' and entity_key = run_uuid"  # noqa: S608
 _RUNS = KeyedQuery.by_id(_RUNS_WITH_FACETS + " where run_uuid {}")
 # Runs that are only referenced by others.
 _PLACEHOLDER_RUNS = KeyedQuery.by_id(
-    f"select {_RUN}, 1, null from all_runs where is_placeholder = 1 and run_uuid {{}}"  # noqa: S608
+    f"select {_RUN}, 1, null from all_runs runs where is_placeholder = 1 and run_uuid {{}}"  # noqa: S608
 )
 _IO_FACETS = f"""(select body from facets where kind = case direction when 'INPUT' then 'input' else 'output' end
     and entity_key = {RUN_DATASET_KEY})"""  # noqa: S608
@@ -187,10 +221,20 @@ select job_namespace, job_name, version, declared_at, declared_seq, null, source
 from {REQUESTED_NAMES} cross join job_declarations on job_namespace = wanted.namespace and job_name = wanted.name
 order by observed_at, seq"""  # noqa: S608
 _ALIASES = "select namespace, name, canonical_namespace, canonical_name from dataset_aliases"
-_NO_LIMIT = 2**31 - 1
+# Inputs and outputs of the dataset with the `names`, and their runs.
+_IO_OF_NAMES = """join run_io on dataset_namespace = names.namespace and dataset_name = names.name
+    join runs using (run_uuid)"""
+_HAS_NOT_FAILED = "state not in ('FAILED', 'ABORTED')"
+# Start and end of a run, also if it has no START or terminal event.
+_STARTED_AT = "coalesce(runs.started_at, runs.first_event_at)"
+_ENDED_AT = "coalesce(runs.ended_at, runs.last_event_at)"
+# Runs of notebook cells and operations are left out.
+_IS_TOP_LEVEL = """(session_id is null or exists (
+    select 1 from jobs where namespace = job_namespace and name = job_name and job_type = 'NOTEBOOK'))"""
+NO_LIMIT: Final = 2**31 - 1
 
 
-class EntityQueries(IndexReader):
+class EntityQueries(IndexConnection):
     """Queries of entities: a page needs a handful of queries, whatever its length."""
 
     def data_version(self) -> object:
@@ -199,11 +243,15 @@ class EntityQueries(IndexReader):
 
     def runs_of(self, run_uuids: Collection[str]) -> dict[str, RunRecord]:
         """Return runs by id, including placeholders."""
-        runs = {row[0]: RunRecord._make(row) for row in self._tuples(*_RUNS.bind(run_uuids))}
+        runs = {row[0]: RunRecord._make(row) for row in self.stream(*_RUNS.bind(run_uuids))}
         missing = [run_uuid for run_uuid in run_uuids if run_uuid not in runs] if len(runs) < len(run_uuids) else ()
         if missing:
-            runs |= {row[0]: RunRecord._make(row) for row in self._tuples(*_PLACEHOLDER_RUNS.bind(missing))}
+            runs |= {row[0]: RunRecord._make(row) for row in self.stream(*_PLACEHOLDER_RUNS.bind(missing))}
         return runs
+
+    def run(self, run_uuid: str) -> RunRecord | None:
+        """Return a run or its placeholder."""
+        return self.runs_of((run_uuid,)).get(run_uuid)
 
     def runs_of_job(
         self,
@@ -239,7 +287,7 @@ class EntityQueries(IndexReader):
     def run_records(self, condition: str, *values: object, with_facets: bool = False) -> list[RunRecord]:
         """Return runs, without placeholders, by a condition on the table `runs`, with order and limit."""
         query = _RUNS_WITH_FACETS if with_facets else _RUNS_WITHOUT_FACETS
-        return list(map(RunRecord._make, self._tuples(f"{query} {condition}", *values)))
+        return list(map(RunRecord._make, self.stream(f"{query} {condition}", *values)))
 
     def count_runs(self, job: Name) -> int:
         """Count the runs of a job."""
@@ -250,36 +298,101 @@ class EntityQueries(IndexReader):
     ) -> dict[str, list[RunIoRecord]]:
         """Return the inputs and outputs of runs by run; blobs, row counts and schemas only if requested."""
         by_run: defaultdict[str, list[RunIoRecord]] = defaultdict(list)
-        for row in self._tuples(*_RUN_IO[with_facets, with_counts].bind(run_uuids)):
-            by_run[row[0]].append(row)
+        for row in self.stream(*_RUN_IO[with_facets, with_counts].bind(run_uuids)):
+            by_run[row[0]].append(RunIoRecord._make(row))
         return by_run
+
+    def writer_of(self, read: RunIoRecord, reader: RunRecord) -> RunRecord | None:
+        """Return the run that wrote an input: the same version, or else the last write before the reader started."""
+        writers = self.stream(
+            f"""{ALIASES_CTE} select {_RUN}, 0, null from names {_IO_OF_NAMES}
+            where direction = 'OUTPUT' and run_uuid != ?3 and (?4 = '' or dataset_version in (?4, ''))
+            and {_HAS_NOT_FAILED} and {_ENDED_AT} <= ?5
+            order by dataset_version = ?4 desc, {_ENDED_AT} desc, state_seq desc limit 1""",  # noqa: S608
+            *read.dataset,
+            reader.run_uuid,
+            read.version,
+            reader.start_time,
+        )
+        return next(map(RunRecord._make, writers), None)
+
+    def readers_of(self, written: RunIoRecord, writer: RunRecord, limit: int) -> list[RunRecord]:
+        """Return the runs that read an output before another run overwrote it."""
+        ((next_write,),) = self.stream(
+            f"""{ALIASES_CTE} select min({_ENDED_AT}) from names {_IO_OF_NAMES}
+            where direction = 'OUTPUT' and run_uuid != ?3 and {_HAS_NOT_FAILED}
+            and ({_ENDED_AT}, state_seq) > (?4, (select state_seq from all_runs where run_uuid = ?3))""",  # noqa: S608
+            *written.dataset,
+            writer.run_uuid,
+            writer.end_time,
+        )
+        readers = self.stream(
+            f"""{ALIASES_CTE} select {_RUN}, 0, null from (
+                select distinct runs.* from names {_IO_OF_NAMES}
+                where direction = 'INPUT' and run_uuid != ?3 and (?6 = '' or dataset_version in (?6, ''))
+                and {_STARTED_AT} >= ?4 and ({_STARTED_AT} < ?5 or ?5 is null)
+            ) runs order by {_STARTED_AT}, run_uuid limit ?7""",  # noqa: S608
+            *written.dataset,
+            writer.run_uuid,
+            writer.end_time,
+            next_write,
+            written.version,
+            limit,
+        )
+        return list(map(RunRecord._make, readers))
+
+    def top_level_runs(self, since: int, limit: int, *, is_failed: bool = False) -> list[RunRecord]:
+        """Return runs with events since a time, newest first, without those of notebook cells and operations."""
+        state = "and state in ('FAILED', 'ABORTED')" if is_failed else ""
+        return self.run_records(
+            f"where {_IS_TOP_LEVEL} and first_event_at >= ? {state} order by first_event_at desc limit ?", since, limit
+        )
+
+    def slow_runs(self, since: int, sample_size: int, limit: int) -> list[RunRecord]:
+        """Return the slowest of the `sample_size` newest runs with events since a time."""
+        return self.run_records(
+            f"""where run_uuid in (select run_uuid from (
+                select run_uuid from runs where {_IS_TOP_LEVEL} and first_event_at >= ?
+                order by first_event_at desc limit ?) newest)
+            and ended_at is not null and started_at is not null order by ended_at - started_at desc limit ?""",  # noqa: S608
+            since,
+            sample_size,
+            limit,
+        )
+
+    def io_of_dataset(self, dataset: Name, limit: int) -> list[Row]:
+        """Return the last reads and writes of a dataset under all its aliases, newest first."""
+        return self.query(
+            f"""{ALIASES_CTE} select run_io.*, runs.first_event_at, runs.state, fields from names {_IO_OF_NAMES}
+            left join schemas using (schema_id) order by first_event_at desc, run_io.last_seq desc limit ?3""",  # noqa: S608
+            *dataset,
+            limit,
+        )
 
     def jobs_of(self, names: Collection[Name]) -> dict[Name, Row]:
         """Return jobs by name with values of their last runs, including placeholders."""
-        jobs = {(row["namespace"], row["name"]): row for row in self._rows(_JOBS, to_json_array(names))}
+        jobs = {(row["namespace"], row["name"]): row for row in self.query(_JOBS, to_json_array(names))}
         missing = [name for name in names if name not in jobs]
         if missing:
-            rows = self._rows(_PLACEHOLDER_JOBS, to_json_array(missing))
+            rows = self.query(_PLACEHOLDER_JOBS, to_json_array(missing))
             jobs |= {(row["namespace"], row["name"]): row for row in rows}
         return jobs
 
     def job_versions_of(self, names: Collection[Name]) -> list[Row]:
         """Return the job versions of runs and JobEvents, oldest first."""
-        return self._rows(_JOB_VERSIONS, to_json_array(names))
+        return self.query(_JOB_VERSIONS, to_json_array(names))
 
-    def datasets_used_by(
-        self, job: Name, direction: str, limit: int = _NO_LIMIT, *, by_name: bool = False
-    ) -> list[Row]:
+    def datasets_used_by(self, job: Name, direction: str, limit: int = NO_LIMIT, *, by_name: bool = False) -> list[Row]:
         """Return the inputs or outputs of a job, most recent first or by name."""
         return self._job_edges("job_edges.job_namespace = ? and job_edges.job_name = ?", job, direction, limit, by_name)
 
-    def jobs_using(self, dataset: Name, direction: str, limit: int = _NO_LIMIT, *, by_name: bool = False) -> list[Row]:
+    def jobs_using(self, dataset: Name, direction: str, limit: int = NO_LIMIT, *, by_name: bool = False) -> list[Row]:
         """Return the jobs that read or write a dataset under this name, most recent first or by name."""
         return self._job_edges("dataset_namespace = ? and dataset_name = ?", dataset, direction, limit, by_name)
 
     def _job_edges(self, condition: str, name: Name, direction: str, limit: int, by_name: bool) -> list[Row]:  # noqa: FBT001
         order = "1, 2, 4, 5" if by_name else "job_edges.last_event_at desc, 1, 2, 4, 5"
-        return self._rows(
+        return self.query(
             f"""select job_edges.*, runs.state from job_edges left join runs on runs.run_uuid = last_run_uuid
             where {condition} and direction = ? order by {order} limit ?""",  # noqa: S608
             *name,
@@ -289,15 +402,15 @@ class EntityQueries(IndexReader):
 
     def datasets_of(self, names: Collection[Name]) -> dict[Name, DatasetRecord]:
         """Return datasets by name."""
-        return {row[:2]: DatasetRecord._make(row) for row in self._tuples(*_DATASETS.bind(names))}
+        return {row[:2]: DatasetRecord._make(row) for row in self.stream(*_DATASETS.bind(names))}
 
     def aliases_by_dataset(self) -> dict[Name, tuple[Name, ...]]:
         """Map each name of a dataset with aliases to all its names, the canonical one first."""
-        return _group_aliases(self._tuples(f"{_ALIASES} order by namespace, name"))
+        return _group_aliases(self.stream(f"{_ALIASES} order by namespace, name"))
 
     def aliases_of(self, dataset: Name) -> tuple[Name, ...]:
         """Return all names of a dataset, the canonical one first."""
-        rows = self._tuples(
+        rows = self.stream(
             f"""{_ALIASES} where (canonical_namespace, canonical_name) = (
                 select canonical_namespace, canonical_name from dataset_aliases where namespace = ? and name = ?)
             order by namespace, name""",  # noqa: S608
@@ -305,30 +418,27 @@ class EntityQueries(IndexReader):
         )
         return _group_aliases(rows).get(dataset, (dataset,))
 
-    def canonical_name(self, dataset: Name) -> Name:
-        """Return the canonical name of a dataset."""
-        row = find_canonical_name(self, *dataset)
-        return dataset if row is None else (row["canonical_namespace"], row["canonical_name"])
+    def find_canonical_name(self, dataset: Name) -> Name | None:
+        """Return the canonical name of a dataset with aliases; None if it has none."""
+        query = "select canonical_namespace, canonical_name from dataset_aliases where namespace = ? and name = ?"
+        return next(self.stream(query, *dataset), None)
 
     def writes_of(self, names: Collection[Name]) -> Iterator[DatasetWriteRecord]:
         """Return dataset versions of completed runs and DatasetEvents, oldest first."""
-        return self._tuples(*_WRITES.bind(names))
+        return self.stream(*_WRITES.bind(names))
 
     def schemas_of(self, schema_ids: Iterable[str]) -> dict[str, str]:
         """Return schemas as JSON, by id."""
         query = "select schema_id, fields from json_each(?) wanted cross join schemas on schema_id = atom"
-        return {row["schema_id"]: row["fields"] for row in self._rows(query, to_json_array(list(schema_ids)))}
+        return {row["schema_id"]: row["fields"] for row in self.query(query, to_json_array(list(schema_ids)))}
 
-    def edges_by_set(self, edge_set_ids: Collection[str]) -> dict[str, list[EdgeRecord]]:
-        """Return the edges of edge sets by id."""
-        edges: defaultdict[str, list[EdgeRecord]] = defaultdict(list)
-        for row in self._tuples(*_EDGES.bind(edge_set_ids)):
-            edges[row[0]].append(row)
-        return edges
+    def asserted_edges(self, edge_set_ids: Collection[str]) -> Iterator[AssertedEdge]:
+        """Yield the edges of edge sets."""
+        return map(AssertedEdge._make, self.stream(*_EDGES.bind(edge_set_ids)))
 
     def edges_of_run(self, run_uuid: str, limit: int) -> list[Row]:
         """Return the column edges of a run."""
-        return self._rows(
+        return self.query(
             """select * from column_edges where asserted_by = ?
             order by dataset_namespace, dataset_name, "column" nulls first, source_namespace, source_name,
             source_column nulls first limit ?""",
@@ -344,13 +454,13 @@ class EntityQueries(IndexReader):
         """Return the facets of entities by kind and key, without deleted ones."""
         query = """select kind, entity_key, body from json_each(?) wanted
             cross join facets on kind = value ->> 0 and entity_key = value ->> 1"""
-        rows = self._rows(query, to_json_array(entities)) if entities else []
+        rows = self.query(query, to_json_array(entities)) if entities else []
         return {(row["kind"], row["entity_key"]): _live_facets(self._decode_blob(row["body"])) for row in rows}
 
     def dataset_facets_of(self, names: Iterable[Name]) -> dict[Name, tuple[str | None, Facets]]:
         """Return the version of each dataset that had facets last, and its facets."""
         by_prefix = {entity_key(*name, ""): name for name in names}
-        rows = self._tuples(*_DATASET_FACETS.bind([(prefix, prefix_end(prefix)) for prefix in by_prefix]))
+        rows = self.stream(*_DATASET_FACETS.bind([(prefix, prefix_end(prefix)) for prefix in by_prefix]))
         return {
             by_prefix[prefix]: (key[len(prefix) :] or None, _live_facets(self._decode_blob(body)))
             for prefix, key, body in rows
@@ -362,7 +472,7 @@ class EntityQueries(IndexReader):
 
     def facets_changed_since(self, seq: int) -> list[tuple[Name, int, Facets]]:
         """Return datasets with facets changed after a position: name, position and facets."""
-        rows = self._rows(
+        rows = self.query(
             """select entity_key, last_seq, body from facets where kind = 'dataset' and last_seq > ?
             order by last_seq, entity_key""",
             seq,
@@ -373,11 +483,6 @@ class EntityQueries(IndexReader):
             facets = _live_facets(self._decode_blob(row["body"]))
             changed.append(((namespace or "", name or ""), row["last_seq"], facets))
         return changed
-
-    def count(self, query: str, *values: object) -> int:
-        """Return the number that a query selects."""
-        row = self._row(query, *values)
-        return 0 if row is None else int(row[0])
 
 
 def _live_facets(facets: Iterable[StoredFacet]) -> Facets:
@@ -390,132 +495,3 @@ def _group_aliases(rows: Iterable[tuple[str, str, str, str]]) -> dict[Name, tupl
         by_canonical[canonical[0], canonical[1]].append((namespace, name))
     groups = (tuple(dict.fromkeys((canonical, *names))) for canonical, names in by_canonical.items())
     return {name: names for names in groups for name in names}
-
-
-def find_run(index: IndexReader, run_uuid: str) -> Row | None:
-    """Return the row of a run, or of its placeholder."""
-    return index.query_one("select * from all_runs where run_uuid = ?", run_uuid)
-
-
-def list_run_io(index: IndexReader, run_uuid: str) -> list[Row]:
-    """Return the inputs and outputs of a run, inputs first."""
-    return index.query(
-        """select * from run_io where run_uuid = ?
-        order by direction, dataset_namespace, dataset_name, dataset_version""",
-        run_uuid,
-    )
-
-
-def list_child_runs(index: IndexReader, run_uuid: str, limit: int) -> list[Row]:
-    """Return the child runs of a run. Scans all runs: avoid it where possible."""
-    return index.query(
-        "select * from runs where parent_run_uuid = ? order by started_at nulls first, run_uuid limit ?",
-        run_uuid,
-        limit,
-    )
-
-
-def find_canonical_name(index: IndexReader, namespace: str, name: str) -> Row | None:
-    """Return the canonical name of an alias."""
-    return index.query_one(
-        "select canonical_namespace, canonical_name from dataset_aliases where namespace = ? and name = ?",
-        namespace,
-        name,
-    )
-
-
-# Start and end of a run, also if it has no START or terminal event.
-_STARTED_AT = "coalesce(runs.started_at, runs.first_event_at)"
-_ENDED_AT = "coalesce(runs.ended_at, runs.last_event_at)"
-
-
-def producer_before(index: IndexReader, input_row: Row, consumer: Row) -> Row | None:
-    """Return the run that wrote an input: the same version, or else the last write before the consumer started."""
-    return index.query_one(
-        f"""{ALIASES_CTE} select runs.* from names
-        join run_io on dataset_namespace = names.namespace and dataset_name = names.name and direction = 'OUTPUT'
-        join runs using (run_uuid)
-        where run_uuid != ?3 and (?4 = '' or dataset_version in (?4, '')) and state not in ('FAILED', 'ABORTED')
-        and {_ENDED_AT} <= ?5 order by dataset_version = ?4 desc, {_ENDED_AT} desc, state_seq desc limit 1""",  # noqa: S608
-        input_row["dataset_namespace"],
-        input_row["dataset_name"],
-        consumer["run_uuid"],
-        input_row["dataset_version"],
-        _started_at(consumer),
-    )
-
-
-def consumers_after(index: IndexReader, output_row: Row, producer: Row, limit: int) -> list[Row]:
-    """Return the runs that read an output before another run overwrote it."""
-    namespace, name = output_row["dataset_namespace"], output_row["dataset_name"]
-    next_write = index.query_one(
-        f"""{ALIASES_CTE} select min({_ENDED_AT}) as ended_at from names
-        join run_io on dataset_namespace = names.namespace and dataset_name = names.name and direction = 'OUTPUT'
-        join runs using (run_uuid) where run_uuid != ?3 and state not in ('FAILED', 'ABORTED')
-        and ({_ENDED_AT}, state_seq) > (?4, ?5)""",  # noqa: S608
-        namespace,
-        name,
-        producer["run_uuid"],
-        _ended_at(producer),
-        producer["state_seq"],
-    )
-    return index.query(
-        f"""{ALIASES_CTE} select * from (
-            select distinct runs.* from names
-            join run_io on dataset_namespace = names.namespace and dataset_name = names.name and direction = 'INPUT'
-            join runs using (run_uuid)
-            where run_uuid != ?3 and {_STARTED_AT} >= ?4 and ({_STARTED_AT} < ?5 or ?5 is null)
-            and (?6 = '' or dataset_version in (?6, ''))
-        ) runs order by {_STARTED_AT}, run_uuid limit ?7""",  # noqa: S608
-        namespace,
-        name,
-        producer["run_uuid"],
-        _ended_at(producer),
-        None if next_write is None else next_write["ended_at"],
-        output_row["dataset_version"],
-        limit,
-    )
-
-
-def _started_at(run: Row) -> object:
-    return run["first_event_at"] if run["started_at"] is None else run["started_at"]
-
-
-def _ended_at(run: Row) -> object:
-    return run["last_event_at"] if run["ended_at"] is None else run["ended_at"]
-
-
-# Runs of notebook cells and operations are left out.
-_TOP_LEVEL_RUNS = """select * from runs where (session_id is null or exists (
-    select 1 from jobs where namespace = job_namespace and name = job_name and job_type = 'NOTEBOOK'))"""
-_FAILED = "state in ('FAILED', 'ABORTED')"
-
-
-def list_top_level_runs(index: IndexReader, since: int, limit: int, *, is_failed: bool = False) -> list[Row]:
-    """Return runs that started at `since` or later, newest first, without those of notebook cells and operations."""
-    query = f"{_TOP_LEVEL_RUNS} and {_FAILED}" if is_failed else _TOP_LEVEL_RUNS
-    return index.query(f"{query} and first_event_at >= ? order by first_event_at desc limit ?", since, limit)
-
-
-def list_slow_runs(index: IndexReader, since: int, sample_size: int, limit: int) -> list[Row]:
-    """Return the slowest of the `sample_size` newest runs that started at `since` or later."""
-    return index.query(
-        f"""select * from ({_TOP_LEVEL_RUNS} and first_event_at >= ? order by first_event_at desc limit ?) newest
-        where ended_at is not null and started_at is not null order by ended_at - started_at desc limit ?""",  # noqa: S608
-        since,
-        sample_size,
-        limit,
-    )
-
-
-def list_dataset_io(index: IndexReader, namespace: str, name: str, limit: int) -> list[Row]:
-    """Return the last reads and writes of a dataset under all its aliases, newest first."""
-    return index.query(
-        f"""{ALIASES_CTE} select run_io.*, runs.first_event_at, runs.state, fields from names
-        join run_io on dataset_namespace = names.namespace and dataset_name = names.name
-        join runs using (run_uuid) left join schemas using (schema_id)
-        order by first_event_at desc, run_io.last_seq desc limit ?3""",  # noqa: S608
-        namespace,
-        name,
-        limit,
-    )

@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from clew.events.notebook import NOTEBOOK_NAMESPACE
+from clew.index.queries.connection import ALIASES_CTE
 from clew.index.queries.entities import to_json_array
-from clew.index.queries.reader import ALIASES_CTE, AssertedEdge, IndexReader
+from clew.index.queries.reader import IndexReader
 
 _Name = tuple[str, str]
 # Event time and sequence number of an assertion.
@@ -109,12 +110,6 @@ def _notebook_key(assertion: LatestAssertion) -> tuple[str | None, ...]:
     return assertion.job_namespace, notebook, assertion.dataset_namespace, assertion.dataset_name
 
 
-def latest_edges(index: IndexReader, names: Collection[_Name]) -> list[tuple[LatestAssertion, AssertedEdge]]:
-    """Return the column edges of the latest assertions on a dataset, newest assertion first."""
-    newest_first = sorted(latest_assertions(index, names), key=lambda assertion: assertion.position, reverse=True)
-    return [(assertion, edge) for assertion in newest_first for edge in index.asserted_edges(assertion.edge_set_id)]
-
-
 # Canonical name of the dataset at the other end.
 _CANONICAL = "coalesce(canonical_namespace, {end}_namespace), coalesce(canonical_name, {end}_name)"
 _JOIN_ALIASES = (
@@ -146,7 +141,6 @@ join edge_sets on source_namespace = names.namespace and source_name = names.nam
 join lineage_assertions using (edge_set_id) {{join_aliases}} where job_name is null""",  # noqa: S608
     "dataset",
 )
-_ALIASES_OF = f"{ALIASES_CTE} select * from names"  # noqa: S608
 _DOWNSTREAM = """select distinct dataset_namespace, dataset_name
 from edge_sets join lineage_assertions using (edge_set_id) where source_namespace = ?1 and source_name = ?2"""
 
@@ -179,10 +173,6 @@ class NeighbourQueries:
         """Return the downstream or upstream datasets by lineage without a job, with the event time."""
         query = _ASSERTED_TARGETS if is_forward else _ASSERTED_SOURCES
         return [((row[0], row[1]), row[2]) for row in self._index.query(query, *dataset)]
-
-    def aliases_of(self, dataset: _Name) -> list[_Name]:
-        """Return all names of a dataset."""
-        return [(row[0], row[1]) for row in self._index.query(_ALIASES_OF, *dataset)]
 
     def downstream_of(self, dataset: _Name) -> list[_Name]:
         """Return the datasets with column lineage from this name."""

@@ -40,7 +40,7 @@ class PageQueries(EntityQueries):
 
     def counts(self) -> Row | None:
         """Return the numbers of datasets, jobs, runs and notebook sessions, counted as in the lists."""
-        return self._row(
+        return self.query_one(
             f"""select (select count(*) from datasets where not {_IS_HIDDEN_DATASET}) as datasets,
             (select count(*) from jobs where not {_IS_OPERATION}) as jobs,
             (select count(*) from runs where not {_IS_CHILD_RUN}) as runs,
@@ -50,7 +50,7 @@ class PageQueries(EntityQueries):
     def dataset_page(self, text: str, limit: int) -> tuple[list[Row], int]:
         """Return datasets by part of the name, most recent first, and their total number."""
         where = f"from dataset_states where not {_IS_HIDDEN_DATASET} and {_IS_NAMED_LIKE}"
-        rows = self._rows(
+        rows = self.query(
             f"select * {where} order by last_seq desc, namespace, name limit ?2", like_pattern(text), limit
         )
         return rows, self.count(f"select count(*) {where}", like_pattern(text))
@@ -58,7 +58,7 @@ class PageQueries(EntityQueries):
     def job_page(self, text: str, limit: int) -> tuple[list[Row], int]:
         """Return jobs by part of the name, most recent first, and their total number."""
         where = f"from jobs where not {_IS_OPERATION} and {_IS_NAMED_LIKE}"
-        rows = self._rows(
+        rows = self.query(
             f"select * {where} order by last_event_at desc, last_seq desc, namespace, name limit ?2",
             like_pattern(text),
             limit,
@@ -81,7 +81,7 @@ class PageQueries(EntityQueries):
 
     def datasets_after(self, namespace: str | None, after: Name, limit: int) -> list[Row]:
         """Return a page of datasets, ordered by name, after the given one."""
-        return self._rows(
+        return self.query(
             f"""select * from dataset_states where (namespace, name) > (?1, ?2) and namespace = coalesce(?3, namespace)
             and not {IS_ANNOTATIONS} order by namespace, name limit ?4""",  # noqa: S608
             *after,
@@ -91,7 +91,7 @@ class PageQueries(EntityQueries):
 
     def jobs_after(self, namespace: str | None, after: Name, limit: int) -> list[Row]:
         """Return a page of jobs, ordered by name, after the given one, without placeholders."""
-        return self._rows(
+        return self.query(
             """select * from jobs where (namespace, name) > (?1, ?2) and namespace = coalesce(?3, namespace)
             order by namespace, name limit ?4""",
             *after,
@@ -109,7 +109,7 @@ class PageQueries(EntityQueries):
     ) -> list[Name]:
         """Return names of jobs, most recent event first, filtered by namespace and state of the last run."""
         where, values = _visible_where(namespace, hidden, states)
-        rows = self._rows(
+        rows = self.query(
             f"""select namespace, name from all_jobs where {where}
             order by last_event_at desc, namespace, name limit ?{len(values) + 1} offset ?{len(values) + 2}""",  # noqa: S608
             *values,
@@ -125,7 +125,7 @@ class PageQueries(EntityQueries):
 
     def dataset_names(self, namespace: str, hidden: Collection[HiddenUntil], limit: int, offset: int) -> list[Name]:
         """Return the names of the datasets of a namespace, sorted."""
-        rows = self._rows(
+        rows = self.query(
             f"select namespace, name from datasets where {_VISIBLE} order by namespace, name limit ?3 offset ?4",  # noqa: S608
             namespace,
             to_json_array(hidden),
@@ -140,7 +140,7 @@ class PageQueries(EntityQueries):
 
     def namespaces(self) -> list[Row]:
         """Return all namespaces with the times of their first and last event."""
-        return self._rows(
+        return self.query(
             f"""select namespace, min(first_event_at) as first_event_at, max(last_event_at) as last_event_at from (
                 select namespace, first_event_at, last_event_at from all_jobs
                 union all select namespace, first_event_at, last_event_at from datasets where not {IS_ANNOTATIONS}
@@ -151,12 +151,12 @@ class PageQueries(EntityQueries):
         """Return True if a job or dataset has this namespace."""
         query = f"""select 1 from all_jobs where namespace = ?1
             union all select 1 from datasets where namespace = ?1 and not {IS_ANNOTATIONS} limit 1"""  # noqa: S608
-        return self._row(query, name) is not None
+        return self.query_one(query, name) is not None
 
     def last_event_seq(self, kind: str, namespace: str, name: str | None) -> int | None:
         """Return the position of the last event of a job, a dataset or a whole namespace."""
         table = "all_jobs" if kind == "job" else "datasets"
-        row = self._row(
+        row = self.query_one(
             f"select max(last_seq) from {table} where namespace = ?1 and (name = ?2 or ?2 is null)",  # noqa: S608
             namespace,
             name,
@@ -165,7 +165,7 @@ class PageQueries(EntityQueries):
 
     def job_and_operations(self, job: Name) -> list[Name]:
         """Return a job, and for a notebook the jobs of its operations."""
-        rows = self._rows(
+        rows = self.query(
             f"""select namespace, name from jobs where namespace = ?1 and namespace = '{NOTEBOOK_NAMESPACE}'
             and name >= ?2 || '/' and name < ?2 || '0' order by name""",  # noqa: S608
             *job,
@@ -174,11 +174,11 @@ class PageQueries(EntityQueries):
 
     def time_range(self) -> Row | None:
         """Return the times of the first and the last event of all runs."""
-        return self._row("select min(first_event_at) as first, max(last_event_at) as last from runs")
+        return self.query_one("select min(first_event_at) as first, max(last_event_at) as last from runs")
 
     def operation_code(self, run_uuids: Collection[str]) -> dict[str, str]:
         """Return the code of notebook operations by run."""
-        rows = self._rows(
+        rows = self.query(
             """select run_uuid, operation_code from operations
             where run_uuid in (select atom from json_each(?) wanted) and operation_code is not null""",
             to_json_array(sorted(run_uuids)),
@@ -190,7 +190,7 @@ class PageQueries(EntityQueries):
     ) -> list[int]:
         """Return the positions of run events in a range of event times, ordered by event time."""
         order = "desc" if is_newest_first else "asc"
-        rows = self._rows(
+        rows = self.query(
             f"""select seq from run_events where event_time >= ? and event_time < ? and seq >= ?
             order by event_time {order}, seq {order} limit ? offset ?""",  # noqa: S608
             after_at,
@@ -209,20 +209,20 @@ class PageQueries(EntityQueries):
     def event_types(self, after_at: int, before_at: int) -> list[Row]:
         """Return times and types of run events in a range of event times."""
         query = "select event_time, event_type from run_events where event_time >= ? and event_time < ?"
-        return self._rows(query, after_at, before_at)
+        return self.query(query, after_at, before_at)
 
     def first_event_times(self, kind: str, before_at: int) -> list[int]:
         """Return the first event times of all jobs or datasets before a time."""
         source = "jobs where" if kind == "job" else f"datasets where not {IS_ANNOTATIONS} and"
         query = f"select first_event_at from {source} first_event_at < ? order by 1"  # noqa: S608
-        return [row[0] for row in self._rows(query, before_at)]
+        return [row[0] for row in self.query(query, before_at)]
 
     def search_names(
         self, kind: str, text: str, namespace: str | None, hidden: Collection[HiddenUntil], time_range: tuple[int, int]
     ) -> list[Row]:
         """Return jobs or datasets by part of the name, with the last event in a time range."""
         table = "all_jobs" if kind == "job" else "datasets"
-        return self._rows(
+        return self.query(
             f"""select namespace, name, last_event_at from {table} where name {IS_LIKE.format(3)} and {_VISIBLE}
             and coalesce(last_event_at, 0) >= ?4 and coalesce(last_event_at, 0) < ?5 order by name, namespace""",  # noqa: S608
             namespace,
@@ -233,7 +233,7 @@ class PageQueries(EntityQueries):
 
     def search_columns(self, text: str) -> list[Row]:
         """Return columns by part of the name, with their datasets."""
-        return self._rows(
+        return self.query(
             f"""select * from (
                 select distinct namespace, name, field.value ->> 'name' as column_name from (
                     select distinct dataset_namespace as namespace, dataset_name as name, schema_id from run_io
@@ -252,7 +252,7 @@ class PageQueries(EntityQueries):
 
     def search_code(self, text: str) -> list[Row]:
         """Return notebook operations by part of the code, the last one per distinct code."""
-        return self._rows(
+        return self.query(
             f"""select notebook, session_id, operation_code as line from (
                 select operations.*, row_number() over (
                     partition by notebook, operation_code order by event_time desc, last_seq desc) as recency

@@ -17,8 +17,9 @@ from clew.eventlog.segments import Segment, decode_record, list_segments
 from clew.events.facets import decode_facet, get_str
 from clew.events.openlineage import to_epoch_micros
 from clew.index.encoding import ANNOTATIONS_NAME, ANNOTATIONS_NAMESPACE, entity_key
-from clew.index.queries.entities import EntityQueries, Facets, Name, RunIoRecord, RunRecord
-from clew.index.queries.lists import HiddenUntil, PageQueries
+from clew.index.queries.entities import Facets, Name, RunIoRecord, RunRecord
+from clew.index.queries.lists import HiddenUntil
+from clew.index.queries.reader import IndexReader
 from clew.query.entities.annotations import Annotations
 from clew.query.entities.datasets import DEFAULT_SOURCE, ColumnSourceCache, load_dataset_versions, load_datasets
 from clew.query.entities.model import (
@@ -38,7 +39,7 @@ from clew.query.model import from_epoch_micros
 ANONYMOUS = "anonymous"
 
 
-def load_namespaces(reader: PageQueries, annotations: Annotations) -> list[Namespace]:
+def load_namespaces(reader: IndexReader, annotations: Annotations) -> list[Namespace]:
     """Load all namespaces by name, from events and annotations."""
     rows = {row["namespace"]: row for row in reader.namespaces()}
     namespaces = []
@@ -57,7 +58,7 @@ def load_namespaces(reader: PageQueries, annotations: Annotations) -> list[Names
     return namespaces
 
 
-def _is_hidden(reader: PageQueries, annotations: Annotations, name: str) -> bool:
+def _is_hidden(reader: IndexReader, annotations: Annotations, name: str) -> bool:
     hidden_at = annotations.hidden_namespace(name)
     if hidden_at is None:
         return False
@@ -72,7 +73,7 @@ class DataSourceCache:
         self._seq = -1
         self._by_dataset: dict[Name, DataSource] = {}
 
-    def all(self, reader: PageQueries, annotations: Annotations) -> list[DataSource]:
+    def all(self, reader: IndexReader, annotations: Annotations) -> list[DataSource]:
         """Return all data sources by name."""
         self._refresh(reader)
         sources: dict[str, DataSource] = {}
@@ -84,7 +85,7 @@ class DataSourceCache:
             sources[name] = DataSource(annotation.type, name, None, None, annotation.url, annotation.description)
         return [sources[name] for name in sorted(sources)]
 
-    def _refresh(self, reader: EntityQueries) -> None:
+    def _refresh(self, reader: IndexReader) -> None:
         changed = reader.facets_changed_since(self._seq)
         rows = reader.datasets_of([name for name, _, _ in changed]) if changed else {}
         for name, seq, facets in changed:
@@ -147,7 +148,7 @@ def daily_intervals(now: datetime, zone: tzinfo) -> list[Interval]:
     return [Interval(*ends) for ends in pairwise(boundaries)]
 
 
-def count_events(reader: PageQueries, intervals: Sequence[Interval]) -> list[EventCount]:
+def count_events(reader: IndexReader, intervals: Sequence[Interval]) -> list[EventCount]:
     """Count run events by type in consecutive intervals."""
     ends = [to_epoch_micros(interval.end) for interval in intervals]
     rows = reader.event_types(to_epoch_micros(intervals[0].start), ends[-1])
@@ -208,7 +209,7 @@ class UpstreamRun(Struct, frozen=True):
     inputs: tuple[RunInput, ...]
 
 
-def find_upstream_runs(reader: EntityQueries, versions: VersionCache, run_uuid: str, depth: int) -> list[UpstreamRun]:
+def find_upstream_runs(reader: IndexReader, versions: VersionCache, run_uuid: str, depth: int) -> list[UpstreamRun]:
     """Find a run and the runs that produced its inputs, transitively, nearest first."""
     runs: dict[str, UpstreamRun] = {}
     frontier = [run_uuid]
@@ -261,7 +262,7 @@ class UnindexedAnnotations:
         with self._lock:
             self._entries.append((event_id, tuple(annotations)))
 
-    def not_in(self, reader: EntityQueries) -> list[tuple[str, bytes]]:
+    def not_in(self, reader: IndexReader) -> list[tuple[str, bytes]]:
         """Return the annotations that an index does not have yet, oldest first, and drop the others."""
         with self._lock:
             self._entries = [entry for entry in self._entries if not reader.has_event(entry[0])]
@@ -276,7 +277,7 @@ class UnindexedAnnotations:
 class Catalog:
     """Catalog queries of one reader; its caches are reset when the index changes."""
 
-    def __init__(self, reader: PageQueries, unindexed: UnindexedAnnotations) -> None:
+    def __init__(self, reader: IndexReader, unindexed: UnindexedAnnotations) -> None:
         self.reader = reader
         self._unindexed = unindexed
         self._data_version: object = None

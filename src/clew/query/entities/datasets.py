@@ -12,13 +12,13 @@ from msgspec import Raw, Struct
 
 from clew.events.facets import Tag, cached_by_bytes, decode_facet, get_str
 from clew.index.encoding import dataset_key
-from clew.index.queries.entities import DatasetRecord, EdgeRecord, EntityQueries, Facets, Name
+from clew.index.queries.entities import AssertedEdge, DatasetRecord, Facets, Name
 from clew.index.queries.lineage import latest_assertions
+from clew.index.queries.reader import IndexReader
 from clew.query.entities.annotations import NO_ANNOTATIONS, Annotations
 from clew.query.entities.model import (
     CatalogDataset,
     ColumnSources,
-    ColumnTransformation,
     DatasetVersion,
     SchemaField,
     SourceColumn,
@@ -26,7 +26,7 @@ from clew.query.entities.model import (
     VersionRecord,
 )
 from clew.query.entities.runs import MAX_NEIGHBOURS, load_runs
-from clew.query.model import DatasetName, from_epoch_micros
+from clew.query.model import DatasetName, Transformation, from_epoch_micros
 from clew.query.names import UnknownNameError
 
 DEFAULT_SOURCE = "default"
@@ -54,7 +54,7 @@ class ColumnSourceCache:
     index changes.
     """
 
-    def __init__(self, reader: EntityQueries) -> None:
+    def __init__(self, reader: IndexReader) -> None:
         self._reader = reader
         self._columns: dict[tuple[str, ...], tuple[ColumnSources, ...]] = {}
         self._edge_sets: dict[Name, tuple[str, ...]] = {}
@@ -70,9 +70,11 @@ class ColumnSourceCache:
             self._columns.clear()
         missing = {edge_sets for edge_sets in edge_sets_by_name.values() if edge_sets not in self._columns}
         if missing:
-            edges = self._reader.edges_by_set({edge_set for edge_sets in missing for edge_set in edge_sets})
+            edges: defaultdict[str, list[AssertedEdge]] = defaultdict(list)
+            for edge in self._reader.asserted_edges({edge_set for edge_sets in missing for edge_set in edge_sets}):
+                edges[edge.edge_set_id].append(edge)
             for edge_sets in missing:
-                self._columns[edge_sets] = _columns(row for edge_set in edge_sets for row in edges.get(edge_set, ()))
+                self._columns[edge_sets] = _columns(edge for edge_set in edge_sets for edge in edges[edge_set])
         return {name: self._columns[edge_sets] for name, edge_sets in edge_sets_by_name.items()}
 
     def _load_edge_sets(self, names: dict[Name, tuple[Name, ...]]) -> dict[Name, tuple[str, ...]]:
@@ -91,7 +93,7 @@ class ColumnSourceCache:
         return {name: sets for name in names if (sets := self._edge_sets[name])}
 
 
-def describe_dataset(reader: EntityQueries, name: Name) -> CatalogDataset:
+def describe_dataset(reader: IndexReader, name: Name) -> CatalogDataset:
     """Load a dataset by any of its names, with the jobs that read and write it; raise if it does not exist."""
     names = reader.aliases_of(name)
     if len(names) > 1 and not reader.datasets_of([name]):
@@ -99,7 +101,9 @@ def describe_dataset(reader: EntityQueries, name: Name) -> CatalogDataset:
         name = names[0]
     datasets = load_datasets(reader, {name: names})
     if not datasets:
-        raise UnknownNameError.of("dataset", name[1], [other for _, other in reader.recent_datasets(_MAX_SUGGESTIONS)])
+        raise UnknownNameError.of(
+            "dataset", name[1], [other for _, other in reader.recent_names("dataset", _MAX_SUGGESTIONS)]
+        )
     written_by, read_by = (
         tuple(
             sorted(
@@ -116,7 +120,7 @@ def describe_dataset(reader: EntityQueries, name: Name) -> CatalogDataset:
 
 
 def load_datasets(
-    reader: EntityQueries,
+    reader: IndexReader,
     names: dict[Name, tuple[Name, ...]],
     versions: VersionCache | None = None,
     annotations: Annotations | None = None,
@@ -148,7 +152,7 @@ def _first_facets(
 
 
 def load_dataset_versions(
-    reader: EntityQueries,
+    reader: IndexReader,
     versions: VersionCache,
     annotations: Annotations,
     name: Name,
@@ -260,7 +264,7 @@ def _parse_schema(facet: bytes) -> tuple[SchemaField, ...]:
     return tuple(SchemaField(field.name, field.type, (), field.description) for field in fields)
 
 
-def load_schemas(reader: EntityQueries, schema_ids: Iterable[str | None]) -> dict[str | None, tuple[SchemaField, ...]]:
+def load_schemas(reader: IndexReader, schema_ids: Iterable[str | None]) -> dict[str | None, tuple[SchemaField, ...]]:
     """Load the fields of stored schemas by id; none if a schema is malformed."""
     schemas = reader.schemas_of({schema_id for schema_id in schema_ids if schema_id is not None})
     return {schema_id: _parse_schema(b'{"fields":' + fields.encode() + b"}") for schema_id, fields in schemas.items()}
@@ -271,10 +275,12 @@ def _description(facets: Facets) -> str | None:
     return None if facet is None else get_str(decode_facet(bytes(facet)), "description")
 
 
-def _columns(rows: Iterable[EdgeRecord]) -> tuple[ColumnSources, ...]:
-    columns: dict[str | None, dict[tuple[str, str, str | None], dict[ColumnTransformation, None]]] = {}
-    for _, column, namespace, name, source, kind, subtype, description, masking in rows:
-        transformation = ColumnTransformation(kind, subtype, description, None if masking is None else bool(masking))
+def _columns(edges: Iterable[AssertedEdge]) -> tuple[ColumnSources, ...]:
+    columns: dict[str | None, dict[tuple[str, str, str | None], dict[Transformation, None]]] = {}
+    for _, column, namespace, name, source, kind, subtype, description, masking in edges:
+        is_masking = None if masking is None else bool(masking)
+        # The type as sent, which need not be an OpenLineage type.
+        transformation = Transformation(kind, subtype, description, is_masking)  # type: ignore[arg-type]
         columns.setdefault(column, {}).setdefault((namespace, name, source), {})[transformation] = None
     return tuple(
         [

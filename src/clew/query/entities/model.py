@@ -12,8 +12,9 @@ from msgspec import Struct
 
 from clew.events.facets import Tag
 from clew.index.encoding import entity_key
-from clew.index.queries.entities import EntityQueries, Facets, Name, RunRecord
-from clew.query.model import DatasetName, State, from_epoch_micros
+from clew.index.queries.entities import Facets, Name, RunRecord
+from clew.index.queries.reader import IndexReader
+from clew.query.model import DatasetName, State, Transformation, from_epoch_micros
 
 
 class RunDataset(Struct, frozen=True):
@@ -125,22 +126,13 @@ class SchemaField(Struct, frozen=True):
     description: str | None = None
 
 
-class ColumnTransformation(Struct, frozen=True):
-    """Transformation of a column edge."""
-
-    type: str
-    subtype: str | None
-    description: str | None
-    masking: bool | None
-
-
 class SourceColumn(Struct, frozen=True):
     """A source of a column; `field` is None if the source column is unknown."""
 
     namespace: str
     dataset: str
     field: str | None
-    transformations: tuple[ColumnTransformation, ...]
+    transformations: tuple[Transformation, ...]
 
 
 class ColumnSources(Struct, frozen=True, cache_hash=True):
@@ -263,7 +255,7 @@ class VersionRecord(Struct, gc=False):
 class VersionCache:
     """Cache of the versions of datasets, oldest first."""
 
-    def __init__(self, reader: EntityQueries, aliases: dict[Name, tuple[Name, ...]]) -> None:
+    def __init__(self, reader: IndexReader, aliases: dict[Name, tuple[Name, ...]]) -> None:
         self._reader = reader
         self._aliases = aliases
         self._cached: dict[Name, list[VersionRecord]] = {}

@@ -15,13 +15,10 @@ from clew.events.facets import decode_facet, get_str
 from clew.index.backends.base import Row
 from clew.index.encoding import entity_key
 from clew.index.queries.entities import (
-    EntityQueries,
     Facets,
     Name,
     RunIoRecord,
     RunRecord,
-    list_slow_runs,
-    list_top_level_runs,
 )
 from clew.index.queries.reader import IndexReader
 from clew.query.entities.annotations import NO_ANNOTATIONS, Annotations
@@ -35,25 +32,21 @@ from clew.query.entities.model import (
     make_version_id,
 )
 from clew.query.model import EPOCH, State, from_epoch_micros
-from clew.query.names import UnknownNameError
+from clew.query.names import UnknownNameError, require_run
 
 _OUTPUT = "OUTPUT"
 # Inputs and outputs listed in the description of a job; lineage queries return all of them.
 MAX_NEIGHBOURS: Final = 100
 
 
-def describe_run(reader: EntityQueries, run_uuid: str, *, with_io_facets: bool = False) -> CatalogRun:
+def describe_run(reader: IndexReader, run_uuid: str, *, with_io_facets: bool = False) -> CatalogRun:
     """Load a run with its facets, inputs and outputs; raise if it does not exist."""
-    run = load_runs(reader, [run_uuid], with_io_facets=with_io_facets).get(run_uuid)
-    if run is None:
-        raise UnknownNameError(
-            f"There is no run {run_uuid!r}.", hint="Pass the runId of its events; `clew runs` lists recent runs."
-        )
-    return run
+    records = {run_uuid: require_run(reader, run_uuid)}
+    return load_run_io(reader, records, None, with_io_facets=with_io_facets)[run_uuid]
 
 
 def load_runs(
-    reader: EntityQueries,
+    reader: IndexReader,
     run_uuids: Collection[str],
     versions: VersionCache | None = None,
     *,
@@ -64,7 +57,7 @@ def load_runs(
 
 
 def load_run_io(
-    reader: EntityQueries, rows: dict[str, RunRecord], versions: VersionCache | None, *, with_io_facets: bool = True
+    reader: IndexReader, rows: dict[str, RunRecord], versions: VersionCache | None, *, with_io_facets: bool = True
 ) -> dict[str, CatalogRun]:
     """Load the inputs and outputs of runs: with `versions`, version ids, else row counts and schemas."""
     io_by_run = reader.io_of(rows, with_facets=with_io_facets, with_counts=versions is None)
@@ -109,7 +102,7 @@ def to_run(
 
 
 def _split_run_io(
-    reader: EntityQueries, versions: VersionCache | None, run: RunRecord, io: Collection[RunIoRecord]
+    reader: IndexReader, versions: VersionCache | None, run: RunRecord, io: Collection[RunIoRecord]
 ) -> tuple[tuple[RunDataset, ...], tuple[RunDataset, ...]]:
     """Return the inputs and outputs of a run; outputs have a version id only if it completed."""
     inputs, outputs = list[RunDataset](), list[RunDataset]()
@@ -166,24 +159,23 @@ def list_job_runs(
     """List runs that started at `since` or later, newest or slowest first."""
     since_micros = 0 if since is None else (since - EPOCH) // timedelta(microseconds=1)
     if selection == "slow":
-        rows = list_slow_runs(index, since_micros, SLOW_SAMPLE_SIZE, limit)
+        records = index.slow_runs(since_micros, SLOW_SAMPLE_SIZE, limit)
     else:
-        rows = list_top_level_runs(index, since_micros, limit, is_failed=selection == "failed")
-    return [_job_run_summary(row) for row in rows]
+        records = index.top_level_runs(since_micros, limit, is_failed=selection == "failed")
+    return [_job_run_summary(to_run(record)) for record in records]
 
 
-def _job_run_summary(row: Row) -> JobRunSummary:
-    started_at, ended_at = row["started_at"], row["ended_at"]
+def _job_run_summary(run: CatalogRun) -> JobRunSummary:
     return JobRunSummary(
-        run_uuid=row["run_uuid"],
-        job_namespace=row["job_namespace"],
-        job_name=row["job_name"],
-        state=row["state"],
-        started_at=from_epoch_micros(started_at),
-        ended_at=from_epoch_micros(ended_at),
-        duration_ms=None if started_at is None or ended_at is None else (ended_at - started_at) / 1000,
-        error=row["error_message"],
-        session_id=row["session_id"],
+        run_uuid=run.id,
+        job_namespace=None if run.job is None else run.job[0],
+        job_name=None if run.job is None else run.job[1],
+        state=run.state,
+        started_at=run.started_at,
+        ended_at=run.ended_at,
+        duration_ms=run.duration_ms,
+        error=run.error,
+        session_id=run.session_id,
     )
 
 
@@ -191,11 +183,11 @@ LATEST_RUNS = 10
 _MAX_SUGGESTIONS = 1000
 
 
-def describe_job(reader: EntityQueries, name: Name) -> CatalogJob:
+def describe_job(reader: IndexReader, name: Name) -> CatalogJob:
     """Load a job with its latest run and the datasets that it reads and writes; raise if it does not exist."""
     jobs = load_jobs(reader, [name], latest_runs=0)
     if not jobs:
-        raise UnknownNameError.of("job", name[1], [other for _, other in reader.recent_jobs(_MAX_SUGGESTIONS)])
+        raise UnknownNameError.of("job", name[1], [other for _, other in reader.recent_names("job", _MAX_SUGGESTIONS)])
     reads, writes = (
         tuple(
             (row["dataset_namespace"], row["dataset_name"])
@@ -207,7 +199,7 @@ def describe_job(reader: EntityQueries, name: Name) -> CatalogJob:
 
 
 def load_jobs(
-    reader: EntityQueries,
+    reader: IndexReader,
     names: Collection[Name],
     versions: VersionCache | None = None,
     annotations: Annotations | None = None,
@@ -243,7 +235,7 @@ def load_jobs(
     ]
 
 
-def load_job_versions(reader: EntityQueries, versions: VersionCache, name: Name) -> list[JobVersion]:
+def load_job_versions(reader: IndexReader, versions: VersionCache, name: Name) -> list[JobVersion]:
     """Load the versions of a job, newest first."""
     job_versions = list(_versions(reader, reader.job_versions_of([name])).values())
     latest = load_runs(reader, [version.run_uuid for version in job_versions if version.run_uuid is not None], versions)
@@ -286,7 +278,7 @@ class _Version:
             )
 
 
-def _versions(reader: EntityQueries, rows: Iterable[Row]) -> dict[tuple[Name, str], _Version]:
+def _versions(reader: IndexReader, rows: Iterable[Row]) -> dict[tuple[Name, str], _Version]:
     versions: dict[tuple[Name, str], _Version] = {}
     for row in rows:
         key = (row["job_namespace"], row["job_name"]), row["version"]
@@ -298,7 +290,7 @@ def _versions(reader: EntityQueries, rows: Iterable[Row]) -> dict[tuple[Name, st
     return versions
 
 
-def _set_io(reader: EntityQueries, versions: Iterable[_Version]) -> None:
+def _set_io(reader: IndexReader, versions: Iterable[_Version]) -> None:
     by_run = {
         version.run_uuid: version for version in versions if version.run_uuid is not None and not version.is_declared
     }
@@ -307,7 +299,7 @@ def _set_io(reader: EntityQueries, versions: Iterable[_Version]) -> None:
         version.inputs, version.outputs = _split_job_io(record[1:4] for record in io)
 
 
-def _current_versions(reader: EntityQueries, names: Collection[Name]) -> dict[Name, _Version]:
+def _current_versions(reader: IndexReader, names: Collection[Name]) -> dict[Name, _Version]:
     last: dict[Name, Row] = {}
     by_name: defaultdict[Name, list[Row]] = defaultdict(list)
     for row in reader.job_versions_of(names):
@@ -318,7 +310,7 @@ def _current_versions(reader: EntityQueries, names: Collection[Name]) -> dict[Na
     return {name: version for (name, _), version in _versions(reader, rows).items()}
 
 
-def _io_without_version(reader: EntityQueries, name: Name) -> tuple[tuple[Name, ...], tuple[Name, ...]]:
+def _io_without_version(reader: IndexReader, name: Name) -> tuple[tuple[Name, ...], tuple[Name, ...]]:
     """Return the inputs and outputs of a job that has no version yet."""
     rows = (row for direction in ("INPUT", "OUTPUT") for row in reader.datasets_used_by(name, direction))
     return _split_job_io((row["direction"], row["dataset_namespace"], row["dataset_name"]) for row in rows)

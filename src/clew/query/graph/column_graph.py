@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from clew.events.notebook import NOTEBOOK_NAMESPACE
 from clew.index.encoding import KEY_SEPARATOR, entity_key
-from clew.index.queries.entities import find_canonical_name
+from clew.index.queries.entities import AssertedEdge
 from clew.index.queries.lineage import (
     NOW,
     LatestAssertion,
@@ -21,7 +21,7 @@ from clew.index.queries.lineage import (
     all_latest_assertions,
     latest_assertions,
 )
-from clew.index.queries.reader import AssertedEdge, IndexReader
+from clew.index.queries.reader import IndexReader
 from clew.query.graph.job_graph import LookupBudget
 from clew.query.graph.nodes import (
     ArrayGraph,
@@ -32,21 +32,12 @@ from clew.query.graph.nodes import (
     column_key,
     parse_column_key,
 )
-from clew.query.model import EdgeType
+from clew.query.model import Transformation
 
 _Name = tuple[str, str]
 RENAME_SUBTYPE = "RENAME"
 # The key of a dataset-level node ends with the separator that a column name would follow.
 _DATASET_KEY_END = ord(KEY_SEPARATOR)
-
-
-class Transformation(Struct, frozen=True):
-    """Transformation of a column edge; subtype RENAME: the same column of a dataset that was renamed."""
-
-    type: EdgeType
-    subtype: str | None = None
-    description: str | None = None
-    is_masking: bool | None = None
 
 
 class AdjacentColumn(Struct, frozen=True):
@@ -178,7 +169,7 @@ class _GraphBuilder:
 
     def add_assertion(self, index: IndexReader, assertion: LatestAssertion) -> None:
         """Add the edges of an assertion; it has none if the lineage was removed."""
-        edges = list(index.asserted_edges(assertion.edge_set_id))
+        edges = list(index.asserted_edges([assertion.edge_set_id]))
         sources = [self._source(index, assertion, edge) for edge in edges]
         dataset = assertion.dataset_namespace, assertion.dataset_name
         # Each version of a frame variable is a dataset; the bare name is an alias of the latest version.
@@ -393,7 +384,7 @@ class LazyColumnGraph:
 
     def _edges(self, edge_set_id: str) -> list[AssertedEdge]:
         if edge_set_id not in self._edge_sets:
-            self._edge_sets[edge_set_id] = list(self._index.asserted_edges(edge_set_id))
+            self._edge_sets[edge_set_id] = list(self._index.asserted_edges([edge_set_id]))
         return self._edge_sets[edge_set_id]
 
     def _target(self, assertion: LatestAssertion) -> _Name:
@@ -439,12 +430,11 @@ class LazyColumnGraph:
 
     def _canonical(self, name: _Name) -> _Name:
         if name not in self._canonical_names:
-            row = find_canonical_name(self._index, *name)
-            self._canonical_names[name] = name if row is None else (row[0], row[1])
+            self._canonical_names[name] = self._index.find_canonical_name(name) or name
         return self._canonical_names[name]
 
-    def _aliases(self, dataset: _Name) -> list[_Name]:
-        return [dataset] if dataset[0] == NOTEBOOK_NAMESPACE else self._neighbours.aliases_of(dataset)
+    def _aliases(self, dataset: _Name) -> tuple[_Name, ...]:
+        return (dataset,) if dataset[0] == NOTEBOOK_NAMESPACE else self._index.aliases_of(dataset)
 
     def _rename_edges(self, dataset: _Name, column: str | None, *, is_forward: bool) -> Iterator[AdjacentColumn]:
         for old, new in self._renames.get(dataset, ()):

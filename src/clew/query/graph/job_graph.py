@@ -12,7 +12,6 @@ from typing import Final, Literal
 from clew.errors import ClewError
 from clew.events.notebook import NOTEBOOK_NAMESPACE
 from clew.index.encoding import KEY_SEPARATOR
-from clew.index.queries.entities import find_canonical_name
 from clew.index.queries.lineage import NeighbourQueries
 from clew.index.queries.reader import IndexReader
 from clew.query.graph.nodes import (
@@ -222,11 +221,11 @@ class LazyJobGraph:
 
     def find(self, node: Node) -> int | None:
         """Return the number of a job or dataset, by any of its names; None if it has no lineage."""
-        row = find_canonical_name(self._index, node.namespace, node.name) if node.kind == "dataset" else None
-        name = (node.namespace, node.name) if row is None else (row[0], row[1])
-        number = self.number_of(node_key(node.kind, *name))
+        name = node.namespace, node.name
+        canonical = self._index.find_canonical_name(name) if node.kind == "dataset" else None
+        number = self.number_of(node_key(node.kind, *(canonical or name)))
         is_in_graph = (
-            self.load(number) or row is not None or (node.kind == "job" and self._has_parent_or_children(number))
+            self.load(number) or canonical is not None or (node.kind == "job" and self._has_parent_or_children(number))
         )
         return number if is_in_graph else None
 

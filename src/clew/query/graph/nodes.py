@@ -162,7 +162,7 @@ def build_adjacency(nodes: int, starts: Numbers, ends: Numbers) -> Adjacency:
 
 
 # Increase when the arrays change; files with another number are rebuilt.
-_FORMAT: Final = 4
+_FORMAT: Final = 5
 _MAGIC: Final = b"clewgrph"
 _ALIGNMENT = 8
 

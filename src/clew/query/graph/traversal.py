@@ -11,14 +11,13 @@ from typing import Any, Final, Generic, Literal, Protocol, TypeVar
 
 from msgspec import Struct, structs
 
-from clew.index.backends.base import Row
-from clew.index.queries.entities import consumers_after, find_run, list_child_runs, list_run_io, producer_before
+from clew.index.queries.entities import RunIoRecord, RunRecord
 from clew.index.queries.reader import IndexReader
-from clew.query.graph.column_graph import AdjacentColumn, Transformation
+from clew.query.graph.column_graph import AdjacentColumn
 from clew.query.graph.nodes import Column
 from clew.query.graph.view import JobGraphView, RollUp
-from clew.query.model import DatasetName, EdgeType
-from clew.query.names import UnknownNameError
+from clew.query.model import DatasetName, EdgeType, Transformation
+from clew.query.names import require_run
 
 Direction = Literal["upstream", "downstream", "both"]
 MAX_HOPS: Final = 100
@@ -411,9 +410,8 @@ _MAX_ANCESTORS = 50
 class VisitedRun(Struct, frozen=True):
     """A visited run; `distance` is negative upstream."""
 
-    run_uuid: str
+    run: RunRecord
     distance: int
-    row: Row
 
 
 class RunEdge(Struct, frozen=True):
@@ -433,16 +431,6 @@ class RunTraversal(Struct, frozen=True):
     is_truncated: bool
 
 
-def require_run(index: IndexReader, run_uuid: str) -> Row:
-    """Return the row of a run; raise if it does not exist."""
-    row = find_run(index, run_uuid)
-    if row is None:
-        raise UnknownNameError(
-            f"There is no run {run_uuid!r}.", hint="Pass the runId of its events; `clew runs` lists recent runs."
-        )
-    return row
-
-
 def traverse_runs(
     index: IndexReader,
     run_uuid: str,
@@ -453,25 +441,25 @@ def traverse_runs(
     roll_up: RollUp = "none",
 ) -> RunTraversal:
     """Traverse from a run to other runs; with `roll_up`, replace each by its parent or root run."""
-    rows = {run_uuid: require_run(index, run_uuid)}
-    if roll_up != "none" or not list_run_io(index, run_uuid):
+    records = {run_uuid: require_run(index, run_uuid)}
+    if roll_up != "none" or not index.io_of([run_uuid]):
         # A run without inputs and outputs is represented by its child runs.
-        rows |= {row["run_uuid"]: row for row in list_child_runs(index, run_uuid, limit)}
+        records |= {record.run_uuid: record for record in index.children(run_uuid, limit)[0]}
 
     def expand(name: str, is_forward: bool) -> Iterator[tuple[str, str, RunEdge]]:  # noqa: FBT001
-        for other, edge in (_readers if is_forward else _writers)(index, rows[name]):
-            rows.setdefault(other["run_uuid"], other)
-            yield other["run_uuid"], other["run_uuid"], edge
+        for other, edge in (_readers if is_forward else _writers)(index, records[name]):
+            records.setdefault(other.run_uuid, other)
+            yield other.run_uuid, other.run_uuid, edge
 
-    starts = {name: name for name in list(rows)[:limit]}
+    starts = {name: name for name in list(records)[:limit]}
     traversal = breadth_first(starts, expand, direction, depth=depth, limit=limit)
-    shown = {name: _ancestor(index, rows[name], roll_up) for name in traversal.distances}
+    shown = {name: _ancestor(index, records[name], roll_up) for name in traversal.distances}
     runs: dict[str, VisitedRun] = {}
     for name, distance in traversal.distances.items():
         run = shown[name]
-        runs.setdefault(run["run_uuid"], VisitedRun(run["run_uuid"], distance, run))
+        runs.setdefault(run.run_uuid, VisitedRun(run, distance))
     edges = dict.fromkeys(
-        structs.replace(edge, writer=shown[edge.writer]["run_uuid"], reader=shown[edge.reader]["run_uuid"])
+        structs.replace(edge, writer=shown[edge.writer].run_uuid, reader=shown[edge.reader].run_uuid)
         for edge in traversal.edges
     )
     return RunTraversal(
@@ -481,33 +469,31 @@ def traverse_runs(
     )
 
 
-def _writers(index: IndexReader, run: Row) -> Iterator[tuple[Row, RunEdge]]:
-    for read in list_run_io(index, run["run_uuid"]):
-        if read["direction"] == "INPUT":
-            writer = producer_before(index, read, run)
-            if writer is not None:
-                yield writer, _edge(writer, run, read)
+def _writers(index: IndexReader, run: RunRecord) -> Iterator[tuple[RunRecord, RunEdge]]:
+    for io in index.io_of([run.run_uuid]).get(run.run_uuid, ()):
+        writer = index.writer_of(io, run) if io.direction == "INPUT" else None
+        if writer is not None:
+            yield writer, _edge(writer, run, io)
 
 
-def _readers(index: IndexReader, run: Row) -> Iterator[tuple[Row, RunEdge]]:
-    for written in list_run_io(index, run["run_uuid"]):
-        if written["direction"] == "OUTPUT":
-            for reader in consumers_after(index, written, run, _MAX_READERS):
-                yield reader, _edge(run, reader, written)
+def _readers(index: IndexReader, run: RunRecord) -> Iterator[tuple[RunRecord, RunEdge]]:
+    for io in index.io_of([run.run_uuid]).get(run.run_uuid, ()):
+        if io.direction == "OUTPUT":
+            for reader in index.readers_of(io, run, _MAX_READERS):
+                yield reader, _edge(run, reader, io)
 
 
-def _ancestor(index: IndexReader, run: Row, roll_up: RollUp) -> Row:
-    visited = {run["run_uuid"]}
+def _ancestor(index: IndexReader, run: RunRecord, roll_up: RollUp) -> RunRecord:
+    visited = {run.run_uuid}
     for _ in range({"none": 0, "parent": 1, "root": _MAX_ANCESTORS}[roll_up]):
-        name = run["parent_run_uuid"]
-        parent = None if name is None or name in visited else find_run(index, name)
+        name = run.parent_run_uuid
+        parent = None if name is None or name in visited else index.run(name)
         if parent is None:
             break
-        visited.add(name)
+        visited.add(parent.run_uuid)
         run = parent
     return run
 
 
-def _edge(writer: Row, reader: Row, io: Row) -> RunEdge:
-    dataset = DatasetName(io["dataset_namespace"], io["dataset_name"])
-    return RunEdge(writer["run_uuid"], reader["run_uuid"], dataset, io["dataset_version"] or None)
+def _edge(writer: RunRecord, reader: RunRecord, io: RunIoRecord) -> RunEdge:
+    return RunEdge(writer.run_uuid, reader.run_uuid, DatasetName(*io.dataset), io.version or None)

@@ -13,7 +13,7 @@ from clew.data_dir import LakeLocation
 from clew.events.openlineage import to_epoch_micros
 from clew.index.encoding import entity_key
 from clew.index.queries.entities import Facets, Name
-from clew.index.queries.lists import PageQueries
+from clew.index.queries.reader import IndexReader
 from clew.query.diff import (
     DatasetDiff,
     EdgeKey,
@@ -73,7 +73,7 @@ class RunView(Struct, frozen=True, rename="camel"):
     child_total: int
 
 
-def build_run_view(index: PageQueries, run_uuid: str) -> RunView:
+def build_run_view(index: IndexReader, run_uuid: str) -> RunView:
     """Build the page of a run."""
     run = describe_run(index, run_uuid, with_io_facets=True)
     children, total = index.children(run_uuid, _MAX_CHILDREN)
@@ -94,7 +94,7 @@ def build_run_view(index: PageQueries, run_uuid: str) -> RunView:
     )
 
 
-def _previous(index: PageQueries, run: CatalogRun) -> RunListItem | None:
+def _previous(index: IndexReader, run: CatalogRun) -> RunListItem | None:
     """Return the previous run of the same job, for comparison."""
     if run.job is None or run.started_at is None:
         return None
@@ -102,7 +102,7 @@ def _previous(index: PageQueries, run: CatalogRun) -> RunListItem | None:
     return next(iter(to_run_items(index.runs_of_job(run.job, 1, before=(started_at, 0, "")))), None)
 
 
-def _job_facets(index: PageQueries, job: Name) -> Facets:
+def _job_facets(index: IndexReader, job: Name) -> Facets:
     key = "job", entity_key(*job)
     return index.facets_of([key]).get(key, {})
 
@@ -135,7 +135,7 @@ class JobView(Struct, frozen=True, rename="camel"):
     run_total: int
 
 
-def build_job_view(index: PageQueries, name: EntityName) -> JobView:
+def build_job_view(index: IndexReader, name: EntityName) -> JobView:
     """Build the page of a job."""
     job = describe_job(index, name.key)
     return JobView(
@@ -223,7 +223,7 @@ class DatasetView(Struct, frozen=True, rename="camel"):
     series: tuple[Series, ...]
 
 
-def build_dataset_view(index: PageQueries, name: EntityName) -> DatasetView:
+def build_dataset_view(index: IndexReader, name: EntityName) -> DatasetView:
     """Build the page of a dataset, by any of its names."""
     names = index.aliases_of(name.key)
     versions = VersionCache(index, {name.key: names})
@@ -253,7 +253,7 @@ def build_dataset_view(index: PageQueries, name: EntityName) -> DatasetView:
     )
 
 
-def _jobs_using(index: PageQueries, names: Iterable[Name], direction: str) -> tuple[Usage, ...]:
+def _jobs_using(index: IndexReader, names: Iterable[Name], direction: str) -> tuple[Usage, ...]:
     return to_usages((row for name in names for row in index.jobs_using(name, direction)), "job")
 
 
@@ -278,7 +278,7 @@ def _sources(column: ColumnSources) -> Iterator[ColumnSource]:
             )
 
 
-def _versions(index: PageQueries, writes: list[VersionRecord]) -> tuple[DatasetVersionItem, ...]:
+def _versions(index: IndexReader, writes: list[VersionRecord]) -> tuple[DatasetVersionItem, ...]:
     """Convert versions, newest first."""
     runs = index.runs_of({write.run_uuid for write in writes if write.run_uuid is not None})
     items = []
@@ -299,7 +299,7 @@ def _versions(index: PageQueries, writes: list[VersionRecord]) -> tuple[DatasetV
     return tuple(reversed(items))
 
 
-def _series(index: PageQueries, writes: Iterable[VersionRecord]) -> tuple[Series, ...]:
+def _series(index: IndexReader, writes: Iterable[VersionRecord]) -> tuple[Series, ...]:
     """Return the metrics of writes that have at least two points."""
     series: defaultdict[str, list[SeriesPoint]] = defaultdict(list)
     for write in writes:
@@ -309,7 +309,7 @@ def _series(index: PageQueries, writes: Iterable[VersionRecord]) -> tuple[Series
     return tuple(Series(name, tuple(points)) for name, points in series.items() if len(points) > 1)
 
 
-def _metrics(index: PageQueries, write: VersionRecord, run_uuid: str) -> dict[str, float]:
+def _metrics(index: IndexReader, write: VersionRecord, run_uuid: str) -> dict[str, float]:
     metrics: dict[str, float] = {} if write.row_count is None else {"rows": write.row_count}
     facets = index.run_dataset_facets("OUTPUT", *write.dataset, write.producer_version, run_uuid)
     for name in _METRIC_FACETS:
@@ -342,7 +342,7 @@ class _ColumnMetrics(Struct, rename="camel"):
     null_count: float | None = None
 
 
-def build_run_changes(index: PageQueries, lake: LakeLocation | None, before: str, after: str) -> RunChanges:
+def build_run_changes(index: IndexReader, lake: LakeLocation | None, before: str, after: str) -> RunChanges:
     """List the changes between two runs; notebook runs are compared cell by cell."""
     notebooks = _notebook(index, before), _notebook(index, after)
     if notebooks[0] is not None and notebooks[1] is not None:
@@ -358,7 +358,7 @@ def build_run_changes(index: PageQueries, lake: LakeLocation | None, before: str
     )
 
 
-def _notebook(index: PageQueries, name: str) -> NotebookRun | None:
+def _notebook(index: IndexReader, name: str) -> NotebookRun | None:
     run = index.runs_of([name]).get(name)
     is_root = run is None or run.parent_run_uuid is None
     session = name if run is None else run.session_id

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from clew.errors import UsageError
 from clew.events.notebook import NOTEBOOK_NAMESPACE
-from clew.index.queries.lists import PageQueries
+from clew.index.queries.reader import IndexReader
 from clew.query.graph import nodes as graph_nodes
 from clew.query.graph.column_graph import AdjacentColumn, LazyColumnGraph
 from clew.query.graph.job_graph import LazyJobGraph
@@ -65,7 +65,7 @@ class GraphNodeRef(Struct, frozen=True, order=True):
 class PageJobGraph(LazyJobGraph):
     """Job graph of the page: operations are children of their notebook, neighbours are last updated first."""
 
-    def __init__(self, index: PageQueries) -> None:
+    def __init__(self, index: IndexReader) -> None:
         super().__init__(index)
         self._page_index = index
 
@@ -76,7 +76,9 @@ class PageJobGraph(LazyJobGraph):
 
     def number(self, ref: GraphNodeRef) -> int:
         """Return the number of a node, of a dataset by any of its names, whether it has lineage or not."""
-        name = self._page_index.canonical_name(ref.name.key) if ref.kind == "dataset" else ref.name.key
+        name = ref.name.key
+        if ref.kind == "dataset":
+            name = self._page_index.find_canonical_name(name) or name
         return self.number_of(graph_nodes.node_key(ref.kind, *name))
 
     def parent(self, number: int) -> int:
@@ -100,7 +102,7 @@ class PageJobGraph(LazyJobGraph):
 class _Page:
     """Graph, view and column names of a page."""
 
-    def __init__(self, index: PageQueries, as_of: datetime | None) -> None:
+    def __init__(self, index: IndexReader, as_of: datetime | None) -> None:
         self.index = index
         self.as_of = None if as_of is None else round(as_of.timestamp() * 1_000_000)
         self.graph = PageJobGraph(index)
@@ -230,7 +232,7 @@ class LineageGraphView(Struct, frozen=True, rename="camel"):
     card: CardMetrics
 
 
-def build_lineage_graph(index: PageQueries, request: GraphRequest) -> LineageGraphView:
+def build_lineage_graph(index: IndexReader, request: GraphRequest) -> LineageGraphView:
     """Build the graph around a node."""
     page = _Page(index, request.as_of)
     centre = page.number(request.centre)
@@ -251,7 +253,7 @@ def build_lineage_graph(index: PageQueries, request: GraphRequest) -> LineageGra
 
 
 def build_path_graph(
-    index: PageQueries, start: GraphNodeRef, end: GraphNodeRef, as_of: datetime | None = None
+    index: IndexReader, start: GraphNodeRef, end: GraphNodeRef, as_of: datetime | None = None
 ) -> LineageGraphView:
     """Build the graph of a shortest path between two nodes, in either direction."""
     page = _Page(index, as_of)
@@ -265,7 +267,7 @@ def build_path_graph(
 _Boxes = dict[str, Box]
 
 
-def _require(index: PageQueries, requested: GraphNodeRef, node: GraphNodeRef) -> None:
+def _require(index: IndexReader, requested: GraphNodeRef, node: GraphNodeRef) -> None:
     exists = index.has_dataset(*requested.name.key) if requested.kind == "dataset" else index.has_job(*node.name.key)
     if not exists:
         names = index.dataset_page("", 1000)[0] if requested.kind == "dataset" else index.job_page("", 1000)[0]

@@ -15,7 +15,7 @@ from clew.errors import UsageError
 from clew.events.notebook import NOTEBOOK_NAMESPACE
 from clew.index.backends.base import Row
 from clew.index.queries.entities import RunRecord
-from clew.index.queries.lists import PageQueries
+from clew.index.queries.reader import IndexReader
 from clew.lake.storage import open_storage
 from clew.query import search
 from clew.query.context import QueryResources
@@ -165,7 +165,7 @@ class Activity(Struct, frozen=True):
     datasets: DatasetListView
 
 
-def build_activity(index: PageQueries) -> Activity:
+def build_activity(index: IndexReader) -> Activity:
     """Build the activity page."""
     return Activity(
         load_counts(index),
@@ -175,13 +175,13 @@ def build_activity(index: PageQueries) -> Activity:
     )
 
 
-def load_counts(index: PageQueries) -> Counts:
+def load_counts(index: IndexReader) -> Counts:
     """Count datasets, jobs, runs and sessions as the lists do."""
     row = index.counts()
     return Counts(0, 0, 0, 0) if row is None else Counts(*row)
 
 
-def list_datasets(index: PageQueries, text: str, limit: int) -> DatasetListView:
+def list_datasets(index: IndexReader, text: str, limit: int) -> DatasetListView:
     """List the datasets with a text in their names."""
     rows, total = index.dataset_page(text, limit)
     items = []
@@ -199,7 +199,7 @@ def list_datasets(index: PageQueries, text: str, limit: int) -> DatasetListView:
     return DatasetListView(tuple(items), total)
 
 
-def list_jobs(index: PageQueries, text: str, limit: int) -> JobListView:
+def list_jobs(index: IndexReader, text: str, limit: int) -> JobListView:
     """List the jobs with a text in their names."""
     rows, total = index.job_page(text, limit)
     items = []
@@ -213,7 +213,7 @@ def list_jobs(index: PageQueries, text: str, limit: int) -> JobListView:
     return JobListView(tuple(items), total)
 
 
-def list_runs(index: PageQueries, text: str, state: str, limit: int) -> RunListView:
+def list_runs(index: IndexReader, text: str, state: str, limit: int) -> RunListView:
     """List the runs without a parent run."""
     rows, total = index.run_page(text, state, limit)
     return RunListView(to_run_items(rows), total)
@@ -243,7 +243,7 @@ class SearchResults(Struct, frozen=True):
     totals: dict[SearchResultKind, int]
 
 
-def search_all(index: PageQueries, resources: QueryResources, text: str) -> SearchResults:
+def search_all(index: IndexReader, resources: QueryResources, text: str) -> SearchResults:
     """Search names and notebook code for a text, then SQL, descriptions, tags and facets."""
     query = text.strip()
     if not query:

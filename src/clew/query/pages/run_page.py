@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from clew.errors import UsageError
-from clew.query.graph.column_graph import AdjacentColumn, Transformation
+from clew.query.graph.column_graph import AdjacentColumn
 from clew.query.graph.traversal import UNLIMITED, Traversal, TraversedEdge, breadth_first, traverse_columns
 from clew.query.layout import Box, Size, Spacing, compute_layered_layout
-from clew.query.model import CellExecution, LineageStep, NotebookRun
+from clew.query.model import CellExecution, LineageStep, NotebookRun, Transformation
 from clew.query.notebooks.reports import peak_memory_mb, total_ms
 from clew.query.notebooks.session import RunStates, display_name, track_states
 from clew.query.pages.run_page_model import (

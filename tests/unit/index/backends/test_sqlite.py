@@ -31,7 +31,7 @@ def test_existing_index_is_reopened(index: Path) -> None:
     with IndexReader(index) as reader:
         assert reader.meta("format") == str(INDEX_FORMAT)
         assert reader.meta("indexed_at") is None
-        assert reader.datasets() == []
+        assert reader.recent_names("dataset") == []
 
 
 def test_opens_a_relative_path(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import pytest
 from clew.events.facets import FacetOrder
 from clew.events.openlineage import decode_openlineage
 from clew.index.extract.extractor import ChangeExtractor
-from clew.index.queries.lineage import latest_edges
+from clew.index.queries.lineage import latest_assertions
 from clew.index.queries.reader import IndexReader
 from clew.index.writer import IndexWriter
 
@@ -54,8 +54,9 @@ def test_facet_order_decides_independent_of_batches(order: FacetOrder, tmp_path:
         with IndexReader(path) as index:
             assert index.facets("run", "r") == {"note": json.dumps({"n": winner}).encode()}, parts
             assert index.dataset_facet("n", "out", None, "note") == json.dumps({"n": winner}).encode(), parts
-            edges = latest_edges(index, [("n", "out")])
-            assert [edge.source_column for _, edge in edges] == [f"c{winner}"], parts
+            (assertion,) = latest_assertions(index, [("n", "out")])
+            edges = index.asserted_edges([assertion.edge_set_id])
+            assert [edge.source_column for edge in edges] == [f"c{winner}"], parts
 
 
 def test_sort_key_breaks_ties_by_receipt() -> None:

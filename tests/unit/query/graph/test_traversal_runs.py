@@ -19,7 +19,7 @@ def distances(
     }
     with resources.reader() as index:
         result = traverse_runs(index, scenario.run_id(run), direction, **options)
-    return {names[node.run_uuid]: node.distance for node in result.runs}
+    return {names[node.run.run_uuid]: node.distance for node in result.runs}
 
 
 @pytest.fixture

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from clew.index.queries.lists import PageQueries
+from clew.index.queries.reader import IndexReader
 from clew.query.pages.entities import DatasetView, build_dataset_view
 from clew.query.pages.lists import EntityName
 
 
 def dataset_view(scenario: Any, name: str) -> DatasetView:
-    with PageQueries(scenario.index_events()) as index:
+    with IndexReader(scenario.index_events()) as index:
         return build_dataset_view(index, EntityName("db", name))
 
 

@@ -15,7 +15,7 @@ from tests.support.paths import PAGE_TESTS
 from clew.data_dir import IndexLocation
 from clew.events.streams import Stream, decode_event
 from clew.index.extract.extractor import ChangeExtractor
-from clew.index.queries.lists import PageQueries
+from clew.index.queries.reader import IndexReader
 from clew.index.writer import IndexWriter
 from clew.query.context import QueryResources
 from clew.query.layout import Box
@@ -44,8 +44,8 @@ def index_location(request: pytest.FixtureRequest, tmp_path_factory: pytest.Temp
 
 
 @pytest.fixture(scope="module")
-def index(index_location: IndexLocation) -> Iterator[PageQueries]:
-    with PageQueries(index_location) as queries:
+def index(index_location: IndexLocation) -> Iterator[IndexReader]:
+    with IndexReader(index_location) as queries:
         yield queries
 
 
@@ -63,7 +63,7 @@ def _boxes_by_label(view: graph.LineageGraphView) -> dict[str, Box]:
     return {node.label: node.box for node in view.nodes}
 
 
-def test_dataset_view_has_the_sources_of_each_column(index: PageQueries) -> None:
+def test_dataset_view_has_the_sources_of_each_column(index: IndexReader) -> None:
     view = build_dataset_view(index, MARGIN)
     origins = {column.name: [(item.dataset.name, item.column) for item in column.sources] for column in view.columns}
     assert origins["margin_pct"] == [
@@ -79,13 +79,13 @@ def test_dataset_view_has_the_sources_of_each_column(index: PageQueries) -> None
     assert "schema" in view.facets
 
 
-def test_suggests_a_similar_name_for_an_unknown_dataset(index: PageQueries) -> None:
+def test_suggests_a_similar_name_for_an_unknown_dataset(index: IndexReader) -> None:
     with pytest.raises(UnknownNameError, match=r"no dataset 'finance\.margn'") as error:
         build_dataset_view(index, EntityName(WAREHOUSE, "finance.margn"))
     assert "finance.margin" in (error.value.hint or "")
 
 
-def test_job_and_run_views(index: PageQueries) -> None:
+def test_job_and_run_views(index: IndexReader) -> None:
     view = build_job_view(index, EntityName("airflow", "bi.refresh"))
     assert (view.run_total, [run.state for run in view.runs].count("FAILED")) == (14, 2)
     failed = build_run_view(index, next(run.run_uuid for run in view.runs if run.state == "FAILED"))
@@ -95,7 +95,7 @@ def test_job_and_run_views(index: PageQueries) -> None:
     assert [use.dataset.name for use in failed.inputs] == ["finance.margin"]
 
 
-def test_two_runs_of_a_job_differ_in_rows_and_columns(index: PageQueries) -> None:
+def test_two_runs_of_a_job_differ_in_rows_and_columns(index: IndexReader) -> None:
     runs = build_job_view(index, EntityName("airflow", "finance.load_daily")).runs
     changes = build_run_changes(index, None, runs[5].run_uuid, runs[0].run_uuid).changes
     assert [(change.kind, change.label, change.added) for change in changes] == [
@@ -104,7 +104,7 @@ def test_two_runs_of_a_job_differ_in_rows_and_columns(index: PageQueries) -> Non
     ]
 
 
-def test_lists_have_totals(index: PageQueries) -> None:
+def test_lists_have_totals(index: IndexReader) -> None:
     activity = build_activity(index)
     assert (len(activity.runs.items), activity.runs.total) == (8, activity.counts.runs)
     assert list_runs(index, "", "FAILED", 50).total == 2
@@ -112,7 +112,7 @@ def test_lists_have_totals(index: PageQueries) -> None:
     assert [len(list_datasets(index, "", 5).items), list_datasets(index, "MARGIN", 5).total] == [5, 1]
 
 
-def test_search_ranks_names_before_text_matches(index: PageQueries, resources: QueryResources) -> None:
+def test_search_ranks_names_before_text_matches(index: IndexReader, resources: QueryResources) -> None:
     items = search_all(index, resources, "margin").items
     assert [(item.kind, item.column or item.name.name) for item in items][:3] == [
         ("dataset", "finance.margin"),
@@ -123,7 +123,7 @@ def test_search_ranks_names_before_text_matches(index: PageQueries, resources: Q
     assert search_all(index, resources, "  ").items == ()
 
 
-def test_graph_starts_with_one_hop_and_counts_hidden_nodes(index: PageQueries) -> None:
+def test_graph_starts_with_one_hop_and_counts_hidden_nodes(index: IndexReader) -> None:
     view = graph.build_lineage_graph(index, graph.GraphRequest(_node("finance.margin")))
     nodes = {node.label: node for node in view.nodes}
     assert {"erp.allocated", "shop.revenue", "finance.load_daily"} <= nodes.keys()
@@ -139,7 +139,7 @@ def _label_at(view: graph.LineageGraphView, position: int) -> str:
     return view.nodes[position].label
 
 
-def test_expanding_a_node_moves_nothing(index: PageQueries) -> None:
+def test_expanding_a_node_moves_nothing(index: IndexReader) -> None:
     before = graph.build_lineage_graph(index, graph.GraphRequest(_node("finance.margin")))
     expansions = (graph.Expansion("down", _node("finance.margin")), graph.Expansion("up", _node("erp.allocated")))
     after = graph.build_lineage_graph(index, graph.GraphRequest(_node("finance.margin"), expansions))
@@ -148,7 +148,7 @@ def test_expanding_a_node_moves_nothing(index: PageQueries) -> None:
     assert all(node.hidden_upstream == node.hidden_downstream == 0 for node in after.nodes)
 
 
-def test_as_of_excludes_later_events(index: PageQueries) -> None:
+def test_as_of_excludes_later_events(index: IndexReader) -> None:
     full = graph.build_lineage_graph(index, graph.GraphRequest(_node("finance.margin"), depth=20))
     assert full.time_range.first is not None
     early = full.time_range.first + timedelta(minutes=6)
@@ -163,7 +163,7 @@ def test_as_of_excludes_later_events(index: PageQueries) -> None:
     }
 
 
-def test_path_graph_has_only_the_path(index: PageQueries) -> None:
+def test_path_graph_has_only_the_path(index: IndexReader) -> None:
     names = ["erp.costs", "erp.allocate", "erp.allocated", "finance.load_daily", "finance.margin", "bi.refresh"]
     forward = graph.build_path_graph(index, _node("erp.costs"), _node("bi.dashboard"))
     backward = graph.build_path_graph(index, _node("bi.dashboard"), _node("erp.costs"))
@@ -186,7 +186,7 @@ def test_notebook_edges_connect_input_and_output_files(notebook_events: Any) -> 
         "compute", "paid@1", {"total": sources, None: [("df@1", "qty", "FILTER")]}, code="paid = df.price * df.qty"
     )
     session.operation("save", "totals.csv", {"total": [("paid@1", "total")]}, code="paid.to_csv(path)")
-    with PageQueries(notebook_events.index_events()) as index:
+    with IndexReader(notebook_events.index_events()) as index:
         view = graph.build_lineage_graph(
             index, graph.GraphRequest(GraphNodeRef("dataset", EntityName("file", "/data/totals.csv")))
         )
@@ -206,7 +206,7 @@ def test_graph_links_a_renamed_dataset_and_lineage_without_a_job(scenario: Any) 
     scenario.run("load", "raw", "old", columns={"old": {"x": "raw.x"}})
     scenario.rename("old", "new")
     scenario.dataset("copy", columnLineage=column_lineage({"x": "new.x"}))
-    with PageQueries(scenario.index_events()) as index:
+    with IndexReader(scenario.index_events()) as index:
         request = graph.GraphRequest(GraphNodeRef("dataset", EntityName("db", "copy")), depth=3)
         view = graph.build_lineage_graph(index, request)
     assert [(link.source.rsplit("/", 1)[-1], link.target.rsplit("/", 1)[-1]) for link in view.links] == [

@@ -11,7 +11,7 @@ from clew.data_dir import DatabaseUrl
 from clew.events.streams import decode_event
 from clew.index.backends.postgres.connection import MAX_NAME_BYTES, sanitize_name
 from clew.index.extract.extractor import ChangeExtractor
-from clew.index.queries.lineage import latest_edges
+from clew.index.queries.lineage import latest_assertions
 from clew.index.queries.reader import IndexReader
 from clew.index.writer import IndexWriter
 
@@ -62,7 +62,8 @@ def test_entities_are_found_by_their_sanitized_names(text: str, postgres_schemas
     with IndexReader(location) as reader:
         assert reader.has_job(sanitized, sanitized)
         assert json.loads(reader.facets("run", sanitized)["note"]) == {"text": text}
-        assert [edge.source_column for _, edge in latest_edges(reader, [("n", sanitized)])] == [sanitized]
+        (assertion,) = latest_assertions(reader, [("n", sanitized)])
+        assert [edge.source_column for edge in reader.asserted_edges([assertion.edge_set_id])] == [sanitized]
         (job,) = reader.query("select * from runs join jobs on namespace = job_namespace and name = job_name")
         assert job["state"] == "COMPLETED"
         assert job["job_version"] is not None

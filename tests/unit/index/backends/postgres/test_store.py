@@ -60,7 +60,7 @@ def test_existing_index_is_reopened(missing: DatabaseUrl) -> None:
     with IndexReader(missing) as reader:
         identity = reader.meta("identity")
         assert reader.meta("format") == str(INDEX_FORMAT)
-        assert reader.datasets() == []
+        assert reader.recent_names("dataset") == []
     write(missing)
     with IndexReader(missing) as reader:
         assert reader.meta("identity") == identity
@@ -142,7 +142,7 @@ def test_lost_connection_is_reopened(index: DatabaseUrl, execute: Execute) -> No
     with IndexWriter(index) as index_writer, IndexReader(index) as reader:
         terminate_session(execute, reader)
         terminate_session(execute, index_writer)
-        assert reader.datasets() == []
+        assert reader.recent_names("dataset") == []
         index_writer.apply("app/0", ChangeSet(jobs=[JOB]))
         with reader.snapshot():
             assert reader.has_job("shop", "daily")

@@ -1,0 +1,173 @@
+"""Connection to an index: snapshots, queries, version and facets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from operator import attrgetter
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from clew.data_dir import IndexLocation
+from clew.index.backends import open_backend
+from clew.index.backends.base import Database, Row
+from clew.index.backends.sqlite import BUSY_SECONDS, read_dictionaries
+from clew.index.encoding import (
+    DELETED,
+    FacetDecoder,
+    StoredFacet,
+    dataset_key,
+    entity_key,
+    prefix_end,
+    run_dataset_key,
+    split_key,
+)
+
+# All names of the dataset with namespace ?1 and name ?2.
+ALIASES_CTE = """with names (namespace, name) as (
+    select ?1, ?2 union select other.namespace, other.name
+    from dataset_aliases own join dataset_aliases other using (canonical_namespace, canonical_name)
+    where own.namespace = ?1 and own.name = ?2)"""
+_VERSION = "select key, value from meta where key in ('identity', 'indexed_seq', 'indexed_at', 'last_batch')"
+
+
+class IndexVersion(NamedTuple):
+    """Identity of an index, and position, time and name of its last batch."""
+
+    identity: str
+    indexed_seq: int
+    indexed_at: str
+    last_batch: str
+
+
+class Snapshot:
+    """A read transaction. A class, because it is cheaper than a generator-based context manager."""
+
+    __slots__ = ("_database",)
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def __enter__(self) -> None:
+        self._database.execute("begin")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._database.in_transaction:
+            self._database.execute("rollback")
+
+
+class IndexConnection:
+    """Read-only connection to an index."""
+
+    def __init__(self, location: IndexLocation, busy_seconds: float = BUSY_SECONDS) -> None:
+        self._database = open_backend(location).reader(busy_seconds)
+        try:
+            self._decoder = self._load_decoder()
+        except BaseException:
+            self._database.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._database.close()
+
+    def snapshot(self) -> Snapshot:
+        """Return a context manager in which all queries see the same state."""
+        return Snapshot(self._database)
+
+    def query(self, query: str, *values: object) -> list[Row]:
+        """Return the rows of a query."""
+        return self._database.execute(query, values).fetchall()
+
+    def query_one(self, query: str, *values: object) -> Row | None:
+        """Return the first row of a query, if any."""
+        row: Row | None = self._database.execute(query, values).fetchone()
+        return row
+
+    def stream(self, query: str, *values: object) -> Iterator[Any]:
+        """Yield the rows of a query as plain tuples, which are cheaper than named rows."""
+        return self._database.execute_tuples(query, values)
+
+    def count(self, query: str, *values: object) -> int:
+        """Return the number that a query selects."""
+        row = self.query_one(query, *values)
+        return 0 if row is None else int(row[0])
+
+    def meta(self, key: str) -> str | None:
+        """Return a value of the table `meta`, such as `indexed_at`, `indexed_seq` or `last_batch`."""
+        row = self.query_one("select value from meta where key = ?", key)
+        return None if row is None else str(row["value"])
+
+    def version(self) -> IndexVersion:
+        """Return the identity and the position of the index."""
+        meta = {row["key"]: str(row["value"]) for row in self.query(_VERSION)}
+        return IndexVersion(
+            meta.get("identity", ""),
+            int(meta.get("indexed_seq", "0")),
+            meta.get("indexed_at", ""),
+            meta.get("last_batch", ""),
+        )
+
+    def has_event(self, event_id: str) -> bool:
+        """Return True if an event was ingested; rejected events do not count."""
+        return self.query_one("select 1 from events where event_id = ?", bytes.fromhex(event_id)) is not None
+
+    def dataset_facet(self, namespace: str, name: str, version: str | None, facet: str) -> bytes | None:
+        """Return a facet of a dataset version."""
+        return self._facet("dataset", dataset_key(namespace, name, version), facet)
+
+    def run_dataset_facet(
+        self, direction: str, namespace: str, name: str, version: str | None, run_uuid: str, facet: str
+    ) -> bytes | None:
+        """Return an input or output facet of a run."""
+        return self._facet(direction.lower(), run_dataset_key(run_uuid, dataset_key(namespace, name, version)), facet)
+
+    def run_dataset_facets(
+        self, direction: str, namespace: str, name: str, version: str | None, run_uuid: str
+    ) -> dict[str, bytes]:
+        """Return all input or output facets of a run by name."""
+        return self.facets(direction.lower(), run_dataset_key(run_uuid, dataset_key(namespace, name, version)))
+
+    def facets(self, kind: str, *identity: str | None) -> dict[str, bytes]:
+        """Return all facets of an entity by name."""
+        facets = sorted(self._facets(kind, entity_key(*identity)), key=attrgetter("name"))
+        return {facet.name: facet.body for facet in facets if facet.body != DELETED}
+
+    def versions_with_facets(self, namespace: str, name: str) -> list[str | None]:
+        """Return the versions of a dataset that have facets, most recent facets first."""
+        begin = entity_key(namespace, name, "")
+        rows = self.query(
+            """select entity_key from facets where kind = 'dataset' and entity_key >= ? and entity_key < ?
+            order by last_seq desc""",
+            begin,
+            prefix_end(begin),
+        )
+        return [split_key(row["entity_key"])[2] for row in rows]
+
+    def _facet(self, kind: str, key: str, name: str) -> bytes | None:
+        bodies = (facet.body for facet in self._facets(kind, key) if facet.name == name)
+        return next(bodies, DELETED) or None
+
+    def _facets(self, kind: str, key: str) -> list[StoredFacet]:
+        row = self.query_one("select body from facets where kind = ? and entity_key = ?", kind, key)
+        return [] if row is None else self._decode_blob(row["body"])
+
+    def _decode_blob(self, body: bytes) -> list[StoredFacet]:
+        try:
+            return self._decoder.decode(body)
+        except KeyError:
+            # The dictionary was added after this reader was opened.
+            self._decoder = self._load_decoder()
+            return self._decoder.decode(body)
+
+    def _load_decoder(self) -> FacetDecoder:
+        return FacetDecoder(read_dictionaries(self._database))
