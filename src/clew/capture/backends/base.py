@@ -20,7 +20,7 @@ from clew.capture.emit.redaction import redacted_message
 from clew.capture.environments.session import current_execution
 from clew.capture.introspection.user_code import guard, is_user_code
 from clew.capture.lineage.frame_version import STATE_ATTR, FrameVersion
-from clew.capture.lineage.operations import ExplicitEdges, OperationRecord
+from clew.capture.lineage.operations import ExplicitEdges, OperationRecord, OperationType
 
 if TYPE_CHECKING:
     from types import CodeType, FrameType, FunctionType, ModuleType
@@ -195,6 +195,8 @@ class Call(Struct, eq=False):
     # State of the receiver before the call.
     pre_state: Any
     caller: FrameType
+    # Type of the recorded operation; a rule may change it.
+    kind: OperationType = "transformation"
     is_module_function: bool = False
     result: Any = None
     # Seconds of `perf_counter`; 0 if the wrapper does not time its calls.
@@ -240,27 +242,34 @@ def noop(_: Any) -> None:
     """Read no state before the call."""
 
 
-class Patch(NamedTuple):
-    """A patched function: the original, its rule, and the callbacks that run before the call."""
+class Tracing(NamedTuple):
+    """How a function is traced: its rule, the callbacks that run before the call, and the type of its operations."""
 
-    original: Callable[..., Any]
-    name: str
     rule: Rule
     read_state: ReadState = noop
     prepare: Prepare | None = None
+    kind: OperationType = "transformation"
+
+
+class Patch(NamedTuple):
+    """A patched function: the original, and how it is traced."""
+
+    original: Callable[..., Any]
+    name: str
+    tracing: Tracing
     is_function: bool = False
 
 
 def _trace_call(
     patch: Patch, args: tuple[Any, ...], kwargs: dict[str, Any], caller: FrameType, engine: str = ""
 ) -> Any:
-    original, name, rule, read_state, prepare, is_function = patch
+    original, name, (rule, read_state, prepare, kind), is_function = patch
     guard.depth = 1
     try:
         if is_function:
-            call = Call(name, None, args, kwargs, None, caller, is_function)
+            call = Call(name, None, args, kwargs, None, caller, kind, is_function)
         else:
-            call = Call(name, args[0], args[1:], kwargs, None, caller)
+            call = Call(name, args[0], args[1:], kwargs, None, caller, kind)
         if read_state is not noop:
             try:
                 call.pre_state = read_state(args[0])
@@ -290,7 +299,7 @@ def _prepare_call(
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments for the original function, with callbacks wrapped or evaluated."""
     try:
-        new_args, kwargs = patch.prepare(call)  # type: ignore[misc]
+        new_args, kwargs = patch.tracing.prepare(call)  # type: ignore[misc]
     except Exception as error:  # noqa: BLE001 - capture must never change what the user's call does
         record_error(patch.name, error)
         return args, kwargs
@@ -324,12 +333,10 @@ class Patcher:
         code = _with_filename(function.__code__, self._filename)
         return type(function)(code, function.__globals__, argdefs=(self._engine,))
 
-    def method(
-        self, owner: Any, name: str, rule: Rule, read_state: ReadState = noop, prepare: Prepare | None = None
-    ) -> None:
-        """Run `rule` after every user call of a method."""
+    def method(self, owner: Any, name: str, tracing: Tracing) -> None:
+        """Trace every user call of a method."""
         original = getattr(owner, name)
-        patch, trace = Patch(original, name, rule, read_state, prepare), self.trace
+        patch, trace = Patch(original, name, tracing), self.trace
 
         def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
             if guard.depth:
@@ -339,10 +346,10 @@ class Patcher:
 
         self.wrap(owner, name, wrapper, original)
 
-    def function(self, module: ModuleType, name: str, rule: Rule, prepare: Prepare | None = None) -> None:
-        """Run `rule` after every user call of a function of a module."""
+    def function(self, module: ModuleType, name: str, tracing: Tracing) -> None:
+        """Trace every user call of a function of a module."""
         original = getattr(module, name)
-        patch, trace = Patch(original, name, rule, noop, prepare, is_function=True), self.trace
+        patch, trace = Patch(original, name, tracing, is_function=True), self.trace
 
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             if guard.depth:

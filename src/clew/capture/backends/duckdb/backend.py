@@ -16,8 +16,8 @@ from clew.capture.backends.base import (
     Patcher,
     Prepare,
     Rule,
+    Tracing,
     is_frame,
-    noop,
     record_operation,
     snapshot,
     version_of_frame,
@@ -90,7 +90,9 @@ class DuckDBBackend(Backend):
         """Patch `mo.sql`, which SQL cells call; one operation, without the queries that display its result."""
         for name in _MARIMO_MODULES:
             if hasattr(sys.modules.get(name), "sql"):
-                self._marimo_patches.function(sys.modules[name], "sql", _trace_query, _prepare_marimo_query)
+                self._marimo_patches.function(
+                    sys.modules[name], "sql", Tracing(_trace_query, prepare=_prepare_marimo_query)
+                )
 
     def uninstall(self) -> None:
         """Remove all patches."""
@@ -101,7 +103,7 @@ class DuckDBBackend(Backend):
         original = getattr(owner, name, None)
         if original is None:
             return
-        patch = Patch(original, name, rule, noop, prepare, is_function=not isinstance(owner, type))
+        patch = Patch(original, name, Tracing(rule, prepare=prepare), is_function=not isinstance(owner, type))
         trace = self._patches.trace
 
         def wrapper(*args: Any, **kwargs: Any) -> Any:

@@ -195,9 +195,9 @@ def reduction_rule(axis_position: int = 0) -> Rule:
         version: FrameVersion = call.pre_state
         is_axis1 = _is_axis1(call, axis_position)
         if isinstance(call.result, pd.DataFrame) and is_axis1:
-            assign_to_result(call, version.fields(None, TRANSFORMATION), "aggregation")
+            assign_to_result(call, version.fields(None, TRANSFORMATION))
         elif isinstance(call.result, pd.DataFrame):
-            record_created(call, "aggregation", IdentityEdges(version, AGGREGATION), None, (version,))
+            record_created(call, IdentityEdges(version, AGGREGATION), None, (version,))
         else:
             _assign_reduced(call, is_axis1=is_axis1)
 
@@ -237,7 +237,7 @@ def trace_agg(call: Call) -> None:
             fields = {label: apply_direct(version.field(label), AGGREGATION) for label in sources if version.has(label)}
         step = TRANSFORMATION if _is_axis1(call) else AGGREGATION
         fields = fields or _fields_with_closure(call, closure, step | opaque)
-        record_created(call, "aggregation", IdentityEdges(version, step | opaque, fields), None, (version,))
+        record_created(call, IdentityEdges(version, step | opaque, fields), None, (version,))
     else:
         _assign_reduced(call, is_axis1=_is_axis1(call), opaque=opaque, closure=closure)
 
@@ -248,11 +248,7 @@ def all_columns_rule(step: int) -> Rule:
     def rule(call: Call) -> None:
         version: FrameVersion = call.pre_state
         operands = [provenance_or_empty(value) for value in call.values()]
-        assign_to_result(
-            call,
-            apply_direct(union(version.fields(), *operands), step),
-            "reshape" if step == TRANSFORMATION else "aggregation",
-        )
+        assign_to_result(call, apply_direct(union(version.fields(), *operands), step))
 
     return rule
 
@@ -281,11 +277,10 @@ def trace_apply(call: Call) -> None:
         elif isinstance(call.result, pd.DataFrame):
             fields: dict[Hashable, Provenance] = dict.fromkeys(call.result.columns, provenance)
             fields.update({name: version.field(name) for name in index_names(call.result.index) if version.has(name)})
-            record_created(call, "transformation", ExplicitEdges(fields), None, (version,))
+            record_created(call, ExplicitEdges(fields), None, (version,))
     elif isinstance(call.result, pd.DataFrame):
         record_created(
             call,
-            "transformation",
             IdentityEdges(version, step, _fields_with_closure(call, closure, step)),
             None,
             (version,),

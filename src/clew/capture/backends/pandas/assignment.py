@@ -55,7 +55,7 @@ def trace_setitem(call: Call) -> None:
         fields = _assigned_cells(call, key, value)
     else:
         fields = _assigned_columns(call, key, value)
-    record_mutated(call, "assignment", IdentityEdges(version, IDENTITY, fields))
+    record_mutated(call, IdentityEdges(version, IDENTITY, fields))
 
 
 def _assigned_columns(call: Call, key: Any, value: Any) -> dict[Hashable, Provenance]:
@@ -105,7 +105,7 @@ def _assigned_cells(call: Call, mask: Any, value: Any) -> dict[Hashable, Provena
 def trace_insert(call: Call) -> None:
     """Trace df.insert(position, column, value)."""
     label, value = call.argument(1, "column"), call.argument(2, "value")
-    record_mutated(call, "assignment", IdentityEdges(call.pre_state, IDENTITY, {label: value_provenance(value, call)}))
+    record_mutated(call, IdentityEdges(call.pre_state, IDENTITY, {label: value_provenance(value, call)}))
 
 
 def trace_isetitem(call: Call) -> None:
@@ -115,7 +115,7 @@ def trace_isetitem(call: Call) -> None:
         call.receiver.columns[position]
         for position in (positions if isinstance(positions, (list, tuple)) else [positions])
     ]
-    record_mutated(call, "assignment", IdentityEdges(call.pre_state, IDENTITY, _assigned_columns(call, labels, value)))
+    record_mutated(call, IdentityEdges(call.pre_state, IDENTITY, _assigned_columns(call, labels, value)))
 
 
 def trace_update(call: Call) -> None:
@@ -128,7 +128,7 @@ def trace_update(call: Call) -> None:
     else:
         updates = {label: source.field(label) for label in version.columns if source.has(label)}
     fields = {label: apply_direct(union(version.field(label), new), TRANSFORMATION) for label, new in updates.items()}
-    record_mutated(call, "assignment", IdentityEdges(version, IDENTITY, fields))
+    record_mutated(call, IdentityEdges(version, IDENTITY, fields))
 
 
 def wrap_assign_callbacks(call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -147,9 +147,9 @@ def wrap_assign_callbacks(call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def trace_assign(call: Call) -> None:
-    """Trace df.assign(**columns)."""
+    """Trace df.assign(**columns), and df.select(*columns), which is new in pandas 3.1."""
     version, assigned = call.pre_state if isinstance(call.pre_state, tuple) else (call.pre_state, {})
-    record_created(call, "assignment", IdentityEdges(version, IDENTITY, assigned), None, (version,))
+    record_created(call, IdentityEdges(version, IDENTITY, assigned), None, (version,))
 
 
 def wrap_select_callbacks(call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -163,12 +163,6 @@ def wrap_select_callbacks(call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
     return call.args, kwargs
 
 
-def trace_select(call: Call) -> None:
-    """Trace DataFrame.select, new in pandas 3.1."""
-    version, selected = call.pre_state if isinstance(call.pre_state, tuple) else (call.pre_state, {})
-    record_created(call, "selection", IdentityEdges(version, IDENTITY, selected), None, (version,))
-
-
 def trace_fillna(call: Call) -> None:
     """Trace df.fillna(value): a scalar, or the entry of a mapping, Series or frame for each column."""
     version: FrameVersion = call.pre_state
@@ -179,7 +173,7 @@ def trace_fillna(call: Call) -> None:
             continue
         # A Series fills each column from its entry with that label, as in `df.fillna(df.mean())`.
         fields[label] = coalesced(version.field(label), provenance_for_label(value, label))
-    record_result(call, "transformation", IdentityEdges(version, IDENTITY, fields))
+    record_result(call, IdentityEdges(version, IDENTITY, fields))
 
 
 def trace_combine_first(call: Call) -> None:
@@ -191,4 +185,4 @@ def trace_combine_first(call: Call) -> None:
         sides = [side.field(label) for side in (version, source) if side.has(label)]
         fields[label] = coalesced(*sides) if source.has(label) else union(*sides)
     edges = IdentityEdges(version, IDENTITY, fields)
-    record_created(call, "transformation", edges, align_rows(call, edges, [source]), (version, source))
+    record_created(call, edges, align_rows(call, edges, [source]), (version, source))

@@ -14,7 +14,7 @@ from pandas.core.groupby.indexing import GroupByNthSelector
 from pandas.core.resample import Resampler
 from pandas.core.window.rolling import BaseWindow
 
-from clew.capture.backends.base import Backend, public_methods
+from clew.capture.backends.base import Backend, Rule, Tracing, public_methods
 from clew.capture.backends.pandas import aggregation, assignment, io, series
 from clew.capture.backends.pandas.elementwise import trace_categorical_init, trace_ufunc, trace_unknown_method
 from clew.capture.backends.pandas.groupby import GroupMethod, groupby_rule, nth_rule
@@ -34,7 +34,6 @@ from clew.capture.lineage.frame_version import STATE_ATTR, FrameVersion, set_sta
 
 # Metrics of few values are faster with Python's own set than with NumPy or pandas' hash table.
 _SMALL_ARRAY = 100
-_AGGREGATE = GroupMethod()
 _UNKNOWN = Method()
 
 
@@ -112,40 +111,41 @@ BACKEND = PandasBackend()
 def _patch_frames() -> None:
     owner = pd.DataFrame
     # Attributes that are patched first have their own wrappers.
-    patches.setitem(owner, assignment.trace_setitem, current_version, assignment.evaluate_setitem_key)
+    setitem = Tracing(assignment.trace_setitem, current_version, assignment.evaluate_setitem_key, "assignment")
+    patches.setitem(owner, setitem)
     patch_frame_getitem()
-    patches.method(owner, "__init__", io.trace_frame_init)
-    for name in ("query", "eval"):
-        patches.stack_level_method(owner, name, METHODS[name].frame or trace_unknown_method, current_version)
+    patches.method(owner, "__init__", Tracing(io.trace_frame_init, kind="creation"))
     with_rules = [name for name, method in METHODS.items() if method.frame is not None and hasattr(owner, name)]
     for name in dict.fromkeys((*public_methods(owner, IGNORED_METHODS), *with_rules)):
         method = METHODS.get(name, _UNKNOWN)
-        patch = patches.in_place_method if method.in_place else patches.method
-        patch(owner, name, method.frame or trace_unknown_method, current_version, method.prepare)
-    patches.getter(owner, "values", aggregation.trace_to_numpy, current_version)
-    patches.getter(owner, "T", METHODS["transpose"].frame or trace_unknown_method, current_version)
+        patch = (
+            patches.stack_level_method
+            if method.has_stack_level
+            else patches.in_place_method
+            if method.in_place
+            else patches.member
+        )
+        patch(owner, name, method.tracing(method.frame or trace_unknown_method, current_version))
     for name in ("from_dict", "from_records", "from_arrow"):
         if hasattr(owner, name):
-            patches.class_method(owner, name, io.trace_frame_from)
+            patches.class_method(owner, name, Tracing(io.trace_frame_from, kind="creation"))
 
 
 def _patch_series() -> None:
     owner = pd.Series
-    patches.setitem(owner, series.trace_series_setitem, lineage_or_empty)
-    patches.method(owner, "__init__", io.trace_series_init)
+    patches.setitem(owner, Tracing(series.trace_series_setitem, lineage_or_empty))
+    patches.method(owner, "__init__", Tracing(io.trace_series_init))
     with_rules = [name for name, method in METHODS.items() if method.series is not None and hasattr(owner, name)]
     for name in dict.fromkeys((*public_methods(owner, IGNORED_METHODS), *with_rules)):
         method = METHODS.get(name, _UNKNOWN)
         rule = method.series or series.SeriesMethod()
         if method.in_place:
             in_place_rule = series.series_in_place_rule(rule) if isinstance(rule, series.SeriesMethod) else rule
-            patches.in_place_method(owner, name, in_place_rule, lineage_or_empty, method.prepare)
+            patches.in_place_method(owner, name, method.tracing(in_place_rule, lineage_or_empty))
         elif isinstance(rule, series.SeriesMethod):
             series.patch_series_method(name, rule)
         else:
-            patches.method(owner, name, rule, lineage_or_empty, method.prepare)
-    for name in ("values", "array"):
-        patches.getter(owner, name, series.trace_series_values)
+            patches.member(owner, name, method.tracing(rule, lineage_or_empty))
 
 
 def _patch_groups() -> None:
@@ -156,14 +156,16 @@ def _patch_groups() -> None:
             if owner in windows and name not in vars(owner):
                 # The wrapper is inherited.
                 continue
-            if name in ("rolling", "expanding", "ewm", "resample"):
-                patches.method(owner, name, aggregation.trace_groupby_window)
-            else:
-                patches.method(owner, name, groupby_rule(name, METHODS.get(name, _UNKNOWN).group or _AGGREGATE))
+            patches.method(owner, name, Tracing(_group_rule(name)))
     for owner in (DataFrameGroupBy, SeriesGroupBy, BaseWindow, Resampler):
-        patches.method(owner, "__getitem__", aggregation.trace_groupby_getitem)
+        patches.method(owner, "__getitem__", Tracing(aggregation.trace_groupby_getitem))
     for name in ("__call__", "__getitem__"):
-        patches.method(GroupByNthSelector, name, nth_rule(METHODS["nth"].group or _AGGREGATE))
+        patches.method(GroupByNthSelector, name, Tracing(nth_rule(_group_rule("nth"))))
+
+
+def _group_rule(name: str) -> Rule:
+    rule = METHODS.get(name, _UNKNOWN).group or GroupMethod()
+    return groupby_rule(name, rule) if isinstance(rule, GroupMethod) else rule
 
 
 def _subclasses(owner: type) -> list[type]:
@@ -174,19 +176,19 @@ def _subclasses(owner: type) -> list[type]:
 def _patch_functions() -> None:
     for name, method in METHODS.items():
         if method.function is not None:
-            patches.function(pd, name, method.function, method.prepare)
+            patches.function(pd, name, method.tracing(method.function))
     for name in dir(pd):
         if name.startswith("read_") and name != "read_clipboard":
-            patches.function(pd, name, io.trace_read)
+            patches.function(pd, name, Tracing(io.trace_read, kind="io"))
     for owner in io.CHUNK_READERS:
         for name in ("__next__", "get_chunk", "read"):
             if hasattr(owner, name):
-                patches.method(owner, name, io.trace_read_chunk)
-    patches.method(pd.Categorical, "__init__", trace_categorical_init)
+                patches.method(owner, name, Tracing(io.trace_read_chunk, kind="io"))
+    patches.method(pd.Categorical, "__init__", Tracing(trace_categorical_init))
     # One wrapper for both classes: pandas compares their `__array_ufunc__` to order the operands.
-    patches.method(NDFrame, "__array_ufunc__", trace_ufunc)
+    patches.method(NDFrame, "__array_ufunc__", Tracing(trace_ufunc))
     for name, rule in NUMPY_FUNCTIONS.items():
-        patches.function(np, name, rule)
+        patches.function(np, name, Tracing(rule))
 
 
 def _numeric_metrics(values: Any, step: int, *, include_bounds: bool) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from clew.capture.backends.pandas.state import current_version, is_scalar, mark_
 from clew.capture.introspection.bytecode import literal_sequences, operand_spans
 from clew.capture.introspection.read_tracking import loaded_values, reads_in_statement, record_scalar, scalar_sources
 from clew.capture.lineage.frame_version import STATE_ATTR, FrameVersion, set_state
-from clew.capture.lineage.operations import ExplicitEdges, IdentityEdges, OperationRecord, OperationType, fold_iteration
+from clew.capture.lineage.operations import ExplicitEdges, IdentityEdges, OperationRecord, fold_iteration
 from clew.capture.lineage.provenance import (
     Provenance,
     apply_direct,
@@ -55,7 +55,6 @@ _MAX_ITEMS_COMPARED = 64
 
 def record_created(
     call: Call,
-    kind: OperationType,
     edges: IdentityEdges | ExplicitEdges,
     rows: Provenance | None = None,
     parents: tuple[FrameVersion, ...] = (),
@@ -70,12 +69,11 @@ def record_created(
     index = frame._mgr.axes[1]
     if getattr(index, STATE_ATTR) is None:
         set_state(index, version)
-    return record_output(call, kind, version, edges, rows, parents, method)
+    return record_output(call, version, edges, rows, parents, method)
 
 
 def record_mutated(
     call: Call,
-    kind: OperationType,
     edges: IdentityEdges | ExplicitEdges,
     rows: Provenance | None = None,
     frame: Any = None,
@@ -88,22 +86,19 @@ def record_mutated(
     version = snapshot_frame(frame, uid=previous.uid)
     version.name = previous.name
     set_state(frame, version)
-    return record_output(call, kind, version, edges, rows, (previous,), method)
+    return record_output(call, version, edges, rows, (previous,), method)
 
 
-def record_result(
-    call: Call, kind: OperationType, edges: IdentityEdges | ExplicitEdges, rows: Provenance | None = None
-) -> None:
+def record_result(call: Call, edges: IdentityEdges | ExplicitEdges, rows: Provenance | None = None) -> None:
     """Record a method that has an `inplace` parameter."""
     if call.is_in_place:
-        record_mutated(call, kind, edges, rows)
+        record_mutated(call, edges, rows)
     elif isinstance(call.result, pd.DataFrame):
-        record_created(call, kind, edges, rows, (call.pre_state,))
+        record_created(call, edges, rows, (call.pre_state,))
 
 
 def record_output(
     call: Call,
-    kind: OperationType,
     version: FrameVersion,
     edges: IdentityEdges | ExplicitEdges,
     rows: Provenance | None,
@@ -117,7 +112,7 @@ def record_output(
         started = ended = ended or _clock()
     operation = OperationRecord(
         method or call.name,
-        kind,
+        call.kind,
         version,
         edges,
         rows or {},
@@ -137,14 +132,14 @@ def record_output(
     return operation
 
 
-def assign_to_result(call: Call, provenance: Provenance, kind: OperationType = "transformation") -> None:
+def assign_to_result(call: Call, provenance: Provenance) -> None:
     """Attach one provenance to the result of a call, whatever its type."""
     result = call.result
     if isinstance(result, pd.Series):
         attach_to_series(result, provenance)
     elif isinstance(result, pd.DataFrame):
         labels = [*result.columns, *[name for name in result.index.names if name is not None]]
-        record_created(call, kind, ExplicitEdges(dict.fromkeys(labels, provenance)))
+        record_created(call, ExplicitEdges(dict.fromkeys(labels, provenance)))
     elif isinstance(result, (np.ndarray, ExtensionArray)):
         attach_to_array(result, provenance)
     elif isinstance(result, pd.Index):

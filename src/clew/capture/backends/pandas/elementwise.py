@@ -113,7 +113,7 @@ def trace_query(call: Call) -> None:
         rows = as_indirect(union(*inputs), FILTER)
     except (SyntaxError, TypeError):
         rows = version.fields(None, FILTER | OPAQUE)
-    record_result(call, "selection", IdentityEdges(version), rows)
+    record_result(call, IdentityEdges(version), rows)
 
 
 def _statement_inputs(
@@ -155,11 +155,12 @@ def trace_eval(call: Call) -> None:
         if statement.target is not None:
             assigned[statement.target] = value
     if assigned:
-        record_result(call, "assignment", IdentityEdges(version, IDENTITY, assigned))
+        record_result(call, IdentityEdges(version, IDENTITY, assigned))
     elif isinstance(call.result, pd.Series):
         attach_to_series(call.result, value, version.levels() or None)
     elif isinstance(call.result, pd.DataFrame):
-        record_result(call, "selection", IdentityEdges(version))
+        call.kind = "selection"
+        record_result(call, IdentityEdges(version))
     else:
         assign_to_result(call, value)
 
@@ -227,10 +228,10 @@ def per_column_rule(step: int, axis: RowAxis | None = None) -> Rule:
         edges = IdentityEdges(version, step, fields)
         parents = [current_version(value) for value in operands if isinstance(value, pd.DataFrame)]
         if call.is_in_place or call.result is call.receiver:
-            record_mutated(call, "transformation", edges)
+            record_mutated(call, edges)
         else:
             rows = align_rows(call, edges, parents) if parents and version.index_names else None
-            record_created(call, "transformation", edges, rows, (version, *parents))
+            record_created(call, edges, rows, (version, *parents))
 
     return rule
 
@@ -243,9 +244,7 @@ def _trace_axis1(call: Call, sources_of: ColumnSources) -> None:
     sources = [
         version.fields(sources_of(call, labels, position), TRANSFORMATION | opaque) for position in range(len(labels))
     ]
-    record_result(
-        call, "transformation", IdentityEdges(version, TRANSFORMATION | opaque, zip_by_position(labels, sources))
-    )
+    record_result(call, IdentityEdges(version, TRANSFORMATION | opaque, zip_by_position(labels, sources)))
 
 
 def align_rows(call: Call, edges: IdentityEdges, others: list[FrameVersion]) -> Provenance | None:
@@ -315,7 +314,7 @@ def named_columns_rule(position: int, name: str) -> Rule:
             label: apply_direct(union(version.field(label), provenance_or_empty(value)), TRANSFORMATION)
             for label, value in mapping.items()
         }
-        record_result(call, "transformation", IdentityEdges(version, IDENTITY, fields))
+        record_result(call, IdentityEdges(version, IDENTITY, fields))
 
     return rule
 
@@ -324,7 +323,7 @@ def trace_index_conversion(call: Call) -> None:
     """Trace tz_convert, to_period and similar: the index is transformed, the columns are unchanged."""
     version: FrameVersion = call.pre_state
     levels = {name: apply_direct(version.field(name), TRANSFORMATION) for name in version.index_names}
-    record_created(call, "transformation", IdentityEdges(version, IDENTITY, levels), None, (version,))
+    record_created(call, IdentityEdges(version, IDENTITY, levels), None, (version,))
 
 
 _shift_values = per_column_rule(TRANSFORMATION, RowAxis(2, _offset_column))
@@ -356,7 +355,7 @@ def trace_compare(call: Call) -> None:
         fields[label] = union(
             *[apply_direct(side.field(column), TRANSFORMATION) for side in (version, other) if side.has(column)]
         )
-    record_created(call, "transformation", IdentityEdges(version, TRANSFORMATION, fields), None, (version, other))
+    record_created(call, IdentityEdges(version, TRANSFORMATION, fields), None, (version, other))
 
 
 def trace_np_where(call: Call) -> None:
@@ -452,7 +451,7 @@ def trace_value_function(call: Call) -> None:
     value = call.args[0] if call.args else next(iter(call.kwargs.values()), None)
     if isinstance(value, pd.DataFrame) and isinstance(call.result, pd.DataFrame):
         version = current_version(value)
-        record_created(call, "transformation", IdentityEdges(version, TRANSFORMATION), None, (version,))
+        record_created(call, IdentityEdges(version, TRANSFORMATION), None, (version,))
         return
     provenance = apply_direct(
         union(*[argument_provenance(argument, call) for argument in call.values()]), TRANSFORMATION
@@ -487,7 +486,8 @@ def trace_unknown_method(call: Call) -> None:
     if isinstance(result, pd.DataFrame):
         all_columns = version.fields(None, step)
         fields = {label: all_columns for label in result.columns if not version.has(label)}
-        record_created(call, "unknown", IdentityEdges(version, step, fields), None, (version,))
+        call.kind = "unknown"
+        record_created(call, IdentityEdges(version, step, fields), None, (version,))
     elif isinstance(result, pd.Series):
         attach_to_series(result, version.fields(None, step))
 
@@ -497,6 +497,4 @@ def trace_unknown_function(call: Call) -> None:
     versions = [current_version(value) for value in call.values() if isinstance(value, pd.DataFrame)]
     provenance = apply_direct(union(*[provenance_or_empty(value) for value in call.values()]), TRANSFORMATION | OPAQUE)
     if isinstance(call.result, pd.DataFrame):
-        record_created(
-            call, "creation", ExplicitEdges(dict.fromkeys(call.result.columns, provenance)), None, tuple(versions)
-        )
+        record_created(call, ExplicitEdges(dict.fromkeys(call.result.columns, provenance)), None, tuple(versions))

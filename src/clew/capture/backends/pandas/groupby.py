@@ -70,7 +70,8 @@ def groupby_rule(name: str, method: GroupMethod) -> Rule:
             rows = result.rows()
             if groups.series is not None:
                 rows = union(rows, groups.series.rows)
-            record_created(call, result.kind(), result.edges(), rows, parents, method=f"{groups.prefix}.{name}")
+            call.kind = result.kind()
+            record_created(call, result.edges(), rows, parents, method=f"{groups.prefix}.{name}")
         elif isinstance(call.result, pd.Series):
             result.assign_to_series(call.result)
 
@@ -316,9 +317,8 @@ def _source_column(version: FrameVersion, label: Any) -> tuple[Any] | None:
     return None
 
 
-def nth_rule(method: GroupMethod) -> Rule:
+def nth_rule(trace_groups: Rule) -> Rule:
     """Build a rule for groupby(...).nth(n), groupby(...).nth[n], which go through a selector object."""
-    trace_groups = groupby_rule("nth", method)
 
     def rule(call: Call) -> None:
         call.receiver = call.receiver.groupby_object
@@ -336,7 +336,6 @@ def record_group(call: Call, group: Any) -> None:
     if isinstance(group, pd.DataFrame) and groups.version is not None:
         record_created(
             call,
-            "selection",
             IdentityEdges(groups.version),
             rows,
             (groups.version,),

@@ -19,7 +19,7 @@ from pandas.core.indexes.accessors import (
 from pandas.core.indexes.datetimelike import DatetimeTimedeltaMixin
 from pandas.core.strings.accessor import StringMethods
 
-from clew.capture.backends.base import Call, Rule
+from clew.capture.backends.base import Call, Rule, Tracing
 from clew.capture.backends.pandas.call import assign_to_result, record_mutated
 from clew.capture.backends.pandas.patching import patches
 from clew.capture.backends.pandas.series import mask_provenance, record_to_frame
@@ -81,7 +81,7 @@ def trace_accessor(call: Call) -> None:
     if isinstance(call.result, pd.Series):
         attach_to_series(call.result, provenance, lineage.index, lineage.rows)
     elif isinstance(call.result, pd.DataFrame):
-        record_to_frame(call, SeriesLineage(provenance, lineage.index, lineage.rows), "transformation")
+        record_to_frame(call, SeriesLineage(provenance, lineage.index, lineage.rows), call.kind)
     elif isinstance(call.result, pd.Index) and hasattr(call.result, "__dict__"):
         attach_to_series(call.result, provenance)
     elif isinstance(call.result, str):
@@ -108,16 +108,12 @@ def _underlying_lineage(accessor: Any) -> SeriesLineage:
 
 def patch_accessors() -> None:
     """Patch every method and property of the accessors."""
-    patches.method(CategoricalAccessor, "__init__", trace_categorical_accessor)
+    patches.method(CategoricalAccessor, "__init__", Tracing(trace_categorical_accessor))
     for owner in _ACCESSOR_CLASSES:
         for name in dir(owner):
             if name.startswith("_") and name != "__getitem__":
                 continue
-            attribute = inspect.getattr_static(owner, name)
-            if inspect.isfunction(attribute):
-                patches.method(owner, name, trace_accessor)
-            elif isinstance(attribute, property) and attribute.fget is not None:
-                patches.getter(owner, name, trace_accessor)
+            patches.member(owner, name, Tracing(trace_accessor))
 
 
 _INDEX_CLASSES = (
@@ -206,7 +202,7 @@ def trace_set_axis(call: Call) -> None:
     elif axis == 1:
         names = [name for name in index_names(receiver.index) if name not in receiver.columns]
         levels = level_provenance(labels, names)
-        record_mutated(call, "transformation", IdentityEdges(call.pre_state, IDENTITY, levels), method="index")
+        record_mutated(call, IdentityEdges(call.pre_state, IDENTITY, levels), method="index")
         index = receiver._mgr.axes[1]
         if getattr(index, STATE_ATTR) is None:
             set_state(index, getattr(receiver, STATE_ATTR))
@@ -224,28 +220,19 @@ def _attach_named(result: Any, provenance: Provenance, rows: Provenance | None) 
 def patch_indexes(steps: Mapping[str, int]) -> None:
     """Patch the Index classes; `steps` are the transformations of their methods and properties."""
     for owner in (pd.Index, pd.MultiIndex):
-        patches.method(owner, "get_level_values", trace_get_level_values)
+        patches.method(owner, "get_level_values", Tracing(trace_get_level_values))
         _patch_index_names(owner)
     for owner in _INDEX_CLASSES:
         for name, step in steps.items():
-            _patch_index_member(owner, name, step)
+            if name in vars(owner) or (owner is pd.Index and hasattr(owner, name)):
+                patches.member(owner, name, Tracing(index_rule(step)))
         if "__getitem__" in vars(owner):
-            patches.getitem(owner, trace_index_getitem)
+            patches.getitem(owner, Tracing(trace_index_getitem))
     for owner in _CONSTRUCTED_CLASSES:
         _patch_index_constructor(owner)
     for name in ("from_arrays", "from_frame"):
-        patches.class_method(pd.MultiIndex, name, trace_multiindex_from)
-    patches.set_axis(NDFrame, "_set_axis", trace_set_axis, _version_if_frame)
-
-
-def _patch_index_member(owner: Any, name: str, step: int) -> None:
-    if name not in vars(owner) and not (owner is pd.Index and hasattr(owner, name)):
-        return
-    attribute = inspect.getattr_static(owner, name)
-    if inspect.isfunction(attribute):
-        patches.method(owner, name, index_rule(step))
-    elif isinstance(attribute, property):
-        patches.getter(owner, name, index_rule(step))
+        patches.class_method(pd.MultiIndex, name, Tracing(trace_multiindex_from))
+    patches.set_axis(NDFrame, "_set_axis", Tracing(trace_set_axis, _version_if_frame))
 
 
 def _patch_index_names(owner: Any) -> None:

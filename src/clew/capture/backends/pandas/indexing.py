@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from pandas.core.indexing import _AtIndexer, _iAtIndexer, _iLocIndexer, _LocIndexer
 
-from clew.capture.backends.base import Call
+from clew.capture.backends.base import Call, Tracing
 from clew.capture.backends.pandas.assignment import provenance_per_column
 from clew.capture.backends.pandas.call import (
     infer_scalar,
@@ -44,8 +44,8 @@ _INDEXERS = {"loc": _LocIndexer, "iloc": _iLocIndexer, "at": _AtIndexer, "iat": 
 def patch_indexers() -> None:
     """Patch reads and writes of all four indexers."""
     for name, owner in _INDEXERS.items():
-        patches.getitem(owner, _trace_read, _evaluate_key, name)
-        patches.indexer_setitem(owner, name, _trace_write, _evaluate_key)
+        patches.getitem(owner, Tracing(_trace_read, prepare=_evaluate_key, kind="selection"), name)
+        patches.indexer_setitem(owner, name, Tracing(_trace_write, prepare=_evaluate_key, kind="assignment"))
 
 
 def _evaluate_key(call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -122,7 +122,7 @@ def _trace_read(call: Call) -> None:
     rows, columns_key = _split_key(receiver, key)
     row_provenance = _row_provenance(rows, call, FILTER)
     if isinstance(result, pd.DataFrame):
-        record_created(call, "selection", IdentityEdges(version), row_provenance, (version,))
+        record_created(call, IdentityEdges(version), row_provenance, (version,))
         return
     fields = version.fields(_selected_labels(receiver, columns_key, by_label=call.name in ("loc", "at")))
     if isinstance(result, pd.Series):
@@ -165,7 +165,7 @@ def _trace_write(call: Call) -> None:
         fields[label] = (
             assigned if is_full_column else union(previous, apply_direct(assigned, TRANSFORMATION), row_provenance)
         )
-    record_mutated(call, "assignment", IdentityEdges(version, IDENTITY, fields))
+    record_mutated(call, IdentityEdges(version, IDENTITY, fields))
 
 
 def _values_by_label(value: Any, labels: list[Hashable], call: Call) -> list[Provenance]:

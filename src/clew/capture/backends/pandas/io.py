@@ -62,7 +62,7 @@ def trace_frame_init(call: Call) -> None:
     if getattr(call.receiver, STATE_ATTR, None) is None:
         call.is_module_function = True
         fields = _fields_from_data(call.argument(0, "data"), call.receiver, call, "DataFrame")
-        record_created(call, "creation", ExplicitEdges(fields), frame=call.receiver, method="DataFrame")
+        record_created(call, ExplicitEdges(fields), frame=call.receiver, method="DataFrame")
 
 
 def trace_series_init(call: Call) -> None:
@@ -82,9 +82,7 @@ def trace_series_init(call: Call) -> None:
 
 def trace_frame_from(call: Call) -> None:
     """Trace pd.DataFrame.from_dict, from_records and from_arrow."""
-    record_created(
-        call, "creation", ExplicitEdges(_fields_from_data(call.argument(0, "data"), call.result, call, call.name))
-    )
+    record_created(call, ExplicitEdges(_fields_from_data(call.argument(0, "data"), call.result, call, call.name)))
 
 
 def _fields_from_data(data: Any, frame: Any, call: Call, function_name: str) -> dict[Hashable, Provenance]:
@@ -227,7 +225,7 @@ def _record_read(call: Call, sources: list[FrameVersion], frame: pd.DataFrame) -
     fields: dict[Hashable, Provenance] = {
         label: union(*[{(source, label): step} for source in sources]) for label in labels
     }
-    operation = record_created(call, "io", ExplicitEdges(fields), frame=frame)
+    operation = record_created(call, ExplicitEdges(fields), frame=frame)
     if sources:
         operation.read_from = sources[0]
         measure_file(frame, current_version(frame), operation)
@@ -274,7 +272,7 @@ def trace_write(call: Call) -> None:
     types = version.types()
     names = dict(zip(written.labels(), (*levels, *columns), strict=True))
     fields = {name: version.field(label) for name, label in names.items()}
-    operation = record_output(call, "io", written, ExplicitEdges(fields), None, (version,))
+    operation = record_output(call, written, ExplicitEdges(fields), None, (version,))
     operation.written_types = {name: types[label] for name, label in names.items() if label in types}
     record_written(written)
     measure_file(frame, version, operation)
@@ -298,5 +296,5 @@ def trace_series_write(call: Call) -> None:
     written.shape = (len(series), 1)
     levels = (lineage.index or {}) if call.kwargs.get("index") is not False else {}
     written.index_names = tuple(levels)
-    record_output(call, "io", written, ExplicitEdges({series.name: lineage.provenance, **levels}), lineage.rows, ())
+    record_output(call, written, ExplicitEdges({series.name: lineage.provenance, **levels}), lineage.rows, ())
     record_written(written)

@@ -185,7 +185,7 @@ def _record_join(call: Call, join: Join, right: Any, method: str) -> None:
     rows = union(join.rows(), _series_rows(right))
     if isinstance(right, pd.Series) and all(is_label(key) and key in join.right.index_names for key in join.right_keys):
         rows = _attach_group_keys(join, right.name, rows)
-    record_created(call, "join", join.edges(call.result), rows, parents, method=method)
+    record_created(call, join.edges(call.result), rows, parents, method=method)
 
 
 def _attach_group_keys(join: Join, label: Hashable, rows: Provenance) -> Provenance:
@@ -292,6 +292,7 @@ class TeeIterator:
 
 def record_concat(call: Call, objects: list[Any], axis: Any) -> None:
     """Record a concatenation: merge by label along the rows, match by position along the columns."""
+    call.kind = "concat"
     result = call.result
     if isinstance(result, pd.Series):
         lineages = [lineage_or_empty(item) for item in objects]
@@ -310,11 +311,11 @@ def record_concat(call: Call, objects: list[Any], axis: Any) -> None:
     build_fields = _concat_axis0 if axis in (0, "index", "rows") else _concat_axis1
     field_args = (sides, index_names(result.index), result.columns)
     if all(side.is_real for side in sides):
-        record_created(call, "concat", LazyEdges.from_callable(build_fields, *field_args), None, tuple(sides))
+        record_created(call, LazyEdges.from_callable(build_fields, *field_args), None, tuple(sides))
         return
     rows = union(*[_series_rows(item) for item in objects])
     parents = tuple(side for side in sides if side.overrides is None)
-    record_created(call, "concat", ExplicitEdges(build_fields(*field_args)), rows, parents)
+    record_created(call, ExplicitEdges(build_fields(*field_args)), rows, parents)
 
 
 def _concat_axis0(sides: list[FrameVersion], levels: tuple[Hashable, ...], columns: Any) -> dict[Hashable, Provenance]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from clew.capture.backends.base import Tracing, noop
 from clew.capture.backends.pandas import (
     aggregation,
     assignment,
@@ -36,7 +37,8 @@ from clew.capture.backends.pandas.series import SeriesMethod
 from clew.capture.lineage.transformations import AGGREGATION, FILTER, IDENTITY, SORT, TRANSFORMATION
 
 if TYPE_CHECKING:
-    from clew.capture.backends.base import Prepare, Rule
+    from clew.capture.backends.base import Prepare, ReadState, Rule
+    from clew.capture.lineage.operations import OperationType
 
 
 class Method(NamedTuple):
@@ -47,15 +49,23 @@ class Method(NamedTuple):
     # Series; default: TRANSFORMATION of the values and the arguments.
     series: Rule | SeriesMethod | None = None
     # GroupBy, Resampler and Window; default: an aggregate.
-    group: GroupMethod | None = None
+    group: Rule | GroupMethod | None = None
     # Transformation of the levels by a method or property of Index; 0: not traced.
     index_step: int = 0
     # Function of the module with the same name; default: not traced.
     function: Rule | None = None
     # Runs before the call, as for callbacks among the arguments.
     prepare: Prepare | None = None
+    # Type of the operations on frames and of the module's function. For other receivers it depends on the lineage.
+    kind: OperationType = "transformation"
     # Whether the method has `inplace` and warns about chained assignment.
     in_place: bool = False
+    # Whether the method looks up the caller's variables by stack level.
+    has_stack_level: bool = False
+
+    def tracing(self, rule: Rule, read_state: ReadState = noop) -> Tracing:
+        """Return how calls are traced by one of the rules."""
+        return Tracing(rule, read_state, self.prepare, self.kind)
 
 
 # Effects on the values, the rows and the index of a Series.
@@ -95,8 +105,8 @@ _TABLE: tuple[tuple[str, Method], ...] = (
     ("map", Method(function_rule(), series.trace_series_map, index_step=TRANSFORMATION)),
     ("transform", Method(function_rule(RowAxis(1, all_columns)), series.trace_series_apply, _GROUP_CUMULATED)),
     ("compare", Method(elementwise.trace_compare)),
-    ("query", Method(elementwise.trace_query)),
-    ("eval", Method(elementwise.trace_eval)),
+    ("query", Method(elementwise.trace_query, kind="selection", has_stack_level=True)),
+    ("eval", Method(elementwise.trace_eval, kind="assignment", has_stack_level=True)),
     (
         "ffill",
         Method(
@@ -141,58 +151,72 @@ _TABLE: tuple[tuple[str, Method], ...] = (
     # Aggregation.
     (
         "sum mean median min max std var sem prod product count nunique any all skew kurt kurtosis idxmax idxmin mode",
-        Method(aggregation.reduction_rule(), _REDUCED),
+        Method(aggregation.reduction_rule(), _REDUCED, kind="aggregation"),
     ),
-    ("describe", Method(aggregation.reduction_rule(), _REDUCED)),
-    ("quantile", Method(aggregation.reduction_rule(axis_position=1), _REDUCED)),
+    ("describe", Method(aggregation.reduction_rule(), _REDUCED, kind="aggregation")),
+    ("quantile", Method(aggregation.reduction_rule(axis_position=1), _REDUCED, kind="aggregation")),
     ("argmax argmin autocorr item", Method(series=_REDUCED)),
-    ("agg aggregate", Method(aggregation.trace_agg, _REDUCED)),
-    ("corr cov dot __matmul__ __rmatmul__", Method(aggregation.all_columns_rule(AGGREGATION), _REDUCED)),
-    ("corrwith", Method(aggregation.all_columns_rule(AGGREGATION))),
+    ("agg aggregate", Method(aggregation.trace_agg, _REDUCED, kind="aggregation")),
+    (
+        "corr cov dot __matmul__ __rmatmul__",
+        Method(aggregation.all_columns_rule(AGGREGATION), _REDUCED, kind="aggregation"),
+    ),
+    ("corrwith", Method(aggregation.all_columns_rule(AGGREGATION), kind="aggregation")),
     ("apply", Method(aggregation.trace_apply, series.trace_series_apply)),
     ("value_counts", Method(aggregation.trace_value_counts, series.trace_series_value_counts, _GROUP_COUNTED)),
     ("size", Method(group=_GROUP_COUNTED)),
     ("ngroup cumcount", Method(group=_GROUP_NUMBERED)),
     ("groupby", Method(aggregation.trace_groupby, aggregation.trace_series_groupby)),
-    ("resample", Method(aggregation.trace_resample, aggregation.trace_series_resample)),
-    ("rolling expanding ewm", Method(aggregation.trace_window, aggregation.trace_series_window)),
+    (
+        "resample",
+        Method(aggregation.trace_resample, aggregation.trace_series_resample, aggregation.trace_groupby_window),
+    ),
+    (
+        "rolling expanding ewm",
+        Method(aggregation.trace_window, aggregation.trace_series_window, aggregation.trace_groupby_window),
+    ),
     # Selection, sorting and labels.
-    ("copy", Method(trace_selection, _ROWS, index_step=IDENTITY)),
-    ("head tail", Method(trace_selection, _ROWS, _GROUP_ROWS)),
-    ("take", Method(trace_selection, _ROWS, _GROUP_ROWS, IDENTITY)),
-    ("asfreq", Method(trace_selection, _ROWS, _GROUP_FILLED)),
-    ("first last truncate between_time at_time squeeze get", Method(trace_selection, _ROWS)),
-    ("reindex_like infer_objects set_flags __copy__ __deepcopy__", Method(trace_selection, _ROWS)),
-    ("filter", Method(trace_selection, group=_GROUP_ROWS)),
-    ("select_dtypes asof", Method(trace_selection)),
+    ("copy", Method(trace_selection, _ROWS, index_step=IDENTITY, kind="selection")),
+    ("head tail", Method(trace_selection, _ROWS, _GROUP_ROWS, kind="selection")),
+    ("take", Method(trace_selection, _ROWS, _GROUP_ROWS, IDENTITY, kind="selection")),
+    ("asfreq", Method(trace_selection, _ROWS, _GROUP_FILLED, kind="selection")),
+    ("first last truncate between_time at_time squeeze get", Method(trace_selection, _ROWS, kind="selection")),
+    ("reindex_like infer_objects set_flags __copy__ __deepcopy__", Method(trace_selection, _ROWS, kind="selection")),
+    ("filter", Method(trace_selection, group=_GROUP_ROWS, kind="selection")),
+    ("select_dtypes asof", Method(trace_selection, kind="selection")),
     ("nth get_group", Method(group=_GROUP_ROWS)),
-    ("sample", Method(selection.trace_sample, _ROWS, _GROUP_ROWS)),
-    ("xs", Method(selection.trace_xs, _ROWS)),
+    ("sample", Method(selection.trace_sample, _ROWS, _GROUP_ROWS, kind="selection")),
+    ("xs", Method(selection.trace_xs, _ROWS, kind="selection")),
     ("repeat", Method(series=_ROWS, index_step=IDENTITY)),
-    ("reindex", Method(selection.trace_reindex, series.trace_series_reindex)),
-    ("drop", Method(selection.trace_drop, _ROWS, index_step=IDENTITY)),
-    ("droplevel reorder_levels", Method(selection.level_rule(axis_position=1), _ROWS)),
-    ("swaplevel", Method(selection.level_rule(axis_position=2), _ROWS)),
-    ("sort_index", Method(selection.trace_sort_index, series.trace_series_sort_index)),
-    ("sort_values", Method(rows_by_columns_rule(0, "by", SORT), _SORTED, index_step=IDENTITY)),
+    ("reindex", Method(selection.trace_reindex, series.trace_series_reindex, kind="selection")),
+    ("drop", Method(selection.trace_drop, _ROWS, index_step=IDENTITY, kind="selection")),
+    ("droplevel reorder_levels", Method(selection.level_rule(axis_position=1), _ROWS, kind="selection")),
+    ("swaplevel", Method(selection.level_rule(axis_position=2), _ROWS, kind="selection")),
+    ("sort_index", Method(selection.trace_sort_index, series.trace_series_sort_index, kind="sort")),
+    ("sort_values", Method(rows_by_columns_rule(0, "by", SORT), _SORTED, index_step=IDENTITY, kind="sort")),
     (
         "nlargest nsmallest",
-        Method(rows_by_columns_rule(1, "columns", SORT, all_by_default=False), _SORTED, _GROUP_SORTED),
+        Method(rows_by_columns_rule(1, "columns", SORT, all_by_default=False), _SORTED, _GROUP_SORTED, kind="sort"),
     ),
     (
         "drop_duplicates",
-        Method(rows_by_columns_rule(0, "subset", FILTER, all_by_default=True), _FILTERED, index_step=IDENTITY),
+        Method(
+            rows_by_columns_rule(0, "subset", FILTER, all_by_default=True),
+            _FILTERED,
+            index_step=IDENTITY,
+            kind="selection",
+        ),
     ),
-    ("dropna", Method(selection.trace_dropna, _FILTERED, index_step=IDENTITY)),
+    ("dropna", Method(selection.trace_dropna, _FILTERED, index_step=IDENTITY, kind="selection")),
     ("duplicated", Method(selection.trace_duplicated, index_step=TRANSFORMATION)),
     ("rename", Method(trace_rename, _ROWS, index_step=IDENTITY)),
     ("rename_axis", Method(trace_rename, series.trace_series_rename_axis)),
     ("add_prefix add_suffix set_axis", Method(trace_rename, _ROWS)),
     ("set_index", Method(selection.trace_set_index)),
     ("reset_index", Method(selection.trace_reset_index, series.trace_series_reset_index)),
-    ("pop", Method(selection.trace_pop, _ROWS)),
-    ("__delitem__", Method(selection.trace_delitem)),
-    ("align", Method(selection.trace_align, series.trace_series_align)),
+    ("pop", Method(selection.trace_pop, _ROWS, kind="selection")),
+    ("__delitem__", Method(selection.trace_delitem, kind="selection")),
+    ("align", Method(selection.trace_align, series.trace_series_align, kind="selection")),
     ("mask", Method(selection.trace_where, series.trace_series_where, prepare=evaluate_arguments, in_place=True)),
     (
         "where",
@@ -206,14 +230,14 @@ _TABLE: tuple[tuple[str, Method], ...] = (
     ),
     ("case_when", Method(series=series.trace_series_case_when, prepare=evaluate_cases)),
     ("__getitem__", Method(series=series.trace_series_getitem)),
-    ("set_names values", Method(index_step=IDENTITY)),
+    ("set_names", Method(index_step=IDENTITY)),
     ("intersection union difference symmetric_difference append tolist to_list to_series", Method(index_step=IDENTITY)),
     # Assignment.
-    ("insert", Method(assignment.trace_insert)),
-    ("isetitem", Method(assignment.trace_isetitem)),
-    ("update", Method(assignment.trace_update, in_place=True)),
-    ("assign", Method(assignment.trace_assign, prepare=assignment.wrap_assign_callbacks)),
-    ("select", Method(assignment.trace_select, prepare=assignment.wrap_select_callbacks)),
+    ("insert", Method(assignment.trace_insert, kind="assignment")),
+    ("isetitem", Method(assignment.trace_isetitem, kind="assignment")),
+    ("update", Method(assignment.trace_update, in_place=True, kind="assignment")),
+    ("assign", Method(assignment.trace_assign, prepare=assignment.wrap_assign_callbacks, kind="assignment")),
+    ("select", Method(assignment.trace_assign, prepare=assignment.wrap_select_callbacks, kind="selection")),
     (
         "fillna",
         Method(
@@ -226,37 +250,48 @@ _TABLE: tuple[tuple[str, Method], ...] = (
     ),
     ("combine_first", Method(assignment.trace_combine_first, series.trace_series_fillna)),
     # Joins.
-    ("merge", Method(joins.trace_merge, function=joins.trace_merge_function)),
-    ("merge_asof", Method(function=joins.trace_merge_asof)),
-    ("merge_ordered", Method(function=joins.trace_merge_ordered)),
-    ("join", Method(joins.trace_join)),
-    ("concat", Method(function=joins.trace_concat, prepare=joins.buffer_concat_objects)),
+    ("merge", Method(joins.trace_merge, function=joins.trace_merge_function, kind="join")),
+    ("merge_asof", Method(function=joins.trace_merge_asof, kind="join")),
+    ("merge_ordered", Method(function=joins.trace_merge_ordered, kind="join")),
+    ("join", Method(joins.trace_join, kind="join")),
+    ("concat", Method(function=joins.trace_concat, prepare=joins.buffer_concat_objects, kind="concat")),
     # Reshaping.
-    ("melt", Method(reshape.trace_melt, function=reshape.module_function_rule(reshape.trace_melt, "frame"))),
-    ("pivot", Method(reshape.trace_pivot, function=reshape.module_function_rule(reshape.trace_pivot, "data"))),
+    (
+        "melt",
+        Method(reshape.trace_melt, function=reshape.module_function_rule(reshape.trace_melt, "frame"), kind="reshape"),
+    ),
+    (
+        "pivot",
+        Method(reshape.trace_pivot, function=reshape.module_function_rule(reshape.trace_pivot, "data"), kind="reshape"),
+    ),
     (
         "pivot_table",
-        Method(reshape.trace_pivot_table, function=reshape.module_function_rule(reshape.trace_pivot_table, "data")),
+        Method(
+            reshape.trace_pivot_table,
+            function=reshape.module_function_rule(reshape.trace_pivot_table, "data"),
+            kind="reshape",
+        ),
     ),
-    ("stack", Method(reshape.trace_stack)),
-    ("unstack", Method(reshape.trace_unstack, series.trace_series_unstack)),
-    ("explode", Method(reshape.trace_explode)),
-    ("transpose", Method(aggregation.all_columns_rule(TRANSFORMATION))),
+    ("stack", Method(reshape.trace_stack, kind="reshape")),
+    ("unstack", Method(reshape.trace_unstack, series.trace_series_unstack, kind="reshape")),
+    ("explode", Method(reshape.trace_explode, kind="reshape")),
+    ("transpose T", Method(aggregation.all_columns_rule(TRANSFORMATION), kind="reshape")),
     ("get_dummies", Method(function=reshape.trace_get_dummies)),
-    ("crosstab", Method(function=reshape.trace_crosstab)),
-    ("wide_to_long", Method(function=reshape.trace_wide_to_long)),
-    ("from_dummies json_normalize lreshape", Method(function=elementwise.trace_unknown_function)),
+    ("crosstab", Method(function=reshape.trace_crosstab, kind="aggregation")),
+    ("wide_to_long", Method(function=reshape.trace_wide_to_long, kind="reshape")),
+    ("from_dummies json_normalize lreshape", Method(function=elementwise.trace_unknown_function, kind="creation")),
     # Files and exports.
     (
         "to_csv to_parquet to_json to_excel to_feather to_pickle to_sql to_hdf to_orc to_stata to_xml",
-        Method(io.trace_write, io.trace_series_write),
+        Method(io.trace_write, io.trace_series_write, kind="io"),
     ),
     ("to_dict", Method(selection.trace_export, series.trace_series_export)),
     ("to_records", Method(selection.trace_export)),
     ("items", Method(series=series.trace_series_export)),
     ("to_frame", Method(series=series.trace_series_to_frame, index_step=IDENTITY)),
     ("unique", Method(series=series.trace_series_to_array, index_step=IDENTITY, function=_VALUE_FUNCTION)),
-    ("to_numpy", Method(aggregation.trace_to_numpy, series.trace_series_to_array, index_step=IDENTITY)),
+    ("to_numpy values", Method(aggregation.trace_to_numpy, series.trace_series_to_array, index_step=IDENTITY)),
+    ("array", Method(series=series.trace_series_to_array)),
     ("__array__", Method(aggregation.trace_to_numpy, series.trace_series_to_array)),
 )
 

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 from pandas.errors import ChainedAssignmentError
 
-from clew.capture.backends.base import Patch, Patcher, Prepare, ReadState, Rule, noop
+from clew.capture.backends.base import Patch, Patcher, Tracing
 from clew.capture.introspection.user_code import guard
 
 _IS_COPY_ON_WRITE = int(pd.__version__.partition(".")[0]) >= 3
@@ -101,11 +101,18 @@ class PandasPatcher(Patcher):
             wrapper.__signature__ = inspect.signature(original)
         super().wrap(owner, name, wrapper, original)
 
-    def getter(self, owner: Any, name: str, rule: Rule, read_state: ReadState = noop) -> None:
-        """Run `rule` after every user read of a property."""
-        original = owner.__dict__.get(name) or getattr(owner, name)
-        fget = original.fget
-        patch, trace = Patch(fget, name, rule, read_state), self.trace
+    def member(self, owner: Any, name: str, tracing: Tracing) -> None:
+        """Trace every user call of a method, or every user read of a property."""
+        attribute = inspect.getattr_static(owner, name)
+        if inspect.isfunction(attribute):
+            self.method(owner, name, tracing)
+        elif isinstance(attribute, property) and attribute.fget is not None:
+            self.getter(owner, name, attribute, tracing)
+
+    def getter(self, owner: Any, name: str, original: property, tracing: Tracing) -> None:
+        """Trace every user read of a property."""
+        fget: Any = original.fget
+        patch, trace = Patch(fget, name, tracing), self.trace
 
         def getter(self: Any) -> Any:
             return fget(self) if guard.depth else trace(patch, (self,), {}, _stack_frame(1))
@@ -113,11 +120,11 @@ class PandasPatcher(Patcher):
         self.spoof_filename(getter)
         self.replace(owner, name, property(getter, original.fset, original.fdel, original.__doc__), original)
 
-    def class_method(self, owner: Any, name: str, rule: Rule) -> None:
-        """Run `rule` after every user call of a class method."""
+    def class_method(self, owner: Any, name: str, tracing: Tracing) -> None:
+        """Trace every user call of a class method."""
         original = owner.__dict__[name]
         function = original.__func__
-        patch, trace = Patch(function, name, rule), self.trace
+        patch, trace = Patch(function, name, tracing), self.trace
 
         def wrapper(cls: type, *args: Any, **kwargs: Any) -> Any:
             return (
@@ -128,20 +135,20 @@ class PandasPatcher(Patcher):
         self.spoof_filename(wrapper)
         self.replace(owner, name, classmethod(wrapper), original)
 
-    def getitem(self, owner: Any, rule: Rule, prepare: Prepare | None = None, name: str = "__getitem__") -> None:
+    def getitem(self, owner: Any, tracing: Tracing, name: str = "__getitem__") -> None:
         """Patch `obj[key]`, which pandas calls very often: a fixed signature avoids packing arguments."""
         original = owner.__getitem__
-        patch, trace = Patch(original, name, rule, noop, prepare), self.trace
+        patch, trace = Patch(original, name, tracing), self.trace
 
         def wrapper(self: Any, key: Any) -> Any:
             return original(self, key) if guard.depth else trace(patch, (self, key), {}, _stack_frame(1))
 
         self.wrap(owner, "__getitem__", wrapper, original)
 
-    def set_axis(self, owner: Any, name: str, rule: Rule, read_state: ReadState) -> None:
+    def set_axis(self, owner: Any, name: str, tracing: Tracing) -> None:
         """Patch `_set_axis`, which pandas calls very often, with a fixed signature."""
         original = getattr(owner, name)
-        patch, trace = Patch(original, name, rule, read_state), self.trace
+        patch, trace = Patch(original, name, tracing), self.trace
 
         def wrapper(self: Any, axis: Any, labels: Any) -> Any:
             if guard.depth:
@@ -150,12 +157,12 @@ class PandasPatcher(Patcher):
 
         self.wrap(owner, name, wrapper, original)
 
-    def setitem(self, owner: Any, rule: Rule, read_state: ReadState, prepare: Prepare | None = None) -> None:
+    def setitem(self, owner: Any, tracing: Tracing) -> None:
         """Patch `obj[key] = value`, including its warning about chained assignment."""
         original = owner.__setitem__
-        patch, trace = Patch(original, "__setitem__", rule, read_state, prepare), self.trace
+        patch, trace = Patch(original, "__setitem__", tracing), self.trace
         # A string key needs no preparation.
-        by_name_patch = patch._replace(prepare=None)
+        by_name_patch = patch._replace(tracing=tracing._replace(prepare=None))
 
         def wrapper(self: Any, key: Any, value: Any) -> None:
             if guard.depth:
@@ -167,10 +174,10 @@ class PandasPatcher(Patcher):
 
         self.wrap(owner, "__setitem__", wrapper, original)
 
-    def indexer_setitem(self, owner: Any, name: str, rule: Rule, prepare: Prepare) -> None:
+    def indexer_setitem(self, owner: Any, name: str, tracing: Tracing) -> None:
         """Patch `obj.loc[key] = value`, including its warning about chained assignment."""
         original = owner.__setitem__
-        patch, trace = Patch(original, name, rule, noop, prepare), self.trace
+        patch, trace = Patch(original, name, tracing), self.trace
 
         def wrapper(self: Any, key: Any, value: Any) -> None:
             if guard.depth:
@@ -181,12 +188,10 @@ class PandasPatcher(Patcher):
 
         self.wrap(owner, "__setitem__", wrapper, original)
 
-    def in_place_method(
-        self, owner: Any, name: str, rule: Rule, read_state: ReadState, prepare: Prepare | None = None
-    ) -> None:
+    def in_place_method(self, owner: Any, name: str, tracing: Tracing) -> None:
         """Patch a method that warns when it mutates a temporary object."""
         original = getattr(owner, name)
-        patch, trace = Patch(original, name, rule, read_state, prepare), self.trace
+        patch, trace = Patch(original, name, tracing), self.trace
         is_update = name == "update"
 
         def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -198,10 +203,10 @@ class PandasPatcher(Patcher):
 
         self.wrap(owner, name, wrapper, original)
 
-    def stack_level_method(self, owner: Any, name: str, rule: Rule, read_state: ReadState) -> None:
+    def stack_level_method(self, owner: Any, name: str, tracing: Tracing) -> None:
         """Patch a method that looks up the caller's variables by stack level."""
         original = getattr(owner, name)
-        patch, trace = Patch(original, name, rule, read_state), self.trace
+        patch, trace = Patch(original, name, tracing), self.trace
 
         def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
             if guard.depth:

@@ -45,7 +45,7 @@ def trace_melt(call: Call) -> None:
             if label == value_name
             else {}
         )
-    record_created(call, "reshape", ExplicitEdges(fields), None, (version,))
+    record_created(call, ExplicitEdges(fields), None, (version,))
 
 
 def trace_pivot(call: Call) -> None:
@@ -98,7 +98,7 @@ def _record_pivot(call: Call, index: Any, columns: Any, values: Any, step: int, 
         fields[name] = names.get(name) or (version.field(name) if version.has(name) else {})
     for label in result.columns:
         fields[label] = apply_direct(version.fields(_value_columns(label, value_columns, columns_by, result)), step)
-    record_created(call, "reshape", ExplicitEdges(fields), rows, (version,))
+    record_created(call, ExplicitEdges(fields), rows, (version,))
 
 
 def _value_columns(label: Any, value_columns: list[Any], columns_by: list[Any], result: Any) -> list[Any]:
@@ -123,7 +123,7 @@ def trace_stack(call: Call) -> None:
             version.columns
         )
         fields[label] = version.fields(sources)
-    record_created(call, "reshape", ExplicitEdges(fields), None, (version,))
+    record_created(call, ExplicitEdges(fields), None, (version,))
 
 
 def trace_unstack(call: Call) -> None:
@@ -142,7 +142,7 @@ def trace_unstack(call: Call) -> None:
         ]
         fields[label] = version.fields(sources or None)
     moved_levels = [name for name in version.index_names if name not in names]
-    record_created(call, "reshape", ExplicitEdges(fields), version.fields(moved_levels, GROUP_BY), (version,))
+    record_created(call, ExplicitEdges(fields), version.fields(moved_levels, GROUP_BY), (version,))
 
 
 def trace_explode(call: Call) -> None:
@@ -156,7 +156,7 @@ def trace_explode(call: Call) -> None:
         else union(version.field(label), repetition)
         for label in version.labels()
     }
-    record_created(call, "reshape", IdentityEdges(version, IDENTITY, fields), None, (version,))
+    record_created(call, IdentityEdges(version, IDENTITY, fields), None, (version,))
 
 
 def trace_get_dummies(call: Call) -> None:
@@ -174,7 +174,7 @@ def trace_get_dummies(call: Call) -> None:
             fields[label] = version.field(label)
         else:
             fields[label] = version.fields(_dummy_sources(label, prefixes) or encoded, TRANSFORMATION)
-    record_created(call, "transformation", ExplicitEdges(fields), None, (version,))
+    record_created(call, ExplicitEdges(fields), None, (version,))
 
 
 def _dummy_prefixes(encoded: list[Any], prefix: Any, separator: str) -> dict[Any, str]:
@@ -203,7 +203,7 @@ def trace_crosstab(call: Call) -> None:
     fields: dict[Hashable, Provenance] = dict.fromkeys(call.result.columns, value_provenance)
     for name, key in zip(index_names(call.result.index), by_row, strict=False):
         fields[name] = provenance_or_empty(key)
-    record_created(call, "aggregation", ExplicitEdges(fields), rows)
+    record_created(call, ExplicitEdges(fields), rows)
 
 
 def module_function_rule(rule: Rule, parameter: str) -> Rule:
@@ -234,4 +234,4 @@ def trace_wide_to_long(call: Call) -> None:
             fields[label] = version.fields([column for column in version.columns if pattern.fullmatch(str(column))])
         else:
             fields[label] = version.field(label) if version.has(label) else {}
-    record_created(call, "reshape", ExplicitEdges(fields), None, (version,))
+    record_created(call, ExplicitEdges(fields), None, (version,))

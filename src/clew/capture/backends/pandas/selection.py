@@ -105,14 +105,14 @@ def _trace_getitem(frame: Any, key: Any, result: Any, version: FrameVersion, cal
         set_state(result, SeriesLineage(column, levels))
         record_read(caller, column)
         return
-    call = Call("__getitem__", frame, (key,), {}, version, caller)
+    call = Call("__getitem__", frame, (key,), {}, version, caller, "selection")
     call.result, call.started, call.ended = result, started, _clock()
     if isinstance(key, pd.DataFrame) or (isinstance(key, np.ndarray) and key.ndim > 1):
         record_masked_cells(call, key, None)
     else:
         rows = mask_provenance(key, call, FILTER) if is_mask(key) else None
         edges = _sublevel_edges(key, version) if isinstance(version.columns, pd.MultiIndex) else None
-        record_created(call, "selection", edges or IdentityEdges(version), rows, (version,))
+        record_created(call, edges or IdentityEdges(version), rows, (version,))
         record_read(caller, getattr(result, STATE_ATTR))
 
 
@@ -131,6 +131,7 @@ def _sublevel_edges(key: Any, version: FrameVersion) -> ExplicitEdges | None:
 
 def record_masked_cells(call: Call, condition: Any, other: Any) -> None:
     """Record `df[mask_frame]`, where, mask: each column depends on its own condition."""
+    call.kind = "transformation"
     version: FrameVersion = call.pre_state
     output = call.output_frame
     fields = {
@@ -139,7 +140,7 @@ def record_masked_cells(call: Call, condition: Any, other: Any) -> None:
         )
         for label in output.columns
     }
-    record_result(call, "transformation", IdentityEdges(version, IDENTITY, fields))
+    record_result(call, IdentityEdges(version, IDENTITY, fields))
 
 
 def provenance_for_column(value: Any, label: Hashable) -> Provenance:
@@ -167,7 +168,7 @@ def trace_selection(call: Call) -> None:
     """Trace a selection of rows or columns by position, label or type."""
     version: FrameVersion = call.pre_state
     if call.is_in_place or isinstance(call.result, pd.DataFrame):
-        record_result(call, "selection", IdentityEdges(version))
+        record_result(call, IdentityEdges(version))
     elif isinstance(call.result, pd.Series):
         label = call.result.name
         provenance = version.field(label) if version.has(label) else version.fields()
@@ -192,7 +193,6 @@ def trace_xs(call: Call) -> None:
     fields = version.levels()
     record_created(
         call,
-        "selection",
         ExplicitEdges(fields | zip_by_position(column_labels(call.result.columns), sources)),
         None,
         (version,),
@@ -211,7 +211,7 @@ def rows_by_columns_rule(position: int, name: str, use: int, *, all_by_default: 
         rows = union(*[as_indirect(version.field(label), use) for label in labels])
         if call.kwargs.get("key") is not None:
             rows = union(rows, as_indirect(closure_provenance(call.kwargs["key"], call.caller), use))
-        record_result(call, "sort" if use == SORT else "selection", IdentityEdges(version), rows)
+        record_result(call, IdentityEdges(version), rows)
 
     return rule
 
@@ -222,19 +222,19 @@ def trace_sort_index(call: Call) -> None:
     by_columns = call.kwargs.get("axis", 0) in (1, "columns")
     names = [] if by_columns else resolve_level_names(call.receiver, call.kwargs.get("level")) or version.index_names
     rows = union(*[as_indirect(version.field(name), SORT) for name in names])
-    record_result(call, "sort", IdentityEdges(version), rows)
+    record_result(call, IdentityEdges(version), rows)
 
 
 def trace_dropna(call: Call) -> None:
     """Trace DataFrame.dropna: the subset columns filter rows; with axis=1 no rows are dropped."""
     version: FrameVersion = call.pre_state
     if call.argument(99, "axis", 0) in (1, "columns"):
-        record_result(call, "selection", IdentityEdges(version))
+        record_result(call, IdentityEdges(version))
         return
     subset = call.kwargs.get("subset")
     labels = version.columns if subset is None else [label for label in as_labels(subset) if version.has(label)]
     rows = union(*[as_indirect(version.field(label), FILTER) for label in labels])
-    record_result(call, "selection", IdentityEdges(version), rows)
+    record_result(call, IdentityEdges(version), rows)
 
 
 def trace_duplicated(call: Call) -> None:
@@ -250,7 +250,7 @@ def trace_sample(call: Call) -> None:
     weights = call.argument(3, "weights")
     by_label = isinstance(weights, str) and version.has(weights)
     rows = as_indirect(version.field(weights), FILTER) if by_label else indirect_use(weights, FILTER)
-    record_created(call, "selection", IdentityEdges(version), rows, (version,))
+    record_created(call, IdentityEdges(version), rows, (version,))
 
 
 def trace_drop(call: Call) -> None:
@@ -258,7 +258,7 @@ def trace_drop(call: Call) -> None:
     by_columns = call.argument(1, "axis", 0) in (1, "columns")
     labels = call.kwargs.get("index", None if by_columns else call.argument(0, "labels"))
     rows = indirect_use(labels, FILTER) if isinstance(labels, (pd.Index, pd.Series)) else None
-    record_result(call, "selection", IdentityEdges(call.pre_state), rows)
+    record_result(call, IdentityEdges(call.pre_state), rows)
 
 
 def trace_reindex(call: Call) -> None:
@@ -275,15 +275,18 @@ def trace_reindex(call: Call) -> None:
     rows = union(
         as_indirect(label_provenance, JOIN), *[as_indirect(version.field(name), JOIN) for name in version.index_names]
     )
-    record_created(call, "selection", IdentityEdges(version, IDENTITY, levels), rows, (version,))
+    record_created(call, IdentityEdges(version, IDENTITY, levels), rows, (version,))
 
 
 def level_rule(axis_position: int) -> Rule:
     """Build a rule for droplevel, swaplevel, reorder_levels: a rename on columns, no change on the index."""
 
     def rule(call: Call) -> None:
-        is_rename = call.argument(axis_position, "axis", 0) in (1, "columns")
-        (trace_rename if is_rename else trace_selection)(call)
+        if call.argument(axis_position, "axis", 0) in (1, "columns"):
+            call.kind = "transformation"
+            trace_rename(call)
+        else:
+            trace_selection(call)
 
     return rule
 
@@ -295,7 +298,7 @@ def trace_rename(call: Call) -> None:
     if not isinstance(output, pd.DataFrame):
         return
     if len(output.columns) != len(version.columns):
-        record_result(call, "transformation", IdentityEdges(version))
+        record_result(call, IdentityEdges(version))
         return
     field_args = (version, output.columns, index_names(output.index))
     edges = (
@@ -303,7 +306,7 @@ def trace_rename(call: Call) -> None:
         if version.is_real
         else ExplicitEdges(_fields_by_position(*field_args))
     )
-    record_result(call, "transformation", edges)
+    record_result(call, edges)
 
 
 def _fields_by_position(
@@ -324,7 +327,7 @@ def trace_set_index(call: Call) -> None:
     keys = call.argument(0, "keys")
     key_list = keys if isinstance(keys, list) else [keys]
     series_keys = {key.name: provenance_or_empty(key) for key in key_list if isinstance(key, (pd.Series, pd.Index))}
-    record_result(call, "transformation", IdentityEdges(version, IDENTITY, series_keys or None))
+    record_result(call, IdentityEdges(version, IDENTITY, series_keys or None))
 
 
 def trace_reset_index(call: Call) -> None:
@@ -340,18 +343,18 @@ def trace_reset_index(call: Call) -> None:
         fields = {
             label: next((level_fields[item] for item in label if item in level_fields), {}) for label in new_labels
         }
-    record_result(call, "transformation", IdentityEdges(version, IDENTITY, fields))
+    record_result(call, IdentityEdges(version, IDENTITY, fields))
 
 
 def trace_pop(call: Call) -> None:
     """Trace df.pop(label): the column is removed and returned."""
     attach_to_series(call.result, call.pre_state.field(call.argument(0, "item")))
-    record_mutated(call, "selection", IdentityEdges(call.pre_state))
+    record_mutated(call, IdentityEdges(call.pre_state))
 
 
 def trace_delitem(call: Call) -> None:
     """Trace del df[label]."""
-    record_mutated(call, "selection", IdentityEdges(call.pre_state))
+    record_mutated(call, IdentityEdges(call.pre_state))
 
 
 def trace_export(call: Call) -> None:
@@ -365,7 +368,7 @@ def trace_align(call: Call) -> None:
     for source, result in zip((call.receiver, other), call.result, strict=True):
         if isinstance(source, pd.DataFrame) and isinstance(result, pd.DataFrame):
             version = current_version(source)
-            record_created(call, "selection", IdentityEdges(version), None, (version,), frame=result)
+            record_created(call, IdentityEdges(version), None, (version,), frame=result)
 
 
 def patch_iteration() -> None:
@@ -391,7 +394,7 @@ def _trace_groups(grouped: Any, iterator: Iterator[Any], caller: Any) -> Iterato
         depth, guard.depth = guard.depth, 1
         try:
             name, group = next(iterator)
-            call = Call("__iter__", grouped, (), {}, None, caller)
+            call = Call("__iter__", grouped, (), {}, None, caller, "selection")
             _run_rule(record_group, call, group)
             _run_rule(_record_keys, grouped, caller)
         except StopIteration:

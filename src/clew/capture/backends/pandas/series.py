@@ -13,7 +13,6 @@ from pandas.api.extensions import ExtensionArray
 from clew.capture.backends.base import Call, Rule
 from clew.capture.backends.pandas.call import (
     argument_provenance,
-    assign_to_result,
     infer_from_statement,
     infer_scalar,
     is_code_literal,
@@ -239,7 +238,8 @@ def record_to_frame(call: Call, lineage: SeriesLineage, kind: OperationType | No
     result = call.result
     fields: dict[Hashable, Provenance] = dict.fromkeys(result.columns, lineage.provenance)
     fields.update(levels_by_position(lineage.index or {}, index_names(result.index)))
-    record_created(call, kind or operation_type(lineage), ExplicitEdges(fields), lineage.rows, single_parent(lineage))
+    call.kind = kind or operation_type(lineage)
+    record_created(call, ExplicitEdges(fields), lineage.rows, single_parent(lineage))
 
 
 def single_parent(lineage: SeriesLineage) -> tuple[FrameVersion, ...]:
@@ -311,7 +311,7 @@ def trace_series_apply(call: Call) -> None:
     arguments = [argument_provenance(value, call) for value in call.values()]
     provenance = apply_direct(union(lineage.provenance, *arguments, closure_provenance(function, call.caller)), step)
     if isinstance(call.result, pd.DataFrame):
-        record_to_frame(call, SeriesLineage(provenance, lineage.index, lineage.rows), "transformation")
+        record_to_frame(call, SeriesLineage(provenance, lineage.index, lineage.rows), call.kind)
     elif isinstance(call.result, pd.Series):
         attach_to_series(call.result, provenance, lineage.index, lineage.rows)
     elif is_scalar(call.result):
@@ -365,18 +365,11 @@ def trace_series_export(call: Call) -> None:
 
 
 def trace_series_to_array(call: Call) -> None:
-    """Trace Series.unique, Series.to_numpy and similar: an array with the same provenance."""
+    """Trace Series.unique, Series.to_numpy, Series.values and similar: an array with the same provenance."""
     if isinstance(call.result, (np.ndarray, ExtensionArray)):
         attach_to_array(call.result, call.pre_state.combined())
     elif isinstance(call.result, pd.Index):
         attach_to_series(call.result, call.pre_state.combined())
-
-
-def trace_series_values(call: Call) -> None:
-    """Trace Series.values, Series.array."""
-    provenance = provenance_of(call.receiver)
-    if provenance:
-        assign_to_result(call, provenance)
 
 
 def trace_series_case_when(call: Call) -> None:
@@ -452,7 +445,8 @@ def trace_series_reset_index(call: Call) -> None:
         level_fields = levels_by_position(lineage.index or {}, names)
         fields = {label: level_fields.get(label, {}) for label in (*result.columns, *names)}
         fields[result.columns[-1]] = lineage.provenance
-        record_created(call, operation_type(lineage), ExplicitEdges(fields), lineage.rows, single_parent(lineage))
+        call.kind = operation_type(lineage)
+        record_created(call, ExplicitEdges(fields), lineage.rows, single_parent(lineage))
     else:
         attach_to_series(result if result is not None else call.receiver, lineage.provenance, None, lineage.rows)
 
@@ -472,7 +466,7 @@ def trace_series_unstack(call: Call) -> None:
     )
     fields: dict[Hashable, Provenance] = dict.fromkeys(result.columns, lineage.provenance)
     fields.update({name: (lineage.index or {}).get(name, {}) for name in names})
-    record_created(call, "reshape", ExplicitEdges(fields), union(lineage.rows, moved_levels))
+    record_created(call, ExplicitEdges(fields), union(lineage.rows, moved_levels))
 
 
 def trace_series_value_counts(call: Call) -> None:

@@ -10,6 +10,7 @@ from clew.capture.backends.base import (
     Call,
     Location,
     Patcher,
+    Tracing,
     is_frame,
     public_methods,
     record_operation,
@@ -58,18 +59,19 @@ class PolarsBackend(Backend):
         polars, patches = self.module, self._patches
         for owner in (polars.DataFrame, polars.LazyFrame):
             for name in (*public_methods(owner, _IGNORED_METHODS), "__getitem__", "__init__"):
-                patches.method(owner, name, _trace_method, prepare=_resolve_plan if name == "collect" else None)
+                prepare = _resolve_plan if name == "collect" else None
+                patches.method(owner, name, Tracing(_trace_method, prepare=prepare))
         for name in (*public_methods(polars.Series, _IGNORED_METHODS), *_OPERATORS):
             if hasattr(polars.Series, name):
-                patches.method(polars.Series, name, _trace_series_method)
+                patches.method(polars.Series, name, Tracing(_trace_series_method))
         frame = polars.DataFrame({"a": [1]})
         for owner in (type(frame.group_by("a")), type(frame.lazy().group_by("a"))):
             for name in ("agg", "len", "head", "tail", *_GROUP_AGGREGATES):
                 if hasattr(owner, name):
-                    patches.method(owner, name, _trace_groupby)
+                    patches.method(owner, name, Tracing(_trace_groupby))
         for name in dir(polars):
             if name.startswith(("read_", "scan_")) or name in ("concat", "from_pandas"):
-                patches.function(polars, name, _trace_function)
+                patches.function(polars, name, Tracing(_trace_function))
 
     def uninstall(self) -> None:
         """Remove all patches."""
