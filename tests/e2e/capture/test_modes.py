@@ -52,6 +52,53 @@ def test_fails():
     return
 """
 
+# Cells that are or end in an expression, also one that calls a function of another cell.
+EXPRESSION_NOTEBOOK = """
+import marimo
+app = marimo.App()
+
+@app.cell
+def _():
+    import pandas as pd
+    df = pd.DataFrame({"k": ["a", "b"], "v": [1, 2]})
+    return df, pd
+
+@app.cell
+def _(df):
+    df.head()
+    return
+
+@app.cell
+def _(df):
+    # Counted from the comment.
+    total = df.groupby("k").sum()
+    total.sort_values("v")
+    return (total,)
+
+@app.function
+def double(frame):
+    return frame.assign(w=frame["v"] * 2)
+
+@app.cell
+def _(total):
+    double(total)
+    return
+
+@app.cell
+def _(total):
+    total.to_csv("out.csv")
+    return
+
+if __name__ == "__main__":
+    app.run()
+"""
+EXPRESSIONS = {
+    ("head", "df.head()", 1),
+    ("sort_values", 'total.sort_values("v")', 3),
+    ("assign", 'frame.assign(w=frame["v"] * 2)', 2),
+    ("to_csv", 'total.to_csv("out.csv")', 1),
+}
+
 
 def read_events(folder: Path, stream: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / stream).read_text().splitlines()]
@@ -205,6 +252,26 @@ def test_pytest(tmp_path: Path) -> None:
     ) == 1
     methods = [event["operation_method"] for event in read_events(tmp_path / "streams", DATAFRAME)]
     assert "assign" in methods
+
+
+@pytest.mark.parametrize("mode", ["script", "export", "edit", "run"])
+def test_operations_of_expressions_have_code_and_lines(tmp_path: Path, mode: str) -> None:
+    notebook = tmp_path / "book.py"
+    notebook.write_text(EXPRESSION_NOTEBOOK)
+    if mode == "script":
+        run_captured("python", "book.py", cwd=tmp_path)
+    elif mode == "export":
+        run_captured("marimo", "export", "html", "book.py", "-o", "book.html", cwd=tmp_path)
+    else:
+        with run_server(mode, notebook) as server, server.session("one") as tab:
+            if mode == "edit":
+                server.wait_for(tab, "kernel-ready")
+                server.post("one", "instantiate", objectIds=[], values=[], autoRun=True)
+            server.wait_for(tab, "completed-run")
+    operations = read_events(tmp_path / "streams", DATAFRAME)
+    located = {(event["operation_method"], event["operation_code"], event["line"]) for event in operations}
+    assert located >= EXPRESSIONS
+    assert all(event["operation_code"] for event in operations)
 
 
 def test_sandbox(tmp_path: Path, notebook_source: str) -> None:

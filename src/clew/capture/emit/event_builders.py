@@ -46,7 +46,8 @@ class OperationEvents:
     engine: tuple[str, str]
 
     def __post_init__(self) -> None:
-        self.code = redact(self.location.text)
+        # The method for code without a source, such as that of `exec`.
+        self.code = redact(self.location.text) or self.record.method
         self.inputs = self.record.inputs()
         output = self.record.output
         self.fields = self.record.fields_of(output) if output is not None else {}

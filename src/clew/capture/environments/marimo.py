@@ -19,6 +19,7 @@ from typing import Any
 from clew.capture.diagnostics import record_error, warn_once
 from clew.capture.environments.cell_runner import execution_context, open_session
 from clew.capture.environments.session import Cell, Execution, Session
+from clew.capture.introspection.source_map import has_statements
 from clew.capture.tracking import when_imported
 
 MODULES = ("marimo._runtime.executor", "marimo._runtime.executor.executor")
@@ -128,7 +129,9 @@ def _record_exception(execution: Execution, error: BaseException) -> None:
 
 
 def _code(cell: Any) -> Any:
-    return getattr(cell, "body", None)
+    """Return the code of a cell's statements, or of its last expression, which is compiled separately."""
+    body, last_expression = getattr(cell, "body", None), getattr(cell, "last_expr", None)
+    return last_expression if body is None or not has_statements(body) else body
 
 
 def _session_and_cell(cell: Any) -> tuple[Session, Cell] | None:

@@ -148,11 +148,18 @@ def first_line_of(code: CodeType) -> int | None:
     return min((line for line, _, _, end_column in code.co_positions() if line and end_column), default=None)
 
 
+def has_statements(code: CodeType) -> bool:
+    """Return whether a cell's code has any statement: without one, all of its instructions lack columns."""
+    return any(line and end_column for line, _, _, end_column in code.co_positions())
+
+
 class SourceMap:
     """Sources of a session by the file names of their code objects."""
 
     def __init__(self) -> None:
         self._by_file: dict[str, list[SourceText]] = {}
+        # Texts of files, for code outside of cells.
+        self._files: dict[str, SourceText] = {}
         self._locations: dict[Position, SourceLocation] = {}
         # Cells not parsed yet: in a kernel few are ever needed.
         self._pending: dict[tuple[str, str, int | None], None] = {}
@@ -200,12 +207,10 @@ class SourceMap:
         for source in self._by_file.get(file, ()):
             if source.contains_line(line):
                 return source
-        text = "".join(linecache.getlines(file))
-        if not text:
-            return None
-        source = SourceText(text)
-        self._by_file.setdefault(file, []).append(source)
-        return source
+        text = "".join(linecache.getlines(file)) if file not in self._files else ""
+        if text:
+            self._files[file] = SourceText(text)
+        return self._files.get(file)
 
 
 def _find_operation(source: SourceText, line: int, end_line: int, column: int, end_column: int) -> SourceLocation:

@@ -16,7 +16,7 @@ import pytest
 import clew
 from clew.capture.diagnostics import error_counts
 from clew.capture.emit.column_metrics import frame_metrics
-from clew.events.streams import STREAM_FILES
+from clew.events.streams import STREAM_FILES, Stream
 from clew.events.validation import schema_violations
 
 RUNTIME, LINEAGE, DATAFRAME = "marimo_runtime", "marimo_lineage_events", "marimo_dataframe_lineage"
@@ -274,6 +274,12 @@ def test_data_values_are_not_written(run_cells: Run, tmp_path: Path) -> None:
         if "errorMessage" not in line
     )
     assert not [value for value in values if value.casefold() in written.casefold()]
+
+
+def test_an_operation_without_source_has_its_method_as_code(run_cells: Run) -> None:
+    events = run_cells(LOAD, 'exec("out = df.head()")')[DATAFRAME]
+    assert [(event["operation_method"], event["operation_code"]) for event in events][1:] == [("head", "head")]
+    assert [violation for event in events for violation in schema_violations(event, Stream.DATAFRAME)] == []
 
 
 def test_unused_result_of_a_library_is_not_captured(run_cells: Run) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from clew.capture.introspection.source_map import (
     SourceLocation,
     SourceMap,
     first_line_of,
+    has_statements,
     position_of,
 )
 
@@ -100,6 +103,32 @@ def test_edited_cell_replaces_the_old_one() -> None:
         sources.add_cell(cell, code.co_filename, first_line_of(code))
         texts = {sources.locate(position_of(code, offset)).text for offset in range(0, len(code.co_code), 2)}
         assert cell.removeprefix("# said\n").removeprefix("out = ") in texts
+
+
+def test_the_text_of_the_file_does_not_hide_cells_that_are_registered_later(tmp_path: Path) -> None:
+    """Code outside of cells, such as an imported function, is located in the file."""
+    cells = ["first()", "second()"]
+    file = tmp_path / "book.py"
+    file.write_text(f"def helper():\n    outside()\n\n\n{cells[0]}\n\n\n\n{cells[1]}\n")
+    sources = SourceMap()
+    outside = compile(file.read_text(), str(file), "exec").co_consts[0]
+    assert texts_of(sources, outside) == {"outside()"}
+    for cell, first_line in zip(cells, (5, 9), strict=True):
+        code = compile("\n" * (first_line - 1) + cell, str(file), "exec")
+        sources.add_cell(cell, str(file), first_line_of(code))
+        locations = [sources.locate(position_of(code, offset)) for offset in range(0, len(code.co_code), 2)]
+        assert (cell, 1) in {(location.text, location.line) for location in locations}
+
+
+def texts_of(sources: SourceMap, code: CodeType) -> set[str]:
+    """Return the texts of all operations of a code object."""
+    texts = {sources.locate(position_of(code, offset)).text for offset in range(0, len(code.co_code), 2)}
+    return texts - {""}
+
+
+@pytest.mark.parametrize(("source", "has_any"), [("", False), ("# comment", False), ("pass", True), ("x = 1", True)])
+def test_has_statements(source: str, has_any: bool) -> None:
+    assert has_statements(compile(source, "<cell>", "exec")) is has_any
 
 
 def test_unknown_code_has_no_location() -> None:
