@@ -20,7 +20,14 @@ from clew.capture.emit.redaction import redacted_message
 from clew.capture.environments.session import current_execution
 from clew.capture.introspection.user_code import guard, is_user_code
 from clew.capture.lineage.frame_version import STATE_ATTR, FrameVersion
-from clew.capture.lineage.operations import ExplicitEdges, OperationRecord, OperationType
+from clew.capture.lineage.operations import (
+    ExplicitEdges,
+    IdentityEdges,
+    OperationRecord,
+    OperationType,
+    read_record,
+    write_record,
+)
 
 if TYPE_CHECKING:
     from types import CodeType, FrameType, FunctionType, ModuleType
@@ -95,6 +102,28 @@ class Backend(ABC):
             version = self.snapshot(frame)
             self.attach_version(frame, version)
         return version
+
+    def record(self, call: Call, operation: OperationRecord, frame: Any = None) -> None:
+        """Record the operation of a call, which created `frame`."""
+        record_operation(operation, self.name, call.location(), frame)
+
+    def record_copy(self, call: Call, source: FrameVersion | None, frame: Any) -> None:
+        """Record that a call created `frame` with the columns of `source`, if it is known."""
+        edges = IdentityEdges(source) if source is not None else ExplicitEdges({})
+        parents = (source,) if source is not None else ()
+        self.record(call, OperationRecord(call.name, call.kind, snapshot(frame), edges, {}, parents), frame)
+
+    def record_read(self, call: Call) -> None:
+        """Record that a call read a frame from the file or the files of its first argument."""
+        source = call.first_argument()
+        paths = source if isinstance(source, (list, tuple)) else [source]
+        self.record(call, read_record(call.name, paths, self.snapshot(call.result)), call.result)
+
+    def record_write(self, call: Call) -> None:
+        """Record that a call wrote its receiver to the file of its first argument."""
+        operation = write_record(call.name, call.first_argument(), version_of_frame(call.receiver))
+        if operation is not None:
+            self.record(call, operation)
 
 
 def get_backend(name: str) -> Backend:

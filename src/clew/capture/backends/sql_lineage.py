@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
+from clew.capture.lineage.provenance import as_indirect, compose, union
 from clew.capture.lineage.transformations import (
     AGGREGATION,
-    COMPOSED,
     CONDITIONAL,
-    DIRECT,
     FILTER,
     GROUP_BY,
     IDENTITY,
@@ -21,6 +20,7 @@ from clew.capture.lineage.transformations import (
     SORT,
     TRANSFORMATION,
     WINDOW,
+    stronger_step,
 )
 
 # Table name as written in the query, or `file:` and a path; and the column.
@@ -82,13 +82,13 @@ class _ScopeVisitor:
         first, second = map(self.visit, sides)
         if scope.expression.args.get("by_name"):
             names = dict.fromkeys([*first.columns, *second.columns])
-            columns = {name: _merge(side.columns.get(name, {}) for side in (first, second)) for name in names}
+            columns = {name: union(first.columns.get(name), second.columns.get(name)) for name in names}
         else:
             pairs = zip(first.columns.items(), second.columns.values(), strict=False)
-            columns = {name: _merge((left, right)) for (name, left), right in pairs}
-        rows = _merge((first.rows, second.rows))
+            columns = {name: union(left, right) for (name, left), right in pairs}
+        rows = union(first.rows, second.rows)
         if scope.expression.args.get("distinct"):
-            rows = _merge((rows, *[_as_indirect(column, FILTER) for column in columns.values()]))
+            rows = union(rows, *[as_indirect(column, FILTER) for column in columns.values()])
         return QueryLineage(columns, rows)
 
     def _select(self, scope: Any) -> QueryLineage:
@@ -106,17 +106,17 @@ class _ScopeVisitor:
             rows.append(self._condition(select.args.get(part), scope, use))
         rows.append(self._condition(select.args.get("order"), scope, SORT))
         rows += [self._condition(join.args.get("on"), scope, JOIN) for join in select.args.get("joins") or ()]
-        rows += [_as_indirect(columns[name], use) for name, use in _all_columns(select, columns)]
+        rows += [as_indirect(columns[name], use) for name, use in _all_columns(select, columns)]
         rows.append(self._distinct(scope, columns))
         # Row dependencies of subqueries in conditions.
         projected = {id(inner) for node in select.expressions for inner in _subqueries(node, scope)}
         rows += [self.visit(inner).rows for inner in scope.subquery_scopes if id(inner) not in projected]
-        return QueryLineage(columns, _merge(rows))
+        return QueryLineage(columns, union(*rows))
 
     def _projection(self, node: Any, scope: Any) -> Dependencies:
         """Return the dependencies of a selected expression, including row dependencies of its subqueries."""
         inner = [self.visit(subquery).rows for subquery in _subqueries(node, scope)]
-        return _merge([self._dependencies(node, scope, IDENTITY), *inner])
+        return union(self._dependencies(node, scope, IDENTITY), *inner)
 
     def _distinct(self, scope: Any, columns: dict[str, Dependencies]) -> Dependencies:
         """Return the dependencies of DISTINCT (all columns) or DISTINCT ON (the named ones)."""
@@ -126,7 +126,7 @@ class _ScopeVisitor:
         named = distinct.args.get("on")
         if named is not None:
             return self._condition(named, scope, FILTER)
-        return _merge(_as_indirect(column, FILTER) for column in columns.values())
+        return union(*[as_indirect(column, FILTER) for column in columns.values()])
 
     @staticmethod
     def _sources(scope: Any) -> list[Any]:
@@ -141,22 +141,24 @@ class _ScopeVisitor:
         return {(table_name(source), "*"): IDENTITY for source in self._sources(scope) if not _is_scope(source)}
 
     def _condition(self, node: Any, scope: Any, use: int) -> Dependencies:
-        return _as_indirect(self._dependencies(node, scope, IDENTITY), use) if node is not None else {}
+        return as_indirect(self._dependencies(node, scope, IDENTITY), use) if node is not None else {}
 
     def _dependencies(self, node: Any, scope: Any, step: int) -> Dependencies:
         """Return the dependencies of an expression; `step` is the transformation applied to its columns."""
         from sqlglot import expressions as exp
 
         if isinstance(node, exp.Column):
-            return _apply_step(self._column(node, scope), step)
+            return compose(self._column(node, scope), step)
         if isinstance(node, exp.Subquery | exp.Select | exp.SetOperation):
             inner = next((child for child in scope.subquery_scopes if child.expression is node.unnest()), None)
-            return _apply_step(_merge(self.visit(inner).columns.values()), step) if inner is not None else {}
+            return compose(union(*self.visit(inner).columns.values()), step) if inner is not None else {}
         shared = _shared_key(node, scope)
         if shared is not None:
             return self._dependencies(shared, scope, step)
-        operands = [self._dependencies(operand, scope, operand_step) for operand, operand_step in _operands(node, step)]
-        return _merge(operands) if not isinstance(node, exp.Coalesce) else _as_conditional(_merge(operands))
+        merged = union(
+            *[self._dependencies(operand, scope, operand_step) for operand, operand_step in _operands(node, step)]
+        )
+        return union(merged, as_indirect(merged, CONDITIONAL)) if isinstance(node, exp.Coalesce) else merged
 
     def _column(self, column: Any, scope: Any) -> Dependencies:
         name, source = column.name, scope.sources.get(column.table)
@@ -234,7 +236,7 @@ def _operands(node: Any, step: int) -> Iterable[tuple[Any, int]]:
     transformation = (
         AGGREGATION if isinstance(node, exp.AggFunc) and not isinstance(node, exp.Lag | exp.Lead) else TRANSFORMATION
     )
-    return [(part, _stronger(transformation, step)) for part in node.iter_expressions()]
+    return [(part, stronger_step(transformation, step)) for part in node.iter_expressions()]
 
 
 def _conditional_operands(node: Any, step: int) -> list[tuple[Any, int]] | None:
@@ -267,11 +269,6 @@ def _optional(node: Any, step: int) -> list[tuple[Any, int]]:
     return [(node, step)] if node is not None else []
 
 
-def _stronger(transformation: int, step: int) -> int:
-    """Return an indirect `step` unchanged, else the stronger of the two."""
-    return step if not step & DIRECT else max(transformation, step)
-
-
 def table_name(table: Any) -> str:
     """Return the name of a table as written in the query, or `file:` and the path of a file."""
     from sqlglot import expressions as exp
@@ -286,25 +283,3 @@ def table_name(table: Any) -> str:
         if "/" in name or name.rpartition(".")[2] in ("csv", "parquet", "json", "jsonl")
         else name
     )
-
-
-def _apply_step(dependencies: Dependencies, step: int) -> Dependencies:
-    if not step & DIRECT:
-        return _as_indirect(dependencies, step)
-    return {leaf: COMPOSED[step][flags & DIRECT] | (flags & ~DIRECT) for leaf, flags in dependencies.items()}
-
-
-def _as_indirect(dependencies: Dependencies, transformation: int) -> Dependencies:
-    return dict.fromkeys(dependencies, transformation)
-
-
-def _as_conditional(dependencies: Dependencies) -> Dependencies:
-    return {leaf: flags | CONDITIONAL for leaf, flags in dependencies.items()}
-
-
-def _merge(groups: Iterable[Dependencies]) -> Dependencies:
-    merged: Dependencies = {}
-    for dependencies in groups:
-        for leaf, flags in dependencies.items():
-            merged[leaf] = merged.get(leaf, 0) | flags
-    return merged

@@ -7,7 +7,7 @@ import sys
 import sysconfig
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,20 +61,19 @@ guard = ReentrancyGuard()
 
 
 @contextmanager
-def tracing_enabled() -> Iterator[None]:
+def _guard_depth(depth: int) -> Iterator[None]:
+    previous, guard.depth = guard.depth, depth
+    try:
+        yield
+    finally:
+        guard.depth = previous
+
+
+def tracing_enabled() -> AbstractContextManager[None]:
     """Trace calls again while a user callback runs."""
-    depth, guard.depth = guard.depth, 0
-    try:
-        yield
-    finally:
-        guard.depth = depth
+    return _guard_depth(0)
 
 
-@contextmanager
-def tracing_suppressed() -> Iterator[None]:
+def tracing_suppressed() -> AbstractContextManager[None]:
     """Suppress tracing while clew itself calls a library."""
-    depth, guard.depth = guard.depth, 1
-    try:
-        yield
-    finally:
-        guard.depth = depth
+    return _guard_depth(1)

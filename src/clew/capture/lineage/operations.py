@@ -154,7 +154,7 @@ class OperationRecord(Struct, eq=False):
                 seen.update(dict.fromkeys(resolve_version_aliases(edges.source)))
             fields = edges.changed
         else:
-            fields = edges.by_label if type(edges) is not LazyEdges else None
+            fields = edges.by_label if not isinstance(edges, LazyEdges) else None
         if fields:
             for provenance in fields.values():
                 for version, _ in provenance:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from clew.capture.lineage.frame_version import FrameVersion
 
 Provenance: TypeAlias = "dict[tuple[FrameVersion, Hashable], int]"
+# A field of a frame version; in a parsed query, a column of a named table.
+Field = TypeVar("Field")
 # The frame an array was made from, or the provenance of each of its columns.
 Columns: TypeAlias = "FrameVersion | list[Provenance]"
 
@@ -44,7 +46,7 @@ class SeriesLineage(Struct, eq=False):
         return union(self.provenance, self.rows) if self.rows else self.provenance
 
 
-def apply_direct(provenance: Provenance | None, step: int) -> Provenance:
+def apply_direct(provenance: dict[Field, int] | None, step: int) -> dict[Field, int]:
     """Apply a direct `step`: direct flags become the stronger of both, indirect flags stay."""
     if not provenance:
         return {}
@@ -54,14 +56,14 @@ def apply_direct(provenance: Provenance | None, step: int) -> Provenance:
     return {field: table[flags & DIRECT] | (flags & ~DIRECT) | marks for field, flags in provenance.items()}
 
 
-def as_indirect(provenance: Provenance | None, use: int) -> Provenance:
+def as_indirect(provenance: dict[Field, int] | None, use: int) -> dict[Field, int]:
     """Replace the flags of all sources by the indirect `use`; certainty marks stay."""
     if not provenance:
         return {}
     return {field: use | (flags & MARKS) for field, flags in provenance.items()}
 
 
-def compose(provenance: Provenance, step: int) -> Provenance:
+def compose(provenance: dict[Field, int], step: int) -> dict[Field, int]:
     """Apply any combination of direct and indirect steps to `provenance`."""
     direct, indirect = step & DIRECT, step & INDIRECT
     if not indirect:
@@ -70,9 +72,9 @@ def compose(provenance: Provenance, step: int) -> Provenance:
     return union(apply_direct(provenance, direct | (step & MARKS)), indirect_sources) if direct else indirect_sources
 
 
-def union(*provenances: Provenance | None) -> Provenance:
+def union(*provenances: dict[Field, int] | None) -> dict[Field, int]:
     """Merge provenances; flags of the same field are combined."""
-    merged: Provenance = {}
+    merged: dict[Field, int] = {}
     for provenance in provenances:
         if not provenance:
             continue

@@ -44,6 +44,13 @@ def _compose_direct(outer: int, inner: int) -> int:
 COMPOSED: Final = tuple(tuple(_compose_direct(outer, inner) for inner in range(8)) for outer in range(8))
 
 
+def stronger_step(inner: int, outer: int) -> int:
+    """Compose the steps of nested expressions: an indirect one remains, of two direct ones the stronger."""
+    if not outer & DIRECT:
+        return outer
+    return inner if not inner & DIRECT else max(inner, outer)
+
+
 def transformations(flags: int) -> list[tuple[str, str]]:
     """Return type and subtype of every bit that is set."""
     return [names for bit, names in SUBTYPES.items() if flags & bit]

@@ -18,21 +18,18 @@ from clew.capture.backends.base import (
     Rule,
     Tracing,
     is_frame,
-    record_operation,
     snapshot,
     version_of_frame,
 )
 from clew.capture.backends.duckdb.query import Query, QueryRecord, referenced_frames, relation_record
-from clew.capture.introspection.user_code import guard
+from clew.capture.introspection.user_code import guard, tracing_suppressed
 from clew.capture.lineage.datasets import ExternalDataset, dataset_at
 from clew.capture.lineage.frame_version import FrameVersion
 from clew.capture.lineage.operations import (
     IdentityEdges,
     OperationRecord,
     external_version,
-    read_record,
     record_written,
-    write_record,
 )
 from clew.capture.lineage.transformations import IDENTITY
 
@@ -76,12 +73,12 @@ class DuckDBBackend(Backend):
             self._patch(owner, "execute", _trace_execute, _prepare_query)
             self._patch(owner, "from_df", _trace_from_df)
             for name in _READ_FUNCTIONS:
-                self._patch(owner, name, _trace_read)
+                self._patch(owner, name, self.record_read)
         for owner in (connection, relation):
             for name in _FETCH_METHODS:
                 self._patch(owner, name, _trace_fetch)
         for name in _WRITE_METHODS:
-            self._patch(relation, name, _trace_write)
+            self._patch(relation, name, self.record_write)
         for name in dir(relation):
             if not name.startswith("_") and callable(getattr(relation, name)):
                 self._patch(relation, name, _trace_relation)
@@ -149,11 +146,8 @@ BACKEND = DuckDBBackend()
 
 def _call_in_scope(original: Any, frame: FrameType, /, *args: Any, **kwargs: Any) -> Any:
     call = functools.partial(original, *args, **kwargs)
-    depth, guard.depth = guard.depth, 1
-    try:
+    with tracing_suppressed():
         return eval(_CALL_CODE, frame.f_globals, {**frame.f_locals, "_clew_call": call})  # noqa: S307 - a constant expression
-    finally:
-        guard.depth = depth
 
 
 def _prepare_query(call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -185,15 +179,11 @@ def _database(connection: Any) -> str:
     return next((row[0] for row in rows if row[0]), ":memory:")
 
 
-def _record(call: Call, operation: OperationRecord, frame: Any = None) -> None:
-    record_operation(operation, BACKEND.name, call.location(), frame)
-
-
 def _trace_query(call: Call) -> None:
     """Trace duckdb.sql(text), which returns a lazy relation, and mo.sql(text)."""
     query: Query | None = call.pre_state
     if query is not None and not _record_created_table(call, query) and is_frame(call.result):
-        _record(call, QueryRecord.of(call.name, query, snapshot(call.result)), call.result)
+        BACKEND.record(call, QueryRecord.of(call.name, query, snapshot(call.result)), call.result)
 
 
 def _trace_execute(call: Call) -> None:
@@ -220,7 +210,7 @@ def _record_created_table(call: Call, query: Query) -> bool:
         return False
     written = external_version(dataset)
     written.columns = list(inner.lineage.columns)
-    _record(call, QueryRecord.of(call.name, inner, written))
+    BACKEND.record(call, QueryRecord.of(call.name, inner, written))
     record_written(written)
     return True
 
@@ -240,37 +230,22 @@ def _trace_fetch(call: Call) -> None:
             if before != after
         }
         edges = IdentityEdges(source_version, IDENTITY, renamed)
-        _record(call, OperationRecord(call.name, "selection", version, edges, {}, (source_version,)), result)
+        BACKEND.record(call, OperationRecord(call.name, "selection", version, edges, {}, (source_version,)), result)
     elif source in _last_queries:
         query, call.started = _last_queries[source]
-        _record(call, QueryRecord.of("execute", query, version), result)
+        BACKEND.record(call, QueryRecord.of("execute", query, version), result)
 
 
 def _trace_from_df(call: Call) -> None:
     """Trace duckdb.from_df(frame)."""
     frames = [value for value in call.values() if is_frame(value)]
     if len(frames) == 1:
-        version, source = BACKEND.snapshot(call.result), version_of_frame(frames[0])
-        operation = OperationRecord(call.name, "selection", version, IdentityEdges(source), {}, (source,))
-        _record(call, operation, call.result)
-
-
-def _trace_read(call: Call) -> None:
-    """Trace duckdb.read_csv(path) and similar functions."""
-    source = call.first_argument()
-    paths = source if isinstance(source, (list, tuple)) else [source]
-    _record(call, read_record(call.name, paths, BACKEND.snapshot(call.result)), call.result)
-
-
-def _trace_write(call: Call) -> None:
-    """Trace relation.write_parquet(path) and similar methods."""
-    operation = write_record(call.name, call.first_argument(), version_of_frame(call.receiver))
-    if operation is not None:
-        _record(call, operation)
+        call.kind = "selection"
+        BACKEND.record_copy(call, version_of_frame(frames[0]), call.result)
 
 
 def _trace_relation(call: Call) -> None:
     """Trace relation.filter(...) and other methods that return a relation."""
     if type(call.result) is type(call.receiver) and call.result is not call.receiver:
         operation = relation_record(call.name, call.receiver, call.args, call.kwargs, BACKEND.snapshot(call.result))
-        _record(call, operation, call.result)
+        BACKEND.record(call, operation, call.result)

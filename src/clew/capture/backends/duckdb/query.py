@@ -14,8 +14,8 @@ from clew.capture.diagnostics import record_error
 from clew.capture.lineage.datasets import ExternalDataset, dataset_at
 from clew.capture.lineage.frame_version import FrameVersion
 from clew.capture.lineage.operations import (
-    ExplicitEdges,
     IdentityEdges,
+    LazyEdges,
     OperationRecord,
     OperationType,
     external_version,
@@ -127,21 +127,6 @@ def _match_case(version: FrameVersion, column: str) -> Hashable:
     return next((label for label in version.columns if str(label).lower() == column.lower()), column)
 
 
-class QueryEdges(ExplicitEdges):
-    """Edges computed from the text of a query on first access."""
-
-    query: Query
-    labels: list[Hashable]
-    cached: dict[Hashable, Provenance] | None = None
-
-    @property  # type: ignore[misc]
-    def by_label(self) -> dict[Hashable, Provenance]:  # type: ignore[override]
-        """The provenance of every column."""
-        if self.cached is None:
-            self.cached = self.query.fields(self.labels)
-        return self.cached
-
-
 class QueryRecord(OperationRecord, kw_only=True):
     """Record of a query; parents and row dependencies come from its parsed text."""
 
@@ -150,7 +135,9 @@ class QueryRecord(OperationRecord, kw_only=True):
     @classmethod
     def of(cls, method: str, query: Query, output: FrameVersion) -> QueryRecord:
         """Create the record of a query that produced `output`."""
-        return cls(method, query.kind(), output, QueryEdges({}, query, list(output.columns)), query=query)
+        return cls(
+            method, query.kind(), output, LazyEdges.from_callable(query.fields, list(output.columns)), query=query
+        )
 
     @property  # type: ignore[misc]
     def parents(self) -> tuple[FrameVersion, ...]:

@@ -77,8 +77,8 @@ def trace_groupby(call: Call) -> None:
 
 
 def to_key_list(by: Any) -> list[Any]:
-    """Return the keys of a grouping as a list."""
-    return by if isinstance(by, list) else [] if by is None else [by]
+    """Return the keys of a grouping or a join as a list; an array or a tuple is one key."""
+    return list(by) if isinstance(by, list) else [] if by is None else [by]
 
 
 def resolve_key(version: FrameVersion, key: Any) -> tuple[Hashable | None, Provenance]:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.extensions import ExtensionArray
 
-from clew.capture.backends.base import Call, enqueue
+from clew.capture.backends.base import Call, Rule, enqueue
 from clew.capture.backends.pandas.state import current_version, is_scalar, mark_inferred, provenance_of, snapshot_frame
 from clew.capture.introspection.bytecode import literal_sequences, operand_spans
 from clew.capture.introspection.read_tracking import loaded_values, reads_in_statement, record_scalar, scalar_sources
@@ -130,6 +130,23 @@ def record_output(
     version.made_by = fold_iteration(operation) if is_loop_iteration else operation
     enqueue(operation, ended)
     return operation
+
+
+def module_function_rule(rule: Rule, parameter: str) -> Rule:
+    """Build a rule for a function of the module from the rule of a method; its first argument is the receiver."""
+
+    def function_rule(call: Call) -> None:
+        if parameter in call.kwargs:
+            receiver = call.kwargs[parameter]
+            call.kwargs = {key: value for key, value in call.kwargs.items() if key != parameter}
+        else:
+            receiver, *rest = call.args
+            call.args = tuple(rest)
+        call.receiver = receiver
+        call.pre_state = current_version(receiver) if isinstance(receiver, pd.DataFrame) else None
+        rule(call)
+
+    return function_rule
 
 
 def assign_to_result(call: Call, provenance: Provenance) -> None:

@@ -39,6 +39,7 @@ from clew.capture.lineage.frame_version import column_labels
 from clew.capture.lineage.operations import ExplicitEdges, IdentityEdges
 from clew.capture.lineage.provenance import (
     Provenance,
+    SeriesLineage,
     apply_direct,
     as_indirect,
     attach_to_array,
@@ -382,9 +383,18 @@ def _assign_conditional(call: Call, values: Provenance, conditions: Provenance) 
 def trace_np_positions(call: Call) -> None:
     """Trace np.nonzero(condition) and similar: one array of positions per dimension."""
     provenance = apply_direct(provenance_or_empty(call.args[0]), TRANSFORMATION)
+    _assign_to_results(call, provenance)
+
+
+def _assign_to_results(call: Call, provenance: Provenance, lineage: SeriesLineage | None = None) -> None:
+    """Attach provenance to each result; a Series has the index and the rows of `lineage`."""
+    index, rows = (lineage.index, lineage.rows) if lineage is not None else (None, None)
     for result in call.result if isinstance(call.result, tuple) else (call.result,):
-        call.result = result
-        assign_to_result(call, provenance)
+        if isinstance(result, pd.Series):
+            attach_to_series(result, provenance, index, rows)
+        else:
+            call.result = result
+            assign_to_result(call, provenance)
 
 
 def trace_np_select(call: Call) -> None:
@@ -438,17 +448,12 @@ def trace_ufunc(call: Call) -> None:
     step = AGGREGATION if call.args[1] == "reduce" else TRANSFORMATION
     provenance = apply_direct(union(*[provenance_or_empty(value) for value in call.values()]), step)
     rows = union(*[lineage.rows for lineage in lineages]) or None
-    for result in call.result if isinstance(call.result, tuple) else (call.result,):
-        if isinstance(result, pd.Series):
-            attach_to_series(result, provenance, lineages[0].index if lineages else None, rows)
-        else:
-            call.result = result
-            assign_to_result(call, provenance)
+    _assign_to_results(call, provenance, SeriesLineage({}, lineages[0].index, rows) if lineages else None)
 
 
 def trace_value_function(call: Call) -> None:
     """Trace cut, to_datetime, isna: computed from the first argument."""
-    value = call.args[0] if call.args else next(iter(call.kwargs.values()), None)
+    value = call.first_argument()
     if isinstance(value, pd.DataFrame) and isinstance(call.result, pd.DataFrame):
         version = current_version(value)
         record_created(call, IdentityEdges(version, TRANSFORMATION), None, (version,))
@@ -458,19 +463,7 @@ def trace_value_function(call: Call) -> None:
     )
     if not provenance:
         return
-    results = call.result if isinstance(call.result, tuple) else (call.result,)
-    state = lineage_or_empty(value) if isinstance(value, pd.Series) else None
-    for result in results:
-        if isinstance(result, pd.Series):
-            attach_to_series(
-                result,
-                provenance,
-                state.index if state is not None else None,
-                state.rows if state is not None else None,
-            )
-        else:
-            call.result = result
-            assign_to_result(call, provenance)
+    _assign_to_results(call, provenance, lineage_or_empty(value) if isinstance(value, pd.Series) else None)
 
 
 def trace_categorical_init(call: Call) -> None:

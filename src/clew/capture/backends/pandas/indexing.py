@@ -19,7 +19,7 @@ from clew.capture.backends.pandas.call import (
 )
 from clew.capture.backends.pandas.inference import evaluate_callback, is_callback
 from clew.capture.backends.pandas.patching import patches
-from clew.capture.backends.pandas.series import entry_for_label, mask_provenance
+from clew.capture.backends.pandas.series import entry_for_label, mask_provenance, record_series_cells
 from clew.capture.backends.pandas.state import (
     current_version,
     indirect_use,
@@ -145,14 +145,7 @@ def _trace_series_read(call: Call, key: Any) -> None:
 def _trace_write(call: Call) -> None:
     receiver, (key, value) = call.receiver, call.args
     if isinstance(receiver, pd.Series):
-        lineage = call.pre_state
-        row_provenance = _row_provenance(key, call, CONDITIONAL)
-        provenance = union(
-            apply_direct(lineage.provenance, TRANSFORMATION),
-            row_provenance,
-            apply_direct(provenance_or_empty(value), TRANSFORMATION),
-        )
-        attach_to_series(receiver, provenance, lineage.index, lineage.rows)
+        record_series_cells(call, _row_provenance(key, call, CONDITIONAL))
         return
     version: FrameVersion = call.pre_state
     rows, columns_key = _split_key(receiver, key)

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from clew.capture.backends.base import Call
+from clew.capture.backends.pandas.aggregation import to_key_list
 from clew.capture.backends.pandas.call import record_created
 from clew.capture.backends.pandas.state import (
     as_labels,
@@ -131,8 +132,8 @@ def _keys_of_sides(call: Call, left: FrameVersion, right: FrameVersion) -> tuple
         shared = [label for label in column_labels(left.columns) if label in right.columns]
         return shared, shared
     return (
-        list(left.index_names) if left_index else _to_key_list(left_on),
-        list(right.index_names) if right_index else _to_key_list(right_on),
+        list(left.index_names) if left_index else to_key_list(left_on),
+        list(right.index_names) if right_index else to_key_list(right_on),
     )
 
 
@@ -143,12 +144,6 @@ def _key_argument(call: Call, position: int, name: str) -> Any:
 def is_label(key: Any) -> bool:
     """Return whether a key is a column label rather than an array of values."""
     return isinstance(key, tuple) or is_scalar(key)
-
-
-def _to_key_list(argument: Any) -> list[Any]:
-    if isinstance(argument, _ARRAYS):
-        return [argument]
-    return list(argument) if isinstance(argument, list) else as_labels(argument)
 
 
 def _key_provenance(version: FrameVersion, key: Any) -> Provenance:
@@ -204,12 +199,6 @@ def trace_merge(call: Call) -> None:
     _record_join(call, join, right, "merge")
 
 
-def trace_merge_function(call: Call) -> None:
-    """Trace pd.merge(left, right, ...)."""
-    call.receiver, call.args, call.kwargs = _split_left(call)
-    trace_merge(call)
-
-
 def trace_merge_ordered(call: Call) -> None:
     """Trace pd.merge_ordered(left, right, ...)."""
     _trace_keyed_merge(call, "merge_ordered", call.kwargs.get("how", "outer"))
@@ -221,19 +210,12 @@ def trace_merge_asof(call: Call) -> None:
 
 
 def _trace_keyed_merge(call: Call, method: str, how: str) -> None:
-    call.receiver, call.args, call.kwargs = _split_left(call)
     right = call.argument(0, "right")
     if len(call.args) > 1:
         call.kwargs = {**call.kwargs, "on": call.args[1]}
     by = call.kwargs.get("by")
     left_by, right_by = (as_labels(call.kwargs.get(name, by)) for name in ("left_by", "right_by"))
     _record_join(call, Join.from_call(call, call.receiver, right, how, left_by, right_by), right, method)
-
-
-def _split_left(call: Call) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    if "left" in call.kwargs:
-        return call.kwargs["left"], call.args, {key: value for key, value in call.kwargs.items() if key != "left"}
-    return call.args[0], call.args[1:], call.kwargs
 
 
 def trace_join(call: Call) -> None:
@@ -243,7 +225,7 @@ def trace_join(call: Call) -> None:
         record_concat(call, [call.receiver, *other], axis=1)
         return
     left, right = current_version(call.receiver), version_of_operand(other)
-    left_keys = _to_key_list(on) if on is not None else list(left.index_names)
+    left_keys = to_key_list(on) if on is not None else list(left.index_names)
     suffixes = call.kwargs.get("suffixes") or (call.argument(3, "lsuffix", ""), call.argument(4, "rsuffix", ""))
     join = Join(left, right, left_keys, list(right.index_names), call.argument(2, "how", "left"), suffixes)
     _record_join(call, join, other, "join")

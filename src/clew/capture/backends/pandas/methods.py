@@ -18,7 +18,7 @@ from clew.capture.backends.pandas import (
     selection,
     series,
 )
-from clew.capture.backends.pandas.call import ARITHMETIC_METHODS, OPERATORS
+from clew.capture.backends.pandas.call import ARITHMETIC_METHODS, OPERATORS, module_function_rule
 from clew.capture.backends.pandas.elementwise import (
     KEYWORD_ONLY,
     RowAxis,
@@ -250,25 +250,25 @@ _TABLE: tuple[tuple[str, Method], ...] = (
     ),
     ("combine_first", Method(assignment.trace_combine_first, series.trace_series_fillna)),
     # Joins.
-    ("merge", Method(joins.trace_merge, function=joins.trace_merge_function, kind="join")),
-    ("merge_asof", Method(function=joins.trace_merge_asof, kind="join")),
-    ("merge_ordered", Method(function=joins.trace_merge_ordered, kind="join")),
+    ("merge", Method(joins.trace_merge, function=module_function_rule(joins.trace_merge, "left"), kind="join")),
+    ("merge_asof", Method(function=module_function_rule(joins.trace_merge_asof, "left"), kind="join")),
+    ("merge_ordered", Method(function=module_function_rule(joins.trace_merge_ordered, "left"), kind="join")),
     ("join", Method(joins.trace_join, kind="join")),
     ("concat", Method(function=joins.trace_concat, prepare=joins.buffer_concat_objects, kind="concat")),
     # Reshaping.
     (
         "melt",
-        Method(reshape.trace_melt, function=reshape.module_function_rule(reshape.trace_melt, "frame"), kind="reshape"),
+        Method(reshape.trace_melt, function=module_function_rule(reshape.trace_melt, "frame"), kind="reshape"),
     ),
     (
         "pivot",
-        Method(reshape.trace_pivot, function=reshape.module_function_rule(reshape.trace_pivot, "data"), kind="reshape"),
+        Method(reshape.trace_pivot, function=module_function_rule(reshape.trace_pivot, "data"), kind="reshape"),
     ),
     (
         "pivot_table",
         Method(
             reshape.trace_pivot_table,
-            function=reshape.module_function_rule(reshape.trace_pivot_table, "data"),
+            function=module_function_rule(reshape.trace_pivot_table, "data"),
             kind="reshape",
         ),
     ),

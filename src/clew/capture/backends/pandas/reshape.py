@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from clew.capture.backends.base import Call, Rule
+from clew.capture.backends.base import Call
 from clew.capture.backends.pandas.aggregation import resolve_key, to_key_list
 from clew.capture.backends.pandas.call import assign_to_result, record_created
 from clew.capture.backends.pandas.inference import has_user_function
@@ -196,30 +196,13 @@ def _dummy_sources(label: Hashable, prefixes: dict[Any, str]) -> list[Any]:
 def trace_crosstab(call: Call) -> None:
     """Trace pd.crosstab(index, columns, values): counts or aggregates `values` per pair."""
     index, columns, values = call.argument(0, "index"), call.argument(1, "columns"), call.argument(2, "values")
-    by_row = index if isinstance(index, list) else [index]
-    by_column = columns if isinstance(columns, list) else [columns]
-    rows = union(*[as_indirect(provenance_or_empty(key), GROUP_BY) for key in (*by_row, *by_column)])
+    by_row = to_key_list(index)
+    rows = union(*[as_indirect(provenance_or_empty(key), GROUP_BY) for key in (*by_row, *to_key_list(columns))])
     value_provenance = apply_direct(provenance_or_empty(values), AGGREGATION) if values is not None else {}
     fields: dict[Hashable, Provenance] = dict.fromkeys(call.result.columns, value_provenance)
     for name, key in zip(index_names(call.result.index), by_row, strict=False):
         fields[name] = provenance_or_empty(key)
     record_created(call, ExplicitEdges(fields), rows)
-
-
-def module_function_rule(rule: Rule, parameter: str) -> Rule:
-    """Build a rule for a module-level function from the rule of the method; its first argument is the frame."""
-
-    def function_rule(call: Call) -> None:
-        if parameter in call.kwargs:
-            frame = call.kwargs[parameter]
-            call.kwargs = {key: value for key, value in call.kwargs.items() if key != parameter}
-        else:
-            frame, *rest = call.args
-            call.args = tuple(rest)
-        call.receiver, call.pre_state = frame, current_version(frame)
-        rule(call)
-
-    return function_rule
 
 
 def trace_wide_to_long(call: Call) -> None:

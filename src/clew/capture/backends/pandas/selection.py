@@ -13,7 +13,7 @@ from pandas.core.generic import NDFrame
 from pandas.core.groupby import DataFrameGroupBy, SeriesGroupBy
 
 from clew.capture.backends.base import Call, Rule, record_failure
-from clew.capture.backends.pandas.aggregation import groupby_lineage
+from clew.capture.backends.pandas.aggregation import groupby_lineage, to_key_list
 from clew.capture.backends.pandas.call import (
     assign_to_result,
     record_created,
@@ -324,9 +324,8 @@ def _fields_by_position(
 def trace_set_index(call: Call) -> None:
     """Trace set_index: columns become named levels; a Series key has its own provenance."""
     version: FrameVersion = call.pre_state
-    keys = call.argument(0, "keys")
-    key_list = keys if isinstance(keys, list) else [keys]
-    series_keys = {key.name: provenance_or_empty(key) for key in key_list if isinstance(key, (pd.Series, pd.Index))}
+    keys = to_key_list(call.argument(0, "keys"))
+    series_keys = {key.name: provenance_or_empty(key) for key in keys if isinstance(key, (pd.Series, pd.Index))}
     record_result(call, IdentityEdges(version, IDENTITY, series_keys or None))
 
 

@@ -346,10 +346,15 @@ def mask_provenance(key: Any, call: Call, use: int) -> Provenance:
 
 def trace_series_setitem(call: Call) -> None:
     """Trace series[key] = value."""
-    lineage, key, value = call.pre_state, call.args[0], call.args[1]
-    mask = indirect_use(key, CONDITIONAL) if isinstance(key, (pd.Series, np.ndarray)) else {}
+    key = call.args[0]
+    record_series_cells(call, indirect_use(key, CONDITIONAL) if isinstance(key, (pd.Series, np.ndarray)) else {})
+
+
+def record_series_cells(call: Call, rows: Provenance) -> None:
+    """Attach lineage to a Series after `series[key] = value`, `series.loc[key] = value`; `rows` is that of the key."""
+    lineage, value = call.pre_state, call.args[1]
     provenance = union(
-        apply_direct(lineage.provenance, TRANSFORMATION), mask, apply_direct(provenance_or_empty(value), TRANSFORMATION)
+        apply_direct(lineage.provenance, TRANSFORMATION), rows, apply_direct(provenance_or_empty(value), TRANSFORMATION)
     )
     attach_to_series(call.receiver, provenance, lineage.index, lineage.rows)
 

@@ -14,20 +14,15 @@ from clew.capture.backends.base import (
     is_frame,
     public_methods,
     record_operation,
-    snapshot,
     version_of_frame,
 )
 from clew.capture.backends.polars.expressions import series_provenance
-from clew.capture.backends.polars.rules import RULES, MethodCall, as_list, flatten, trace_unknown_method
+from clew.capture.backends.polars.rules import RULES, MethodCall, flatten, trace_unknown_method
 from clew.capture.diagnostics import record_error
 from clew.capture.lineage.frame_version import STATE_ATTR, FrameVersion
 from clew.capture.lineage.operations import (
     ExplicitEdges,
-    IdentityEdges,
     OperationRecord,
-    OperationType,
-    read_record,
-    write_record,
 )
 from clew.capture.lineage.provenance import SeriesLineage, apply_direct, union
 from clew.capture.lineage.transformations import IDENTITY, OPAQUE, TRANSFORMATION
@@ -167,11 +162,12 @@ def _trace_method(call: Call) -> None:
     elif call.name in _GROUPBY_METHODS:
         result.__dict__[STATE_ATTR] = (receiver, _group_keys(call))
     elif call.name.startswith(("write_", "sink_")):
-        _trace_write(call)
+        BACKEND.record_write(call)
     elif isinstance(result, BACKEND.frame_types):
         _record_created(call, [receiver, *[value for value in call.args if isinstance(value, BACKEND.frame_types)]])
     elif is_frame(result):
-        _record_copy(call, "selection", result, version_of_frame(receiver))
+        call.kind = "selection"
+        BACKEND.record_copy(call, version_of_frame(receiver), result)
 
 
 def _trace_get_column(call: Call) -> None:
@@ -193,11 +189,7 @@ def _trace_series_method(call: Call) -> None:
     elif isinstance(result, BACKEND.frame_types) and provenance:
         version = BACKEND.snapshot(result)
         edges = ExplicitEdges(dict.fromkeys(version.columns, provenance))
-        _record(call, OperationRecord(call.name, "selection", version, edges), result)
-
-
-def _record(call: Call, operation: OperationRecord, frame: Any = None) -> None:
-    record_operation(operation, BACKEND.name, call.location(), frame)
+        BACKEND.record(call, OperationRecord(call.name, "selection", version, edges), result)
 
 
 def _record_created(
@@ -253,15 +245,10 @@ def _trace_frame_init(call: Call) -> None:
     if isinstance(data, dict):
         series = {label: value for label, value in data.items() if hasattr(value, "to_frame")}
         edges = ExplicitEdges({label: series_provenance(value) for label, value in series.items()})
-        _record(call, OperationRecord(call.name, "creation", BACKEND.snapshot(frame), edges), frame)
+        BACKEND.record(call, OperationRecord(call.name, "creation", BACKEND.snapshot(frame), edges), frame)
     else:
-        _record_copy(call, "creation", frame, version_of_frame(data) if is_frame(data) else None)
-
-
-def _record_copy(call: Call, kind: OperationType, frame: Any, source: FrameVersion | None) -> None:
-    edges = IdentityEdges(source) if source is not None else ExplicitEdges({})
-    parents = (source,) if source is not None else ()
-    _record(call, OperationRecord(call.name, kind, snapshot(frame), edges, {}, parents), frame)
+        call.kind = "creation"
+        BACKEND.record_copy(call, version_of_frame(data) if is_frame(data) else None, frame)
 
 
 def _trace_function(call: Call) -> None:
@@ -271,13 +258,7 @@ def _trace_function(call: Call) -> None:
     if call.name == "concat":
         _record_created(call, list(argument or ()))
     elif call.name == "from_pandas":
-        _record_copy(call, "selection", call.result, version_of_frame(argument) if is_frame(argument) else None)
+        call.kind = "selection"
+        BACKEND.record_copy(call, version_of_frame(argument) if is_frame(argument) else None, call.result)
     else:
-        _record(call, read_record(call.name, as_list(argument), BACKEND.snapshot(call.result)), call.result)
-
-
-def _trace_write(call: Call) -> None:
-    """Trace frame.write_*, frame.sink_*."""
-    operation = write_record(call.name, call.first_argument(), version_of_frame(call.receiver))
-    if operation is not None:
-        _record(call, operation)
+        BACKEND.record_read(call)

@@ -14,13 +14,13 @@ from clew.capture.lineage.provenance import Provenance, SeriesLineage, compose, 
 from clew.capture.lineage.transformations import (
     AGGREGATION,
     CONDITIONAL,
-    DIRECT,
     IDENTITY,
     INFERRED,
     OPAQUE,
     SORT,
     TRANSFORMATION,
     WINDOW,
+    stronger_step,
 )
 
 _AGGREGATE_FUNCTIONS = frozenset(
@@ -110,7 +110,7 @@ def _walk(node: Any, version: FrameVersion, label: str, step: int) -> Provenance
             inputs.append(compose(_field(version, label), step))
         elif kind != "Literal":
             inputs += [
-                _walk(child, version, label, _compose_step(child_step, step))
+                _walk(child, version, label, stronger_step(child_step, step))
                 for child, child_step in _child_steps(kind, inner)
             ]
     merged = union(*inputs)
@@ -134,10 +134,3 @@ def _child_steps(kind: str, inner: Any) -> list[tuple[Any, int]]:
         aggregates = not _AGGREGATE_FUNCTIONS.isdisjoint(names)
         return [(inner.get("input"), AGGREGATION if aggregates else TRANSFORMATION)]
     return [(inner, AGGREGATION if kind == "Agg" else TRANSFORMATION)]
-
-
-def _compose_step(child_step: int, step: int) -> int:
-    """Compose two steps: INDIRECT is preserved; of two DIRECT steps the stronger remains."""
-    if not step & DIRECT:
-        return step
-    return child_step if not child_step & DIRECT else max(child_step, step)
