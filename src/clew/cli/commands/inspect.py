@@ -71,15 +71,11 @@ def facets_run(run_id: str, as_json: bool, home: DataDir) -> None:  # noqa: FBT0
 @index_option
 def facets_job(namespace: str, name: str, as_json: bool, home: DataDir) -> None:  # noqa: FBT001
     """Show the current facets of a job."""
-    from clew.index.queries.reader import IndexReader
-    from clew.query.entities.facets import find_job_facets
-
-    with IndexReader(home.index) as index:
-        result = find_job_facets(index, namespace, name)
+    _, facets = _find_facets(home, "job", namespace, name)
     if as_json:
-        print_json(result)
+        print_json({"namespace": namespace, "name": name, "facets": facets})
     else:
-        _print_facets(f"job {namespace} {name}", result.facets)
+        _print_facets(f"job {namespace} {name}", facets)
 
 
 @facets_group.command("dataset")
@@ -90,15 +86,31 @@ def facets_job(namespace: str, name: str, as_json: bool, home: DataDir) -> None:
 @index_option
 def facets_dataset(namespace: str, name: str, version: str | None, as_json: bool, home: DataDir) -> None:  # noqa: FBT001
     """Show the current facets of a dataset."""
+    version, facets = _find_facets(home, "dataset", namespace, name, version)
+    if as_json:
+        print_json({"namespace": namespace, "name": name, "version": version, "facets": facets})
+    else:
+        _print_facets(f"dataset {_dataset_title(namespace, name, version)}", facets)
+
+
+def _find_facets(
+    home: DataDir, kind: Literal["job", "dataset"], namespace: str, name: str, version: str | None = None
+) -> tuple[str | None, Mapping[str, Raw]]:
     from clew.index.queries.reader import IndexReader
-    from clew.query.entities.facets import find_dataset_facets
+    from clew.query.entities.facets import find_facets
+    from clew.query.graph.nodes import Node
+    from clew.query.names import resolve_node_id
 
     with IndexReader(home.index) as index:
-        result = find_dataset_facets(index, namespace, name, version)
-    if as_json:
-        print_json(result)
-    else:
-        _print_facets(f"dataset {_dataset_title(namespace, name, result.version)}", result.facets)
+        node = Node(kind, namespace, name)
+        # Raises if the entity is unknown. The id alone may be that of another one: names can contain colons.
+        resolve_node_id(index, node.id)
+        selected, facets = find_facets(index, node, version)
+    if not facets:
+        hint = "Facets of events ingested with --raw-only are added by `clew pipeline backfill`."
+        subject = kind.capitalize() if version is None else f"Version {version!r} of {kind}"
+        raise ClewError(f"{subject} {name!r} in namespace {namespace!r} has no facets.", hint=hint)
+    return selected, facets
 
 
 def _dataset_title(namespace: str, name: str, version: str | None) -> str:

@@ -18,7 +18,7 @@ from clew.events.facets import decode_facet, get_str
 from clew.events.openlineage import to_epoch_micros
 from clew.index.encoding import ANNOTATIONS_NAME, ANNOTATIONS_NAMESPACE, entity_key
 from clew.index.queries.entities import Facets, Name, RunIoRecord, RunRecord
-from clew.index.queries.lists import HiddenUntil
+from clew.index.queries.lists import EntityFilter, HiddenUntil
 from clew.index.queries.reader import IndexReader
 from clew.query.entities.annotations import Annotations
 from clew.query.entities.datasets import DEFAULT_SOURCE, ColumnSourceCache, load_dataset_versions, load_datasets
@@ -330,11 +330,14 @@ class Catalog:
 
     def jobs(self, namespace: str | None, states: Collection[str] | None, limit: int, offset: int) -> list[CatalogJob]:
         """Return jobs, last updated first, optionally filtered by the state of the latest run."""
-        return self.jobs_by_name(self.reader.job_names(namespace, self._hidden("job"), states, limit, offset))
+        jobs = EntityFilter(namespace, states=states, hidden=self._hidden("job"))
+        rows = self.reader.entities("all_jobs", jobs, "last event", limit, offset)
+        return self.jobs_by_name([(row["namespace"], row["name"]) for row in rows])
 
     def count_jobs(self, namespace: str | None, states: Collection[str] | None) -> int:
         """Count the jobs that `jobs` lists."""
-        return self.reader.count_jobs(namespace, self._hidden("job"), states)
+        jobs = EntityFilter(namespace, states=states, hidden=self._hidden("job"))
+        return self.reader.count_entities("all_jobs", jobs)
 
     def job(self, name: Name) -> CatalogJob | None:
         """Return a job; None if it is unknown or hidden."""
@@ -379,11 +382,13 @@ class Catalog:
 
     def datasets(self, namespace: str, limit: int, offset: int) -> list[CatalogDataset]:
         """Return the datasets of a namespace by name."""
-        return self.datasets_by_name(self.reader.dataset_names(namespace, self._hidden("dataset"), limit, offset))
+        datasets = EntityFilter(namespace, hidden=self._hidden("dataset"))
+        rows = self.reader.entities("datasets", datasets, "name", limit, offset)
+        return self.datasets_by_name([(row["namespace"], row["name"]) for row in rows])
 
     def count_datasets(self, namespace: str) -> int:
         """Count the datasets that `datasets` lists."""
-        return self.reader.count_datasets(namespace, self._hidden("dataset"))
+        return self.reader.count_entities("datasets", EntityFilter(namespace, hidden=self._hidden("dataset")))
 
     def dataset(self, name: Name) -> CatalogDataset | None:
         """Return a dataset by any of its names; None if it is unknown or hidden."""
@@ -461,7 +466,8 @@ class Catalog:
     ) -> list[EntityMatch]:
         """Return the jobs or datasets with a text in their names, by name."""
         time_range = to_epoch_micros(after), to_epoch_micros(before)
-        rows = self.reader.search_names(kind, text, namespace, self._hidden(kind), time_range)
+        visible = EntityFilter(namespace, hidden=self._hidden(kind))
+        rows = self.reader.search_names("all_jobs" if kind == "job" else "datasets", text, visible, time_range)
         return [
             EntityMatch(kind, row["namespace"], row["name"], from_epoch_micros(row["last_event_at"])) for row in rows
         ]
