@@ -58,6 +58,11 @@ class MarquezRequest(Struct):
     body: bytes = b""
 
     @property
+    def entity_name(self) -> tuple[str, str]:
+        """Namespace and name of the job or dataset of the path."""
+        return self.path_args[0], self.path_args[1]
+
+    @property
     def params(self) -> dict[str, list[str]]:
         """Query parameters."""
         return parse_qs(self.query.decode("latin-1"), keep_blank_values=True) if self.query else {}

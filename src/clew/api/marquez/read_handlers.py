@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
@@ -24,16 +24,16 @@ from clew.api.marquez.schemas import (
 from clew.events.facets import decode_facet
 from clew.index.queries.entities import Facets, Name
 from clew.query.context import QueryResources
-from clew.query.entities.catalog import Catalog, EntityMatch, Interval, daily_intervals, hourly_intervals
+from clew.query.entities.catalog import Catalog, Interval, count_events, daily_intervals, hourly_intervals
 from clew.query.entities.model import CatalogDataset, CatalogJob, CatalogRun, Namespace
 from clew.query.search import search_entities, split_words
 from clew.query.search_index import EntityKind
 
-Entity = TypeVar("Entity", CatalogDataset, CatalogJob)
+T = TypeVar("T")
 
 _STATES = ("NEW", "RUNNING", "COMPLETED", "ABORTED", "FAILED")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_END = datetime(9999, 1, 1, tzinfo=UTC)
+_MIN_TIME = datetime(1970, 1, 1, tzinfo=UTC)
+_MAX_TIME = datetime(9999, 1, 1, tzinfo=UTC)
 _encode = msgspec.json.Encoder(order=None).encode
 
 
@@ -55,10 +55,7 @@ def get_namespace(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
 
 def require_namespace(catalog: Catalog, name: str) -> Namespace:
     """Return a namespace, or raise 404."""
-    namespace = next((candidate for candidate in catalog.namespaces() if candidate.name == name), None)
-    if namespace is None:
-        raise not_found_error("Namespace", name)
-    return namespace
+    return _found("Namespace", name, {namespace.name: namespace for namespace in catalog.namespaces()}.get(name))
 
 
 def get_sources(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
@@ -70,19 +67,16 @@ def get_sources(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
 def get_source(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     """`GET /sources/{source}`."""
     (name,) = request.path_args
-    source = next((candidate for candidate in catalog.sources() if candidate.name == name), None)
-    if source is None:
-        raise not_found_error("Source", name)
-    return json_response(source)
+    return json_response(_found("Source", name, {source.name: source for source in catalog.sources()}.get(name)))
 
 
 def get_datasets(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     """`GET /namespaces/{namespace}/datasets`."""
     (name,) = request.path_args
-    datasets = [format_dataset(dataset) for dataset in catalog.datasets(name, *request.page())]
+    datasets, total = catalog.datasets(name, *request.page())
     if not datasets:
         _check_namespace(catalog, name)
-    return json_response({"datasets": datasets, "totalCount": catalog.count_datasets(name)})
+    return json_response({"datasets": list(map(format_dataset, datasets)), "totalCount": total})
 
 
 def get_dataset(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
@@ -92,33 +86,29 @@ def get_dataset(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
 
 def require_dataset(catalog: Catalog, request: MarquezRequest) -> CatalogDataset:
     """Return the dataset of the path, or raise 404."""
-    return _require("Dataset", catalog.dataset, catalog, request)
+    return _require("Dataset", catalog.dataset(request.entity_name), catalog, request)
 
 
 def get_dataset_versions(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     """`GET /namespaces/{namespace}/datasets/{dataset}/versions`."""
     require_dataset(catalog, request)
-    name = request.path_args[0], request.path_args[1]
-    versions = [format_dataset_version(version) for version in catalog.dataset_versions(name, *request.page())]
-    return json_response({"versions": versions, "totalCount": catalog.count_dataset_versions(name)})
+    versions, total = catalog.dataset_versions(request.entity_name, *request.page())
+    return json_response({"versions": list(map(format_dataset_version, versions)), "totalCount": total})
 
 
 def get_dataset_version(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     """`GET /namespaces/{namespace}/datasets/{dataset}/versions/{version}`."""
     require_dataset(catalog, request)
-    namespace, name, version = request.path_args
-    dataset_version = catalog.dataset_version((namespace, name), version)
-    if dataset_version is None:
-        raise not_found_error("Dataset version", version)
+    version = request.path_args[2]
+    dataset_version = _found("Dataset version", version, catalog.dataset_version(request.entity_name, version))
     return json_response(format_dataset_version(dataset_version))
 
 
 def get_jobs(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     """`GET /jobs` and `GET /namespaces/{namespace}/jobs`."""
     namespace = request.path_args[0] if request.path_args else None
-    states = _states(request)
-    jobs = [format_job(job) for job in catalog.jobs(namespace, states, *request.page())]
-    return json_response({"jobs": jobs, "totalCount": catalog.count_jobs(namespace, states)})
+    jobs, total = catalog.jobs(namespace, _states(request), *request.page())
+    return json_response({"jobs": list(map(format_job, jobs)), "totalCount": total})
 
 
 def get_job(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
@@ -128,7 +118,7 @@ def get_job(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
 
 def require_job(catalog: Catalog, request: MarquezRequest) -> CatalogJob:
     """Return the job of the path, or raise 404."""
-    return _require("Job", catalog.job, catalog, request)
+    return _require("Job", catalog.job(request.entity_name), catalog, request)
 
 
 def get_job_versions(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
@@ -141,29 +131,21 @@ def get_job_versions(catalog: Catalog, request: MarquezRequest) -> MarquezRespon
 def get_job_version(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     """`GET /namespaces/{namespace}/jobs/{job}/versions/{version}`."""
     version = request.path_args[2]
-    job_version = next(
-        (candidate for candidate in _job_versions(catalog, request) if candidate.version == version), None
-    )
-    if job_version is None:
-        raise not_found_error("Job version", version)
-    return json_response(job_version)
+    versions = {candidate.version: candidate for candidate in _job_versions(catalog, request)}
+    return json_response(_found("Job version", version, versions.get(version)))
 
 
 def get_job_runs(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     """`GET /namespaces/{namespace}/jobs/{job}/runs`."""
     require_job(catalog, request)
-    name = request.path_args[0], request.path_args[1]
-    runs = [format_run(run) for run in catalog.runs_of_job(name, *request.page())]
-    return json_response({"runs": runs, "totalCount": catalog.count_runs(name)})
+    runs, total = catalog.runs_of_job(request.entity_name, *request.page())
+    return json_response({"runs": list(map(format_run, runs)), "totalCount": total})
 
 
 def get_run(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     """`GET /jobs/runs/{run}`."""
     (run_id,) = request.path_args
-    run = catalog.run(run_id)
-    if run is None:
-        raise not_found_error("Run", run_id)
-    return json_response(format_run(run))
+    return json_response(format_run(_found("Run", run_id, catalog.run(run_id))))
 
 
 def get_run_facets(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
@@ -172,29 +154,27 @@ def get_run_facets(catalog: Catalog, request: MarquezRequest) -> MarquezResponse
     kind = request.enum_param("type", ("RUN", "JOB", "DATASET"))
     if kind == "DATASET":
         return MarquezResponse(b"", 204)
-    facets = catalog.run_facets(run_id, kind.lower())
-    if facets is None:
-        raise not_found_error("Run", run_id)
+    facets = _found("Run", run_id, catalog.run_facets(run_id, kind.lower()))
     return json_response({"runId": run_id, "facets": facets})
 
 
 def get_tags(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     """`GET /tags`."""
     limit, offset = request.page()
-    return json_response({"tags": catalog.tags()[offset : offset + limit]})
+    return json_response({"tags": catalog.annotations.tag_definitions()[offset : offset + limit]})
 
 
 def get_events(catalog: Catalog, request: MarquezRequest, log: Path) -> MarquezResponse:
     """`GET /events/lineage`."""
     order = request.enum_param("sortDirection", ("ASC", "DESC"), "DESC")
-    span = request.timestamp_param("after", _EPOCH), request.timestamp_param("before", _END)
+    span = request.timestamp_param("after", _MIN_TIME), request.timestamp_param("before", _MAX_TIME)
     events, total = catalog.events(log, *span, *request.page(), is_newest_first=order == "DESC")
     return json_response({"events": events, "totalCount": total})
 
 
 def get_event_stats(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     """`GET /stats/lineage-events`."""
-    return json_response(catalog.event_counts(_intervals(request)))
+    return json_response(count_events(catalog.reader, _intervals(request)))
 
 
 def get_entity_stats(catalog: Catalog, request: MarquezRequest, kind: str) -> MarquezResponse:
@@ -219,14 +199,16 @@ def _states(request: MarquezRequest) -> list[str] | None:
     return states
 
 
-def _require(
-    kind: str, find: Callable[[tuple[str, str]], Entity | None], catalog: Catalog, request: MarquezRequest
-) -> Entity:
+def _require(kind: str, entity: T | None, catalog: Catalog, request: MarquezRequest) -> T:
     """Return the entity of the path, or raise 404 for it or for its namespace."""
-    namespace, name = request.path_args[:2]
-    entity = find((namespace, name))
     if entity is None:
-        _check_namespace(catalog, namespace)
+        _check_namespace(catalog, request.path_args[0])
+    return _found(kind, request.path_args[1], entity)
+
+
+def _found(kind: str, name: str, entity: T | None) -> T:
+    """Return an entity, or raise 404."""
+    if entity is None:
         raise not_found_error(kind, name)
     return entity
 
@@ -377,9 +359,6 @@ def _facet_texts(path: str, value: Any, depth: int = 0) -> Iterator[tuple[str, s
             yield from _facet_texts(path, child, depth + 1)
 
 
-_DEFAULT_LIMIT = 10
-_MIN_TIME = datetime(1970, 1, 1, tzinfo=UTC)
-_MAX_TIME = datetime(9999, 1, 1, tzinfo=UTC)
 # UPDATE_AT is documented, UPDATED_AT is what Marquez accepts.
 _SORT_ORDERS = ("NAME", "UPDATE_AT", "UPDATED_AT")
 
@@ -400,19 +379,15 @@ def search_names(catalog: Catalog, request: MarquezRequest) -> MarquezResponse:
     kinds = (request.enum_param("filter", ("DATASET", "JOB")),) if request.param("filter") else ("DATASET", "JOB")
     by_name = request.enum_param("sort", _SORT_ORDERS, "NAME") == "NAME"
     span = request.date_param("after") or _MIN_TIME, request.date_param("before") or _MAX_TIME
-    matches = [
-        match for kind in kinds for match in catalog.search_names(kind.lower(), text, request.param("namespace"), *span)
+    namespace = request.param("namespace")
+    hits = [
+        NameSearchHit("JOB" if node.kind == "job" else "DATASET", node.name, updated_at, node.namespace, node.id)
+        for kind in kinds
+        for node, updated_at in catalog.search_names(kind.lower(), text, namespace, *span)
     ]
     if by_name:
-        matches.sort(key=lambda match: (match.name, match.namespace, match.kind))
+        hits.sort(key=lambda hit: (hit.name, hit.namespace, hit.type))
     else:
-        matches.sort(key=lambda match: match.updated_at or _MIN_TIME, reverse=True)
-    page = matches[: request.int_param("limit", _DEFAULT_LIMIT, MAX_LIMIT)]
-    return json_response({"totalCount": len(matches), "results": [_name_search_hit(match) for match in page]})
-
-
-def _name_search_hit(match: EntityMatch) -> NameSearchHit:
-    kind: Literal["DATASET", "JOB"] = "JOB" if match.kind == "job" else "DATASET"
-    return NameSearchHit(
-        kind, match.name, match.updated_at, match.namespace, f"{match.kind}:{match.namespace}:{match.name}"
-    )
+        hits.sort(key=lambda hit: hit.updated_at or _MIN_TIME, reverse=True)
+    page = hits[: request.int_param("limit", _LIMIT, MAX_LIMIT)]
+    return json_response({"totalCount": len(hits), "results": page})

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 from functools import lru_cache
-from hashlib import md5
 from typing import Literal
 
 import msgspec
@@ -13,7 +12,6 @@ from msgspec import Raw, Struct
 from msgspec.structs import asdict
 
 from clew.events.facets import Tag
-from clew.index.encoding import entity_key
 from clew.index.queries.entities import Name
 from clew.query.entities import model
 from clew.query.model import Transformation
@@ -248,7 +246,7 @@ def format_job_base(job: model.CatalogJob, latest_run: RunSchema | None) -> JobB
         job.name,
         _simple_name(job),
         None if job.parent is None else job.parent[1],
-        None if job.parent is None else _job_uuid(*job.parent),
+        None if job.parent is None else model.key_uuid("job", *job.parent),
         job.created_at,
         job.updated_at,
         job.namespace,
@@ -355,12 +353,6 @@ def _entity_ids(names: tuple[Name, ...]) -> list[EntityId]:
 def _simple_name(job: model.CatalogJob) -> str:
     """Return the name without the parent's prefix."""
     return job.name if job.parent is None else job.name.removeprefix(f"{job.parent[1]}.")
-
-
-def _job_uuid(namespace: str, name: str) -> str:
-    """Derive a UUID from a job's name."""
-    text = md5(entity_key("job", namespace, name).encode(errors="surrogatepass"), usedforsecurity=False).hexdigest()
-    return f"{text[:8]}-{text[8:12]}-3{text[13:16]}-8{text[17:20]}-{text[20:]}"
 
 
 def _run_dataset(dataset: model.RunDataset) -> RunDatasetSchema:

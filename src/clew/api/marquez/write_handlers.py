@@ -20,7 +20,6 @@ from clew.api.marquez.schemas import format_dataset, format_job
 from clew.eventlog.writer import IncomingEvent, LogLockedError, LogWriter, normalize_body
 from clew.events.ids import event_id
 from clew.events.streams import Stream
-from clew.index.queries.entities import Name
 from clew.query.entities.annotations import (
     NamespaceAnnotation,
     SoftDelete,
@@ -152,7 +151,7 @@ class WriteHandlers:
         self, catalog: Catalog, request: MarquezRequest, kind: str, tagged: tuple[str | None, str], *, is_set: bool
     ) -> None:
         """Set or remove a tag of a column, or of the entity itself."""
-        name: Name = request.path_args[0], request.path_args[1]
+        name = request.entity_name
         current: TagAnnotation = catalog.annotations.tag_annotation(kind, *name)
         updated = current.with_tag(tagged) if is_set else current.without_tag(tagged)
         self._record(catalog, ("tags", kind, *name), updated)

@@ -22,15 +22,16 @@ from clew.api.v2.operation import (
 from clew.errors import MalformedError
 from clew.index.backends.base import Row
 from clew.index.queries.entities import Name, RunRecord
+from clew.index.queries.lists import EntityFilter, EntityTable
 from clew.query.diff import RunDiff, VersionDiff, diff_runs, diff_versions
 from clew.query.entities.datasets import describe_dataset
-from clew.query.entities.facets import find_run_facets, get_facet_history
+from clew.query.entities.facets import find_facets, find_run_facets, get_facet_history
 from clew.query.entities.model import CatalogDataset, CatalogJob, CatalogRun, RunDataset
 from clew.query.entities.runs import describe_job, describe_run, to_run
 from clew.query.graph.nodes import Node
 from clew.query.lineage import IndexFreshness
 from clew.query.model import DatasetName, State, from_epoch_micros
-from clew.query.names import DATASET, JOB, RUN, UnknownNameError, node_kind, require_run, resolve_node_id
+from clew.query.names import DATASET, RUN, UnknownNameError, node_kind, require_run, resolve_node_id
 
 _Limit: TypeAlias = Annotated[int, Meta(ge=1, le=1000, description="Maximum number of results.")]
 _DatasetId: TypeAlias = Annotated[
@@ -46,6 +47,7 @@ _NodeId: TypeAlias = Annotated[
         examples=["dataset:file:/data/orders.csv"],
     ),
 ]
+_RUN_PREFIX: Final = f"{RUN}:"
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -345,9 +347,14 @@ def _run(context: OperationContext) -> RunDetails:
     )
 
 
+def _rows_by_name(context: OperationContext, table: EntityTable) -> list[Row]:
+    """Return a page of jobs or datasets, and the first row of the next page."""
+    after = decode_cursor(context["cursor"], tuple[str, str])
+    return context.index.entities(table, EntityFilter(context["namespace"], after=after), "name", context["limit"] + 1)
+
+
 def _datasets(context: OperationContext) -> DatasetListResponse:
-    after = decode_cursor(context["cursor"], tuple[str, str]) or ("", "")
-    rows = context.index.datasets_after(context["namespace"], after, context["limit"] + 1)
+    rows = _rows_by_name(context, "dataset_states")
     return DatasetListResponse(*_page(rows, context["limit"], _dataset_summary, _name_cursor))
 
 
@@ -359,8 +366,7 @@ def _dataset_summary(row: Row) -> DatasetSummary:
 
 
 def _jobs(context: OperationContext) -> JobListResponse:
-    after = decode_cursor(context["cursor"], tuple[str, str]) or ("", "")
-    rows = context.index.jobs_after(context["namespace"], after, context["limit"] + 1)
+    rows = _rows_by_name(context, "jobs")
     return JobListResponse(*_page(rows, context["limit"], _job_summary, _name_cursor))
 
 
@@ -511,18 +517,26 @@ class DiffResponse(Struct, frozen=True, rename="camel"):
     versions: VersionDiff | None
 
 
-def _facets(context: OperationContext) -> FacetsResponse:
+def _resolve_entity(context: OperationContext) -> tuple[str, Node | None]:
+    """Return the canonical id of a run, job or dataset, and the node of a job or dataset."""
     node_id: str = context["nodeId"]
-    kind, index = node_kind(node_id), context.index
-    if kind == RUN:
-        run_uuid = node_id.partition(":")[2]
-        require_run(index, run_uuid)
-        facets = find_run_facets(index, run_uuid, context.resources.lake_location)
+    if node_kind(node_id) == RUN:
+        return _RUN_PREFIX + require_run(context.index, node_id.removeprefix(_RUN_PREFIX)).run_uuid, None
+    node = resolve_node_id(context.index, node_id)
+    return node.id, node
+
+
+def _facets(context: OperationContext) -> FacetsResponse:
+    node_id, node = _resolve_entity(context)
+    if node is None:
+        run_uuid = node_id.removeprefix(_RUN_PREFIX)
+        facets = find_run_facets(context.index, run_uuid, context.resources.lake_location)
     else:
-        node = resolve_node_id(index, node_id)
-        node_id = node.id
-        identity = (node.namespace, node.name) if kind == JOB else _dataset_version(context, node)
-        facets = {name: Raw(facet) for name, facet in index.facets(kind, *identity).items()}
+        version = context["version"] if node.kind == DATASET else None
+        versions = [] if version is None else context.index.versions_with_facets(node.namespace, node.name)
+        if version is not None and version not in versions:
+            raise UnknownNameError.of(f"version of {node.name}", version, [known for known in versions if known])
+        _, facets = find_facets(context.index, node, version)
     name = context["name"]
     return FacetsResponse(
         node_id,
@@ -530,24 +544,11 @@ def _facets(context: OperationContext) -> FacetsResponse:
     )
 
 
-def _dataset_version(context: OperationContext, node: Node) -> tuple[str | None, ...]:
-    """Return the dataset with the requested version, or the latest one with facets."""
-    versions, requested = context.index.versions_with_facets(node.namespace, node.name), context["version"]
-    if requested is not None and requested not in versions:
-        raise UnknownNameError.of(f"version of {node.name}", requested, [version for version in versions if version])
-    return node.namespace, node.name, requested if requested is not None or not versions else versions[0]
-
-
 def _history(context: OperationContext) -> FacetHistory:
-    node_id: str = context["nodeId"]
-    kind, index = node_kind(node_id), context.index
-    if kind == RUN:
-        identity: tuple[str, ...] = (node_id.partition(":")[2],)
-        require_run(index, identity[0])
-    else:
-        node = resolve_node_id(index, node_id)
-        node_id, identity = node.id, (node.namespace, node.name)
-    states = get_facet_history(context.resources.lake_location, kind, identity, context["name"])  # type: ignore[arg-type]
+    node_id, node = _resolve_entity(context)
+    kind = RUN if node is None else node.kind
+    identity = (node_id.removeprefix(_RUN_PREFIX),) if node is None else (node.namespace, node.name)
+    states = get_facet_history(context.resources.lake_location, kind, identity, context["name"])
     values = decode_cursor(context["cursor"], tuple[int])
     start, limit = 0 if values is None else max(0, values[0]), context["limit"]
     versions = tuple(
@@ -581,7 +582,7 @@ def _diff(context: OperationContext) -> DiffResponse:
 
 
 def _strip_run_prefix(name: str | None) -> str | None:
-    return None if name is None else name.removeprefix("run:")
+    return None if name is None else name.removeprefix(_RUN_PREFIX)
 
 
 CHANGE_OPERATIONS: Final = (

@@ -28,7 +28,6 @@ from clew.events.validation import EventValidator, Issue, OpenLineageSpec
 
 if TYPE_CHECKING:
     from clew.lake.facets import RunDatasetFacets, RunFacets, RunJobFacets
-    from clew.query.entities.facets import DatasetFacetSet, JobFacetSet
 
 
 @click.group("facets")
@@ -73,6 +72,23 @@ def facets_run(run_id: str, home: DataDir) -> RunFacets:
     return result
 
 
+class JobFacetSet(Struct, frozen=True):
+    """Facets of a job."""
+
+    namespace: str
+    name: str
+    facets: Mapping[str, Raw]
+
+
+class DatasetFacetSet(Struct, frozen=True):
+    """Facets of one version of a dataset."""
+
+    namespace: str
+    name: str
+    version: str | None
+    facets: Mapping[str, Raw]
+
+
 @facets_group.command("job")
 @click.argument("namespace")
 @click.argument("name")
@@ -80,11 +96,8 @@ def facets_run(run_id: str, home: DataDir) -> RunFacets:
 @index_option
 def facets_job(namespace: str, name: str, home: DataDir) -> JobFacetSet:
     """Show the current facets of a job."""
-    from clew.index.queries.reader import IndexReader
-    from clew.query.entities.facets import find_job_facets
-
-    with IndexReader(home.index) as index:
-        return find_job_facets(index, namespace, name)
+    _, facets = _find_facets(home, "job", namespace, name)
+    return JobFacetSet(namespace, name, facets)
 
 
 @facets_group.command("dataset")
@@ -95,11 +108,27 @@ def facets_job(namespace: str, name: str, home: DataDir) -> JobFacetSet:
 @index_option
 def facets_dataset(namespace: str, name: str, version: str | None, home: DataDir) -> DatasetFacetSet:
     """Show the current facets of a dataset."""
+    return DatasetFacetSet(namespace, name, *_find_facets(home, "dataset", namespace, name, version))
+
+
+def _find_facets(
+    home: DataDir, kind: Literal["job", "dataset"], namespace: str, name: str, version: str | None = None
+) -> tuple[str | None, Mapping[str, Raw]]:
     from clew.index.queries.reader import IndexReader
-    from clew.query.entities.facets import find_dataset_facets
+    from clew.query.entities.facets import find_facets
+    from clew.query.graph.nodes import Node
+    from clew.query.names import resolve_node_id
 
     with IndexReader(home.index) as index:
-        return find_dataset_facets(index, namespace, name, version)
+        node = Node(kind, namespace, name)
+        # Raises if the entity is unknown. The id alone may be that of another one: names can contain colons.
+        resolve_node_id(index, node.id)
+        selected, facets = find_facets(index, node, version)
+    if not facets:
+        hint = "Facets of events ingested with --raw-only are added by `clew pipeline backfill`."
+        subject = kind.capitalize() if version is None else f"Version {version!r} of {kind}"
+        raise ClewError(f"{subject} {name!r} in namespace {namespace!r} has no facets.", hint=hint)
+    return selected, facets
 
 
 def _dataset_title(dataset: RunDatasetFacets | DatasetFacetSet) -> str:

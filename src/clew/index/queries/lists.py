@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Final, Literal
 
 from msgspec import Struct
 
@@ -16,15 +17,20 @@ _IS_OPERATION = f"(namespace = '{NOTEBOOK_NAMESPACE}' and name like '%/%')"
 _IS_HIDDEN_DATASET = f"({_IS_OPERATION} or {IS_ANNOTATIONS})"
 _IS_CHILD_RUN = "exists (select 1 from runs parent where parent.run_uuid = runs.parent_run_uuid)"
 _IS_LIKE = IS_LIKE.format(1)
-_IS_NAMED_LIKE = f"namespace || ' ' || name {_IS_LIKE}"
 _IS_RUN_LIKE = f"coalesce(job_namespace, '') || ' ' || coalesce(job_name, '') {_IS_LIKE}"
 _MAX_RESULTS = 100
-# Without hidden names; a name is hidden until a later event references it.
-_VISIBLE = """(namespace = ?1 or ?1 is null) and not exists (
-    select 1 from json_each(?2) hidden
+_HAS_STATE = "exists (select 1 from runs join json_each(?) wanted on state = atom where run_uuid = latest_run_uuid)"
+# A name is hidden until a later event references it.
+_IS_VISIBLE = """not exists (select 1 from json_each(?) hidden
     where value ->> 0 = namespace and coalesce(value ->> 1, name) = name and cast(value ->> 2 as bigint) >= last_seq)"""
-_HAS_STATE = """exists (
-    select 1 from runs join json_each(?3) wanted on state = atom where run_uuid = latest_run_uuid)"""
+# Tables by name; `jobs` and `all_jobs` are without and with placeholders.
+EntityTable = Literal["jobs", "all_jobs", "datasets", "dataset_states"]
+EntityOrder = Literal["name", "last event", "last position"]
+_ORDERS: Final[dict[EntityOrder, str]] = {
+    "name": "namespace, name",
+    "last event": "last_event_at desc, last_seq desc, namespace, name",
+    "last position": "last_seq desc, namespace, name",
+}
 
 
 class HiddenUntil(Struct, frozen=True, array_like=True):
@@ -33,6 +39,36 @@ class HiddenUntil(Struct, frozen=True, array_like=True):
     namespace: str
     name: str | None
     seq: int
+
+
+class EntityFilter(Struct, frozen=True):
+    """Filter of a list of jobs or datasets; each condition is optional.
+
+    `text`: part of the namespace and name. `after`: only names after this one. `states`: of the last run of a job.
+    `hidden`: names that are left out.
+    """
+
+    namespace: str | None = None
+    text: str | None = None
+    after: Name | None = None
+    states: Collection[str] | None = None
+    hidden: Collection[HiddenUntil] = ()
+    with_operations: bool = True
+
+    def where(self) -> tuple[str, tuple[object, ...]]:
+        """Return the condition and its parameters."""
+        conditions = {
+            "namespace = ?": (self.namespace,) if self.namespace is not None else None,
+            f"namespace || ' ' || name {IS_LIKE.format('')}": (
+                None if self.text is None else (like_pattern(self.text),)
+            ),
+            "(namespace, name) > (?, ?)": self.after,
+            _HAS_STATE: None if self.states is None else (to_json_array(self.states),),
+            _IS_VISIBLE: (to_json_array(self.hidden),) if self.hidden else None,
+            f"not {_IS_OPERATION}": None if self.with_operations else (),
+        }
+        used = {condition: values for condition, values in conditions.items() if values is not None}
+        return " and ".join(used) or "true", tuple(value for values in used.values() for value in values)
 
 
 class PageQueries(EntityQueries):
@@ -47,23 +83,33 @@ class PageQueries(EntityQueries):
             (select count(distinct session_id) from cell_executions) as sessions"""  # noqa: S608
         )
 
+    def entities(
+        self, table: EntityTable, entity_filter: EntityFilter, order: EntityOrder, limit: int, offset: int = 0
+    ) -> list[Row]:
+        """Return jobs or datasets, without the dataset of annotations."""
+        where, values = entity_filter.where()
+        return self.query(
+            f"select * from {_source(table)} and {where} order by {_ORDERS[order]} limit ? offset ?",  # noqa: S608
+            *values,
+            limit,
+            offset,
+        )
+
     def dataset_page(self, text: str, limit: int) -> tuple[list[Row], int]:
         """Return datasets by part of the name, most recent first, and their total number."""
-        where = f"from dataset_states where not {_IS_HIDDEN_DATASET} and {_IS_NAMED_LIKE}"
-        rows = self.query(
-            f"select * {where} order by last_seq desc, namespace, name limit ?2", like_pattern(text), limit
-        )
-        return rows, self.count(f"select count(*) {where}", like_pattern(text))
+        named = EntityFilter(text=text, with_operations=False)
+        rows = self.entities("dataset_states", named, "last position", limit)
+        return rows, self.count_entities("dataset_states", named)
 
     def job_page(self, text: str, limit: int) -> tuple[list[Row], int]:
         """Return jobs by part of the name, most recent first, and their total number."""
-        where = f"from jobs where not {_IS_OPERATION} and {_IS_NAMED_LIKE}"
-        rows = self.query(
-            f"select * {where} order by last_event_at desc, last_seq desc, namespace, name limit ?2",
-            like_pattern(text),
-            limit,
-        )
-        return rows, self.count(f"select count(*) {where}", like_pattern(text))
+        named = EntityFilter(text=text, with_operations=False)
+        return self.entities("jobs", named, "last event", limit), self.count_entities("jobs", named)
+
+    def count_entities(self, table: EntityTable, entity_filter: EntityFilter) -> int:
+        """Count the jobs or datasets that `entities` returns without a limit."""
+        where, values = entity_filter.where()
+        return self.count(f"select count(*) from {_source(table)} and {where}", *values)  # noqa: S608
 
     def run_page(self, text: str, state: str, limit: int) -> tuple[list[RunRecord], int]:
         """Return runs without a parent, newest first, and their total number."""
@@ -78,65 +124,6 @@ class PageQueries(EntityQueries):
         order = "coalesce(started_at, first_event_at), first_event_at, run_uuid"
         runs = self.run_records(f"where parent_run_uuid = ? order by {order} limit ?", run_uuid, limit)
         return runs, self.count("select count(*) from runs where parent_run_uuid = ?", run_uuid)
-
-    def datasets_after(self, namespace: str | None, after: Name, limit: int) -> list[Row]:
-        """Return a page of datasets, ordered by name, after the given one."""
-        return self.query(
-            f"""select * from dataset_states where (namespace, name) > (?1, ?2) and namespace = coalesce(?3, namespace)
-            and not {IS_ANNOTATIONS} order by namespace, name limit ?4""",  # noqa: S608
-            *after,
-            namespace,
-            limit,
-        )
-
-    def jobs_after(self, namespace: str | None, after: Name, limit: int) -> list[Row]:
-        """Return a page of jobs, ordered by name, after the given one, without placeholders."""
-        return self.query(
-            """select * from jobs where (namespace, name) > (?1, ?2) and namespace = coalesce(?3, namespace)
-            order by namespace, name limit ?4""",
-            *after,
-            namespace,
-            limit,
-        )
-
-    def job_names(
-        self,
-        namespace: str | None,
-        hidden: Collection[HiddenUntil],
-        states: Collection[str] | None,
-        limit: int,
-        offset: int,
-    ) -> list[Name]:
-        """Return names of jobs, most recent event first, filtered by namespace and state of the last run."""
-        where, values = _visible_where(namespace, hidden, states)
-        rows = self.query(
-            f"""select namespace, name from all_jobs where {where}
-            order by last_event_at desc, namespace, name limit ?{len(values) + 1} offset ?{len(values) + 2}""",  # noqa: S608
-            *values,
-            limit,
-            offset,
-        )
-        return [(row["namespace"], row["name"]) for row in rows]
-
-    def count_jobs(self, namespace: str | None, hidden: Collection[HiddenUntil], states: Collection[str] | None) -> int:
-        """Count the jobs that `job_names` returns without a limit."""
-        where, values = _visible_where(namespace, hidden, states)
-        return self.count(f"select count(*) from all_jobs where {where}", *values)  # noqa: S608
-
-    def dataset_names(self, namespace: str, hidden: Collection[HiddenUntil], limit: int, offset: int) -> list[Name]:
-        """Return the names of the datasets of a namespace, sorted."""
-        rows = self.query(
-            f"select namespace, name from datasets where {_VISIBLE} order by namespace, name limit ?3 offset ?4",  # noqa: S608
-            namespace,
-            to_json_array(hidden),
-            limit,
-            offset,
-        )
-        return [(row["namespace"], row["name"]) for row in rows]
-
-    def count_datasets(self, namespace: str, hidden: Collection[HiddenUntil]) -> int:
-        """Count the datasets of a namespace."""
-        return self.count(f"select count(*) from datasets where {_VISIBLE}", namespace, to_json_array(hidden))  # noqa: S608
 
     def namespaces(self) -> list[Row]:
         """Return all namespaces with the times of their first and last event."""
@@ -218,15 +205,14 @@ class PageQueries(EntityQueries):
         return [row[0] for row in self.query(query, before_at)]
 
     def search_names(
-        self, kind: str, text: str, namespace: str | None, hidden: Collection[HiddenUntil], time_range: tuple[int, int]
+        self, table: EntityTable, text: str, entity_filter: EntityFilter, time_range: tuple[int, int]
     ) -> list[Row]:
-        """Return jobs or datasets by part of the name, with the last event in a time range."""
-        table = "all_jobs" if kind == "job" else "datasets"
+        """Return jobs or datasets by part of the name without the namespace, with the last event in a time range."""
+        where, values = entity_filter.where()
         return self.query(
-            f"""select namespace, name, last_event_at from {table} where name {IS_LIKE.format(3)} and {_VISIBLE}
-            and coalesce(last_event_at, 0) >= ?4 and coalesce(last_event_at, 0) < ?5 order by name, namespace""",  # noqa: S608
-            namespace,
-            to_json_array(hidden),
+            f"""select namespace, name, last_event_at from {_source(table)} and {where} and name {IS_LIKE.format("")}
+            and coalesce(last_event_at, 0) >= ? and coalesce(last_event_at, 0) < ? order by name, namespace""",  # noqa: S608
+            *values,
             like_pattern(text),
             *time_range,
         )
@@ -263,9 +249,5 @@ class PageQueries(EntityQueries):
         )
 
 
-def _visible_where(
-    namespace: str | None, hidden: Collection[HiddenUntil], states: Collection[str] | None
-) -> tuple[str, tuple[object, ...]]:
-    """Return the condition for visible jobs, and its parameters."""
-    values = namespace, to_json_array(hidden)
-    return (_VISIBLE, values) if states is None else (f"{_VISIBLE} and {_HAS_STATE}", (*values, to_json_array(states)))
+def _source(table: EntityTable) -> str:
+    return f"{table} where {'true' if table.endswith('jobs') else f'not {IS_ANNOTATIONS}'}"

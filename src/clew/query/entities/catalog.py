@@ -18,7 +18,7 @@ from clew.events.facets import decode_facet, get_str
 from clew.events.openlineage import to_epoch_micros
 from clew.index.encoding import ANNOTATIONS_NAME, ANNOTATIONS_NAMESPACE, entity_key
 from clew.index.queries.entities import Facets, Name, RunIoRecord, RunRecord
-from clew.index.queries.lists import HiddenUntil
+from clew.index.queries.lists import EntityFilter, HiddenUntil
 from clew.index.queries.reader import IndexReader
 from clew.query.entities.annotations import Annotations
 from clew.query.entities.datasets import DEFAULT_SOURCE, ColumnSourceCache, load_dataset_versions, load_datasets
@@ -30,10 +30,11 @@ from clew.query.entities.model import (
     DataSource,
     JobVersion,
     Namespace,
-    TagDefinition,
     VersionCache,
+    VersionRecord,
 )
 from clew.query.entities.runs import load_job_versions, load_jobs, load_run_io, load_runs
+from clew.query.graph.nodes import Node
 from clew.query.model import from_epoch_micros
 
 ANONYMOUS = "anonymous"
@@ -241,15 +242,6 @@ def _inputs(run: RunRecord, io: list[RunIoRecord], versions: VersionCache) -> It
 _HIDDEN_ANNOTATIONS = HiddenUntil(ANNOTATIONS_NAMESPACE, ANNOTATIONS_NAME, 2**63 - 1)
 
 
-class EntityMatch(Struct, frozen=True):
-    """A job or dataset that matches a name search."""
-
-    kind: str
-    namespace: str
-    name: str
-    updated_at: datetime | None
-
-
 class UnindexedAnnotations:
     """Annotations that are in the log but not yet in the index, so that a client reads its own writes."""
 
@@ -324,17 +316,14 @@ class Catalog:
         """Return all data sources by name."""
         return self._sources.all(self.reader, self.annotations)
 
-    def tags(self) -> list[TagDefinition]:
-        """Return all tags by name."""
-        return self.annotations.tag_definitions()
-
-    def jobs(self, namespace: str | None, states: Collection[str] | None, limit: int, offset: int) -> list[CatalogJob]:
-        """Return jobs, last updated first, optionally filtered by the state of the latest run."""
-        return self.jobs_by_name(self.reader.job_names(namespace, self._hidden("job"), states, limit, offset))
-
-    def count_jobs(self, namespace: str | None, states: Collection[str] | None) -> int:
-        """Count the jobs that `jobs` lists."""
-        return self.reader.count_jobs(namespace, self._hidden("job"), states)
+    def jobs(
+        self, namespace: str | None, states: Collection[str] | None, limit: int, offset: int
+    ) -> tuple[list[CatalogJob], int]:
+        """Return jobs, last updated first, optionally filtered by the state of the latest run, and their number."""
+        jobs = EntityFilter(namespace, states=states, hidden=self._hidden("job"))
+        rows = self.reader.entities("all_jobs", jobs, "last event", limit, offset)
+        names = [(row["namespace"], row["name"]) for row in rows]
+        return self.jobs_by_name(names), self.reader.count_entities("all_jobs", jobs)
 
     def job(self, name: Name) -> CatalogJob | None:
         """Return a job; None if it is unknown or hidden."""
@@ -349,14 +338,10 @@ class Catalog:
         """Return the versions of a job, newest first."""
         return load_job_versions(self.reader, self._versions, name)
 
-    def runs_of_job(self, name: Name, limit: int, offset: int) -> list[CatalogRun]:
-        """Return the runs of a job, latest start first."""
+    def runs_of_job(self, name: Name, limit: int, offset: int) -> tuple[list[CatalogRun], int]:
+        """Return the runs of a job, latest start first, and their number."""
         rows = {row.run_uuid: row for row in self.reader.runs_of_job(name, limit, offset, with_facets=True)}
-        return list(load_run_io(self.reader, rows, self._versions).values())
-
-    def count_runs(self, name: Name) -> int:
-        """Count the runs of a job."""
-        return self.reader.count_runs(name)
+        return list(load_run_io(self.reader, rows, self._versions).values()), self.reader.count_runs(name)
 
     def runs(self, run_uuids: Collection[str]) -> dict[str, CatalogRun]:
         """Return runs by id."""
@@ -377,13 +362,12 @@ class Catalog:
         key = "job", entity_key(run.job_namespace, run.job_name)
         return {} if kind == "run" else self.reader.facets_of([key]).get(key, {})
 
-    def datasets(self, namespace: str, limit: int, offset: int) -> list[CatalogDataset]:
-        """Return the datasets of a namespace by name."""
-        return self.datasets_by_name(self.reader.dataset_names(namespace, self._hidden("dataset"), limit, offset))
-
-    def count_datasets(self, namespace: str) -> int:
-        """Count the datasets that `datasets` lists."""
-        return self.reader.count_datasets(namespace, self._hidden("dataset"))
+    def datasets(self, namespace: str, limit: int, offset: int) -> tuple[list[CatalogDataset], int]:
+        """Return the datasets of a namespace by name, and their number."""
+        datasets = EntityFilter(namespace, hidden=self._hidden("dataset"))
+        rows = self.reader.entities("datasets", datasets, "name", limit, offset)
+        names = [(row["namespace"], row["name"]) for row in rows]
+        return self.datasets_by_name(names), self.reader.count_entities("datasets", datasets)
 
     def dataset(self, name: Name) -> CatalogDataset | None:
         """Return a dataset by any of its names; None if it is unknown or hidden."""
@@ -399,25 +383,19 @@ class Catalog:
         """Return all names of a dataset, the canonical one first."""
         return self._aliases.get(name, (name,))
 
-    def dataset_versions(self, name: Name, limit: int, offset: int) -> list[DatasetVersion]:
-        """Return the versions of a dataset, newest first."""
-        records = self._versions.get(name)[::-1][offset : offset + limit]
-        return load_dataset_versions(
-            self.reader, self._versions, self.annotations, name, self.aliases_of(name), records
-        )
-
-    def count_dataset_versions(self, name: Name) -> int:
-        """Count the versions of a dataset."""
-        return len(self._versions.get(name))
+    def dataset_versions(self, name: Name, limit: int, offset: int) -> tuple[list[DatasetVersion], int]:
+        """Return the versions of a dataset, newest first, and their number."""
+        records = self._versions.get(name)
+        return self._load_versions(name, records[::-1][offset : offset + limit]), len(records)
 
     def dataset_version(self, name: Name, version: str) -> DatasetVersion | None:
         """Return a version of a dataset by its id or by the producer's name for it."""
         record = self._versions.find(name, version)
-        if record is None:
-            return None
-        return load_dataset_versions(
-            self.reader, self._versions, self.annotations, name, self.aliases_of(name), [record]
-        )[0]
+        return None if record is None else self._load_versions(name, [record])[0]
+
+    def _load_versions(self, name: Name, records: Collection[VersionRecord]) -> list[DatasetVersion]:
+        aliases = self.aliases_of(name)
+        return load_dataset_versions(self.reader, self._versions, self.annotations, name, aliases, records)
 
     def job_summaries(self, names: Collection[Name]) -> list[CatalogJob]:
         """Return visible jobs by name, without earlier runs."""
@@ -458,12 +436,17 @@ class Catalog:
 
     def search_names(
         self, kind: str, text: str, namespace: str | None, after: datetime, before: datetime
-    ) -> list[EntityMatch]:
-        """Return the jobs or datasets with a text in their names, by name."""
+    ) -> list[tuple[Node, datetime | None]]:
+        """Return the jobs or datasets with a text in their names, by name, and their last events."""
+        is_job, visible = kind == "job", EntityFilter(namespace, hidden=self._hidden(kind))
         time_range = to_epoch_micros(after), to_epoch_micros(before)
-        rows = self.reader.search_names(kind, text, namespace, self._hidden(kind), time_range)
+        rows = self.reader.search_names("all_jobs" if is_job else "datasets", text, visible, time_range)
         return [
-            EntityMatch(kind, row["namespace"], row["name"], from_epoch_micros(row["last_event_at"])) for row in rows
+            (
+                Node("job" if is_job else "dataset", row["namespace"], row["name"]),
+                from_epoch_micros(row["last_event_at"]),
+            )
+            for row in rows
         ]
 
     def events(
@@ -473,10 +456,6 @@ class Catalog:
         first_position, time_range = first_log_position(log), (to_epoch_micros(after), to_epoch_micros(before))
         positions = self.reader.run_events(*time_range, first_position, limit, offset, is_newest_first=is_newest_first)
         return list(read_events(log, positions)), self.reader.count_run_events(*time_range, first_position)
-
-    def event_counts(self, intervals: Sequence[Interval]) -> list[EventCount]:
-        """Count run events by type and interval."""
-        return count_events(self.reader, intervals)
 
     def entity_counts(self, kind: str, intervals: Sequence[Interval]) -> list[EntityCount]:
         """Count the jobs, datasets or sources that existed at the end of each interval."""

@@ -4,65 +4,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from clew.data_dir import LakeLocation
 from clew.errors import ClewError, MissingExtraError
 from clew.index.queries.reader import IndexReader
 from clew.query.graph.nodes import Node
-from clew.query.names import resolve_node_id
 
 if TYPE_CHECKING:
     from clew.lake.facets import EntityKind, FacetState, RunFacets
     from clew.lake.lake import Lake
 
 
-_BACKFILL_HINT = "Facets of events ingested with --raw-only are added by `clew pipeline backfill`."
-
-
-class JobFacetSet(Struct, frozen=True):
-    """Facets of a job."""
-
-    namespace: str
-    name: str
-    facets: dict[str, Raw]
-
-
-class DatasetFacetSet(Struct, frozen=True):
-    """Facets of one version of a dataset."""
-
-    namespace: str
-    name: str
-    version: str | None
-    facets: dict[str, Raw]
-
-
-def find_job_facets(index: IndexReader, namespace: str, name: str) -> JobFacetSet:
-    """Load the current facets of a job."""
-    facets = _sorted_raw_facets(index.facets("job", namespace, name))
-    if not facets:
-        resolve_node_id(index, Node("job", namespace, name).id)
-        raise ClewError(f"Job {name!r} in namespace {namespace!r} has no facets.", hint=_BACKFILL_HINT)
-    return JobFacetSet(namespace, name, facets)
-
-
-def find_dataset_facets(index: IndexReader, namespace: str, name: str, version: str | None = None) -> DatasetFacetSet:
-    """Load the facets of a dataset version, by default the latest version with facets."""
-    versions = index.versions_with_facets(namespace, name)
-    if not versions:
-        resolve_node_id(index, Node("dataset", namespace, name).id)
-    if not versions or (version is not None and version not in versions):
-        subject = "Dataset" if version is None else f"Version {version!r} of dataset"
-        raise ClewError(f"{subject} {name!r} in namespace {namespace!r} has no facets.", hint=_BACKFILL_HINT)
-    selected = versions[0] if version is None else version
-    return DatasetFacetSet(
-        namespace, name, selected, _sorted_raw_facets(index.facets("dataset", namespace, name, selected))
-    )
+def find_facets(index: IndexReader, node: Node, version: str | None = None) -> tuple[str | None, dict[str, Raw]]:
+    """Load the facets of a job or of a dataset version, by default the latest with facets, and that version."""
+    if node.kind == "job":
+        return None, _raw_facets(index, "job", node.namespace, node.name)
+    if version is None:
+        version = next(iter(index.versions_with_facets(node.namespace, node.name)), None)
+    return version, _raw_facets(index, "dataset", node.namespace, node.name, version)
 
 
 def find_run_facets(index: IndexReader, run_uuid: str, lake: LakeLocation | None) -> dict[str, Raw]:
     """Load the facets of a run; if its events await a backfill, parse them from the lake, up to a limit."""
-    indexed = _sorted_raw_facets(index.facets("run", run_uuid))
+    indexed = _raw_facets(index, "run", run_uuid)
     if indexed or lake is None:
         return indexed
     from_lake = read_facets_from_lake(run_uuid, lake)
@@ -115,5 +80,5 @@ def _open_lake(root: LakeLocation) -> Lake | None:
     return Lake(root) if lake_exists(root) else None
 
 
-def _sorted_raw_facets(facets: dict[str, bytes]) -> dict[str, Raw]:
-    return {name: Raw(body) for name, body in sorted(facets.items())}
+def _raw_facets(index: IndexReader, kind: str, *identity: str | None) -> dict[str, Raw]:
+    return {name: Raw(body) for name, body in index.facets(kind, *identity).items()}

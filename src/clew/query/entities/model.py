@@ -308,8 +308,12 @@ class VersionCache:
 
 def make_version_id(dataset: Name, producer_version: str, run_uuid: str | None, *content: str | None) -> str:
     """Compute the version id, in UUID format, of a write of a run or of declared content."""
-    text = entity_key("dataset", *dataset, producer_version, run_uuid, *content)
-    digest = md5(text.encode(errors="surrogatepass"), usedforsecurity=False).hexdigest()
+    return key_uuid("dataset", *dataset, producer_version, run_uuid, *content)
+
+
+def key_uuid(*parts: str | None) -> str:
+    """Derive a UUID from the parts of a key."""
+    digest = md5(entity_key(*parts).encode(errors="surrogatepass"), usedforsecurity=False).hexdigest()
     return f"{digest[:8]}-{digest[8:12]}-3{digest[13:16]}-8{digest[17:20]}-{digest[20:]}"
 
 
