@@ -34,6 +34,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "home": Setting("CLEW_HOME", is_path=True),
     "lake": Setting("CLEW_LAKE", is_path=True),
     "index": Setting("CLEW_INDEX"),
+    "invalid_events": Setting("CLEW_INVALID_EVENTS", "reject", choices=("reject", "accept")),
     "java": Setting("CLEW_JAVA", "auto", choices=("auto", "system", "bundled")),
     "master": Setting("CLEW_MASTER", "local[2]"),
     "metrics": Setting("CLEW_METRICS", "all", choices=("all", "counts", "off")),

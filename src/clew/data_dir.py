@@ -150,7 +150,7 @@ class DataDir:
     def create(self) -> Self:
         """Create the folder; ClewError if it is not writable."""
         try:
-            self.root.mkdir(parents=True, exist_ok=True)
+            create_private_folder(self.root)
             probe = self.root / f".write-{os.getpid()}"
             probe.touch()
             probe.unlink()
@@ -158,6 +158,13 @@ class DataDir:
             message = f"Cannot write to the data directory {self.root}: {error.strerror}."
             raise ClewError(message, hint="Use another folder with --home DIR or CLEW_HOME.") from error
         return self
+
+
+def create_private_folder(path: Path) -> None:
+    """Create a folder and its missing parents, with access for the owner only: events contain source code."""
+    missing = [folder for folder in path.parents if not folder.exists()]
+    for folder in (*reversed(missing), path):
+        folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def parse_lake_location(text: str) -> LakeLocation:

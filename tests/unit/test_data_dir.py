@@ -8,6 +8,10 @@ import pytest
 
 from clew.data_dir import BucketUrl, DataDir
 from clew.errors import ClewError, UsageError
+from clew.eventlog.writer import IncomingEvent, LogWriter
+from clew.events.facets import FacetOrder
+from clew.events.streams import Stream
+from clew.index.writer import IndexWriter
 
 
 @pytest.fixture
@@ -126,3 +130,22 @@ def test_rejects_an_unwritable_location(tmp_path: Path) -> None:
         ClewError, match=r"Cannot write to the data directory .*: Not a directory\.\nUse another folder"
     ):
         DataDir(tmp_path / "file" / "home").create()
+
+
+def test_only_the_owner_can_read_a_data_directory(tmp_path: Path) -> None:
+    home = DataDir(tmp_path / "a" / "home").create()
+    with LogWriter(home.log) as log:
+        log.append([IncomingEvent(Stream.OPENLINEAGE, "test", b"{}")])
+    with IndexWriter(home.index, FacetOrder.RECEIVED):
+        pass
+    folders = [home.root, home.root.parent, home.log]
+    files = [path for path in home.root.rglob("*") if path.is_file() and path.name != ".lock"]
+    assert {path.stat().st_mode & 0o777 for path in folders} == {0o700}
+    assert len(files) > 1
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
+
+
+def test_keeps_the_mode_of_an_existing_folder(tmp_path: Path) -> None:
+    tmp_path.chmod(0o750)
+    DataDir(tmp_path).create()
+    assert tmp_path.stat().st_mode & 0o777 == 0o750

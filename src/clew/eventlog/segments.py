@@ -22,6 +22,7 @@ from clew.events.ids import ID_DIGITS, event_id
 from clew.events.streams import Stream
 
 SUFFIX = ".ndjson"
+END_FILE = ".end"
 _DIGITS = 20
 _TAIL_BYTES = 1 << 16
 # Pages of a mapped file stay resident until they are released.
@@ -163,6 +164,14 @@ def first_received_at(path: Path) -> datetime | None:
         return None if match is None else datetime.fromisoformat(match[1].decode())
     except ValueError:
         return None
+
+
+def read_known_end(folder: Path) -> int:
+    """Return the end of the log that its writer recorded last; 0 if it is unknown."""
+    try:
+        return int((folder / END_FILE).read_bytes())
+    except (OSError, ValueError):
+        return 0
 
 
 def end_position(folder: Path) -> int:

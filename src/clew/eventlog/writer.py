@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import fcntl
+import logging
 import os
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -17,8 +18,10 @@ from typing import IO, Self
 import msgspec
 from msgspec import Raw, Struct
 
+from clew.data_dir import create_private_folder
 from clew.errors import ClewError
 from clew.eventlog.segments import (
+    END_FILE,
     EVENT_PREFIX,
     ID_PREFIX,
     LogRecord,
@@ -26,6 +29,7 @@ from clew.eventlog.segments import (
     complete_size,
     first_received_at,
     list_segments,
+    read_known_end,
     read_lines,
     record_event_id,
     segment_path,
@@ -33,6 +37,7 @@ from clew.eventlog.segments import (
 from clew.events.ids import content_id, content_id_holding_gil, to_single_line
 from clew.events.streams import Stream
 
+_LOG = logging.getLogger("clew.eventlog")
 SEGMENT_BYTES = 64 << 20
 # Retention drops whole segments, so a segment that never fills up must end too.
 SEGMENT_AGE = timedelta(days=1)
@@ -82,7 +87,10 @@ def normalize_body(body: bytes) -> bytes:
 
 
 class LogWriter:
-    """Exclusive writer of a log. Use as a context manager: it holds the log's lock."""
+    """Exclusive writer of a log. Use as a context manager: it holds the log's lock.
+
+    Positions are never reused: if the log was cut, a new segment starts at its last known end.
+    """
 
     def __init__(
         self, folder: Path, *, segment_bytes: int = SEGMENT_BYTES, segment_age: timedelta = SEGMENT_AGE
@@ -97,9 +105,11 @@ class LogWriter:
 
     def __enter__(self) -> Self:
         with ExitStack() as resources, self._wrap_os_errors():
-            self.folder.mkdir(parents=True, exist_ok=True)
+            create_private_folder(self.folder)
             lock = resources.enter_context((self.folder / ".lock").open("w"))
             self._acquire_lock(lock)
+            self._end_file = os.open(self.folder / END_FILE, os.O_CREAT | os.O_RDWR, 0o600)
+            resources.callback(os.close, self._end_file)
             self._open_last_segment()
             resources.callback(lambda: os.close(self._file))
             self._load_recent_ids()
@@ -141,6 +151,8 @@ class LogWriter:
         except OSError as error:
             raise self._rollback(error) from error
         self._size += self._unsynced_bytes
+        # Not synced: a crash leaves an older value, which is harmless.
+        os.pwrite(self._end_file, b"%020d" % self.position, 0)
         # After the sync: an event that failed to be stored must not count as a duplicate when it is sent again.
         self._add_recent_ids(self._unsynced_ids)
         self._unsynced_bytes, self._unsynced_ids = 0, ()
@@ -210,12 +222,16 @@ class LogWriter:
             raise LogLockedError(message, hint="Stop it, or use another data directory with --home DIR.") from error
 
     def _open_last_segment(self) -> None:
-        existing = list_segments(self.folder)
-        self._open(existing[-1].base if existing else 0)
+        existing, known_end = list_segments(self.folder), read_known_end(self.folder)
+        self._open(existing[-1].base if existing else known_end)
+        if self.position < known_end:
+            message = "The log %s ends at %d, before its last known end %d: it was cut. New events start there."
+            _LOG.warning(message, self.folder, self.position, known_end)
+            self._open_next(known_end)
 
     def _open(self, base: int) -> None:
         path = segment_path(self.folder, base)
-        file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)
+        file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
         try:
             size = complete_size(path)
             os.ftruncate(file, size)
@@ -226,16 +242,19 @@ class LogWriter:
         self._base, self._file, self._size = base, file, size
         self._segment_started_at = first_received_at(path)
 
+    def _open_next(self, base: int) -> None:
+        previous = self._file
+        # Closed only after the next segment is open, so that the writer never holds a closed file.
+        self._open(base)
+        os.close(previous)
+
     def _rotate_if_due(self, now: datetime) -> None:
         is_full = self._size >= self.segment_bytes
         if self._size and (
             is_full or (self._segment_started_at is not None and now - self._segment_started_at >= self.segment_age)
         ):
-            previous = self._file
-            # Closed only after the next segment is open, so that the writer never holds a closed file.
             with self._wrap_os_errors():
-                self._open(self.position)
-            os.close(previous)
+                self._open_next(self.position)
 
     def _add_recent_ids(self, event_ids: Iterable[str]) -> None:
         self._recent_ids.update(dict.fromkeys(event_ids))

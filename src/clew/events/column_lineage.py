@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec import Raw, Struct
 
-from clew.events.decoding import decode_optional, salvage_object
+from clew.events.decoding import decode_optional, is_name, salvage_object
 from clew.events.facets import Name, decode_facet, get_objects, get_str, is_deleted
 from clew.events.openlineage import Dataset, Event, parse_dataset_version
 
@@ -104,6 +104,8 @@ def _column_transformations(output: _OutputField) -> list[_Transformation]:
 
 
 def _source_edges(column: str | None, source: _InputField, default: list[_Transformation]) -> Iterator[ColumnEdge]:
+    if not (is_name(source.namespace) and is_name(source.name)):
+        return
     for transformation in source.transformations or default:
         yield ColumnEdge(
             column,
@@ -179,7 +181,7 @@ def _parse_entry(body: bytes) -> LineageEntry | None:
 def _parse_node_ref(value: dict[str, Any]) -> NodeRef | None:
     """Parse a target or a source; None if it has no valid type and name."""
     node = NodeRef((get_str(value, "type") or DATASET).upper(), get_str(value, "namespace"), get_str(value, "name"))
-    is_named = None not in node
+    is_named = is_name(node.namespace or "") and is_name(node.name or "")
     is_own_job = node == (JOB, None, None)
     return node if node.type in {DATASET, JOB} and (is_named or is_own_job) else None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from functools import cache
@@ -21,6 +22,7 @@ class RejectionReason(StrEnum):
     TOO_DEEP = "too_deep"
     NO_TIME = "no_time"
     NO_IDENTITY = "no_identity"
+    INVALID_NAME = "invalid_name"
     UNKNOWN_SCHEMA = "unknown_schema"
 
     @property
@@ -43,6 +45,22 @@ class RejectedError(ValueError):
         self.detail = detail
 
 
+# Keys of the index and of job versions join names with these.
+_SEPARATORS = re.compile(r"[\x1d-\x1f]")
+
+
+def is_name(text: str) -> bool:
+    """Return whether a text can identify an entity."""
+    return text != "" and (text.isprintable() or _SEPARATORS.search(text) is None)
+
+
+def require_name(path: str, text: str) -> None:
+    """Reject an event with an invalid identifier at a path."""
+    if not is_name(text):
+        problem = "has a separator (U+001D to U+001F)" if text else "is empty"
+        raise RejectedError(RejectionReason.INVALID_NAME, f"{path} {problem}")
+
+
 T = TypeVar("T")
 StructT = TypeVar("StructT", bound=Struct)
 Decode = Callable[[Raw], Any]
@@ -50,7 +68,6 @@ Decode = Callable[[Raw], Any]
 Document = bytes | memoryview | Raw
 
 _decode_object = msgspec.json.Decoder(dict[str, Raw]).decode
-_decode_list = msgspec.json.Decoder(list[Raw]).decode
 
 
 def decode_or_salvage(body: Document, decode: Callable[[Document], T], salvage: Callable[[dict[str, Raw]], T]) -> T:
@@ -68,12 +85,12 @@ def decode_or_salvage(body: Document, decode: Callable[[Document], T], salvage: 
 
 
 def decode_optional(raw: Raw | None, decode: Callable[[Raw], T]) -> T | None:
-    """Decode a member of a document; None if it is absent or of another type."""
+    """Decode a member of a document; None if it is absent, of another type, or has a number out of range."""
     if raw is None:
         return None
     try:
         return decode(raw)
-    except msgspec.ValidationError:
+    except msgspec.DecodeError:
         return None
 
 
@@ -101,12 +118,6 @@ def salvage_struct(
         if is_required and name not in values:
             return None
     return kind(**values)
-
-
-def salvage_items(kind: type[StructT], raw: Raw) -> list[StructT]:
-    """Decode the valid objects of a list with their valid members."""
-    items = (salvage_object(kind, item) for item in _decode_list(raw))
-    return [item for item in items if item is not None]
 
 
 @cache

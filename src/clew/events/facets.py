@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 from functools import lru_cache, wraps
@@ -10,7 +11,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 from msgspec import Raw, Struct, field
 
-from clew.events.decoding import decode_optional
+from clew.events.decoding import decode_optional, is_name
 from clew.events.ids import content_id
 from clew.events.openlineage import parse_time, to_epoch_micros
 
@@ -36,6 +37,12 @@ def get_str(value: object, *path: str) -> str | None:
     for step in path:
         value = value.get(step) if isinstance(value, dict) else None
     return value if isinstance(value, str) else None
+
+
+def get_name(value: object, *path: str) -> str | None:
+    """Return the string at a path if it can identify an entity."""
+    text = get_str(value, *path)
+    return text if text is not None and is_name(text) else None
 
 
 def get_objects(value: dict[str, Any], key: str) -> list[dict[str, Any]]:
@@ -202,7 +209,7 @@ def parse_run_error(facet: bytes) -> RunError:
 
 
 def _names(value: object) -> tuple[str | None, str | None, str | None]:
-    return get_str(value, "run", "runId"), get_str(value, "job", "namespace"), get_str(value, "job", "name")
+    return get_name(value, "run", "runId"), get_name(value, "job", "namespace"), get_name(value, "job", "name")
 
 
 def _run_ref(run_uuid: str | None, namespace: str | None, name: str | None) -> RunRef:
@@ -279,6 +286,67 @@ def parse_owners(facet: bytes) -> list[Owner]:
     return [Owner(name, get_str(owner, "type")) for owner in owners if (name := get_str(owner, "name")) is not None]
 
 
+ASSERTIONS_FACET: Final = "dataQualityAssertions"
+METRICS_FACET: Final = "dataQualityMetrics"
+
+
+class QualityAssertion(NamedTuple):
+    """Result of a data quality test; `success` is None if the event does not have it.
+
+    `occurrence` numbers the assertions of a facet that have the same kind, column and name.
+    """
+
+    assertion: str
+    column: str | None
+    name: str | None
+    occurrence: int
+    success: bool | None
+    severity: str | None
+    description: str | None
+    expected: str | None
+    actual: str | None
+    content: str | None
+    content_type: str | None
+    params: str | None
+
+    @property
+    def key(self) -> tuple[str, str | None, str | None, int]:
+        """Identity of the test on its dataset."""
+        return self[:4]
+
+
+_ASSERTION_TEXTS = ("severity", "description", "expected", "actual", "content", "contentType", "params")
+
+
+@cached_by_bytes
+def parse_quality_assertions(facet: bytes) -> tuple[QualityAssertion, ...]:
+    """Parse a `dataQualityAssertions` facet; items without an assertion and a name are skipped."""
+    counts = Counter[tuple[str | None, ...]]()
+    assertions = []
+    for item in get_objects(decode_facet(facet), "assertions"):
+        kind, column, name = (_as_text(item.get(key)) for key in ("assertion", "column", "name"))
+        test = kind or name
+        if test:
+            success = item.get("success")
+            values = [_as_text(item.get(key)) for key in _ASSERTION_TEXTS]
+            assertions.append(
+                QualityAssertion(
+                    *(test, column, name, counts[test, column, name]),
+                    success if isinstance(success, bool) else None,
+                    *values,
+                )
+            )
+            counts[test, column, name] += 1
+    return tuple(assertions)
+
+
+def _as_text(value: object) -> str | None:
+    """Return a string, or other content as JSON; None if it is empty."""
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode() if value not in (None, {}) else None
+    # PostgreSQL cannot store NUL.
+    return text.replace("\x00", "\ufffd") if text else None
+
+
 LIFECYCLE_FACET: Final = "lifecycleStateChange"
 DROP: Final = "DROP"
 RENAME: Final = "RENAME"
@@ -305,7 +373,7 @@ def parse_lifecycle_change(facet: bytes) -> LifecycleChange | None:
     state = get_str(value, LIFECYCLE_FACET)
     if not state:
         return None
-    before = get_str(value, "previousIdentifier", "namespace"), get_str(value, "previousIdentifier", "name")
+    before = get_name(value, "previousIdentifier", "namespace"), get_name(value, "previousIdentifier", "name")
     is_renamed = state == RENAME and None not in before
     return LifecycleChange(state, *(before if is_renamed else (None, None)))
 
@@ -353,6 +421,7 @@ SYMLINKS_FACET: Final = "symlinks"
 def parse_symlinks(facet: bytes) -> tuple[Name, ...]:
     """Parse the distinct aliases, sorted; empty if the facet was deleted."""
     names = (
-        (get_str(item, "namespace"), get_str(item, "name")) for item in get_objects(decode_facet(facet), "identifiers")
+        (get_name(item, "namespace"), get_name(item, "name"))
+        for item in get_objects(decode_facet(facet), "identifiers")
     )
     return tuple(sorted({(namespace, name) for namespace, name in names if namespace is not None and name is not None}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from typing import Annotated, Any, Final, TypeVar
 
@@ -15,17 +16,28 @@ from clew.events.decoding import (
     RejectionReason,
     decode_optional,
     decode_or_salvage,
+    require_name,
     salvage_struct,
 )
 from clew.events.openlineage import parse_time
 
 # The namespace of in-memory DataFrames, cells and operations of notebooks.
 NOTEBOOK_NAMESPACE: Final = "marimo"
+# The last part of `<notebook>/<cell>/<operation>`: jobs of operations, and frames that no variable holds. The name of a
+# notebook is a path and may contain slashes.
+_IN_CELL: Final = re.compile(r"(.+)/([^/]+)/((?:dataframe|pandas)_[^/]+|dataframe|_[^/]*)")
 # Larger numbers do not fit into the tables and must not fail a batch.
 Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 
 # msgspec does not support Raw in a union: an absent value is an empty Raw.
 _ABSENT = Raw()
+_NULL = Raw(b"null")
+
+
+def split_cell_name(name: str) -> tuple[str, str, str] | None:
+    """Split `<notebook>/<cell>/<operation>`, or a variable private to a cell; None for any other name."""
+    match = _IN_CELL.fullmatch(name)
+    return None if match is None else (match[1], match[2], match[3])
 
 
 class ErrorInfo(Struct):
@@ -83,8 +95,9 @@ class Performance(Struct):
 
 
 class DataFrameEvent(NotebookEvent):
-    """One DataFrame operation."""
+    """One DataFrame operation. Without a time of its own, it has the time at which it was received."""
 
+    timestamp: str = ""
     run_id: str | None = None
     operation_type: str | None = None
     operation_method: str | None = None
@@ -132,24 +145,21 @@ def frame_to_dict(frame: FrameInfo) -> dict[str, object]:
 
 EventT = TypeVar("EventT", RuntimeEvent, DataFrameEvent)
 
-_REASONS = {
-    "event_type": RejectionReason.NO_IDENTITY,
-    "session_id": RejectionReason.NO_IDENTITY,
-    "execution_id": RejectionReason.NO_IDENTITY,
-    "timestamp": RejectionReason.NO_TIME,
-}
+_IDENTITY = ("event_type", "session_id", "execution_id")
 
 
-def decode_notebook(body: Document, kind: type[EventT]) -> EventT:
+def decode_notebook(body: Document, kind: type[EventT], received_at: str = "") -> EventT:
     """Decode a runtime or DataFrame event from UTF-8; RejectedError if it is invalid."""
     event: EventT = decode_or_salvage(body, partial(_decode, type=kind), partial(_decode_lenient, kind))
-    for name, reason in _REASONS.items():
-        if not getattr(event, name):
-            raise RejectedError(reason, f"{name} is empty")
-    try:
-        parse_time(event.timestamp)
-    except ValueError:
-        raise RejectedError(RejectionReason.NO_TIME, f"timestamp {event.timestamp[:60]!r} is not a time") from None
+    for name in _IDENTITY:
+        require_name(name, getattr(event, name))
+    if event.timestamp or kind is RuntimeEvent:
+        try:
+            parse_time(event.timestamp)
+        except ValueError:
+            detail = f"timestamp {event.timestamp[:60]!r} is not a time"
+            raise RejectedError(RejectionReason.NO_TIME, detail) from None
+    event.timestamp = event.timestamp or received_at
     return event
 
 
@@ -160,8 +170,11 @@ _decode_str = msgspec.json.Decoder(str, strict=False).decode
 
 def _decode_lenient(kind: type[EventT], members: dict[str, Raw]) -> EventT:
     """Decode the valid fields; the others remain in the raw event."""
+    for name in _IDENTITY:
+        if decode_optional(members.get(name), _decode_str) is None:
+            raise RejectedError(RejectionReason.NO_IDENTITY, f"{name} is missing or not a string")
+    has_time = kind is RuntimeEvent or members.get("timestamp", _NULL) != _NULL
     event = salvage_struct(kind, members, is_strict=False)
-    if event is None:
-        name = next(name for name in _REASONS if decode_optional(members.get(name), _decode_str) is None)
-        raise RejectedError(_REASONS[name], f"{name} is missing or not a string")
+    if event is None or (has_time and not event.timestamp):
+        raise RejectedError(RejectionReason.NO_TIME, "timestamp is missing or not a string")
     return event

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
-from typing import Final, Literal
+from typing import Annotated, Final, Literal, cast
 
 import msgspec
-from msgspec import Raw, Struct, field, structs
+from msgspec import Meta, Raw, Struct, field, structs
 
 from clew.events.decoding import (
     Decode,
     Document,
     RejectedError,
     RejectionReason,
+    StructT,
     decode_optional,
     decode_or_salvage,
-    salvage_items,
+    is_name,
+    require_name,
     salvage_object,
     salvage_struct,
 )
+from clew.events.ids import ITEM_SEPARATOR, NAME_SEPARATOR, PART_SEPARATOR
 
 # Java prints `…Z[Europe/London]`; RFC 3339 allows lower case, and some producers write the zone twice (`+00:00Z`).
 _ZONE_NAME = re.compile(r"\[[^\]]*\]$")
@@ -83,6 +87,9 @@ FACET_ALIASES: Final[dict[str, str]] = {
 }
 
 
+Identifier = Annotated[str, Meta(min_length=1)]
+
+
 class _VersionFacet(Struct, rename="camel"):
     dataset_version: str
 
@@ -91,8 +98,8 @@ class _VersionFacet(Struct, rename="camel"):
 class Dataset(Struct, rename="camel", gc=False):
     """An input, an output or the subject of a DatasetEvent."""
 
-    namespace: str
-    name: str
+    namespace: Identifier
+    name: Identifier
     facets: Facets | None = None
     input_facets: Facets | None = None
     output_facets: Facets | None = None
@@ -101,15 +108,15 @@ class Dataset(Struct, rename="camel", gc=False):
 class Job(Struct, gc=False):
     """The job an event is about."""
 
-    namespace: str
-    name: str
+    namespace: Identifier
+    name: Identifier
     facets: Facets | None = None
 
 
 class Run(Struct, rename="camel", gc=False):
     """The run an event is about."""
 
-    run_id: str
+    run_id: Identifier
     facets: Facets | None = None
 
 
@@ -141,42 +148,64 @@ class Event(Struct, rename="camel", gc=False):
         return parse_time(self.event_time)
 
 
-class _RunRef(Struct, rename="camel"):
-    run_id: str
+class _RunRef(Struct, rename="camel", gc=False):
+    run_id: Identifier
 
 
-class _EntityRef(Struct):
-    namespace: str
-    name: str
+class _EntityRef(Struct, gc=False):
+    namespace: Identifier
+    name: Identifier
 
 
-class _EventHeader(Struct, rename="camel"):
+class _EventHeader(Struct, rename="camel", gc=False):
     """The fields that decide whether an event is accepted."""
 
     event_time: str
+    event_type: str | None = None
     run: _RunRef | None = None
     job: _EntityRef | None = None
     dataset: _EntityRef | None = None
+    inputs: list[_EntityRef] | None = None
+    outputs: list[_EntityRef] | None = None
     schema_url: str | None = field(default=None, name="schemaURL")
+
+
+def _salvage_entity(kind: type[StructT], path: str, raw: Raw) -> StructT | None:
+    """Decode the valid members of a run, job or dataset. Raise RejectedError if it is not identified."""
+    entity = salvage_object(kind, raw)
+    if entity is None and bytes(raw) != b"null":
+        members = decode_optional(raw, _decode_object) or {}
+        for name in (info.encode_name for info in structs.fields(kind) if info.required):
+            text = decode_optional(members.get(name), _decode_str)
+            if text is None:
+                raise RejectedError(RejectionReason.NO_IDENTITY, f"{path}.{name} is missing or not a string")
+            require_name(f"{path}.{name}", text)
+    return entity
+
+
+def _salvage_entities(path: str, raw: Raw) -> list[Dataset]:
+    items = (_salvage_entity(Dataset, f"{path}[{number}]", item) for number, item in enumerate(_decode_list(raw)))
+    return [item for item in items if item is not None]
 
 
 _decode_header = msgspec.json.Decoder(_EventHeader).decode
 _decode_version = msgspec.json.Decoder(_VersionFacet).decode
 _decode_event = msgspec.json.Decoder(Event).decode
+_decode_list = msgspec.json.Decoder(list[Raw]).decode
+_decode_object = msgspec.json.Decoder(dict[str, Raw]).decode
+_decode_str = msgspec.json.Decoder(str).decode
 _LENIENT_DECODERS: Final[dict[str, Decode]] = {
-    "run": partial(salvage_object, Run),
-    "job": partial(salvage_object, Job),
-    "dataset": partial(salvage_object, Dataset),
-    "inputs": partial(salvage_items, Dataset),
-    "outputs": partial(salvage_items, Dataset),
+    "run": partial(_salvage_entity, Run, "run"),
+    "job": partial(_salvage_entity, Job, "job"),
+    "dataset": partial(_salvage_entity, Dataset, "dataset"),
+    "inputs": partial(_salvage_entities, "inputs"),
+    "outputs": partial(_salvage_entities, "outputs"),
 }
 
 
 def decode_openlineage(body: Document) -> Event:
     """Decode an event from UTF-8; RejectedError if it is invalid."""
     event = decode_or_salvage(body, _decode_event, _decode_lenient)
-    if event.run is not None and not event.run.run_id:
-        event.run = None
     _validate_header(event)
     return event
 
@@ -197,21 +226,64 @@ def parse_dataset_version(facets: Facets | None) -> str | None:
     if facets is None or "version" not in facets:
         return None
     facet = decode_optional(facets["version"], _decode_version)
-    return None if facet is None else facet.dataset_version
+    return facet.dataset_version if facet is not None and is_name(facet.dataset_version) else None
 
 
 def _validate_header(event: Event | _EventHeader) -> None:
-    has_run = event.run is not None and event.run.run_id
-    if not has_run and event.job is None and event.dataset is None:
-        raise RejectedError(RejectionReason.NO_IDENTITY, "no run.runId, and no job or dataset with namespace and name")
+    if event.job is None and (event.run is not None or event.dataset is None):
+        detail = "no job with namespace and name" if event.run is not None else "no run, job or dataset"
+        raise RejectedError(RejectionReason.NO_IDENTITY, detail)
+    schema_url = event.schema_url or ""
+    if event.run is None and event.dataset is None and _is_run_event(event.event_type, schema_url):
+        raise RejectedError(RejectionReason.NO_IDENTITY, "a RunEvent without run.runId")
+    _validate_names(event)
     try:
         parse_time(event.event_time)
     except ValueError:
         raise RejectedError(RejectionReason.NO_TIME, f"eventTime {event.event_time[:60]!r} is not a time") from None
-    model = _schema_model(event.schema_url or "")
+    model = _schema_model(schema_url)
     if model > MAX_SCHEMA_MODEL:
         detail = f"schemaURL has schema version {model}-x-x; this clew reads OpenLineage up to {MAX_SCHEMA_MODEL}-x-x"
         raise RejectedError(RejectionReason.UNKNOWN_SCHEMA, detail)
+
+
+def _is_run_event(event_type: str | None, schema_url: str) -> bool:
+    """Return whether an event without a run should have one. Spec: the schema URL names the kind of an event."""
+    return schema_url.endswith("/RunEvent") or (
+        event_type is not None and not schema_url.endswith(("/JobEvent", "/DatasetEvent"))
+    )
+
+
+def _validate_names(event: Event | _EventHeader) -> None:
+    """Reject separators in names; that names are not empty is checked by decoding."""
+    # All names at once, which takes a third of the time.
+    job, dataset = event.job, event.dataset
+    text = "" if job is None else job.namespace + job.name
+    if event.run is not None:
+        text += event.run.run_id
+    if dataset is not None:
+        text += dataset.namespace + dataset.name
+    for item in event.inputs or ():
+        text += item.namespace + item.name
+    for item in event.outputs or ():
+        text += item.namespace + item.name
+    if PART_SEPARATOR in text or ITEM_SEPARATOR in text or NAME_SEPARATOR in text:
+        for path, name in _names(event):
+            require_name(path, name)
+
+
+def _names(event: Event | _EventHeader) -> Iterator[tuple[str, str]]:
+    """Yield the identifiers of an event with their paths."""
+    if event.run is not None:
+        yield "run.runId", event.run.run_id
+    entities: dict[str, Dataset | Job | _EntityRef | None] = {"job": event.job, "dataset": event.dataset}
+    for key, datasets in (("inputs", event.inputs), ("outputs", event.outputs)):
+        for number, dataset in enumerate(datasets or ()):
+            entities[f"{key}[{number}]"] = cast("Dataset | _EntityRef", dataset)
+    for path, entity in entities.items():
+        if entity is not None:
+            yield f"{path}.namespace", entity.namespace
+            yield f"{path}.name", entity.name
 
 
 @lru_cache

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import StrEnum
-from functools import partial
 
 from clew.events import notebook, openlineage
 from clew.events.decoding import Document, require_utf8
@@ -31,17 +29,14 @@ STREAM_FILES: dict[str, Stream] = {
 
 AnyEvent = Event | RuntimeEvent | DataFrameEvent
 
-# All other streams are OpenLineage.
-_NOTEBOOK_DECODERS: dict[str, Callable[[Document], AnyEvent]] = {
-    Stream.RUNTIME: partial(notebook.decode_notebook, kind=RuntimeEvent),
-    Stream.DATAFRAME: partial(notebook.decode_notebook, kind=DataFrameEvent),
-}
 
+def decode_event(stream: str, body: Document, received_at: str = "") -> AnyEvent:
+    """Decode an event of any stream; RejectedError if it is invalid.
 
-def decode_event(stream: str, body: Document) -> AnyEvent:
-    """Decode an event of any stream; RejectedError if it is invalid."""
+    `received_at` is the time of an event that needs none of its own.
+    """
     require_utf8(body)
-    return decode_utf8(stream, body)
+    return decode_utf8(stream, body, received_at)
 
 
 def validate_event(stream: str, body: Document) -> None:
@@ -53,6 +48,11 @@ def validate_event(stream: str, body: Document) -> None:
         decode_event(stream, body)
 
 
-def decode_utf8(stream: str, body: Document) -> AnyEvent:
+def decode_utf8(stream: str, body: Document, received_at: str = "") -> AnyEvent:
     """Decode an event from bytes that are known to be UTF-8."""
-    return _NOTEBOOK_DECODERS.get(stream, openlineage.decode_openlineage)(body)
+    if stream == Stream.RUNTIME:
+        return notebook.decode_notebook(body, RuntimeEvent)
+    if stream == Stream.DATAFRAME:
+        return notebook.decode_notebook(body, DataFrameEvent, received_at)
+    # All other streams are OpenLineage.
+    return openlineage.decode_openlineage(body)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 from functools import cache
@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from clew.errors import MissingExtraError, UsageError
-from clew.events.decoding import RejectedError, decode_optional
+from clew.events.decoding import RejectedError, RejectionReason, decode_optional
 from clew.events.facets import is_deleted, parse_epoch_micros
 from clew.events.openlineage import FACET_ALIASES
 from clew.events.streams import Stream, decode_event
@@ -146,14 +146,19 @@ DATASET_FACET_SPECS: Final[Mapping[str, FacetSpec]] = {
 }
 
 
-LintRule = Literal["facet-prefix", "schema-url", "run-id", "run-start", "run-end"]
+LintRule = Literal[
+    "facet-prefix",
+    "facet-key",
+    "facet-name",
+    "facet-entity",
+    "schema-pointer",
+    "schema-url",
+    "schema-canonical",
+    "run-id",
+    "run-start",
+    "run-end",
+]
 
-_STANDARD_FACETS: Final = frozenset(
-    """catalog columnLineage dataQualityAssertions dataQualityMetrics dataSource datasetType documentation
-    environmentVariables errorMessage executionParameters externalQuery extractionError hierarchy inputStatistics
-    jobDependencies jobType lifecycleStateChange lineage nominalTime outputStatistics ownership parent processing_engine
-    schema sourceCode sourceCodeLocation sql storage subset symlinks tags test version""".split()
-)
 # Facet names that a later spec version replaced; producers still send them.
 _RENAMED_FACETS: Final = frozenset({"parentRun", "sourceCodeLocationJob", *FACET_ALIASES})
 # Branch, tag or commit in the URLs of common repository hosts.
@@ -162,6 +167,17 @@ _REVISION = re.compile(
     r"(?P<name>[^/?#]+)/"
 )
 _COMMIT_OR_VERSION = re.compile(r"[0-9a-f]{7,64}|.*\d+[.-]\d+.*|[vV]\d+")
+_BRANCH = re.compile(r"https?://[^?#]*/(?P<name>main|master|trunk|develop|dev|head|latest)/", re.IGNORECASE)
+# Spec: `{prefix}_{name}`; the example `bigQuery_statistics` has parts in camel case.
+_FACET_KEY = re.compile(r"[a-z][a-zA-Z0-9]*(?:_[a-z0-9][a-zA-Z0-9]*)+")
+# Map of facets in an event -> the entity in the names of facet schemas, and the group of facets in clew's schema.
+_ENTITIES: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
+    "run/facets": (("Run",), "runFacets"),
+    "job/facets": (("Job",), "jobFacets"),
+    "dataset/facets": (("Dataset",), "datasetFacets"),
+    "dataset/inputFacets": (("InputDataset", "Dataset"), "inputFacets"),
+    "dataset/outputFacets": (("OutputDataset", "Dataset"), "outputFacets"),
+}
 _TERMINAL_EVENT_TYPES: Final = frozenset({"COMPLETE", "FAIL", "ABORT"})
 
 
@@ -177,12 +193,76 @@ def lint_event(event: Mapping[str, Any]) -> Iterator[LintWarning]:
     """Yield the lint warnings of one event."""
     yield from _check_run_id(event)
     yield from _check_schema_url("/schemaURL", event.get("schemaURL"))
-    for path, name, facet in _facets(event):
-        if name not in _STANDARD_FACETS and name not in _RENAMED_FACETS and "_" not in name:
-            message = f"The facet {name!r} is not in the spec. Add your prefix, for example `acme_{name}`."
-            yield LintWarning("facet-prefix", path, message)
-        if isinstance(facet, dict):
-            yield from _check_schema_url(f"{path}/_schemaURL", facet.get("_schemaURL"))
+    for path, place, name, facet in _facets(event):
+        yield from _check_facet_key(path, place, name)
+        url = facet.get("_schemaURL") if isinstance(facet, dict) else None
+        if isinstance(url, str):
+            yield from _check_schema_url(f"{path}/_schemaURL", url)
+            yield from _check_schema_pointer(f"{path}/_schemaURL", place, name, url)
+
+
+@cache
+def _standard_places() -> dict[str, list[str]]:
+    """Return the places of each standard facet, as the keys of `_ENTITIES`."""
+    groups, places = load_schema(SCHEMA_FILES[Stream.OPENLINEAGE])["$defs"], defaultdict(list)
+    for place, (_, group) in _ENTITIES.items():
+        for name in groups[group]["properties"]:
+            if not name.startswith("marimo_"):
+                places[name].append(place)
+    return places
+
+
+def _is_custom(name: str) -> bool:
+    return name not in _standard_places() and name not in _RENAMED_FACETS
+
+
+def _check_facet_key(path: str, place: str, name: str) -> Iterator[LintWarning]:
+    places = _standard_places().get(name)
+    if places and place not in places:
+        allowed = " or ".join(f"{other.partition('/')[2]} of a {other.partition('/')[0]}" for other in places)
+        yield LintWarning("facet-entity", path, f"The standard facet {name!r} belongs to {allowed}.")
+    if not _is_custom(name):
+        return
+    if "_" not in name:
+        message = f"The facet {name!r} is not in the spec. Add your prefix, for example `acme_{name}`."
+        yield LintWarning("facet-prefix", path, message)
+    elif not _FACET_KEY.fullmatch(name):
+        message = f"The facet key {name!r} is not `prefix_name` in camel case, such as `bigQuery_statistics`."
+        yield LintWarning("facet-key", path, message)
+
+
+def _check_schema_pointer(path: str, place: str, name: str, url: str) -> Iterator[LintWarning]:
+    """Check that the URL points to a definition, and the name of the definition of a custom facet."""
+    document, _, pointer = url.partition("#")
+    schema_name = pointer.rpartition("/")[2] or document.rpartition("/")[2].removesuffix(".json")
+    if not pointer.startswith("/"):
+        message = f"The schema URL has no JSON pointer. Append one, for example `#/$defs/{schema_name}`."
+        yield LintWarning("schema-pointer", path, message)
+    if not _is_custom(name) or "_" not in name:
+        return
+    prefix_and_name = "".join(part[:1].upper() + part[1:] for part in name.split("_"))
+    expected = [f"{prefix_and_name}{entity}Facet" for entity in _ENTITIES[place][0]]
+    if schema_name not in expected:
+        message = f"The schema of the facet {name!r} is named {schema_name!r}; the spec names it {expected[0]!r}."
+        yield LintWarning("facet-name", path, message)
+
+
+class CanonicalUrlCheck:
+    """Check over many events that each version of a facet schema has one URL."""
+
+    def __init__(self) -> None:
+        self._urls: dict[tuple[str, str, str], str] = {}
+
+    def check(self, event: Mapping[str, Any]) -> Iterator[LintWarning]:
+        """Yield each schema URL that differs from an earlier one of the same facet and version."""
+        for path, place, name, facet in _facets(event):
+            url = facet.get("_schemaURL") if isinstance(facet, dict) else None
+            if isinstance(url, str):
+                version = next(iter(re.findall(r"/v?(\d+(?:[.-]\d+)*|[0-9a-f]{7,64})(?=/)", url)), "")
+                first = self._urls.setdefault((place, name, version), url)
+                if first != url:
+                    message = f"The same version of the schema of {name!r} has another URL in this input: {first}"
+                    yield LintWarning("schema-canonical", f"{path}/_schemaURL", message)
 
 
 class RunPairingCheck:
@@ -225,29 +305,34 @@ def _check_run_id(event: Mapping[str, Any]) -> Iterator[LintWarning]:
 
 
 def _check_schema_url(path: str, url: object) -> Iterator[LintWarning]:
-    match = _REVISION.match(url) if isinstance(url, str) else None
-    if match is None or match["ref"] == "refs/tags/":
+    if not isinstance(url, str):
         return
-    if match["ref"] or not _COMMIT_OR_VERSION.fullmatch(match["name"]):
+    match = _REVISION.match(url)
+    if match is not None and match["ref"] != "refs/heads/":
+        is_fixed = match["ref"] == "refs/tags/" or _COMMIT_OR_VERSION.fullmatch(match["name"])
+        match = None if is_fixed else match
+    else:
+        match = match or _BRANCH.match(url)
+    if match is not None:
         message = f"The schema URL names the branch {match['name']!r}, which may change. Use a tag or a commit."
         yield LintWarning("schema-url", path, message)
 
 
-def _facets(event: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
-    """Yield the path, name and value of every facet."""
+def _facets(event: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Any]]:
+    """Yield the path, place, name and value of every facet. The place is one of `_ENTITIES`."""
     for key in ("run", "job", "dataset"):
-        yield from _facets_of(f"/{key}", event.get(key))
+        yield from _facets_of(f"/{key}", key, event.get(key))
     for key in ("inputs", "outputs"):
         datasets = event.get(key)
         for number, dataset in enumerate(datasets if isinstance(datasets, list) else ()):
-            yield from _facets_of(f"/{key}/{number}", dataset)
+            yield from _facets_of(f"/{key}/{number}", "dataset", dataset)
 
 
-def _facets_of(path: str, entity: Any) -> Iterator[tuple[str, str, Any]]:
-    for kind in ("facets", "inputFacets", "outputFacets"):
+def _facets_of(path: str, owner: str, entity: Any) -> Iterator[tuple[str, str, str, Any]]:
+    for kind in ("facets", "inputFacets", "outputFacets") if owner == "dataset" else ("facets",):
         facets = entity.get(kind) if isinstance(entity, dict) else None
         for name, facet in (facets if isinstance(facets, dict) else {}).items():
-            yield f"{path}/{kind}/{name}", name, facet
+            yield f"{path}/{kind}/{name}", f"{owner}/{kind}", name, facet
 
 
 SCHEMA_FILES: dict[Stream, str] = {
@@ -265,9 +350,9 @@ class SchemaViolation(NamedTuple):
 
 
 @cache
-def load_schema(stream: Stream) -> dict[str, Any]:
-    """Load the JSON Schema of a stream."""
-    text = files("clew.events").joinpath("schemas", SCHEMA_FILES[stream]).read_text(encoding="utf-8")
+def load_schema(file_name: str) -> dict[str, Any]:
+    """Load a JSON Schema of the package."""
+    text = files("clew.events").joinpath("schemas", file_name).read_text(encoding="utf-8")
     loaded: dict[str, Any] = json.loads(text)
     return loaded
 
@@ -305,7 +390,7 @@ def detect_stream(event: Any) -> Stream | None:
 
 @cache
 def _validator(stream: Stream) -> Any:
-    return build_validator(load_schema(stream))
+    return build_validator(load_schema(SCHEMA_FILES[stream]))
 
 
 def _flatten_error(error: Any) -> Iterator[SchemaViolation]:
@@ -341,7 +426,7 @@ class OpenLineageSpec:
 
     @classmethod
     def core(cls) -> OpenLineageSpec:
-        """Return the schema of events, without the schemas of the standard facets."""
+        """Return clew's schema of events and standard facets."""
         return _core()
 
     @classmethod
@@ -361,7 +446,9 @@ class OpenLineageSpec:
         return to_violations(self._validators[kind].iter_errors(event))
 
     def _rules(self, kind: str) -> dict[str, Any]:
-        return {"allOf": [{"$ref": f"{self._core}#/$defs/{kind}"}, *self._facet_rules()]}
+        # jsonschema_rs retrieves only schemas that these rules refer to themselves.
+        all_schemas = {name: {"$ref": name} for name in self._schemas}
+        return {"allOf": [{"$ref": f"{self._core}#/$defs/{kind}"}, *self._facet_rules()], "$defs": all_schemas}
 
     def _facet_rules(self) -> Iterator[dict[str, Any]]:
         """Yield a rule for each facet at each of its paths; a facet schema describes the map that contains it."""
@@ -380,8 +467,9 @@ class OpenLineageSpec:
 
 @cache
 def _core() -> OpenLineageSpec:
-    text = files("clew.events").joinpath("schemas", _CORE_SCHEMA).read_text(encoding="utf-8")
-    return OpenLineageSpec({_CORE_SCHEMA: json.loads(text)}, _CORE_SCHEMA)
+    # The schema of notebook events also describes the standard facets.
+    names = (_CORE_SCHEMA, SCHEMA_FILES[Stream.OPENLINEAGE])
+    return OpenLineageSpec({name: load_schema(name) for name in names}, _CORE_SCHEMA)
 
 
 def _read_schema(path: Path) -> dict[str, Any]:
@@ -421,10 +509,15 @@ def _nest_rule(path: tuple[str, ...], rule: dict[str, Any]) -> dict[str, Any]:
 
 
 _MAX_MESSAGE_LENGTH = 200
+# Producer of the first notebook format. It is not a URI, and its facets need no _producer: the spec does not apply.
+_FIRST_PRODUCER: Final = "marimo-lineage-tracker"
 
 
 class Issue(Struct, frozen=True):
-    """An error or a lint warning with its position: `line` counts events. Warnings about a whole run have no line."""
+    """An error or a lint warning with its position: `line` is the first line of the event, or that of a syntax error.
+
+    Warnings about a whole run have no line.
+    """
 
     level: Literal["error", "warning"]
     rule: str
@@ -442,6 +535,7 @@ class EventValidator:
         self.valid = 0
         self._spec = spec
         self._runs = RunPairingCheck()
+        self._urls = CanonicalUrlCheck()
 
     def validate(self, file: str, line: int, body: bytes) -> Iterator[Issue]:
         """Yield the issues of one event."""
@@ -461,21 +555,24 @@ class EventValidator:
         try:
             decode_event(stream, body)
         except RejectedError as error:
-            yield Issue("error", f"rejected:{error.reason}", file, line, "/", _truncate(error.detail))
+            details = list(_locate_json_errors(body, line)) if error.reason is RejectionReason.NOT_JSON else []
+            for place, detail in details or [(line, error.detail)]:
+                yield Issue("error", f"rejected:{error.reason}", file, place, "/", _truncate(detail))
         if not isinstance(event, dict):
             return
+        is_first_format = event.get("producer") == _FIRST_PRODUCER
         # Events of notebook streams have a session id; other OpenLineage events need none.
-        if stream != Stream.OPENLINEAGE or "session_id" in event:
+        if stream != Stream.OPENLINEAGE or "session_id" in event or is_first_format:
             for path, message in schema_violations(event, stream):
                 yield Issue("error", f"schema:{stream}", file, line, path, _truncate(message))
         if stream == Stream.OPENLINEAGE:
-            yield from self._openlineage_issues(file, line, event)
+            yield from self._openlineage_issues(file, line, event, has_spec=not is_first_format)
 
-    def _openlineage_issues(self, file: str, line: int, event: dict[str, Any]) -> Iterator[Issue]:
-        for path, message in self._spec.violations(event):
+    def _openlineage_issues(self, file: str, line: int, event: dict[str, Any], *, has_spec: bool) -> Iterator[Issue]:
+        for path, message in self._spec.violations(event) if has_spec else ():
             yield Issue("error", "spec", file, line, path, _truncate(message))
-        for rule, path, message in lint_event(event):
-            yield Issue("warning", rule, file, line, path, message)
+        for rule, path, message in (*lint_event(event), *self._urls.check(event)):
+            yield Issue("warning", rule, file, line, path, _truncate(message))
         self._runs.add(event)
 
 
@@ -484,6 +581,30 @@ def _decode_json(body: bytes) -> Any:
         return json.loads(body)
     except (ValueError, RecursionError):
         return None
+
+
+def _locate_json_errors(body: bytes, first_line: int) -> Iterator[tuple[int, str]]:
+    """Yield the line and message of each trailing comma, and of the first other syntax error."""
+    text = body.decode(errors="replace")
+    while True:
+        try:
+            json.loads(text)
+        except json.JSONDecodeError as error:
+            before = text[: error.pos].rstrip()
+            # Python 3.13 reports the comma, older versions the bracket after it.
+            comma = error.pos if text[error.pos : error.pos + 1] == "," else len(before) - 1
+            is_trailing = text[comma : comma + 1] == "," and text[comma + 1 :].lstrip()[:1] in ("}", "]")
+            at = comma if is_trailing else error.pos
+            line, column = first_line + text.count("\n", 0, at), at - text.rfind("\n", 0, at)
+            problem = "trailing comma; remove it" if is_trailing else error.msg
+            yield line, f"line {line}, column {column}: {problem}"
+            if not is_trailing:
+                return
+            text = f"{text[:comma]} {text[comma + 1 :]}"
+        except (ValueError, RecursionError):
+            return
+        else:
+            return
 
 
 def _truncate(message: str) -> str:

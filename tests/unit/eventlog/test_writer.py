@@ -269,3 +269,22 @@ def test_stores_an_event_after_a_failed_write(tmp_path: Path) -> None:
     error = "File too large. No event of this batch was stored."
     assert process.stdout.splitlines() == [error, error, "1 0"], process.stderr
     assert [len(body) for body in read_bodies(tmp_path)] == [1, 8002]
+
+
+@pytest.mark.parametrize("kept", [0, 1, 60, None])
+def test_positions_are_not_reused_after_the_log_was_cut(kept: int | None, tmp_path: Path) -> None:
+    folder = tmp_path / "log"
+    first, second = ([b'{"n": %d, "of": %d}' % (number, of) for number in range(3)] for of in (1, 2))
+    with LogWriter(folder) as log:
+        log.append(incoming_events(*first))
+    end = end_position(folder)
+    path = segment_path(folder, 0)
+    if kept is None:
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes()[:kept])
+    with LogWriter(folder) as log:
+        log.append(incoming_events(*second))
+    lines = [line for range_ in split_ranges(folder, end, end_position(folder), 50) for line in read_lines(range_)]
+    assert [decode_record(text).body for _, text in lines] == second
+    assert min(position for position, _ in lines) == end

@@ -125,7 +125,7 @@ def job(*entries: Any) -> dict[str, Any]:
     ],
 )
 def test_find_implied_inputs(parts: dict[str, Any], implied: set[tuple[str, str]]) -> None:
-    assert find_implied_inputs(event(run={"runId": "r"}, **parts)) == implied
+    assert find_implied_inputs(event(**{"run": {"runId": "r"}, "job": job(), **parts})) == implied
 
 
 def test_edge_set_id_depends_on_the_facet_name() -> None:

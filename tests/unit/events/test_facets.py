@@ -71,7 +71,7 @@ def test_cached_by_bytes_caches_small_facets_only() -> None:
         ({"run": {"runId": "p"}, "root": {"run": {"runId": "q"}}}, ("p", None, None, "q", None, None), "pq"),
         ({"run": {"runId": 7}, "root": None}, NO_ANCESTOR * 2, []),
         ({"run": "p", "job": [], "root": "q"}, NO_ANCESTOR * 2, []),
-        ({"run": {"runId": ""}}, ("", None, None, *NO_ANCESTOR), []),
+        ({"run": {"runId": ""}}, NO_ANCESTOR * 2, []),
         ({"_deleted": True, "run": {"runId": "p"}}, NO_ANCESTOR * 2, []),
         ("p", NO_ANCESTOR * 2, []),
     ],

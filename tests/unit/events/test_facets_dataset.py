@@ -1,10 +1,10 @@
-"""Tests of parsing schemas, row counts, tags and owners, and of job versions."""
+"""Tests of parsing schemas, row counts, tags, owners and test results, and of job versions."""
 
 from __future__ import annotations
 
 import pytest
 
-from clew.events.facets import parse_owners, parse_row_count, parse_schema, parse_tags
+from clew.events.facets import parse_owners, parse_quality_assertions, parse_row_count, parse_schema, parse_tags
 from clew.events.ids import compute_job_version
 
 
@@ -74,3 +74,29 @@ def test_job_version_depends_on_all_parts_but_not_on_order() -> None:
         compute_job_version(job, [b], [a, b], "here"),
     ]
     assert len({version, *others}) == 7
+
+
+@pytest.mark.parametrize(
+    ("facet", "expected"),
+    [
+        (b'{"assertions": [{"assertion": "unique", "success": true, "column": "id"}]}', [("unique", "id", None, True)]),
+        (b'{"assertions": [{"assertion": "unique", "success": "yes"}]}', [("unique", None, None, None)]),
+        (b'{"assertions": [{"name": "no_orphans", "success": false}]}', [("no_orphans", None, "no_orphans", False)]),
+        (b'{"assertions": [{"assertion": "a", "column": ["x", "y"]}]}', [("a", '["x","y"]', None, None)]),
+        (b'{"assertions": ["text", null, 7, {}, {"success": true}, {"assertion": ""}]}', []),
+        (b'{"assertions": {"assertion": "a", "success": true}}', []),
+        (b'{"_deleted": true, "assertions": [{"assertion": "a", "success": true}]}', []),
+        (b"[]", []),
+        (b"null", []),
+    ],
+)
+def test_parse_quality_assertions(facet: bytes, expected: list[tuple[object, ...]]) -> None:
+    parsed = parse_quality_assertions(facet)
+    assert [(item.assertion, item.column, item.name, item.success) for item in parsed] == expected
+
+
+def test_equal_assertions_of_a_facet_are_numbered() -> None:
+    item = b'{"assertion": "between", "column": "price", "success": true, "params": {"min": 1}, "expected": 5}'
+    first, second = parse_quality_assertions(b'{"assertions": [' + item + b"," + item + b"]}")
+    assert (first.occurrence, second.occurrence) == (0, 1)
+    assert (first.expected, first.params) == ("5", '{"min":1}')

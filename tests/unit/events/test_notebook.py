@@ -9,7 +9,7 @@ import pytest
 
 from clew.events import streams
 from clew.events.decoding import RejectedError, RejectionReason
-from clew.events.notebook import DataFrameEvent, RuntimeEvent, decode_notebook, frame_to_dict
+from clew.events.notebook import DataFrameEvent, RuntimeEvent, decode_notebook, frame_to_dict, split_cell_name
 
 CONTEXT = {"session_id": "6ac33987", "execution_id": "3731cb9b", "timestamp": "2026-01-01T10:00:00Z"}
 
@@ -73,13 +73,26 @@ REJECTED = {
     "too deep": (runtime()[:-1] + b', "x": ' + b"[" * 10_000 + b"]" * 10_000 + b"}", RejectionReason.TOO_DEEP),
     "no type": (runtime(event_type=None), RejectionReason.NO_IDENTITY),
     "no session": (runtime(session_id=None), RejectionReason.NO_IDENTITY),
-    "empty session": (runtime(session_id=""), RejectionReason.NO_IDENTITY),
+    "empty session": (runtime(session_id=""), RejectionReason.INVALID_NAME),
+    "separator in a session": (runtime(session_id="a\x1fb"), RejectionReason.INVALID_NAME),
     "session is a number": (runtime(session_id=7), RejectionReason.NO_IDENTITY),
     "no execution": (runtime(execution_id=None), RejectionReason.NO_IDENTITY),
-    "no time": (runtime(timestamp=None), RejectionReason.NO_TIME),
+    "time is a number": (runtime(timestamp=7), RejectionReason.NO_TIME),
     "not a time": (runtime(timestamp="whenever"), RejectionReason.NO_TIME),
     "time out of range": (runtime(timestamp="0001-01-01T00:00:00+14:00"), RejectionReason.NO_TIME),
 }
+
+
+def test_a_runtime_event_needs_a_time() -> None:
+    with pytest.raises(RejectedError, match="no_time"):
+        decode_notebook(runtime(timestamp=None), RuntimeEvent)
+
+
+@pytest.mark.parametrize("timestamp", [None, ""])
+def test_a_dataframe_event_without_a_time_has_the_time_received(timestamp: str | None) -> None:
+    body, received_at = dataframe(timestamp=timestamp), "2026-02-03T04:05:06+00:00"
+    assert decode_notebook(body, DataFrameEvent, received_at).timestamp == received_at
+    assert decode_notebook(dataframe(), DataFrameEvent, received_at).timestamp == CONTEXT["timestamp"]
 
 
 @pytest.mark.parametrize("stream", ["runtime", "dataframe"])
@@ -88,3 +101,20 @@ def test_rejects_invalid_events(body: bytes, reason: RejectionReason, stream: st
     with pytest.raises(RejectedError) as error:
         streams.decode_event(stream, body)
     assert error.value.reason == reason
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("eda/load/pandas_read_csv", ("eda", "load", "pandas_read_csv")),
+        ("shop/analysis/eda/load/dataframe_head.2", ("shop/analysis/eda", "load", "dataframe_head.2")),
+        ("shop/eda/load/dataframe", ("shop/eda", "load", "dataframe")),
+        ("shop/eda/load/_private", ("shop/eda", "load", "_private")),
+        ("shop/eda/In[2]/dataframe_head", ("shop/eda", "In[2]", "dataframe_head")),
+        ("shop/analysis/eda", None),
+        ("shop/analysis/eda/orders", None),
+        ("eda/dataframe_head", None),
+    ],
+)
+def test_split_name_of_an_operation(name: str, parts: tuple[str, str, str] | None) -> None:
+    assert split_cell_name(name) == parts

@@ -31,14 +31,10 @@ def names(datasets: list[Any] | None) -> list[str]:
     ("parts", "kind"),
     [
         ({}, "RUN"),
-        ({"job": None}, "RUN"),
         ({"dataset": {"namespace": "n", "name": "d"}}, "RUN"),
         ({"run": None}, "JOB"),
-        ({"run": {"runId": ""}}, "JOB"),
-        ({"run": {"facets": {}}}, "JOB"),
         ({"run": None, "dataset": {"namespace": "n", "name": "d"}}, "JOB"),
         ({"run": None, "job": None, "dataset": {"namespace": "n", "name": "d"}}, "DATASET"),
-        ({"run": 7, "job": "j", "dataset": {"namespace": "n", "name": "d"}}, "DATASET"),
     ],
 )
 def test_kind_of_an_event(parts: dict[str, Any], kind: str) -> None:
@@ -54,10 +50,9 @@ def test_kind_of_an_event(parts: dict[str, Any], kind: str) -> None:
         ({"producer": "marimo-lineage-tracker"}, lambda e: e.producer == "marimo-lineage-tracker"),
         ({"schemaURL": f"{SPEC}/1-0-5/OpenLineage.json"}, lambda e: e.schema_url.endswith("1-0-5/OpenLineage.json")),
         ({"inputs": None, "outputs": {}}, lambda e: names(e.inputs) == names(e.outputs) == []),
-        ({"inputs": [{"namespace": "n"}, 7, {"namespace": "n", "name": "d"}]}, lambda e: names(e.inputs) == ["d"]),
+        ({"inputs": [None, {"namespace": "n", "name": "d", "facets": 7}]}, lambda e: names(e.inputs) == ["d"]),
         ({"run": {"runId": "no-uuid", "facets": [1]}}, lambda e: e.run == type(e.run)("no-uuid")),
         ({"run": {"runId": "r", "facets": {"a": None, "b": "t"}}}, lambda e: list(e.run.facets) == ["a", "b"]),
-        ({"job": {"namespace": 7, "name": "j"}}, lambda e: e.job is None),
         ({"session_id": 7, "execution_id": "e"}, lambda e: (e.session_id, e.execution_id) == (None, "e")),
         ({"unknown": {"a": [1]}}, lambda e: e.kind == "RUN"),
     ],
@@ -70,14 +65,16 @@ def test_malformed_part_is_ignored(parts: dict[str, Any], condition: Any) -> Non
 
 
 def test_facets_of_a_malformed_event_are_preserved_byte_for_byte() -> None:
-    body = b'{"eventTime": "%s", "producer": 7, "run": {"runId": "r", "facets": {"odd": {"x" :1.50,  "y":"\\u00e9" }}}}'
+    body = b'{"eventTime": "%s", "producer": 7, "job": {"namespace": "n", "name": "j"}, '
+    body += b'"run": {"runId": "r", "facets": {"odd": {"x" :1.50,  "y":"\\u00e9" }}}}'
     run = decode_openlineage(body % TIME.encode()).run
     assert run is not None
     assert bytes((run.facets or {})["odd"]) == b'{"x" :1.50,  "y":"\\u00e9" }'
 
 
 def test_last_of_duplicate_keys_counts() -> None:
-    body = b'{"eventTime": "x", "eventTime": "%s", "run": {"runId": "a", "runId": "b", "facets": {"f": 1, "f": 2}}}'
+    body = b'{"job": {"namespace": "n", "name": "j"}, "eventTime": "x", "eventTime": "%s", '
+    body += b'"run": {"runId": "a", "runId": "b", "facets": {"f": 1, "f": 2}}}'
     run = decode_openlineage(body % TIME.encode()).run
     assert run is not None
     assert (run.run_id, bytes((run.facets or {})["f"])) == ("b", b"2")
@@ -135,7 +132,26 @@ REJECTED = {
         event(run={}, job={"name": "j"}, dataset={"namespace": "n"}),
         RejectionReason.NO_IDENTITY,
     ),
-    "empty run id": (event(run={"runId": ""}, job=None), RejectionReason.NO_IDENTITY),
+    "no job": (event(job=None), RejectionReason.NO_IDENTITY),
+    "no run": (event(run=None, eventType="START"), RejectionReason.NO_IDENTITY),
+    "no run, by schema": (
+        event(run=None, schemaURL=f"{SPEC}/2-0-2/OpenLineage.json#/$defs/RunEvent"),
+        RejectionReason.NO_IDENTITY,
+    ),
+    "run without an id": (event(run={"facets": {}}), RejectionReason.NO_IDENTITY),
+    "run is a number": (event(run=7), RejectionReason.NO_IDENTITY),
+    "job namespace is a number": (event(job={"namespace": 7, "name": "j"}), RejectionReason.NO_IDENTITY),
+    "input without a name": (event(inputs=[{"namespace": "n"}]), RejectionReason.NO_IDENTITY),
+    "input is a number": (event(inputs=[7]), RejectionReason.NO_IDENTITY),
+    "empty run id": (event(run={"runId": ""}), RejectionReason.INVALID_NAME),
+    "empty job namespace": (event(job={"namespace": "", "name": "j"}), RejectionReason.INVALID_NAME),
+    "empty job name": (event(job={"namespace": "n", "name": ""}), RejectionReason.INVALID_NAME),
+    "empty dataset name": (
+        event(run=None, job=None, dataset={"namespace": "n", "name": ""}),
+        RejectionReason.INVALID_NAME,
+    ),
+    "empty output name": (event(outputs=[{"namespace": "n", "name": ""}]), RejectionReason.INVALID_NAME),
+    "separator in a name": (event(job={"namespace": "n", "name": "a\x1fb"}), RejectionReason.INVALID_NAME),
     "newer spec": (event(schemaURL=f"{SPEC}/3-0-0/OpenLineage.json"), RejectionReason.UNKNOWN_SCHEMA),
     "invalid spec version": (
         event(schemaURL=f"{SPEC}/{'9' * 9999}-0-0/OpenLineage.json"),

@@ -10,7 +10,7 @@ import pytest
 from clew.errors import MissingExtraError
 from clew.events import validation
 from clew.events.streams import Stream
-from clew.events.validation import detect_stream, load_schema, schema_violations
+from clew.events.validation import SCHEMA_FILES, detect_stream, load_schema, schema_violations
 
 TIME = "2026-11-15T14:02:11.932379+00:00"
 RUNTIME: dict[str, Any] = {
@@ -77,7 +77,8 @@ def test_detect_stream(stream: Stream) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stream", "field"), [(stream, field) for stream in VALID_EVENTS for field in load_schema(stream)["required"]]
+    ("stream", "field"),
+    [(stream, field) for stream in VALID_EVENTS for field in load_schema(SCHEMA_FILES[stream])["required"]],
 )
 def test_missing_required_field_is_a_violation(stream: Stream, field: str) -> None:
     event = {key: value for key, value in VALID_EVENTS[stream].items() if key != field}
@@ -98,8 +99,8 @@ def test_missing_required_field_is_a_violation(stream: Stream, field: str) -> No
         (Stream.OPENLINEAGE, {"producer": "someone"}, "/producer"),
         (
             Stream.OPENLINEAGE,
-            {"outputs": [{"namespace": "file", "name": "x", "facets": {"schema": {}}}]},
-            "/outputs/0/facets/schema",
+            {"outputs": [{"namespace": "file", "name": "x", "facets": {"schema": {"fields": 3}}}]},
+            "/outputs/0/facets/schema/fields",
         ),
     ],
 )

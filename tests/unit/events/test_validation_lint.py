@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from clew.events.validation import RunPairingCheck, lint_event
+from clew.events.validation import CanonicalUrlCheck, RunPairingCheck, lint_event
 
 RUN = "0190c5b4-8f3e-4f4c-9a2b-0a1b2c3d4e5f"
 SPEC = "https://openlineage.io/spec/facets/1-0-0/X.json"
@@ -25,9 +25,9 @@ def lint(event: dict[str, Any]) -> list[tuple[str, str]]:
         ({"run": {"facets": {"parent": {}, "acme_cost": {}}}}, []),
         ({"run": {"facets": {"cost": {}}}}, [("facet-prefix", "/run/facets/cost")]),
         ({"inputs": [{}, {"inputFacets": {"seen": 1}}]}, [("facet-prefix", "/inputs/1/inputFacets/seen")]),
-        ({"dataset": {"facets": {"columnMetrics": {}, "processing_engine": {}}}}, []),
+        ({"dataset": {"facets": {"columnMetrics": {}}}, "run": {"facets": {"processing_engine": {}}}}, []),
         (
-            {"job": {"facets": {"sql": {"_schemaURL": f"{SCHEMAS}/blob/main/sql.json"}}}},
+            {"job": {"facets": {"sql": {"_schemaURL": f"{SCHEMAS}/blob/main/sql.json#/$defs/SQLJobFacet"}}}},
             [("schema-url", "/job/facets/sql/_schemaURL")],
         ),
         ({"schemaURL": f"{SCHEMAS}/blob/master/OpenLineage.json"}, [("schema-url", "/schemaURL")]),
@@ -52,11 +52,78 @@ def test_lint_event(event: dict[str, Any], expected: list[tuple[str, str]]) -> N
         ("https://raw.githubusercontent.com/acme/lineage/main/x.json", True),
         ("https://raw.githubusercontent.com/acme/lineage/1.54.0/x.json", False),
         ("https://gitlab.example.com/acme/lineage/-/raw/main/x.json", True),
-        ("https://example.com/main/x.json", False),
+        ("https://example.com/main/x.json", True),
+        ("https://example.com/schemas/latest/x.json", True),
+        ("https://example.com/mainframe/1-0-0/x.json", False),
     ],
 )
 def test_warns_about_schema_urls_on_a_branch(url: str, is_on_branch: bool) -> None:
     assert bool(lint({"schemaURL": url})) is is_on_branch
+
+
+BIG_QUERY = f"{SCHEMAS}/blob/v1.0.0/facets.json#/$defs/BigQueryStatisticsJobFacet"
+
+
+def custom(name: str, url: str, *, owner: str = "job", kind: str = "facets") -> dict[str, Any]:
+    entity = {kind: {name: {"_schemaURL": url}}}
+    return {owner: [entity] if owner == "inputs" else entity}
+
+
+@pytest.mark.parametrize(
+    ("event", "rules"),
+    [
+        (custom("bigQuery_statistics", BIG_QUERY), []),
+        (custom("acme_cost_center", f"{SPEC}#/$defs/AcmeCostCenterRunFacet", owner="run"), []),
+        (custom("acme_rows", f"{SPEC}#/$defs/AcmeRowsInputDatasetFacet", owner="inputs", kind="inputFacets"), []),
+        (custom("acme_rows", f"{SPEC}#/$defs/AcmeRowsDatasetFacet", owner="inputs", kind="inputFacets"), []),
+        (custom("bigQuery_statistics", BIG_QUERY.partition("#")[0]), ["schema-pointer", "facet-name"]),
+        (custom("bigQuery_statistics", f"{BIG_QUERY.partition('#')[0]}#"), ["schema-pointer", "facet-name"]),
+        (custom("bigQuery_statistics", f"{SPEC}#BigQueryStatisticsJobFacet"), ["schema-pointer"]),
+        (custom("bigQuery_statistics", BIG_QUERY, owner="run"), ["facet-name"]),
+        (custom("bigQuery_statistics", BIG_QUERY.replace("BigQueryS", "bigQuery_s")), ["facet-name"]),
+        (custom("bigQuery_statistics", BIG_QUERY.replace("JobFacet", "Facet")), ["facet-name"]),
+        (custom("bigQuery_statistics", BIG_QUERY.replace("JobFacet", "Job")), ["facet-name"]),
+        (custom("bigQuery_statistics", BIG_QUERY.replace("BigQuery", "")), ["facet-name"]),
+        (custom("BigQuery_Statistics", BIG_QUERY), ["facet-key"]),
+        (custom("big-query_statistics", f"{SPEC}#/$defs/Big-queryStatisticsJobFacet"), ["facet-key"]),
+        (custom("bigQuery_", f"{SPEC}#/$defs/BigQueryJobFacet"), ["facet-key"]),
+        (custom("statistics", BIG_QUERY), ["facet-prefix"]),
+        (custom("sql", f"{SPEC}#/$defs/SQLJobFacet"), []),
+        (custom("sql", SPEC), ["schema-pointer"]),
+        (custom("sql", f"{SPEC}#/$defs/SQLJobFacet", owner="run"), ["facet-entity"]),
+        (custom("schema", f"{SPEC}#/$defs/SchemaDatasetFacet", owner="job"), ["facet-entity"]),
+        (custom("parent", f"{SPEC}#/$defs/ParentRunFacet", owner="inputs"), ["facet-entity"]),
+        (custom("outputStatistics", f"{SPEC}#/$defs/X", owner="inputs", kind="inputFacets"), ["facet-entity"]),
+        (custom("dataQualityMetrics", f"{SPEC}#/$defs/X", owner="inputs", kind="inputFacets"), []),
+        (
+            custom(
+                "my_custom", "https://raw.githubusercontent.com/O/O/main/spec/OpenLineage.json#/$defs/MyCustomJobFacet"
+            ),
+            ["schema-url"],
+        ),
+    ],
+)
+def test_facet_naming_rules(event: dict[str, Any], rules: list[str]) -> None:
+    assert [rule for rule, _ in lint(event)] == rules
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_canonical"),
+    [
+        (BIG_QUERY, BIG_QUERY, True),
+        (BIG_QUERY, BIG_QUERY.replace("v1.0.0", "v1.1.0"), True),
+        (BIG_QUERY, BIG_QUERY.replace("https", "http"), False),
+        (BIG_QUERY, BIG_QUERY.replace("$defs", "definitions"), False),
+        (f"{SPEC}#/$defs/X", f"{SPEC.replace('openlineage.io', 'example.com')}#/$defs/X", False),
+        ("https://example.com/x.json#/$defs/X", "https://example.com/y.json#/$defs/X", False),
+    ],
+)
+def test_one_url_per_version_of_a_schema(first: str, second: str, is_canonical: bool) -> None:
+    check = CanonicalUrlCheck()
+    assert list(check.check(custom("acme_cost", first))) == []
+    assert [(rule, path) for rule, path, _ in check.check(custom("acme_cost", second))] == (
+        [] if is_canonical else [("schema-canonical", "/job/facets/acme_cost/_schemaURL")]
+    )
 
 
 @pytest.mark.parametrize(
