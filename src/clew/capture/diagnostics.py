@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import sys
 import time
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 _STATM = Path("/proc/self/statm")
@@ -45,13 +50,59 @@ def _read_resident_mb() -> float:
 _counts: Counter[str] = Counter()
 _last_error_types: dict[str, str] = {}
 _warned: set[str] = set()
+# Losses that are not in the log yet, with the id of the execution; bounded, since a loop may lose something each time.
+pending_losses: dict[tuple[str | None, CaptureLoss], int] = {}
+_MAX_PENDING = 100
+
+
+class CaptureLoss(NamedTuple):
+    """Something that capture could not follow: what it was doing, the type of the error, and the code of the user."""
+
+    where: str
+    error_type: str
+    # File, lines and columns, as in `Position`.
+    position: tuple[str, int, int, int, int] | None = None
+    times: int = 1
 
 
 def record_error(where: str, error: BaseException) -> None:
-    """Count an error of capture at `where`."""
+    """Count an error of capture at `where`, and keep it for the events of the running cell."""
+    from clew.capture.environments.session import current_execution
+
     _counts[where] += 1
     # The type without the message, which may contain data.
     _last_error_types[where] = type(error).__name__
+    execution = current_execution()
+    position = None
+    with contextlib.suppress(Exception):
+        # After a cell, the user's code on the stack is not what is being recorded.
+        position = _user_position() if execution is not None else None
+    loss = CaptureLoss(where, type(error).__name__, position)
+    key = (execution.run_id if execution is not None else None, loss)
+    if key in pending_losses or len(pending_losses) < _MAX_PENDING:
+        pending_losses[key] = pending_losses.get(key, 0) + 1
+
+
+def take_losses(run_id: str, position: tuple[str, int, int, int, int] | None = None) -> list[CaptureLoss]:
+    """Remove and return the losses of an execution, and those outside of any; `position` is that of the latter."""
+    keys = [key for key in pending_losses if key[0] in (run_id, None)]
+    return [
+        loss._replace(
+            times=pending_losses.pop((owner, loss)), position=loss.position or (position if owner is None else None)
+        )
+        for owner, loss in keys
+    ]
+
+
+def _user_position() -> tuple[str, int, int, int, int] | None:
+    """Return the position of the innermost user code on the stack."""
+    from clew.capture.introspection.source_map import position_of
+    from clew.capture.introspection.user_code import is_user_code
+
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and not is_user_code(frame.f_code):
+        frame = frame.f_back
+    return position_of(frame.f_code, frame.f_lasti) if frame is not None else None
 
 
 def warn_once(message: str) -> None:
@@ -78,3 +129,4 @@ def reset_errors() -> None:
     """Reset the counters."""
     _counts.clear()
     _last_error_types.clear()
+    pending_losses.clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -17,6 +18,17 @@ from clew.capture.diagnostics import record_error
 from clew.capture.introspection.user_code import is_user_code
 
 Callback = Callable[[], None]
+# Modules of charts and models; the hooks are imported with the first of them.
+_CONSUMER_MODULE = "clew.capture.backends.consumers"
+_CONSUMERS = (
+    "altair",
+    "marimo._plugins.ui._impl.table",
+    "matplotlib.axes._axes",
+    "pandas.plotting._core",
+    "plotly.express",
+    "seaborn",
+    "sklearn.base",
+)
 
 
 class _Loader(importlib.abc.Loader):
@@ -113,7 +125,12 @@ def track() -> None:
     _state["on"] = True
     for name in BACKEND_NAMES:
         when_imported(name, functools.partial(_install_backend, name))
-    when_imported("marimo", _install_in_marimo)
+    when_imported("marimo", functools.partial(_install_in_library, "marimo"))
+    when_imported("ibis.expr.types.core", functools.partial(_install_in_library, "ibis"))
+    for name in ("sqlite3", "psycopg"):
+        when_imported(name, functools.partial(_install_driver, name))
+    for name in _CONSUMERS:
+        when_imported(name, functools.partial(_install_consumer, name))
     from clew.capture.environments import ipython, marimo, script, spark
 
     marimo.install()
@@ -129,6 +146,10 @@ def untrack() -> None:
     _state["on"] = False
     for backend in used_backends():
         backend.uninstall()
+    if _CONSUMER_MODULE in sys.modules:
+        sys.modules[_CONSUMER_MODULE].uninstall_consumers()
+    if "clew.capture.backends.sql_query" in sys.modules:
+        sys.modules["clew.capture.backends.sql_query"].uninstall_drivers()
 
 
 def _install_backend(name: str) -> None:
@@ -136,8 +157,21 @@ def _install_backend(name: str) -> None:
         get_backend(name).install()
 
 
-def _install_in_marimo() -> None:
+def _install_consumer(name: str) -> None:
+    if _state["on"]:
+        importlib.import_module(_CONSUMER_MODULE).CONSUMERS[name]()
+
+
+def _install_in_library(name: str) -> None:
     if _state["on"]:
         from clew.capture.backends.duckdb.backend import BACKEND
 
-        BACKEND.install_in_marimo()
+        install = BACKEND.install_in_marimo if name == "marimo" else BACKEND.install_in_ibis
+        install()
+
+
+def _install_driver(name: str) -> None:
+    if _state["on"]:
+        from clew.capture.backends.sql_query import install_driver
+
+        install_driver(name)

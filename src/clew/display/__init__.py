@@ -1,6 +1,5 @@
 """Display of lineage inside a notebook.
 
-- `api.py`: `clew.lineage()` and `clew.explain()`
+- `api.py`: `clew.lineage()`, `clew.explain()` and the widget
 - `graph.py`: graph of a DataFrame's lineage, SVG picture
-- `widget.py`: anywidget of the picture
 """

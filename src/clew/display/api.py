@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from importlib.resources import files
+from typing import Any
+
+from msgspec import to_builtins
 
 from clew.capture.lineage.frame_version import FrameVersion
 from clew.capture.lineage.query import FrameLineage, FrameSnapshot, target_version
@@ -17,10 +21,6 @@ from clew.display.graph import (
     version_label,
 )
 from clew.errors import MissingExtraError, UsageError
-
-if TYPE_CHECKING:
-    from clew.display.widget import LineageWidget
-
 
 _DIRECT = {
     "IDENTITY": "is copied from",
@@ -35,6 +35,26 @@ _INDIRECT = {
     "WINDOW": "windowed by",
     "CONDITIONAL": "depending on",
 }
+
+
+@functools.cache
+def _widget_class() -> Any:
+    """Create the class of the widget; anywidget is an optional dependency."""
+    import anywidget
+    import traitlets
+
+    class LineageWidget(anywidget.AnyWidget):
+        """Lineage widget; `selected` is the clicked column: `{"frame": …, "column": …}`, or empty."""
+
+        _esm = files("clew.display").joinpath("widget.js").read_text(encoding="utf-8")
+        svg = traitlets.Unicode().tag(sync=True)
+        links: traitlets.List[dict[str, object]] = traitlets.List().tag(sync=True)
+        selected = traitlets.Dict().tag(sync=True)
+
+        def __init__(self, graph: FrameGraph) -> None:
+            super().__init__(svg=render_frame_svg(graph), links=to_builtins(graph.links), selected={})
+
+    return LineageWidget
 
 
 def explain_graph(graph: FrameGraph, column: str | None = None) -> str:
@@ -117,13 +137,13 @@ class LineageView(FrameLineage):
         """Render the graph as SVG."""
         return render_frame_svg(self.graph())
 
-    def widget(self) -> LineageWidget:
+    def widget(self) -> Any:
         """Return an interactive widget with selectable columns; needs the extra `widget`."""
         try:
-            from clew.display.widget import LineageWidget
+            widget_class = _widget_class()
         except ModuleNotFoundError as error:
             raise MissingExtraError.for_module("widget", error.name or "anywidget") from error
-        return LineageWidget(self.graph())
+        return widget_class(self.graph())
 
     def _to_edges(self, label: Any, provenance: Any) -> Any:
         if self._column is not None and label is not None and str(label) != self._column:

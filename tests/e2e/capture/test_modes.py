@@ -31,7 +31,7 @@ END_EVENTS = {
     "fails": "cell_execution_error",
     "goes_on": "cell_execution_end",
 }
-OPERATIONS = [("setup", "DataFrame"), ("waits", "__getitem__"), ("goes_on", "assign")]
+OPERATIONS = [("setup", "DataFrame"), ("waits", "__getitem__"), ("goes_on", "assign"), ("goes_on", "sum")]
 
 TEST_NOTEBOOK = """
 import marimo
@@ -39,11 +39,18 @@ app = marimo.App()
 
 with app.setup:
     import pandas as pd
+    base = pd.DataFrame({"a": [1, 2]})
+
+@app.function
+def double(frame):
+    return frame.assign(b=lambda d: d["a"] * 2)
 
 @app.cell
 def test_doubles():
-    doubled = pd.DataFrame({"a": [1, 2]}).assign(b=lambda d: d["a"] * 2)
+    doubled = double(base)
+    doubled.a = doubled.a + 1
     assert doubled["b"].sum() == 6
+    doubled.head()
     return
 
 @app.cell
@@ -85,6 +92,29 @@ def _(total):
     return
 
 @app.cell
+def _():
+    def largest(frame):
+        # A function of a cell that another cell calls.
+        return frame.nlargest(1, "v")
+    return (largest,)
+
+@app.cell
+def _(largest, total):
+    [
+        largest(total)
+        for _ in range(1)
+    ]
+    return
+
+@app.cell
+def _(total):
+    copied = total.copy()
+    copied.v = copied.v + 1
+    copied.columns = ["w"]
+    copied["w"]
+    return
+
+@app.cell
 def _(total):
     total.to_csv("out.csv")
     return
@@ -96,6 +126,9 @@ EXPRESSIONS = {
     ("head", "df.head()", 1),
     ("sort_values", 'total.sort_values("v")', 3),
     ("assign", 'frame.assign(w=frame["v"] * 2)', 2),
+    ("nlargest", 'frame.nlargest(1, "v")', 3),
+    ("__setitem__", "copied.v = copied.v + 1", 2),
+    ("columns", 'copied.columns = ["w"]', 3),
     ("to_csv", 'total.to_csv("out.csv")', 1),
 }
 
@@ -144,6 +177,7 @@ def run_server(mode: str, notebook: Path) -> Iterator[MarimoServer]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
+        cwd=notebook.parent,
     )
     try:
         _wait_until_listening(port, process)
@@ -250,8 +284,13 @@ def test_pytest(tmp_path: Path) -> None:
     assert [event["event_type"] for event in cells if event["event_type"] != "cell_execution_start"].count(
         "cell_execution_error"
     ) == 1
-    methods = [event["operation_method"] for event in read_events(tmp_path / "streams", DATAFRAME)]
-    assert "assign" in methods
+    operations = read_events(tmp_path / "streams", DATAFRAME)
+    assert {(event["operation_code"], event["line"]) for event in operations} >= {
+        ('pd.DataFrame({"a": [1, 2]})', 2),
+        ('frame.assign(b=lambda d: d["a"] * 2)', 2),
+        ("doubled.a = doubled.a + 1", 2),
+        ("doubled.head()", 4),
+    }
 
 
 @pytest.mark.parametrize("mode", ["script", "export", "edit", "run"])

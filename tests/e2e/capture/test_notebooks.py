@@ -29,7 +29,11 @@ def read_events(folder: Path, name: str) -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> CapturedRun:
     folder = tmp_path_factory.mktemp("demo")
-    return capture_notebook(DEMO, folder / "streams", env={**os.environ, "CLEW_DEMO_DATA": str(folder / "data")})
+    return capture_notebook(
+        DEMO,
+        folder / "streams",
+        env={**os.environ, "CLEW_DEMO_DATA": str(folder / "data"), "CLEW_PROJECT": str(DEMO.parent)},
+    )
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +102,7 @@ def test_operations_of_every_kind_of_cell(book: CapturedRun) -> None:
         ("setup", "DataFrame", "base"),
         ("waits", "__getitem__", "big"),
         ("goes_on", "assign", "goes_on/_part"),
+        ("goes_on", "sum", "total"),
     ]
 
 

@@ -50,13 +50,14 @@ def test_every_release_captures_the_same_events(
         ("setup", 'pd.DataFrame({"a": [1, 2, 3]})'),
         ("waits", 'base[base["a"] > 1]'),
         ("goes_on", 'big.assign(b=lambda d: d["a"] * 2)'),
+        ("goes_on", '_part["b"].sum()'),
     ]
     assert "clew: " not in run.output
 
 
 def test_lineage_and_warnings_with_pandas_2(make_environment: MakeEnvironment) -> None:
     python = make_environment(
-        NEWEST_PANDAS_2, "pyarrow", "pytest", "pytest-timeout", "hypothesis", "pyyaml", "zstandard"
+        NEWEST_PANDAS_2, "pyarrow", "pytest", "pytest-timeout", "hypothesis", "pyyaml", "sqlglot", "zstandard"
     )
     tests = ROOT / "tests" / "unit" / "capture" / "backends" / "pandas"
     result = subprocess.run(

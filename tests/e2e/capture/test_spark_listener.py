@@ -88,7 +88,7 @@ def run_clew(folder: Path, *arguments: str, **variables: str) -> str:
     result = subprocess.run(
         [sys.executable, "-m", "clew", *arguments],
         cwd=folder,
-        env={**os.environ, **java, **variables},
+        env={**os.environ, **java, "CLEW_PROJECT": str(folder), **variables},
         stdout=subprocess.PIPE,
         text=True,
         check=True,

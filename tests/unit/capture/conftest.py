@@ -33,9 +33,11 @@ def run_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
     """Return a function that runs sources as cells of one session and returns the three streams."""
     monkeypatch.setenv("CLEW_OUT", str(tmp_path / "out"))
     monkeypatch.setenv("CLEW_WORKER", "off")
+    # Names of notebooks are relative to the home directory.
+    monkeypatch.setenv("HOME", str(tmp_path))
 
     def run(*sources: str, namespace: dict[str, Any] | None = None) -> Streams:
-        session = open_session("book.py")
+        session = open_session(str(tmp_path / "book.py"))
         shared: dict[str, Any] = {"pd": pd, **(namespace or {})}
         for index, source in enumerate(sources, start=1):
             code = compile(source, f"/tmp/__marimo__cell_{index}_.py", "exec")

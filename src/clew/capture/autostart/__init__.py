@@ -1,7 +1,7 @@
-"""Capture inside kernels that marimo starts as separate processes: marimo loads this through an entry point.
+"""Capture inside kernels that marimo or Jupyter start as separate processes.
 
-The folder `entry` holds that entry point and the module it names. The launcher puts it on PYTHONPATH, which also
-reaches sandboxes that do not use the user's environment.
+The folder `entry` holds a `sitecustomize` module, which imports this one, and an entry point for marimo. The launcher
+puts it on PYTHONPATH, which also reaches sandboxes that do not use the user's environment.
 """
 
 from __future__ import annotations

@@ -18,7 +18,8 @@ from msgspec import Struct
 from clew.capture.diagnostics import record_error
 from clew.capture.emit.redaction import redacted_message
 from clew.capture.environments.session import current_execution
-from clew.capture.introspection.user_code import guard, is_user_code
+from clew.capture.introspection.read_tracking import loaded_values, reads_in_statement
+from clew.capture.introspection.user_code import guard, is_user_code, strip_frame
 from clew.capture.lineage.frame_version import STATE_ATTR, FrameVersion
 from clew.capture.lineage.operations import (
     ExplicitEdges,
@@ -28,9 +29,13 @@ from clew.capture.lineage.operations import (
     read_record,
     write_record,
 )
+from clew.capture.lineage.provenance import Provenance, SeriesLineage, apply_direct, array_provenance, union
+from clew.capture.lineage.transformations import INFERRED, TRANSFORMATION
 
 if TYPE_CHECKING:
     from types import CodeType, FrameType, FunctionType, ModuleType
+
+    from clew.capture.introspection.bytecode import Span
 
 # In the order in which frames are looked up. Modules, not instances: a reference from here to the patched DuckDB would
 # prevent that it is freed at exit, which it reports.
@@ -38,6 +43,10 @@ _MODULES = {name: f"clew.capture.backends.{name}.backend" for name in ("pandas",
 BACKEND_NAMES = tuple(_MODULES)
 # Names not chosen by the user: dunder names, and IPython's output history (_, _1, …).
 _GENERATED_NAME = re.compile(r"__|_\d*$")
+# File name of the code of wrappers, and the functions that run an original.
+_WRAPPER_FILE = "_clew_importlib_bootstrap.py"
+_WRAPPER_PATH = str(Path(__file__).parent / _WRAPPER_FILE)
+_TRACED_NAMES = ("_trace_call", "__getitem__")
 _clock = time.perf_counter
 _stack_frame = sys._getframe
 
@@ -82,8 +91,12 @@ class Backend(ABC):
     def snapshot(self, frame: Any) -> FrameVersion:
         """Create a version of a frame as it is now: columns, types, and row count and memory if known. Read no data."""
 
-    def column_metrics(self, frame: Any, position: int, step: int, *, include_bounds: bool) -> dict[str, Any]:
-        """Return nullCount, distinctCount (of every `step`-th row), and min and max of a numeric column."""
+    def column_metrics(self, frame: Any, position: int, seconds: float, *, include_bounds: bool) -> dict[str, Any]:
+        """Return nullCount, distinctCount (within a time, see `distinct_metrics`), and min and max of a number."""
+        raise NotImplementedError
+
+    def memory_bytes(self, frame: Any) -> tuple[int, bool]:
+        """Return the memory of a frame as the library reports it, and whether that is exact."""
         raise NotImplementedError
 
     def attached_version(self, frame: Any) -> FrameVersion | None:
@@ -290,7 +303,12 @@ class Patch(NamedTuple):
 
 
 def _trace_call(
-    patch: Patch, args: tuple[Any, ...], kwargs: dict[str, Any], caller: FrameType, engine: str = ""
+    patch: Patch,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    caller: FrameType,
+    engine: str = "",
+    finish: Rule = noop,
 ) -> Any:
     original, name, (rule, read_state, prepare, kind), is_function = patch
     guard.depth = 1
@@ -310,17 +328,67 @@ def _trace_call(
         try:
             result = original(*args, **kwargs)
         except BaseException as error:
+            strip_frame(error)
             record_failure(call, error, engine)
             raise
         call.ended = _clock()
         call.result = result
         try:
             rule(call)
+            finish(call)
         except Exception as error:  # noqa: BLE001 - capture must never change what the user's call does
             record_error(name, error)
         return result
     finally:
         guard.depth = 0
+
+
+class RunningOperation(NamedTuple):
+    """A call from user code that has not returned yet, as far as it is known before its rule runs."""
+
+    method: str
+    kind: OperationType
+    is_module_function: bool
+    location: Location
+    parents: tuple[FrameVersion, ...]
+    engine: str
+    query: str | None
+
+
+def find_running_operation(thread: int) -> RunningOperation | None:
+    """Return the operation that a thread is in; found on its stack, so that it costs a call nothing."""
+    found = None
+    frame = sys._current_frames().get(thread)
+    while frame is not None:
+        # The outermost call: inner ones are part of it.
+        if frame.f_code.co_name in _TRACED_NAMES and frame.f_code.co_filename.endswith(_WRAPPER_FILE):
+            found = frame
+        frame = frame.f_back
+    return _describe_running(found.f_locals) if found is not None else None
+
+
+def _describe_running(variables: dict[str, Any]) -> RunningOperation | None:
+    """Describe a call by the variables of its wrapper."""
+    call, engine = variables.get("call"), variables.get("engine", "pandas")
+    if call is None and "started" in variables:
+        # `df[key]` has a wrapper of its own.
+        call = Call("__getitem__", variables["self"], (variables["key"],), {}, None, variables["caller"], "selection")
+        call.started = variables["started"]
+    if call is None or not call.started or call.ended or not is_user_code(call.caller.f_code):
+        return None
+    prefix = getattr(getattr(call.receiver, STATE_ATTR, None), "prefix", None)
+    method = "DataFrame" if call.name == "__init__" else f"{prefix}.{call.name}" if prefix else call.name
+    frames = [value for value in (call.receiver, *call.values()) if is_frame(value)]
+    versions = [getattr(frame, STATE_ATTR, None) for frame in frames]
+    return RunningOperation(
+        method,
+        call.kind,
+        call.is_module_function or method in ("DataFrame", "merge"),
+        Location(call.caller.f_code, call.caller.f_lasti, call.started, 0.0),
+        tuple(version for version in versions if isinstance(version, FrameVersion) and version.is_real),
+        engine,
+        getattr(call.pre_state, "text", None),
+    )
 
 
 def _prepare_call(
@@ -341,26 +409,25 @@ def _prepare_call(
 class Patcher:
     """Installs wrappers in a library, and restores the originals.
 
-    Libraries attribute warnings to the first stack frame outside their own folder, so the code of wrappers has a file
-    name inside it.
+    The file name of the wrappers' code makes them invisible to warnings: Python skips files with `importlib` and
+    `_bootstrap` in their names when it counts stack levels. The file is outside of the folder of the library, whose
+    frames some libraries count themselves. Wrappers remove themselves from tracebacks.
     """
 
-    def __init__(self, library: str, engine: str | None = None) -> None:
-        self._library = library
+    def __init__(self, library: str, engine: str | None = None, finish: Rule = noop) -> None:
+        self.library = library
+        # Runs after the rule of every call.
+        self._finish = finish
         self._engine = engine or library
         self._installed: list[tuple[Any, str, Any, bool]] = []
         self._patched: set[tuple[int, str]] = set()
 
     @functools.cached_property
-    def _filename(self) -> str:
-        return str(Path(sys.modules[self._library].__file__ or "").parent / "_clew.py")
-
-    @functools.cached_property
     def trace(self) -> Callable[[Patch, tuple[Any, ...], dict[str, Any], FrameType], Any]:
         """Run an original function and then its rule; one copy per library, with its file name and its engine."""
         function = cast("FunctionType", _trace_call)
-        code = _with_filename(function.__code__, self._filename)
-        return type(function)(code, function.__globals__, argdefs=(self._engine,))
+        code = _with_filename(function.__code__, _WRAPPER_PATH)
+        return type(function)(code, function.__globals__, argdefs=(self._engine, self._finish))
 
     def method(self, owner: Any, name: str, tracing: Tracing) -> None:
         """Trace every user call of a method."""
@@ -368,10 +435,14 @@ class Patcher:
         patch, trace = Patch(original, name, tracing), self.trace
 
         def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if guard.depth:
-                # Saves copying an empty mapping.
-                return original(self, *args, **kwargs) if kwargs else original(self, *args)
-            return trace(patch, (self, *args), kwargs, _stack_frame(1))
+            try:
+                if guard.depth:
+                    # Saves copying an empty mapping.
+                    return original(self, *args, **kwargs) if kwargs else original(self, *args)
+                return trace(patch, (self, *args), kwargs, _stack_frame(1))
+            except BaseException as error:
+                strip_frame(error)
+                raise
 
         self.wrap(owner, name, wrapper, original)
 
@@ -381,9 +452,13 @@ class Patcher:
         patch, trace = Patch(original, name, tracing, is_function=True), self.trace
 
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            if guard.depth:
-                return original(*args, **kwargs) if kwargs else original(*args)
-            return trace(patch, args, kwargs, _stack_frame(1))
+            try:
+                if guard.depth:
+                    return original(*args, **kwargs) if kwargs else original(*args)
+                return trace(patch, args, kwargs, _stack_frame(1))
+            except BaseException as error:
+                strip_frame(error)
+                raise
 
         self.wrap(module, name, wrapper, original)
 
@@ -405,8 +480,8 @@ class Patcher:
         setattr(owner, name, replacement)
 
     def spoof_filename(self, function: Any) -> None:
-        """Make a function appear to be defined inside the library."""
-        function.__code__ = _with_filename(function.__code__, self._filename)
+        """Make a function invisible to warnings."""
+        function.__code__ = _with_filename(function.__code__, _WRAPPER_PATH)
 
     def remove(self) -> None:
         """Restore all patched attributes."""
@@ -459,6 +534,28 @@ def enqueue(operation: OperationRecord, ended: float) -> None:
         # Called by a library: emitted only if its output reaches user code.
         operation.is_pending = True
         execution.session.has_pending = True
+
+
+def statement_provenance(call: Call, scope: str | Span | None = None) -> Provenance:
+    """Infer a value from everything that the running statement read: columns, frames, Series and arrays.
+
+    `scope` limits this to the arguments of the named call, or to a bytecode span.
+    """
+    reads = reads_in_statement(call.caller, scope)
+    current = reads_in_statement(call.caller, scope, current_only=True)
+    read_versions = {version for read in current for version, _ in read}
+    values = [_loaded_provenance(value, read_versions) for value, _ in loaded_values(call.caller, scope)]
+    return apply_direct(union(*reads, *values), TRANSFORMATION | INFERRED)
+
+
+def _loaded_provenance(value: Any, read_versions: set[FrameVersion]) -> Provenance | None:
+    backend = backend_of(value)
+    if backend is not None:
+        # A lazy frame has no rows to read, and a frame with column reads was not used as a whole.
+        version = backend.current_version(value) if isinstance(value, backend.data_types) else None
+        return version.fields() if version is not None and version not in read_versions else None
+    state = getattr(value, STATE_ATTR, None)
+    return state.combined() if isinstance(state, SeriesLineage) else array_provenance(value)
 
 
 def record_failure(call: Call, error: BaseException, engine: str) -> None:

@@ -6,10 +6,12 @@ import math
 import numbers
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clew.capture.backends.base import BoundFrame, require_backend
 from clew.capture.diagnostics import record_error
+from clew.capture.emit.files import MEMORY
 from clew.capture.environments.session import current_execution
 from clew.capture.introspection.user_code import tracing_suppressed
 from clew.capture.lineage.frame_version import FrameVersion, column_labels
@@ -18,45 +20,48 @@ if TYPE_CHECKING:
     from clew.capture.environments.session import Execution
     from clew.capture.lineage.operations import OperationRecord
 
-# Distinct values are counted exactly up to this many rows, otherwise in a sample of about _SAMPLE_ROWS rows.
-_MAX_EXACT_ROWS = 100_000
-_SAMPLE_ROWS = 10_000
+# Up to this many rows, distinct values are always counted; above, this is the size of a sample.
+SAMPLE_ROWS = 10_000
 _MAX_COLUMNS = 200
 _MAX_EXACT_FLOAT = 2**53
-# Time budget of metrics: a share of the cell's duration, with a minimum.
-_TIME_SHARE = 0.05
-_MIN_SECONDS = 0.05
+# Estimated cost of adding a new value to a hash table, that of text as the most expensive; a known one costs a tenth.
+_NANOSECONDS_PER_VALUE = 250
+_COST_OF_KNOWN_VALUE = 0.1
+# Budget of metrics in CPU time: a share of the cell's duration, with a minimum.
+_TIME_SHARE = 0.02
+_MIN_SECONDS = 0.02
+_clock = time.thread_time
 
 
 def collect_metrics(execution: Execution, frames: list[BoundFrame]) -> dict[FrameVersion, dict[str, Any]]:
-    """Return metrics of the frames that this execution produced and that are still bound, and of its files."""
-    made = {record.output for record in execution.records}
-    metrics = _file_metrics(execution, made) if execution.metrics else {}
-    if not made or not frames or not _are_metrics_enabled():
+    """Return metrics of bound frames that this execution produced or read, and of its files; each version once."""
+    used = {record.output for record in execution.records}
+    used.update(parent for record in execution.records for parent in record.parents)
+    metrics = _file_metrics(execution, used) if execution.metrics else {}
+    if not used or not frames or not _are_metrics_enabled():
         return metrics
-    deadline = time.perf_counter() + max(_MIN_SECONDS, execution.duration * _TIME_SHARE)
+    deadline = _clock() + max(_MIN_SECONDS, execution.duration * _TIME_SHARE)
     with tracing_suppressed():
         for _, frame, version in frames:
-            if version in made and (version not in metrics or "omitted" in metrics[version]):
-                _measure(frame, version, deadline, metrics)
+            if version in used and (not version.is_measured or "omitted" in metrics.get(version, ())):
+                _measure(frame, version, deadline - _clock(), metrics)
     return metrics
 
 
-def _file_metrics(execution: Execution, made: set[FrameVersion | None]) -> dict[FrameVersion, dict[str, Any]]:
+def _file_metrics(execution: Execution, used: set[FrameVersion | None]) -> dict[FrameVersion, dict[str, Any]]:
     # Only the first iteration of a loop is reported.
-    written = {version for record in execution.records if record.kind == "io" for version in record.parents}
-    return {version: metrics for version, metrics in execution.metrics.items() if version in made or version in written}
+    return {version: metrics for version, metrics in execution.metrics.items() if version in used}
 
 
 def measure_file(frame: Any, version: FrameVersion, entry: OperationRecord) -> None:
     """Collect metrics of a frame right after it was read or written: it may not be bound when the cell ends."""
     execution = current_execution()
-    if execution is None or entry.is_pending or version in execution.metrics or not _are_metrics_enabled():
+    if execution is None or entry.is_pending or version.is_measured or not _are_metrics_enabled():
         return
-    started = time.perf_counter()
+    started = _clock()
     allowed = max(_MIN_SECONDS - execution.metrics_seconds, entry.duration * _TIME_SHARE)
-    _measure(frame, version, started + allowed, execution.metrics)
-    spent = time.perf_counter() - started
+    _measure(frame, version, allowed, execution.metrics)
+    spent = _clock() - started
     execution.metrics_seconds += spent
     entry.overhead += spent
 
@@ -65,34 +70,62 @@ def _are_metrics_enabled() -> bool:
     return os.environ.get("CLEW_METRICS") != "off"
 
 
-def _measure(frame: Any, version: FrameVersion, deadline: float, metrics: dict[FrameVersion, dict[str, Any]]) -> None:
+def _measure(frame: Any, version: FrameVersion, seconds: float, metrics: dict[FrameVersion, dict[str, Any]]) -> None:
     # Bounds of numbers only: the minimum of strings would be a user's value.
     include_bounds = os.environ.get("CLEW_METRICS") != "counts"
+    version.is_measured = True
     try:
-        metrics[version] = frame_metrics(frame, deadline, include_bounds=include_bounds)
+        metrics[version] = frame_metrics(frame, seconds, include_bounds=include_bounds)
+        version.nbytes, is_exact = require_backend(frame).memory_bytes(frame)
+        metrics[version][MEMORY] = (version.nbytes, is_exact)
     except Exception as error:  # noqa: BLE001 - metrics are optional
         record_error("metrics", error)
 
 
-def frame_metrics(frame: Any, deadline: float, *, include_bounds: bool = True) -> dict[str, Any]:
+def frame_metrics(frame: Any, seconds: float, *, include_bounds: bool = True) -> dict[str, Any]:
     """Return row count and column metrics of a frame; `omitted` lists the columns skipped for lack of time."""
     backend = require_backend(frame)
     columns: dict[str, Any] = {}
     omitted: list[str] = []
-    rows = len(frame)
-    step = max(1, rows // _SAMPLE_ROWS) if rows > _MAX_EXACT_ROWS else 1
-    for position, label in enumerate(column_labels(frame.columns)):
-        if position >= _MAX_COLUMNS or time.perf_counter() > deadline:
+    labels = column_labels(frame.columns)
+    deadline = _clock() + seconds
+    for position, label in enumerate(labels):
+        # A cheap column leaves its share to those after it.
+        share = (deadline - _clock()) / (len(labels) - position)
+        if position >= _MAX_COLUMNS or share < 0:
             omitted.append(str(label))
         else:
-            column = backend.column_metrics(frame, position, step, include_bounds=include_bounds)
+            column = backend.column_metrics(frame, position, share, include_bounds=include_bounds)
             columns[str(label)] = _with_finite_bounds(column) if "min" in column else column
-    metrics: dict[str, Any] = {"rowCount": rows, "columnMetrics": columns}
-    if step > 1:
+    metrics: dict[str, Any] = {"rowCount": len(frame), "columnMetrics": columns}
+    if any("sampled" in column for column in columns.values()):
         metrics["sampled"] = True
     if omitted:
         metrics["omitted"] = omitted[:_MAX_COLUMNS]
     return metrics
+
+
+class ValueSample(NamedTuple):
+    """A random sample without replacement: its size, its distinct values, and those that occur once."""
+
+    size: int
+    distinct: int
+    singles: int
+
+
+def distinct_metrics(
+    rows: int, seconds: float, count: Callable[[], int], draw: Callable[[], ValueSample]
+) -> dict[str, Any]:
+    """Return the distinct count of `rows` values: exact if the time allows it, else estimated and marked `sampled`."""
+    if rows <= SAMPLE_ROWS:
+        return {"distinctCount": count()}
+    size, distinct, singles = draw()
+    new_share = _COST_OF_KNOWN_VALUE + (1 - _COST_OF_KNOWN_VALUE) * distinct / max(1, size)
+    if rows * new_share * _NANOSECONDS_PER_VALUE <= seconds * 1e9:
+        return {"distinctCount": count()}
+    # The estimator Duj1 of Haas and Stokes, as in PostgreSQL's ANALYZE.
+    estimate = size * distinct / (size - singles + singles * size / rows) if size else 0
+    return {"distinctCount": round(estimate), "sampled": True}
 
 
 def _with_finite_bounds(metrics: dict[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ import msgspec
 
 from clew.capture.emit import facets
 from clew.capture.emit.files import encode_raw
-from clew.capture.emit.redaction import redact
+from clew.capture.emit.redaction import redact, redact_query
 from clew.capture.environments.session import Session
 from clew.capture.lineage.transformations import DIRECT, INFERRED, OPAQUE, transformations
 
@@ -44,6 +44,8 @@ class OperationEvents:
     metrics: dict[FrameVersion, dict[str, Any]]
     run_id: str
     engine: tuple[str, str]
+    # Names of frames in the code, by uid, where they differ from those of the datasets.
+    aliases: dict[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         # The method for code without a source, such as that of `exec`.
@@ -54,25 +56,28 @@ class OperationEvents:
         self.started = format_timestamp(self.execution.wall_time(self.record.started))
         self.ended = format_timestamp(self.execution.wall_time(self.record.started + self.record.duration))
 
-    def openlineage_events(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Build the START event and the COMPLETE or FAIL event of the run."""
-        return self._event("START", self.started), self._event(
-            "COMPLETE" if self.record.error is None else "FAIL", self.ended
-        )
-
-    def _event(self, kind: str, moment: str) -> dict[str, Any]:
+    def openlineage_event(self, kind: str) -> dict[str, Any]:
+        """Build the START, COMPLETE, FAIL or ABORT event of the run."""
         outputs = [self._output(self.record.output)] if kind == "COMPLETE" and self.record.output is not None else []
         run = {"runId": self.run_id, "facets": self._run_facets(kind)}
-        return _openlineage_event(kind, moment, run, self._job, self.execution, self._inputs, outputs)
+        moment = self.started if kind == "START" else self.ended
+        inputs = self._inputs if kind == "START" else self._measured_inputs
+        return _openlineage_event(kind, moment, run, self._job, self.execution, inputs, outputs)
 
     @cached_property
     def _job(self) -> msgspec.Raw:
         name = f"{self.execution.session.stem}/{self.execution.cell.label}/{self.name}"
         own = {"jobType": facets.job_type_facet("OPERATION"), "sourceCode": facets.source_code_facet(self.code)}
+        if self.record.sql is not None:
+            own["sql"] = facets.sql_facet([redact_query(self.record.sql, self.execution.cell.source)])
         return encode_raw({"namespace": facets.NAMESPACE, "name": name, "facets": own})
 
     @cached_property
     def _inputs(self) -> msgspec.Raw:
+        return encode_raw([{**self._identity(item), "facets": self._dataset_facets(item)} for item in self.inputs])
+
+    @cached_property
+    def _measured_inputs(self) -> msgspec.Raw:
         return encode_raw([self._input(version) for version in self.inputs])
 
     @cached_property
@@ -99,17 +104,23 @@ class OperationEvents:
         if version.dataset is not None:
             types = self.record.written_types or self._types_read(version)
             return {
-                "schema": facets.schema_facet(_described_version(version, self.record), types),
+                "schema": facets.schema_facet(_described_version(version, self.record), types, self._descriptions),
                 "dataSource": facets.data_source_facet(version),
             }
         if version.encoded_facets is None:
             version.encoded_facets = {
-                "schema": encode_raw(facets.schema_facet(version, version.types())),
+                "schema": encode_raw(facets.schema_facet(version, version.types(), version.descriptions)),
                 "dataSource": encode_raw(facets.data_source_facet(version)),
                 "version": encode_raw(facets.dataset_version_facet(version.number)),
                 "datasetType": facets.dataset_type_facet(),
             }
         return dict(version.encoded_facets)
+
+    @property
+    def _descriptions(self) -> dict[str, str] | None:
+        """Descriptions of the columns of a file: those of the frame that was read or written."""
+        frames = (self.record.output, *self.record.parents)
+        return next((frame.descriptions for frame in frames if frame is not None and frame.descriptions), None)
 
     def _types_read(self, version: FrameVersion) -> dict[Hashable, str]:
         output = self.record.output
@@ -122,6 +133,9 @@ class OperationEvents:
         if described is not version and described.shape is not None:
             input_facets["inputStatistics"] = facets.input_statistics_facet(described.shape[0])
         metrics = self.metrics.get(described) or self.metrics.get(version)
+        if metrics is None and described is version and version.dataset is None and version.shape is not None:
+            # A frame that no variable holds.
+            metrics = {"rowCount": version.shape[0], "columnMetrics": {}}
         if metrics:
             input_facets["dataQualityMetrics"] = facets.quality_metrics_facet(metrics, is_input=True)
         own = {"facets": self._dataset_facets(version), **({"inputFacets": input_facets} if input_facets else {})}
@@ -137,7 +151,8 @@ class OperationEvents:
             dataset_facets["dataQualityMetrics"] = facets.quality_metrics_facet(metrics)
         dataset = {**self._identity(version), "facets": dataset_facets}
         if version.dataset is not None and version.shape is not None:
-            dataset["outputFacets"] = {"outputStatistics": facets.output_statistics_facet(version.shape[0])}
+            statistics = facets.output_statistics_facet(version.shape[0], version.file_bytes)
+            dataset["outputFacets"] = {"outputStatistics": statistics}
         return dataset
 
     def dataframe_event(self) -> dict[str, Any]:
@@ -155,14 +170,15 @@ class OperationEvents:
             "timestamp": self.ended,
             "emitted_at": format_timestamp(execution.emitted_at),
             "operation_type": record.kind,
-            "operation_method": record.method,
+            # The last of a chain: `sum` of `groupby.sum`.
+            "operation_method": record.method.rpartition(".")[2],
             "operation_code": self.code,
             "line": self.location.line,
             "end_line": self.location.end_line,
             "count": record.count,
             "operation_parameters": self._parameters(),
-            "input_dataframes": [_dataframe_json(version, record) for version in self.inputs],
-            "output_dataframes": [_dataframe_json(output, record)] if output is not None else [],
+            "input_dataframes": [self._dataframe_json(version) for version in self.inputs],
+            "output_dataframes": [self._dataframe_json(output)] if output is not None else [],
             "column_lineage": self._column_mapping(),
             "column_lineage_edges": self._edges(),
             "performance": {
@@ -179,10 +195,10 @@ class OperationEvents:
 
     def _column_mapping(self) -> dict[str, list[str]]:
         """Map output columns to direct sources in dot notation; a dot within a label is escaped."""
-        output = _label(self.record.output)
+        output = self._label(self.record.output)
         return {
             f"{output}.{_escape_dots(label)}": [
-                f"{_label(version)}.{_escape_dots(column)}"
+                f"{self._label(version)}.{_escape_dots(column)}"
                 for (version, column), flags in sources.items()
                 if flags & DIRECT
             ]
@@ -190,29 +206,44 @@ class OperationEvents:
         }
 
     def _edges(self) -> list[dict[str, Any]]:
-        output = _label(self.record.output)
+        output = self._label(self.record.output)
         by_column: list[tuple[Hashable | None, Provenance]] = [*self.fields.items(), (None, self.record.rows)]
         return [
             {
                 "output": output,
                 "column": None if label is None else str(label),
-                "source": _label(version),
+                "source": self._label(version),
                 "source_column": str(column),
                 "type": kind,
                 "subtype": subtype,
-                "opaque": bool(flags & OPAQUE),
-                "inferred": bool(flags & INFERRED),
+                # Absent in an exact edge: a wide frame has thousands of edges.
+                **({"opaque": True} if flags & OPAQUE else {}),
+                **({"inferred": True} if flags & INFERRED else {}),
             }
             for label, sources in by_column
             for (version, column), flags in sources.items()
             for kind, subtype in transformations(flags)
         ]
 
+    def _label(self, version: FrameVersion | None) -> str:
+        if version is None:
+            return ""
+        return (
+            version.dataset.label if version.dataset is not None else self.aliases.get(version.uid, str(version.name))
+        )
 
-def _label(version: FrameVersion | None) -> str:
-    if version is None:
-        return ""
-    return version.dataset.label if version.dataset is not None else str(version.name)
+    def _dataframe_json(self, version: FrameVersion) -> dict[str, Any]:
+        described = _described_version(version, self.record)
+        size = described.size()
+        return {
+            "variable_name": self._label(version),
+            "object_id": str(version.object_id or version.uid),
+            "version": str(version.number) if version.dataset is None else None,
+            "shape": list(described.shape) if described.shape is not None else None,
+            "columns": [str(label) for label in described.labels()],
+            "memory_usage_mb": round(size / _MEGABYTE, 6) if size is not None else None,
+            **({"memory_usage_estimated": True} if size is not None and described.is_size_estimated else {}),
+        }
 
 
 def _escape_dots(label: Hashable) -> str:
@@ -222,19 +253,6 @@ def _escape_dots(label: Hashable) -> str:
 def _described_version(version: FrameVersion, record: OperationRecord) -> FrameVersion:
     """Return the frame that was read if the version is its file, else the version."""
     return record.output if version is record.read_from and record.output is not None else version
-
-
-def _dataframe_json(version: FrameVersion, record: OperationRecord) -> dict[str, Any]:
-    described = _described_version(version, record)
-    size = described.size()
-    return {
-        "variable_name": _label(version),
-        "object_id": str(version.object_id or version.uid),
-        "version": str(version.number) if version.dataset is None else None,
-        "shape": list(described.shape) if described.shape is not None else None,
-        "columns": [str(label) for label in described.labels()],
-        "memory_usage_mb": round(size / _MEGABYTE, 6) if size is not None else None,
-    }
 
 
 def _redact_parameters(parameters: Any) -> Any:
@@ -260,10 +278,12 @@ def session_event(session: Session, kind: str, timestamp: float, engine: tuple[s
     if kind == "FAIL":
         message = f"{session.failures} of {session.executions} cells ended in error"
         run_facets["errorMessage"] = facets.error_message_facet(message)
+    if session.losses and kind != "START":
+        run_facets["extractionError"] = facets.extraction_error_facet(session.losses)
     job = {
         "namespace": facets.NAMESPACE,
         "name": session.stem,
-        "facets": {"jobType": facets.job_type_facet("NOTEBOOK")},
+        "facets": {"jobType": facets.job_type_facet("NOTEBOOK"), **_location_facets(session, kind)},
     }
     run = {"runId": session.run_id, "facets": run_facets}
     return _openlineage_event(kind, format_timestamp(timestamp), run, job, session)
@@ -286,16 +306,28 @@ def cell_event(execution: Execution, kind: str, engine: tuple[str, str]) -> dict
     if failure is not None:
         message = f"{failure.error_type}: {failure.message}"
         run_facets["errorMessage"] = facets.error_message_facet(message, failure.traceback)
+    if execution.losses:
+        run_facets["extractionError"] = facets.extraction_error_facet(execution.losses, len(execution.records))
+    queries = [redact_query(record.sql, cell.source) for record in execution.records if record.sql is not None]
     job = {
         "namespace": facets.NAMESPACE,
         "name": f"{session.stem}/{cell.label}",
         "facets": {
             "jobType": facets.job_type_facet("CELL"),
             "sourceCode": facets.source_code_facet(redact(cell.source)),
+            **_location_facets(session, kind),
+            **({"sql": facets.sql_facet(queries)} if queries else {}),
         },
     }
     run = {"runId": execution.run_id, "facets": run_facets}
     return _openlineage_event(kind, format_timestamp(timestamp), run, job, execution)
+
+
+def _location_facets(session: Session, kind: str) -> dict[str, Any]:
+    # Once per run is enough; git is read once per session.
+    if session.path is None or kind != "START":
+        return {}
+    return {"sourceCodeLocation": facets.source_code_location_facet(session.path, session.run_id)}
 
 
 def _openlineage_event(
@@ -342,6 +374,8 @@ def cell_end_event(execution: Execution) -> dict[str, Any]:
     event["end_memory_mb"] = execution.end_memory_mb
     event["duration_ms"] = round(execution.duration * 1000, 3)
     event["stopped"] = execution.is_stopped
+    if execution.losses:
+        event["capture_losses"] = [loss._asdict() for loss in execution.losses]
     if failure is not None:
         event["error_info"] = {
             "error_type": failure.error_type,

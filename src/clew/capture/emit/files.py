@@ -11,8 +11,9 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from clew.capture.diagnostics import record_error, warn_once
+from clew.capture.diagnostics import CaptureLoss, record_error, warn_once
 from clew.capture.lineage.operations import OperationType
+from clew.data_dir import create_private_folder
 
 _encoder = msgspec.json.Encoder(enc_hook=str)
 
@@ -52,10 +53,12 @@ class SessionStarted(Struct, frozen=True, array_like=True, tag="session"):
     session_id: str
     run_id: str
     engines: Engines
+    # Path of the notebook.
+    path: str | None = None
 
 
 class CellStarted(Struct, frozen=True, array_like=True, tag="cell"):
-    """Start of a cell; `file` and `first_line` are those of its code object."""
+    """Start of a cell; `file` and `start` (line, column) are those of its code object."""
 
     timestamp: float
     run_id: str
@@ -66,7 +69,7 @@ class CellStarted(Struct, frozen=True, array_like=True, tag="cell"):
     defines: list[str]
     memory_mb: float
     file: str | None
-    first_line: int | None
+    start: tuple[int, int] | None
     engines: Engines
 
 
@@ -101,6 +104,8 @@ class VersionEntry(Struct, frozen=True, array_like=True, gc=False):
     dataset: tuple[str, str] | None
     first_iteration: int | None
     engine: str
+    # Of a file that was written.
+    file_bytes: int | None = None
 
 
 class OperationEntry(Struct, frozen=True, array_like=True, gc=False):
@@ -124,6 +129,8 @@ class OperationEntry(Struct, frozen=True, array_like=True, gc=False):
     rows: list[Dependency]
     written_types: list[tuple[Any, str]] | None
     engine: str
+    # Text of a SQL query.
+    query: str | None = None
 
 
 class RepeatEntry(Struct, frozen=True, array_like=True, gc=False):
@@ -147,6 +154,28 @@ class CellProgress(Struct, frozen=True, array_like=True, tag="progress"):
     repeated: list[RepeatEntry]
 
 
+class OperationStarted(Struct, frozen=True, array_like=True, tag="operation"):
+    """An operation that is still running; its `OperationEntry` has the same `started`."""
+
+    timestamp: float
+    run_id: str
+    engines: Engines
+    labels: list[LabelsEntry]
+    versions: list[VersionEntry]
+    method: str
+    kind: OperationType
+    is_module_function: bool
+    position: tuple[str, int, int, int, int] | None
+    started: float
+    parents: list[int]
+    engine: str
+    query: str | None
+
+
+# Key of a frame's memory in its logged metrics: bytes, and whether they are exact.
+MEMORY = "memory"
+
+
 class CellEnded(Struct, frozen=True, array_like=True, tag="end"):
     """End of a cell, with the operations not logged yet and the variables that hold frames."""
 
@@ -162,15 +191,21 @@ class CellEnded(Struct, frozen=True, array_like=True, tag="end"):
     versions: list[VersionEntry]
     records: list[OperationEntry]
     metrics: list[tuple[int, dict[str, Any]]]
+    # Descriptions of the columns of a version.
+    descriptions: list[tuple[int, dict[str, str]]]
+    losses: list[CaptureLoss]
 
 
 class SessionEnded(Struct, frozen=True, array_like=True, tag="close"):
-    """End of a session."""
+    """End of a session, with the losses after its last cell."""
 
     timestamp: float
+    losses: list[CaptureLoss] = []
 
 
-Entry: TypeAlias = SessionStarted | CellStarted | SetupCellSource | CellProgress | CellEnded | SessionEnded
+Entry: TypeAlias = (
+    SessionStarted | CellStarted | SetupCellSource | OperationStarted | CellProgress | CellEnded | SessionEnded
+)
 
 _decoder: msgspec.json.Decoder[Entry] = msgspec.json.Decoder(Entry)
 
@@ -233,12 +268,12 @@ class KernelLog:
             self._file = None
 
     def _open_locked(self) -> int:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        create_private_folder(self.path.parent)
         try:
             file = _open(self.path)
         except FileNotFoundError:
             # Removed just now by the expansion of another session of this folder.
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            create_private_folder(self.path.parent)
             file = _open(self.path)
         fcntl.flock(file, fcntl.LOCK_EX)
         return file
@@ -340,7 +375,7 @@ class StreamFiles:
         pending, self._pending = self._pending, {name: [] for name in FILES}
         for name, lines in pending.items():
             if lines:
-                with (self.folder / name).open("ab") as file:
+                with os.fdopen(_open(self.folder / name), "ab") as file:
                     file.writelines(lines)
         self._save_progress(logs)
 

@@ -13,8 +13,21 @@ from weakref import WeakSet
 from msgspec.structs import replace
 
 from clew._gc import gc_paused
-from clew.capture.backends.base import BoundFrame, bound_frames, engine_versions
-from clew.capture.diagnostics import error_summary, record_error, warn_once
+from clew.capture.backends.base import (
+    BoundFrame,
+    RunningOperation,
+    bound_frames,
+    engine_versions,
+    find_running_operation,
+)
+from clew.capture.diagnostics import (
+    CaptureLoss,
+    error_summary,
+    pending_losses,
+    record_error,
+    take_losses,
+    warn_once,
+)
 from clew.capture.emit.column_metrics import collect_metrics
 from clew.capture.emit.delivery import find_endpoint
 from clew.capture.emit.files import (
@@ -25,6 +38,7 @@ from clew.capture.emit.files import (
     Dependency,
     LabelsEntry,
     OperationEntry,
+    OperationStarted,
     RepeatEntry,
     SessionEnded,
     SessionStarted,
@@ -34,7 +48,7 @@ from clew.capture.emit.files import (
 )
 from clew.capture.emit.redaction import describe_failure
 from clew.capture.environments import session as session_module  # its lock is replaced after a fork
-from clew.capture.introspection.source_map import first_line_of, position_of
+from clew.capture.introspection.source_map import position_of, start_of
 from clew.capture.lineage.frame_version import TEXT_ITEM_BYTES, FrameVersion, cached_labels, iter_blocks
 from clew.capture.lineage.operations import IdentityEdges, OperationRecord, resolve_version_aliases
 
@@ -48,14 +62,17 @@ if TYPE_CHECKING:
     from clew.capture.lineage.provenance import Provenance
 
 
-_INTERVAL_SECONDS = 1.0
-_running: set[Execution] = set()
+_INTERVAL_SECONDS = 0.25
+# An operation that runs for this long is written before it ends.
+_LONG_SECONDS = 0.1
+# Running executions with their threads.
+_running: dict[Execution, int] = {}
 _threads: list[threading.Thread] = []
 
 
 def register(execution: Execution) -> None:
     """Add an execution to the periodic flush; starts the thread if needed."""
-    _running.add(execution)
+    _running[execution] = threading.get_ident()
     if not _threads:
         thread = threading.Thread(target=_run, name="clew-ticker", daemon=True)
         _threads.append(thread)
@@ -66,15 +83,15 @@ def register(execution: Execution) -> None:
 
 def unregister(execution: Execution) -> None:
     """Remove an ended execution, which writes the rest itself."""
-    _running.discard(execution)
+    _running.pop(execution, None)
 
 
 def _run() -> None:
     while True:
         time.sleep(_INTERVAL_SECONDS)
-        for execution in tuple(_running):
+        for execution, thread in list(_running.items()):
             try:
-                execution.session.recorder.execution_progressed(execution)
+                execution.session.recorder.execution_progressed(execution, thread)
             except Exception as error:  # noqa: BLE001 - retried at the next interval
                 record_error("cell", error)
 
@@ -103,8 +120,12 @@ class KernelLogRecorder(session_module.Recorder):
     def __init__(self, log: KernelLog, worker: Worker) -> None:
         self._log = log
         self._worker = worker
-        self._codes: dict[str, tuple[CodeType, int | None]] = {}
+        self._codes: dict[str, tuple[CodeType, tuple[int, int] | None]] = {}
         self._generation = _LogGeneration()
+        # Losses in the lines of running cells, which are written with the end of the next cell.
+        self._losses: list[CaptureLoss] = []
+        # Start of the last operation that was written before it ended.
+        self._last_start = 0.0
         _recorders.add(self)
 
     def after_fork(self) -> None:
@@ -117,12 +138,19 @@ class KernelLogRecorder(session_module.Recorder):
         session, cell, code = execution.session, execution.cell, execution.code
         if session.executions == 0:
             self._append(
-                SessionStarted(time.time(), session.notebook, session.session_id, session.run_id, engine_versions())
+                SessionStarted(
+                    time.time(),
+                    session.notebook,
+                    session.session_id,
+                    session.run_id,
+                    engine_versions(),
+                    str(session.path.absolute()) if session.path is not None else None,
+                )
             )
         session.executions += 1
-        first_line = self._first_line(cell.id, code)
+        start = self._start(cell.id, code)
         if code is not None:
-            session.sources.add_cell(cell.source, code.co_filename, first_line)
+            session.sources.add_cell(cell.source, code.co_filename, start)
         self._append(
             CellStarted(
                 execution.started_at,
@@ -134,25 +162,66 @@ class KernelLogRecorder(session_module.Recorder):
                 sorted(cell.defines),
                 execution.start_memory_mb,
                 code.co_filename if code is not None else None,
-                first_line,
+                start,
                 engine_versions(),
             )
         )
+        if not session.is_script:
+            self._worker.start()
 
     def setup_cell_found(self, session: Session, file: str, text: str, lines: tuple[int, int]) -> None:
         """Write the source of the setup cell."""
         session.sources.add_line_range(file, text, *lines)
         self._append(SetupCellSource(file, text, *lines))
 
-    def execution_progressed(self, execution: Execution) -> None:
-        """Write the completed operations of a running cell."""
+    def execution_progressed(self, execution: Execution, thread: int | None = None) -> None:
+        """Write the completed operations of a running cell, and the one that its thread is in."""
         with session_module.records_lock:
-            if not execution.is_ended:
-                execution.flush(time.perf_counter() - _COMPLETE_AFTER_SECONDS)
-                self._write_progress(execution)
+            if execution.is_ended:
+                return
+            execution.flush(time.perf_counter() - _COMPLETE_AFTER_SECONDS)
+            self._write_progress(execution)
+            operation = find_running_operation(thread) if thread is not None else None
+            if operation is not None and self._is_new_start(execution, operation):
+                self._write_start(execution, operation)
+            # Also for a script, which is a single cell: its start must not wait for its end.
+            self._worker.start()
+
+    def _is_new_start(self, execution: Execution, operation: RunningOperation) -> bool:
+        location = operation.location
+        if location.started == self._last_start or time.perf_counter() - location.started < _LONG_SECONDS:
+            return False
+        # An iteration of a loop is part of the first one, except that each file is an operation.
+        key = (id(location.code), location.instruction)
+        queued = [(id(record.code), record.instruction) for record in tuple(execution.queue)]
+        return operation.kind == "io" or not (key in execution.by_location or key in queued)
+
+    def _write_start(self, execution: Execution, operation: RunningOperation) -> None:
+        code, instruction, started, _ = operation.location
+        self._last_start = started
+        encoder = _CellEncoder(self._generation)
+        parents = [encoder.version_number(version) for version in operation.parents]
+        entry = OperationStarted(
+            time.time(),
+            execution.run_id,
+            engine_versions(),
+            encoder.labels,
+            encoder.versions,
+            operation.method,
+            operation.kind,
+            operation.is_module_function,
+            position_of(code, instruction),
+            started - execution.clock,
+            parents,
+            operation.engine,
+            operation.query,
+        )
+        if not self._log.append(_encode_line(entry)[0]):
+            self._generation = _LogGeneration()
 
     def _write_progress(self, execution: Execution) -> None:
         encoder = _CellEncoder(self._generation)
+        encoder.losses = self._losses
         logged, first = execution.logged, len(execution.logged)
         repeats = [
             RepeatEntry(index, record.count, record.duration, record.overhead)
@@ -183,9 +252,9 @@ class KernelLogRecorder(session_module.Recorder):
             if execution.logged:
                 self._write_progress(execution)
             self._write_end(execution, namespace)
-        # A script is a single cell that is expanded when it ends; a worker is needed only to send its events.
-        if not execution.session.is_script or find_endpoint() is not None:
-            self._worker.start()
+            # A short script is expanded when it ends; a worker is needed only to send its events.
+            if execution.session.is_script and find_endpoint() is not None:
+                self._worker.start()
 
     def _write_end(self, execution: Execution, namespace: dict[str, Any]) -> None:
         frames = bound_frames(namespace)
@@ -194,6 +263,7 @@ class KernelLogRecorder(session_module.Recorder):
         metrics = [
             (encoder.version_number(version), values) for version, values in collect_metrics(execution, frames).items()
         ]
+        descriptions = _describe_columns(execution, frames, encoder)
         for record in execution.records:
             record.output = None
         ended = CellEnded(
@@ -209,7 +279,10 @@ class KernelLogRecorder(session_module.Recorder):
             encoder.versions,
             records,
             metrics,
+            descriptions,
+            [*self._losses, *encoder.losses, *take_losses(execution.run_id)],
         )
+        self._losses.clear()
         if not self._log.append(_encode_line(ended)[0]):
             # Its version and label numbers are lost with it and must be written again.
             self._generation = _LogGeneration()
@@ -217,7 +290,7 @@ class KernelLogRecorder(session_module.Recorder):
     def session_ended(self, session: Session) -> None:
         """Write the end of the session, expand its log and warn about capture errors."""
         if session.executions:
-            self._append(SessionEnded(time.time()))
+            self._append(SessionEnded(time.time(), take_losses(session.run_id)))
         self._log.close()
         if session.executions:
             self._worker.finish()
@@ -228,13 +301,13 @@ class KernelLogRecorder(session_module.Recorder):
     def _append(self, entry: Any) -> None:
         self._log.append(encode_entry(entry) + b"\n")
 
-    def _first_line(self, cell_id: str, code: CodeType | None) -> int | None:
-        """Return the first line of a cell's code, cached until the cell is compiled again."""
+    def _start(self, cell_id: str, code: CodeType | None) -> tuple[int, int] | None:
+        """Return the start of a cell's code, cached until the cell is compiled again."""
         if code is None:
             return None
         cached = self._codes.get(cell_id)
         if cached is None or cached[0] is not code:
-            cached = self._codes[cell_id] = (code, first_line_of(code))
+            cached = self._codes[cell_id] = (code, start_of(code))
         return cached[1]
 
 
@@ -250,6 +323,7 @@ class _CellEncoder:
         self.labels: list[LabelsEntry] = []
         self.versions: list[VersionEntry] = []
         self._blocks: dict[tuple[int, int], Block] = {}
+        self.losses: list[CaptureLoss] = []
 
     def encode_records(self, execution: Execution) -> list[OperationEntry]:
         """Encode the records of an execution that were not encoded before."""
@@ -259,11 +333,19 @@ class _CellEncoder:
                 entry = self._encode_record(record, execution.clock)
             except Exception as error:  # noqa: BLE001 - labels are the user's own objects
                 record_error(f"encode {record.method}", error)
+                self._take_losses(execution, record)
                 continue
+            if pending_losses:
+                # The query of the record could not be parsed.
+                self._take_losses(execution, record)
             entries.append(entry)
             execution.logged.append((record, entry.count))
         execution.encoded_count = len(execution.records)
         return entries
+
+    def _take_losses(self, execution: Execution, record: OperationRecord) -> None:
+        position = position_of(record.code, record.instruction) if record.code is not None else None
+        self.losses += take_losses(execution.run_id, position)
 
     def _encode_record(self, record: OperationRecord, clock: float) -> OperationEntry:
         edges, output, read_from = record.edges, record.output, record.read_from
@@ -296,6 +378,7 @@ class _CellEncoder:
             self._encode_dependencies(record.rows) if record.rows else [],
             list(types.items()) if types is not None else None,
             record.engine,
+            getattr(getattr(record, "query", None), "text", None),
         )
 
     def _parent_numbers(self, parents: tuple[FrameVersion, ...]) -> list[int]:
@@ -331,6 +414,7 @@ class _CellEncoder:
             version.dataset,
             self.version_number(version.first_iteration) if version.first_iteration is not None else None,
             version.engine,
+            version.file_bytes,
         )
 
     def _encode_blocks(self, blocks: list[Any]) -> Blocks:
@@ -385,15 +469,33 @@ def _variable_frames(frames: list[BoundFrame]) -> dict[str, int]:
     return bound
 
 
-def _encode_line(entry: CellProgress | CellEnded) -> tuple[bytes, list[OperationEntry]]:
+def _describe_columns(
+    execution: Execution, frames: list[BoundFrame], encoder: _CellEncoder
+) -> list[tuple[int, dict[str, str]]]:
+    """Return `attrs["descriptions"]` of the frames that the execution produced."""
+    made = {record.output for record in execution.records}
+    described = [
+        (version, getattr(frame, "_attrs", {}).get("descriptions")) for _, frame, version in frames if version in made
+    ]
+    return [
+        (encoder.version_number(version), {str(label): str(text) for label, text in texts.items()})
+        for version, texts in described
+        if isinstance(texts, dict) and texts
+    ]
+
+
+def _encode_line(entry: OperationStarted | CellProgress | CellEnded) -> tuple[bytes, list[OperationEntry]]:
     """Encode an entry as a line of JSON, without records with labels that cannot be converted to text."""
+    records = entry.records if not isinstance(entry, OperationStarted) else []
     try:
-        return encode_entry(entry) + b"\n", entry.records
+        return encode_entry(entry) + b"\n", records
     except Exception:  # noqa: BLE001 - labels are the user's own objects
         labels = [LabelsEntry(item.number, [*map(_to_encodable, item.labels)]) for item in entry.labels]
         versions = [replace(item, index_names=[*map(_to_encodable, item.index_names)]) for item in entry.versions]
-        records = [record for record in entry.records if _is_encodable(record)]
-        return encode_entry(replace(entry, labels=labels, versions=versions, records=records)) + b"\n", records
+        changes: dict[str, Any] = {"labels": labels, "versions": versions}
+        if not isinstance(entry, OperationStarted):
+            changes["records"] = records = [record for record in records if _is_encodable(record)]
+        return encode_entry(replace(entry, **changes)) + b"\n", records
 
 
 def _to_encodable(label: Any) -> Any:

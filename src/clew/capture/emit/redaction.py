@@ -100,6 +100,18 @@ _REPEATED_MASKS = re.compile(r"\*{3}(?:\s+\*{3})+")
 _SENTENCES = ("[", "None of [")
 
 
+_QUOTED_VALUE = re.compile(r"'(?:[^']|'')*'")
+
+
+def redact_query(text: str, source: str) -> str:
+    """Redact a SQL query: quoted values are masked unless they occur in the code, as those of an f-string."""
+    return redact(text if text.strip() in source else _QUOTED_VALUE.sub(lambda match: _mask_value(match, source), text))
+
+
+def _mask_value(match: re.Match[str], source: str) -> str:
+    return match[0] if match[0] in source else "'***'"
+
+
 def describe_failure(error: BaseException, source: str) -> CellFailure:
     """Describe an exception of the cell with this source, with the traceback of user code."""
     return CellFailure(type(error).__name__, redacted_message(error, source), _user_traceback(error))

@@ -45,6 +45,9 @@ class LogExpander:
         if not any(path not in self._cursors or self._cursors[path].has_changes() for path in logs_in(self.folder)):
             return
         with _folder_lock(self.folder):
+            if not logs_in(self.folder):
+                # Expanded and removed by another process in the meantime.
+                return
             files = StreamFiles(self.folder)
             progress = files.progress()
             for path in logs_in(self.folder):
@@ -145,11 +148,14 @@ def expand_abandoned(root: Path) -> None:
 
 
 _POLL_SECONDS = 0.5
+# Between the kernel and the disk; with the interval of the kernel, less than a second.
+_EXPAND_SECONDS = 0.2
 _FINISH_SECONDS = 30.0
 _EXIT_SECONDS = 0.5
 _DEFAULT_DELIVERY_SECONDS = "300"
 _MAX_WAIT_SECONDS = 15.0
-_LOWEST_PRIORITY = 19
+# Low, but not the lowest: with busy cores that gets no time at all.
+_LOW_PRIORITY = 10
 
 
 def is_worker_enabled() -> bool:
@@ -221,12 +227,14 @@ def _wait_for(process: subprocess.Popen[bytes]) -> None:
 
 def main(folder: Path) -> None:
     """Expand the logs of a folder until stdin is closed, and deliver the events if there is an endpoint."""
-    os.nice(_LOWEST_PRIORITY)
+    os.nice(_LOW_PRIORITY)
     endpoint = find_endpoint()
     delivery = DeliveryThread(folder, endpoint) if endpoint is not None else None
     expander = LogExpander(folder)
-    while not _has_ended(sys.stdin.buffer):
+    while True:
         _poll(expander)
+        if _has_ended(sys.stdin.buffer):
+            break
     _poll(expander)
     # The kernel waits for this, not for the delivery.
     sys.stdout.close()
@@ -290,7 +298,7 @@ def _poll(expander: LogExpander) -> None:
 
 
 def _has_ended(stream: IO[bytes]) -> bool:
-    readable, _, _ = select.select([stream], [], [], _POLL_SECONDS)
+    readable, _, _ = select.select([stream], [], [], _EXPAND_SECONDS)
     return bool(readable) and not stream.read(1)
 
 

@@ -23,6 +23,7 @@ from clew.capture.environments.session import (
     current_execution,
     enter_execution,
     leave_execution,
+    notebook_name,
 )
 from clew.capture.introspection.read_tracking import clear_reads
 
@@ -35,7 +36,7 @@ _open: list[tuple[int, Session]] = []
 def open_session(path: str | None) -> Session:
     """Open a session for the notebook or script at `path`; it ends with its kernel or the process."""
     notebook = Path(path) if path else None
-    session = Session(notebook.name if notebook is not None else "notebook", path=notebook)
+    session = Session(notebook_name(notebook), path=notebook)
     log = KernelLog(streams_folder(session.session_id), session.session_id)
     session.recorder = KernelLogRecorder(log, Worker(log.path))
     if not _open:

@@ -11,7 +11,7 @@ import functools
 import sys
 import textwrap
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,8 @@ from typing import Any
 from clew.capture.diagnostics import record_error, warn_once
 from clew.capture.environments.cell_runner import execution_context, open_session
 from clew.capture.environments.session import Cell, Execution, Session
-from clew.capture.introspection.source_map import has_statements
+from clew.capture.introspection.source_map import start_of
+from clew.capture.introspection.user_code import strip_frame
 from clew.capture.tracking import when_imported
 
 MODULES = ("marimo._runtime.executor", "marimo._runtime.executor.executor")
@@ -51,29 +52,35 @@ def _wrap(executor: Any) -> None:
     @functools.wraps(execute)
     def execute_cell(self: Any, cell: Any, namespace: dict[str, Any], *rest: Any) -> Any:
         session_and_cell = _session_and_cell(cell)
-        if session_and_cell is None:
-            return execute(self, cell, namespace, *rest)
-        with execution_context(*session_and_cell, _code(cell), namespace) as execution:
+        context = nullcontext() if session_and_cell is None else _cell_context(session_and_cell, cell, namespace)
+        with context as execution:
             try:
                 return execute(self, cell, namespace, *rest)
             except BaseException as error:
+                strip_frame(error)
                 _record_exception(execution, error)
                 raise
 
     @functools.wraps(execute_async)
     async def execute_cell_async(self: Any, cell: Any, namespace: dict[str, Any], *rest: Any) -> Any:
         session_and_cell = _session_and_cell(cell)
-        if session_and_cell is None:
-            return await execute_async(self, cell, namespace, *rest)
-        with execution_context(*session_and_cell, _code(cell), namespace) as execution:
+        context = nullcontext() if session_and_cell is None else _cell_context(session_and_cell, cell, namespace)
+        with context as execution:
             try:
                 return await execute_async(self, cell, namespace, *rest)
             except BaseException as error:
+                strip_frame(error)
                 _record_exception(execution, error)
                 raise
 
     executor.execute_cell = execute_cell
     executor.execute_cell_async = execute_cell_async
+
+
+def _cell_context(
+    session_and_cell: tuple[Session, Cell], cell: Any, namespace: dict[str, Any]
+) -> AbstractContextManager[Execution]:
+    return execution_context(*session_and_cell, _code(cell), namespace)
 
 
 _open_setups: dict[str, tuple[Session, ExitStack]] = {}
@@ -117,8 +124,10 @@ def _patch_setup_exit() -> None:
     context.__exit__ = __exit__
 
 
-def _record_exception(execution: Execution, error: BaseException) -> None:
+def _record_exception(execution: Execution | None, error: BaseException) -> None:
     """Record the exception of a cell: unwrap marimo's wrapper; `mo.stop` is not an error."""
+    if execution is None:
+        return
     cause = (
         error.__cause__ if type(error).__name__ == "MarimoRuntimeException" and error.__cause__ is not None else error
     )
@@ -131,7 +140,7 @@ def _record_exception(execution: Execution, error: BaseException) -> None:
 def _code(cell: Any) -> Any:
     """Return the code of a cell's statements, or of its last expression, which is compiled separately."""
     body, last_expression = getattr(cell, "body", None), getattr(cell, "last_expr", None)
-    return last_expression if body is None or not has_statements(body) else body
+    return last_expression if body is None or start_of(body) is None else body
 
 
 def _session_and_cell(cell: Any) -> tuple[Session, Cell] | None:

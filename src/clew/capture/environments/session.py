@@ -12,7 +12,7 @@ from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clew.capture.introspection.source_map import SourceMap
 
@@ -35,6 +35,10 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_random.seed)
 
 
+# Name of a notebook without a file.
+_DEFAULT_NAME = "notebook"
+
+
 # Held while records are flushed or written, by the notebook's thread or the flush thread.
 records_lock = threading.RLock()
 
@@ -55,6 +59,33 @@ def new_run_id() -> str:
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
+_REPOSITORY_MARKERS = (".git", ".hg", ".svn", ".jj")
+_PROJECT_MARKERS = ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "environment.yml", "Pipfile")
+
+
+def notebook_name(path: Path | None) -> str:
+    """Return the name of a notebook: its path from the project's folder, or from the home directory without a project.
+
+    The project is the nearest repository, else the nearest folder with a project file; its own name is included. The
+    name does not depend on the working directory, unless the notebook has no file. `CLEW_PROJECT` overrides the folder.
+    """
+    path = path if path is not None else Path(_DEFAULT_NAME)
+    # A notebook may be reached through a link to its folder; its own name is the one the user gave.
+    folder = path.parent.resolve()
+    # Not Path.home, which fails for a user without an entry, such as one of a container.
+    home = Path(os.path.expanduser("~")).resolve()  # noqa: PTH111
+    folders = [folder, *folder.parents]
+    project = os.environ.get("CLEW_PROJECT")
+    if project and Path(project).resolve() in folders:
+        return (folder / path.name).relative_to(Path(project).resolve()).as_posix()
+    inside_home = folders[: folders.index(home)] if home in folders else folders[:-1]
+    for markers in (_REPOSITORY_MARKERS, _PROJECT_MARKERS):
+        for candidate in inside_home:
+            if any((candidate / marker).exists() for marker in markers):
+                return (folder / path.name).relative_to(candidate.parent).as_posix()
+    return (folder / path.name).relative_to(home if home in folders else folder.anchor).as_posix()
+
+
 @dataclass(frozen=True, slots=True)
 class Cell:
     """A cell of a notebook."""
@@ -71,6 +102,17 @@ class Cell:
         return self.name or self.id
 
 
+class LossReport(NamedTuple):
+    """Something that capture could not follow, as reported in events; `cell` is None outside of cells."""
+
+    operation: str
+    error_type: str
+    times: int
+    cell: str | None
+    line: int | None
+    code: str
+
+
 class Recorder:
     """Recorder of a session's executions; this base class ignores everything."""
 
@@ -80,8 +122,8 @@ class Recorder:
     def setup_cell_found(self, session: Session, file: str, text: str, lines: tuple[int, int]) -> None:
         """Record that a line range of a file (first, last) is the setup cell."""
 
-    def execution_progressed(self, execution: Execution) -> None:
-        """Record the progress of a running cell; called from another thread."""
+    def execution_progressed(self, execution: Execution, thread: int | None = None) -> None:
+        """Record the progress of a cell that runs in `thread`; called from another thread."""
 
     def execution_ended(self, execution: Execution, namespace: dict[str, Any]) -> None:
         """Record the end of a cell, successful or not; `namespace` holds its variables."""
@@ -106,6 +148,8 @@ class Session:
     recorder: Recorder = field(default_factory=Recorder)
     has_pending: bool = False
     sources: SourceMap = field(default_factory=SourceMap)
+    # Used when events are written.
+    losses: list[LossReport] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         # Set by a launcher that needs to know the output folder; used for one session only.
@@ -122,6 +166,20 @@ class Session:
         if not self.is_ended:
             self.is_ended = True
             self.recorder.session_ended(self)
+
+
+@dataclass(eq=False, slots=True)
+class Repetition:
+    """Accesses of one statement to single elements of one frame or Series; after some, they are only counted."""
+
+    # Held, because the location has only its id.
+    code: CodeType
+    # Lineage state of the frame or Series.
+    state: Any
+    # Number of traced accesses by label.
+    traced: dict[Any, int] = field(default_factory=dict)
+    # Accesses that are not in the count of the record yet.
+    uncounted: int = 0
 
 
 @dataclass(eq=False)
@@ -145,7 +203,10 @@ class Execution:
     # Used when events are written: the error, and the time at which the kernel logged the execution.
     failure: CellFailure | None = None
     emitted_at: float = 0.0
+    losses: list[LossReport] = field(default_factory=list)
     by_location: dict[tuple[int, int], list[OperationRecord]] = field(default_factory=dict)
+    # Repeated accesses to single elements, by location.
+    repetitions: dict[tuple[int, int], Repetition] = field(default_factory=dict)
     # Records already written to the log, with their count at that time.
     logged: list[tuple[OperationRecord, int]] = field(default_factory=list)
     encoded_count: int = 0
@@ -153,6 +214,8 @@ class Execution:
     # Metrics of frames that were read from files or written to them, and the time spent on them.
     metrics: dict[FrameVersion, dict[str, Any]] = field(default_factory=dict)
     metrics_seconds: float = 0.0
+    # Names of charts and models by the location of their code.
+    consumers: dict[tuple[int, int], str] = field(default_factory=dict)
 
     @property
     def execution_id(self) -> str:
@@ -186,6 +249,11 @@ class Execution:
             if self.session.has_pending and record.output is not None:
                 self.records.extend(_pending_producers(record))
             self.records.append(record)
+        for location, repetition in list(self.repetitions.items()):
+            records = self.by_location.get(location)
+            if records and repetition.uncounted:
+                records[-1].count += repetition.uncounted
+                repetition.uncounted = 0
 
     def _is_repeat(self, earlier: list[OperationRecord], record: OperationRecord) -> bool:
         signature = record.loop_signature()

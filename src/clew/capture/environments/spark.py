@@ -20,6 +20,7 @@ from clew.capture.emit.facets import NAMESPACE
 from clew.capture.emit.files import SPARK, streams_folder
 from clew.capture.emit.worker import is_worker_enabled
 from clew.capture.environments.session import Execution, current_execution
+from clew.capture.introspection.user_code import strip_frame
 from clew.capture.tracking import when_imported
 
 LISTENER = "io.openlineage.spark.agent.OpenLineageSparkListener"
@@ -44,8 +45,12 @@ def _attach() -> None:
 
     @functools.wraps(original)
     def get_or_create(self: Any) -> Any:
-        configure_builder(self)
-        return original(self)
+        try:
+            configure_builder(self)
+            return original(self)
+        except BaseException as error:
+            strip_frame(error)
+            raise
 
     get_or_create._clew = True  # type: ignore[attr-defined]
     builder.getOrCreate = get_or_create

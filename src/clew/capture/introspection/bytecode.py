@@ -10,8 +10,10 @@ from bisect import bisect_right
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
+from clew.capture.introspection.user_code import is_user_code
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from types import CodeType
 
 Span = tuple[int, int]
@@ -30,11 +32,17 @@ _STATEMENT_ENDS = (
     "RETURN_VALUE",
     "RETURN_CONST",
 )
+# What follows an expression whose value is assigned to a name, returned or displayed.
+_KEEPING = frozenset(
+    "STORE_NAME STORE_GLOBAL STORE_DEREF RETURN_VALUE POP_TOP PRINT_EXPR CALL_INTRINSIC_1 COPY".split()
+)
+_CONTAINER_STORES = ("STORE_SUBSCR", "STORE_ATTR")
 _LOADS = ("LOAD_NAME", "LOAD_FAST", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_FAST_BORROW", "LOAD_FAST_CHECK")
+_ITEM_READS = ("BINARY_SUBSCR", "BINARY_OP_SUBSCR")
 _CONSTANTS = ("LOAD_CONST", "LOAD_SMALL_INT")
 _ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD")
 # `values.append(f(x))` has no store instruction, but changes `values`.
-_MUTATORS = frozenset(["add", "append", "extend", "insert", "setdefault", "update"])
+_MUTATORS = frozenset(["add", "append", "appendleft", "extend", "extendleft", "insert", "setdefault", "update"])
 _CALLS = ("CALL", "CALL_KW")
 _OPERATORS = {"BINARY_OP": 2, "COMPARE_OP": 2, "CONTAINS_OP": 2}
 # Instructions between the arguments of a call and the call.
@@ -44,10 +52,11 @@ _METADATA_ATTRS = frozenset(["columns", "dtypes", "index", "ndim", "shape", "siz
 
 
 class NameLoad(NamedTuple):
-    """A name and the offset at which it is loaded."""
+    """A name and the offset at which it is loaded; `is_item_read` if only an item or an attribute of it is used."""
 
     offset: int
     name: str
+    is_item_read: bool = False
 
 
 class BytecodeStatement(NamedTuple):
@@ -99,6 +108,7 @@ def _split_statements(code: CodeType) -> Iterator[BytecodeStatement]:
     loads: list[NameLoad] = []
     attributes: list[NameLoad] = []
     stores: list[str] = []
+    before: list[dis.Instruction] = []
     for instruction in dis.get_instructions(code):
         name = instruction.opname
         if name in _LOADS or "LOAD_FAST" in name:
@@ -107,24 +117,53 @@ def _split_statements(code: CodeType) -> Iterator[BytecodeStatement]:
                 del loads[-2:]
         elif name in _ATTRIBUTES:
             attributes.append(NameLoad(instruction.offset, str(instruction.argval)))
-            _apply_attribute(instruction.argval, loads, stores)
+            _apply_attribute(instruction.argval, loads, stores, before)
+        elif name in _ITEM_READS:
+            _mark_item_read(loads, before)
         elif name == "UNPACK_SEQUENCE":
             # `x, y = ...` has two stores in one statement.
             stores_left += int(instruction.arg or 1) - 1
         if name in _STATEMENT_ENDS:
-            if name.startswith("STORE_") and instruction.argval is not None:
-                stores.append(str(instruction.argval))
+            stores += _stored_names(code, instruction, start, loads)
             stores_left -= 1
             if stores_left < 1:
                 yield BytecodeStatement(start, instruction.offset, tuple(loads), tuple(stores), tuple(attributes))
-                start, stores_left, loads, attributes, stores = instruction.offset + 2, 1, [], [], []
+                start, stores_left = instruction.offset + 2, 1
+                loads, attributes, stores, before = [], [], [], []
+                continue
+        before.append(instruction)
 
 
-def _apply_attribute(name: str, loads: list[NameLoad], stores: list[str]) -> None:
+def _apply_attribute(name: str, loads: list[NameLoad], stores: list[str], before: list[dis.Instruction]) -> None:
     if loads and name in _METADATA_ATTRS:
         loads.pop()
     elif loads and name in _MUTATORS:
-        stores.append(loads[-1].name)
+        # The receiver may be an item: `values[k].append(x)`.
+        stores.append(_first_load(loads, _top_of_stack_span([*before])) or loads[-1].name)
+    elif loads and before[-1].offset == loads[-1].offset:
+        loads[-1] = loads[-1]._replace(is_item_read=True)
+
+
+def _mark_item_read(loads: list[NameLoad], before: list[dis.Instruction]) -> None:
+    """Mark the load of `df` in `df["a"]`."""
+    steps = [*before]
+    key = _top_of_stack_span(steps)
+    container = _top_of_stack_span(steps) if key is not None else None
+    for position, load in enumerate(loads):
+        if container == (load.offset, load.offset):
+            loads[position] = load._replace(is_item_read=True)
+
+
+def _stored_names(code: CodeType, store: dis.Instruction, start: int, loads: list[NameLoad]) -> list[str]:
+    if store.opname in _CONTAINER_STORES:
+        # `res[k] = value`, `res[k]["m"] = value` and `res.x = value` change `res`.
+        container = _first_load(loads, store_target_span(code, store.offset, start))
+        return [container] if container is not None else []
+    return [str(store.argval)] if store.opname.startswith("STORE_") and store.argval is not None else []
+
+
+def _first_load(loads: list[NameLoad], span: Span | None) -> str | None:
+    return next((load.name for load in loads if span is not None and span[0] <= load.offset <= span[1]), None)
 
 
 def _loaded_names(instruction: dis.Instruction) -> list[str]:
@@ -150,6 +189,15 @@ def executes_once(code: CodeType, instruction: int) -> bool:
     return set(_assigned_names(running)) <= set(code.co_varnames[parameter_count:])
 
 
+@cached_by_code
+def is_result_kept(code: CodeType, instruction: int) -> bool:
+    """Return whether user code assigns the result of an instruction to a name, returns it or displays it."""
+    if code.co_name == "<lambda>" or not is_user_code(code):
+        return False
+    following = next((step.opname for step in dis.get_instructions(code) if step.offset > instruction), "")
+    return following in _KEEPING or following.startswith("STORE_FAST")
+
+
 def _is_reentrant(code: CodeType) -> bool:
     """Return whether calls may overlap (generators, coroutines, recursion) or the code is a cell with global names."""
     suspendable = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
@@ -167,28 +215,41 @@ def _assigned_names(statement: BytecodeStatement) -> tuple[str, ...]:
     return statement.stores or tuple(load.name for load in statement.loads[:1])
 
 
-def definition_spans(statements: list[BytecodeStatement], running: BytecodeStatement, names: set[str]) -> list[Span]:
-    """Return the spans of earlier statements that define the names, followed transitively."""
-    spans, wanted = [], set(names)
+def definition_spans(
+    statements: list[BytecodeStatement],
+    running: BytecodeStatement,
+    loads: Iterable[NameLoad],
+    can_carry: Callable[[NameLoad], bool],
+) -> list[Span]:
+    """Return the spans of earlier statements that define the loaded names, followed transitively.
+
+    A load for which `can_carry` is false is not followed.
+    """
+    spans, wanted = [], {load.name for load in loads if can_carry(load)}
     for statement in reversed([earlier for earlier in statements if earlier.end < running.start]):
         if not wanted.isdisjoint(_assigned_names(statement)):
             spans.append((statement.start, statement.end))
-            wanted.update(load.name for load in statement.loads)
+            wanted.update(load.name for load in statement.loads if can_carry(load))
     return spans
 
 
-def store_target_span(code: CodeType, instruction: int, running: BytecodeStatement) -> Span | None:
-    """Return the span that computes `df.loc[...]` in `df.loc[...] = value`, by source positions."""
-    if dis.opname[code.co_code[instruction]] != "STORE_SUBSCR":
+def store_target_span(code: CodeType, instruction: int, start: int) -> Span | None:
+    """Return the span that computes `df.loc[...]` in `df.loc[...] = value`; `start` is that of the statement."""
+    if dis.opname[code.co_code[instruction]] not in _CONTAINER_STORES:
         return None
-    positions = list(code.co_positions())
+    positions = _source_positions(code)
     whole = positions[instruction // 2]
     inside = [
         offset
-        for offset in range(running.start, instruction, 2)
+        for offset in range(start, instruction, 2)
         if None not in (*whole, *positions[offset // 2]) and _is_inside(positions[offset // 2], whole)
     ]
     return (inside[0], instruction) if inside else None
+
+
+@cached_by_code
+def _source_positions(code: CodeType) -> list[Any]:
+    return list(code.co_positions())
 
 
 def _is_inside(inner: Any, outer: Any) -> bool:

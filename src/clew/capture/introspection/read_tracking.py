@@ -5,24 +5,28 @@ from __future__ import annotations
 import inspect
 import threading
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from clew.capture.introspection.bytecode import (
     WHOLE_CODE,
+    NameLoad,
     bytecode_statements,
     cached_by_code,
     constant_ids_within,
     definition_spans,
     executes_once,
+    is_result_kept,
     is_within,
     nested_codes,
     operand_spans,
     statement_at,
     store_target_span,
 )
+from clew.capture.introspection.user_code import is_user_code
+from clew.capture.lineage.frame_version import STATE_ATTR
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from types import CodeType, FrameType
 
     from clew.capture.introspection.bytecode import BytecodeStatement, Span
@@ -33,11 +37,15 @@ _MAX_READS = 64
 _MAX_ITERATIONS = 16
 
 
+# The code, the reads of each loop iteration, merged when queried, whether a call executes the instruction only once
+# (None: not checked yet), and whether the statement keeps the result.
+_ReadEntry: TypeAlias = "tuple[CodeType, list[Provenance | FrameVersion], bool | None, bool]"
+
+
 class _ReadLog(threading.local):
     def __init__(self) -> None:
-        # By code id and offset: the reads of each loop iteration, merged when queried, and whether a call executes the
-        # instruction only once (None: not checked yet).
-        self.recent: dict[tuple[int, int], tuple[CodeType, list[Provenance | FrameVersion], bool | None]] = {}
+        # By code id and offset.
+        self.recent: dict[tuple[int, int], _ReadEntry] = {}
         # Scalars are used in plain arithmetic, of which only the result is visible.
         self.scalars: dict[tuple[int, int], tuple[CodeType, Provenance]] = {}
 
@@ -45,8 +53,8 @@ class _ReadLog(threading.local):
 _reads = _ReadLog()
 
 
-def record_read(frame: FrameType, read: Provenance | FrameVersion) -> None:
-    """Record that the statement running in `frame` read a column or some columns of a frame."""
+def record_read(frame: FrameType, read: Provenance | FrameVersion) -> bool:
+    """Record that the statement running in `frame` read columns; return whether it keeps the result of the call."""
     recent = _reads.recent
     code = frame.f_code
     # Keyed by id(code), since hashing code hashes all its constants; the value holds the code, so its id stays valid.
@@ -55,12 +63,12 @@ def record_read(frame: FrameType, read: Provenance | FrameVersion) -> None:
     if entry is None:
         if len(recent) >= _MAX_READS:
             del recent[next(iter(recent))]
-        entry = (code, [read], None)
+        entry = (code, [read], None, is_result_kept(code, key[1]))
     else:
-        _, reads, is_single_run = entry
+        _, reads, is_single_run, is_kept = entry
         if is_single_run is None:
             is_single_run = executes_once(code, key[1])
-            entry = (code, reads, is_single_run)
+            entry = (code, reads, is_single_run, is_kept)
         if is_single_run or not isinstance(read, dict):
             # A frame replaces earlier reads, which would only use memory. So does another call of the function,
             # for which the reads of an earlier call are irrelevant.
@@ -70,6 +78,7 @@ def record_read(frame: FrameType, read: Provenance | FrameVersion) -> None:
         else:
             reads[:] = [_merge_reads(reads), read]
     recent[key] = entry
+    return entry[3]
 
 
 def clear_reads() -> None:
@@ -97,12 +106,41 @@ def _name_lookup(frame: FrameType) -> Callable[[str], Any]:
     return lambda name: local_names[name] if name in local_names else global_names.get(name)
 
 
+def _definition_spans(frame: FrameType, running: BytecodeStatement, loads: Iterable[NameLoad]) -> list[Span]:
+    """Return the spans that define the loaded names.
+
+    Modules, functions and classes carry no values. A frame of which columns are read is recorded by these reads.
+    """
+    lookup, builtin_names = _name_lookup(frame), frame.f_builtins
+
+    def can_carry(load: NameLoad) -> bool:
+        value = lookup(load.name)
+        if value is None:
+            return load.name not in builtin_names
+        if load.is_item_read and getattr(value, STATE_ATTR, None) is not None:
+            return False
+        return not (inspect.ismodule(value) or (callable(value) and hasattr(value, "__name__")))
+
+    return definition_spans(bytecode_statements(frame.f_code), running, loads, can_carry)
+
+
 def record_scalar(frame: FrameType, provenance: Provenance) -> None:
     """Record that the statement running in `frame` extracted a scalar."""
     scalars = _reads.scalars
     scalars[id(frame.f_code), frame.f_lasti] = (frame.f_code, provenance)
     if len(scalars) > _MAX_READS:
         del scalars[next(iter(scalars))]
+
+
+def extracted_scalar(frame: FrameType) -> Provenance:
+    """Return the provenance of the scalar that the running instruction extracted last."""
+    entry = _reads.scalars.get((id(frame.f_code), frame.f_lasti))
+    return entry[1] if entry is not None else {}
+
+
+def has_scalars() -> bool:
+    """Return whether any scalar was extracted."""
+    return bool(_reads.scalars)
 
 
 def scalar_sources(
@@ -186,7 +224,7 @@ def _reachable(code: CodeType, instruction: int, within: Span | None) -> _Reacha
 
 def _argument_span(code: CodeType, instruction: int, running: BytecodeStatement) -> Span:
     """Return the span that computes the operands of an operator, the arguments of a call or an assigned value."""
-    target = store_target_span(code, instruction, running)
+    target = store_target_span(code, instruction, running.start)
     if target is not None:
         return running.start, target[0] - 1
     operands = operand_spans(code, instruction)
@@ -196,7 +234,7 @@ def _argument_span(code: CodeType, instruction: int, running: BytecodeStatement)
 def assignment_target_span(frame: FrameType) -> Span | None:
     """Return the span of an assignment that computes its target."""
     running = statement_at(bytecode_statements(frame.f_code), frame.f_lasti)
-    return store_target_span(frame.f_code, frame.f_lasti, running) if running is not None else None
+    return store_target_span(frame.f_code, frame.f_lasti, running.start) if running is not None else None
 
 
 def reads_in_statement(
@@ -207,17 +245,19 @@ def reads_in_statement(
     `within` restricts them to the arguments of the method or function of that name, or to a span. Reads that compute
     the target of an assignment are excluded.
     """
-    statements = bytecode_statements(frame.f_code)
-    running = statement_at(statements, frame.f_lasti)
+    running = statement_at(bytecode_statements(frame.f_code), frame.f_lasti)
     if running is None:
         return []
     start, end = _resolve_span(running, within, frame.f_lasti)
-    target = store_target_span(frame.f_code, frame.f_lasti, running)
+    target = store_target_span(frame.f_code, frame.f_lasti, running.start)
     spans = [(start, end)] if target is None else [(start, target[0] - 1), (target[1] + 1, end)]
     if current_only:
         return _reads_within(frame, spans)
-    wanted = {load.name for load in running.loads if is_within(load.offset, spans)}
-    return _reads_within(frame, [*spans, *definition_spans(statements, running, wanted)])
+    wanted = [load for load in running.loads if is_within(load.offset, spans)]
+    # A comprehension looks up items of outer variables: `[prices[key] for key in keys]`.
+    nested = {name for code in nested_codes(frame.f_code, spans) for name in (*code.co_names, *code.co_freevars)}
+    wanted += [NameLoad(start, name, is_item_read=True) for name in nested]
+    return _reads_within(frame, [*spans, *_definition_spans(frame, running, wanted)])
 
 
 def _resolve_span(running: BytecodeStatement, within: str | Span | None, call: int) -> Span:
@@ -241,7 +281,7 @@ def columns_read_for(frame: FrameType, callee: str) -> list[Provenance]:
 
 def reads_in_code(code: CodeType) -> list[Provenance]:
     """Return the reads of the last run of a function."""
-    return [_merge_reads(reads) for read_code, reads, _ in _reads.recent.values() if read_code is code]
+    return [_merge_reads(reads) for read_code, reads, *_ in _reads.recent.values() if read_code is code]
 
 
 def scalars_in_code(code: CodeType) -> list[Provenance]:
@@ -251,19 +291,20 @@ def scalars_in_code(code: CodeType) -> list[Provenance]:
 
 def reads_in_target(frame: FrameType) -> list[Provenance]:
     """Return the reads that compute the target of an assignment; those of the whole statement if it is none."""
-    statements = bytecode_statements(frame.f_code)
-    running, target = statement_at(statements, frame.f_lasti), assignment_target_span(frame)
+    running = statement_at(bytecode_statements(frame.f_code), frame.f_lasti)
+    target = assignment_target_span(frame)
     if running is None or target is None:
         return reads_in_statement(frame)
-    wanted = {load.name for load in running.loads if is_within(load.offset, [target])}
-    return _reads_within(frame, [target, *definition_spans(statements, running, wanted)])
+    wanted = [load for load in running.loads if is_within(load.offset, [target])]
+    return _reads_within(frame, [target, *_definition_spans(frame, running, wanted)])
 
 
 def reads_defining(frame: FrameType, names: set[str]) -> list[Provenance]:
     """Return the reads of earlier statements that define the names."""
-    statements = bytecode_statements(frame.f_code)
-    running = statement_at(statements, frame.f_lasti)
-    return _reads_within(frame, definition_spans(statements, running, names)) if running is not None else []
+    running = statement_at(bytecode_statements(frame.f_code), frame.f_lasti)
+    if running is None:
+        return []
+    return _reads_within(frame, _definition_spans(frame, running, [NameLoad(0, name) for name in names]))
 
 
 def _reads_within(frame: FrameType, spans: list[Span]) -> list[Provenance]:
@@ -281,7 +322,7 @@ def _reads_within(frame: FrameType, spans: list[Span]) -> list[Provenance]:
     for code, instruction in [(entry[0], key[1]) for key, entry in recent.items()]:
         _drop_argument_reads(recent, code, instruction)
     return [
-        *[_merge_reads(reads) for _, reads, _ in recent.values()],
+        *[_merge_reads(reads) for _, reads, *_ in recent.values()],
         *[read for (_, offset), (code, read) in _reads.scalars.items() if is_relevant(code, offset)],
     ]
 
@@ -294,15 +335,33 @@ def _drop_argument_reads(recent: dict[tuple[int, int], Any], code: CodeType, ins
 
 
 def _called_codes(frame: FrameType, spans: list[Span]) -> Iterator[CodeType]:
-    """Yield the code of comprehensions within spans and of functions named there."""
-    yield from nested_codes(frame.f_code, spans)
+    """Yield the code of comprehensions within spans, of functions named there, and of functions that those name."""
     lookup = _name_lookup(frame)
-    loads = [load for statement in bytecode_statements(frame.f_code) for load in statement.loads]
-    for name in {load.name for load in loads if is_within(load.offset, spans)}:
-        code = getattr(lookup(name), "__code__", None)
-        if inspect.iscode(code):
-            yield code
-            yield from nested_codes(code, [WHOLE_CODE])
+    statements = bytecode_statements(frame.f_code)
+    named = [item for statement in statements for item in (*statement.loads, *statement.attributes)]
+    nested = list(nested_codes(frame.f_code, spans))
+    yield from nested
+    names = {item.name for item in named if is_within(item.offset, spans)}.union(*[code.co_names for code in nested])
+    pending = _functions(names, lookup)
+    seen: set[int] = set()
+    while pending:
+        function = pending.pop()
+        code = function.__code__
+        if id(code) in seen:
+            continue
+        seen.add(id(code))
+        codes = [code, *nested_codes(code, [WHOLE_CODE])]
+        yield from codes
+        if is_user_code(code):
+            pending += _functions({name for inner in codes for name in inner.co_names}, function.__globals__.get)
+
+
+def _functions(names: set[str], lookup: Callable[[str], Any]) -> list[Any]:
+    """Return the functions with the names, also those of a named module."""
+    values = [lookup(name) for name in names]
+    for module in [value for value in values if inspect.ismodule(value)]:
+        values += [vars(module).get(name) for name in names]
+    return [value for value in values if inspect.isfunction(value)]
 
 
 def _arguments_start(running: BytecodeStatement, name: str, call: int) -> int:
@@ -326,7 +385,7 @@ def loaded_values(frame: FrameType, within: str | Span | None = None) -> list[tu
     if running is None:
         return []
     if within is None:
-        target = store_target_span(frame.f_code, frame.f_lasti, running)
+        target = store_target_span(frame.f_code, frame.f_lasti, running.start)
         target_spans = [target] if target is not None else []
         outside = {load.name for load in running.loads if not is_within(load.offset, target_spans)}
         counts = Counter(load.name for load in running.loads if load.name in outside)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from types import CodeType
 
 _OPERATION_NODES = (ast.Call, ast.Subscript, ast.BinOp, ast.Compare, ast.UnaryOp, ast.Attribute, ast.Await)
+# Calls whose parameters belong to the method that follows, and the name of the first one.
+_GROUPINGS = {"groupby": "by", "resample": "rule", "rolling": "window", "expanding": "min_periods", "ewm": "com"}
 _MAX_SOURCE_CHARS = 100_000
 
 
@@ -28,6 +30,8 @@ class SourceLocation(NamedTuple):
     target: str | None
     parameters: dict[str, Any]
     is_top_level: bool
+    # Variables that the operation names, and the variable that each was assigned from by `name = other`, or itself.
+    variables: tuple[tuple[str, str], ...] = ()
 
 
 UNKNOWN_LOCATION = SourceLocation("", None, None, None, {}, is_top_level=False)
@@ -35,10 +39,10 @@ UNKNOWN_LOCATION = SourceLocation("", None, None, None, {}, is_top_level=False)
 
 @dataclass
 class SourceText:
-    """Text of one cell or file, and its first line according to its code object."""
+    """Text of one cell or file, and its first line and column according to its code object."""
 
     text: str
-    first_line: int | None = None
+    start: tuple[int, int] | None = None
     # First and last line if it is a range of a file; reported lines then count from the first.
     line_range: tuple[int, int] | None = None
 
@@ -48,10 +52,23 @@ class SourceText:
         return self.text.encode("utf-8", "replace").split(b"\n")
 
     @cached_property
+    def _shift(self) -> tuple[int, int]:
+        """Lines and columns between code and text: cells of a script may have the positions of the file."""
+        if self.start is None or self.tree is None:
+            return 0, 0
+        starts = (start_of(_compile_statement(statement)) for statement in self.tree.body)
+        line, column = next((start for start in starts if start is not None), self.start)
+        return self.start[0] - line, self.start[1] - column
+
+    @property
     def offset(self) -> int:
-        """Line offset between code and text: cells of a script are compiled with their line numbers in the file."""
-        statements = self.tree.body if self.first_line is not None and self.tree is not None else []
-        return (self.first_line or 0) - statements[0].lineno if statements else 0
+        """Lines between code and text."""
+        return self._shift[0]
+
+    @property
+    def column_offset(self) -> int:
+        """Columns between code and text: that of the setup cell may be indented."""
+        return self._shift[1]
 
     def contains_line(self, line: int) -> bool:
         """Return whether a line number of a code object is in this text."""
@@ -86,6 +103,25 @@ class SourceText:
                     )
         return operations
 
+    @cached_property
+    def _assignments(self) -> dict[str, list[tuple[int, str | None]]]:
+        """Lines that assign each variable outside of functions, and the other variable in `name = other`."""
+        assignments: dict[str, list[tuple[int, str | None]]] = {}
+        for statement in self.tree.body if self.tree is not None else ():
+            value = statement.value if isinstance(statement, ast.Assign) else None
+            other = value.id if isinstance(value, ast.Name) else None
+            for node in ast.walk(statement):
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                    assignments.setdefault(node.id, []).append((statement.lineno, other))
+        return assignments
+
+    def original_name(self, name: str, line: int) -> str:
+        """Follow assignments of a variable from another one (`df = df1`) above a line."""
+        earlier = [entry for entry in self._assignments.get(name, ()) if entry[0] < line]
+        if not earlier or earlier[-1][1] is None:
+            return name
+        return self.original_name(earlier[-1][1], earlier[-1][0])
+
     def segment(self, node: ast.expr | ast.stmt) -> str:
         """Return the text of a node."""
         first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
@@ -94,6 +130,12 @@ class SourceText:
         lines[-1] = lines[-1][: node.end_col_offset]
         lines[0] = lines[0][node.col_offset :]
         return b"\n".join(lines).decode("utf-8", "replace")
+
+
+def _compile_statement(statement: ast.stmt) -> CodeType:
+    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    code: CodeType = compile(ast.Module([statement], []), "<cell>", "exec", flags, dont_inherit=True)
+    return code
 
 
 def _parse_with_await(text: str) -> ast.Module | None:
@@ -142,15 +184,11 @@ def position_of(code: CodeType, instruction: int) -> Position | None:
     return Position(code.co_filename, line, end_line, column or 0, end_column or 0)
 
 
-def first_line_of(code: CodeType) -> int | None:
-    """Return the line of the first statement of a cell's code."""
+def start_of(code: CodeType) -> tuple[int, int] | None:
+    """Return the line and column of the first statement of a cell's code; None if it has no statement."""
     # Instructions that start a module or a coroutine have a line but no columns.
-    return min((line for line, _, _, end_column in code.co_positions() if line and end_column), default=None)
-
-
-def has_statements(code: CodeType) -> bool:
-    """Return whether a cell's code has any statement: without one, all of its instructions lack columns."""
-    return any(line and end_column for line, _, _, end_column in code.co_positions())
+    starts = [(line, column or 0) for line, _, column, end_column in code.co_positions() if line and end_column]
+    return min(starts, default=None)
 
 
 class SourceMap:
@@ -162,11 +200,11 @@ class SourceMap:
         self._files: dict[str, SourceText] = {}
         self._locations: dict[Position, SourceLocation] = {}
         # Cells not parsed yet: in a kernel few are ever needed.
-        self._pending: dict[tuple[str, str, int | None], None] = {}
+        self._pending: dict[tuple[str, str, tuple[int, int] | None], None] = {}
 
-    def add_cell(self, text: str, file: str, first_line: int | None) -> None:
-        """Register a cell; its line numbers count from the top of the file in a script, from the cell in a kernel."""
-        key = (file, text, first_line)
+    def add_cell(self, text: str, file: str, start: tuple[int, int] | None) -> None:
+        """Register a cell; `start` counts from the top of the file in a script, from the cell in a kernel."""
+        key = (file, text, start)
         self._pending.pop(key, None)
         self._pending[key] = None
 
@@ -178,8 +216,8 @@ class SourceMap:
         """Return the source location at a position."""
         if position is None:
             return UNKNOWN_LOCATION
-        for file, text, first_line in self._pending:
-            self._replace(file, SourceText(text, first_line))
+        for file, text, start in self._pending:
+            self._replace(file, SourceText(text, start))
         self._pending.clear()
         if position not in self._locations:
             self._locations[position] = self._locate(position)
@@ -200,8 +238,9 @@ class SourceMap:
         source = self._source_at(position.file, position.line)
         if source is None:
             return SourceLocation("", position.line, position.end_line, None, {}, is_top_level=False)
-        shifted = (position.line - source.offset, position.end_line - source.offset)
-        return _find_operation(source, *shifted, position.column, position.end_column)
+        lines, columns = source.offset, source.column_offset
+        shifted = (position.column - columns, position.end_column - columns)
+        return _find_operation(source, position.line - lines, position.end_line - lines, *shifted)
 
     def _source_at(self, file: str, line: int) -> SourceText | None:
         for source in self._by_file.get(file, ()):
@@ -233,7 +272,30 @@ def _find_operation(source: SourceText, line: int, end_line: int, column: int, e
         _assigned_variable(node, statement),
         _parameters(source, node),
         is_top_level,
+        tuple((name, source.original_name(name, statement.lineno)) for name in _operand_names(node)),
     )
+
+
+def _operand_names(node: ast.expr) -> list[str]:
+    """Return the variables that are the receiver or an argument of an operation."""
+    operands = [getattr(node, "value", None)]
+    if isinstance(node, ast.Call):
+        receiver = node.func.value if isinstance(node.func, ast.Attribute) else None
+        if isinstance(receiver, ast.Subscript):
+            # `df["a"].sum()`, `df.loc[...]`
+            receiver = receiver.value
+        operands = [receiver, *node.args, *[keyword.value for keyword in node.keywords]]
+    elif isinstance(node, (ast.BinOp, ast.Compare)):
+        operands = list(ast.iter_child_nodes(node))
+    roots = [item for operand in operands for item in (getattr(operand, "elts", None) or [operand])]
+    return [name for root in roots if (name := _root_name(root)) is not None]
+
+
+def _root_name(node: Any) -> str | None:
+    """Return `df` of `df`, `df.loc`, `df["a"]` and `df.groupby("k")`."""
+    while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else None
 
 
 def _is_store_target(node: ast.expr, statement: ast.stmt) -> bool:
@@ -272,7 +334,23 @@ def _parameters(source: SourceText, node: ast.expr) -> dict[str, Any]:
         return {}
     positional = [_literal(source, argument) for argument in node.args]
     named = {keyword.arg: _literal(source, keyword.value) for keyword in node.keywords if keyword.arg}
-    return {**({"args": positional} if positional else {}), **named}
+    function = node.func
+    if positional and isinstance(function, ast.Attribute) and function.attr in _GROUPINGS:
+        named = {_GROUPINGS[function.attr]: positional.pop(0), **named}
+    grouping = _grouping_parameters(source, function.value) if isinstance(function, ast.Attribute) else {}
+    return {**grouping, **({"args": positional} if positional else {}), **named}
+
+
+def _grouping_parameters(source: SourceText, receiver: ast.expr) -> dict[str, Any]:
+    """Return the parameters of `groupby("k")["a"]` for a method of it."""
+    selected: dict[str, Any] = {}
+    if isinstance(receiver, (ast.Subscript, ast.Attribute)):
+        selected = {"key": source.segment(receiver.slice)} if isinstance(receiver, ast.Subscript) else {}
+        receiver = receiver.value
+    is_grouping = (
+        isinstance(receiver, ast.Call) and isinstance(receiver.func, ast.Attribute) and receiver.func.attr in _GROUPINGS
+    )
+    return {**_parameters(source, receiver), **selected} if is_grouping else {}
 
 
 def _literal(source: SourceText, node: ast.expr) -> Any:

@@ -55,23 +55,39 @@ class ReentrancyGuard(threading.local):
     """Depth of the running pandas call in this thread; only calls at depth 0 are traced."""
 
     depth = 0
+    # Whether pandas is calling a function of the user.
+    is_callback = False
 
 
 guard = ReentrancyGuard()
 
 
+def strip_frame(error: BaseException, count: int = 1) -> None:
+    """Remove the calling frame, or the first `count` frames, from the traceback of an exception that it caught.
+
+    Frames of capture that follow are removed, too. A bare `raise` does not add the frame again, so the traceback is
+    that of a call without capture.
+    """
+    trace = error.__traceback__
+    while trace is not None and (count > 0 or trace.tb_frame.f_code.co_filename.startswith(_OWN_FOLDER)):
+        trace = trace.tb_next
+        count -= 1
+    error.__traceback__ = trace
+
+
 @contextmanager
-def _guard_depth(depth: int) -> Iterator[None]:
-    previous, guard.depth = guard.depth, depth
+def _guard_depth(depth: int, *, is_callback: bool = False) -> Iterator[None]:
+    previous = guard.depth, guard.is_callback
+    guard.depth, guard.is_callback = depth, is_callback
     try:
         yield
     finally:
-        guard.depth = previous
+        guard.depth, guard.is_callback = previous
 
 
 def tracing_enabled() -> AbstractContextManager[None]:
     """Trace calls again while a user callback runs."""
-    return _guard_depth(0)
+    return _guard_depth(0, is_callback=True)
 
 
 def tracing_suppressed() -> AbstractContextManager[None]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
+import weakref
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -19,7 +22,10 @@ _BACKENDS = {"postgresql": "postgres", "mariadb": "mysql"}
 
 
 class ExternalDataset(NamedTuple):
-    """A file, an object or a table by its OpenLineage identity."""
+    """A file, an object or a table by its OpenLineage identity.
+
+    Data that only the process has (an in-memory database, a buffer) has no namespace: events name it like a frame.
+    """
 
     namespace: str
     name: str
@@ -29,13 +35,26 @@ class ExternalDataset(NamedTuple):
         """Label in place of a variable name: `file:/data/in.csv`, `s3://bucket/key`."""
         if "://" in self.namespace:
             return f"{self.namespace}/{self.name.lstrip('/')}"
-        return f"{self.namespace}:{self.name}"
+        return f"{self.namespace}:{self.name}" if self.namespace else self.name
 
     @property
     def uri(self) -> str:
         """URI of the data."""
         name = quote(self.name.lstrip("/"), safe=_PATH_SAFE)
+        if not self.namespace:
+            return f"memory:{name}"
         return f"{self.namespace}/{name}" if "://" in self.namespace else f"{self.namespace}:///{name}"
+
+
+def file_size(dataset: ExternalDataset) -> int | None:
+    """Return the size of a local file in bytes; None if it is not a local file."""
+    if dataset.namespace != "file":
+        return None
+    try:
+        path = Path(dataset.name)
+        return path.stat().st_size if path.is_file() else None
+    except OSError:
+        return None
 
 
 def dataset_at(target: Any) -> ExternalDataset | None:
@@ -62,46 +81,139 @@ def _remote_dataset(scheme: str, authority: str, path: str) -> ExternalDataset:
     return ExternalDataset(f"{scheme}://{host}", path if scheme in {"s3", "gs"} else f"/{path}")
 
 
+def buffer_dataset(function: str, source: Any) -> ExternalDataset:
+    """Return the dataset of data without a name that a function read: `read_csv(BytesIO)`."""
+    return ExternalDataset("", f"{function}({type(source).__name__})")
+
+
 def table_dataset(connection: Any, table: str) -> ExternalDataset:
-    """Return the dataset of a table in a database reached through SQLAlchemy, sqlite3 or a connection URL."""
-    url = getattr(getattr(connection, "engine", connection), "url", None)
-    if url is not None:
-        return _database_table(url.get_backend_name(), url.host, url.port, url.database, table)
-    if isinstance(connection, str):
-        match = _URL.match(connection)
-        if match is not None:
-            backend = match["scheme"].partition("+")[0]
-            host, _, port = match["authority"].rpartition("@")[2].partition(":")
-            return _database_table(backend, host, int(port) if port else None, match["path"], table)
-    return _sqlite_table(_sqlite_file(connection), table)
+    """Return the dataset of a table in a database reached through SQLAlchemy, a DB-API driver or a connection URL."""
+    return table_namer(connection)(table)
 
 
-def _database_table(
-    backend: str, host: str | None, port: int | None, database: str | None, table: str
-) -> ExternalDataset:
-    if backend == "sqlite":
-        return _sqlite_table(str(Path(database).absolute()) if database else ":memory:", table)
-    if "." not in table and backend in _DEFAULT_SCHEMAS:
-        table = f"{_DEFAULT_SCHEMAS[backend]}.{table}"
+def table_namer(connection: Any) -> Callable[[str], ExternalDataset]:
+    """Return a function that returns the dataset of a table; it does not keep the connection."""
+    engine = getattr(connection, "engine", connection)
+    url = getattr(engine, "url", None)
+    if url is not None and hasattr(url, "get_backend_name"):
+        return _database_namer(url.get_backend_name(), url.host, url.port, url.database, engine)
+    match = _URL.match(connection) if isinstance(connection, str) else None
+    if match is not None:
+        backend = match["scheme"].partition("+")[0]
+        host, _, port = match["authority"].rpartition("@")[2].partition(":")
+        return _database_namer(backend, host, int(port) if port else None, match["path"], connection)
+    if is_sqlite_connection(connection):
+        files = sqlite_files(connection)
+        # An empty name is a database in memory.
+        memory = memory_name(connection, "sqlite") if "" in files.values() else ""
+        return lambda table: _sqlite_table(files, memory, table)
+    info: Any = getattr(connection, "info", None)
+    driver = type(connection).__module__.partition(".")[0]
+    if hasattr(info, "dbname"):
+        # A path is the folder of a local socket.
+        host = None if str(info.host).startswith("/") else info.host
+        return _database_namer("postgresql", host, info.port, info.dbname, connection)
+    return lambda table: ExternalDataset(driver, table)
+
+
+def qualify_table(table: str, databases: Mapping[str, Any], current: str) -> tuple[str, str, str]:
+    """Return the database, the schema and the name of a table in DuckDB."""
+    *prefix, name = table.lower().split(".")
+    catalog = prefix.pop(0) if prefix and (len(prefix) > 1 or prefix[0] in databases) else current
+    return catalog, ".".join(prefix) or "main", name
+
+
+def attached_table(databases: Mapping[str, tuple[str, str]], current: str, table: str) -> ExternalDataset:
+    """Return the dataset of a table in DuckDB; `databases` are the paths and types of the attached databases."""
+    catalog, schema, name = qualify_table(table, databases, current)
+    path, kind = databases.get(catalog, (":memory:", "duckdb"))
+    name = name if schema == "main" else f"{schema}.{name}"
+    if path.startswith(":memory:"):
+        return ExternalDataset("", f"duckdb:{path}.{'' if catalog == 'memory' else f'{catalog}.'}{name}")
+    if kind in ("duckdb", "sqlite"):
+        return ExternalDataset(kind, f"{path if _URL.match(path) else Path(path).absolute()}.{name}")
+    # A connection string.
+    options = dict(re.findall(r"(\w+)=(\S+)", path))
+    backend, port = {"postgres": "postgresql"}.get(kind, kind), options.get("port", "")
+    database = options.get("dbname") or options.get("database")
+    return _database_namer(backend, options.get("host"), int(port) if port.isdigit() else None, database, path)(name)
+
+
+def _database_namer(
+    backend: str, host: str | None, port: int | None, database: str | None, owner: Any
+) -> Callable[[str], ExternalDataset]:
+    if backend in ("sqlite", "duckdb"):
+        file = (database or "").removeprefix("file:").partition("?")[0]
+        if not file or file == ":memory:":
+            memory = memory_name(owner, backend)
+            return lambda table: ExternalDataset("", f"{backend}:{memory}.{table.removeprefix('main.')}")
+        path = Path(file).absolute()
+        return lambda table: ExternalDataset(backend, f"{path}.{table.removeprefix('main.')}")
     authority = f"{host or 'localhost'}:{port or _DEFAULT_PORTS.get(backend, '')}".rstrip(":")
-    return ExternalDataset(f"{_BACKENDS.get(backend, backend)}://{authority}", f"{database}.{table}")
+    prefix = f"{_DEFAULT_SCHEMAS[backend]}." if backend in _DEFAULT_SCHEMAS else ""
+    namespace = f"{_BACKENDS.get(backend, backend)}://{authority}"
+    return lambda table: ExternalDataset(namespace, f"{database}.{'' if '.' in table else prefix}{table}")
 
 
-def _sqlite_table(file: str, table: str) -> ExternalDataset:
-    return ExternalDataset("sqlite", f"{file}.{table.removeprefix('main.')}")
+def _sqlite_table(files: dict[str, str], memory: str, table: str) -> ExternalDataset:
+    schema, _, name = table.rpartition(".")
+    if schema and schema.lower() not in files:
+        # The name itself contains a dot.
+        schema, name = "", table
+    file = files.get(schema.lower() or "main")
+    prefix = f"{schema}." if schema.lower() not in ("", "main") else ""
+    return (
+        ExternalDataset("sqlite", f"{file}.{name}") if file else ExternalDataset("", f"sqlite:{memory}.{prefix}{name}")
+    )
 
 
-def _sqlite_file(connection: Any) -> str:
-    execute = getattr(connection, "execute", None)
-    rows = execute("pragma database_list").fetchall() if execute is not None else []
-    return next((row[2] for row in rows if row[2]), ":memory:")
+def is_sqlite_connection(connection: Any) -> bool:
+    """Return whether a connection is one of sqlite3 or of a subclass."""
+    return _sqlite_class(connection) is not None
 
 
-_FROM = re.compile(r"\b(?:from|join)\s+([\w.\"`\[\]]+)", re.IGNORECASE)
+def _sqlite_class(connection: Any) -> Any:
+    # The class of the standard library, not a subclass.
+    bases = reversed(type(connection).__mro__)
+    return next((base for base in bases if (base.__module__, base.__name__) == ("sqlite3", "Connection")), None)
 
 
-def tables_in_query(query: str) -> list[str]:
-    """Return the tables after FROM and JOIN in a query; the query itself may be a table name."""
-    if not re.search(r"\s", query.strip()):
-        return [query.strip()]
-    return [re.sub(r'["`\[\]]', "", name) for name in _FROM.findall(query)]
+def sqlite_cursor(connection: Any) -> Any:
+    """Return a cursor of its own: the user's factories are not called and no result is discarded."""
+    cursor = _sqlite_class(connection).cursor(connection)
+    cursor.row_factory = None
+    return cursor
+
+
+def sqlite_files(connection: Any) -> dict[str, str]:
+    """Return the files of a sqlite3 connection by schema; an empty name is a database in memory."""
+    rows = sqlite_cursor(connection).execute("pragma database_list").fetchall()
+    return {as_text(name): as_text(file) for _, name, file in rows}
+
+
+def as_text(value: Any) -> str:
+    """Return text that a `text_factory` returns as bytes."""
+    return value.decode() if isinstance(value, bytes) else value or ""
+
+
+_memory_numbers: dict[int, tuple[Any, str]] = {}
+_counters: dict[str, Any] = {}
+
+
+def memory_name(owner: Any, kind: str) -> str:
+    """Return `:memory:` with the number of an in-memory database; `owner` is its connection or engine."""
+    entry = _memory_numbers.get(id(owner))
+    if entry is not None and entry[0]() is owner:
+        return entry[1]
+    number = next(_counters.setdefault(kind, itertools.count(1)))
+    name = ":memory:" if number == 1 else f":memory:{number}"
+    key = id(owner)
+    try:
+        reference: Any = weakref.ref(owner, lambda _: _memory_numbers.pop(key, None))
+    except TypeError:
+        # A plain sqlite3 connection: keep it, so that its id is not reused.
+        def reference(kept: Any = owner) -> Any:
+            return kept
+
+    _memory_numbers[key] = (reference, name)
+    return name

@@ -44,6 +44,9 @@ class FrameVersion(Struct, eq=False, weakref=True):
     # Flat list of dtype and column positions of each block; pairs would allocate many more objects.
     blocks: list[Any] | None = None
     nbytes: int | None = None
+    # Whether its metrics were computed, and whether `nbytes` is an estimate.
+    is_measured: bool = False
+    is_size_estimated: bool = False
     name: str | None = None
     # Name of the backend that holds the frame.
     engine: str = "pandas"
@@ -57,7 +60,10 @@ class FrameVersion(Struct, eq=False, weakref=True):
     base: FrameVersion | None = None
     # In a later loop iteration: the version of the first iteration, which gives the name in events.
     first_iteration: FrameVersion | None = None
-    # Used when events are written: version number of its variable, and its encoded facets.
+    # Size of a file that was written.
+    file_bytes: int | None = None
+    # Used when events are written: descriptions of columns, version number of its variable, and its encoded facets.
+    descriptions: dict[str, str] | None = None
     number: int = 0
     encoded_facets: Any = None
 

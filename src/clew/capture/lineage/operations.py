@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
-from clew.capture.lineage.datasets import ExternalDataset, dataset_at
+from clew.capture.lineage.datasets import ExternalDataset, buffer_dataset, dataset_at, file_size
 from clew.capture.lineage.frame_version import FrameVersion
 from clew.capture.lineage.provenance import Provenance, apply_direct, compose, union
 from clew.capture.lineage.transformations import IDENTITY
@@ -29,7 +29,13 @@ def external_version(dataset: ExternalDataset) -> FrameVersion:
 def record_written(version: FrameVersion) -> None:
     """Register the last version written to a file, for lineage by path and for reading it back."""
     if version.dataset is not None:
+        version.file_bytes = file_size(version.dataset)
         _written[version.dataset] = version
+
+
+def forget_written(dataset: ExternalDataset) -> None:
+    """Drop the version of a table that was dropped."""
+    _written.pop(dataset, None)
 
 
 def last_written(dataset: ExternalDataset) -> FrameVersion | None:
@@ -132,6 +138,10 @@ class OperationRecord(Struct, eq=False):
     written_types: dict[Hashable, str] | None = None
     # Name of the backend that ran the operation.
     engine: str = "pandas"
+    # Used when events are written: the text of a SQL query.
+    sql: str | None = None
+    # What was read, such as `read_csv(BytesIO)`, if it has no name.
+    origin: str | None = None
     _signature: list[Any] | None = None
 
     def fields_of(self, version: FrameVersion) -> dict[Hashable, Provenance]:
@@ -194,7 +204,7 @@ class OperationRecord(Struct, eq=False):
 
 def read_record(name: str, paths: Iterable[Any], output: FrameVersion) -> OperationRecord:
     """Return the record of reading files: every column comes from the column of the same name."""
-    files = [external_version(dataset) for path in paths if (dataset := dataset_at(path)) is not None]
+    files = [external_version(dataset_at(path) or buffer_dataset(name, path)) for path in paths]
     fields = {label: union(*[{(file, label): IDENTITY} for file in files]) for label in output.columns}
     return OperationRecord(name, "io", output, ExplicitEdges(fields), read_from=files[0] if files else None)
 

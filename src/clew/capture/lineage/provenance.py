@@ -40,6 +40,8 @@ class SeriesLineage(Struct, eq=False):
     provenance: Provenance
     index: dict[Hashable, Provenance] | None = None
     rows: Provenance | None = None
+    # The version that describes the Series, if its operation was recorded.
+    version: FrameVersion | None = None
 
     def combined(self) -> Provenance:
         """Return the provenance of values and rows together, as needed when the Series is used as a value."""
@@ -136,6 +138,13 @@ def array_provenance(array: Any) -> Provenance | None:
     return array_provenance(base) if base is not None and base is not array else None
 
 
+def array_version(array: Any) -> FrameVersion | None:
+    """Return the frame version that an array or an Arrow table was made from, if it is known."""
+    entry = _arrays.get(id(array))
+    is_known = entry is not None and entry[0]() is array and not isinstance(entry[2], list)
+    return entry[2] if is_known else None  # type: ignore[index, return-value]
+
+
 def array_columns(array: Any) -> list[Provenance] | None:
     """Return the provenance of each column of an array, or None if unknown."""
     entry = _arrays.get(id(array))
@@ -161,6 +170,14 @@ def scalar_provenance(value: Any) -> Provenance | None:
     """Return the provenance attached to this scalar object."""
     entry = _scalars.by_id.get(id(value))
     return entry[1] if entry is not None and entry[0] is value else None
+
+
+def scalar_with_value(number: float) -> Provenance | None:
+    """Return the provenance of the last scalar with a value that is not a small integer, which may be a literal."""
+    if isinstance(number, int) and number in _SMALL_INTS:
+        return None
+    found = [entry for value, entry in _scalars.by_id.values() if isinstance(value, (int, float)) and value == number]
+    return found[-1] if found else None
 
 
 def attach_to_series(

@@ -80,7 +80,8 @@ class FrameLineage:
             return self._stop_names[source]
         if source.dataset is not None:
             return source.dataset.label
-        return source.name or _variable_name(source) or f"frame_{source.uid}"
+        origin = source.made_by.origin if source.made_by is not None else None
+        return source.name or _variable_name(source) or origin or f"frame_{source.uid}"
 
     def __repr__(self) -> str:
         return "\n".join(
@@ -93,7 +94,7 @@ def target_version(target: Any) -> FrameVersion:
     """Return the version of a frame, a Series or a file written by this process; raise for anything else."""
     state = _state_of(target)
     if isinstance(state, SeriesLineage):
-        return _series_version(target, state)
+        return state.version or _series_version(target, state)
     if state is None:
         msg = f"clew has no lineage for this {type(target).__name__}."
         raise UsageError(
@@ -187,8 +188,8 @@ def _compose_version(
     columns = {
         label: _compose_field(provenance, parents, composed) for label, provenance in record.fields_of(version_).items()
     }
-    if record.kind == "creation" and to_literals:
-        # A column of literals has no sources: the frame itself is its origin.
+    if (record.kind == "creation" or not record.inputs()) and to_literals:
+        # A column of literals or of a buffer has no sources: the frame itself is its origin.
         columns = {label: sources or {(version_, label): IDENTITY} for label, sources in columns.items()}
     rows = union(*[composed[parent].rows for parent in parents], _compose_rows(record.rows, composed))
     return _ComposedLineage(columns, rows)

@@ -114,7 +114,7 @@ def format_dependencies(uses: Dependencies) -> str:
 )
 def test_parse_query(query: str, columns: dict[str, str], rows: str) -> None:
     query_lineage = parse_query(query, TABLES)
-    assert {name: format_dependencies(uses) for name, uses in query_lineage.columns.items()} == columns
+    assert {name: format_dependencies(uses) for name, uses in query_lineage.columns} == columns
     assert format_dependencies(query_lineage.rows) == rows
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import resource
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -222,7 +224,8 @@ def test_killed_kernel_with_a_living_child_is_detected(tmp_path: Path) -> None:
 @pytest.mark.parametrize("worker", ["off", "on"])
 def test_streams_of_a_killed_kernel_are_complete(tmp_path: Path, worker: str) -> None:
     environment = {**os.environ, "CLEW_STREAMS": str(tmp_path), "CLEW_SESSION_ID": "5e551011", "CLEW_WORKER": worker}
-    process = subprocess.run([sys.executable, "-c", KILLED], env=environment, check=False, timeout=60)
+    environment["HOME"] = str(tmp_path)
+    process = subprocess.run([sys.executable, "-c", KILLED], env=environment, cwd=tmp_path, check=False, timeout=60)
     assert process.returncode == -signal.SIGKILL
     expand_abandoned(tmp_path)
     events = [*map(msgspec.json.decode, (tmp_path / "5e551011" / FILES[1]).read_bytes().splitlines())]
@@ -238,3 +241,93 @@ def test_streams_of_a_killed_kernel_are_complete(tmp_path: Path, worker: str) ->
         ("ABORT", "book"),
     ]
     assert {path.name for path in (tmp_path / "5e551011").iterdir()} == set(FILES)
+
+
+LONG_OPERATION = """
+import sys
+import pandas as pd
+
+df = pd.DataFrame({"a": [1, 2]})
+def wait(column):
+    sys.stdin.readline()
+    return column
+out = df.apply(wait)
+"""
+
+
+def read_lineage(folder: Path) -> list[dict[str, Any]]:
+    files = [*folder.glob(f"*/{FILES[1]}"), *folder.glob(FILES[1])]
+    return [msgspec.json.decode(line) for file in files for line in file.read_bytes().splitlines()]
+
+
+def wait_for(condition: Callable[[], Any], kernel: subprocess.Popen[bytes]) -> Any:
+    """Poll until a condition holds; the kernel must still be running then."""
+    deadline = time.monotonic() + 60
+    while not (result := condition()) and time.monotonic() < deadline:
+        assert kernel.poll() is None, "the kernel ended"
+        time.sleep(0.02)
+    return result
+
+
+def start_of(folder: Path, job: str) -> dict[str, Any] | None:
+    starts = [event for event in read_lineage(folder) if event["eventType"] == "START"]
+    return next((event for event in starts if event["job"]["name"] == job), None)
+
+
+def run_paused(source: str, folder: Path) -> subprocess.Popen[bytes]:
+    """Run a script under capture that waits for lines on its standard input."""
+    (folder / "job.py").write_text(source)
+    environment = {**os.environ, "CLEW_STREAMS": str(folder), "CLEW_PROJECT": str(folder)}
+    return subprocess.Popen(
+        [sys.executable, "-m", "clew.capture.bootstrap", str(folder / "job.py")], env=environment, stdin=subprocess.PIPE
+    )
+
+
+def test_starts_are_on_disk_while_a_script_runs(tmp_path: Path) -> None:
+    with run_paused(LONG_OPERATION, tmp_path) as kernel:
+        assert kernel.stdin is not None
+        assert wait_for(lambda: start_of(tmp_path, "job"), kernel)
+        assert wait_for(lambda: start_of(tmp_path, "job/job"), kernel)
+        # An operation that has ended, and one that is still running.
+        assert wait_for(lambda: start_of(tmp_path, "job/job/pandas_DataFrame"), kernel)
+        running = wait_for(lambda: start_of(tmp_path, "job/job/dataframe_apply"), kernel)
+        kernel.stdin.write(b"\n" * 10)
+        kernel.stdin.close()
+        assert kernel.wait(60) == 0
+    events = [event for event in read_lineage(tmp_path) if event["run"]["runId"] == running["run"]["runId"]]
+    assert [event["eventType"] for event in events] == ["START", "COMPLETE"]
+    assert {event["job"]["name"] for event in events} == {"job/job/dataframe_apply"}
+    assert events[1]["outputs"][0]["name"] == "job/out"
+    assert events[0]["emitted_at"] < events[1]["eventTime"] < events[1]["emitted_at"]
+    runs = [event["run"]["runId"] for event in read_lineage(tmp_path) if event["eventType"] == "START"]
+    assert len(runs) == len(set(runs))
+
+
+def test_killed_script_keeps_its_operations(tmp_path: Path) -> None:
+    with run_paused(LONG_OPERATION, tmp_path) as kernel:
+        for operation in ("pandas_DataFrame", "dataframe_apply"):
+            assert wait_for(functools.partial(start_of, tmp_path, f"job/job/{operation}"), kernel)
+        kernel.kill()
+        kernel.wait(60)
+    expand_abandoned(tmp_path)
+    jobs = [(event["eventType"], event["job"]["name"].removeprefix("job")) for event in read_lineage(tmp_path)]
+    assert jobs[-4:] == [
+        ("COMPLETE", "/job/pandas_DataFrame"),
+        ("ABORT", "/job/dataframe_apply"),
+        ("ABORT", "/job"),
+        ("ABORT", ""),
+    ]
+
+
+def test_long_operation_without_a_frame_is_complete(tmp_path: Path) -> None:
+    source = "import pandas as pd\ndf = pd.DataFrame({'a': [1]})\nprint(df.agg(lambda column: len(input())))\n"
+    with run_paused(source, tmp_path) as kernel:
+        assert kernel.stdin is not None
+        running = wait_for(lambda: start_of(tmp_path, "job/job/dataframe_agg"), kernel)
+        kernel.stdin.write(b"\n" * 10)
+        kernel.stdin.close()
+        assert kernel.wait(60) == 0
+    events = [event for event in read_lineage(tmp_path) if event["run"]["runId"] == running["run"]["runId"]]
+    assert [event["eventType"] for event in events] == ["START", "COMPLETE"]
+    assert events[1]["outputs"] == []
+    assert [dataset["name"] for dataset in events[1]["inputs"]] == ["job/df"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -13,9 +14,8 @@ from clew.capture.introspection.source_map import (
     UNKNOWN_LOCATION,
     SourceLocation,
     SourceMap,
-    first_line_of,
-    has_statements,
     position_of,
+    start_of,
 )
 
 
@@ -24,7 +24,7 @@ def locate_mark(source: str) -> SourceLocation:
     locations: list[SourceLocation] = []
     sources = SourceMap()
     code = compile(source, "<cell>", "exec")
-    sources.add_cell(source, code.co_filename, first_line_of(code))
+    sources.add_cell(source, code.co_filename, start_of(code))
 
     class Marked:
         def __getitem__(self, key: object) -> Marked:
@@ -88,7 +88,7 @@ def test_lines_count_from_the_start_of_the_cell() -> None:
     cell = "x = 1\nout = mark()"
     sources = SourceMap()
     code = compile("\n" * 40 + cell, "book.py", "exec")
-    sources.add_cell(cell, code.co_filename, first_line_of(code))
+    sources.add_cell(cell, code.co_filename, start_of(code))
     offsets = [start for start, _, line in code.co_lines() if line == 42]
     locations = [
         sources.locate(position_of(code, instruction)) for instruction in range(offsets[0], len(code.co_code), 2)
@@ -96,11 +96,21 @@ def test_lines_count_from_the_start_of_the_cell() -> None:
     assert ("mark()", 2, "out") in {(location.text, location.line, location.target) for location in locations}
 
 
+@pytest.mark.parametrize("cell", ["x = 1\nout = mark()", "@mark()\ndef f():\n    pass"])
+def test_indented_cell_is_located_by_line_and_column(cell: str) -> None:
+    """marimo compiles the setup cell with its position in the file."""
+    line, column = start_of(compile(cell, "<cell>", "exec")) or (0, 0)
+    code = compile("if True:\n" + textwrap.indent(cell, "    "), "book.py", "exec")
+    sources = SourceMap()
+    sources.add_cell(cell, "book.py", (line + 1, column + 4))
+    assert "mark()" in texts_of(sources, code)
+
+
 def test_edited_cell_replaces_the_old_one() -> None:
     sources = SourceMap()
     for cell in ("out = old()", "# said\nout = new()", "out = old()"):
         code = compile(cell, "cell.py", "exec")
-        sources.add_cell(cell, code.co_filename, first_line_of(code))
+        sources.add_cell(cell, code.co_filename, start_of(code))
         texts = {sources.locate(position_of(code, offset)).text for offset in range(0, len(code.co_code), 2)}
         assert cell.removeprefix("# said\n").removeprefix("out = ") in texts
 
@@ -115,7 +125,7 @@ def test_the_text_of_the_file_does_not_hide_cells_that_are_registered_later(tmp_
     assert texts_of(sources, outside) == {"outside()"}
     for cell, first_line in zip(cells, (5, 9), strict=True):
         code = compile("\n" * (first_line - 1) + cell, str(file), "exec")
-        sources.add_cell(cell, str(file), first_line_of(code))
+        sources.add_cell(cell, str(file), start_of(code))
         locations = [sources.locate(position_of(code, offset)) for offset in range(0, len(code.co_code), 2)]
         assert (cell, 1) in {(location.text, location.line) for location in locations}
 
@@ -127,8 +137,8 @@ def texts_of(sources: SourceMap, code: CodeType) -> set[str]:
 
 
 @pytest.mark.parametrize(("source", "has_any"), [("", False), ("# comment", False), ("pass", True), ("x = 1", True)])
-def test_has_statements(source: str, has_any: bool) -> None:
-    assert has_statements(compile(source, "<cell>", "exec")) is has_any
+def test_code_without_statements_has_no_start(source: str, has_any: bool) -> None:
+    assert (start_of(compile(source, "<cell>", "exec")) is not None) is has_any
 
 
 def test_unknown_code_has_no_location() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.capture.lineage.datasets import ExternalDataset, dataset_at, table_dataset, tables_in_query
+from clew.capture.lineage.datasets import ExternalDataset, dataset_at, table_dataset
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_table_name_includes_the_schema() -> None:
     [
         (ExternalDataset("file", "/data/Ann & Bob 100%.csv"), "file:///data/Ann%20&%20Bob%20100%25.csv"),
         (ExternalDataset("s3://bucket", "a/b é.parquet"), "s3://bucket/a/b%20%C3%A9.parquet"),
-        (ExternalDataset("sqlite", ":memory:.orders"), "sqlite:///:memory:.orders"),
+        (ExternalDataset("", "sqlite::memory:.orders"), "memory:sqlite::memory:.orders"),
     ],
 )
 def test_uri_is_percent_encoded(dataset: ExternalDataset, uri: str) -> None:
@@ -75,13 +75,18 @@ def test_sqlite_table_name_includes_the_file(tmp_path: Path) -> None:
     connection.close()
 
 
-@pytest.mark.parametrize(
-    ("query", "tables"),
-    [
-        ("orders", ["orders"]),
-        ("select * from orders", ["orders"]),
-        ('SELECT a FROM "shop"."orders" o JOIN people p ON true', ["shop.orders", "people"]),
-    ],
-)
-def test_tables_in_query(query: str, tables: list[str]) -> None:
-    assert tables_in_query(query) == tables
+def test_databases_in_memory_have_numbers_and_no_namespace() -> None:
+    first, second = sqlite3.connect(":memory:"), sqlite3.connect(":memory:")
+    names = [table_dataset(connection, "orders") for connection in (first, second, first)]
+    assert names[0] == names[2] != names[1]
+    assert {name.namespace for name in names} == {""}
+    first.close()
+    second.close()
+
+
+def test_other_drivers_are_not_asked() -> None:
+    class Connection:
+        def execute(self, text: str) -> None:
+            raise AssertionError(text)
+
+    assert table_dataset(Connection(), "orders").name == "orders"

@@ -1,5 +1,4 @@
 """DuckDB backend.
 
-- `backend.py`: patches of connections, relations and `mo.sql`
-- `query.py`: queries, relation methods as SQL, files read and written
+- `backend.py`: patches of connections, relations and `mo.sql`; relation methods as SQL
 """

@@ -248,7 +248,10 @@ def all_columns_rule(step: int) -> Rule:
     def rule(call: Call) -> None:
         version: FrameVersion = call.pre_state
         operands = [provenance_or_empty(value) for value in call.values()]
-        assign_to_result(call, apply_direct(union(version.fields(), *operands), step))
+        labels = None
+        if call.kwargs.get("numeric_only"):
+            labels = [label for label in call.result.axes[-1] if version.has(label)]
+        assign_to_result(call, apply_direct(union(version.fields(labels), *operands), step))
 
     return rule
 

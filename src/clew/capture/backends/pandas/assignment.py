@@ -15,7 +15,13 @@ from clew.capture.backends.pandas.call import (
     value_provenance,
 )
 from clew.capture.backends.pandas.elementwise import align_rows
-from clew.capture.backends.pandas.inference import TracedCallback, evaluate_callback, is_callback, is_expression
+from clew.capture.backends.pandas.inference import (
+    TracedCallback,
+    evaluate_callback,
+    evaluate_early,
+    is_callback,
+    is_expression,
+)
 from clew.capture.backends.pandas.selection import provenance_for_column, provenance_for_label
 from clew.capture.backends.pandas.state import current_version, is_mask, is_scalar, provenance_or_empty
 from clew.capture.lineage.frame_version import FrameVersion
@@ -38,7 +44,7 @@ def evaluate_setitem_key(call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Evaluate the key of `df[lambda d: ...] = value` with tracing."""
     key, *rest = call.args
     if is_callback(key):
-        call.args = (evaluate_callback(key, call.receiver), *rest)
+        call.args = (evaluate_early(key, call.receiver), *rest)
     return call.args, call.kwargs
 
 

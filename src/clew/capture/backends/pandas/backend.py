@@ -30,6 +30,7 @@ from clew.capture.backends.pandas.state import (
     remove_state_attr,
     snapshot_frame,
 )
+from clew.capture.emit.column_metrics import SAMPLE_ROWS, ValueSample, distinct_metrics
 from clew.capture.lineage.frame_version import STATE_ATTR, FrameVersion, set_state
 
 # Metrics of few values are faster with Python's own set than with NumPy or pandas' hash table.
@@ -85,13 +86,13 @@ class PandasBackend(Backend):
         """Return the version of a frame; renames that no wrapper saw are recorded."""
         return current_version(frame)
 
-    def column_metrics(self, frame: Any, position: int, step: int, *, include_bounds: bool) -> dict[str, Any]:
+    def column_metrics(self, frame: Any, position: int, seconds: float, *, include_bounds: bool) -> dict[str, Any]:
         """Return the metrics of a column."""
         # The array itself: creating a Series per column would cost more than counting.
         values = frame._mgr.iget_values(position)
         is_number = values.dtype.kind in "iuf"
         if is_number and isinstance(values, np.ndarray):
-            return _numeric_metrics(values, step, include_bounds=include_bounds)
+            return _numeric_metrics(values, seconds, include_bounds=include_bounds)
         text = getattr(values, "_pa_array", None)
         if text is not None and len(values) <= _SMALL_ARRAY and isinstance(values.dtype, pd.StringDtype):
             return {"nullCount": text.null_count, "distinctCount": len(set(text.to_pylist()) - {None})}
@@ -99,10 +100,24 @@ class PandasBackend(Backend):
         metrics: dict[str, Any] = {"nullCount": int(np.count_nonzero(nulls))}
         # Lists and dicts are not hashable.
         with contextlib.suppress(TypeError, AttributeError):
-            metrics["distinctCount"] = _count_distinct(values, nulls, metrics["nullCount"], step)
+            metrics |= _count_distinct(values, nulls, metrics["nullCount"], seconds)
         if is_number and include_bounds:
             metrics |= {"min": values._reduce("min"), "max": values._reduce("max")}
         return metrics
+
+    def memory_bytes(self, frame: Any) -> tuple[int, bool]:
+        """Return what `memory_usage(deep=True)` reports, without a Series per column."""
+        total, is_exact = frame.index.memory_usage(deep=True), True
+        for block in frame._mgr.blocks:
+            values = block.values  # noqa: PD011 - a block of the manager
+            if hasattr(values, "memory_usage"):
+                total += values.memory_usage(deep=True)
+                continue
+            total += values.nbytes
+            if values.dtype == object:
+                total += _object_bytes(values)
+                is_exact = is_exact and values.size <= SAMPLE_ROWS
+        return int(total), is_exact
 
 
 BACKEND = PandasBackend()
@@ -134,7 +149,9 @@ def _patch_frames() -> None:
 def _patch_series() -> None:
     owner = pd.Series
     patches.setitem(owner, Tracing(series.trace_series_setitem, lineage_or_empty))
-    patches.method(owner, "__init__", Tracing(io.trace_series_init))
+    getitem = METHODS["__getitem__"].tracing(series.trace_series_getitem, lineage_or_empty)
+    patches.element_getitem(owner, getitem)
+    patches.method(owner, "__init__", Tracing(io.trace_series_init, kind="creation"))
     with_rules = [name for name, method in METHODS.items() if method.series is not None and hasattr(owner, name)]
     for name in dict.fromkeys((*public_methods(owner, IGNORED_METHODS), *with_rules)):
         method = METHODS.get(name, _UNKNOWN)
@@ -191,7 +208,7 @@ def _patch_functions() -> None:
         patches.function(np, name, Tracing(rule))
 
 
-def _numeric_metrics(values: Any, step: int, *, include_bounds: bool) -> dict[str, Any]:
+def _numeric_metrics(values: Any, seconds: float, *, include_bounds: bool) -> dict[str, Any]:
     """Return the metrics of a numeric array without pandas, ten times faster."""
     is_float = values.dtype.kind == "f"
     if len(values) <= _SMALL_ARRAY:
@@ -201,14 +218,38 @@ def _numeric_metrics(values: Any, step: int, *, include_bounds: bool) -> dict[st
         return metrics | {"min": min(present), "max": max(present)} if present and include_bounds else metrics
     nulls = np.isnan(values) if is_float else None
     count = int(np.count_nonzero(nulls)) if nulls is not None else 0
-    metrics = {"nullCount": count, "distinctCount": _count_distinct(values, nulls, count, step)}
+    metrics = {"nullCount": count, **_count_distinct(values, nulls, count, seconds)}
     if len(values) > count and include_bounds:
         metrics |= {"min": np.fmin.reduce(values), "max": np.fmax.reduce(values)}
     return metrics
 
 
-def _count_distinct(values: Any, nulls: Any, count: int, step: int) -> int:
-    if step > 1:
-        values, nulls = values[::step], nulls[::step] if count else None
-    present = values[~nulls] if count else values
-    return len(set(present.tolist())) if len(present) <= _SMALL_ARRAY else len(pd.unique(present))
+def _count_distinct(values: Any, nulls: Any, count: int, seconds: float) -> dict[str, Any]:
+    def count_all() -> int:
+        present = values[~nulls] if count else values
+        return len(set(present.tolist())) if len(present) <= _SMALL_ARRAY else len(pd.unique(present))
+
+    def draw() -> ValueSample:
+        sample = values[_sample_positions(len(values))]
+        # Nulls have the code -1.
+        codes = pd.factorize(sample)[0]
+        counts = np.bincount(codes[codes >= 0])
+        return ValueSample(int(counts.sum()), len(counts), int(np.count_nonzero(counts == 1)))
+
+    return distinct_metrics(len(values) - count, seconds, count_all, draw)
+
+
+def _sample_positions(rows: int) -> Any:
+    """Return about SAMPLE_ROWS positions: a random one per stratum, since values may be periodic."""
+    step = rows / SAMPLE_ROWS
+    # A generator of our own: the user's must not be disturbed.
+    return ((np.arange(SAMPLE_ROWS) + np.random.default_rng(0).random(SAMPLE_ROWS)) * step).astype(np.int64)
+
+
+def _object_bytes(values: Any) -> int:
+    """Return the memory of the objects in an array; that of many is estimated from a sample."""
+    items: list[Any] = values.ravel()
+    if len(items) <= SAMPLE_ROWS:
+        return sum([item.__sizeof__() for item in items])
+    sample = items[_sample_positions(len(items))[:: SAMPLE_ROWS // 1_000]]
+    return int(sum([item.__sizeof__() for item in sample]) * len(items) / len(sample))

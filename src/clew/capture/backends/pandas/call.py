@@ -8,24 +8,34 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from pandas.api.extensions import ExtensionArray
+from pandas.core.common import pipe
 
 from clew.capture.backends.base import Call, Rule, enqueue
 from clew.capture.backends.pandas.state import current_version, is_scalar, mark_inferred, provenance_of, snapshot_frame
-from clew.capture.introspection.bytecode import literal_sequences, operand_spans
-from clew.capture.introspection.read_tracking import loaded_values, reads_in_statement, record_scalar, scalar_sources
-from clew.capture.lineage.frame_version import STATE_ATTR, FrameVersion, set_state
+from clew.capture.introspection.bytecode import is_result_kept, literal_sequences, operand_spans
+from clew.capture.introspection.read_tracking import (
+    extracted_scalar,
+    loaded_values,
+    reads_in_statement,
+    record_scalar,
+    scalar_sources,
+)
+from clew.capture.introspection.user_code import guard
+from clew.capture.lineage.frame_version import STATE_ATTR, FrameVersion, column_labels, set_state
 from clew.capture.lineage.operations import ExplicitEdges, IdentityEdges, OperationRecord, fold_iteration
 from clew.capture.lineage.provenance import (
     Provenance,
+    SeriesLineage,
     apply_direct,
     attach_to_array,
     attach_to_scalar,
     attach_to_series,
     union,
 )
-from clew.capture.lineage.transformations import INFERRED, TRANSFORMATION
+from clew.capture.lineage.transformations import DIRECT, INFERRED, TRANSFORMATION
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
     from types import FrameType
 
     from clew.capture.introspection.bytecode import Span
@@ -50,6 +60,9 @@ ARITHMETIC_METHODS = (
 
 
 _clock = time.perf_counter
+# Scalars that pandas returns; those of NumPy besides.
+_VALUE_TYPES = frozenset([int, float, str, bool, complex, pd.Timestamp, pd.Timedelta, pd.Period, pd.Interval])
+_PIPE_CODE = pipe.__code__
 _MAX_ITEMS_COMPARED = 64
 
 
@@ -107,6 +120,9 @@ def record_output(
 ) -> OperationRecord:
     """Record an operation with the output `version`."""
     caller, started, ended = call.caller, call.started, call.ended
+    if caller.f_code is _PIPE_CODE and caller.f_back is not None and caller.f_back.f_back is not None:
+        # `df.pipe(pd.merge, other)` calls pandas from two functions of pandas.
+        caller = caller.f_back.f_back
     if not started:
         # An untimed call: use its end as the timestamp, with a duration of 0.
         started = ended = ended or _clock()
@@ -130,6 +146,63 @@ def record_output(
     version.made_by = fold_iteration(operation) if is_loop_iteration else operation
     enqueue(operation, ended)
     return operation
+
+
+def record_value(call: Call) -> None:
+    """Record a call whose result is a Series or a scalar, if user code assigns, returns or displays it.
+
+    Later uses of the result refer to the version that is created here.
+    """
+    result, caller = call.result, call.caller
+    is_series = isinstance(result, pd.Series)
+    if not is_series and not (result.__class__ in _VALUE_TYPES or isinstance(result, np.generic)):
+        return
+    if guard.is_callback or not is_result_kept(caller.f_code, caller.f_lasti):
+        return
+    lineage = getattr(result, STATE_ATTR, None) if is_series else SeriesLineage(extracted_scalar(caller))
+    if lineage is None or lineage.version is not None:
+        return
+    if call.kind != "creation" and not (lineage.provenance or lineage.index or lineage.rows):
+        return
+    fields = _value_fields(result, lineage.provenance, is_series=is_series)
+    version = FrameVersion(columns=list(fields), index_names=tuple(lineage.index or ()), object_id=id(result))
+    if is_series:
+        version.shape = (len(result), 1) if len(fields) == 1 else (1, len(fields))
+        version.blocks = [result.dtype, range(len(fields))]
+    else:
+        version.shape = (1, 1)
+    own = {label: version.field(label) for label in version.labels()}
+    prefix = getattr(getattr(call.receiver, STATE_ATTR, None), "prefix", None)
+    method = f"{prefix}.{call.name}" if prefix is not None else None
+    edges = ExplicitEdges({**(lineage.index or {}), **fields})
+    record_output(call, version, edges, lineage.rows, single_parent(lineage), method)
+    provenance = union(*[own[label] for label in fields])
+    if is_series:
+        levels = {name: own[name] for name in lineage.index} if lineage.index else None
+        set_state(result, SeriesLineage(provenance, levels, None, version))
+    else:
+        record_extracted_scalar(caller, result, provenance)
+
+
+def _value_fields(result: Any, provenance: Provenance, *, is_series: bool) -> dict[Hashable, Provenance]:
+    """Return the provenance of a Series as one column, or as one per entry for `df.sum()` or a row of a frame."""
+    sources = {label: {(source, label): flags} for (source, label), flags in provenance.items()}
+    if is_series and 0 < len(result) == len(sources) == len(provenance):
+        entries = column_labels(result.index)
+        if all(label in sources for label in entries):
+            return {label: sources[label] for label in entries}
+    if is_series:
+        return {0 if result.name is None else result.name: provenance}
+    direct = {label for (_, label), flags in provenance.items() if flags & DIRECT}
+    return {direct.pop() if len(direct) == 1 else 0: provenance}
+
+
+def single_parent(lineage: SeriesLineage) -> tuple[FrameVersion, ...]:
+    """Return the only frame that a Series comes from; empty if there are several."""
+    versions = {
+        version for provenance in (lineage.provenance, *(lineage.index or {}).values()) for version, _ in provenance
+    }
+    return tuple(versions) if len(versions) == 1 else ()
 
 
 def module_function_rule(rule: Rule, parameter: str) -> Rule:

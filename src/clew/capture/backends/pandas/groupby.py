@@ -65,12 +65,12 @@ def groupby_rule(name: str, method: GroupMethod) -> Rule:
         if groups is None:
             return
         result = GroupByResult(name, method, groups, call)
+        call.kind = result.kind()
         if isinstance(call.result, pd.DataFrame):
             parents = (groups.version,) if groups.version is not None else ()
             rows = result.rows()
             if groups.series is not None:
                 rows = union(rows, groups.series.rows)
-            call.kind = result.kind()
             record_created(call, result.edges(), rows, parents, method=f"{groups.prefix}.{name}")
         elif isinstance(call.result, pd.Series):
             result.assign_to_series(call.result)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,11 +34,12 @@ from clew.capture.backends.pandas.state import (
     lineage_or_empty,
     provenance_of,
     provenance_or_empty,
+    renamed_fields,
 )
 from clew.capture.introspection.read_tracking import record_read
-from clew.capture.introspection.user_code import guard
+from clew.capture.introspection.user_code import guard, strip_frame
 from clew.capture.lineage.frame_version import STATE_ATTR, index_names, set_state
-from clew.capture.lineage.operations import IdentityEdges
+from clew.capture.lineage.operations import ExplicitEdges, IdentityEdges
 from clew.capture.lineage.provenance import (
     Provenance,
     SeriesLineage,
@@ -188,7 +190,7 @@ def trace_multiindex_from(call: Call) -> None:
 
 
 def trace_set_axis(call: Call) -> None:
-    """Trace `df.index = labels`, `series.index = labels`."""
+    """Trace `df.index = labels`, `series.index = labels`, `df.columns = labels`."""
     axis, labels = call.args
     receiver, caller = call.receiver, call.caller
     if caller.f_code is NDFrame.__setattr__.__code__ and caller.f_back is not None:
@@ -206,6 +208,10 @@ def trace_set_axis(call: Call) -> None:
         index = receiver._mgr.axes[1]
         if getattr(index, STATE_ATTR) is None:
             set_state(index, getattr(receiver, STATE_ATTR))
+    elif receiver.columns.equals(call.pre_state.columns):
+        call.pre_state.columns = receiver._mgr.axes[0]
+    else:
+        record_mutated(call, ExplicitEdges(renamed_fields(call.pre_state, receiver)), method="columns")
 
 
 def _version_if_frame(receiver: Any) -> Any:
@@ -245,9 +251,13 @@ def _patch_index_names(owner: Any) -> None:
 
 def _flag_renames(original: property) -> property:
     def setter(self: Any, value: Any) -> None:
-        original.fset(self, value)  # type: ignore[misc]
-        if not guard.depth:
-            index_renames.is_set = True
+        try:
+            original.fset(self, value)  # type: ignore[misc]
+            if not guard.depth:
+                index_renames.record(self, sys._getframe(1))
+        except BaseException as error:
+            strip_frame(error)
+            raise
 
     return property(original.fget, setter, original.fdel, original.__doc__)
 
@@ -257,8 +267,12 @@ def _patch_index_constructor(owner: Any) -> None:
     original = owner.__new__
 
     def __new__(cls: type, *args: Any, **kwargs: Any) -> Any:  # noqa: N807 - replaces the method
-        result = original(cls, *args, **kwargs)
-        return result if guard.depth else _attach_from_data(result, args[0] if args else kwargs.get("data"))
+        try:
+            result = original(cls, *args, **kwargs)
+            return result if guard.depth else _attach_from_data(result, args[0] if args else kwargs.get("data"))
+        except BaseException as error:
+            strip_frame(error)
+            raise
 
     patches.replace(owner, "__new__", staticmethod(_fast_constructor(original) or __new__))
 
@@ -269,8 +283,12 @@ def _fast_constructor(original: Any) -> Any:
     def __new__(  # noqa: N807 - replaces the method
         cls: type, data: Any = None, dtype: Any = None, copy: Any = None, name: Any = None, tupleize_cols: Any = None
     ) -> Any:
-        result = original(cls, data, dtype, copy, name, tupleize_cols)
-        return result if guard.depth else _attach_from_data(result, data)
+        try:
+            result = original(cls, data, dtype, copy, name, tupleize_cols)
+            return result if guard.depth else _attach_from_data(result, data)
+        except BaseException as error:
+            strip_frame(error)
+            raise
 
     if inspect.signature(original).parameters.keys() != inspect.signature(__new__).parameters.keys():
         return None

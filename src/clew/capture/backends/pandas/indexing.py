@@ -17,8 +17,9 @@ from clew.capture.backends.pandas.call import (
     record_extracted_scalar,
     record_mutated,
 )
-from clew.capture.backends.pandas.inference import evaluate_callback, is_callback
+from clew.capture.backends.pandas.inference import evaluate_early, is_callback
 from clew.capture.backends.pandas.patching import patches
+from clew.capture.backends.pandas.selection import sublevel_edges
 from clew.capture.backends.pandas.series import entry_for_label, mask_provenance, record_series_cells
 from clew.capture.backends.pandas.state import (
     current_version,
@@ -44,7 +45,7 @@ _INDEXERS = {"loc": _LocIndexer, "iloc": _iLocIndexer, "at": _AtIndexer, "iat": 
 def patch_indexers() -> None:
     """Patch reads and writes of all four indexers."""
     for name, owner in _INDEXERS.items():
-        patches.getitem(owner, Tracing(_trace_read, prepare=_evaluate_key, kind="selection"), name)
+        patches.element_getitem(owner, Tracing(_trace_read, prepare=_evaluate_key, kind="selection"), name)
         patches.indexer_setitem(owner, name, Tracing(_trace_write, prepare=_evaluate_key, kind="assignment"))
 
 
@@ -54,9 +55,9 @@ def _evaluate_key(call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
     call.pre_state = current_version(receiver) if isinstance(receiver, pd.DataFrame) else lineage_or_empty(receiver)
     key, *rest = call.args
     if type(key) is tuple and any(map(is_callback, key)):
-        key = tuple(evaluate_callback(item, receiver) if is_callback(item) else item for item in key)
+        key = tuple(evaluate_early(item, receiver) if is_callback(item) else item for item in key)
     elif is_callback(key):
-        value = evaluate_callback(key, receiver)
+        value = evaluate_early(key, receiver)
         # pandas rejects a callback that returns a tuple; it must still get a callback.
         key = (lambda _: value) if isinstance(value, tuple) else value
     call.args = (key, *rest)
@@ -122,7 +123,9 @@ def _trace_read(call: Call) -> None:
     rows, columns_key = _split_key(receiver, key)
     row_provenance = _row_provenance(rows, call, FILTER)
     if isinstance(result, pd.DataFrame):
-        record_created(call, IdentityEdges(version), row_provenance, (version,))
+        by_level = call.name == "loc" and columns_key is not None and isinstance(version.columns, pd.MultiIndex)
+        edges = sublevel_edges(columns_key, version) if by_level else None
+        record_created(call, edges or IdentityEdges(version), row_provenance, (version,))
         return
     fields = version.fields(_selected_labels(receiver, columns_key, by_label=call.name in ("loc", "at")))
     if isinstance(result, pd.Series):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from clew.capture.backends.pandas.state import (
     provenance_or_empty,
 )
 from clew.capture.introspection.read_tracking import reads_defining, reads_in_code, scalars_in_code
-from clew.capture.introspection.user_code import tracing_enabled
+from clew.capture.introspection.user_code import strip_frame, tracing_enabled
 from clew.capture.lineage.frame_version import FrameVersion, set_state
 from clew.capture.lineage.provenance import Provenance, apply_direct, union
 from clew.capture.lineage.transformations import INFERRED, OPAQUE, TRANSFORMATION
@@ -128,8 +129,29 @@ def is_expression(value: Any) -> bool:
 
 def evaluate_callback(callback: Any, frame: Any) -> Any:
     """Evaluate a callback for `frame`, as user code."""
-    with tracing_enabled():
-        return callback._eval_expression(frame) if is_expression(callback) else callback(frame)
+    try:
+        with tracing_enabled():
+            return callback._eval_expression(frame) if is_expression(callback) else callback(frame)
+    except BaseException as error:
+        strip_frame(error)
+        raise
+
+
+def evaluate_early(callback: Any, frame: Any) -> Any:
+    """Evaluate a callback before pandas does; a failed one is replaced by one that raises the same error."""
+    try:
+        return evaluate_callback(callback, frame)
+    except Exception as error:  # noqa: BLE001 - raised again
+        strip_frame(error)
+        return functools.partial(_raise_again, error)
+
+
+def _raise_again(error: Exception, _: Any) -> None:
+    try:
+        raise error  # noqa: TRY301 - the frame of this function is removed
+    except Exception:
+        strip_frame(error)
+        raise
 
 
 def evaluate_arguments(call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -149,7 +171,7 @@ def evaluate_cases(call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def _evaluate_if_callback(value: Any, receiver: Any) -> Any:
-    return evaluate_callback(value, receiver) if is_callback(value) else value
+    return evaluate_early(value, receiver) if is_callback(value) else value
 
 
 class TracedCallback:
@@ -177,7 +199,11 @@ class TracedCallback:
         """Run the callback on a frame with the alias version."""
         if isinstance(frame, pd.DataFrame):
             set_state(frame, FrameVersion.alias_of(self.version, frame._mgr.axes[0], dict(self.assigned)))
-        value = evaluate_callback(self.callback, frame)
+        try:
+            value = evaluate_callback(self.callback, frame)
+        except BaseException as error:
+            strip_frame(error)
+            raise
         self.assigned[self.label] = self._provenance(value)
         return value
 

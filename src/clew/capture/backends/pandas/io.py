@@ -11,7 +11,7 @@ from pandas.api.extensions import ExtensionArray
 from pandas.io.json._json import JsonReader
 from pandas.io.parsers.readers import TextFileReader
 
-from clew.capture.backends.base import Call
+from clew.capture.backends.base import Call, record_operation
 from clew.capture.backends.pandas.call import (
     argument_span,
     infer_from_statement,
@@ -28,11 +28,14 @@ from clew.capture.backends.pandas.state import (
     mark_inferred,
     provenance_of,
     provenance_or_empty,
+    snapshot_frame,
 )
+from clew.capture.backends.sql_lineage import connection_database
+from clew.capture.backends.sql_query import QueryRecord, StatementRecorder
 from clew.capture.emit.column_metrics import measure_file
 from clew.capture.introspection.bytecode import mapping_value_spans
 from clew.capture.introspection.read_tracking import columns_read_for
-from clew.capture.lineage.datasets import ExternalDataset, dataset_at, table_dataset, tables_in_query
+from clew.capture.lineage.datasets import ExternalDataset, dataset_at, table_dataset
 from clew.capture.lineage.frame_version import STATE_ATTR, FrameVersion, index_names
 from clew.capture.lineage.operations import ExplicitEdges, OperationRecord, external_version, record_written
 from clew.capture.lineage.provenance import (
@@ -78,6 +81,9 @@ def trace_series_init(call: Call) -> None:
         attach_to_series(call.receiver, lineage.provenance, lineage.index, lineage.rows)
     elif isinstance(data, (np.ndarray, ExtensionArray, *_CONTAINERS)) and not is_code_literal(data, call):
         attach_to_series(call.receiver, infer_from_statement(call, "Series"))
+    else:
+        attach_to_series(call.receiver, {})
+    call.name, call.result, call.is_module_function = "Series", call.receiver, True
 
 
 def trace_frame_from(call: Call) -> None:
@@ -88,6 +94,9 @@ def trace_frame_from(call: Call) -> None:
 def _fields_from_data(data: Any, frame: Any, call: Call, function_name: str) -> dict[Hashable, Provenance]:
     """Return the provenance of each column and level of a frame that a function built from `data`."""
     names = [name for name in frame.index.names if name is not None]
+    if call.kwargs.get("orient") == "index" and isinstance(data, dict):
+        # One entry per row.
+        data = list(data.values())
     if isinstance(data, dict):
         fields = _fields_from_dict(data, frame, call, function_name)
         levels = [value for value in data.values() if isinstance(value, pd.Series)]
@@ -198,6 +207,9 @@ CHUNK_READERS = (TextFileReader, JsonReader)
 
 def trace_read(call: Call) -> None:
     """Trace pd.read_*: every column comes from the file's column of the same name."""
+    if call.name.startswith("read_sql") and _is_query(call):
+        _trace_read_query(call)
+        return
     sources = [external_version(dataset) for dataset in _source_datasets(call)]
     if isinstance(call.result, CHUNK_READERS):
         call.result.__dict__[STATE_ATTR] = sources
@@ -229,16 +241,35 @@ def _record_read(call: Call, sources: list[FrameVersion], frame: pd.DataFrame) -
     if sources:
         operation.read_from = sources[0]
         measure_file(frame, current_version(frame), operation)
+    else:
+        operation.origin = f"{call.name}({type(_path_argument(call, _SOURCE_NAMES)).__name__})"
     return operation
+
+
+def _is_query(call: Call) -> bool:
+    """Return whether pd.read_sql reads a query, not a whole table."""
+    text = str(_path_argument(call, _SOURCE_NAMES)).strip()
+    return call.name == "read_sql_query" or (call.name == "read_sql" and " " in " ".join(text.split()))
+
+
+def _trace_read_query(call: Call) -> None:
+    """Trace pd.read_sql(query, connection)."""
+    text, connection = str(_path_argument(call, _SOURCE_NAMES)), call.argument(1, "con")
+    database = connection_database(connection, text)
+    query = StatementRecorder(call, "pandas", connection, database, {}).run(text)
+    if query is not None and isinstance(call.result, pd.DataFrame):
+        record = QueryRecord.of(call.name, query, snapshot_frame(call.result), "io")
+        record.is_module_function = True
+        record_operation(record, "pandas", call.location(), call.result)
 
 
 def _source_datasets(call: Call) -> list[ExternalDataset]:
     source = _path_argument(call, _SOURCE_NAMES)
     if call.name.startswith("read_sql"):
-        connection = call.argument(1, "con")
-        if call.name == "read_sql_table":
-            return [table_dataset(connection, _qualify_table(source, call.argument(2, "schema")))]
-        return [table_dataset(connection, table) for table in tables_in_query(str(source))]
+        table = _qualify_table(
+            str(source).strip(), call.argument(2, "schema") if call.name == "read_sql_table" else None
+        )
+        return [connection_database(call.argument(1, "con"), table).dataset(table)]
     dataset = dataset_at(source)
     return [dataset] if dataset is not None else []
 

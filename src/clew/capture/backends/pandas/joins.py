@@ -19,7 +19,7 @@ from clew.capture.backends.pandas.state import (
     lineage_or_empty,
     provenance_or_empty,
 )
-from clew.capture.introspection.user_code import tracing_enabled
+from clew.capture.introspection.user_code import strip_frame, tracing_enabled
 from clew.capture.lineage.frame_version import FrameVersion, column_labels, index_names
 from clew.capture.lineage.operations import ExplicitEdges, LazyEdges
 from clew.capture.lineage.provenance import (
@@ -267,9 +267,13 @@ class TeeIterator:
 
     def __next__(self) -> Any:
         """Return the next item and buffer it."""
-        with tracing_enabled():
-            self.items.append(next(self.iterator))
-        return self.items[-1]
+        try:
+            with tracing_enabled():
+                self.items.append(next(self.iterator))
+            return self.items[-1]
+        except BaseException as error:
+            strip_frame(error)
+            raise
 
 
 def record_concat(call: Call, objects: list[Any], axis: Any) -> None:

@@ -163,7 +163,10 @@ _TABLE: tuple[tuple[str, Method], ...] = (
     ),
     ("corrwith", Method(aggregation.all_columns_rule(AGGREGATION), kind="aggregation")),
     ("apply", Method(aggregation.trace_apply, series.trace_series_apply)),
-    ("value_counts", Method(aggregation.trace_value_counts, series.trace_series_value_counts, _GROUP_COUNTED)),
+    (
+        "value_counts",
+        Method(aggregation.trace_value_counts, series.trace_series_value_counts, _GROUP_COUNTED, kind="aggregation"),
+    ),
     ("size", Method(group=_GROUP_COUNTED)),
     ("ngroup cumcount", Method(group=_GROUP_NUMBERED)),
     ("groupby", Method(aggregation.trace_groupby, aggregation.trace_series_groupby)),
@@ -229,7 +232,7 @@ _TABLE: tuple[tuple[str, Method], ...] = (
         ),
     ),
     ("case_when", Method(series=series.trace_series_case_when, prepare=evaluate_cases)),
-    ("__getitem__", Method(series=series.trace_series_getitem)),
+    ("__getitem__", Method(series=series.trace_series_getitem, kind="selection")),
     ("set_names", Method(index_step=IDENTITY)),
     ("intersection union difference symmetric_difference append tolist to_list to_series", Method(index_step=IDENTITY)),
     # Assignment.

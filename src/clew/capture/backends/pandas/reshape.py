@@ -173,7 +173,7 @@ def trace_get_dummies(call: Call) -> None:
         if version.has(label) and label not in encoded:
             fields[label] = version.field(label)
         else:
-            fields[label] = version.fields(_dummy_sources(label, prefixes) or encoded, TRANSFORMATION)
+            fields[label] = version.fields(_dummy_sources(label, prefixes, data) or encoded, TRANSFORMATION)
     record_created(call, ExplicitEdges(fields), None, (version,))
 
 
@@ -188,9 +188,15 @@ def _dummy_prefixes(encoded: list[Any], prefix: Any, separator: str) -> dict[Any
     return {label: f"{prefix_of(position, label)}{separator}" for position, label in enumerate(encoded)}
 
 
-def _dummy_sources(label: Hashable, prefixes: dict[Any, str]) -> list[Any]:
+def _dummy_sources(label: Hashable, prefixes: dict[Any, str], data: pd.DataFrame) -> list[Any]:
     candidates = [column for column, prefix in prefixes.items() if str(label).startswith(prefix)]
-    return [max(candidates, key=lambda column: len(prefixes[column]))] if candidates else []
+    longest = max((len(prefixes[column]) for column in candidates), default=0)
+    candidates = [column for column in candidates if len(prefixes[column]) == longest]
+    if len(candidates) > 1:
+        # Columns with the same prefix are distinguished by their values.
+        value = str(label)[longest:]
+        candidates = [column for column in candidates if value in map(str, data[column].unique())] or candidates
+    return candidates
 
 
 def trace_crosstab(call: Call) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Hashable, Iterator
-from typing import Any
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -19,9 +19,10 @@ from clew.capture.backends.pandas.call import (
     record_created,
     record_mutated,
     record_result,
+    record_value,
 )
 from clew.capture.backends.pandas.groupby import record_group
-from clew.capture.backends.pandas.inference import closure_provenance, evaluate_callback, is_callback
+from clew.capture.backends.pandas.inference import closure_provenance, evaluate_early, is_callback
 from clew.capture.backends.pandas.patching import patches
 from clew.capture.backends.pandas.series import entry_for_label, mask_provenance
 from clew.capture.backends.pandas.state import (
@@ -36,7 +37,7 @@ from clew.capture.backends.pandas.state import (
 )
 from clew.capture.diagnostics import record_error
 from clew.capture.introspection.read_tracking import record_read, record_scalar
-from clew.capture.introspection.user_code import guard
+from clew.capture.introspection.user_code import guard, strip_frame
 from clew.capture.lineage.frame_version import STATE_ATTR, FrameVersion, column_labels, index_names, set_state
 from clew.capture.lineage.operations import ExplicitEdges, IdentityEdges, LazyEdges
 from clew.capture.lineage.provenance import (
@@ -60,20 +61,25 @@ def patch_frame_getitem() -> None:
 
     def __getitem__(self: Any, key: Any) -> Any:  # noqa: N807 - replaces the method
         if guard.depth:
-            return original(self, key)
+            try:
+                return original(self, key)
+            except BaseException as error:
+                strip_frame(error)
+                raise
         caller = sys._getframe(1)
         if caller.f_code is _GETATTR_CODE and caller.f_back is not None:
             # `df.a` calls this from pandas' `__getattr__`.
             caller = caller.f_back
         version = _version_or_none(self)
         if key.__class__ is not str and is_callback(key):
-            key = evaluate_callback(key, self)
+            key = evaluate_early(key, self)
         guard.depth = 1
         started = _clock()
         try:
             try:
                 result = original(self, key)
-            except Exception as error:
+            except BaseException as error:
+                strip_frame(error)
                 call = Call("__getitem__", self, (key,), {}, version, caller)
                 call.started = started
                 record_failure(call, error, "pandas")
@@ -103,20 +109,23 @@ def _trace_getitem(frame: Any, key: Any, result: Any, version: FrameVersion, cal
         column = version.field(key)
         levels = version.levels() if version.index_names else None
         set_state(result, SeriesLineage(column, levels))
-        record_read(caller, column)
-        return
+        if not record_read(caller, column):
+            return
     call = Call("__getitem__", frame, (key,), {}, version, caller, "selection")
     call.result, call.started, call.ended = result, started, _clock()
+    if isinstance(result, pd.Series):
+        record_value(call)
+        return
     if isinstance(key, pd.DataFrame) or (isinstance(key, np.ndarray) and key.ndim > 1):
         record_masked_cells(call, key, None)
     else:
         rows = mask_provenance(key, call, FILTER) if is_mask(key) else None
-        edges = _sublevel_edges(key, version) if isinstance(version.columns, pd.MultiIndex) else None
+        edges = sublevel_edges(key, version) if isinstance(version.columns, pd.MultiIndex) else None
         record_created(call, edges or IdentityEdges(version), rows, (version,))
         record_read(caller, getattr(result, STATE_ATTR))
 
 
-def _sublevel_edges(key: Any, version: FrameVersion) -> ExplicitEdges | None:
+def sublevel_edges(key: Any, version: FrameVersion) -> ExplicitEdges | None:
     """Return the edges of `df["a"]` for columns ("a", "x"), ("a", "y"): the result has columns "x" and "y"."""
     if not isinstance(key, Hashable) or not version.has(key):
         return None
@@ -382,8 +391,12 @@ def _patch_group_iteration(owner: Any) -> None:
     original = owner.__iter__
 
     def __iter__(self: Any) -> Iterator[Any]:  # noqa: N807 - replaces the method
-        groups = original(self)
-        return groups if guard.depth else _trace_groups(self, groups, sys._getframe(1))
+        try:
+            groups = original(self)
+            return groups if guard.depth else _trace_groups(self, groups, sys._getframe(1))
+        except BaseException as error:
+            strip_frame(error)
+            raise
 
     patches.replace(owner, "__iter__", __iter__)
 
@@ -398,6 +411,9 @@ def _trace_groups(grouped: Any, iterator: Iterator[Any], caller: Any) -> Iterato
             _run_rule(_record_keys, grouped, caller)
         except StopIteration:
             return
+        except BaseException as error:
+            strip_frame(error)
+            raise
         finally:
             guard.depth = depth
         yield name, group
@@ -424,19 +440,30 @@ def _patch_frame_iteration() -> None:
     )
 
     def items(self: Any) -> Iterator[Any]:
-        pairs = original_items(self)
-        return pairs if guard.depth else _trace_items(self, pairs)
+        try:
+            pairs = original_items(self)
+            return pairs if guard.depth else _trace_items(self, pairs)
+        except BaseException as error:
+            strip_frame(error)
+            raise
 
     def iterrows(self: Any) -> Iterator[Any]:
-        pairs = original_iterrows(self)
-        return pairs if guard.depth else _trace_rows(self, pairs)
+        try:
+            pairs = original_iterrows(self)
+            return pairs if guard.depth else _trace_rows(self, pairs)
+        except BaseException as error:
+            strip_frame(error)
+            raise
 
     def itertuples(self: Any, index: bool = True, name: str | None = "Pandas") -> Iterator[Any]:  # noqa: FBT001, FBT002 - pandas' signature
-        if not guard.depth:
-            # Plain tuples have no provenance: assume that all columns are read.
-            record_read(sys._getframe(1), current_version(self))
-        tuples: Iterator[Any] = original_itertuples(self, index, name)
-        return tuples
+        try:
+            if not guard.depth:
+                # Plain tuples have no provenance: assume that all columns are read.
+                record_read(sys._getframe(1), current_version(self))
+            return cast("Iterator[Any]", original_itertuples(self, index, name))
+        except BaseException as error:
+            strip_frame(error)
+            raise
 
     for replacement in (items, iterrows, itertuples):
         patches.replace(pd.DataFrame, replacement.__name__, replacement)
@@ -444,30 +471,48 @@ def _patch_frame_iteration() -> None:
 
 def _trace_items(frame: Any, pairs: Iterator[Any]) -> Iterator[Any]:
     version = current_version(frame)
-    for label, column in pairs:
-        attach_to_series(column, version.field(label))
-        yield label, column
+    return _attach_to_items(pairs, lambda pair: attach_to_series(pair[1], version.field(pair[0])))
 
 
 def _trace_rows(frame: Any, pairs: Iterator[Any]) -> Iterator[Any]:
-    all_columns = current_version(frame).fields()
-    for label, row in pairs:
-        attach_to_series(row, all_columns)
-        yield label, row
+    # One state for all rows: repeated reads are recognized by it.
+    state = SeriesLineage(current_version(frame).fields())
+    return _attach_to_items(pairs, lambda pair: set_state(pair[1], state))
+
+
+def _attach_to_items(pairs: Iterator[Any], attach: Callable[[Any], None]) -> Iterator[Any]:
+    """Yield the pairs of a generator of pandas, with lineage; how it creates them is not traced."""
+    try:
+        while True:
+            depth, guard.depth = guard.depth, 1
+            try:
+                pair = next(pairs)
+            except StopIteration:
+                return
+            finally:
+                guard.depth = depth
+            attach(pair)
+            yield pair
+    except BaseException as error:
+        strip_frame(error)
+        raise
 
 
 def _patch_series_iteration() -> None:
     original = pd.Series.__iter__
 
     def __iter__(self: Any) -> Iterator[Any]:  # noqa: N807 - replaces the method
-        if not guard.depth:
-            provenance = provenance_of(self)
-            if provenance:
-                record_read(sys._getframe(1), provenance)
-                if any(flags & AGGREGATION for flags in provenance.values()):
-                    # `low, high = column.quantile([0.1, 0.9])` extracts scalars.
-                    record_scalar(sys._getframe(1), provenance)
-        elements: Iterator[Any] = original(self)
-        return elements
+        try:
+            if not guard.depth:
+                provenance = provenance_of(self)
+                if provenance:
+                    record_read(sys._getframe(1), provenance)
+                    if any(flags & AGGREGATION for flags in provenance.values()):
+                        # `low, high = column.quantile([0.1, 0.9])` extracts scalars.
+                        record_scalar(sys._getframe(1), provenance)
+            return cast("Iterator[Any]", original(self))
+        except BaseException as error:
+            strip_frame(error)
+            raise
 
     patches.replace(pd.Series, "__iter__", __iter__)

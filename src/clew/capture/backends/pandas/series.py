@@ -19,6 +19,8 @@ from clew.capture.backends.pandas.call import (
     operand_provenance,
     record_created,
     record_extracted_scalar,
+    record_value,
+    single_parent,
 )
 from clew.capture.backends.pandas.inference import closure_provenance, is_opaque
 from clew.capture.backends.pandas.patching import patches
@@ -36,8 +38,9 @@ from clew.capture.backends.pandas.state import (
     resolve_level_names,
 )
 from clew.capture.diagnostics import record_error
+from clew.capture.introspection.bytecode import is_result_kept
 from clew.capture.introspection.read_tracking import reads_in_target, record_read
-from clew.capture.introspection.user_code import guard
+from clew.capture.introspection.user_code import guard, strip_frame
 from clew.capture.lineage.frame_version import STATE_ATTR, index_names, set_state
 from clew.capture.lineage.operations import ExplicitEdges, OperationType
 from clew.capture.lineage.provenance import (
@@ -59,6 +62,7 @@ from clew.capture.lineage.transformations import (
     DIRECT,
     FILTER,
     GROUP_BY,
+    IDENTITY,
     INDIRECT,
     JOIN,
     OPAQUE,
@@ -68,8 +72,6 @@ from clew.capture.lineage.transformations import (
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
-
-    from clew.capture.lineage.frame_version import FrameVersion
 
 
 _OPERAND_TYPES = (pd.Series, np.ndarray, pd.Index, pd.DataFrame, list, tuple, ExtensionArray)
@@ -91,6 +93,12 @@ class SeriesMethod(NamedTuple):
     selects_rows: bool = False
     aligns_index: bool = False
 
+    def kind(self) -> OperationType:
+        """Return the operation type."""
+        if self.step == IDENTITY:
+            return "sort" if self.row_use == SORT else "selection"
+        return "aggregation" if self.drops_index else "transformation"
+
 
 def patch_series_method(name: str, method: SeriesMethod) -> None:
     """Patch a Series method to compose lineage."""
@@ -98,7 +106,11 @@ def patch_series_method(name: str, method: SeriesMethod) -> None:
 
     def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
         if guard.depth:
-            return original(self, *args, **kwargs)
+            try:
+                return original(self, *args, **kwargs)
+            except BaseException as error:
+                strip_frame(error)
+                raise
         guard.depth = 1
         try:
             result = original(self, *args, **kwargs)
@@ -106,6 +118,9 @@ def patch_series_method(name: str, method: SeriesMethod) -> None:
                 _compose_lineage(name, method, self, args, kwargs, result, sys._getframe(1))
             except Exception as error:  # noqa: BLE001 - capture must never change what the user's call does
                 record_error(f"Series.{name}", error)
+        except BaseException as error:
+            strip_frame(error)
+            raise
         finally:
             guard.depth = 0
         return result
@@ -156,6 +171,10 @@ def _compose_lineage(
     _assign_result(
         name, series, kwargs, result, SeriesLineage(apply_direct(provenance, method.step), index, rows), caller
     )
+    if is_result_kept(caller.f_code, caller.f_lasti):
+        call = Call(name, series, args, kwargs, lineage, caller, method.kind())
+        call.result = result
+        record_value(call)
 
 
 def series_in_place_rule(method: SeriesMethod) -> Rule:
@@ -240,14 +259,6 @@ def record_to_frame(call: Call, lineage: SeriesLineage, kind: OperationType | No
     fields.update(levels_by_position(lineage.index or {}, index_names(result.index)))
     call.kind = kind or operation_type(lineage)
     record_created(call, ExplicitEdges(fields), lineage.rows, single_parent(lineage))
-
-
-def single_parent(lineage: SeriesLineage) -> tuple[FrameVersion, ...]:
-    """Return the only frame that a Series comes from; empty if there are several."""
-    versions = {
-        version for provenance in (lineage.provenance, *(lineage.index or {}).values()) for version, _ in provenance
-    }
-    return tuple(versions) if len(versions) == 1 else ()
 
 
 def operation_type(lineage: SeriesLineage) -> OperationType:

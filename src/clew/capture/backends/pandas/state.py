@@ -26,10 +26,12 @@ from clew.capture.lineage.transformations import IDENTITY, INFERRED, OPAQUE
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
+    from types import CodeType, FrameType
 
 _MAX_ITEMS_TRACED = 64
 # A frame with more blocks is fragmented: listing its types would cost more than the operation.
 _MAX_BLOCKS = 64
+_MAX_RENAMES = 64
 SCALAR_TYPES = (str, bytes, int, float, complex, np.generic)
 
 _STATE_OWNERS = (NDFrame, pd.Index, SelectionMixin)
@@ -77,16 +79,25 @@ def current_version(frame: Any) -> FrameVersion:
     return version
 
 
-class _RenameFlag:
-    """Set once any index was renamed in place; level names are compared only after that."""
+class _IndexRenames:
+    """Whether any index was renamed in place, since level names are compared only after that; and where."""
 
-    __slots__ = ("is_set",)
+    __slots__ = ("is_set", "locations")
 
     def __init__(self) -> None:
         self.is_set = False
+        # By id(index); the latest only.
+        self.locations: dict[int, tuple[CodeType, int]] = {}
+
+    def record(self, index: Any, caller: FrameType) -> None:
+        """Record that the code running in `caller` renamed an index."""
+        self.is_set = True
+        if len(self.locations) >= _MAX_RENAMES:
+            self.locations.clear()
+        self.locations[id(index)] = (caller.f_code, caller.f_lasti)
 
 
-index_renames = _RenameFlag()
+index_renames = _IndexRenames()
 
 
 def _has_renamed_levels(frame: Any, version: FrameVersion) -> bool:
@@ -94,7 +105,7 @@ def _has_renamed_levels(frame: Any, version: FrameVersion) -> bool:
 
 
 def _detect_rename(frame: Any, previous: FrameVersion) -> FrameVersion:
-    """Record a rename that no wrapper saw, such as `df.columns = [...]`: columns are matched by position."""
+    """Record a rename that no wrapper saw, such as `df.index.name = "id"`: labels are matched by position."""
     columns = frame._mgr.axes[0]
     version = snapshot_frame(frame, uid=previous.uid)
     is_same = len(columns) == len(previous.columns) and columns.equals(previous.columns)
@@ -102,19 +113,23 @@ def _detect_rename(frame: Any, previous: FrameVersion) -> FrameVersion:
         previous.columns = columns
         return previous
     if len(columns) == len(previous.columns):
-        levels = [previous.field(name) for name in previous.index_names]
-        fields = levels_by_position(dict(zip(previous.index_names, levels, strict=True)), version.index_names)
-        fields |= zip_by_position(
-            column_labels(columns), [previous.field(label) for label in column_labels(previous.columns)]
-        )
-        operation = OperationRecord("columns", "transformation", version, ExplicitEdges(fields))
+        method = "index" if is_same else "columns"
+        operation = OperationRecord(method, "transformation", version, ExplicitEdges(renamed_fields(previous, frame)))
     else:
         operation = OperationRecord("columns", "unknown", version, IdentityEdges(previous, IDENTITY | OPAQUE))
     operation.parents = (previous,)
     operation.is_pending = True
+    operation.code, operation.instruction = index_renames.locations.get(id(frame._mgr.axes[1]), (None, 0))
     version.made_by = operation
     set_state(frame, version)
     return version
+
+
+def renamed_fields(previous: FrameVersion, frame: Any) -> dict[Hashable, Provenance]:
+    """Return the provenance of columns and levels that got new names, by position."""
+    levels = levels_by_position(previous.levels(), index_names(frame._mgr.axes[1]))
+    sources = [previous.field(label) for label in column_labels(previous.columns)]
+    return levels | zip_by_position(column_labels(frame._mgr.axes[0]), sources)
 
 
 def provenance_of(value: Any) -> Provenance | None:

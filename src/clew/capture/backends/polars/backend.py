@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import re
+import sys
+from collections import ChainMap
 from typing import Any, ClassVar, NamedTuple
+
+from msgspec import structs
 
 from clew.capture.backends.base import (
     Backend,
@@ -14,21 +19,47 @@ from clew.capture.backends.base import (
     is_frame,
     public_methods,
     record_operation,
+    statement_provenance,
     version_of_frame,
 )
-from clew.capture.backends.polars.expressions import series_provenance
-from clew.capture.backends.polars.rules import RULES, MethodCall, flatten, trace_unknown_method
+from clew.capture.backends.polars.expressions import literals, series_provenance
+from clew.capture.backends.polars.rules import RULES, MethodCall, as_list, flatten, trace_unknown_method
+from clew.capture.backends.sql_lineage import connection_database
+from clew.capture.backends.sql_query import QueryRecord, StatementRecorder
 from clew.capture.diagnostics import record_error
+from clew.capture.emit.column_metrics import SAMPLE_ROWS, ValueSample, distinct_metrics
+from clew.capture.introspection.bytecode import literal_sequences
+from clew.capture.introspection.read_tracking import has_scalars, record_read, record_scalar, scalar_sources
 from clew.capture.lineage.frame_version import STATE_ATTR, FrameVersion
 from clew.capture.lineage.operations import (
     ExplicitEdges,
+    IdentityEdges,
     OperationRecord,
+    read_record,
 )
-from clew.capture.lineage.provenance import SeriesLineage, apply_direct, union
-from clew.capture.lineage.transformations import IDENTITY, OPAQUE, TRANSFORMATION
+from clew.capture.lineage.provenance import (
+    Provenance,
+    SeriesLineage,
+    apply_direct,
+    array_provenance,
+    array_version,
+    as_indirect,
+    attach_to_array,
+    attach_to_scalar,
+    scalar_with_value,
+    union,
+    zip_by_position,
+)
+from clew.capture.lineage.transformations import AGGREGATION, FILTER, IDENTITY, INFERRED, OPAQUE, TRANSFORMATION
 
 # `pipe` calls a user function; the others create no frame or only display one.
 _IGNORED_METHODS = frozenset(["pipe", "glimpse", "show", "explain", "inspect", "profile", "equals", "collect_schema"])
+# Return Python values, arrays or Arrow data.
+_COLUMN_METHODS = frozenset(["__getitem__", "get_column", "get_columns", "to_series"])
+_ROW_CONDITIONS = frozenset(["filter", "remove"])
+_LEAVING_METHODS = frozenset(
+    "rows row iter_rows rows_by_key item to_dict to_dicts to_numpy to_arrow to_torch to_jax iter_slices".split()
+)
 _GROUP_AGGREGATES = ("sum", "mean", "median", "min", "max", "first", "last", "n_unique", "all")
 _GROUPBY_METHODS = frozenset(["group_by", "group_by_dynamic", "rolling"])
 _ARITHMETIC = "add sub mul truediv floordiv mod pow and or xor".split()
@@ -54,19 +85,27 @@ class PolarsBackend(Backend):
         polars, patches = self.module, self._patches
         for owner in (polars.DataFrame, polars.LazyFrame):
             for name in (*public_methods(owner, _IGNORED_METHODS), "__getitem__", "__init__"):
-                prepare = _resolve_plan if name == "collect" else None
-                patches.method(owner, name, Tracing(_trace_method, prepare=prepare))
+                patches.method(owner, name, Tracing(_trace_method))
         for name in (*public_methods(polars.Series, _IGNORED_METHODS), *_OPERATORS):
             if hasattr(polars.Series, name):
                 patches.method(polars.Series, name, Tracing(_trace_series_method))
-        frame = polars.DataFrame({"a": [1]})
-        for owner in (type(frame.group_by("a")), type(frame.lazy().group_by("a"))):
-            for name in ("agg", "len", "head", "tail", *_GROUP_AGGREGATES):
-                if hasattr(owner, name):
-                    patches.method(owner, name, Tracing(_trace_groupby))
+        self._patch_groups()
         for name in dir(polars):
-            if name.startswith(("read_", "scan_")) or name in ("concat", "from_pandas"):
+            if name.startswith(("read_", "scan_", "from_")) or name in ("concat", "sql", "collect_all"):
                 patches.function(polars, name, Tracing(_trace_function))
+        for name in ("__init__", "register", "register_many", "register_globals", "execute"):
+            patches.method(polars.SQLContext, name, Tracing(_trace_context))
+
+    def _patch_groups(self) -> None:
+        patches = self._patches
+        groups = sys.modules["polars.dataframe.group_by"]
+        owners = [value for name, value in vars(groups).items() if name.endswith("GroupBy") and isinstance(value, type)]
+        for owner in (*owners, sys.modules["polars.lazyframe.group_by"].LazyGroupBy):
+            for name in ("agg", "len", "head", "tail", "map_groups", "__iter__", *_GROUP_AGGREGATES):
+                if name in vars(owner):
+                    patches.method(owner, name, Tracing(_trace_groupby))
+        for owner in [value for name, value in vars(groups).items() if name.endswith("GroupByIter")]:
+            patches.method(owner, "__next__", Tracing(_trace_next_group))
 
     def uninstall(self) -> None:
         """Remove all patches."""
@@ -106,18 +145,28 @@ class PolarsBackend(Backend):
             record_error(f"polars {state.name}", error)
             return None
 
-    def column_metrics(self, frame: Any, position: int, step: int, *, include_bounds: bool) -> dict[str, Any]:
+    def column_metrics(self, frame: Any, position: int, seconds: float, *, include_bounds: bool) -> dict[str, Any]:
         """Return the metrics of a column."""
         series = frame.to_series(position)
         nulls = series.null_count()
         metrics: dict[str, Any] = {"nullCount": nulls}
+
+        def draw() -> ValueSample:
+            sample = series.sample(SAMPLE_ROWS, seed=0).drop_nulls()
+            counts = sample.unique_counts()
+            return ValueSample(len(sample), len(counts), (counts == 1).sum())
+
         # n_unique is not supported for some nested types.
         with contextlib.suppress(self.module.exceptions.PolarsError):
-            sample = (series.gather_every(step) if step > 1 else series).drop_nulls()
-            metrics["distinctCount"] = sample.n_unique()
+            rows = len(series) - nulls
+            metrics |= distinct_metrics(rows, seconds, lambda: series.drop_nulls().n_unique(), draw)
         if series.dtype.is_numeric() and len(series) > nulls and include_bounds:
             metrics |= {"min": series.min(), "max": series.max()}
         return metrics
+
+    def memory_bytes(self, frame: Any) -> tuple[int, bool]:
+        """Return the memory of a frame."""
+        return frame.estimated_size(), True
 
 
 BACKEND = PolarsBackend()
@@ -132,30 +181,38 @@ class PendingOperation(NamedTuple):
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     location: Location
+    # Sources of the scalars in its expressions.
+    scalars: Provenance
 
     def record(self, frame: Any) -> FrameVersion:
         """Record the operation that created `frame`, and return its version."""
         sources = tuple(version_of_frame(parent) for parent in self.parents)
         version = BACKEND.snapshot(frame)
+        if self.name.startswith("scan_"):
+            paths = as_list(self.args[0])
+            record_operation(read_record(self.name, paths, version), BACKEND.name, self.location, frame)
+            return version
         is_known = bool(self.parents) and isinstance(self.parents[0], BACKEND.frame_types)
         schema = self.parents[0].collect_schema() if is_known else None
         call = MethodCall(self.name, sources, self.args, self.kwargs, list(version.columns), schema)
         kind, edges, rows = RULES.get(self.name, trace_unknown_method)(call)
+        if self.scalars and self.name in _ROW_CONDITIONS:
+            rows = union(rows, as_indirect(self.scalars, FILTER))
+        elif self.scalars:
+            edges = _add_scalars(edges, self.scalars)
         record_operation(
             OperationRecord(self.name, kind, version, edges, rows, sources), BACKEND.name, self.location, frame
         )
         return version
 
 
-def _resolve_plan(call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Record the lazy operations of a plan before `collect` itself."""
-    BACKEND.attached_version(call.receiver)
-    return call.args, call.kwargs
-
-
 def _trace_method(call: Call) -> None:
     receiver, result = call.receiver, call.result
-    if isinstance(result, BACKEND.module.Series):
+    if call.name in _LEAVING_METHODS:
+        _trace_leaving(call)
+    elif call.name == "sql":
+        _record_sql(call, {str(call.kwargs.get("table_name", "self")): receiver})
+    elif isinstance(result, BACKEND.module.Series):
         _trace_get_column(call)
     elif call.name == "__init__":
         _trace_frame_init(call)
@@ -163,6 +220,8 @@ def _trace_method(call: Call) -> None:
         result.__dict__[STATE_ATTR] = (receiver, _group_keys(call))
     elif call.name.startswith(("write_", "sink_")):
         BACKEND.record_write(call)
+    elif isinstance(result, (list, dict)):
+        _trace_parts(call)
     elif isinstance(result, BACKEND.frame_types):
         _record_created(call, [receiver, *[value for value in call.args if isinstance(value, BACKEND.frame_types)]])
     elif is_frame(result):
@@ -170,12 +229,58 @@ def _trace_method(call: Call) -> None:
         BACKEND.record_copy(call, version_of_frame(receiver), result)
 
 
+def _trace_leaving(call: Call) -> None:
+    """Trace frame.rows(), to_dicts(), to_numpy() and to_arrow(): the statement reads all columns."""
+    version = version_of_frame(call.receiver)
+    record_read(call.caller, version)
+    if call.name == "item":
+        record_scalar(call.caller, version.fields())
+    # Python objects have no weak references.
+    with contextlib.suppress(TypeError):
+        attach_to_array(call.result, version.fields(), version)
+
+
+def _trace_parts(call: Call) -> None:
+    """Trace frame.partition_by(columns) and get_columns(): several frames or Series."""
+    parts = list(call.result.values() if isinstance(call.result, dict) else call.result)
+    for part in parts:
+        part_call = structs.replace(call, result=part)
+        if isinstance(part, BACKEND.module.Series):
+            _trace_get_column(part_call)
+        elif isinstance(part, BACKEND.frame_types):
+            keys = flatten(call.args) or flatten([call.kwargs.get("by")])
+            _record_created(part_call, [call.receiver], "group_head", (keys,), {})
+
+
+def _record_sql(call: Call, tables: dict[str, Any]) -> None:
+    """Record a query over frames; those of variables are looked up by name."""
+    text = call.first_argument()
+    names = ChainMap(tables, dict(call.caller.f_locals), call.caller.f_globals)
+    frames = {word: names[word] for word in set(re.findall(r"\w+", str(text))) if word in names}
+    frames = {name: frame for name, frame in frames.items() if is_frame(frame)}
+    _record_created(call, list(frames.values()), "sql", (text, list(frames)), {})
+
+
+def _trace_context(call: Call) -> None:
+    """Trace SQLContext: registered frames, and queries over them."""
+    tables: dict[str, Any] = call.receiver.__dict__.setdefault(STATE_ATTR, {})
+    if call.name == "execute":
+        if isinstance(call.result, BACKEND.frame_types):
+            _record_sql(call, tables)
+    elif call.name == "register":
+        tables[str(call.argument(0, "name"))] = call.argument(1, "frame")
+    elif isinstance(call.first_argument(), dict):
+        tables.update(call.first_argument())
+    tables.update({name: value for name, value in call.kwargs.items() if is_frame(value)})
+
+
 def _trace_get_column(call: Call) -> None:
     """Trace frame["column"], frame.get_column("column"): attach lineage to the column, record no operation."""
     version, series = version_of_frame(call.receiver), call.result
-    is_column = call.name in ("__getitem__", "get_column", "to_series") and version.has(series.name)
+    is_column = call.name in _COLUMN_METHODS and version.has(series.name)
     provenance = version.field(series.name) if is_column else version.fields(None, TRANSFORMATION | OPAQUE)
     series.__dict__[STATE_ATTR] = SeriesLineage(provenance)
+    record_read(call.caller, provenance)
 
 
 def _trace_series_method(call: Call) -> None:
@@ -190,6 +295,16 @@ def _trace_series_method(call: Call) -> None:
         version = BACKEND.snapshot(result)
         edges = ExplicitEdges(dict.fromkeys(version.columns, provenance))
         BACKEND.record(call, OperationRecord(call.name, "selection", version, edges), result)
+    elif provenance and result is not None and not isinstance(result, (str, bytes, bool)):
+        # A scalar, or values that leave polars.
+        scalar = apply_direct(provenance, AGGREGATION)
+        if isinstance(result, (list, dict, tuple)) or hasattr(result, "__array__") or hasattr(result, "to_pylist"):
+            record_read(call.caller, provenance)
+            with contextlib.suppress(TypeError):
+                attach_to_array(result, provenance, [provenance])
+        else:
+            attach_to_scalar(result, scalar)
+            record_scalar(call.caller, scalar)
 
 
 def _record_created(
@@ -210,9 +325,45 @@ def _record_created(
         call.args if args is None else args,
         call.kwargs if kwargs is None else kwargs,
         call.location(),
+        _scalar_sources(call),
     )
     if isinstance(result, BACKEND.data_types):
         BACKEND.attached_version(result)
+
+
+def _scalar_sources(call: Call) -> Provenance:
+    """Return the sources of scalars that were computed from columns and are used in the expressions of a call."""
+    numbers = set(literals(flatten(call.values()))) if has_scalars() else set()
+    if not numbers:
+        return {}
+    # By value: an expression keeps a copy of the number.
+    exact = [scalar_with_value(number) for number in numbers]
+    unknown = [number for number, known in zip(numbers, exact, strict=True) if known is None]
+    computed = [number for number in unknown if number not in call.caller.f_code.co_consts]
+    sources = [scalar_sources(number, call.caller, _is_number) for number in computed]
+    merged = union(*exact, *[source for found in sources for source in found])
+    return apply_direct(merged, TRANSFORMATION | INFERRED)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, BACKEND.module.Expr))
+
+
+def _add_scalars(edges: Any, scalars: Provenance) -> Any:
+    """Add the sources of scalars to the columns that an operation computes."""
+    if isinstance(edges, ExplicitEdges):
+        changed: dict[Any, Provenance] = edges.by_label
+    else:
+        changed = edges.changed or {}
+    computed = {
+        label: union(uses, scalars) if any(flags != IDENTITY for flags in uses.values()) or not uses else uses
+        for label, uses in changed.items()
+    }
+    return (
+        ExplicitEdges(computed)
+        if isinstance(edges, ExplicitEdges)
+        else IdentityEdges(edges.source, edges.flags, computed)
+    )
 
 
 def _group_keys(call: Call) -> list[Any]:
@@ -227,6 +378,13 @@ def _trace_groupby(call: Call) -> None:
     if not isinstance(state, tuple):
         return
     frame, keys = state
+    if call.name == "__iter__":
+        # The groups are created one by one.
+        call.result.__dict__[STATE_ATTR] = state
+        return
+    if call.name == "map_groups":
+        _record_created(call, [frame], "map_groups", (), {})
+        return
     if call.name in ("head", "tail"):
         _record_created(call, [frame], "group_head", (keys,), {})
         return
@@ -238,27 +396,88 @@ def _trace_groupby(call: Call) -> None:
     _record_created(call, [frame], "agg", (keys, expressions, named), {})
 
 
+def _trace_next_group(call: Call) -> None:
+    """Trace `for key, group in frame.group_by(keys)`."""
+    state = call.receiver.__dict__.get(STATE_ATTR)
+    if isinstance(state, tuple) and isinstance(call.result, tuple):
+        _record_created(structs.replace(call, result=call.result[1]), [state[0]], "group_head", (state[1],), {})
+
+
 def _trace_frame_init(call: Call) -> None:
     """Trace pl.DataFrame(data)."""
     frame, data = call.receiver, call.argument(0, "data")
     call.name = type(frame).__name__
+    _record_from_data(call, data, frame)
+
+
+def _record_from_data(call: Call, data: Any, frame: Any) -> None:
+    """Record a frame that was created from Python values, arrays, Series or another frame."""
+    call.kind = "creation"
+    source = version_of_frame(data) if is_frame(data) else array_version(data)
+    if source is not None:
+        version = BACKEND.snapshot(frame)
+        fields = zip_by_position(list(version.columns), [source.field(label) for label in source.columns])
+        BACKEND.record(call, OperationRecord(call.name, call.kind, version, ExplicitEdges(fields)), frame)
+        return
+    version = BACKEND.snapshot(frame)
     if isinstance(data, dict):
-        series = {label: value for label, value in data.items() if hasattr(value, "to_frame")}
-        edges = ExplicitEdges({label: series_provenance(value) for label, value in series.items()})
-        BACKEND.record(call, OperationRecord(call.name, "creation", BACKEND.snapshot(frame), edges), frame)
+        inferred = None
+        fields = {}
+        for label, value in data.items():
+            state = getattr(value, "__dict__", {}).get(STATE_ATTR) if hasattr(value, "to_frame") else None
+            known = state.provenance if isinstance(state, SeriesLineage) else array_provenance(value)
+            if known is None and isinstance(value, (list, tuple)) and not is_literal(value, call.caller.f_code):
+                inferred = statement_provenance(call, call.name) if inferred is None else inferred
+                known = inferred
+            fields[label] = known or {}
+    elif data is None or is_literal(data, call.caller.f_code):
+        fields = {}
     else:
-        call.kind = "creation"
-        BACKEND.record_copy(call, version_of_frame(data) if is_frame(data) else None, frame)
+        fields = dict.fromkeys(version.columns, statement_provenance(call, call.name))
+    BACKEND.record(call, OperationRecord(call.name, call.kind, version, ExplicitEdges(fields)), frame)
 
 
 def _trace_function(call: Call) -> None:
-    if not isinstance(call.result, BACKEND.frame_types):
-        return
     argument = call.first_argument()
-    if call.name == "concat":
+    if call.name == "collect_all":
+        for source, result in zip(argument, call.result, strict=False):
+            _record_created(structs.replace(call, result=result), [source], "collect", (), {})
+    elif not isinstance(call.result, BACKEND.frame_types):
+        return
+    elif call.name == "concat":
         _record_created(call, list(argument or ()))
+    elif call.name == "sql":
+        _record_sql(call, {})
     elif call.name == "from_pandas":
         call.kind = "selection"
         BACKEND.record_copy(call, version_of_frame(argument) if is_frame(argument) else None, call.result)
-    else:
+    elif call.name.startswith("from_"):
+        _record_from_data(call, argument, call.result)
+    elif call.name.startswith("read_database"):
+        _trace_read_database(call)
+    elif isinstance(call.result, BACKEND.data_types):
         BACKEND.record_read(call)
+    else:
+        # The schema of a scan is known once it is collected.
+        _record_created(call, [], call.name, (argument,), {})
+
+
+def is_literal(data: Any, code: Any) -> bool:
+    """Return whether a list is a literal of the code, or has such lists as items."""
+    if isinstance(data, dict):
+        return all(is_literal(value, code) for value in data.values())
+    if not isinstance(data, (list, tuple)):
+        return isinstance(data, (int, float, str, bytes, type(None), range))
+    is_nested = bool(data) and all(isinstance(item, (list, tuple, dict)) for item in data)
+    return tuple(map(id, data)) in literal_sequences(code) or (
+        is_nested and all(is_literal(item, code) for item in data)
+    )
+
+
+def _trace_read_database(call: Call) -> None:
+    """Trace pl.read_database(query, connection) and read_database_uri(query, uri)."""
+    text, connection = str(call.argument(0, "query")), call.argument(1, "connection", call.kwargs.get("uri"))
+    database = connection_database(connection, text)
+    query = StatementRecorder(call, BACKEND.name, connection, database, {}).run(text)
+    if query is not None:
+        BACKEND.record(call, QueryRecord.of(call.name, query, BACKEND.snapshot(call.result), "io"), call.result)

@@ -36,6 +36,8 @@ _CONDITION_NODES = {
     "SortBy": (("expr",), ("by",), SORT),
 }
 _COALESCE_FUNCTIONS = ("Coalesce", "FillNull")
+# Start of the kind of a node that calls a Python function, which polars serializes if cloudpickle is installed.
+_PYTHON_FUNCTION = "Anonymous"
 
 
 def output_provenance(expression: Any, version: FrameVersion, label: str) -> Provenance:
@@ -114,10 +116,41 @@ def _walk(node: Any, version: FrameVersion, label: str, step: int) -> Provenance
                 for child, child_step in _child_steps(kind, inner)
             ]
     merged = union(*inputs)
+    if any(kind.startswith(_PYTHON_FUNCTION) for kind in node):
+        return compose(merged, TRANSFORMATION | OPAQUE)
+    if "StructExpr" in _function_names(node):
+        # A field of a struct that was built before: which columns it came from is unknown.
+        return compose(merged, TRANSFORMATION | INFERRED)
     function = node.get("Function", {}).get("function") if isinstance(node.get("Function"), dict) else None
     if function in _COALESCE_FUNCTIONS:
         return union(merged, compose(merged, CONDITIONAL))
     return merged
+
+
+def _function_names(node: dict[str, Any]) -> Iterable[Any]:
+    inner = node.get("Function")
+    function = inner.get("function") if isinstance(inner, dict) else None
+    return function if isinstance(function, dict) else [function]
+
+
+def literals(expressions: Iterable[Any]) -> list[Any]:
+    """Return the numbers in expressions."""
+    found: list[Any] = []
+    for expression in expressions:
+        try:
+            pending = [msgspec.json.decode(expression.meta.serialize(format="json"))]
+        except Exception:  # noqa: BLE001, S112 - no expression, or a Python function, which cannot be serialized
+            continue
+        while pending:
+            node = pending.pop()
+            if isinstance(node, dict):
+                literal = node.get("Literal")
+                values = literal.values() if isinstance(literal, dict) else ()
+                found += [number for value in values if isinstance(value, dict) for number in value.values()]
+                pending += [child for kind, child in node.items() if kind != "Literal"]
+            elif isinstance(node, list):
+                pending += node
+    return [number for number in found if isinstance(number, (int, float))]
 
 
 def _child_steps(kind: str, inner: Any) -> list[tuple[Any, int]]:

@@ -11,6 +11,9 @@ from clew.capture.backends.polars.expressions import (
     output_provenance,
     series_provenance,
 )
+from clew.capture.backends.sql_lineage import SourceDatabase
+from clew.capture.backends.sql_query import Query
+from clew.capture.lineage.datasets import ExternalDataset
 from clew.capture.lineage.frame_version import FrameVersion
 from clew.capture.lineage.operations import ExplicitEdges, IdentityEdges, OperationType
 from clew.capture.lineage.provenance import Provenance, apply_direct, as_indirect, coalesced, compose, union
@@ -249,11 +252,24 @@ def trace_concat(call: MethodCall) -> OperationLineage:
 
 def trace_unknown_method(call: MethodCall) -> OperationLineage:
     """Trace a method without a rule: from all columns, flagged OPAQUE."""
-    all_columns = call.receiver.fields(None, TRANSFORMATION | OPAQUE)
-    new_fields: dict[Any, Provenance] = {label: all_columns for label in call.labels if not call.receiver.has(label)}
+    all_columns = union(*[source.fields(None, TRANSFORMATION | OPAQUE) for source in call.sources])
+    is_alone = len(call.sources) == 1 and call.name not in _USER_FUNCTIONS
+    new_fields: dict[Any, Provenance] = {
+        label: all_columns for label in call.labels if not (is_alone and call.receiver.has(label))
+    }
     return OperationLineage("unknown", IdentityEdges(call.receiver, TRANSFORMATION | OPAQUE, new_fields), {})
 
 
+def trace_sql(call: MethodCall) -> OperationLineage:
+    """Trace pl.sql(text): a query over frames by name."""
+    text, names = call.args
+    database = SourceDatabase("duckdb", lambda name: ExternalDataset("", f"polars:{name}"), {})
+    query = Query(text, dict(zip(names, call.sources, strict=True)), database)
+    return OperationLineage(query.kind(), ExplicitEdges(query.fields(list(call.labels))), query.rows)
+
+
+# Functions of the user get whole frames.
+_USER_FUNCTIONS = frozenset(["map_groups", "map_rows", "map_batches"])
 _SELECTION_METHODS = (
     "head tail limit slice first last sample gather_every drop clone lazy collect rechunk set_sorted shrink_to_fit "
     "with_row_index reverse cache collect_async __getitem__"
@@ -277,6 +293,7 @@ RULES: dict[str, Rule] = {
     "unique": rows_by_columns_rule(0, "subset", FILTER),
     "drop_nulls": rows_by_columns_rule(0, "subset", FILTER),
     "drop_nans": rows_by_columns_rule(0, "subset", FILTER),
+    "sql": trace_sql,
     "rename": trace_rename,
     "explode": trace_explode,
     "unpivot": trace_unpivot,

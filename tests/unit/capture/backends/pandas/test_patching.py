@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -76,3 +78,49 @@ def test_untrack_removes_all_patches() -> None:
     frame = pd.DataFrame({"a": [1]})
     start = clew.version(frame, name="frame")
     assert {edge.source for edge in clew.lineage(frame, until=[start]).edges()} <= {"frame"}
+
+
+ELEMENTS = "df = pd.DataFrame({'a': [0.0] * 300, 'b': [1.0] * 300, 'c': [2.0] * 300})"
+
+
+@pytest.mark.parametrize(
+    ("source", "counts", "sources"),
+    [
+        ("for i in range(300):\n    df.at[i, 'a'] = df.at[i, 'b']", {"at": 300}, {"a", "b"}),
+        ("for i in range(300):\n    df.loc[i, 'a'] = df['b'].max()", {"loc": 300}, {"a", "b"}),
+        ("for i in range(300):\n    df.iat[i, 0] = i", {"iat": 300}, {"a"}),
+        ("for i, row in df.iterrows():\n    df.at[i, 'a'] = row['b'] + row['c']", {"at": 300}, {"a", "b", "c"}),
+        (
+            "for i in range(300):\n    df.at[i, 'a'] = df.at[i, 'b']\n    df.iat[i, 1] = 0",
+            {"at": 300, "iat": 300},
+            {"a", "b"},
+        ),
+        (
+            "for _ in range(2):\n    df['a'] = 0.0\n    for i in range(150):\n        df.at[i, 'a'] = df.at[i, 'b']",
+            {"at": 300, "__setitem__": 2},
+            {"b"},
+        ),
+        ("for i, row in df.iterrows():\n    x = row['b']\ndf['a'] = x", {"__getitem__": 300, "__setitem__": 1}, {"b"}),
+        (
+            "for name in ('b', 'c'):\n    for i in range(150):\n        df.at[i, 'a'] = df.at[i, name]",
+            {"at": 300},
+            {"a", "b", "c"},
+        ),
+        ("for i in range(600):\n    df.loc[i, 'a'] = 1.0", {"loc": 600}, {"a"}),
+    ],
+)
+def test_repeated_element_accesses_are_counted(
+    run_cells: Callable[..., Any], source: str, counts: dict[str, int], sources: set[str]
+) -> None:
+    found: set[str] = set()
+    trace = (
+        "found.update(edge.source_column for edge in clew.lineage(df).edges() if edge.column == 'a')\nout = df.head()"
+    )
+    streams = run_cells(ELEMENTS, source, trace, namespace={"found": found, "clew": clew})
+    events = streams["marimo_dataframe_lineage"]
+    totals: Counter[str] = Counter()
+    for event in events[1:-1]:
+        totals[event["operation_method"]] += event["count"]
+    assert totals == counts
+    assert found == sources
+    assert events[-1]["input_dataframes"][0]["shape"][0] == max(300, counts.get("loc", 0))

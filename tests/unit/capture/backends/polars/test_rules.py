@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import http.server
+import io
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ import pytest
 import clew
 from clew.capture.diagnostics import error_counts
 from clew.capture.emit import column_metrics
+from clew.capture.introspection.user_code import tracing_suppressed
 
 ALL_COLUMNS = "k <- t.k IDENTITY, v <- t.v IDENTITY, w <- t.w IDENTITY"
 
@@ -175,12 +179,125 @@ def test_metrics_of_named_frames(run_cells: Any) -> None:
 
 
 @pytest.mark.usefixtures("no_metrics_deadline")
-def test_metrics_of_many_rows_are_sampled(run_cells: Any) -> None:
+def test_metrics_of_many_rows(run_cells: Any) -> None:
     source = "big = pl.DataFrame({'n': range(200_000), 'o': pl.Series([object()] * 200_000, dtype=pl.Object)})"
     events = run_cells(source, namespace={"pl": pl})["marimo_lineage_events"]
     metrics = next(event["outputs"][0]["facets"]["dataQualityMetrics"] for event in events if event["outputs"])
-    assert metrics["sampled"] is True
     assert metrics["columnMetrics"] == {
-        "n": {"nullCount": 0, "distinctCount": 10_000, "min": 0.0, "max": 199_999.0},
+        "n": {"nullCount": 0, "distinctCount": 200_000, "min": 0.0, "max": 199_999.0},
         "o": {"nullCount": 0},
     }
+
+
+VERBS = {
+    "group_by_dynamic": "df.group_by_dynamic('d', every='1d').agg(pl.col('v').sum())",
+    "rolling": "df.rolling('d', period='2d').agg(pl.col('v').sum())",
+    "partition_by": "df.partition_by('k')[0]",
+    "partition_by dict": "next(iter(df.partition_by('k', as_dict=True).values()))",
+    "iterate groups": "[group for _, group in df.group_by('k')][0]",
+    "pl.sql": "pl.sql('select v * 2 as v from df').collect()",
+    "df.sql": "df.sql('select v * 2 as v from self')",
+    "SQLContext": "pl.SQLContext(t=df).execute('select v from t', eager=True)",
+    "registered": "pl.SQLContext().register('t', df).execute('select v from t').collect()",
+    "arrow": "pl.from_arrow(df.to_arrow())",
+    "pandas": "pl.from_pandas(df.to_pandas())",
+    "numpy": "pl.DataFrame(df.select('v').to_numpy(), schema=['v'])",
+    "collect_all": "pl.collect_all([df.lazy().select('v')])[0]",
+    "get_columns": "pl.DataFrame({'v': df.get_columns()[2]})",
+}
+INFERRED_VERBS = {
+    "to_dicts": "pl.DataFrame(df.to_dicts())",
+    "from_dicts": "pl.from_dicts(df.to_dicts())",
+    "rows": "pl.DataFrame(df.rows(), schema=df.columns, orient='row')",
+    "iter_rows": "pl.DataFrame([row for row in df.iter_rows()], schema=df.columns, orient='row')",
+    "to_list": "pl.DataFrame({'v': df['v'].to_list()})",
+    "map_groups": "df.group_by('k').map_groups(lambda group: group)",
+    "struct field": "df.select(pl.struct('v', 'k').alias('s')).select(pl.col('s').struct.field('v'))",
+    "to pandas": "pd.DataFrame(df.to_dicts())",
+}
+
+
+@pytest.mark.parametrize("is_exact", [True, False])
+def test_verbs_lead_to_the_file(tmp_path: Path, *, is_exact: bool) -> None:
+    (tmp_path / "t.csv").write_text("d,k,v\n2020-01-01,a,1\n2020-01-02,b,2\n")
+    df = pl.read_csv(tmp_path / "t.csv", try_parse_dates=True)
+    for name, code in (VERBS if is_exact else INFERRED_VERBS).items():
+        out = eval(compile(code, "<cell>", "eval"), {"df": df, "pl": pl, "pd": pd})
+        found = [edge for edge in clew.lineage(out).edges() if edge.column == "v"]
+        assert {edge.source for edge in found} == {f"file:{tmp_path}/t.csv"}, name
+        assert "v" in {edge.source_column for edge in found}, name
+        assert {edge.opaque for edge in found} == {not is_exact}, name
+    assert error_counts() == {}
+
+
+def test_scalars_in_expressions() -> None:
+    df = pl.DataFrame({"qty": [1, 2], "unit": [3.0, 4.5]})
+    unit: Any = df["unit"]
+    mean = unit.mean()
+    high = unit.max() * 2
+    start = clew.version(df, name="df")
+    for out in (
+        df.select(d=pl.col("qty") - mean),
+        df.select(d=pl.col("qty") - high),
+        df.lazy().with_columns(d=pl.col("qty") - mean).collect(),
+    ):
+        uses = [edge for edge in clew.lineage(out, until=[start]).edges() if edge.column == "d"]
+        found = {(edge.source_column, edge.opaque) for edge in uses}
+        assert found == {("qty", False), ("unit", True)}
+    rows = {edge.source_column for edge in clew.lineage(df.filter(pl.col("qty") > mean)).edges() if edge.column is None}
+    assert rows == {"qty", "unit"}
+
+
+def test_buffers_are_origins() -> None:
+    tips = pl.read_csv(io.BytesIO(b"tip,bill\n1,10\n")).with_columns(r=pl.col("tip") / pl.col("bill"))
+    found = {(edge.source, edge.source_column) for edge in clew.lineage(tips).edges() if edge.column == "r"}
+    assert found == {("read_csv(BytesIO)", "tip"), ("read_csv(BytesIO)", "bill")}
+    assert {edge.source for edge in clew.lineage(pl.read_json(b'[{"a": 1}]')).edges()} == {"read_json(bytes)"}
+
+
+class _CsvHandler(http.server.BaseHTTPRequestHandler):
+    """Serves a CSV file with range requests, and counts the requests."""
+
+    content = b"d,k,v\n2020-01-01,a,1\n"
+    count = 0
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+    def do_HEAD(self) -> None:
+        type(self).count += 1
+        first, _, last = (self.headers.get("Range") or "bytes=-").removeprefix("bytes=").partition("-")
+        body = self.content[int(first or 0) : int(last or len(self.content)) + 1]
+        self.send_response(206 if self.headers.get("Range") else 200)
+        self.send_header("Accept-Ranges", "bytes")
+        self.send_header("Content-Range", f"bytes {first or 0}-{int(first or 0) + len(body) - 1}/{len(self.content)}")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Last-Modified", "Wed, 21 Oct 2015 07:28:00 GMT")
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(body)
+
+    do_GET = do_HEAD  # noqa: N815 - called by name
+
+
+def test_capture_sends_no_requests() -> None:
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _CsvHandler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}/t.csv"
+
+    def run() -> Any:
+        _CsvHandler.count = 0
+        lazy = pl.scan_csv(url).with_columns(a=pl.col("v") * 2)
+        assert _CsvHandler.count == 0
+        return lazy.filter(pl.col("a") > 0).collect()
+
+    with tracing_suppressed():
+        run()
+        expected = _CsvHandler.count
+    out = run()
+    assert _CsvHandler.count == expected
+    found = {(edge.source, edge.source_column) for edge in clew.lineage(out).edges() if edge.column == "a"}
+    assert found == {(url, "v")}
+    assert _CsvHandler.count == expected
+    server.shutdown()
+    server.server_close()

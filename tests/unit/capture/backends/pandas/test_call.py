@@ -1,0 +1,134 @@
+"""Tests of recorded operations whose result is a Series or a scalar."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from clew.capture.diagnostics import error_counts
+from clew.events.streams import STREAM_FILES
+from clew.events.validation import schema_violations
+
+DATAFRAME, LINEAGE = "marimo_dataframe_lineage", "marimo_lineage_events"
+Run = Callable[..., dict[str, list[dict[str, Any]]]]
+LOAD = "df = pd.DataFrame({'g': ['p', 'q', 'p'], 'a': [1, 2, 3], 'b': [4., 5., 6.]})"
+NUMBERS = {"out.a": ["df.a"], "out.b": ["df.b"]}
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "method", "parameters", "column_lineage", "shape"),
+    [
+        ("df['a']", "selection", "__getitem__", {"key": "'a'"}, {"out.a": ["df.a"]}, [3, 1]),
+        ("df.a", "selection", "__getitem__", {}, {"out.a": ["df.a"]}, [3, 1]),
+        ("df[['a', 'b']].sum()", "aggregation", "sum", {}, None, [1, 2]),
+        ("df.sum(numeric_only=True)", "aggregation", "sum", {"numeric_only": True}, NUMBERS, [1, 2]),
+        ("df.count()", "aggregation", "count", {}, {"out.g": ["df.g"], **NUMBERS}, [1, 3]),
+        ("df.nunique()", "aggregation", "nunique", {}, {"out.g": ["df.g"], **NUMBERS}, [1, 3]),
+        ("df['a'].mean()", "aggregation", "mean", {}, {"out.a": ["df.a"]}, [1, 1]),
+        ("df.a.max()", "aggregation", "max", {}, {"out.a": ["df.a"]}, [1, 1]),
+        ("df['g'].nunique()", "aggregation", "nunique", {}, {"out.g": ["df.g"]}, [1, 1]),
+        ("df['a'].describe()", "aggregation", "describe", {}, {"out.a": ["df.a"]}, [8, 1]),
+        ("df['g'].value_counts()", "aggregation", "value_counts", {}, {"out.g": ["df.g"], "out.count": []}, [2, 1]),
+        (
+            "df.groupby('g')['a'].sum()",
+            "aggregation",
+            "sum",
+            {"by": "g", "key": "'a'"},
+            {"out.g": ["df.g"], "out.a": ["df.a"]},
+            [2, 1],
+        ),
+        ("df.groupby('g').size()", "aggregation", "size", {"by": "g"}, {"out.g": ["df.g"], "out.0": []}, [2, 1]),
+        ("df.groupby('g').sum()", "aggregation", "sum", {"by": "g"}, {"out.g": ["df.g"], **NUMBERS}, [2, 2]),
+        ("df.groupby(by=['g']).a.agg('max')", "aggregation", "agg", {"by": ["g"], "args": ["max"]}, None, [2, 1]),
+        ("df.agg({'a': 'sum', 'b': 'max'})", "aggregation", "agg", None, NUMBERS, [1, 2]),
+        ("df['a'] + df['b']", "transformation", "__add__", {}, {"out.0": ["df.a", "df.b"]}, [3, 1]),
+        ("df['a'] > 1", "transformation", "__gt__", {}, {"out.a": ["df.a"]}, [3, 1]),
+        ("df.loc[0, 'a']", "selection", "loc", {"key": "0, 'a'"}, {"out.a": ["df.a"]}, [1, 1]),
+        ("df['g'].str.upper()", "transformation", "upper", {}, {"out.g": ["df.g"]}, [3, 1]),
+        ("df['a'].head(2)", "selection", "head", {"args": [2]}, {"out.a": ["df.a"]}, [2, 1]),
+        ("df['a'].sort_values()", "sort", "sort_values", {}, {"out.a": ["df.a"]}, [3, 1]),
+        ("df['a'].rolling(2).mean()", "window", "mean", {"window": 2}, {"out.a": ["df.a"]}, [3, 1]),
+    ],
+)
+def test_series_and_scalars_in_variables_are_recorded(
+    run_cells: Run,
+    code: str,
+    kind: str,
+    method: str,
+    parameters: dict[str, Any] | None,
+    column_lineage: dict[str, list[str]] | None,
+    shape: list[int],
+) -> None:
+    streams = run_cells(LOAD, f"out = {code}")
+    event = streams[DATAFRAME][-1]
+    assert (event["operation_type"], event["operation_method"], event["operation_code"]) == (kind, method, code)
+    assert event["output_dataframes"][0]["variable_name"] == "out"
+    assert event["output_dataframes"][0]["shape"] == shape
+    if column_lineage is not None:
+        assert [frame["variable_name"] for frame in event["input_dataframes"]] == ["df"]
+        assert event["column_lineage"] == column_lineage
+    if parameters is not None:
+        assert event["operation_parameters"] == parameters
+    complete = [event for event in streams[LINEAGE] if event["outputs"]][-1]
+    assert complete["outputs"][0]["name"] == "book/out"
+    for stem, events in streams.items():
+        stream = STREAM_FILES[f"{stem}.jsonl"]
+        assert [violation for event in events for violation in schema_violations(event, stream)] == []
+    assert error_counts() == {}
+
+
+@pytest.mark.parametrize(
+    ("source", "methods"),
+    [
+        ("df['a'].sum()", ["sum"]),
+        ("def total(d):\n    return d['a'].sum()\ntotal(df)", ["sum"]),
+        ("def total(d):\n    t = d['a'].sum()\n    return t\ntotal(df)", ["sum"]),
+        ("df['c'] = df['a'] + df['b']", ["__setitem__"]),
+        ("out = df[df['a'] > df['a'].mean()]", ["__getitem__"]),
+        ("out = df.assign(c=lambda d: d['a'] * 2)", ["assign"]),
+        ("def double(d):\n    return d['a'] * 2\nout = df.assign(c=double)", ["assign"]),
+        ("out = [df[c].sum() for c in ('a', 'b')]", []),
+        ("out = (df['a'] * 2 + df['b']).abs().round()", ["round"]),
+        ("out = float(df['a'].sum())", []),
+        ("for i in range(50):\n    out = df['a'].sum()", ["sum"]),
+    ],
+)
+def test_only_results_of_statements_are_recorded(run_cells: Run, source: str, methods: list[str]) -> None:
+    events = run_cells(LOAD, source)[DATAFRAME][1:]
+    assert [event["operation_method"] for event in events] == methods
+
+
+def test_a_recorded_series_is_an_input(run_cells: Run) -> None:
+    source = "s = df['a']\ntotal = s.sum()\ndf['share'] = s / total\nout = df[s > 1]"
+    events = run_cells(LOAD, source)[DATAFRAME][1:]
+    inputs = [[frame["variable_name"] for frame in event["input_dataframes"]] for event in events]
+    assert inputs == [["df"], ["s"], ["df", "s", "total"], ["df", "s"]]
+
+
+def test_inputs_have_the_names_of_the_code(run_cells: Run) -> None:
+    alias = "df1 = pd.DataFrame({'id': [1, 2], 'a': [3, 4]})\ndf2 = df1.copy()"
+    events = run_cells(alias, "df = df1\nout = df[df['a'] > 3]\nboth = df.merge(df2, on='id')", "last = df.head()")[
+        DATAFRAME
+    ]
+    inputs = [[frame["variable_name"] for frame in event["input_dataframes"]] for event in events]
+    assert inputs == [[], ["df1"], ["df"], ["df", "df2"], ["df"]]
+    assert events[2]["column_lineage"] == {"out.id": ["df.id"], "out.a": ["df.a"]}
+    assert {edge["source"] for edge in events[2]["column_lineage_edges"]} == {"df"}
+
+
+@pytest.mark.parametrize(
+    ("source", "column_lineage"),
+    [
+        ("s = pd.Series([1.5, 2.5], index=['a', 'b'])\nout = (s * 2).to_frame('d')", {"out.d": ["s.0"]}),
+        (
+            "both = pd.concat([pd.Series([1], name='a'), pd.Series([3], name='b')], axis=1)\nout = both.head()",
+            {"out.a": ["both.a"], "out.b": ["both.b"]},
+        ),
+        ("raw = pd.read_csv(io.StringIO('a\\n1'))\nout = raw.head()", {"out.a": ["raw.a"]}),
+    ],
+)
+def test_literals_and_buffers_are_origins(run_cells: Run, source: str, column_lineage: dict[str, list[str]]) -> None:
+    event = run_cells("import io", source)[DATAFRAME][-1]
+    assert event["column_lineage"] == column_lineage
